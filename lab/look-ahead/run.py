@@ -7,7 +7,7 @@ import lab
 
 FILE = "crates/apps/src/learning/bridge.rs"
 variants = [
-    (f"{n} frames", lab.variant(f"ahead-{n}", FILE, f"s/WINDOW: usize = 32/WINDOW: usize = {n}/"))
+    (f"{n} frames", lab.variant(f"ahead-{n}", FILE, f"s/PREFETCH_WINDOW: usize = 32/PREFETCH_WINDOW: usize = {n}/"))
     for n in (1, 8, 128)
 ]
 lab.compare_variants("look-ahead", variants, lab.HOSTS[1:])

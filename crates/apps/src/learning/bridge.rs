@@ -1,4 +1,4 @@
-//! One switch of the learning bridge: where its hosts are, and what is written to it.
+//! One learning switch: its host table, and the flow entries and packet-outs it sends.
 
 use arrayvec::ArrayVec;
 use sluice_fastpath::{MessageTemplate, TemplateValues, install_flows_v1_0, install_flows_v1_3};
@@ -9,261 +9,276 @@ use sluice_openflow::{
 };
 use sluice_sdk::{Ctx, Verdict};
 
-use super::table::{Key, Learnt, Spot, Standing, Table, Tick};
+use super::table::{BurstTable, HashedKey, HostChange, Key, Table, Tick};
 use super::{Config, Matching};
 
-/// Frames looked at before the first of them is answered. `lab/look-ahead` has the measurement.
-const WINDOW: usize = 32;
+/// Packet-ins that are parsed and prefetched before the first of them is handled. `lab/look-ahead` has the
+/// measurement.
+const PREFETCH_WINDOW: usize = 32;
 
-/// Bytes of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
+/// Bytes of the frame check sequence, which some switches count in `total_len` and none sends. IEEE 802.3 §3.2.9.
 const FCS_LEN: usize = 4;
 
 /// One switch.
 #[derive(Debug)]
 pub(super) struct Bridge {
     pub(super) table: Table,
-    /// The rule for a conversation.
-    rule: MessageTemplate,
-    /// A frame on its way out of a port.
-    frame: MessageTemplate,
+    /// Template of the flow entry from one host to another.
+    flow: MessageTemplate,
+    /// Template of the packet-out with one output.
+    packet_out: MessageTemplate,
 }
 
-/// What time it is.
+/// The current time and the age at which hosts expire.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Clock {
+pub(super) struct Ageing {
     pub(super) now: Tick,
     pub(super) timeout: Tick,
 }
 
-/// What is counted for people.
+/// Counters of all switches of a worker.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct Counters {
     pub(super) moved: u64,
-    /// Of switches that are gone; tables count theirs.
-    pub(super) forgotten: u64,
+    /// Evictions of switches that have disconnected; the tables of connected ones have their own counters.
+    pub(super) evicted: u64,
 }
 
-/// The two hosts of a frame, and where they belong in the table.
+/// The addresses of a frame, with the hashed keys of its source and destination.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Looked<'a> {
+pub(super) struct HostPair<'a> {
     eth: &'a EthHeader,
     vlan: Option<VlanId>,
-    dst_spot: Spot,
-    src_spot: Spot,
+    dst_key: HashedKey,
+    src_key: HashedKey,
 }
 
 impl Bridge {
-    /// A bridge that knows no host, for the switch that `out` writes to.
+    /// A bridge with an empty table, for the switch that `out` writes to.
     pub(super) fn new(cfg: &Config, seed: u64, out: &Encoder<'_>) -> Result<Self, EncodeError> {
         let actions = [Action::output(PortNo(1))];
         let in_port = PortNo(1);
-        let frame = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame: &[] };
-        let rule = rule(cfg, |rule| MessageTemplate::flow_mod(out, rule))?;
+        let packet = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame: &[] };
+        let flow = MessageTemplate::flow_mod(out, &flow_mod(cfg))?;
         let table = Table::new(cfg.hosts_max as usize, seed);
-        Ok(Self { table, rule, frame: MessageTemplate::packet_out(out, &frame)? })
+        Ok(Self { table, flow, packet_out: MessageTemplate::packet_out(out, &packet)? })
     }
 
-    /// Sets it otherwise. Hosts stay known.
+    /// Applies a new configuration. Hosts stay known.
     pub(super) fn configure(&mut self, cfg: &Config) {
         self.table.set_max(cfg.hosts_max as usize);
-        let drawn = rule(cfg, |rule| self.rule.set_flow_mod(rule));
-        debug_assert!(drawn.is_ok(), "every version can say it");
+        let encoded = self.flow.set_flow_mod(&flow_mod(cfg));
+        debug_assert!(encoded.is_ok(), "every version can debug_assert_encoded it");
     }
 
-    /// Answers one frame.
+    /// Handles one packet-in.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    pub(super) fn hear(
+    pub(super) fn handle(
         &mut self,
         p: PacketIn<'_>,
-        clock: Clock,
+        ageing: Ageing,
         ctx: &mut Ctx<'_>,
-        counts: &mut Counts,
+        counters: &mut Counters,
     ) -> Verdict {
-        let Some(looked) = self.look(p.frame) else { return discard(p.buffer_id, p.in_port, ctx) };
-        self.answer(&p, &looked, clock, ctx, counts);
+        let Some(hosts) = self.parse(p.frame) else { return discard(p.buffer_id, p.in_port, ctx) };
+        self.forward(&p, &hosts, ageing, ctx, counters);
         Verdict::Stop
     }
 
-    /// Answers frames, the usual ones in a loop of their own.
-    pub(super) fn hear_near(
+    /// Handles packet-ins, the common ones in a fast path.
+    pub(super) fn handle_burst(
         &mut self,
         frames: &mut PacketIns<'_>,
-        clock: Clock,
+        ageing: Ageing,
         ctx: &mut Ctx<'_>,
-        counts: &mut Counts,
+        counters: &mut Counters,
     ) {
         loop {
-            self.usual::<0>(frames, clock, ctx);
+            self.handle_common::<0>(frames, ageing, ctx);
             let Some(p) = frames.next() else { break };
-            self.hear(p, clock, ctx, counts);
+            self.handle(p, ageing, ctx, counters);
         }
     }
 
-    /// The same, and looks at some more before it answers one, so that the waits for memory overlap.
-    pub(super) fn hear_far(
+    /// Like [`handle_burst`](Self::handle_burst), but prefetches the buckets of several packet-ins before it handles
+    /// the first, so that memory accesses overlap.
+    pub(super) fn handle_burst_prefetching(
         &mut self,
         frames: &mut PacketIns<'_>,
-        clock: Clock,
+        ageing: Ageing,
         ctx: &mut Ctx<'_>,
-        counts: &mut Counts,
+        counters: &mut Counters,
     ) {
-        let mut all = ArrayVec::<(PacketIn<'_>, Option<Looked<'_>>), WINDOW>::new();
-        let (mut is_last, mut spell) = (false, 1);
+        let mut batch = ArrayVec::<(PacketIn<'_>, Option<HostPair<'_>>), PREFETCH_WINDOW>::new();
+        let (mut is_last, mut window) = (false, 1);
         while !is_last {
             let before = frames.taken();
-            self.usual::<WINDOW>(frames, clock, ctx);
-            // What ends a long run of usual frames is one that is not; what ends a short one is not alone.
-            let is_long = frames.taken() - before >= WINDOW as u64;
-            spell = if is_long { 1 } else { WINDOW.min(spell * 2) };
-            while all.len() < spell {
+            self.handle_common::<PREFETCH_WINDOW>(frames, ageing, ctx);
+            // After a long run of common packet-ins, an uncommon one is probably alone; after a short run there are
+            // more.
+            let is_long = frames.taken() - before >= PREFETCH_WINDOW as u64;
+            window = if is_long { 1 } else { PREFETCH_WINDOW.min(window * 2) };
+            while batch.len() < window {
                 let Some(p) = frames.next() else {
                     is_last = true;
                     break;
                 };
-                let looked = self.look(p.frame);
-                if let Some(looked) = &looked {
-                    self.table.fetch(looked.src_spot);
-                    self.table.fetch(looked.dst_spot);
+                let hosts = self.parse(p.frame);
+                if let Some(hosts) = &hosts {
+                    self.table.prefetch(hosts.src_key);
+                    self.table.prefetch(hosts.dst_key);
                 }
-                all.push((p, looked));
+                batch.push((p, hosts));
             }
-            for (p, looked) in &all {
-                match looked {
-                    Some(looked) => self.answer(p, looked, clock, ctx, counts),
+            for (p, hosts) in &batch {
+                match hosts {
+                    Some(hosts) => self.forward(p, hosts, ageing, ctx, counters),
                     None => _ = discard(p.buffer_id, p.in_port, ctx),
                 }
             }
-            all.clear();
+            batch.clear();
         }
     }
 
-    /// Answers the usual frames that come next: to hosts that are known, from others that are new or where they were.
-    fn usual<const AHEAD: usize>(
+    /// Handles common packet-ins until the first that is not: to known hosts, from hosts that are new or have not
+    /// moved.
+    fn handle_common<const AHEAD: usize>(
         &mut self,
         frames: &mut PacketIns<'_>,
-        clock: Clock,
+        ageing: Ageing,
         ctx: &mut Ctx<'_>,
     ) {
         if self.table.is_flooded() {
-            self.stamp::<AHEAD, true>(frames, clock, ctx);
+            self.install_flows::<AHEAD, true>(frames, ageing, ctx);
         } else {
-            self.stamp::<AHEAD, false>(frames, clock, ctx);
+            self.install_flows::<AHEAD, false>(frames, ageing, ctx);
         }
     }
 
-    /// The same, quick for new hosts or for known ones.
+    /// Like [`handle_common`](Self::handle_common), optimized for new sources if `FLOODED`, else for known ones.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn stamp<const AHEAD: usize, const FLOODED: bool>(
+    fn install_flows<const AHEAD: usize, const FLOODED: bool>(
         &mut self,
         frames: &mut PacketIns<'_>,
-        clock: Clock,
+        ageing: Ageing,
         ctx: &mut Ctx<'_>,
     ) {
-        let table = &mut self.table.standing(clock.now, clock.timeout);
-        let (out, rule) = (&mut ctx.switch, &self.rule);
-        let look = |table: &mut Standing<'_>, eth: &EthHeader| {
-            if AHEAD == 0 { table.look(eth) } else { table.fetch(eth) }
+        let table = &mut self.table.for_burst(ageing.now, ageing.timeout);
+        let (out, flow) = (&mut ctx.switch, &self.flow);
+        let hash = |table: &mut BurstTable<'_>, eth: &EthHeader| {
+            if AHEAD == 0 { table.hash(eth) } else { table.hash_and_prefetch(eth) }
         };
-        let route = |table: &mut Standing<'_>, hashes, eth: &EthHeader, port| {
+        let route = |table: &mut BurstTable<'_>, hashes, eth: &EthHeader, port| {
             table.route::<FLOODED>(hashes, eth, port)
         };
-        install_flows_v1_0::<AHEAD, _, _>(frames, out, rule, table, look, route);
-        let route = |table: &mut Standing<'_>, hashes, eth: &EthHeader, port| {
+        install_flows_v1_0::<AHEAD, _, _>(frames, out, flow, table, hash, route);
+        let route = |table: &mut BurstTable<'_>, hashes, eth: &EthHeader, port| {
             table.route::<FLOODED>(hashes, eth, port)
         };
-        install_flows_v1_3::<AHEAD, _, _>(frames, out, rule, table, look, route);
+        install_flows_v1_3::<AHEAD, _, _>(frames, out, flow, table, hash, route);
     }
 
-    /// Reads the addresses of a frame; `None` for one that no bridge forwards.
+    /// Parses the addresses of a frame; `None` if bridges do not forward it.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn look<'a>(&self, frame: &'a [u8]) -> Option<Looked<'a>> {
+    fn parse<'a>(&self, frame: &'a [u8]) -> Option<HostPair<'a>> {
         let eth = Ethernet::new(frame)?;
-        // Reserved addresses are group addresses: most frames are done with one look.
+        // Reserved addresses are group addresses, so that one check is enough for most frames.
         if eth.src.is_group() || (eth.dst.is_group() && eth.dst.is_bridge_reserved()) {
             return None;
         }
-        let dst_spot = self.table.spot(Key::new(eth.header.dst_bits(), eth.vlan));
-        let src_spot = self.table.spot(Key::new(eth.header.src_bits(), eth.vlan));
+        let dst_key = self.table.hashed(Key::new(eth.header.dst_bits(), eth.vlan));
+        let src_key = self.table.hashed(Key::new(eth.header.src_bits(), eth.vlan));
         let vlan = eth.tagged.then_some(eth.vlan);
-        Some(Looked { eth: eth.header, vlan, dst_spot, src_spot })
+        Some(HostPair { eth: eth.header, vlan, dst_key, src_key })
     }
 
-    /// Learns where the source is and sends the frame on: with a rule if the destination is known, to all if not.
+    /// Learns the source and forwards the frame: installs a flow entry if the destination is known, floods if not.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn answer(
+    fn forward(
         &mut self,
         p: &PacketIn<'_>,
-        looked: &Looked<'_>,
-        clock: Clock,
+        hosts: &HostPair<'_>,
+        ageing: Ageing,
         ctx: &mut Ctx<'_>,
-        counts: &mut Counts,
+        counters: &mut Counters,
     ) {
-        match self.table.learn(looked.src_spot, p.in_port, clock.now) {
-            Learnt::Known => {}
-            Learnt::New => self.table.prove(looked.dst_spot),
-            Learnt::Moved(from) => {
-                counts.moved += 1;
-                forget_rules(*looked.eth, looked.vlan, from, ctx);
+        match self.table.learn(hosts.src_key, p.in_port, ageing.now) {
+            HostChange::Unchanged => {}
+            HostChange::New => self.table.confirm(hosts.dst_key),
+            HostChange::Moved(from) => {
+                counters.moved += 1;
+                delete_flows(*hosts.eth, hosts.vlan, from, ctx);
             }
         }
-        let known = if looked.eth.dst.is_group() {
+        let known = if hosts.eth.dst.is_group() {
             None
         } else {
-            self.table.get(looked.dst_spot, clock.now, clock.timeout)
+            self.table.get(hosts.dst_key, ageing.now, ageing.timeout)
         };
-        let mut fill = TemplateValues {
+        let mut values = TemplateValues {
             buffer_id: p.buffer_id,
             in_port: p.in_port,
-            eth: looked.eth,
-            vlan: looked.vlan,
+            eth: hosts.eth,
+            vlan: hosts.vlan,
             out_port: PortNo::FLOOD,
         };
         match known {
-            None => self.send(p.frame, p.total_len, fill, ctx),
+            None => self.send_packet(p.frame, p.total_len, values, ctx),
             Some(port) if port == p.in_port => _ = discard(p.buffer_id, p.in_port, ctx),
             Some(port) => {
-                fill.out_port = port;
-                say(self.rule.encode(&mut ctx.switch, &fill));
+                values.out_port = port;
+                debug_assert_encoded(self.flow.encode(&mut ctx.switch, &values));
                 if p.buffer_id.is_none() {
-                    self.send(p.frame, p.total_len, fill, ctx);
+                    self.send_packet(p.frame, p.total_len, values, ctx);
                 }
             }
         }
     }
 
-    /// Sends a frame on its way. One that came up cut off and is not kept by the switch cannot be: its sender
-    /// will repeat it.
+    /// Sends the frame out of the port. If the switch neither buffered the frame nor sent all of it, it is lost, and
+    /// its sender will repeat it.
     #[inline(never)]
-    fn send(&self, frame: &[u8], total_len: u16, fill: TemplateValues<'_>, ctx: &mut Ctx<'_>) {
-        if fill.buffer_id.is_some() {
-            say(self.frame.encode(&mut ctx.switch, &fill));
+    fn send_packet(
+        &self,
+        frame: &[u8],
+        total_len: u16,
+        values: TemplateValues<'_>,
+        ctx: &mut Ctx<'_>,
+    ) {
+        if values.buffer_id.is_some() {
+            debug_assert_encoded(self.packet_out.encode(&mut ctx.switch, &values));
         } else if frame.len() + FCS_LEN >= usize::from(total_len) {
-            // A frame that just fits its PACKET_IN is too long for a PACKET_OUT, and lost as frames may be.
-            let _ = self.frame.encode_with_frame(&mut ctx.switch, &fill, frame);
+            // A frame that fits a PACKET_IN may be too long for a PACKET_OUT. It is lost.
+            let _ = self.packet_out.encode_with_frame(&mut ctx.switch, &values, frame);
         }
     }
 }
 
-/// Lets go of a frame that is not forwarded.
+/// Drops a frame, and frees its buffer in the switch.
 #[cold]
 fn discard(buffer_id: Option<u32>, in_port: PortNo, ctx: &mut Ctx<'_>) -> Verdict {
     if buffer_id.is_none() {
         return Verdict::Continue;
     }
-    say(ctx.switch.packet_out(&PacketOutRef { buffer_id, in_port, actions: &[], frame: &[] }));
+    debug_assert_encoded(ctx.switch.packet_out(&PacketOutRef {
+        buffer_id,
+        in_port,
+        actions: &[],
+        frame: &[],
+    }));
     Verdict::Stop
 }
 
-/// A host left a port: the rules that point there go. They are all in the first table; versions before 1.2 have no
-/// way to name every one.
+/// Deletes the flow entries to a host that has left the port `from`. They are all in the first table; versions before
+/// 1.2 cannot name all tables.
 #[cold]
-fn forget_rules(eth: EthHeader, vlan: Option<VlanId>, from: PortNo, ctx: &mut Ctx<'_>) {
+fn delete_flows(eth: EthHeader, vlan: Option<VlanId>, from: PortNo, ctx: &mut Ctx<'_>) {
     let vlan = vlan.map_or_else(Field::untagged, Field::vlan);
-    say(ctx.switch.flow_mod(&FlowMod {
+    debug_assert_encoded(ctx.switch.flow_mod(&FlowMod {
         command: FlowModCommand::DELETE,
         out_port: from,
         matching: [Field::eth_dst(eth.src), vlan].into(),
@@ -271,8 +286,8 @@ fn forget_rules(eth: EthHeader, vlan: Option<VlanId>, from: PortNo, ctx: &mut Ct
     }));
 }
 
-/// Hands the rule for a conversation to `draw`; what is filled in later is anything.
-fn rule<T>(cfg: &Config, draw: impl FnOnce(&FlowMod) -> T) -> T {
+/// The flow entry from one host to another; addresses, VLAN and ports are placeholders.
+fn flow_mod(cfg: &Config) -> FlowMod {
     let any = MacAddr::BROADCAST;
     let (dst, src) = (Field::eth_dst(any), Field::eth_src(any));
     let fields = [Field::in_port(PortNo(1)), src, dst, Field::untagged()];
@@ -281,19 +296,19 @@ fn rule<T>(cfg: &Config, draw: impl FnOnce(&FlowMod) -> T) -> T {
         Matching::Pair => 1,
         Matching::Dst => 2,
     };
-    draw(&FlowMod {
+    FlowMod {
         idle_timeout: cfg.idle_timeout_s,
         hard_timeout: cfg.hard_timeout_s,
         priority: cfg.priority,
         matching: fields.into_iter().skip(skipped).collect(),
         instructions: vec![Instruction::apply([Action::output(PortNo(1))])],
         ..FlowMod::default()
-    })
+    }
 }
 
-/// All that is said here has a form in every version, but for a port number beyond what 1.0 has: such a port was
-/// never heard of from a switch of 1.0.
+/// Checks, in debug builds, that a message was encoded. Every version can express the messages that are passed here;
+/// port numbers that 1.0 lacks never come from a switch of 1.0.
 #[inline]
-pub(super) fn say(written: Result<u32, EncodeError>) {
+pub(super) fn debug_assert_encoded(written: Result<u32, EncodeError>) {
     debug_assert!(written.is_ok(), "{written:?}");
 }

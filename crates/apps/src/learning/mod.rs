@@ -1,4 +1,4 @@
-//! A learning switch: a host is at the port where it was last seen. IEEE 802.1D §7.8.
+//! A learning switch: a host is index the port where it was last seen. IEEE 802.1D §7.8.
 
 mod bridge;
 mod table;
@@ -12,15 +12,15 @@ use sluice_openflow::{
 };
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
-use bridge::{Bridge, Clock, Counts, say};
+use bridge::{Ageing, Bridge, Counters, debug_assert_encoded};
 use table::{Table, Tick};
 
 /// Configuration of the learning switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Hosts per switch. If there are more, those that were not seen for longest are removed.
+    /// Hosts per switch. If there are more, those that were not seen for longest are evicted.
     pub hosts_max: u32,
-    /// How long a host stays in the table after it was last seen; at most 18 hours.
+    /// How long a host stays in the table after it was last seen; index most 18 hours.
     pub host_timeout: Duration,
     /// Seconds without a matching packet after which a flow entry expires; 0 disables.
     pub idle_timeout_s: u16,
@@ -41,7 +41,7 @@ pub enum Matching {
     Dst,
     /// Destination and source address.
     Pair,
-    /// Destination and source address and ingress port: a host that moves is noticed at once.
+    /// Destination and source address and ingress port: a host that moves is noticed index once.
     PortPair,
 }
 
@@ -60,17 +60,17 @@ impl Default for Config {
     }
 }
 
-/// Seconds in which each slot of a table is checked once for expiry.
-const SWEEP_PARTS: u16 = 64;
+/// Seconds in which a sweep visits each bucket of a table once.
+const SWEEP_SECONDS: u16 = 64;
 
-/// Bytes of tables that stay in the cache of a core. With larger tables, bursts are handled with prefetching.
-/// `lab/look-ahead` has measurements.
-const NEAR_MAX: usize = 512 << 10;
+/// Total size of tables up to which they stay in the cache of a core. With larger tables, bursts are handled with
+/// prefetching. `lab/look-ahead` has measurements.
+const CACHED_BYTES_MAX: usize = 512 << 10;
 
 /// Longest timeout that the wrapping count of seconds can express, with a margin of two sweeps.
-const TIMEOUT_MAX: Tick = Tick::MAX - 2 * SWEEP_PARTS;
+const TIMEOUT_MAX: Tick = Tick::MAX - 2 * SWEEP_SECONDS;
 
-/// Learns at which ports hosts are, installs a flow entry for each conversation between known hosts, and floods the rest.
+/// Learns index which ports hosts are, installs a flow entry for each conversation between known hosts, and floods the rest.
 #[derive(Debug)]
 pub struct Learning {
     cfg: Config,
@@ -78,10 +78,10 @@ pub struct Learning {
     seeds: RandomState,
     bridges: Vec<Option<Box<Bridge>>>,
     /// Whether all tables together are small enough for the cache of the core.
-    is_near: bool,
+    fits_cache: bool,
     started: Option<Instant>,
     now: Tick,
-    counts: Counts,
+    counters: Counters,
 }
 
 impl Default for Learning {
@@ -98,10 +98,10 @@ impl Learning {
             host_timeout: ticks(cfg.host_timeout),
             seeds: RandomState::new(),
             bridges: Vec::new(),
-            is_near: true,
+            fits_cache: true,
             started: None,
             now: 0,
-            counts: Counts::default(),
+            counters: Counters::default(),
         }
     }
 
@@ -121,18 +121,18 @@ impl App for Learning {
         #[expect(clippy::cast_possible_truncation, reason = "the count wraps")]
         let tick = (now - started).as_secs() as Tick;
         if self.now != tick {
-            // Once, even if several seconds have passed: a flood of new hosts is not over because the worker was busy.
+            // Once, even if several seconds have passed: a flood has not ended because the worker was busy.
             self.bridges.iter_mut().flatten().for_each(|bridge| bridge.table.next_second());
         }
         while self.now != tick {
             self.now = self.now.wrapping_add(1);
-            let (part, parts) = (self.now % SWEEP_PARTS, SWEEP_PARTS.into());
+            let (part, parts) = (self.now % SWEEP_SECONDS, SWEEP_SECONDS.into());
             let mut size = 0;
             for bridge in self.bridges.iter_mut().flatten() {
-                size += bridge.table.size();
+                size += bridge.table.size_bytes();
                 bridge.table.sweep(part.into(), parts, self.now, self.host_timeout);
             }
-            self.is_near = size <= NEAR_MAX;
+            self.fits_cache = size <= CACHED_BYTES_MAX;
         }
     }
 
@@ -142,21 +142,21 @@ impl App for Learning {
     }
 
     fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
-        let at = ctx.switch_index.index();
-        if self.bridges.len() <= at {
-            self.bridges.resize_with(at + 1, || None);
+        let index = ctx.switch_index.index();
+        if self.bridges.len() <= index {
+            self.bridges.resize_with(index + 1, || None);
         }
-        let seed = self.seeds.hash_one(at);
-        let drawn = Bridge::new(&self.cfg, seed, &ctx.switch);
-        debug_assert!(drawn.is_ok(), "every version can express it");
-        if let (Some(place), Ok(bridge)) = (self.bridges.get_mut(at), drawn) {
-            *place = Some(Box::new(bridge));
+        let seed = self.seeds.hash_one(index);
+        let created = Bridge::new(&self.cfg, seed, &ctx.switch);
+        debug_assert!(created.is_ok(), "every version can express it");
+        if let (Some(slot), Ok(bridge)) = (self.bridges.get_mut(index), created) {
+            *slot = Some(Box::new(bridge));
         }
     }
 
     fn on_switch_disconnected(&mut self, sw: SwitchIndex, _: Instant, _: &mut Network) {
         if let Some(bridge) = self.bridges.get_mut(sw.index()).and_then(Option::take) {
-            self.counts.forgotten += bridge.table.forgotten();
+            self.counters.evicted += bridge.table.evicted();
         }
     }
 
@@ -165,9 +165,9 @@ impl App for Learning {
     }
 
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
-        let clock = Clock { now: self.now, timeout: self.host_timeout };
+        let ageing = Ageing { now: self.now, timeout: self.host_timeout };
         match self.bridges.get_mut(ctx.switch_index.index()) {
-            Some(Some(bridge)) => bridge.hear(*p, clock, ctx, &mut self.counts),
+            Some(Some(bridge)) => bridge.handle(*p, ageing, ctx, &mut self.counters),
             _ => Verdict::Continue,
         }
     }
@@ -175,11 +175,11 @@ impl App for Learning {
     #[inline]
     fn on_packet_ins(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
         let Some(Some(bridge)) = self.bridges.get_mut(ctx.switch_index.index()) else { return };
-        let clock = Clock { now: self.now, timeout: self.host_timeout };
-        if self.is_near {
-            bridge.hear_near(frames, clock, ctx, &mut self.counts);
+        let ageing = Ageing { now: self.now, timeout: self.host_timeout };
+        if self.fits_cache {
+            bridge.handle_burst(frames, ageing, ctx, &mut self.counters);
         } else {
-            bridge.hear_far(frames, clock, ctx, &mut self.counts);
+            bridge.handle_burst_prefetching(frames, ageing, ctx, &mut self.counters);
         }
     }
 
@@ -189,9 +189,9 @@ impl App for Learning {
         }
         let port = status.port.port_no;
         if let Some(Some(bridge)) = self.bridges.get_mut(ctx.switch_index.index()) {
-            bridge.table.forget_port(port);
+            bridge.table.remove_port(port);
         }
-        say(ctx.switch.flow_mod(&FlowMod {
+        debug_assert_encoded(ctx.switch.flow_mod(&FlowMod {
             command: FlowModCommand::DELETE,
             out_port: port,
             ..FlowMod::default()
@@ -201,10 +201,10 @@ impl App for Learning {
     fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
         let tables = || self.bridges.iter().flatten().map(|bridge| &bridge.table);
         let hosts = tables().map(Table::len).sum::<usize>() as u64;
-        let evicted = self.counts.forgotten + tables().map(Table::forgotten).sum::<u64>();
-        let moved = self.counts.moved;
+        let evicted = self.counters.evicted + tables().map(Table::evicted).sum::<u64>();
+        let moved = self.counters.moved;
         put(AppMetric::gauge("learning_hosts", "Entries in the host tables", hosts));
-        let help = "Hosts that were seen at another port than before";
+        let help = "Hosts that were seen index another port than before";
         put(AppMetric::counter("learning_hosts_moved", help, moved));
         let help = "Hosts removed from a full table to make room for others";
         put(AppMetric::counter("learning_hosts_evicted", help, evicted));
@@ -225,8 +225,8 @@ mod tests {
     use super::table::Key;
     use super::*;
 
-    /// An application with one switch, and what it said.
-    struct Stage {
+    /// The application with one switch, and the messages sent to it.
+    struct TestSwitch {
         now: Instant,
         app: Learning,
         version: Version,
@@ -234,35 +234,35 @@ mod tests {
         xid: u32,
     }
 
-    impl Stage {
+    impl TestSwitch {
         fn new(cfg: &Config, version: Version, seed: u64) -> Self {
-            #[expect(clippy::disallowed_methods, reason = "some time; it stands still")]
+            #[expect(clippy::disallowed_methods, reason = "start of the simulated time")]
             let now = Instant::now();
-            let mut stage = Self { now, app: Learning::new(cfg), version, tx: Vec::new(), xid: 0 };
-            stage.tell(|app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
-            if let Some(Some(bridge)) = stage.app.bridges.first_mut() {
+            let mut switch = Self { now, app: Learning::new(cfg), version, tx: Vec::new(), xid: 0 };
+            switch.with_ctx(|app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
+            if let Some(Some(bridge)) = switch.app.bridges.first_mut() {
                 bridge.table = Table::new(cfg.hosts_max as usize, seed);
             }
-            stage
+            switch
         }
 
-        fn tell(&mut self, tell: impl FnOnce(&mut Learning, &mut Ctx<'_>)) {
-            let (mut ahead, mut network) = (Vec::new(), Network::new(0));
-            let here = Encoder::new(&mut self.tx, self.version, &mut self.xid);
-            tell(
+        fn with_ctx(&mut self, call: impl FnOnce(&mut Learning, &mut Ctx<'_>)) {
+            let (mut urgent, mut network) = (Vec::new(), Network::new(0));
+            let encoder = Encoder::new(&mut self.tx, self.version, &mut self.xid);
+            call(
                 &mut self.app,
                 &mut Ctx::new(
                     self.now,
                     SwitchIndex(0),
                     DatapathId(1),
-                    here,
-                    &mut ahead,
+                    encoder,
+                    &mut urgent,
                     &mut network,
                 ),
             );
         }
 
-        /// Hosts, those that moved, those that went for others.
+        /// Values of the metrics: hosts, moves, evictions.
         fn metrics(&self) -> Vec<u64> {
             let mut values = Vec::new();
             self.app.metrics(&mut |metric| values.push(metric.value));
@@ -270,7 +270,8 @@ mod tests {
         }
     }
 
-    /// A frame among so many hosts at few ports: most are usual, some are tagged, of a group, without a slot, cut off.
+    /// Appends a packet-in with random addresses of `hosts` hosts at four ports. Some are tagged, to a group, without
+    /// a buffer, or truncated.
     fn put_frame(rng: &mut Rng, hosts: u32, out: &mut Encoder<'_>) {
         let host = |n: u32| match n {
             0 => [3, 0, 0, 0, 0, 0],
@@ -291,35 +292,36 @@ mod tests {
         p.encode(out).unwrap();
     }
 
-    /// Frames are answered alike one by one, in bursts, and in bursts that are looked at ahead, whatever the version and
-    /// the rules.
+    /// Packet-ins are handled alike one by one, in bursts, and in bursts with prefetching, for every version and
+    /// match.
     fn compare(cfg: &Config, version: Version, hosts: u32, seed: u64) {
         let mut rng = Rng::new(seed);
-        let mut all = [0; 3].map(|_| Stage::new(cfg, version, seed));
+        let mut all = [0; 3].map(|_| TestSwitch::new(cfg, version, seed));
         for second in 0..100 {
             let (mut rx, mut xid) = (Vec::new(), 0);
             let mut out = Encoder::new(&mut rx, version, &mut xid);
             (0..rng.below(120)).for_each(|_| put_frame(&mut rng, hosts, &mut out));
-            for (stage, is_near) in all.iter_mut().zip([true, true, false]) {
-                (stage.app.now, stage.app.is_near) = (second, is_near);
+            for (switch, fits_cache) in all.iter_mut().zip([true, true, false]) {
+                (switch.app.now, switch.app.fits_cache) = (second, fits_cache);
             }
             let [one_by_one, bursts @ ..] = &mut all;
             for p in PacketIns::new(version, &rx) {
-                one_by_one.tell(|app, ctx| _ = app.on_packet_in(&p, ctx));
+                one_by_one.with_ctx(|app, ctx| _ = app.on_packet_in(&p, ctx));
             }
             for burst in bursts {
-                burst.tell(|app, ctx| app.on_packet_ins(&mut PacketIns::new(version, &rx), ctx));
+                burst
+                    .with_ctx(|app, ctx| app.on_packet_ins(&mut PacketIns::new(version, &rx), ctx));
                 assert!(burst.tx == one_by_one.tx, "{version} {cfg:?} {second}");
                 assert_eq!(burst.metrics(), one_by_one.metrics());
             }
         }
-        let [entries, moved, forgotten] = all[0].metrics()[..] else { panic!() };
+        let [entries, moved, evicted] = all[0].metrics()[..] else { panic!() };
         assert!(moved > 10 && all[0].xid > 1000 && entries <= cfg.hosts_max.into());
-        assert_eq!(forgotten > 0, cfg.hosts_max < 2 * hosts);
+        assert_eq!(evicted > 0, cfg.hosts_max < 2 * hosts);
     }
 
     #[test]
-    fn a_burst_is_answered_like_its_frames() {
+    fn a_burst_is_handled_like_its_packets_one_by_one() {
         let host_timeout = Duration::from_secs(3);
         for version in Versions::SPOKEN.iter() {
             for matching in [Matching::Dst, Matching::Pair, Matching::PortPair] {
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn so_it_is_when_most_are_new_and_there_are_few_places() {
+    fn a_burst_is_handled_like_its_packets_if_most_hosts_are_new_and_the_table_is_full() {
         for version in [Version::V1_0, Version::V1_3] {
             for seed in 0..20 {
                 let hosts_max = if seed % 2 == 0 { 30 } else { 100 };
@@ -339,24 +341,24 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_not_over_because_nobody_had_time_for_some_seconds() {
+    fn a_flood_does_not_end_because_the_worker_was_busy_for_some_seconds() {
         let cfg = Config { hosts_max: 16_384, ..Config::default() };
-        let mut stage = Stage::new(&cfg, Version::V1_0, 7);
-        stage.app.on_iteration(stage.now);
-        let flood = |stage: &mut Stage| {
-            let table = &mut stage.app.bridges[0].as_mut().unwrap().table;
+        let mut switch = TestSwitch::new(&cfg, Version::V1_0, 7);
+        switch.app.on_iteration(switch.now);
+        let flood = |switch: &mut TestSwitch| {
+            let table = &mut switch.app.bridges[0].as_mut().unwrap().table;
             for n in 0..40_000u64 {
-                let spot = table.spot(Key::new(n << 16, VlanId(0)));
-                table.learn(spot, PortNo(1), 0);
-                let _ = table.standing(0, 300);
+                let hashed = table.hashed(Key::new(n << 16, VlanId(0)));
+                table.learn(hashed, PortNo(1), 0);
+                let _ = table.for_burst(0, 300);
             }
             table.is_flooded()
         };
-        assert!(flood(&mut stage));
-        let later = stage.now + Duration::from_secs(3);
-        stage.app.on_iteration(later);
-        assert!(stage.app.bridges[0].as_ref().unwrap().table.is_flooded());
-        stage.app.on_iteration(later + Duration::from_secs(1));
-        assert!(!stage.app.bridges[0].as_ref().unwrap().table.is_flooded());
+        assert!(flood(&mut switch));
+        let later = switch.now + Duration::from_secs(3);
+        switch.app.on_iteration(later);
+        assert!(switch.app.bridges[0].as_ref().unwrap().table.is_flooded());
+        switch.app.on_iteration(later + Duration::from_secs(1));
+        assert!(!switch.app.bridges[0].as_ref().unwrap().table.is_flooded());
     }
 }

@@ -1,201 +1,213 @@
-//! Where hosts are: a hash table of cache lines.
+//! The host table: an open-addressing hash table of buckets that are one cache line each.
 
-mod census;
-mod forget;
-mod line;
-mod standing;
+mod bucket;
+mod burst;
+mod occupancy;
+mod removal;
 
 use prefetch_index::prefetch_index;
 use sluice_base::Rng;
 use sluice_openflow::PortNo;
 
-use census::Census;
-use line::{EMPTY, LearnedHost, Line, PROBES_MAX, WAYS, find, home, next};
-use standing::settle;
+use bucket::{
+    EMPTY_BUCKET, HostBucket, LearnedHost, PROBES_MAX, SLOTS, find, home_bucket, next_bucket,
+};
+use burst::insert_at_home;
+use occupancy::Occupancy;
 
-pub(super) use line::{Key, Spot, Tick};
-pub(super) use standing::Standing;
+pub(super) use bucket::{HashedKey, Key, Tick};
+pub(super) use burst::BurstTable;
 
-/// Lines of a table that holds nothing yet: one switch of ten thousand idle ones costs a KiB.
-const LINES_MIN: usize = 16;
+/// Buckets of an empty table: 1 KiB, so that ten thousand idle switches cost 10 MiB.
+const BUCKETS_MIN: usize = 16;
 
-/// What [`Table::learn`] found.
+/// Result of [`Table::learn`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Learnt {
-    /// The host where it was.
-    Known,
-    /// A new host, for which another may have gone.
+pub(super) enum HostChange {
+    /// The host is at the port where it was.
+    Unchanged,
+    /// The host is new; another may have been evicted.
     New,
-    /// The host, which was at this port before.
+    /// The host was at this port before.
     Moved(PortNo),
 }
 
-/// Where the hosts of one switch are.
+/// The hosts of one switch, and the ports they are at.
 ///
-/// Open addressing over lines of four. A host stands in its line or, if that was full, in one of the next; a line
-/// counts how many went past it, so a search ends at the first line that none did.
+/// Open addressing: a host is stored in its home bucket or, if that is full, in one of the next buckets. Each bucket
+/// counts the hosts that were displaced past it, so that a search ends at the first bucket where this count is zero.
 #[derive(Debug)]
 pub(super) struct Table {
-    lines: Vec<Line>,
-    /// An odd factor that nobody outside knows.
+    buckets: Vec<HostBucket>,
+    /// Secret odd factor of the hash function.
     factor: u64,
-    census: Census,
-    /// Lines looked through for ports since the last sweep.
+    occupancy: Occupancy,
+    /// Buckets scanned for hosts at ports that went down, within the current second.
     scanned: usize,
 }
 
 impl Table {
-    /// A table for at most `hosts_max`; `seed` keeps others from making addresses collide.
+    /// A table for at most `hosts_max` hosts. `seed` makes the hash function unpredictable, so that nobody can craft
+    /// addresses that collide.
     pub(super) fn new(hosts_max: usize, seed: u64) -> Self {
         let factor = Rng::new(seed).next_u64() | 1;
-        Self { lines: vec![EMPTY; LINES_MIN], factor, census: Census::new(hosts_max), scanned: 0 }
+        Self {
+            buckets: vec![EMPTY_BUCKET; BUCKETS_MIN],
+            factor,
+            occupancy: Occupancy::new(hosts_max),
+            scanned: 0,
+        }
     }
 
-    /// Bytes it takes.
-    pub(super) const fn size(&self) -> usize {
-        self.lines.len() * size_of::<Line>()
+    /// Memory used by the buckets.
+    pub(super) const fn size_bytes(&self) -> usize {
+        self.buckets.len() * size_of::<HostBucket>()
     }
 
-    /// Hosts in it, some of which may have aged.
+    /// Hosts in the table, including expired ones that are not swept yet.
     pub(super) const fn len(&self) -> usize {
-        self.census.len()
+        self.occupancy.len()
     }
 
-    /// Whether most of the hosts that are heard are new.
+    /// Whether an address flood is in progress.
     pub(super) const fn is_flooded(&self) -> bool {
-        self.census.is_flooded()
+        self.occupancy.is_flooded()
     }
 
-    /// Hosts that went for others since it is there.
-    pub(super) const fn forgotten(&self) -> u64 {
-        self.census.forgotten()
+    /// Hosts evicted since the table was created.
+    pub(super) const fn evicted(&self) -> u64 {
+        self.occupancy.evicted()
     }
 
-    /// Sets how many it holds at most; those beyond go as new ones come.
+    /// Sets the maximum number of hosts. Hosts in excess are evicted as new ones arrive.
     pub(super) const fn set_max(&mut self, hosts_max: usize) {
-        self.census.set_max(hosts_max);
+        self.occupancy.set_max(hosts_max);
     }
 
-    /// Where a host belongs, whatever the size of the table.
+    /// Hashes a key. The result stays valid when the table grows.
     #[inline]
-    pub(super) fn spot(&self, key: Key) -> Spot {
-        Spot::new(key, self.factor)
-    }
-
-    #[inline]
-    fn home(&self, spot: Spot) -> usize {
-        home(&self.lines, spot)
+    pub(super) fn hashed(&self, key: Key) -> HashedKey {
+        HashedKey::new(key, self.factor)
     }
 
     #[inline]
-    fn next(&self, line: usize) -> usize {
-        next(&self.lines, line)
+    fn home_bucket(&self, hashed: HashedKey) -> usize {
+        home_bucket(&self.buckets, hashed)
     }
 
-    /// Has the line of a host brought nearer, without waiting for it.
     #[inline]
-    pub(super) fn fetch(&self, spot: Spot) {
-        prefetch_index(&self.lines, self.home(spot));
+    fn next_bucket(&self, bucket: usize) -> usize {
+        next_bucket(&self.buckets, bucket)
     }
 
-    /// Where a host is, if it was seen within `timeout`.
+    /// Prefetches the home bucket of a host.
     #[inline]
-    pub(super) fn get(&mut self, spot: Spot, now: Tick, timeout: Tick) -> Option<PortNo> {
-        let (line, way) = find(&mut self.lines, spot)?;
-        let (port, seen) = (*line.ports.get(way)?, *line.seen.get(way)?);
+    pub(super) fn prefetch(&self, hashed: HashedKey) {
+        prefetch_index(&self.buckets, self.home_bucket(hashed));
+    }
+
+    /// The port of a host, if it was seen within `timeout`.
+    #[inline]
+    pub(super) fn get(&mut self, hashed: HashedKey, now: Tick, timeout: Tick) -> Option<PortNo> {
+        let (bucket, slot) = find(&mut self.buckets, hashed)?;
+        let (port, seen) = (*bucket.ports.get(slot)?, *bucket.seen.get(slot)?);
         (now.wrapping_sub(seen) <= timeout).then_some(PortNo(port))
     }
 
-    /// The table while none of its lines moves.
+    /// Borrows the table for a burst, during which it is not resized.
     #[inline]
-    pub(super) fn standing(&mut self, now: Tick, timeout: Tick) -> Standing<'_> {
-        if self.census.overflows() {
-            self.shed();
+    pub(super) fn for_burst(&mut self, now: Tick, timeout: Tick) -> BurstTable<'_> {
+        if self.occupancy.starts_flood() {
+            self.evict_unconfirmed();
         }
-        let (lines, census) = (&mut self.lines, &mut self.census);
-        Standing { lines, factor: self.factor, now, timeout, census }
+        let (buckets, occupancy) = (&mut self.buckets, &mut self.occupancy);
+        BurstTable { buckets, factor: self.factor, now, timeout, occupancy }
     }
 
-    /// Notes that a host was seen at `port`.
+    /// Records that a host was seen at `port`.
     ///
     /// # Cost
-    /// Constant, but for the times the table doubles.
+    /// Constant, except when the table doubles.
     #[inline]
-    pub(super) fn learn(&mut self, spot: Spot, port: PortNo, now: Tick) -> Learnt {
-        let Some((line, way)) = find(&mut self.lines, spot) else {
-            self.add(spot, port, now);
-            return Learnt::New;
+    pub(super) fn learn(&mut self, hashed: HashedKey, port: PortNo, now: Tick) -> HostChange {
+        let Some((bucket, slot)) = find(&mut self.buckets, hashed) else {
+            self.insert_new(hashed, port, now);
+            return HostChange::New;
         };
-        // A line that does not change stays clean in the caches.
-        if line.seen.get(way).is_some_and(|&seen| seen != now) {
-            self.census.hear_again(line, way, now);
+        // An unmodified bucket stays clean in the caches.
+        if bucket.seen.get(slot).is_some_and(|&seen| seen != now) {
+            self.occupancy.refresh(bucket, slot, now);
         }
-        match line.ports.get_mut(way) {
-            Some(old) if *old != port.0 => Learnt::Moved(PortNo(std::mem::replace(old, port.0))),
-            _ => Learnt::Known,
+        match bucket.ports.get_mut(slot) {
+            Some(old) if *old != port.0 => {
+                HostChange::Moved(PortNo(std::mem::replace(old, port.0)))
+            }
+            _ => HostChange::Unchanged,
         }
     }
 
-    /// Notes that a new host sends to this one, which is kept before others from now on.
-    pub(super) fn prove(&mut self, spot: Spot) {
-        if let Some((line, way)) = find(&mut self.lines, spot)
-            && !line.is_proved(way)
+    /// Confirms a host, as a new host has sent to it: it is evicted after all unconfirmed ones.
+    pub(super) fn confirm(&mut self, hashed: HashedKey) {
+        if let Some((bucket, slot)) = find(&mut self.buckets, hashed)
+            && !bucket.is_confirmed(slot)
         {
-            self.census.prove(line, way);
+            self.occupancy.confirm(bucket, slot);
         }
     }
 
     #[cold]
-    fn add(&mut self, spot: Spot, port: PortNo, now: Tick) {
-        if settle(&mut self.lines, &mut self.census, spot, port.0, now).is_some() {
+    fn insert_new(&mut self, hashed: HashedKey, port: PortNo, now: Tick) {
+        if insert_at_home(&mut self.buckets, &mut self.occupancy, hashed, port.0, now).is_some() {
             return;
         }
-        if self.census.has_room(self.lines.len()) && self.put(spot, port.0, now).is_some() {
+        if self.occupancy.has_room(self.buckets.len())
+            && self.try_insert(hashed, port.0, now).is_some()
+        {
             return;
         }
-        // With less than a quarter taken, it is the addresses that crowd, and a larger table is no cure.
-        if !self.census.is_full() && self.len() >= self.lines.len() * WAYS / 4 {
-            self.resize(self.lines.len() * 2, |_| true);
-            if self.put(spot, port.0, now).is_some() {
+        // Below a load factor of 1/4, the addresses collide, and a larger table would not help.
+        if !self.occupancy.is_full() && self.len() >= self.buckets.len() * SLOTS / 4 {
+            self.resize(self.buckets.len() * 2, |_| true);
+            if self.try_insert(hashed, port.0, now).is_some() {
                 return;
             }
         }
-        self.make_room(self.home(spot), now);
-        self.put(spot, port.0, now);
+        self.evict_near(self.home_bucket(hashed), now);
+        self.try_insert(hashed, port.0, now);
     }
 
-    /// Puts a host that is not there into the first free place within reach; says which line and
-    /// which place in it.
-    fn put(&mut self, spot: Spot, port: u32, seen: Tick) -> Option<(usize, usize)> {
-        let home = self.home(spot);
-        let mut at = home;
+    /// Inserts a host that is not in the table into the first empty slot within reach. Returns the indices of bucket
+    /// and slot.
+    fn try_insert(&mut self, hashed: HashedKey, port: u32, seen: Tick) -> Option<(usize, usize)> {
+        let home_bucket = self.home_bucket(hashed);
+        let mut at = home_bucket;
         for probe in 0..PROBES_MAX {
-            let next = self.next(at);
-            let line = self.lines.get_mut(at)?;
-            if let Some(way) = line.free() {
-                line.put(way, spot.key, port, seen);
+            let next_bucket = self.next_bucket(at);
+            let bucket = self.buckets.get_mut(at)?;
+            if let Some(slot) = bucket.free_slot() {
+                bucket.insert(slot, hashed.key, port, seen);
                 if probe > 0 {
-                    line.lodge(way);
+                    bucket.mark_displaced(slot);
                 }
-                self.census.enter();
-                self.count_spill(home, probe, |spilled| spilled + 1);
-                return Some((at, way));
+                self.occupancy.add_host();
+                self.adjust_overflow(home_bucket, probe, |overflow| overflow + 1);
+                return Some((at, slot));
             }
-            at = next;
+            at = next_bucket;
         }
         None
     }
 
-    /// Moves the hosts that `stay` names to so many lines.
-    fn resize(&mut self, lines: usize, stay: impl Fn(&LearnedHost) -> bool) {
-        let old = std::mem::replace(&mut self.lines, vec![EMPTY; lines]);
-        self.census.clear();
-        for host in old.iter().flat_map(Line::hosts).filter(stay) {
-            let place = self.put(self.spot(Key(host.key)), host.port, host.seen);
-            if let Some((at, way)) = place.filter(|_| host.is_proved)
-                && let Some(line) = self.lines.get_mut(at)
+    /// Rebuilds the table with this number of buckets and the hosts for which `keep` is true.
+    fn resize(&mut self, buckets: usize, keep: impl Fn(&LearnedHost) -> bool) {
+        let old = std::mem::replace(&mut self.buckets, vec![EMPTY_BUCKET; buckets]);
+        self.occupancy.clear();
+        for host in old.iter().flat_map(HostBucket::hosts).filter(keep) {
+            let position = self.try_insert(self.hashed(Key(host.key)), host.port, host.seen);
+            if let Some((at, slot)) = position.filter(|_| host.is_confirmed)
+                && let Some(bucket) = self.buckets.get_mut(at)
             {
-                self.census.prove(line, way);
+                self.occupancy.confirm(bucket, slot);
             }
         }
     }
@@ -207,73 +219,73 @@ mod tests {
 
     use sluice_openflow::VlanId;
 
-    use super::line::audit;
+    use super::bucket::audit;
     use super::*;
 
     pub(super) const TIMEOUT: Tick = 300;
 
-    pub(super) fn spot(table: &Table, n: u64) -> Spot {
-        table.spot(Key::new(n << 16, VlanId(0)))
+    pub(super) fn hashed(table: &Table, n: u64) -> HashedKey {
+        table.hashed(Key::new(n << 16, VlanId(0)))
     }
 
-    pub(super) fn learn(table: &mut Table, n: u64, port: u32, now: Tick) -> Learnt {
-        table.learn(spot(table, n), PortNo(port), now)
+    pub(super) fn learn(table: &mut Table, n: u64, port: u32, now: Tick) -> HostChange {
+        table.learn(hashed(table, n), PortNo(port), now)
     }
 
     pub(super) fn get(table: &mut Table, n: u64, now: Tick) -> Option<u32> {
-        table.get(spot(table, n), now, TIMEOUT).map(|port| port.0)
+        table.get(hashed(table, n), now, TIMEOUT).map(|port| port.0)
     }
 
-    /// All that is counted is so.
+    /// Checks the invariants of the buckets and the counts.
     pub(super) fn check(table: &Table) {
-        let counted = audit(&table.lines, table.factor);
-        assert_eq!(counted, (table.census.len(), table.census.proved));
+        let counted = audit(&table.buckets, table.factor);
+        assert_eq!(counted, (table.occupancy.len(), table.occupancy.confirmed));
     }
 
     #[test]
     fn a_hundred_thousand_hosts_are_all_found() {
         let mut table = Table::new(131_072, 7);
         for n in 0..100_000 {
-            assert_eq!(learn(&mut table, n.into(), n, 0), Learnt::New, "{n}");
+            assert_eq!(learn(&mut table, n.into(), n, 0), HostChange::New, "{n}");
         }
-        assert_eq!(table.lines.len(), 65_536);
+        assert_eq!(table.buckets.len(), 65_536);
         for n in 0..100_000 {
             assert_eq!(get(&mut table, n.into(), 0), Some(n), "{n}");
         }
         assert_eq!(get(&mut table, 100_000, 0), None);
     }
 
-    /// Whatever the factor, addresses in a row do not crowd: nearly all stand in the lines they belong in.
+    /// For any factor, nearly all hosts with consecutive addresses are in their home buckets.
     #[test]
-    fn addresses_in_a_row_spread_with_every_seed() {
+    fn consecutive_addresses_are_spread_with_every_seed() {
         for seed in 0..200 {
             let mut table = Table::new(131_072, seed);
             for n in 0..1000u64 {
                 learn(&mut table, (0x0200_0000_0000 + n).swap_bytes() >> 16, 1, 0);
             }
-            let spilled: u32 = table.lines.iter().map(|line| u32::from(line.spilled)).sum();
-            assert!(spilled < 120, "seed {seed}: {spilled}");
+            let overflow: u32 = table.buckets.iter().map(|bucket| u32::from(bucket.overflow)).sum();
+            assert!(overflow < 120, "seed {seed}: {overflow}");
         }
     }
 
     #[test]
-    fn it_agrees_with_a_map_under_random_use() {
+    fn the_table_agrees_with_a_map_under_random_use() {
         let mut rng = Rng::new(42);
         let (mut table, mut map) = (Table::new(10_000, rng.next_u64()), HashMap::new());
         for step in 0..200_000u32 {
             let n = u64::from(rng.below(3000));
             let port = rng.below(48);
             if rng.below(1000) == 0 {
-                table.forget_port(PortNo(port));
+                table.remove_port(PortNo(port));
                 map.retain(|_, &mut at| at != port);
             } else {
-                let learnt = learn(&mut table, n, port, 0);
+                let change = learn(&mut table, n, port, 0);
                 let expected = match map.insert(n, port) {
-                    None => Learnt::New,
-                    Some(old) if old == port => Learnt::Known,
-                    Some(old) => Learnt::Moved(PortNo(old)),
+                    None => HostChange::New,
+                    Some(old) if old == port => HostChange::Unchanged,
+                    Some(old) => HostChange::Moved(PortNo(old)),
                 };
-                assert_eq!(learnt, expected, "step {step}");
+                assert_eq!(change, expected, "step {step}");
             }
             let probe = u64::from(rng.below(3000));
             let found = get(&mut table, probe, 0);
