@@ -53,7 +53,7 @@ def asked(controller):
     return {
         "loaded": counts["forwarding_paths_installed_total"],
         "waited": counts["forwarding_packets_during_installation_total"],
-        "arp": counts["hosts_answered_total"] + counts["forwarding_floods_total"],
+        "arp": counts["hosts_requests_answered_total"] + counts["forwarding_floods_total"],
     }
 
 

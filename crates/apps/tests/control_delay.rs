@@ -122,9 +122,9 @@ fn packet_ins_received_while_a_path_is_being_installed_do_not_install_it_again()
         (ControlTransport::Tcp, 5 * MS, 1000, 1),
         (ControlTransport::Tcp, 500 * MS, 1000, 3),
     ] {
-        for (waiting, expected) in [(50 * MS, 1..=installs_max), (Duration::ZERO, 5..=1500)] {
+        for (path_pending, expected) in [(50 * MS, 1..=installs_max), (Duration::ZERO, 5..=1500)] {
             let mut cfg = five_tuple_config();
-            cfg.forwarding.waiting = waiting;
+            cfg.forwarding.path_pending = path_pending;
             let switch =
                 EmulatedSwitchConfig { n_buffers: 4096, ..EmulatedSwitchConfig::default() };
             let mut scenario = linear_over(transport, (4, 1), delayed(delay), switch, &cfg);

@@ -44,11 +44,11 @@ impl FastPathHosts {
         if let Some(old) = self.indices.insert(id, sw) {
             self.remove_switch(old);
         }
-        let at = sw.index();
-        if self.switches.len() <= at {
-            self.switches.resize_with(at + 1, || None);
+        let index = sw.index();
+        if self.switches.len() <= index {
+            self.switches.resize_with(index + 1, || None);
         }
-        if let Some(hosts) = self.switches.get_mut(at) {
+        if let Some(hosts) = self.switches.get_mut(index) {
             let [start, factor] = [0, 1].map(|n| self.seeds.hash_one((sw, n)));
             *hosts = Some(SwitchHosts::new([start, factor | 1]));
         }
@@ -69,7 +69,8 @@ impl FastPathHosts {
         self.switches.get_mut(sw.index())?.as_mut()
     }
 
-    /// Adds a host at a switch of this worker, or updates it. The later `last_seen` holds.
+    /// Adds a host at a switch of this worker, or updates it. Of two times at which it was seen, the later one is
+    /// kept.
     pub fn insert(&mut self, switch: DatapathId, id: HostId, host: FastPathHost) {
         if let Some(hosts) = self.hosts_mut(switch) {
             hosts.insert(key(id), &host);
@@ -85,8 +86,8 @@ impl FastPathHosts {
 
     /// When a host was seen last; `None` if that was before the first host of its switch was added.
     pub fn last_seen(&self, switch: DatapathId, id: HostId) -> Option<Instant> {
-        let at = self.indices.get(&switch)?.index();
-        self.switches.get(at)?.as_ref()?.last_seen(key(id))
+        let index = self.indices.get(&switch)?.index();
+        self.switches.get(index)?.as_ref()?.last_seen(key(id))
     }
 
     fn hosts_mut(&mut self, switch: DatapathId) -> Option<&mut SwitchHosts> {
@@ -147,7 +148,7 @@ mod tests {
         at_switch.find(eth.src_bits()).unwrap().mark_seen(coarse);
         assert_eq!(hosts.last_seen(SWITCH, id(1)), Some(later));
         hosts.insert(SWITCH, id(1), host(4, now));
-        assert_eq!(hosts.last_seen(SWITCH, id(1)), Some(later), "the later time holds");
+        assert_eq!(hosts.last_seen(SWITCH, id(1)), Some(later), "the later time is kept");
         hosts.remove(SWITCH, id(1));
         assert!(hosts.switch(SwitchIndex(3)).unwrap().find(eth.src_bits()).is_none());
         hosts.remove_switch(SwitchIndex(3));

@@ -19,7 +19,7 @@ pub struct AppMetric {
 pub enum AppMetricKind {
     /// The number of events since the start.
     Counter,
-    /// What there is now.
+    /// The current value.
     Gauge,
 }
 
@@ -29,7 +29,7 @@ impl AppMetric {
         Self { name, help, kind: AppMetricKind::Counter, value }
     }
 
-    /// A number of things that there are now.
+    /// The current number of something.
     pub const fn gauge(name: &'static str, help: &'static str, value: u64) -> Self {
         Self { name, help, kind: AppMetricKind::Gauge, value }
     }

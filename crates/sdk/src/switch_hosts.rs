@@ -35,16 +35,17 @@ pub struct HostEntry(u16);
 
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Bucket {
+struct FastPathBucket {
     /// 0 in a free slot.
     keys: [u64; SLOTS],
     seen: [CoarseTime; SLOTS],
     entries: [HostEntry; SLOTS],
 }
 
-const _: () = assert!(size_of::<Bucket>() == 64);
+const _: () = assert!(size_of::<FastPathBucket>() == 64);
 
-const EMPTY: Bucket = Bucket { keys: [0; SLOTS], seen: [0; SLOTS], entries: [HostEntry(0); SLOTS] };
+const EMPTY_BUCKET: FastPathBucket =
+    FastPathBucket { keys: [0; SLOTS], seen: [0; SLOTS], entries: [HostEntry(0); SLOTS] };
 
 /// The fast-path hosts of one switch.
 ///
@@ -53,7 +54,7 @@ const EMPTY: Bucket = Bucket { keys: [0; SLOTS], seen: [0; SLOTS], entries: [Hos
 /// full.
 #[derive(Debug)]
 pub struct SwitchHosts {
-    buckets: Vec<Bucket>,
+    buckets: Vec<FastPathBucket>,
     len: usize,
     /// Secret, so that nobody can choose addresses that collide.
     hash_keys: [u64; 2],
@@ -64,7 +65,7 @@ pub struct SwitchHosts {
 /// The slot of a host.
 #[derive(Debug)]
 pub struct HostSlot<'a> {
-    bucket: &'a mut Bucket,
+    bucket: &'a mut FastPathBucket,
     slot: usize,
 }
 
@@ -135,7 +136,7 @@ impl HostSlot<'_> {
     }
 }
 
-impl Bucket {
+impl FastPathBucket {
     fn find(&self, key: u64) -> Option<usize> {
         self.keys.iter().position(|&known| known == key)
     }
@@ -276,7 +277,7 @@ impl SwitchHosts {
 
     fn grow(&mut self) {
         let buckets = (self.buckets.len() * 2).max(BUCKETS_MIN);
-        let old = std::mem::replace(&mut self.buckets, vec![EMPTY; buckets]);
+        let old = std::mem::replace(&mut self.buckets, vec![EMPTY_BUCKET; buckets]);
         self.len = 0;
         for bucket in old {
             let hosts = bucket.keys.into_iter().zip(bucket.entries).zip(bucket.seen);

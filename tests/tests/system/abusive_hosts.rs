@@ -204,7 +204,7 @@ fn too_much_lldp(version: OpenFlow) {
     assert!(blocking.iter().all(|flow| flow.value("in_port") == Some(&abuser.port().to_string())));
     wait_until(SHORT_TIMEOUT, "the counts", || count(&network, "limiter_blocks_total") > 0);
     let processed = count(&network, "topology_lldp_foreign_total")
-        + count(&network, "topology_lldp_over_rate_total");
+        + count(&network, "topology_lldp_over_limit_total");
     assert!(processed > 0 && processed < u64::from(SENT) / 2, "{processed} of {SENT} processed");
     assert_eq!(client.ping(&server, 3).lost(), 0);
     // The abuser's other traffic is not blocked.

@@ -41,17 +41,17 @@ fn lifetime(version: OpenFlow) {
         count(&network, "hosts") == 2 && count(&network, "hosts_addresses") >= 4
     });
     // From now on the controller answers ARP and neighbour requests for both.
-    let answered = count(&network, "hosts_answered_total");
+    let answered = count(&network, "hosts_requests_answered_total");
     h1.forget_neighbours();
     assert_eq!(h1.ping(&h2, 3).lost(), 0);
     assert_eq!(h1.ping_ipv6(&h2, 3).lost(), 0);
-    wait_for(&network, "hosts_answered_total", answered + 2);
+    wait_for(&network, "hosts_requests_answered_total", answered + 2);
     // Silent hosts stay known because they answer probes.
-    let probes = count(&network, "hosts_probes_total");
-    wait_for(&network, "hosts_probes_total", probes + 12);
-    assert_eq!((count(&network, "hosts"), count(&network, "hosts_aged_total")), (2, 0));
+    let probes = count(&network, "hosts_probes_sent_total");
+    wait_for(&network, "hosts_probes_sent_total", probes + 12);
+    assert_eq!((count(&network, "hosts"), count(&network, "hosts_expired_total")), (2, 0));
     h2.become_silent();
-    wait_for(&network, "hosts_aged_total", 1);
+    wait_for(&network, "hosts_expired_total", 1);
 }
 
 fn address_conflict(version: OpenFlow) {

@@ -11,13 +11,13 @@ use sluice_sdk::view::{NetworkView, PortRole, SwitchPort};
 use super::routes::Routes;
 use super::tree::{self, SpanningTree, StaleTreePort, TreePhase};
 
-/// A frame that is seen again elsewhere within this time came round by a way that we do not know.
-const ROUND: Duration = Duration::from_millis(100);
+/// A broadcast that is received again at another port within this time has looped through an unknown path.
+const LOOP_WINDOW: Duration = Duration::from_millis(100);
 
-/// Frames that are remembered for that.
+/// Broadcasts that are remembered to detect loops.
 const FRAMES_MAX: usize = 8192;
 
-/// Whether hosts are reached through a port, by this port alone.
+/// Whether hosts may be attached to a port. Of a shared segment, this is one port only.
 pub(super) fn is_edge(view: &NetworkView, at: SwitchPort) -> bool {
     view.port(at).is_some_and(|port| port.is_up)
         && match view.port_role(at) {
@@ -27,32 +27,32 @@ pub(super) fn is_edge(view: &NetworkView, at: SwitchPort) -> bool {
         }
 }
 
-/// A switch, and its ports to hosts.
+/// A switch and its edge ports.
 #[derive(Debug)]
-pub(super) struct Outlets {
+pub(super) struct SwitchEdgePorts {
     pub(super) switch: DatapathId,
     pub(super) ports: Vec<PortNo>,
 }
 
-/// Ports that broadcasts are flooded to, cached until the view changes.
+/// The ports that broadcasts are flooded to, cached until the view changes.
 #[derive(Debug, Default)]
-pub(super) struct Edges {
+pub(super) struct EdgePortCache {
     versions: Option<(u64, u64)>,
-    /// By any of the switches that have ways to one another.
-    areas: HashMap<DatapathId, Arc<[Outlets]>>,
+    /// By switch; switches that have a path to each other share an area.
+    areas: HashMap<DatapathId, Arc<[SwitchEdgePorts]>>,
 }
 
-impl Edges {
-    /// The ports to hosts of all switches to which there is a way from `id`, itself included.
+impl EdgePortCache {
+    /// The edge ports of all switches to which there is a path from `id`, including `id` itself.
     ///
     /// # Cost
-    /// Looks at all of these switches, unless that was done since the view changed.
-    pub(super) fn of(
+    /// Visits all of these switches, unless the result is cached.
+    pub(super) fn reachable_from(
         &mut self,
         view: &NetworkView,
         routes: &mut Routes,
         id: DatapathId,
-    ) -> Arc<[Outlets]> {
+    ) -> Arc<[SwitchEdgePorts]> {
         let versions = tree::version(view);
         if self.versions != Some(versions) {
             self.versions = Some(versions);
@@ -61,19 +61,20 @@ impl Edges {
         if let Some(area) = self.areas.get(&id) {
             return area.clone();
         }
-        let ids = routes.area(view, id);
-        // What leads to a switch that may still pass on what comes in is for no host.
+        let ids = routes.reachable(view, id);
+        // No host is behind a port of a tree, nor behind one that leads to a switch which may still forward along an
+        // old tree.
         let tree = SpanningTree::of(view).filter(|tree| tree.phase != TreePhase::Removed);
         let links: HashSet<_> = tree.iter().flat_map(|tree| tree.links.iter().flatten()).collect();
-        let is_open = |at| links.contains(&at) || view.record::<StaleTreePort>(at).is_some();
-        let is_outlet = |at| is_edge(view, at) && !is_open(at);
-        let outlets = |&switch: &DatapathId| {
+        let may_forward = |at| links.contains(&at) || view.record::<StaleTreePort>(at).is_some();
+        let is_flooded = |at| is_edge(view, at) && !may_forward(at);
+        let edge_ports = |&switch: &DatapathId| {
             let ports = view.switch(switch).into_iter().flat_map(|view| view.ports.keys().copied());
             let ports: Vec<_> =
-                ports.filter(|&no| is_outlet(SwitchPort::new(switch, no))).collect();
-            (!ports.is_empty()).then_some(Outlets { switch, ports })
+                ports.filter(|&no| is_flooded(SwitchPort::new(switch, no))).collect();
+            (!ports.is_empty()).then_some(SwitchEdgePorts { switch, ports })
         };
-        let area: Arc<[_]> = ids.iter().filter_map(outlets).collect();
+        let area: Arc<[_]> = ids.iter().filter_map(edge_ports).collect();
         for id in ids {
             self.areas.insert(id, area.clone());
         }
@@ -81,52 +82,52 @@ impl Edges {
     }
 }
 
-/// Whether a frame is flooded.
+/// Decision about a broadcast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It is.
+pub(super) enum FloodDecision {
+    /// Flood it.
     Flood,
-    /// It is one of too many that came in there.
-    TooMany,
-    /// It was seen elsewhere just now.
-    CameRound,
+    /// Drop it: its port has reached the limit.
+    LimitExceeded,
+    /// Drop it: it was received at another port just before.
+    Looped,
 }
 
-/// What was flooded lately.
+/// Limits the rate of floods, and detects broadcasts that loop.
 #[derive(Debug, Default)]
-pub(super) struct Floods {
-    /// By where they came in: in which second, and how many.
+pub(super) struct FloodFilter {
+    /// Start of the current second and floods in it, by ingress port.
     counts: HashMap<SwitchPort, (Instant, u32)>,
     seeds: RandomState,
     seen: HashMap<u64, (SwitchPort, Instant)>,
     order: VecDeque<u64>,
 }
 
-impl Floods {
-    /// Judges a frame that came in `at`.
+impl FloodFilter {
+    /// Decides about a broadcast received at `at`.
     ///
     /// # Cost
-    /// Reads the whole frame.
-    pub(super) fn judge(
+    /// Hashes the whole frame.
+    pub(super) fn check(
         &mut self,
         at: SwitchPort,
         frame: &[u8],
         now: Instant,
         per_s_max: u32,
-    ) -> Verdict {
+    ) -> FloodDecision {
         let (since, count) = self.counts.entry(at).or_insert((now, 0));
         if now.saturating_duration_since(*since) >= Duration::from_secs(1) {
             (*since, *count) = (now, 0);
         }
         if *count >= per_s_max {
-            return Verdict::TooMany;
+            return FloodDecision::LimitExceeded;
         }
         *count += 1;
         let hash = self.seeds.hash_one(frame);
-        if let Some(&(place, when)) = self.seen.get(&hash)
-            && now.saturating_duration_since(when) < ROUND
+        if let Some(&(port, time)) = self.seen.get(&hash)
+            && now.saturating_duration_since(time) < LOOP_WINDOW
         {
-            return if place == at { Verdict::Flood } else { Verdict::CameRound };
+            return if port == at { FloodDecision::Flood } else { FloodDecision::Looped };
         }
         if self.seen.insert(hash, (at, now)).is_none() {
             self.order.push_back(hash);
@@ -136,10 +137,10 @@ impl Floods {
         {
             self.seen.remove(&oldest);
         }
-        Verdict::Flood
+        FloodDecision::Flood
     }
 
-    /// Forgets the counts of ports at which nothing came in for a while.
+    /// Removes the counts of ports that have sent no broadcast for a while.
     pub(super) fn sweep(&mut self, now: Instant) {
         let is_old = |since: Instant| now.saturating_duration_since(since) > Duration::from_secs(1);
         self.counts.retain(|_, (since, _)| !is_old(*since));

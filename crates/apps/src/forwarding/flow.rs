@@ -1,4 +1,4 @@
-//! What makes a flow: the part of a frame that a rule matches.
+//! A flow: the fields of a frame that a flow entry matches.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
@@ -8,100 +8,100 @@ use sluice_openflow::{EtherType, Ethernet, Field, FieldId, MacAddr, Match, VlanI
 
 use super::Matching;
 
-/// Numbers below are lengths. IEEE 802.3 §3.2.6.
+/// Lower values are lengths. IEEE 802.3 §3.2.6.
 const ETHERTYPE_MIN: u16 = 0x600;
 
-/// Frames of one direction that the same rules match.
+/// Packets in one direction that the same flow entries match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Flow {
     pub(super) src: MacAddr,
     pub(super) dst: MacAddr,
-    /// `None` without a tag.
+    /// `None` for untagged packets.
     pub(super) vlan: Option<VlanId>,
-    inner: Inner,
+    protocol: FlowProtocol,
 }
 
-/// What is told apart within a pair of addresses. No two of these match the same frame.
+/// The protocol fields that are matched besides the addresses. No two values match the same packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Inner {
-    /// Nothing.
-    All,
-    /// What is not IP, by its type.
-    Other(u16),
-    /// IP.
-    Ip { src: IpAddr, dst: IpAddr, proto: u8, ports: Option<Ports> },
+enum FlowProtocol {
+    /// None: all packets between the two addresses.
+    Any,
+    /// The Ethernet type of packets that are not IP.
+    EtherType(u16),
+    /// IP addresses, protocol and ports.
+    Ip { src: IpAddr, dst: IpAddr, proto: u8, ports: Option<L4Ports> },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Ports {
-    kind: PortKind,
+struct L4Ports {
+    l4: L4Protocol,
     src: u16,
     dst: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum PortKind {
+enum L4Protocol {
     Tcp,
     Udp,
     Sctp,
 }
 
 impl Flow {
-    /// The flow of a frame; `None` if so much of it is not there that rules would match another one.
-    pub(super) fn read(eth: &Ethernet<'_>, frame: &[u8], matching: Matching) -> Option<Self> {
-        let inner = match matching {
-            Matching::Dst | Matching::Pair => Inner::All,
-            Matching::FiveTuple => Inner::read(eth.ethertype, frame)?,
+    /// The flow of a frame; `None` if it is truncated so that flow entries would match other packets, too.
+    pub(super) fn parse(eth: &Ethernet<'_>, frame: &[u8], matching: Matching) -> Option<Self> {
+        let protocol = match matching {
+            Matching::Dst | Matching::Pair => FlowProtocol::Any,
+            Matching::FiveTuple => FlowProtocol::parse(eth.ethertype, frame)?,
         };
         let vlan = eth.tagged.then_some(eth.vlan);
-        Some(Self { src: eth.src, dst: eth.dst, vlan, inner })
+        Some(Self { src: eth.src, dst: eth.dst, vlan, protocol })
     }
 
-    /// All frames from one address to another, without a tag.
+    /// All untagged packets from one address to another.
     pub(super) const fn pair(src: MacAddr, dst: MacAddr) -> Self {
-        Self { src, dst, vlan: None, inner: Inner::All }
+        Self { src, dst, vlan: None, protocol: FlowProtocol::Any }
     }
 
-    /// Whether nothing is told apart within its pair of addresses.
+    /// Whether only Ethernet addresses and VLAN are matched.
     pub(super) fn is_pair(&self) -> bool {
-        self.inner == Inner::All
+        self.protocol == FlowProtocol::Any
     }
 
-    /// Whether it is a conversation of IPv6.
+    /// Whether IPv6 addresses are matched.
     pub(super) const fn is_ipv6(&self) -> bool {
-        matches!(self.inner, Inner::Ip { src: IpAddr::V6(_), .. })
+        matches!(self.protocol, FlowProtocol::Ip { src: IpAddr::V6(_), .. })
     }
 
-    /// The flow of the answers.
+    /// The flow of the replies.
     pub(super) fn reversed(self) -> Self {
-        let inner = match self.inner {
-            Inner::Ip { src, dst, proto, ports } => {
-                let ports = ports.map(|p| Ports { kind: p.kind, src: p.dst, dst: p.src });
-                Inner::Ip { src: dst, dst: src, proto, ports }
+        let protocol = match self.protocol {
+            FlowProtocol::Ip { src, dst, proto, ports } => {
+                let ports = ports.map(|p| L4Ports { l4: p.l4, src: p.dst, dst: p.src });
+                FlowProtocol::Ip { src: dst, dst: src, proto, ports }
             }
             other => other,
         };
-        Self { src: self.dst, dst: self.src, vlan: self.vlan, inner }
+        Self { src: self.dst, dst: self.src, vlan: self.vlan, protocol }
     }
 
-    /// A number that both directions have in common.
-    pub(super) fn hash_both(&self, seed: u64) -> u64 {
+    /// A hash that is the same for both directions.
+    pub(super) fn hash_symmetric(&self, seed: u64) -> u64 {
         let mut hasher = DefaultHasher::new();
         seed.hash(&mut hasher);
-        // The end with the lower address is first.
+        // The lower address comes first.
         let first = if self.src <= self.dst { *self } else { self.reversed() };
         first.hash(&mut hasher);
         hasher.finish()
     }
 
-    /// A number that all flows to the destination have in common.
+    /// A hash that is the same for all flows to the destination.
     pub(super) fn hash_dst(&self, seed: u64) -> u64 {
         let mut hasher = DefaultHasher::new();
         (seed, self.dst, self.vlan).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// What rules for it match.
+    /// The match of its flow entries.
     pub(super) fn to_match(self, matching: Matching) -> Match {
         let vlan = self.vlan.map_or_else(Field::untagged, Field::vlan);
         let dst = Field::eth_dst(self.dst);
@@ -109,61 +109,64 @@ impl Flow {
             return [dst, vlan].into();
         }
         let pair = [dst, Field::eth_src(self.src), vlan];
-        pair.into_iter().chain(self.inner.fields()).collect()
+        pair.into_iter().chain(self.protocol.fields()).collect()
     }
 }
 
-/// Addresses, protocol, whether it is a fragment but the first, what follows the headers.
-type Read<'a> = (IpAddr, IpAddr, IpNumber, bool, &'a [u8]);
+/// Source and destination address, protocol, whether it is a fragment other than the first, and payload.
+type IpHeader<'a> = (IpAddr, IpAddr, IpNumber, bool, &'a [u8]);
 
-impl Inner {
-    fn read(ethertype: EtherType, frame: &[u8]) -> Option<Self> {
+impl FlowProtocol {
+    fn parse(ethertype: EtherType, frame: &[u8]) -> Option<Self> {
         if ethertype != EtherType::IPV4 && ethertype != EtherType::IPV6 {
-            return (ethertype.0 >= ETHERTYPE_MIN).then_some(Self::Other(ethertype.0));
+            return (ethertype.0 >= ETHERTYPE_MIN).then_some(Self::EtherType(ethertype.0));
         }
         let packet = LaxSlicedPacket::from_ethernet(frame).ok()?;
-        let (src, dst, proto, is_later, payload): Read<'_> = match packet.net.as_ref()? {
+        let (src, dst, proto, is_later_fragment, payload): IpHeader<'_> = match packet
+            .net
+            .as_ref()?
+        {
             LaxNetSlice::Ipv4(ip) => {
                 let header = ip.header();
                 let (src, dst) = (header.source_addr().into(), header.destination_addr().into());
-                let is_later = header.fragments_offset().value() != 0;
-                (src, dst, header.protocol(), is_later, ip.payload().payload)
+                let is_later_fragment = header.fragments_offset().value() != 0;
+                (src, dst, header.protocol(), is_later_fragment, ip.payload().payload)
             }
             LaxNetSlice::Ipv6(ip) => {
                 let header = ip.header();
                 let (src, dst) = (header.source_addr().into(), header.destination_addr().into());
-                let is_later = ip.extensions().clone().into_iter().any(|extension| {
+                let is_later_fragment = ip.extensions().clone().into_iter().any(|extension| {
                     matches!(extension, Ipv6ExtensionSlice::Fragment(fragment)
                         if fragment.fragment_offset().value() != 0)
                 });
-                (src, dst, ip.payload().ip_number, is_later, ip.payload().payload)
+                (src, dst, ip.payload().ip_number, is_later_fragment, ip.payload().payload)
             }
             LaxNetSlice::Arp(_) => return None,
         };
-        let kind = match proto {
-            IpNumber::TCP => Some(PortKind::Tcp),
-            IpNumber::UDP => Some(PortKind::Udp),
-            IpNumber::SCTP => Some(PortKind::Sctp),
+        let l4 = match proto {
+            IpNumber::TCP => Some(L4Protocol::Tcp),
+            IpNumber::UDP => Some(L4Protocol::Udp),
+            IpNumber::SCTP => Some(L4Protocol::Sctp),
             _ => None,
         };
-        let ports = match kind {
+        let ports = match l4 {
             None => None,
-            // Switches take the ports of a fragment that is not the first for 0. OpenFlow 1.0.0 §3.4.
-            Some(kind) if is_later => Some(Ports { kind, src: 0, dst: 0 }),
-            Some(kind) => {
+            // Switches treat the ports of a fragment other than the first as 0. OpenFlow 1.0.0 §3.4.
+            Some(l4) if is_later_fragment => Some(L4Ports { l4, src: 0, dst: 0 }),
+            Some(l4) => {
                 let &[a, b, c, d] = payload.first_chunk()?;
                 let (src, dst) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-                Some(Ports { kind, src, dst })
+                Some(L4Ports { l4, src, dst })
             }
         };
         Some(Self::Ip { src, dst, proto: proto.0, ports })
     }
 
-    /// What is matched besides addresses and VLAN.
+    /// The fields matched besides Ethernet addresses and VLAN.
     fn fields(self) -> Vec<Field> {
         let (src, dst, proto, ports) = match self {
-            Self::All => return Vec::new(),
-            Self::Other(ethertype) => return vec![Field::eth_type(ethertype)],
+            Self::Any => return Vec::new(),
+            Self::EtherType(ethertype) => return vec![Field::eth_type(ethertype)],
             Self::Ip { src, dst, proto, ports } => (src, dst, proto, ports),
         };
         let mut fields = match (src, dst) {
@@ -175,14 +178,14 @@ impl Inner {
                 let ethertype = Field::eth_type(EtherType::IPV6.0);
                 vec![ethertype, Field::ip_proto(proto), Field::ipv6_src(src), Field::ipv6_dst(dst)]
             }
-            // Both ends of a packet are of one kind.
+            // Both addresses of a packet are of one family.
             _ => return Vec::new(),
         };
-        if let Some(Ports { kind, src, dst }) = ports {
-            let [src_id, dst_id] = match kind {
-                PortKind::Tcp => [FieldId::TCP_SRC, FieldId::TCP_DST],
-                PortKind::Udp => [FieldId::UDP_SRC, FieldId::UDP_DST],
-                PortKind::Sctp => [FieldId::SCTP_SRC, FieldId::SCTP_DST],
+        if let Some(L4Ports { l4, src, dst }) = ports {
+            let [src_id, dst_id] = match l4 {
+                L4Protocol::Tcp => [FieldId::TCP_SRC, FieldId::TCP_DST],
+                L4Protocol::Udp => [FieldId::UDP_SRC, FieldId::UDP_DST],
+                L4Protocol::Sctp => [FieldId::SCTP_SRC, FieldId::SCTP_DST],
             };
             fields.extend([Field::new(src_id, src.into()), Field::new(dst_id, dst.into())]);
         }
@@ -220,8 +223,8 @@ mod tests {
         frame
     }
 
-    fn read(frame: &[u8]) -> Option<Flow> {
-        Flow::read(&Ethernet::new(frame).unwrap(), frame, Matching::FiveTuple)
+    fn parse(frame: &[u8]) -> Option<Flow> {
+        Flow::parse(&Ethernet::new(frame).unwrap(), frame, Matching::FiveTuple)
     }
 
     fn names(flow: Flow) -> String {
@@ -231,55 +234,55 @@ mod tests {
     }
 
     #[test]
-    fn conversations_are_told_apart_and_both_directions_are_one() {
-        let there = read(&tcp([1000, 80])).unwrap();
+    fn flows_differ_by_port_and_both_directions_have_one_hash() {
+        let there = parse(&tcp([1000, 80])).unwrap();
         let pair = "eth_dst eth_src vlan_vid eth_type ip_proto";
         assert_eq!(names(there), format!("{pair} ipv4_src ipv4_dst tcp_src tcp_dst"));
         let value = |flow: Flow, id| flow.to_match(Matching::FiveTuple).get(id).unwrap().value;
         assert_eq!(value(there, FieldId::TCP_SRC), 1000);
         assert_eq!(value(there.reversed(), FieldId::TCP_SRC), 80);
         assert_eq!(there.reversed().reversed(), there);
-        assert_eq!(there.hash_both(1), there.reversed().hash_both(1));
-        assert_ne!(there.hash_both(1), there.hash_both(2));
-        let other = read(&tcp([1001, 80])).unwrap();
+        assert_eq!(there.hash_symmetric(1), there.reversed().hash_symmetric(1));
+        assert_ne!(there.hash_symmetric(1), there.hash_symmetric(2));
+        let other = parse(&tcp([1001, 80])).unwrap();
         assert_ne!(there, other);
-        assert_ne!(there.hash_both(1), other.hash_both(1));
-        let six = read(&udp6(Some(5))).unwrap();
+        assert_ne!(there.hash_symmetric(1), other.hash_symmetric(1));
+        let six = parse(&udp6(Some(5))).unwrap();
         assert_eq!(names(six), format!("{pair} ipv6_src ipv6_dst udp_src udp_dst"));
-        assert_eq!((six.vlan, read(&udp6(None)).unwrap().vlan), (Some(VlanId(5)), None));
+        assert_eq!((six.vlan, parse(&udp6(None)).unwrap().vlan), (Some(VlanId(5)), None));
     }
 
     #[test]
-    fn later_fragments_have_ports_0_as_switches_see_them() {
+    fn later_fragments_have_port_0_as_in_switches() {
         let mut first = tcp([1000, 80]);
         first[14 + 6] = 0x20;
-        assert_eq!(read(&first), read(&tcp([1000, 80])));
+        assert_eq!(parse(&first), parse(&tcp([1000, 80])));
         let mut later = tcp([1000, 80]);
         later[14 + 7] = 1;
-        assert_eq!(read(&later), read(&tcp([0, 0])));
+        assert_eq!(parse(&later), parse(&tcp([0, 0])));
     }
 
     #[test]
-    fn what_is_not_ip_is_matched_by_type_and_what_cannot_be_told_apart_not_at_all() {
+    fn other_protocols_are_matched_by_type_and_truncated_packets_not_at_all() {
         let arp = [&DST[..], &SRC, &[8, 6, 0, 1]].concat();
-        assert_eq!(names(read(&arp).unwrap()), "eth_dst eth_src vlan_vid eth_type");
+        assert_eq!(names(parse(&arp).unwrap()), "eth_dst eth_src vlan_vid eth_type");
         let llc = [&DST[..], &SRC, &[0, 9, 0, 1]].concat();
-        assert_eq!(read(&llc), None);
+        assert_eq!(parse(&llc), None);
         let frame = tcp([1000, 80]);
         for len in 14..14 + 20 + 4 {
-            assert_eq!(read(&frame[..len]), None, "{len}");
+            assert_eq!(parse(&frame[..len]), None, "{len}");
         }
-        assert!(read(&frame[..14 + 20 + 4]).is_some());
+        assert!(parse(&frame[..14 + 20 + 4]).is_some());
     }
 
-    /// A switch by the book takes what is matched, and versions without a field for it say so.
+    /// All matches meet the prerequisites of the specification; versions that lack a field refuse it.
     #[test]
-    fn matches_are_fit_for_switches() {
+    fn matches_meet_the_prerequisites() {
         for frame in [tcp([1, 2]), udp6(Some(5)), udp6(None)] {
             for matching in [Matching::Dst, Matching::Pair, Matching::FiveTuple] {
                 let eth = Ethernet::new(&frame).unwrap();
-                let flow = Flow::read(&eth, &frame, matching).unwrap();
-                let rule = crate::forwarding::rules::rule(
+                let flow = Flow::parse(&eth, &frame, matching).unwrap();
+                let rule = crate::forwarding::flow_entries::flow_entry(
                     &crate::forwarding::Config { matching, ..Default::default() },
                     flow,
                     sluice_openflow::PortNo(1),

@@ -1,8 +1,8 @@
-//! What forwarding counts.
+//! Counters of forwarding.
 
 use sluice_sdk::AppMetric;
 
-/// Numbers of events since the start; each is a metric, whose help text says what it counts.
+/// Numbers of events since the start. Each is a metric, whose help text describes it.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) paths_installed: u64,

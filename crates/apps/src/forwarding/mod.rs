@@ -2,22 +2,22 @@
 //!
 //! `docs/forwarding.md` says what it does, `docs/adr/0008-rules-and-floods.md` why there are no loops and no broadcast storms.
 
+mod fast_path;
 mod flood;
 mod flow;
-mod load;
-mod local;
+mod flow_entries;
+mod install;
+mod match_fallback;
 mod metrics;
+mod pending;
 #[cfg(test)]
-mod proof;
+mod random_changes;
 mod repair;
 mod routes;
-mod rules;
-mod simpler;
 mod switches;
 #[cfg(test)]
-mod testing;
+mod test_network;
 mod tree;
-mod waiting;
 
 use std::time::{Duration, Instant};
 
@@ -28,16 +28,16 @@ use sluice_openflow::{
 use sluice_sdk::view::{Fact, HostId, PortRole, PublishedFact, SwitchPort};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
-use flood::{Edges, Floods, is_edge};
-use local::Local;
+use fast_path::SwitchFastPath;
+use flood::{EdgePortCache, FloodFilter, is_edge};
+use match_fallback::{RefusedMatch, Retries};
 use metrics::Counters;
+use pending::PendingFlows;
 use repair::Repair;
 use routes::Routes;
-use simpler::{RefusedMatch, Retries};
-use switches::Switches;
+use switches::LocalSwitches;
 use tree::Trees;
 pub use tree::{Flooding, SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
-use waiting::Waiting;
 
 /// Configuration of forwarding.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub struct Config {
     pub hard_timeout_s: u16,
     /// For how long flow entries are assumed to be in flight to a switch, in addition to one and a half round-trip times.
     /// Packets of the flow that arrive meanwhile do not install the path again. Zero disables this.
-    pub waiting: Duration,
+    pub path_pending: Duration,
     /// For how long a switch that has refused a flow entry gets no others.
     pub refused_retry: Duration,
     /// How broadcasts, multicasts and packets to unknown hosts reach all edge ports.
@@ -84,7 +84,7 @@ impl Default for Config {
             priority: 100,
             idle_timeout_s: 60,
             hard_timeout_s: 0,
-            waiting: Duration::from_millis(50),
+            path_pending: Duration::from_millis(50),
             refused_retry: Duration::from_secs(10),
             flooding: Flooding::Controller,
             floods_per_s_max: 1000,
@@ -101,45 +101,45 @@ pub struct Forwarding {
     /// The configuration in force: its match is no finer than all switches support.
     cfg: Config,
     /// Rank of the finest [`Matching`] that no switch has refused.
-    simplest: u8,
+    matching_rank_min: u8,
     retries: Retries,
     routes: Routes,
-    edges: Edges,
-    floods: Floods,
-    waiting: Waiting,
+    edge_ports: EdgePortCache,
+    floods: FloodFilter,
+    pending: PendingFlows,
     repair: Repair,
-    switches: Switches,
+    switches: LocalSwitches,
     trees: Trees,
     /// By [`SwitchIndex`].
-    locals: Vec<Option<Box<Local>>>,
+    fast_paths: Vec<Option<Box<SwitchFastPath>>>,
     counters: Counters,
-    swept: Option<Instant>,
+    last_sweep: Option<Instant>,
 }
 
 /// Bytes of the checksum of a frame. Some switches count it in `total_len`, none sends it. IEEE 802.3 §3.2.9.
 const FCS_LEN: usize = 4;
 
-/// A packet-in, with its parsed header and where it came from.
+/// A packet-in with its parsed Ethernet header and its origin.
 #[derive(Debug, Clone, Copy)]
-struct Came<'a> {
+struct ReceivedPacket<'a> {
     p: PacketIn<'a>,
     eth: Ethernet<'a>,
     at: SwitchPort,
-    from: From,
+    ingress: Ingress,
 }
 
-/// What sent the frame to the switch.
+/// The kind of port at which a packet was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum From {
-    /// A host.
+enum Ingress {
+    /// A port to hosts.
     Edge,
-    /// Another switch of this network.
+    /// A link to another switch of this network.
     Link,
 }
 
-impl Came<'_> {
-    /// Whether the packet-in contains the whole frame.
-    fn is_whole(&self) -> bool {
+impl ReceivedPacket<'_> {
+    /// Whether the packet-in contains the whole frame and not only a part.
+    fn is_complete(&self) -> bool {
         self.p.frame.len() + FCS_LEN >= usize::from(self.p.total_len)
     }
 
@@ -151,10 +151,10 @@ impl Came<'_> {
         HostId { mac: self.eth.src, vlan: self.eth.vlan }
     }
 
-    /// Drops the frame, and frees its buffer in the switch.
-    fn let_go(&self, ctx: &mut Ctx<'_>) {
+    /// Drops the packet, and frees its buffer in the switch.
+    fn discard(&self, ctx: &mut Ctx<'_>) {
         if self.p.buffer_id.is_some() {
-            say(ctx.switch.packet_out(&PacketOutRef::answer(&self.p)));
+            debug_assert_encoded(ctx.switch.packet_out(&PacketOutRef::answer(&self.p)));
         }
     }
 }
@@ -171,33 +171,33 @@ impl Forwarding {
         Self {
             configured: cfg.clone(),
             cfg: cfg.clone(),
-            simplest: 0,
+            matching_rank_min: 0,
             retries: Retries::default(),
             routes: Routes::default(),
-            edges: Edges::default(),
-            floods: Floods::default(),
-            waiting: Waiting::default(),
+            edge_ports: EdgePortCache::default(),
+            floods: FloodFilter::default(),
+            pending: PendingFlows::default(),
             repair: Repair::default(),
-            switches: Switches::default(),
+            switches: LocalSwitches::default(),
             trees: Trees::default(),
-            locals: Vec::new(),
+            fast_paths: Vec::new(),
             counters: Counters::default(),
-            swept: None,
+            last_sweep: None,
         }
     }
 
     /// Applies a new configuration. Installed flow entries stay as they are.
     pub fn configure(&mut self, cfg: &Config) {
         self.configured = cfg.clone();
-        self.take_form();
+        self.apply_matching();
     }
 
-    /// What sent a frame; `None`, counted, if the role of its port does not allow it to be forwarded.
-    fn from(&mut self, at: SwitchPort, ctx: &Ctx<'_>) -> Option<From> {
+    /// The kind of port at which a packet was received; `None`, counted, if packets from this port are not forwarded.
+    fn ingress(&mut self, at: SwitchPort, ctx: &Ctx<'_>) -> Option<Ingress> {
         match ctx.view().port_role(at) {
-            PortRole::Edge => Some(From::Edge),
-            PortRole::SharedSegment(by) if by == at => Some(From::Edge),
-            PortRole::Link => Some(From::Link),
+            PortRole::Edge => Some(Ingress::Edge),
+            PortRole::SharedSegment(by) if by == at => Some(Ingress::Edge),
+            PortRole::Link => Some(Ingress::Link),
             PortRole::Pending | PortRole::SharedSegment(_) => {
                 self.counters.from_pending_port += 1;
                 None
@@ -205,22 +205,23 @@ impl Forwarding {
         }
     }
 
-    fn answer(&mut self, came: &Came<'_>, ctx: &mut Ctx<'_>) {
+    fn handle(&mut self, packet: &ReceivedPacket<'_>, ctx: &mut Ctx<'_>) {
         let view = ctx.view();
-        let host = if came.eth.dst.is_group() { None } else { view.host(came.dst()) };
+        let host = if packet.eth.dst.is_group() { None } else { view.host(packet.dst()) };
         let to = host.map(|host| host.at).filter(|&to| is_edge(view, to));
-        match (to, came.from) {
-            (Some(to), _) if to == came.at => came.let_go(ctx),
-            (Some(to), _) => self.forward(came, to, ctx),
-            (None, From::Edge) => self.flood(came, ctx),
-            (None, From::Link) => {
+        match (to, packet.ingress) {
+            (Some(to), _) if to == packet.at => packet.discard(ctx),
+            (Some(to), _) => self.forward(packet, to, ctx),
+            (None, Ingress::Edge) => self.flood(packet, ctx),
+            (None, Ingress::Link) => {
                 self.counters.unknown_from_link += 1;
-                if came.eth.dst.is_group() {
-                    came.let_go(ctx);
+                if packet.eth.dst.is_group() {
+                    packet.discard(ctx);
                 } else {
-                    // The host may exist nevertheless, so the frame is flooded. It goes to edge ports only, so it does not loop.
-                    self.turn_back(came, ctx);
-                    self.flood(came, ctx);
+                    // The host may exist nevertheless, so the packet is flooded. It goes to edge ports only, so it
+                    // does not loop.
+                    self.delete_previous_hop_entry(packet, ctx);
+                    self.flood(packet, ctx);
                 }
             }
         }
@@ -229,64 +230,65 @@ impl Forwarding {
 
 impl App for Forwarding {
     fn on_iteration(&mut self, now: Instant) {
-        self.trees.on_time(now);
-        self.waiting.on_time(now);
-        let swept = *self.swept.get_or_insert(now);
-        if now.saturating_duration_since(swept) >= Duration::from_secs(1) {
-            self.swept = Some(now);
-            self.waiting.sweep(now);
+        self.trees.on_iteration(now);
+        self.pending.on_iteration(now);
+        let last_sweep = *self.last_sweep.get_or_insert(now);
+        if now.saturating_duration_since(last_sweep) >= Duration::from_secs(1) {
+            self.last_sweep = Some(now);
+            self.pending.sweep(now);
             self.floods.sweep(now);
         }
     }
 
     fn initial_messages(&self, out: &mut Encoder<'_>) {
-        say(out.send_misses_up(self.cfg.miss_send_len));
+        debug_assert_encoded(out.send_misses_up(self.cfg.miss_send_len));
     }
 
     fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
-        self.switches.up(ctx);
-        self.uncover(ctx);
-        self.trees.up(self.cfg.flooding, ctx);
-        let at = ctx.switch_index.index();
-        if self.locals.len() <= at {
-            self.locals.resize_with(at + 1, || None);
+        self.switches.on_connected(ctx);
+        self.delete_simpler_entries(ctx);
+        self.trees.on_connected(self.cfg.flooding, ctx);
+        let index = ctx.switch_index.index();
+        if self.fast_paths.len() <= index {
+            self.fast_paths.resize_with(index + 1, || None);
         }
-        let drawn = Local::new(&self.cfg, &ctx.switch);
-        debug_assert!(drawn.is_ok(), "every version can express it");
-        if let Some(place) = self.locals.get_mut(at) {
-            *place = drawn.ok().map(Box::new);
+        let created = SwitchFastPath::new(&self.cfg, &ctx.switch);
+        debug_assert!(created.is_ok(), "every version can express it");
+        if let Some(slot) = self.fast_paths.get_mut(index) {
+            *slot = created.ok().map(Box::new);
         }
     }
 
     fn on_switch_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
-        self.switches.down(sw);
-        self.trees.down(sw, now, network);
-        if let Some(place) = self.locals.get_mut(sw.index()) {
-            *place = None;
+        self.switches.on_disconnected(sw);
+        self.trees.on_disconnected(sw, now, network);
+        if let Some(slot) = self.fast_paths.get_mut(sw.index()) {
+            *slot = None;
         }
     }
 
     fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
-        self.switches.time_passes(ctx);
-        self.forget_unable(ctx);
-        self.trees.time_passes(self.cfg.flooding, ctx);
-        self.counters.stale_deletions += self.repair.on_time(ctx.now, &self.switches, ctx.network);
-        self.counters.stale_deletions += self.switches.resolve(ctx.now, ctx.network);
+        self.switches.tick(ctx);
+        self.expire_refused_matches(ctx);
+        self.trees.tick(self.cfg.flooding, ctx);
+        self.counters.stale_deletions += self.repair.tick(ctx.now, &self.switches, ctx.network);
+        self.counters.stale_deletions += self.switches.delete_conflicting(ctx.now, ctx.network);
     }
 
-    fn on_fact(&mut self, told: &PublishedFact, now: Instant, network: &mut Network) {
-        self.trees.told(&told.fact, self.cfg.flooding, now, network);
-        self.counters.stale_deletions += self.repair.told(&told.fact, now, &self.switches, network);
-        match told.fact {
+    fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
+        self.trees.on_fact(&published.fact, self.cfg.flooding, now, network);
+        self.counters.stale_deletions +=
+            self.repair.on_fact(&published.fact, now, &self.switches, network);
+        match published.fact {
             Fact::Port(at, _) => {
-                self.counters.stale_deletions += self.switches.settle(at, now, network);
+                self.counters.stale_deletions += self.switches.on_port_known(at, now, network);
             }
-            Fact::Switch(id, _) => self.moved(id, now, network.view()),
+            Fact::Switch(id, _) => self.schedule_retry(id, now, network.view()),
             _ => {}
         }
-        if let Some((id, refused)) = told.fact.record::<RefusedMatch>() {
+        if let Some((id, refused)) = published.fact.record::<RefusedMatch>() {
             let rank = refused.map(|refused| refused.rank);
-            self.counters.stale_deletions += self.told_unable(id, rank, now, network);
+            self.counters.stale_deletions += self.on_refused_match(id, rank, now, network);
         }
     }
 
@@ -297,32 +299,34 @@ impl App for Forwarding {
         body: &[u8],
         ctx: &mut Ctx<'_>,
     ) {
-        self.trees.reply(xid, kind, body, ctx);
+        self.trees.on_multipart_reply(xid, kind, body, ctx);
         let priority = self.cfg.priority;
-        self.counters.stale_deletions += self.switches.reply(xid, kind, body, priority, ctx);
+        self.counters.stale_deletions +=
+            self.switches.on_multipart_reply(xid, kind, body, priority, ctx);
     }
 
     fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
-        self.trees.barrier_reply(xid, ctx);
+        self.trees.on_barrier_reply(xid, ctx);
     }
 
     fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
         if error.cookie().is_some_and(tree::is_ours) {
-            self.counters.flow_entries_refused += u64::from(self.trees.refused(error, ctx));
+            self.counters.flow_entries_refused += u64::from(self.trees.on_refused(error, ctx));
             return;
         }
-        // BAD_REQUEST is about a buffer that no longer exists, not about the flow entry that was to release it.
-        let is_rule = error.cookie().is_some_and(rules::is_ours)
+        // BAD_REQUEST means that the buffer no longer exists, not that the switch refuses the flow entry that was to
+        // release it.
+        let is_flow_entry = error.cookie().is_some_and(flow_entries::is_ours)
             && error.reason.kind() != ErrorType::BAD_REQUEST;
-        if !is_rule {
+        if !is_flow_entry {
             return;
         }
         self.counters.flow_entries_refused += 1;
-        if self.simplify(error, ctx) {
+        if self.fall_back(error, ctx) {
             return;
         }
         let (id, retry, reason) = (ctx.datapath_id, self.cfg.refused_retry, error.reason);
-        if self.switches.refused(id, ctx.now, retry) {
+        if self.switches.pause(id, ctx.now, retry) {
             ctx.network.report(|| {
                 let time = retry.as_secs_f64();
                 format!(
@@ -332,18 +336,22 @@ impl App for Forwarding {
         }
     }
 
-    fn fast_path(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
-        self.answer_usual(frames, ctx);
+    fn fast_path(&mut self, packets: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+        self.handle_fast_path(packets, ctx);
     }
 
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         let at = SwitchPort::new(ctx.datapath_id, p.in_port);
         let eth = Ethernet::new(p.frame);
         let eth = eth.filter(|eth| !eth.src.is_group() && !eth.dst.is_bridge_reserved());
-        let came = eth.and_then(|eth| Some(Came { p: *p, eth, at, from: self.from(at, ctx)? }));
-        match came {
-            Some(came) => self.answer(&came, ctx),
-            None if p.buffer_id.is_some() => say(ctx.switch.packet_out(&PacketOutRef::answer(p))),
+        let packet = eth.and_then(|eth| {
+            Some(ReceivedPacket { p: *p, eth, at, ingress: self.ingress(at, ctx)? })
+        });
+        match packet {
+            Some(packet) => self.handle(&packet, ctx),
+            None if p.buffer_id.is_some() => {
+                debug_assert_encoded(ctx.switch.packet_out(&PacketOutRef::answer(p)));
+            }
             None => {}
         }
         Verdict::Stop
@@ -355,27 +363,27 @@ impl App for Forwarding {
             (
                 "forwarding_installations_in_flight",
                 "Flows whose flow entries are being installed",
-                self.waiting.len(),
+                self.pending.len(),
             ),
             (
                 "forwarding_tree_active",
                 "1 while switches forward broadcasts along a spanning tree",
-                usize::from(self.trees.stands()),
+                usize::from(self.trees.is_active()),
             ),
             (
                 "forwarding_tree_unconfirmed",
                 "Switches that prevent a spanning tree as they do not confirm their flow entries",
-                self.trees.silent(),
+                self.trees.unconfirmed(),
             ),
             (
                 "forwarding_switches_with_refused_match",
                 "Switches that require a simpler match than configured",
-                self.switches.unable(),
+                self.switches.refused_match_count(),
             ),
             (
                 "forwarding_switches_paused",
                 "Switches that get no flow entries for a while as they refused one",
-                self.switches.refusing(),
+                self.switches.paused_count(),
             ),
         ];
         for (name, help, value) in gauges {
@@ -386,10 +394,10 @@ impl App for Forwarding {
 
 /// Checks, in debug builds, that a message was encoded. Every version can express the messages that are passed here, except
 /// for a frame that fits a `PACKET_IN` but not a `PACKET_OUT`: it is lost.
-fn say<T>(written: Result<T, EncodeError>) {
+fn debug_assert_encoded<T>(encoded: Result<T, EncodeError>) {
     debug_assert!(
-        written.as_ref().err().is_none_or(|no| no.what == "more than 65535 bytes"),
+        encoded.as_ref().err().is_none_or(|error| error.what == "more than 65535 bytes"),
         "{:?}",
-        written.err()
+        encoded.err()
     );
 }

@@ -1,4 +1,4 @@
-//! Shortest ways between switches, as the links of a view have them.
+//! Shortest paths between switches.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,13 +6,13 @@ use sluice_base::Rng;
 use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::view::{NetworkView, SwitchPort};
 
-/// Distances that are kept, over all destinations: 16 MiB. When there are more, all are computed anew as needed.
+/// Cached distances, over all destinations: 16 MiB. When there are more, the cache is cleared.
 const DISTANCES_MAX: usize = 4 << 20;
 
-/// What stands for the distance of a switch from which there is no way.
-const NO_WAY: u32 = u32::MAX;
+/// Distance of a switch from which there is no path.
+const UNREACHABLE: u32 = u32::MAX;
 
-/// A switch on a way, and the ports through which the way goes.
+/// A switch on a path, and its two ports on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hop {
     pub(super) switch: DatapathId,
@@ -20,51 +20,51 @@ pub(super) struct Hop {
     pub(super) out_port: PortNo,
 }
 
-/// How one of several equal ways is chosen.
+/// How one of several paths of equal length is chosen.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Choice {
-    /// By this hash, the same way for both directions.
-    Both(u64),
-    /// By this hash, so that all ways to a destination are a tree.
-    Tree(u64),
+pub(super) enum PathChoice {
+    /// By this hash; both directions use the same path.
+    Symmetric(u64),
+    /// By this hash; all paths to a destination form a tree.
+    PerDestination(u64),
 }
 
-/// One direction of a link.
+/// The outgoing direction of a link of a switch.
 #[derive(Debug, Clone, Copy)]
-struct Edge {
+struct OutLink {
     to: usize,
     out_port: PortNo,
     in_port: PortNo,
 }
 
-/// Shortest ways over links that are known in both directions, between switches that are connected.
+/// Shortest paths over links that are known in both directions, between connected switches.
 ///
-/// What is asked for is computed then, and kept until the view is another.
+/// Distances are computed on demand, and cached until the view changes.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     version: Option<u64>,
     ids: Vec<DatapathId>,
-    places: HashMap<DatapathId, usize>,
-    edges: Vec<Vec<Edge>>,
+    index_of: HashMap<DatapathId, usize>,
+    out_links: Vec<Vec<OutLink>>,
     /// By destination.
     distances: HashMap<usize, Vec<u32>>,
 }
 
 impl Routes {
-    /// The way from where a frame comes in to where it goes out; `None` if there is none.
+    /// The path from an ingress port to an egress port; `None` if there is none.
     ///
     /// # Cost
-    /// Computes the distances of all switches from the last one, unless they are known.
+    /// Computes the distances of all switches to the last one, unless they are cached.
     pub(super) fn path(
         &mut self,
         view: &NetworkView,
         from: SwitchPort,
         to: SwitchPort,
-        choice: Choice,
+        choice: PathChoice,
     ) -> Option<Vec<Hop>> {
         self.refresh(view);
         match choice {
-            Choice::Both(hash) if from.switch > to.switch => {
+            PathChoice::Symmetric(hash) if from.switch > to.switch => {
                 let mut hops = self.walk(to, from, hash)?;
                 hops.reverse();
                 for hop in &mut hops {
@@ -72,16 +72,18 @@ impl Routes {
                 }
                 Some(hops)
             }
-            Choice::Both(hash) | Choice::Tree(hash) => self.walk(from, to, hash),
+            PathChoice::Symmetric(hash) | PathChoice::PerDestination(hash) => {
+                self.walk(from, to, hash)
+            }
         }
     }
 
-    /// All switches to which there is a way from `id`, itself included.
-    pub(super) fn area(&mut self, view: &NetworkView, id: DatapathId) -> Vec<DatapathId> {
+    /// All switches to which there is a path from `id`, including `id` itself.
+    pub(super) fn reachable(&mut self, view: &NetworkView, id: DatapathId) -> Vec<DatapathId> {
         self.refresh(view);
-        let Some(&at) = self.places.get(&id) else { return Vec::new() };
-        let distances = self.distances(at);
-        let reached: Vec<_> = distances.iter().map(|&distance| distance != NO_WAY).collect();
+        let Some(&current) = self.index_of.get(&id) else { return Vec::new() };
+        let distances = self.distances(current);
+        let reached: Vec<_> = distances.iter().map(|&distance| distance != UNREACHABLE).collect();
         let all = self.ids.iter().zip(reached);
         all.filter_map(|(&id, reached)| reached.then_some(id)).collect()
     }
@@ -92,56 +94,60 @@ impl Routes {
         }
         *self = Self { version: Some(view.version()), ..Self::default() };
         self.ids.extend(view.switches().map(|(id, _)| id));
-        self.places = self.ids.iter().enumerate().map(|(n, &id)| (id, n)).collect();
-        let places = &self.places;
-        self.edges.extend(self.ids.iter().map(|&id| {
+        self.index_of = self.ids.iter().enumerate().map(|(n, &id)| (id, n)).collect();
+        let index_of = &self.index_of;
+        self.out_links.extend(self.ids.iter().map(|&id| {
             let there = view.links_of(id).filter_map(|link| {
-                let &to = places.get(&link.to.switch)?;
-                Some(Edge { to, out_port: link.from.port, in_port: link.to.port })
+                let &to = index_of.get(&link.to.switch)?;
+                Some(OutLink { to, out_port: link.from.port, in_port: link.to.port })
             });
             there.collect()
         }));
     }
 
     fn walk(&mut self, from: SwitchPort, to: SwitchPort, hash: u64) -> Option<Vec<Hop>> {
-        let (&first, &last) = (self.places.get(&from.switch)?, self.places.get(&to.switch)?);
+        let (&first, &last) = (self.index_of.get(&from.switch)?, self.index_of.get(&to.switch)?);
         self.distances(last);
-        let (ids, edges, distances) = (&self.ids, &self.edges, self.distances.get(&last)?);
-        let (mut at, mut in_port, mut hops) = (first, from.port, Vec::new());
-        while at != last {
-            let (&distance, &switch) = (distances.get(at)?, ids.get(at)?);
-            let nearer = distance.checked_sub(1).filter(|_| distance != NO_WAY)?;
-            let next = || edges.get(at).into_iter().flatten();
-            let next = || next().filter(|edge| distances.get(edge.to) == Some(&nearer));
-            let ways = u32::try_from(next().count()).unwrap_or(u32::MAX);
-            let chosen = Rng::new(hash ^ switch.0.rotate_left(32)).below(ways);
-            let edge = next().nth(usize::try_from(chosen).unwrap_or(0))?;
-            hops.push(Hop { switch, in_port, out_port: edge.out_port });
-            (at, in_port) = (edge.to, edge.in_port);
+        let (ids, out_links, distances) = (&self.ids, &self.out_links, self.distances.get(&last)?);
+        let (mut current, mut in_port, mut hops) = (first, from.port, Vec::new());
+        while current != last {
+            let (&distance, &switch) = (distances.get(current)?, ids.get(current)?);
+            let nearer = distance.checked_sub(1).filter(|_| distance != UNREACHABLE)?;
+            let next = || out_links.get(current).into_iter().flatten();
+            let next = || next().filter(|link| distances.get(link.to) == Some(&nearer));
+            let n_choices = u32::try_from(next().count()).unwrap_or(u32::MAX);
+            let chosen = Rng::new(hash ^ switch.0.rotate_left(32)).below(n_choices);
+            let link = next().nth(usize::try_from(chosen).unwrap_or(0))?;
+            hops.push(Hop { switch, in_port, out_port: link.out_port });
+            (current, in_port) = (link.to, link.in_port);
         }
         hops.push(Hop { switch: to.switch, in_port, out_port: to.port });
         Some(hops)
     }
 
-    /// How many links each switch is away from `to`.
+    /// The number of links between each switch and `to`.
     fn distances(&mut self, to: usize) -> &[u32] {
         if (self.distances.len() + 1) * self.ids.len() > DISTANCES_MAX
             && !self.distances.contains_key(&to)
         {
             self.distances.clear();
         }
-        let (ids, edges) = (&self.ids, &self.edges);
+        let (ids, out_links) = (&self.ids, &self.out_links);
         self.distances.entry(to).or_insert_with(|| {
-            let mut distances = vec![NO_WAY; ids.len()];
+            let mut distances = vec![UNREACHABLE; ids.len()];
             let mut next = VecDeque::from([(to, 0)]);
-            while let Some((at, distance)) = next.pop_front() {
-                match distances.get_mut(at) {
-                    Some(place) if *place == NO_WAY => *place = distance,
+            while let Some((current, distance)) = next.pop_front() {
+                match distances.get_mut(current) {
+                    Some(known) if *known == UNREACHABLE => *known = distance,
                     _ => continue,
                 }
-                // Links are ways in both directions, so those that leave lead to where they come from.
+                // Links work in both directions, so the switches they lead to are those from which `to` is reached.
                 next.extend(
-                    edges.get(at).into_iter().flatten().map(|edge| (edge.to, distance + 1)),
+                    out_links
+                        .get(current)
+                        .into_iter()
+                        .flatten()
+                        .map(|link| (link.to, distance + 1)),
                 );
             }
             distances
@@ -155,22 +161,22 @@ mod tests {
 
     use super::*;
     use crate::forwarding::Config;
-    use crate::forwarding::testing::{HOST, Net, Wires};
+    use crate::forwarding::test_network::{HOST, TestLinks, TestNetwork};
 
-    fn place(id: u64) -> SwitchPort {
+    fn host_port(id: u64) -> SwitchPort {
         SwitchPort::new(DatapathId(id), HOST)
     }
 
     #[test]
-    fn all_pairs_reach_by_shortest_ways_that_both_directions_share() {
+    fn both_directions_of_all_pairs_use_the_same_shortest_path() {
         for seed in 0..20 {
-            let wires = Wires::random(&mut Rng::new(seed), 12, 8);
-            let net = Net::new(&Config::default(), &wires, 1);
+            let links = TestLinks::random(&mut Rng::new(seed), 12, 8);
+            let net = TestNetwork::new(&Config::default(), &links, 1);
             let (view, mut routes) = (net.workers[0].1.view(), Routes::default());
             for a in 1..=12 {
-                for (b, length) in wires.lengths(a) {
-                    let choice = Choice::Both(seed ^ (a.min(b) << 8 | a.max(b)));
-                    let path = routes.path(view, place(a), place(b), choice).unwrap();
+                for (b, length) in links.lengths(a) {
+                    let choice = PathChoice::Symmetric(seed ^ (a.min(b) << 8 | a.max(b)));
+                    let path = routes.path(view, host_port(a), host_port(b), choice).unwrap();
                     assert_eq!(path.len(), length + 1, "{a} {b} seed {seed}");
                     assert_eq!((path[0].switch, path[0].in_port), (DatapathId(a), HOST));
                     let last = path[length];
@@ -181,7 +187,7 @@ mod tests {
                         let to = SwitchPort::new(pair[1].switch, pair[1].in_port);
                         assert_eq!(link.unwrap().to, to);
                     }
-                    let mut back = routes.path(view, place(b), place(a), choice).unwrap();
+                    let mut back = routes.path(view, host_port(b), host_port(a), choice).unwrap();
                     back.reverse();
                     let turned = |hop: &Hop| (hop.switch, hop.out_port, hop.in_port);
                     let straight = |hop: &Hop| (hop.switch, hop.in_port, hop.out_port);
@@ -192,14 +198,17 @@ mod tests {
     }
 
     #[test]
-    fn ways_to_a_destination_are_a_tree() {
-        let wires = Wires::random(&mut Rng::new(5), 20, 40);
-        let net = Net::new(&Config::default(), &wires, 1);
+    fn paths_to_a_destination_form_a_tree() {
+        let links = TestLinks::random(&mut Rng::new(5), 20, 40);
+        let net = TestNetwork::new(&Config::default(), &links, 1);
         let (view, mut routes) = (net.workers[0].1.view(), Routes::default());
         for to in 1..=20 {
             let mut outs = BTreeMap::new();
             for from in 1..=20 {
-                for hop in routes.path(view, place(from), place(to), Choice::Tree(to)).unwrap() {
+                for hop in routes
+                    .path(view, host_port(from), host_port(to), PathChoice::PerDestination(to))
+                    .unwrap()
+                {
                     assert_eq!(*outs.entry(hop.switch).or_insert(hop.out_port), hop.out_port);
                 }
             }
@@ -207,31 +216,32 @@ mod tests {
     }
 
     #[test]
-    fn equal_ways_are_used_evenly() {
-        let net = Net::new(&Config::default(), &Wires::leaf_spine(4, 3), 1);
+    fn paths_of_equal_length_are_used_evenly() {
+        let net = TestNetwork::new(&Config::default(), &TestLinks::leaf_spine(4, 3), 1);
         let (view, mut routes) = (net.workers[0].1.view(), Routes::default());
         let (mut used, mut rng) = (BTreeMap::<_, u32>::new(), Rng::new(1));
         for _ in 0..4000 {
-            let choice = Choice::Both(rng.next_u64());
-            let path = routes.path(view, place(5), place(7), choice).unwrap();
+            let choice = PathChoice::Symmetric(rng.next_u64());
+            let path = routes.path(view, host_port(5), host_port(7), choice).unwrap();
             *used.entry(path[1].switch).or_default() += 1;
         }
         assert!(used.len() == 4 && used.values().all(|n| (900..1100).contains(n)), "{used:?}");
     }
 
     #[test]
-    fn two_links_between_the_same_switches_are_two_ways() {
-        let mut wires = Wires { switches: 2, all: vec![] };
-        (0..2).for_each(|_| wires.add(1, 2));
-        let net = Net::new(&Config::default(), &wires, 1);
+    fn two_links_between_the_same_switches_are_two_paths() {
+        let mut links = TestLinks { switches: 2, pairs: vec![] };
+        (0..2).for_each(|_| links.add(1, 2));
+        let net = TestNetwork::new(&Config::default(), &links, 1);
         let (view, mut routes) = (net.workers[0].1.view(), Routes::default());
         let mut used = BTreeMap::<_, u32>::new();
         for hash in 0..100 {
-            let path = routes.path(view, place(1), place(2), Choice::Both(hash)).unwrap();
+            let path =
+                routes.path(view, host_port(1), host_port(2), PathChoice::Symmetric(hash)).unwrap();
             *used.entry(path[0].out_port).or_default() += 1;
         }
         assert_eq!(used.len(), 2);
-        assert_eq!(routes.area(view, DatapathId(1)), [DatapathId(1), DatapathId(2)]);
-        assert!(routes.area(view, DatapathId(9)).is_empty());
+        assert_eq!(routes.reachable(view, DatapathId(1)), [DatapathId(1), DatapathId(2)]);
+        assert!(routes.reachable(view, DatapathId(9)).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! The switches of this worker: what they refuse, and which rules they had when they came.
+//! The switches of this worker: which of them refuse flow entries, and the entries that they had when they connected.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,150 +12,166 @@ use sluice_sdk::view::{Fact, Host, HostId, PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::flood::is_edge;
-use super::rules::{self, Named};
-use super::simpler::refused_rank;
+use super::flow_entries::{self, EntrySelector};
+use super::match_fallback::refused_rank;
 
-/// Rules that a switch is asked for; one that has more is not asked. They fit `session.multipart_bytes_max`.
-const RULES_MAX: u32 = 16_384;
+/// Flow entries of a switch that are listed; a switch with more is not asked for them. They fit
+/// `session.multipart_bytes_max`.
+const ENTRIES_MAX: u32 = 16_384;
 
-/// Switches of a worker that are asked at one time, so that what they tell fits `session.multipart_total_bytes_max`.
-const ASKED_MAX: usize = 8;
+/// Switches of a worker that are queried at one time, so that their replies fit `session.multipart_total_bytes_max`.
+const QUERIES_MAX: usize = 8;
 
 /// A switch of this worker.
 #[derive(Debug)]
-struct Own {
+struct LocalSwitch {
     sw: SwitchIndex,
-    named: Named,
-    /// Whether its version can match a conversation of IPv6.
-    says_ipv6: bool,
-    refuses_until: Option<Instant>,
-    /// Whether it could not match what it was asked to.
-    is_unable: bool,
-    asked: Asked,
-    /// Hosts to which its rules send, by port, as long as it is not known what the port leads to.
-    claims: BTreeMap<PortNo, Vec<HostId>>,
+    selector: EntrySelector,
+    /// Whether its version can match IPv6 addresses.
+    supports_ipv6_match: bool,
+    paused_until: Option<Instant>,
+    /// Whether it has refused the match of a flow entry.
+    has_refused_match: bool,
+    query: EntryQuery,
+    /// Hosts to which its old flow entries send, by port, until the role of the port is known.
+    hosts_by_port: BTreeMap<PortNo, Vec<HostId>>,
 }
 
-/// How far a switch was asked for its rules.
+/// Progress of the query for old flow entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    /// Not, and not to be before this.
-    Not(Instant),
-    HowMany(u32),
-    Which(u32),
+enum EntryQuery {
+    /// Due at this time.
+    Due(Instant),
+    Counting(u32),
+    Listing(u32),
     Done,
 }
 
 /// The switches of this worker.
 #[derive(Debug, Default)]
-pub(super) struct Switches {
-    all: BTreeMap<DatapathId, Own>,
-    /// When the first one came up.
-    began: Option<Instant>,
-    /// Rules to hosts that are known to be elsewhere, which are looked at once all switches are there.
-    doubts: Vec<(SwitchPort, HostId)>,
+pub(super) struct LocalSwitches {
+    all: BTreeMap<DatapathId, LocalSwitch>,
+    /// When the first switch connected.
+    first_connected: Option<Instant>,
+    /// Old flow entries to hosts that are known at another port. They are deleted once all switches have had time to
+    /// reconnect.
+    conflicting: Vec<(SwitchPort, HostId)>,
 }
 
-/// How long switches may take to find a controller that was started again. Before, a port to one that is not there yet may
-/// be taken for one at the edge, and who is behind it for one who is there.
-const GATHERED_AFTER: Duration = Duration::from_secs(10);
+/// How long switches may take to reconnect to a controller that was restarted. Before then, a port to a switch that
+/// is not connected yet may be taken for an edge port, and the hosts behind it for hosts at this port.
+const RECONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// Rules in doubt that are remembered. Others go when they are idle.
-const DOUBTS_MAX: usize = 16_384;
+/// Such entries that are remembered. Others expire when they are idle.
+const CONFLICTING_MAX: usize = 16_384;
 
-impl Switches {
-    pub(super) fn up(&mut self, ctx: &mut Ctx<'_>) {
-        let named = Named::of(ctx.switch.version());
-        let claims = BTreeMap::new();
-        let says_ipv6 = rules::says_ipv6(ctx.switch.version());
-        let is_unable = refused_rank(ctx.view(), ctx.datapath_id).is_some();
-        let (sw, refuses_until, asked) = (ctx.switch_index, None, Asked::Not(ctx.now));
-        let own = Own { sw, named, says_ipv6, refuses_until, is_unable, asked, claims };
-        self.began.get_or_insert(ctx.now);
-        self.all.insert(ctx.datapath_id, own);
-        self.ask(ctx);
+impl LocalSwitches {
+    pub(super) fn on_connected(&mut self, ctx: &mut Ctx<'_>) {
+        let selector = EntrySelector::of(ctx.switch.version());
+        let hosts_by_port = BTreeMap::new();
+        let supports_ipv6_match = flow_entries::supports_ipv6_match(ctx.switch.version());
+        let has_refused_match = refused_rank(ctx.view(), ctx.datapath_id).is_some();
+        let (sw, paused_until, query) = (ctx.switch_index, None, EntryQuery::Due(ctx.now));
+        let switch = LocalSwitch {
+            sw,
+            selector,
+            supports_ipv6_match,
+            paused_until,
+            has_refused_match,
+            query,
+            hosts_by_port,
+        };
+        self.first_connected.get_or_insert(ctx.now);
+        self.all.insert(ctx.datapath_id, switch);
+        self.start_query(ctx);
     }
 
-    pub(super) fn down(&mut self, sw: SwitchIndex) {
-        self.all.retain(|_, own| own.sw != sw);
+    pub(super) fn on_disconnected(&mut self, sw: SwitchIndex) {
+        self.all.retain(|_, switch| switch.sw != sw);
     }
 
-    /// All of them, and how their rules are named.
-    pub(super) fn all(&self) -> impl Iterator<Item = (DatapathId, Named)> {
-        self.all.iter().map(|(&id, own)| (id, own.named))
+    /// All switches, and how their flow entries are selected.
+    pub(super) fn all(&self) -> impl Iterator<Item = (DatapathId, EntrySelector)> {
+        self.all.iter().map(|(&id, switch)| (id, switch.selector))
     }
 
-    /// How rules of a switch of this worker are named.
-    pub(super) fn named(&self, id: DatapathId) -> Option<Named> {
-        self.all.get(&id).map(|own| own.named)
+    /// How the flow entries of a switch of this worker are selected.
+    pub(super) fn selector(&self, id: DatapathId) -> Option<EntrySelector> {
+        self.all.get(&id).map(|switch| switch.selector)
     }
 
-    /// Whether a switch of this worker can match a conversation of IPv6.
-    pub(super) fn says_ipv6(&self, id: DatapathId) -> bool {
-        self.all.get(&id).is_some_and(|own| own.says_ipv6)
+    /// Whether a switch of this worker can match IPv6 addresses.
+    pub(super) fn supports_ipv6_match(&self, id: DatapathId) -> bool {
+        self.all.get(&id).is_some_and(|switch| switch.supports_ipv6_match)
     }
 
-    /// Notes that a switch refused a rule. Whether that is news.
-    pub(super) fn refused(&mut self, id: DatapathId, now: Instant, retry: Duration) -> bool {
-        let is_news = !self.refuses(id, now);
-        if let Some(own) = self.all.get_mut(&id) {
-            own.refuses_until = Some(now + retry);
+    /// Installs no flow entries on a switch for the time `retry`, as it has refused one. Returns `true` if this was
+    /// not so already.
+    pub(super) fn pause(&mut self, id: DatapathId, now: Instant, retry: Duration) -> bool {
+        let is_new = !self.is_paused(id, now);
+        if let Some(switch) = self.all.get_mut(&id) {
+            switch.paused_until = Some(now + retry);
         }
-        is_news
+        is_new
     }
 
-    /// Whether a switch of this worker refused a rule a while ago.
-    pub(super) fn refuses(&self, id: DatapathId, now: Instant) -> bool {
-        self.all.get(&id).and_then(|own| own.refuses_until).is_some_and(|until| now < until)
+    /// Whether no flow entries are installed on a switch of this worker, as it has refused one.
+    pub(super) fn is_paused(&self, id: DatapathId, now: Instant) -> bool {
+        self.all.get(&id).and_then(|switch| switch.paused_until).is_some_and(|until| now < until)
     }
 
-    /// Switches that refused a rule a while ago.
-    pub(super) fn refusing(&self) -> usize {
-        self.all.values().filter(|own| own.refuses_until.is_some()).count()
+    /// Number of switches on which no flow entries are installed, as they have refused one.
+    pub(super) fn paused_count(&self) -> usize {
+        self.all.values().filter(|switch| switch.paused_until.is_some()).count()
     }
 
-    /// Notes whether a switch could not match what it was asked to.
-    pub(super) fn set_unable(&mut self, id: DatapathId, is_unable: bool) {
-        if let Some(own) = self.all.get_mut(&id) {
-            own.is_unable = is_unable;
-        }
-    }
-
-    /// Switches that could not match what they were asked to.
-    pub(super) fn unable(&self) -> usize {
-        self.all.values().filter(|own| own.is_unable).count()
-    }
-
-    /// Has switches whose rules cannot be named asked for them once more, at `at`.
-    pub(super) fn ask_again(&mut self, at: Instant) {
-        for own in self.all.values_mut().filter(|own| own.named == Named::ByPort) {
-            own.asked = Asked::Not(at);
-            own.claims.clear();
+    /// Records whether a switch has refused a match.
+    pub(super) fn set_refused_match(&mut self, id: DatapathId, has_refused_match: bool) {
+        if let Some(switch) = self.all.get_mut(&id) {
+            switch.has_refused_match = has_refused_match;
         }
     }
 
-    /// Lets time pass for a switch.
-    pub(super) fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
-        if let Some(own) = self.all.get_mut(&ctx.datapath_id) {
-            own.refuses_until = own.refuses_until.filter(|&until| ctx.now < until);
-        }
-        self.ask(ctx);
+    /// Number of switches that have refused a match.
+    pub(super) fn refused_match_count(&self) -> usize {
+        self.all.values().filter(|switch| switch.has_refused_match).count()
     }
 
-    /// Asks a switch how many rules of ours it has, unless it was asked, or too many others are.
-    fn ask(&mut self, ctx: &mut Ctx<'_>) {
-        let is_open = |own: &&Own| matches!(own.asked, Asked::HowMany(_) | Asked::Which(_));
-        let open = self.all.values().filter(is_open).count();
-        let Some(own) = self.all.get_mut(&ctx.datapath_id) else { return };
-        let is_due = matches!(own.asked, Asked::Not(at) if at <= ctx.now);
-        if is_due && open < ASKED_MAX {
-            let asked = ctx.request(MultipartRequest::AggregateStats(own.named.request()));
-            own.asked = asked.map_or(Asked::Done, Asked::HowMany);
+    /// Queries switches without cookies again at `at`.
+    pub(super) fn query_again(&mut self, at: Instant) {
+        for switch in
+            self.all.values_mut().filter(|switch| switch.selector == EntrySelector::ByPort)
+        {
+            switch.query = EntryQuery::Due(at);
+            switch.hosts_by_port.clear();
         }
     }
 
-    /// Hears what a switch was asked. Returns how many deletions it led to.
-    pub(super) fn reply(
+    /// Ends pauses that are over, and starts the query of a switch if it is due.
+    pub(super) fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(switch) = self.all.get_mut(&ctx.datapath_id) {
+            switch.paused_until = switch.paused_until.filter(|&until| ctx.now < until);
+        }
+        self.start_query(ctx);
+    }
+
+    /// Asks a switch for its number of flow entries, if that is due and not too many other queries are in flight.
+    fn start_query(&mut self, ctx: &mut Ctx<'_>) {
+        let is_in_flight = |switch: &&LocalSwitch| {
+            matches!(switch.query, EntryQuery::Counting(_) | EntryQuery::Listing(_))
+        };
+        let in_flight = self.all.values().filter(is_in_flight).count();
+        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return };
+        let is_due = matches!(switch.query, EntryQuery::Due(at) if at <= ctx.now);
+        if is_due && in_flight < QUERIES_MAX {
+            let query =
+                ctx.request(MultipartRequest::AggregateStats(switch.selector.stats_request()));
+            switch.query = query.map_or(EntryQuery::Done, EntryQuery::Counting);
+        }
+    }
+
+    /// Handles the reply to a query. Returns the number of deletions sent.
+    pub(super) fn on_multipart_reply(
         &mut self,
         xid: u32,
         kind: MultipartType,
@@ -163,111 +179,124 @@ impl Switches {
         priority: u16,
         ctx: &mut Ctx<'_>,
     ) -> u64 {
-        let Some(own) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
-        match own.asked {
-            Asked::HowMany(asked) if asked == xid => {
-                let rules = match ctx.parse_reply(kind, body) {
+        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
+        match switch.query {
+            EntryQuery::Counting(query) if query == xid => {
+                let entries = match ctx.parse_reply(kind, body) {
                     Ok(MultipartReply::AggregateStats(sum)) => sum.stats.flow_count().unwrap_or(0),
                     _ => 0,
                 };
-                let asked = if (1..=RULES_MAX).contains(&rules) {
-                    ctx.request(MultipartRequest::FlowDesc(own.named.request())).ok()
+                let query = if (1..=ENTRIES_MAX).contains(&entries) {
+                    ctx.request(MultipartRequest::FlowDesc(switch.selector.stats_request())).ok()
                 } else {
                     None
                 };
-                own.asked = asked.map_or(Asked::Done, Asked::Which);
+                switch.query = query.map_or(EntryQuery::Done, EntryQuery::Listing);
                 0
             }
-            Asked::Which(asked) if asked == xid => {
-                own.asked = Asked::Done;
+            EntryQuery::Listing(query) if query == xid => {
+                switch.query = EntryQuery::Done;
                 let mut deleted = 0;
-                for rule in flow_stats(ctx.switch.version(), kind, body, 0).map_while(Result::ok) {
-                    let Ok(rule) = rule.to_flow_desc() else { continue };
-                    if !rules::is_ours(rule.cookie) {
+                for entry in flow_stats(ctx.switch.version(), kind, body, 0).map_while(Result::ok) {
+                    let Ok(entry) = entry.to_flow_desc() else { continue };
+                    if !flow_entries::is_ours(entry.cookie) {
                         continue;
                     }
-                    // Written when a switch could not match as much as is asked for now; it would hide others.
-                    if rule.priority > priority {
-                        let FlowDesc { priority, matching, .. } = rule;
-                        let rule = FlowMod { priority, matching, ..FlowMod::default() };
-                        ctx.network
-                            .send_to(ctx.datapath_id, Message::FlowMod(rules::delete_just(rule)));
+                    // Written when a switch had refused the current match; it would hide other entries.
+                    if entry.priority > priority {
+                        let FlowDesc { priority, matching, .. } = entry;
+                        let entry = FlowMod { priority, matching, ..FlowMod::default() };
+                        ctx.network.send_to(
+                            ctx.datapath_id,
+                            Message::FlowMod(flow_entries::delete_strict(entry)),
+                        );
                         deleted += 1;
                         continue;
                     }
-                    let value = |id| rule.matching.get(id).map(|field| field.value);
+                    let value = |id| entry.matching.get(id).map(|field| field.value);
                     let dst = value(FieldId::ETH_DST).and_then(|value| u64::try_from(value).ok());
                     let vlan = value(FieldId::VLAN_VID).unwrap_or(0) & 0xfff;
-                    if let (Some(mac), Some(port)) = (dst, rules::out_port(&rule.instructions)) {
+                    if let (Some(mac), Some(port)) =
+                        (dst, flow_entries::out_port(&entry.instructions))
+                    {
                         let vlan = VlanId(u16::try_from(vlan).unwrap_or(0));
                         let mac = sluice_openflow::MacAddr::from_u64(mac);
-                        own.claims.entry(port).or_default().push(HostId { mac, vlan });
+                        switch.hosts_by_port.entry(port).or_default().push(HostId { mac, vlan });
                     }
                 }
-                let ports: Vec<_> = own.claims.keys().copied().collect();
+                let ports: Vec<_> = switch.hosts_by_port.keys().copied().collect();
                 let (id, now) = (ctx.datapath_id, ctx.now);
-                let settle = |port| self.settle(SwitchPort::new(id, port), now, ctx.network);
-                deleted + ports.into_iter().map(settle).sum::<u64>()
+                let handle_port =
+                    |port| self.on_port_known(SwitchPort::new(id, port), now, ctx.network);
+                deleted + ports.into_iter().map(handle_port).sum::<u64>()
             }
             _ => 0,
         }
     }
 
-    /// A port is perhaps known by now: hosts that rules send to there are there, if nobody knows otherwise, and rules
-    /// that send into nothing go. Returns how many deletions it led to.
-    pub(super) fn settle(&mut self, at: SwitchPort, now: Instant, network: &mut Network) -> u64 {
-        let Some(own) =
-            self.all.get_mut(&at.switch).filter(|own| own.claims.contains_key(&at.port))
+    /// Handles a port whose role may be known by now: learns the hosts to which old entries send there, unless they
+    /// are known elsewhere, and deletes entries if the port is down. Returns the number of deletions sent.
+    pub(super) fn on_port_known(
+        &mut self,
+        at: SwitchPort,
+        now: Instant,
+        network: &mut Network,
+    ) -> u64 {
+        let Some(switch) = self
+            .all
+            .get_mut(&at.switch)
+            .filter(|switch| switch.hosts_by_port.contains_key(&at.port))
         else {
             return 0;
         };
-        let is_dead = network.view().port(at).is_none_or(|port| !port.is_up);
-        let leads_to = network.view().port_role(at);
-        if !is_dead && leads_to == PortRole::Pending {
+        let is_down = network.view().port(at).is_none_or(|port| !port.is_up);
+        let role = network.view().port_role(at);
+        if !is_down && role == PortRole::Pending {
             return 0;
         }
-        let mut claims = own.claims.remove(&at.port).unwrap_or_default();
-        if is_dead {
-            network.send_to(at.switch, Message::FlowMod(own.named.delete(at.port)));
+        let mut hosts = switch.hosts_by_port.remove(&at.port).unwrap_or_default();
+        if is_down {
+            network.send_to(at.switch, Message::FlowMod(switch.selector.delete_to_port(at.port)));
             return 1;
         }
         if !is_edge(network.view(), at) {
             return 0;
         }
-        claims.sort_unstable();
-        claims.dedup();
-        let mut doubts = Vec::new();
-        for host in claims {
+        hosts.sort_unstable();
+        hosts.dedup();
+        let mut conflicting = Vec::new();
+        for host in hosts {
             match network.view().host(host) {
-                Some(known) if known.at != at => doubts.push((at, host)),
+                Some(known) if known.at != at => conflicting.push((at, host)),
                 Some(_) => {}
                 None => {
-                    let there = Host { at, addrs: Vec::new() };
-                    network.publish(now, Fact::Host(host, Some(there)));
+                    let learned = Host { at, addrs: Vec::new() };
+                    network.publish(now, Fact::Host(host, Some(learned)));
                 }
             }
         }
-        doubts.truncate(DOUBTS_MAX.saturating_sub(self.doubts.len()));
-        self.doubts.append(&mut doubts);
-        self.resolve(now, network)
+        conflicting.truncate(CONFLICTING_MAX.saturating_sub(self.conflicting.len()));
+        self.conflicting.append(&mut conflicting);
+        self.delete_conflicting(now, network)
     }
 
-    /// Deletes rules to hosts that are elsewhere, unless switches may be missing still. Returns how many deletions it took.
-    pub(super) fn resolve(&mut self, now: Instant, network: &mut Network) -> u64 {
-        let age = self.began.map(|began| now.saturating_duration_since(began));
-        if age.is_none_or(|age| age < GATHERED_AFTER) {
+    /// Deletes old entries to hosts that are known at another port, unless switches may still be missing. Returns the
+    /// number of deletions sent.
+    pub(super) fn delete_conflicting(&mut self, now: Instant, network: &mut Network) -> u64 {
+        let age = self.first_connected.map(|first| now.saturating_duration_since(first));
+        if age.is_none_or(|age| age < RECONNECT_TIME) {
             return 0;
         }
         let mut deleted = 0;
-        for (at, host) in std::mem::take(&mut self.doubts) {
+        for (at, host) in std::mem::take(&mut self.conflicting) {
             let view = network.view();
             let is_elsewhere = view.host(host).is_some_and(|known| known.at != at);
-            if let Some(own) = self.all.get(&at.switch)
+            if let Some(switch) = self.all.get(&at.switch)
                 && is_elsewhere
                 && is_edge(view, at)
             {
-                let rule = own.named.delete_to(host, at.port);
-                network.send_to(at.switch, Message::FlowMod(rule));
+                let deletion = switch.selector.delete_to_host(host, at.port);
+                network.send_to(at.switch, Message::FlowMod(deletion));
                 deleted += 1;
             }
         }

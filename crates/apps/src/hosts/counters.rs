@@ -73,15 +73,15 @@ macro_rules! counters {
 
 counters! {
     moves: "hosts_moved", "Times a host was seen at a different port";
-    expired: "hosts_aged", "Hosts removed because they were silent for too long";
-    probes: "hosts_probes", "ARP and neighbor discovery probes sent to check that a host is still there";
-    answered: "hosts_answered", "ARP requests and neighbor solicitations answered by the controller";
-    table_full: "hosts_refused_full", "Packets of hosts that were not learned because the host table is full";
-    port_full: "hosts_refused_port_full", "Packets of hosts that were not learned because their port has too many";
-    switch_address: "hosts_refused_own", "Packets with the MAC address of a switch port as their source";
-    addrs_full: "hosts_refused_addresses", "IP addresses not learned because their host has too many";
-    moves_ignored: "hosts_held", "Packets of hosts that move too often and are kept at their last port";
-    conflicts: "hosts_contested", "Claims of an address whose owner answered a probe";
-    spoofed: "hosts_refused_claims", "Packets dropped because they claim an address that another host may have";
+    expired: "hosts_expired", "Hosts removed because they were silent for too long";
+    probes: "hosts_probes_sent", "ARP and neighbor discovery probes sent to check that a host is still there";
+    answered: "hosts_requests_answered", "ARP requests and neighbor solicitations answered by the controller";
+    table_full: "hosts_not_learned_table_full", "Packets of hosts that were not learned because the host table is full";
+    port_full: "hosts_not_learned_port_full", "Packets of hosts that were not learned because their port has too many";
+    switch_address: "hosts_not_learned_switch_address", "Packets with the MAC address of a switch port as their source";
+    addrs_full: "hosts_addresses_not_learned", "IP addresses not learned because their host has too many";
+    moves_ignored: "hosts_moves_ignored", "Packets of hosts that move too often and are kept at their last port";
+    conflicts: "hosts_conflicts", "Claims of an address whose owner answered a probe";
+    spoofed: "hosts_packets_rejected", "Packets dropped because they claim an address that another host may have";
     rate_limited: "hosts_requests_dropped", "ARP, neighbor discovery and DHCP packets dropped because their port exceeded its limit";
 }

@@ -3,8 +3,8 @@
 //! After Phemius and Bouet ("OpenFlow: why latency does matter", section V.B). Only table misses are limited: packets that
 //! match a flow entry do not use the control link.
 
-mod bucket;
-mod rules;
+mod flow_entries;
+mod leaky_bucket;
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ use sluice_openflow::{
 use sluice_sdk::view::{PortRole, SwitchPort};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
-use bucket::{Bucket, Level};
-use rules::Kind;
+use flow_entries::PacketKind;
+use leaky_bucket::{LeakyBucket, Level};
 
 /// Configuration of the limiter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,64 +55,64 @@ impl Default for Config {
     }
 }
 
-/// Ports of a switch that are limited. A switch that names more of them is not to be believed.
+/// Ports of a switch that are limited. No real switch has more.
 const PORTS_MAX: usize = 4096;
 
 /// Blocks ports that send too many packet-ins.
 #[derive(Debug, Default)]
 pub struct Limiter {
     cfg: Config,
-    guards: Vec<Option<Guard>>,
-    counts: Counts,
+    switches: Vec<Option<SwitchLimits>>,
+    counters: Counters,
 }
 
-/// Numbers of events since the start.
+/// Numbers of events since the start, as in the metrics.
 #[derive(Debug, Default)]
-struct Counts {
-    holds: u64,
-    marks: u64,
+struct Counters {
+    blocks: u64,
+    ecn_marks: u64,
     dropped: u64,
 }
 
-/// The state of one switch.
+/// The limited ports of one switch.
 #[derive(Debug, Default)]
-struct Guard {
-    ports: HashMap<PortNo, Port>,
+struct SwitchLimits {
+    ports: HashMap<PortNo, PortLimits>,
     /// Id of the next meter to be used. Ids are used from the highest down, since people begin with the lowest.
     next_meter: Option<u32>,
-    /// First and last transaction id of the messages that installed the last meter.
-    held_by_meter: Option<(u32, u32)>,
-    /// The version of the view for which proactive meters were last updated.
-    looked: Option<u64>,
+    /// First and last transaction id of the messages that installed the last meter, to which an error may refer.
+    last_meter_xids: Option<(u32, u32)>,
+    /// Version of the view for which the proactive meters were last updated.
+    metered_version: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Port {
-    misses: Hold,
-    probes: Hold,
+struct PortLimits {
+    misses: PacketLimit,
+    probes: PacketLimit,
     marked_until: Instant,
-    /// Whether its table misses are metered proactively.
-    is_ahead: bool,
+    /// Whether a proactive meter limits its table misses.
+    has_proactive_meter: bool,
 }
 
-/// How many packet-ins of one kind a port sends, and until when it is blocked for them.
+/// The rate of one kind of packet-in of a port, and until when that kind is blocked.
 #[derive(Debug, Clone, Copy)]
-struct Hold {
-    bucket: Bucket,
+struct PacketLimit {
+    bucket: LeakyBucket,
     until: Instant,
     meter: Option<u32>,
 }
 
-impl Port {
+impl PortLimits {
     fn new(now: Instant) -> Self {
-        let hold = Hold { bucket: Bucket::new(now), until: now, meter: None };
-        Self { misses: hold, probes: hold, marked_until: now, is_ahead: false }
+        let limit = PacketLimit { bucket: LeakyBucket::new(now), until: now, meter: None };
+        Self { misses: limit, probes: limit, marked_until: now, has_proactive_meter: false }
     }
 
-    fn hold(&mut self, kind: Kind) -> &mut Hold {
+    fn limit_mut(&mut self, kind: PacketKind) -> &mut PacketLimit {
         match kind {
-            Kind::Misses => &mut self.misses,
-            Kind::Probes => &mut self.probes,
+            PacketKind::Misses => &mut self.misses,
+            PacketKind::Probes => &mut self.probes,
         }
     }
 }
@@ -126,20 +126,20 @@ impl Limiter {
     /// Applies a new configuration. Ports that are blocked stay blocked until their time is over.
     pub fn configure(&mut self, cfg: &Config) {
         self.cfg = cfg.clone();
-        for guard in self.guards.iter_mut().flatten() {
-            guard.looked = None;
+        for switch in self.switches.iter_mut().flatten() {
+            switch.metered_version = None;
         }
     }
 }
 
 impl App for Limiter {
     fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
-        let at = ctx.switch_index.index();
-        if self.guards.len() <= at {
-            self.guards.resize_with(at + 1, || None);
+        let index = ctx.switch_index.index();
+        if self.switches.len() <= index {
+            self.switches.resize_with(index + 1, || None);
         }
-        if let Some(place) = self.guards.get_mut(at) {
-            *place = Some(Guard::default());
+        if let Some(slot) = self.switches.get_mut(index) {
+            *slot = Some(SwitchLimits::default());
         }
         if self.cfg.meters {
             // Fails in versions without meters. Ports are then blocked by flow entries that drop.
@@ -148,15 +148,15 @@ impl App for Limiter {
     }
 
     fn on_switch_disconnected(&mut self, sw: SwitchIndex, _: Instant, _: &mut Network) {
-        if let Some(place) = self.guards.get_mut(sw.index()) {
-            *place = None;
+        if let Some(slot) = self.switches.get_mut(sw.index()) {
+            *slot = None;
         }
     }
 
     fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(Some(guard)) = self.guards.get_mut(ctx.switch_index.index()) else { return };
-        if guard.looked != Some(ctx.view().version()) {
-            guard.look_ahead(&self.cfg, ctx);
+        let Some(Some(switch)) = self.switches.get_mut(ctx.switch_index.index()) else { return };
+        if switch.metered_version != Some(ctx.view().version()) {
+            switch.update_proactive_meters(&self.cfg, ctx);
         }
     }
 
@@ -170,38 +170,39 @@ impl App for Limiter {
         }
         let role =
             ctx.view().port(SwitchPort::new(ctx.datapath_id, p.in_port)).map(|port| port.role);
-        let kind = Ethernet::new(p.frame).map_or(Kind::Misses, |eth| Kind::of(&eth));
+        let kind = Ethernet::new(p.frame).map_or(PacketKind::Misses, |eth| PacketKind::of(&eth));
         // Probes of a known link are never dropped: they keep it alive.
-        if role == Some(PortRole::Link) && kind == Kind::Probes {
+        if role == Some(PortRole::Link) && kind == PacketKind::Probes {
             return Verdict::Continue;
         }
-        let Some(Some(guard)) = self.guards.get_mut(ctx.switch_index.index()) else {
+        let Some(Some(switch)) = self.switches.get_mut(ctx.switch_index.index()) else {
             return Verdict::Continue;
         };
-        let Some(port) = guard.port(p.in_port, ctx.now) else { return Verdict::Continue };
+        let Some(port) = switch.port(p.in_port, ctx.now) else { return Verdict::Continue };
         // A meter in the switch limits these already. Over a distant control link they arrive in bursts, since TCP's window
         // opens once in a round trip, and must not be taken for too many. Packets from a link were metered at the far edge.
-        let is_metered = port.is_ahead || (self.cfg.proactive && role == Some(PortRole::Link));
-        if is_metered && kind == Kind::Misses {
+        let is_limited_by_switch =
+            port.has_proactive_meter || (self.cfg.proactive && role == Some(PortRole::Link));
+        if is_limited_by_switch && kind == PacketKind::Misses {
             return Verdict::Continue;
         }
         let rate = kind.limit(&self.cfg).rate(ctx.rtt().unwrap_or_default());
-        let level = port.hold(kind).bucket.put(rate, ctx.now);
+        let level = port.limit_mut(kind).bucket.add(rate, ctx.now);
         if level == Level::Low {
             return Verdict::Continue;
         }
         // A link has many hosts behind it, so it is not blocked: its packet-ins beyond the limit are dropped here.
         if role != Some(PortRole::Link) {
-            if level == Level::Over {
-                guard.hold(p.in_port, kind, &self.cfg, ctx, &mut self.counts);
-            } else if self.cfg.ecn && kind == Kind::Misses {
-                guard.mark(p.in_port, &self.cfg, ctx, &mut self.counts);
+            if level == Level::OverLimit {
+                switch.block(p.in_port, kind, &self.cfg, ctx, &mut self.counters);
+            } else if self.cfg.ecn && kind == PacketKind::Misses {
+                switch.mark_ecn(p.in_port, &self.cfg, ctx, &mut self.counters);
             }
         }
         if level == Level::High {
             return Verdict::Continue;
         }
-        self.counts.dropped += 1;
+        self.counters.dropped += 1;
         if p.buffer_id.is_some() {
             // Without actions, this frees the buffer.
             let dropped = PacketOutRef { actions: &[], frame: &[], ..PacketOutRef::answer(p) };
@@ -215,35 +216,36 @@ impl App for Limiter {
         if kind != MultipartType::METER_FEATURES {
             return;
         }
-        let Some(Some(guard)) = self.guards.get_mut(ctx.switch_index.index()) else { return };
+        let Some(Some(switch)) = self.switches.get_mut(ctx.switch_index.index()) else { return };
         if let Ok(MultipartReply::MeterFeatures(features)) = ctx.parse_reply(kind, body) {
-            guard.next_meter = rules::can_meter(&features).then_some(features.max_meter);
-            guard.looked = None;
+            switch.next_meter =
+                flow_entries::supports_meters(&features).then_some(features.max_meter);
+            switch.metered_version = None;
         }
     }
 
     /// If a switch announces meters but refuses one, its ports are blocked by flow entries that drop.
     fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
-        let Some(Some(guard)) = self.guards.get_mut(ctx.switch_index.index()) else { return };
-        let Some((first, last)) = guard.held_by_meter else { return };
+        let Some(Some(switch)) = self.switches.get_mut(ctx.switch_index.index()) else { return };
+        let Some((first, last)) = switch.last_meter_xids else { return };
         if error.xid.wrapping_sub(first) <= last.wrapping_sub(first) {
-            guard.next_meter = None;
-            guard.held_by_meter = None;
-            for port in guard.ports.values_mut() {
-                port.is_ahead = false;
-                for hold in [&mut port.misses, &mut port.probes] {
-                    hold.meter = None;
-                    hold.until = ctx.now;
+            switch.next_meter = None;
+            switch.last_meter_xids = None;
+            for port in switch.ports.values_mut() {
+                port.has_proactive_meter = false;
+                for limit in [&mut port.misses, &mut port.probes] {
+                    limit.meter = None;
+                    limit.until = ctx.now;
                 }
             }
         }
     }
 
     fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
-        let Counts { holds, marks, dropped } = self.counts;
+        let Counters { blocks, ecn_marks, dropped } = self.counters;
         let rows = [
-            ("limiter_blocks", "Times that a port was blocked or rate-limited", holds),
-            ("limiter_ecn_marks", "Times that a switch began to mark packets of a port", marks),
+            ("limiter_blocks", "Times that a port was blocked or rate-limited", blocks),
+            ("limiter_ecn_marks", "Times that a switch began to mark packets of a port", ecn_marks),
             ("limiter_packets_dropped", "Packet-ins dropped in the controller", dropped),
         ];
         for (name, help, value) in rows {
@@ -252,101 +254,105 @@ impl App for Limiter {
     }
 }
 
-impl Guard {
-    fn port(&mut self, port: PortNo, now: Instant) -> Option<&mut Port> {
+impl SwitchLimits {
+    fn port(&mut self, port: PortNo, now: Instant) -> Option<&mut PortLimits> {
         if self.ports.len() >= PORTS_MAX && !self.ports.contains_key(&port) {
             return None;
         }
-        Some(self.ports.entry(port).or_insert_with(|| Port::new(now)))
+        Some(self.ports.entry(port).or_insert_with(|| PortLimits::new(now)))
     }
 
     /// Meters edge ports before they send anything, and removes the meters of ports that are no longer edge ports.
-    fn look_ahead(&mut self, cfg: &Config, ctx: &mut Ctx<'_>) {
-        self.looked = Some(ctx.view().version());
+    fn update_proactive_meters(&mut self, cfg: &Config, ctx: &mut Ctx<'_>) {
+        self.metered_version = Some(ctx.view().version());
         let id = ctx.datapath_id;
-        let is_wanted = cfg.proactive && cfg.meters && cfg.packets_per_s_max > 0;
+        let is_enabled = cfg.proactive && cfg.meters && cfg.packets_per_s_max > 0;
         let ports = ctx.view().switch(id).into_iter().flat_map(|switch| &switch.ports);
         let ports: Vec<_> = ports.map(|(&no, port)| (no, port.is_up, port.role)).collect();
         let first = ctx.switch.next_xid();
         for (no, is_up, role) in ports {
             let at = SwitchPort::new(id, no);
-            let is_hosts = is_up && (role == PortRole::Edge || role == PortRole::SharedSegment(at));
-            let is_ahead = self.ports.get(&no).is_some_and(|port| port.is_ahead);
-            if is_wanted && is_hosts && !is_ahead {
-                let kind = (no, Kind::Misses);
+            let is_edge = is_up && (role == PortRole::Edge || role == PortRole::SharedSegment(at));
+            let has_proactive_meter =
+                self.ports.get(&no).is_some_and(|port| port.has_proactive_meter);
+            if is_enabled && is_edge && !has_proactive_meter {
+                let kind = (no, PacketKind::Misses);
                 if self.port(no, ctx.now).is_some()
-                    && let Some(meter) = self.meter(no, Kind::Misses)
+                    && let Some(meter) = self.meter(no, PacketKind::Misses)
                 {
-                    let held = rules::hold_by_meter(&mut ctx.switch, kind, meter, 0, cfg);
-                    self.held_by_meter = held.ok().map(|last| (first, last));
+                    let installed =
+                        flow_entries::install_meter(&mut ctx.switch, kind, meter, 0, cfg);
+                    self.last_meter_xids = installed.ok().map(|last| (first, last));
                     if let Some(port) = self.ports.get_mut(&no) {
-                        port.is_ahead = held.is_ok();
+                        port.has_proactive_meter = installed.is_ok();
                     }
                 }
-            } else if is_ahead && !(is_wanted && is_hosts) {
-                let written = rules::let_go(&mut ctx.switch, no);
+            } else if has_proactive_meter && !(is_enabled && is_edge) {
+                let written = flow_entries::remove_meter(&mut ctx.switch, no);
                 debug_assert!(written.is_ok(), "every version can express it");
                 if let Some(port) = self.ports.get_mut(&no) {
-                    port.is_ahead = false;
+                    port.has_proactive_meter = false;
                 }
             }
         }
     }
 
-    /// The meter for a kind of packet-in of a port; `None` if no id is left.
-    fn meter(&mut self, no: PortNo, kind: Kind) -> Option<u32> {
-        let hold = self.ports.get_mut(&no)?.hold(kind);
-        if hold.meter.is_none() {
-            hold.meter = self.next_meter;
+    /// The id of the meter for a kind of packet-in of a port; `None` if no id is left.
+    fn meter(&mut self, no: PortNo, kind: PacketKind) -> Option<u32> {
+        let limit = self.ports.get_mut(&no)?.limit_mut(kind);
+        if limit.meter.is_none() {
+            limit.meter = self.next_meter;
             self.next_meter = self.next_meter.and_then(|n| n.checked_sub(1)).filter(|&n| n > 0);
         }
-        hold.meter
+        limit.meter
     }
 
     /// Blocks one kind of packet-in of a port, unless it is blocked already.
     #[cold]
-    fn hold(
+    fn block(
         &mut self,
         no: PortNo,
-        kind: Kind,
+        kind: PacketKind,
         cfg: &Config,
         ctx: &mut Ctx<'_>,
-        counts: &mut Counts,
+        counters: &mut Counters,
     ) {
         let Some(port) = self.ports.get_mut(&no) else { return };
-        let is_ahead = port.is_ahead && kind == Kind::Misses;
-        let hold = port.hold(kind);
-        if hold.until > ctx.now || is_ahead {
+        let has_proactive_meter = port.has_proactive_meter && kind == PacketKind::Misses;
+        let limit = port.limit_mut(kind);
+        if limit.until > ctx.now || has_proactive_meter {
             return;
         }
-        hold.until = ctx.now + Duration::from_secs(cfg.block_s.into());
-        counts.holds += 1;
-        let own = hold.meter;
-        let meter = if cfg.meters { self.meter(no, kind) } else { own };
+        limit.until = ctx.now + Duration::from_secs(cfg.block_s.into());
+        counters.blocks += 1;
+        let existing_meter = limit.meter;
+        let meter = if cfg.meters { self.meter(no, kind) } else { existing_meter };
         // Urgent: behind the backlog of an overloaded switch it would come too late.
         let mut out = ctx.urgent();
         if let Some(meter) = meter {
             let first = out.next_xid();
-            if let Ok(last) = rules::hold_by_meter(&mut out, (no, kind), meter, cfg.block_s, cfg) {
-                self.held_by_meter = Some((first, last));
+            if let Ok(last) =
+                flow_entries::install_meter(&mut out, (no, kind), meter, cfg.block_s, cfg)
+            {
+                self.last_meter_xids = Some((first, last));
                 return;
             }
         }
-        let written = rules::hold_by_drop(&mut out, (no, kind), cfg);
+        let written = flow_entries::install_drop(&mut out, (no, kind), cfg);
         debug_assert!(written.is_ok(), "every version can express it");
     }
 
-    /// Has the switch mark packets of ECN-capable senders at a port, where it can, unless it does already.
+    /// Makes the switch mark packets of ECN-capable senders at a port, if it can and does not already.
     #[cold]
-    fn mark(&mut self, no: PortNo, cfg: &Config, ctx: &mut Ctx<'_>, counts: &mut Counts) {
+    fn mark_ecn(&mut self, no: PortNo, cfg: &Config, ctx: &mut Ctx<'_>, counters: &mut Counters) {
         let Some(port) = self.ports.get_mut(&no) else { return };
         // The flow entry of a proactive meter has a higher priority than those that mark.
-        if port.marked_until > ctx.now || port.is_ahead {
+        if port.marked_until > ctx.now || port.has_proactive_meter {
             return;
         }
         port.marked_until = ctx.now + Duration::from_secs(cfg.block_s.into());
-        if rules::mark(&mut ctx.urgent(), no, cfg).is_ok() {
-            counts.marks += 1;
+        if flow_entries::mark_ecn(&mut ctx.urgent(), no, cfg).is_ok() {
+            counters.ecn_marks += 1;
         }
     }
 }

@@ -18,22 +18,42 @@ pub(super) struct Counters {
     pub(super) expired: u64,
     /// Probes from a port that was down or deleted after they were sent.
     pub(super) outdated: u64,
-    pub(super) over_rate: u64,
+    pub(super) over_limit: u64,
     pub(super) links_lost: u64,
 }
 
 impl Counters {
-    pub(super) fn show(&self, put: &mut dyn FnMut(AppMetric)) {
+    pub(super) fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
         let rows = [
-            ("topology_links_lost", "Links that were there and went", self.links_lost),
-            ("topology_probes_sent", "Probes that were sent", self.sent),
-            ("topology_probes_received", "Probes of ours that came in", self.received),
-            ("topology_probes_expired", "Probes of ours that were too old", self.expired),
-            ("topology_probes_late", "Probes of ours from ports that had gone", self.outdated),
-            ("topology_lldp_foreign", "Frames of LLDP of other devices", self.foreign),
-            ("topology_lldp_malformed", "Frames that are no LLDP and no probes", self.malformed),
-            ("topology_lldp_forged", "Frames that claimed to be probes of ours", self.forged),
-            ("topology_lldp_over_rate", "Frames of ports with too many of them", self.over_rate),
+            (
+                "topology_links_lost",
+                "Links that failed or were removed, each direction on its own",
+                self.links_lost,
+            ),
+            ("topology_probes_sent", "LLDP and broadcast probes sent", self.sent),
+            ("topology_probes_received", "Valid probes received", self.received),
+            (
+                "topology_probes_expired",
+                "Probes ignored as they were received too late",
+                self.expired,
+            ),
+            (
+                "topology_probes_outdated",
+                "Probes ignored as their port has gone down since they were sent",
+                self.outdated,
+            ),
+            ("topology_lldp_foreign", "LLDP frames of other devices received", self.foreign),
+            (
+                "topology_lldp_malformed",
+                "Frames received that are neither valid LLDP nor a probe",
+                self.malformed,
+            ),
+            ("topology_lldp_forged", "Probes received with a wrong signature", self.forged),
+            (
+                "topology_lldp_over_limit",
+                "LLDP frames and probes ignored as their port received too many",
+                self.over_limit,
+            ),
         ];
         for (name, help, value) in rows {
             put(AppMetric::counter(name, help, value));
@@ -67,15 +87,19 @@ impl PortCounts {
         *count += 1;
     }
 
-    pub(super) fn show(&self, put: &mut dyn FnMut(AppMetric)) {
+    pub(super) fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
         let rows = [
-            ("topology_links", "Links between switches, each direction apart", self.links),
-            ("topology_ports_down", "Ports that carry nothing", self.down),
-            ("topology_ports_settling", "Ports that may lead anywhere yet", self.pending),
-            ("topology_ports_edge", "Ports that lead to hosts", self.edge),
-            ("topology_ports_link", "Ports that lead to switches of this network", self.link),
-            ("topology_ports_shared", "Ports that share a network of others", self.shared_segment),
-            ("topology_ports_looped", "Ports at which comes in what leaves there", self.looped),
+            ("topology_links", "Links between switches, each direction on its own", self.links),
+            ("topology_ports_down", "Ports that are down", self.down),
+            ("topology_ports_pending", "Ports whose role is not known yet", self.pending),
+            ("topology_ports_edge", "Edge ports", self.edge),
+            ("topology_ports_link", "Ports at a link to another switch", self.link),
+            (
+                "topology_ports_shared_segment",
+                "Ports at a segment that several ports of this network share",
+                self.shared_segment,
+            ),
+            ("topology_ports_looped", "Ports that receive their own probes", self.looped),
         ];
         for (name, help, value) in rows {
             put(AppMetric::gauge(name, help, value));

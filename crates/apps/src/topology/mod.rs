@@ -160,7 +160,7 @@ impl Topology {
         let Ok(n) = switch.find(p.in_port) else { return };
         let Some(port) = switch.ports.get_mut(n) else { return };
         if !port.admit_lldp(ctx.now) {
-            self.counters.over_rate += 1;
+            self.counters.over_limit += 1;
             return;
         }
         let to = port.at;
@@ -545,8 +545,8 @@ impl App for Topology {
         self.switches.iter().flat_map(|switch| &switch.ports).for_each(|port| ports.add(port));
         let switches = self.switches.iter().count() as u64;
         put(AppMetric::gauge("topology_switches", "Switches whose ports are probed", switches));
-        ports.show(put);
-        self.counters.show(put);
+        ports.metrics(put);
+        self.counters.metrics(put);
     }
 }
 

@@ -47,7 +47,7 @@ fn a_silent_host_is_probed_and_then_removed() {
         assert!(net.host(mac('a'), 5).is_some());
         net.wait_ms(1000);
         assert_eq!(net.host(mac('a'), 5), None);
-        assert_eq!((net.metric("hosts"), net.metric("hosts_aged")), (0, 1));
+        assert_eq!((net.metric("hosts"), net.metric("hosts_expired")), (0, 1));
         net.wait_ms(100_000);
         assert!(net.take_sent().is_empty());
     });

@@ -64,7 +64,7 @@ fn a_claim_of_an_ethernet_address_is_reverted_and_logged_if_the_owner_answers() 
         let expected = "MAC address conflict, claim reverted: owner: host=02:00:00:00:00:61 \
                         dpid=0000000000000001 port=1; claimant: dpid=0000000000000002 port=2";
         assert_eq!(log[0], expected);
-        assert_eq!(net.metric("hosts_contested"), 1);
+        assert_eq!(net.metric("hosts_conflicts"), 1);
         assert_eq!(net.receive(b, &plain(mac('a'), mac('z'))), Verdict::Stop, "claimed again");
         assert_eq!(net.location(mac('a')), Some(a));
         assert!(net.take_sent().is_empty(), "the owner is not probed again for 10 s");
@@ -95,7 +95,7 @@ fn with_refuse_packets_from_a_claimed_ethernet_address_are_dropped() {
             Verdict::Continue,
             "the owner can send"
         );
-        assert_eq!(net.metric("hosts_refused_claims"), 2);
+        assert_eq!(net.metric("hosts_packets_rejected"), 2);
         net.wait_ms(6_000);
         net.receive(b, &plain(mac('a'), mac('z')));
         assert_probed(net, a);
@@ -207,7 +207,7 @@ fn the_owner_of_an_ipv6_address_is_probed() {
         assert_eq!((sent[0].at, &sent[0].frame), (a, &probe));
         let reply = neighbor_message((136, 0x60), ends.1, ends.0, "2001:db8::1", (2, mac('a')));
         assert_eq!(net.receive(a, &reply), Verdict::Stop);
-        assert_eq!(net.metric("hosts_contested"), 1);
+        assert_eq!(net.metric("hosts_conflicts"), 1);
         net.wait_ms(1000);
         assert!(net.addrs(mac('b')).is_empty());
     });
@@ -222,7 +222,7 @@ fn two_hosts_that_claim_one_address_in_turn_cause_few_probes() {
             net.receive(b, &who_has(mac('b'), "10.0.0.1", "10.0.0.1"));
         }
         assert!(net.take_sent().len() <= 2, "one probe to each");
-        assert!(net.metric("hosts_held") >= 40);
+        assert!(net.metric("hosts_moves_ignored") >= 40);
         assert!(net.take_log().iter().all(|line| line.contains("moves too often")));
     });
 }

@@ -154,9 +154,9 @@ fn hosts_and_addresses_beyond_a_limit_are_not_learned_and_logged() {
             net.receive(switch_port(1, 1), &who_has(mac('a'), &format!("10.0.0.{n}"), "10.0.0.9"));
         }
         assert_eq!(net.addrs(mac('a')), ["10.0.0.1", "10.0.0.2"]);
-        assert_eq!(net.metric("hosts_refused_port_full"), 1);
-        assert_eq!(net.metric("hosts_refused_full"), 2);
-        assert_eq!(net.metric("hosts_refused_addresses"), 2);
+        assert_eq!(net.metric("hosts_not_learned_port_full"), 1);
+        assert_eq!(net.metric("hosts_not_learned_table_full"), 2);
+        assert_eq!(net.metric("hosts_addresses_not_learned"), 2);
         let log = net.take_log();
         assert_eq!(log.len(), 3, "each kind once: {log:?}");
         for key in ["hosts.per_port_max", "hosts.hosts_max", "IP address not learned"] {

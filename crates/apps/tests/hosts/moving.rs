@@ -35,7 +35,7 @@ fn a_host_that_moves_too_often_is_kept_at_its_port_for_10_s() {
         for n in 1..20 {
             assert_eq!(net.receive(ports[n % 2], &plain(mac('a'), mac('b'))), Verdict::Continue);
         }
-        assert_eq!((net.metric("hosts_moved"), net.metric("hosts_held")), (4, 8));
+        assert_eq!((net.metric("hosts_moved"), net.metric("hosts_moves_ignored")), (4, 8));
         assert_eq!(net.location(mac('a')), Some(ports[0]));
         let log = net.take_log();
         assert_eq!(log.len(), 1, "{log:?}");
@@ -87,7 +87,7 @@ fn a_host_does_not_move_to_a_port_where_it_cannot_be_learned() {
             net.receive(switch_port(2, port), &plain(mac('a'), mac('z')));
             assert_eq!(net.location(mac('a')), Some(switch_port(1, 1)), "not to port {port}");
         }
-        assert_eq!(net.metric("hosts_refused_port_full"), 1);
+        assert_eq!(net.metric("hosts_not_learned_port_full"), 1);
     });
 }
 

@@ -33,7 +33,7 @@ fn an_arp_request_for_a_known_host_is_answered() {
         assert_eq!((sent[0].at, &sent[0].frame), (switch_port(1, 1), &reply));
         assert_eq!(sent[1].frame, tagged(&reply, 5 | 3 << 13), "in its VLAN");
         assert_eq!(net.take_released(), [7]);
-        assert_eq!(net.metric("hosts_answered"), 2);
+        assert_eq!(net.metric("hosts_requests_answered"), 2);
         assert_eq!(net.location(mac('a')), Some(switch_port(1, 1)), "the sender is learned");
     });
 }

@@ -84,11 +84,11 @@ fn after_random_frames_limits_hold_and_workers_agree() {
 /// Events that must have happened.
 const EVENTS: [&str; 6] = [
     "hosts_moved",
-    "hosts_aged",
-    "hosts_answered",
-    "hosts_probes",
-    "hosts_refused_claims",
-    "hosts_refused_full",
+    "hosts_expired",
+    "hosts_requests_answered",
+    "hosts_probes_sent",
+    "hosts_packets_rejected",
+    "hosts_not_learned_table_full",
 ];
 
 fn random_step(rng: &mut Rng, net: &mut TestNetwork) {

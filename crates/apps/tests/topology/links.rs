@@ -144,7 +144,7 @@ fn probes_in_flight_when_their_port_goes_down_are_ignored() {
     network.set_control_delay(2, MS * 200);
     // A probe is in flight on the slow control link while the port that sent it goes down.
     network.run_for(MS * 1150);
-    let before = network.metric("topology_probes_late");
+    let before = network.metric("topology_probes_outdated");
     network.bring_port_down(A);
     for _ in 0..50 {
         network.run_for(MS * 100);
@@ -154,7 +154,7 @@ fn probes_in_flight_when_their_port_goes_down_are_ignored() {
         network.run_for(MS);
         assert_eq!(links(&network), 0);
     }
-    assert!(network.metric("topology_probes_late") > before);
+    assert!(network.metric("topology_probes_outdated") > before);
     network.run_for(S);
     assert_eq!(links(&network), 0);
 }

@@ -29,7 +29,7 @@ fn the_smallest_port_is_the_designated_port_of_a_shared_segment() {
         network.run_for(S * 60);
         assert_eq!(roles(&network, SEGMENT), [PortRole::SharedSegment(switch_port(1, 1)); 3]);
         assert_eq!(network.view(0).links().count(), 0);
-        assert_eq!(network.metric("topology_ports_shared"), 3);
+        assert_eq!(network.metric("topology_ports_shared_segment"), 3);
         network.bring_port_down(switch_port(1, 1));
         network.run_for(MS);
         let second = PortRole::SharedSegment(switch_port(2, 1));

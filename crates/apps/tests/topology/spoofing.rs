@@ -127,7 +127,7 @@ fn a_flood_of_forged_probes_at_one_port_does_not_affect_other_ports() {
         network.run_for(MS);
     }
     assert!(network.metric("topology_lldp_forged") - before <= 64 * 10 + 64);
-    assert!(network.metric("topology_lldp_over_rate") > 9_000);
+    assert!(network.metric("topology_lldp_over_limit") > 9_000);
     assert_eq!(links(&network), 2);
 }
 

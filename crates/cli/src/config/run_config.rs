@@ -118,7 +118,7 @@ fn forwarding_config(
         priority: settings.priority.get(),
         idle_timeout_s: settings.idle_timeout_s,
         hard_timeout_s: settings.hard_timeout_s,
-        waiting: experimental.path_pending_ms.0,
+        path_pending: experimental.path_pending_ms.0,
         refused_retry: experimental.refused_retry_s.0,
         flooding: settings.flood.0,
         floods_per_s_max: settings.floods_per_s_max,

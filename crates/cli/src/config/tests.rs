@@ -160,7 +160,7 @@ fn every_kind_of_value_is_read_from_a_file() {
     assert_eq!(config.engine.session.role, Some(Role::MASTER));
     assert_eq!(config.engine.socket.congestion, None);
     assert_eq!(config.apps.learning.matching, learning::Matching::Dst);
-    assert_eq!(config.apps.forwarding.waiting, Duration::ZERO);
+    assert_eq!(config.apps.forwarding.path_pending, Duration::ZERO);
 }
 
 #[test]

@@ -32,17 +32,17 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use super::records::{RecordTable, Table};
+use super::records::{RecordTable, TypedRecords};
 
 /// A value by key that an application shares with its instances on all workers.
 ///
-/// Of two values for a key, the one that was published last holds, on all workers alike.
+/// Of two values for a key, the one that was published last is used, on all workers alike.
 pub trait AppRecord: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
     /// What identifies a value; `()` if there is only one.
     type Key: Copy + Ord + fmt::Debug + Send + Sync + 'static;
 }
 
-/// Something that an application tells its instances on all workers once. No view keeps it.
+/// An event that an application sends once to its instances on all workers. No view keeps it.
 pub trait AppEvent: PartialEq + fmt::Debug + Send + Sync + 'static {}
 
 /// A new or removed value of an [`AppRecord`], whatever its type. [`Fact::record`](super::Fact::record) reads it.
@@ -70,7 +70,7 @@ pub(super) struct Change<T: AppRecord> {
 
 impl<T: AppRecord> RecordChange for Change<T> {
     fn new_table(&self) -> Box<dyn RecordTable> {
-        Box::new(Table::<T>::default())
+        Box::new(TypedRecords::<T>::default())
     }
 
     fn equals(&self, other: &dyn RecordChange) -> bool {

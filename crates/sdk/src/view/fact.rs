@@ -43,7 +43,8 @@ impl Fact {
     }
 }
 
-/// When a fact was published, and by which worker. Of two facts about one thing, the one with the greater stamp holds.
+/// When a fact was published, and by which worker. Of two facts about one thing, the one with the greater stamp is
+/// used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
     at: Instant,
@@ -61,7 +62,7 @@ impl Stamp {
         self.at
     }
 
-    /// `self`, or the next moment after `known` if that is later: who publishes a fact knows the one before.
+    /// `self`, or the next moment after `known` if that is later: the publisher of a fact knows the previous one.
     pub(crate) fn after(self, known: Option<Self>) -> Self {
         match known {
             Some(known) if self <= known => {

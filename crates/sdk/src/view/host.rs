@@ -1,4 +1,4 @@
-//! Hosts: who is attached where.
+//! Hosts and the ports to which they are attached.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -12,7 +12,7 @@ use super::{AppRecord, REMOVED_KEPT, Stamp};
 #[derive(Debug, Default)]
 pub(super) struct Records(Vec<Box<dyn RecordTable>>);
 
-/// A [`Table`] of any type of record.
+/// A [`TypedRecords`] of any type of record.
 pub(super) trait RecordTable: Any + fmt::Debug + Send + Sync {
     /// Applies `change` and returns whether the value has changed; `None` if this is not the table for it.
     fn apply(&mut self, stamp: Stamp, change: &dyn RecordChange) -> Option<bool>;
@@ -27,25 +27,25 @@ pub(super) trait RecordTable: Any + fmt::Debug + Send + Sync {
 /// The records of one type. A removed value stays as `None` for a while, so that a fact that arrives late cannot bring it
 /// back.
 #[derive(Debug)]
-pub(super) struct Table<T: AppRecord> {
+pub(super) struct TypedRecords<T: AppRecord> {
     records: BTreeMap<T::Key, (Stamp, Option<T>)>,
     /// Number of changes.
     version: u64,
 }
 
-impl<T: AppRecord> Default for Table<T> {
+impl<T: AppRecord> Default for TypedRecords<T> {
     fn default() -> Self {
         Self { records: BTreeMap::new(), version: 0 }
     }
 }
 
-impl<T: AppRecord> Table<T> {
+impl<T: AppRecord> TypedRecords<T> {
     fn get(&self, key: T::Key) -> Option<&T> {
         self.records.get(&key)?.1.as_ref()
     }
 }
 
-impl<T: AppRecord> RecordTable for Table<T> {
+impl<T: AppRecord> RecordTable for TypedRecords<T> {
     fn apply(&mut self, stamp: Stamp, change: &dyn RecordChange) -> Option<bool> {
         let Change { key, value } = (change as &dyn Any).downcast_ref::<Change<T>>()?;
         let (old_stamp, old) = self.records.entry(*key).or_insert((stamp, None));
@@ -77,10 +77,10 @@ impl<T: AppRecord> RecordTable for Table<T> {
 }
 
 impl Records {
-    fn table<T: AppRecord>(&self) -> Option<&Table<T>> {
+    fn table<T: AppRecord>(&self) -> Option<&TypedRecords<T>> {
         self.0.iter().find_map(|table| {
             let table: &dyn Any = &**table;
-            table.downcast_ref::<Table<T>>()
+            table.downcast_ref::<TypedRecords<T>>()
         })
     }
 

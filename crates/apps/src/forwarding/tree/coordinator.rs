@@ -1,4 +1,5 @@
-//! One worker decides which tree there is; it never begins one while rules of another may be left anywhere.
+//! One worker decides about the spanning tree. It never starts a new one while flow entries of an older tree may be
+//! left in any switch.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,47 +9,47 @@ use sluice_sdk::Network;
 use sluice_sdk::view::NetworkView;
 
 use super::Flooding;
-use super::forest::{forest, is_alive, is_whole};
-use super::rules::LIFE;
+use super::flow_entries::LIFETIME;
+use super::forest::{has_all_links, is_usable, spanning_forest};
 use super::state::{SpanningTree, SwitchTreeState, TreePhase, TreeTraffic, tree_state};
 
 /// The worker that decides.
 const COORDINATOR: usize = 0;
 
-/// After which a switch that is not connected has no rules of a tree left: they live for [`LIFE`], and what was written to
-/// it last may have been on its way for as long as the rest of this.
-const GONE_AFTER: Duration = Duration::from_secs(120);
+/// Time after which a disconnected switch has no flow entries of a tree left: they expire after [`LIFETIME`], and
+/// messages to the switch may have been in flight for the rest of this time.
+const FORGET_AFTER: Duration = Duration::from_secs(120);
 
-const _: () = assert!(LIFE.as_secs() < GONE_AFTER.as_secs());
+const _: () = assert!(LIFETIME.as_secs() < FORGET_AFTER.as_secs());
 
-/// What only the one who decides knows.
+/// State of the worker that decides.
 #[derive(Debug, Default)]
 pub(super) struct Coordinator {
-    /// Switches of the tree that goes which are not connected, and since when.
+    /// Disconnected switches of the tree that is being removed, and since when.
     lost: BTreeMap<DatapathId, Instant>,
-    /// Whether a tree stands.
-    stands: bool,
+    /// Whether a tree is active.
+    is_active: bool,
 }
 
 impl Coordinator {
-    /// Looks whether there is something to be decided.
+    /// Publishes the next phase of the tree, or the next tree, if it is time.
     ///
     /// # Cost
-    /// Looks at all switches, and at all links where a tree stands or may be begun.
-    pub(super) fn look(&mut self, flooding: Flooding, now: Instant, network: &mut Network) {
+    /// Visits all switches, and all links if a tree is active or may be started.
+    pub(super) fn update(&mut self, flooding: Flooding, now: Instant, network: &mut Network) {
         if network.worker() != COORDINATOR {
             return;
         }
         while let Some(next) = self.next(flooding, now, network.view()) {
             network.publish_record(now, (), Some(next));
         }
-        self.stands =
+        self.is_active =
             SpanningTree::of(network.view()).is_some_and(|tree| tree.phase == TreePhase::Active);
     }
 
-    /// Whether a tree stands, and this is the worker that says so.
-    pub(super) fn stands(&self) -> bool {
-        self.stands
+    /// Whether a tree is active, if this is the worker that decides.
+    pub(super) fn is_active(&self) -> bool {
+        self.is_active
     }
 
     fn next(
@@ -58,9 +59,9 @@ impl Coordinator {
         view: &NetworkView,
     ) -> Option<SpanningTree> {
         let is_wanted = flooding == Flooding::Tree;
-        let Some(tree) = SpanningTree::of(view) else { return begin(is_wanted, 0, view) };
+        let Some(tree) = SpanningTree::of(view) else { return next_tree(is_wanted, 0, view) };
         let phase = match tree.phase {
-            TreePhase::Installing if !is_wanted || !can_grow(view, tree) => TreePhase::Removing,
+            TreePhase::Installing if !is_wanted || !can_complete(view, tree) => TreePhase::Removing,
             TreePhase::Installing => {
                 let is_done = tree.members().all(|id| {
                     tree_state(view, id) == Some(SwitchTreeState::Installed(tree.generation))
@@ -68,43 +69,48 @@ impl Coordinator {
                 is_done.then_some(TreePhase::Active)?
             }
             TreePhase::Active => {
-                let is_fine = is_wanted && is_whole(view, tree) && !can_be_larger(view, tree);
-                (!is_fine).then_some(TreePhase::Removing)?
+                let is_usable_and_complete =
+                    is_wanted && is_usable(view, tree) && !can_extend(view, tree);
+                (!is_usable_and_complete).then_some(TreePhase::Removing)?
             }
-            TreePhase::Removing => self.is_over(view, tree, now).then_some(TreePhase::Removed)?,
-            TreePhase::Removed => return begin(is_wanted, tree.generation, view),
+            TreePhase::Removing => {
+                self.is_removed(view, tree, now).then_some(TreePhase::Removed)?
+            }
+            TreePhase::Removed => return next_tree(is_wanted, tree.generation, view),
         };
         Some(SpanningTree { phase, ..tree.clone() })
     }
 
-    /// Whether no switch has rules of a tree that goes any more.
-    fn is_over(&mut self, view: &NetworkView, tree: &SpanningTree, now: Instant) -> bool {
-        let mut is_over = true;
+    /// Whether no switch has flow entries of the tree any more.
+    fn is_removed(&mut self, view: &NetworkView, tree: &SpanningTree, now: Instant) -> bool {
+        let mut is_removed = true;
         for id in tree.members() {
-            if is_bare(view, id, tree.generation) {
+            if is_clear(view, id, tree.generation) {
                 continue;
             }
             if view.switch(id).is_some() {
                 self.lost.remove(&id);
-                is_over = false;
+                is_removed = false;
                 continue;
             }
             let since = *self.lost.entry(id).or_insert(now);
-            is_over &= now.saturating_duration_since(since) >= GONE_AFTER;
+            is_removed &= now.saturating_duration_since(since) >= FORGET_AFTER;
         }
-        if is_over {
+        if is_removed {
             self.lost.clear();
         }
-        is_over
+        is_removed
     }
 }
 
-/// Whether a switch has confirmed that it has no rules, and will get none of the `nth` tree.
-fn is_bare(view: &NetworkView, id: DatapathId, nth: u64) -> bool {
-    matches!(tree_state(view, id), Some(SwitchTreeState::Clear { generation, .. }) if generation >= nth)
+/// Whether a switch has confirmed that it has no flow entries of a tree, and gets none of this generation or an
+/// earlier one.
+fn is_clear(view: &NetworkView, id: DatapathId, generation: u64) -> bool {
+    let state = tree_state(view, id);
+    matches!(state, Some(SwitchTreeState::Clear { generation: clear, .. }) if clear >= generation)
 }
 
-/// What a switch without rules can tell apart, if it may get some.
+/// What the flow entries of a switch without any can match; `None` if it must not be part of a tree.
 fn traffic(view: &NetworkView, id: DatapathId) -> Option<TreeTraffic> {
     match tree_state(view, id) {
         Some(SwitchTreeState::Clear { traffic, .. }) => traffic,
@@ -112,49 +118,50 @@ fn traffic(view: &NetworkView, id: DatapathId) -> Option<TreeTraffic> {
     }
 }
 
-/// The tree after the `nth`, if all switches wait for it and there is a link.
-fn begin(is_wanted: bool, nth: u64, view: &NetworkView) -> Option<SpanningTree> {
-    if !is_wanted || !view.switches().all(|(id, _)| is_bare(view, id, nth)) {
+/// The tree after `generation`, if all switches are ready for it and there is a link.
+fn next_tree(is_wanted: bool, generation: u64, view: &NetworkView) -> Option<SpanningTree> {
+    if !is_wanted || !view.switches().all(|(id, _)| is_clear(view, id, generation)) {
         return None;
     }
-    let links = forest(view, |id| traffic(view, id).is_some());
+    let links = spanning_forest(view, |id| traffic(view, id).is_some());
     let mut ends = links.iter().flatten().map(|end| end.switch);
-    let all = ends.all(|id| traffic(view, id) == Some(TreeTraffic::Groups));
-    let traffic = if all { TreeTraffic::Groups } else { TreeTraffic::Broadcast };
-    let is_any = !links.is_empty();
-    is_any.then(|| SpanningTree {
-        generation: nth + 1,
+    let all_match_groups = ends.all(|id| traffic(view, id) == Some(TreeTraffic::Groups));
+    let traffic = if all_match_groups { TreeTraffic::Groups } else { TreeTraffic::Broadcast };
+    let has_links = !links.is_empty();
+    has_links.then(|| SpanningTree {
+        generation: generation + 1,
         phase: TreePhase::Installing,
         traffic,
         links: links.into(),
     })
 }
 
-/// Whether a tree can still come to stand.
-fn can_grow(view: &NetworkView, tree: &SpanningTree) -> bool {
-    let is_willing = |id| {
+/// Whether a tree can still become active.
+fn can_complete(view: &NetworkView, tree: &SpanningTree) -> bool {
+    let can_join = |id| {
         view.switch(id).is_some()
             && match tree_state(view, id) {
                 Some(SwitchTreeState::Clear { generation, traffic }) => {
                     generation < tree.generation && traffic.is_some()
                 }
-                Some(SwitchTreeState::Installed(nth)) => nth == tree.generation,
+                Some(SwitchTreeState::Installed(generation)) => generation == tree.generation,
                 None => false,
             }
     };
-    tree.members().all(is_willing) && is_alive(view, tree)
+    tree.members().all(can_join) && has_all_links(view, tree)
 }
 
-/// Whether there are links to switches that a tree does not reach, and nothing is in motion.
-fn can_be_larger(view: &NetworkView, tree: &SpanningTree) -> bool {
-    let is_calm = |id| {
+/// Whether there are links to switches that a tree does not include, and no switch is changing its flow entries.
+fn can_extend(view: &NetworkView, tree: &SpanningTree) -> bool {
+    let is_idle = |id| {
         tree_state(view, id) == Some(SwitchTreeState::Installed(tree.generation))
-            || is_bare(view, id, tree.generation)
+            || is_clear(view, id, tree.generation)
     };
-    let may = |id| match tree_state(view, id) {
+    let may_join = |id| match tree_state(view, id) {
         Some(SwitchTreeState::Clear { traffic, .. }) => traffic.is_some(),
         Some(SwitchTreeState::Installed(_)) => true,
         None => false,
     };
-    view.switches().all(|(id, _)| is_calm(id)) && forest(view, may).len() > tree.links.len()
+    view.switches().all(|(id, _)| is_idle(id))
+        && spanning_forest(view, may_join).len() > tree.links.len()
 }

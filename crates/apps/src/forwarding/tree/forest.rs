@@ -1,4 +1,4 @@
-//! Links without a ring among them.
+//! Spanning forests: links that connect switches without a loop.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,18 +7,21 @@ use sluice_sdk::view::{Link, NetworkView, PortRole, SwitchPort};
 
 use super::state::{SpanningTree, SwitchTreeState, TreePhase, tree_state};
 
-/// Links through which all switches that `may` be in a tree are joined as far as they can be, without a ring: from the
-/// switch with the lowest number of each part by as few links as possible.
-pub(super) fn forest(view: &NetworkView, may: impl Fn(DatapathId) -> bool) -> Vec<[SwitchPort; 2]> {
+/// Links that connect all switches which `may_join` a tree as far as possible, without a loop: in each connected
+/// part, shortest paths from the switch with the lowest datapath id.
+pub(super) fn spanning_forest(
+    view: &NetworkView,
+    may_join: impl Fn(DatapathId) -> bool,
+) -> Vec<[SwitchPort; 2]> {
     let (mut seen, mut links, mut next) = (BTreeSet::new(), Vec::new(), VecDeque::new());
-    for (root, _) in view.switches().filter(|&(id, _)| may(id)) {
+    for (root, _) in view.switches().filter(|&(id, _)| may_join(id)) {
         if !seen.insert(root) {
             continue;
         }
         next.push_back(root);
         while let Some(id) = next.pop_front() {
-            for link in view.links_of(id).filter(|link| is_sure(view, link)) {
-                if may(link.to.switch) && seen.insert(link.to.switch) {
+            for link in view.links_of(id).filter(|link| is_confirmed(view, link)) {
+                if may_join(link.to.switch) && seen.insert(link.to.switch) {
                     links.push([link.from, link.to]);
                     next.push_back(link.to.switch);
                 }
@@ -28,22 +31,22 @@ pub(super) fn forest(view: &NetworkView, may: impl Fn(DatapathId) -> bool) -> Ve
     links
 }
 
-/// Whether both ends are known to lead to no host.
-fn is_sure(view: &NetworkView, link: &Link) -> bool {
+/// Whether both ends are known to have no hosts.
+fn is_confirmed(view: &NetworkView, link: &Link) -> bool {
     [link.from, link.to].iter().all(|&at| view.port_role(at) == PortRole::Link)
 }
 
-/// Whether all links of a tree are there in both directions.
-pub(super) fn is_alive(view: &NetworkView, tree: &SpanningTree) -> bool {
-    let is = |from, to| view.link_from(from).is_some_and(|link| link.to == to);
-    tree.links.iter().all(|&[a, b]| is(a, b) && is(b, a))
+/// Whether all links of a tree exist in both directions.
+pub(super) fn has_all_links(view: &NetworkView, tree: &SpanningTree) -> bool {
+    let is_link = |from, to| view.link_from(from).is_some_and(|link| link.to == to);
+    tree.links.iter().all(|&[a, b]| is_link(a, b) && is_link(b, a))
 }
 
-/// Whether frames get everywhere along a tree.
-pub(super) fn is_whole(view: &NetworkView, tree: &SpanningTree) -> bool {
-    let holds = |id| {
+/// Whether broadcasts reach all switches of a tree: it is active, and its switches and links are up.
+pub(super) fn is_usable(view: &NetworkView, tree: &SpanningTree) -> bool {
+    let has_entries = |id| {
         view.switch(id).is_some()
             && tree_state(view, id) == Some(SwitchTreeState::Installed(tree.generation))
     };
-    tree.phase == TreePhase::Active && tree.members().all(holds) && is_alive(view, tree)
+    tree.phase == TreePhase::Active && tree.members().all(has_entries) && has_all_links(view, tree)
 }

@@ -1,4 +1,4 @@
-//! The switches of this worker: what each has of trees, as far as it has confirmed it.
+//! The switches of this worker, and which flow entries of trees each has confirmed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -9,22 +9,23 @@ use sluice_sdk::view::{Fact, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::Flooding;
-use super::rules::{self, LIFE};
+use super::flow_entries::{self, LIFETIME};
 use super::state::{SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 
-/// How often rules are written anew while their tree stands.
+/// Interval at which flow entries are refreshed while their tree is active.
 const REFRESH: Duration = Duration::from_secs(3);
 
-/// A switch that takes longer to confirm its rules may lose them before anybody hears of it: the tree goes.
-const OVERDUE: Duration = Duration::from_secs(4);
+/// Time limit for a switch to confirm its flow entries. If it takes longer, they may expire before anybody notices,
+/// and the tree is removed.
+const CONFIRM_TIMEOUT: Duration = Duration::from_secs(4);
 
-const _: () = assert!(REFRESH.as_secs() + OVERDUE.as_secs() < LIFE.as_secs());
+const _: () = assert!(REFRESH.as_secs() + CONFIRM_TIMEOUT.as_secs() < LIFETIME.as_secs());
 
-/// How long a switch has no rules, and its links stay as they are, before it gets others: all that was on its way along
-/// an older tree has arrived.
-const CALM: Duration = Duration::from_secs(1);
+/// How long a switch must have had no flow entries and no changed links before it gets entries of a new tree: all
+/// packets in flight along an older tree have arrived by then.
+const QUIET_TIME: Duration = Duration::from_secs(1);
 
-/// After which a switch that refused a rule of a tree is tried again.
+/// Time after which a switch that refused a flow entry of a tree is tried again.
 const RETRY: Duration = Duration::from_secs(60);
 
 /// The switches of this worker.
@@ -34,278 +35,301 @@ pub(super) struct Members {
     started: Option<Instant>,
 }
 
-/// One of them.
+/// A switch of this worker.
 #[derive(Debug)]
 struct Member {
     sw: SwitchIndex,
-    groups: TreeTraffic,
-    state: State,
-    /// When its last rules went, or a link of it changed last.
+    traffic: TreeTraffic,
+    state: MemberState,
+    /// When its flow entries were removed, or one of its links changed last.
     changed: Instant,
-    refused: Option<Instant>,
-    /// Which question for what it came with is open, and the ports from which it passed on frames then.
-    asked: Option<u32>,
-    old: Vec<SwitchPort>,
-    /// What was written to it last, and from which view.
-    rules: Vec<FlowMod>,
-    drawn: Option<u64>,
+    refused_at: Option<Instant>,
+    /// Transaction id of the query for old flow entries in flight.
+    stats_xid: Option<u32>,
+    stale_ports: Vec<SwitchPort>,
+    /// The flow entries that were written last, and the version of the view that they were derived from.
+    entries: Vec<FlowMod>,
+    derived_from: Option<u64>,
 }
 
-/// What it has.
+/// The flow entries of a switch.
 ///
 /// ```text
-///  Unknown ─▶ Clearing ─▶ Clear ─▶ Bare ─▶ Opening ─▶ Open
-///                ▲                            │         │
-///                └────────────────────────────┴─────────┘
+///  Unknown ─▶ Clearing ─▶ Cleared ─▶ Ready ─▶ Installing ─▶ Installed
+///                ▲                                │             │
+///                └────────────────────────────────┴─────────────┘
 /// ```
 #[derive(Debug, Clone, Copy)]
-enum State {
-    /// Perhaps rules of some tree, of an earlier process even.
+enum MemberState {
+    /// It may have entries of any tree, even of an earlier run of the controller.
     Unknown,
-    /// It was told to have none, and has yet to confirm it. Whether people were told how long that takes.
-    Clearing { xid: u32, since: Instant, is_told: bool },
-    /// None for a while.
-    Clear,
-    /// None for long enough.
-    Bare,
-    /// It was told to have those of this tree, and has yet to confirm it.
-    Opening { nth: u64, xid: u32, since: Instant },
-    /// It has those of this tree, at least as they were at `since`; they were written once more and are to be confirmed.
-    Open { nth: u64, since: Instant, again: Option<(u32, Instant)> },
+    /// The deletion of its entries has been sent but not confirmed. `is_reported` says whether a delay was logged.
+    Clearing { xid: u32, since: Instant, is_reported: bool },
+    /// It has had no entries for a short time.
+    Cleared,
+    /// It has had no entries for long enough to get new ones.
+    Ready,
+    /// The entries of this tree have been sent but not confirmed.
+    Installing { generation: u64, xid: u32, since: Instant },
+    /// It has the entries of this tree, refreshed at `since` or later; the transaction id and time of a refresh that
+    /// is not confirmed yet.
+    Installed { generation: u64, since: Instant, refresh: Option<(u32, Instant)> },
 }
 
 impl Members {
-    pub(super) fn on_time(&mut self, now: Instant) {
+    pub(super) fn on_iteration(&mut self, now: Instant) {
         self.started.get_or_insert(now);
     }
 
-    pub(super) fn up(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
-        let groups = rules::groups(ctx.switch.version());
+    pub(super) fn on_connected(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
+        let traffic = flow_entries::supported_traffic(ctx.switch.version());
         let is_early = self.is_early(ctx.now);
-        let asked = (flooding == Flooding::Tree && is_early)
-            .then(|| ctx.request(MultipartRequest::FlowDesc(rules::request(groups))).ok());
+        let stats_xid = (flooding == Flooding::Tree && is_early).then(|| {
+            ctx.request(MultipartRequest::FlowDesc(flow_entries::stats_request(traffic))).ok()
+        });
         let member = Member {
             sw: ctx.switch_index,
-            groups,
-            state: State::Unknown,
+            traffic,
+            state: MemberState::Unknown,
             changed: ctx.now,
-            refused: None,
-            asked: asked.flatten(),
-            old: vec![],
-            rules: vec![],
-            drawn: None,
+            refused_at: None,
+            stats_xid: stats_xid.flatten(),
+            stale_ports: vec![],
+            entries: vec![],
+            derived_from: None,
         };
         self.all.insert(ctx.datapath_id, member);
         ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
     }
 
-    /// Switches that keep a tree from standing, since they do not confirm what they were told.
-    pub(super) fn silent(&self) -> usize {
-        let is_silent =
-            |member: &&Member| matches!(member.state, State::Clearing { is_told: true, .. });
-        self.all.values().filter(is_silent).count()
+    /// Switches that prevent a tree as they do not confirm the deletion of their flow entries.
+    pub(super) fn unconfirmed(&self) -> usize {
+        let is_unconfirmed = |member: &&Member| {
+            matches!(member.state, MemberState::Clearing { is_reported: true, .. })
+        };
+        self.all.values().filter(is_unconfirmed).count()
     }
 
-    /// Whether what an earlier process wrote may be left in switches that are not back yet.
+    /// Whether switches that have not reconnected yet may have entries of an earlier run of the controller.
     fn is_early(&self, now: Instant) -> bool {
-        self.started.is_none_or(|started| now.saturating_duration_since(started) < LIFE)
+        self.started.is_none_or(|started| now.saturating_duration_since(started) < LIFETIME)
     }
 
-    /// Hears which rules a switch came with: what is behind their ports may have such rules still.
-    pub(super) fn reply(&mut self, xid: u32, kind: MultipartType, body: &[u8], ctx: &mut Ctx<'_>) {
+    /// Handles the list of old flow entries of a switch: the switches behind these ports may still have such entries,
+    /// too.
+    pub(super) fn on_multipart_reply(
+        &mut self,
+        xid: u32,
+        kind: MultipartType,
+        body: &[u8],
+        ctx: &mut Ctx<'_>,
+    ) {
         let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
-        if member.asked != Some(xid) {
+        if member.stats_xid != Some(xid) {
             return;
         }
-        member.asked = None;
-        for rule in flow_stats(ctx.switch.version(), kind, body, 0).map_while(Result::ok) {
-            let Ok(rule) = rule.to_flow_desc() else { continue };
-            if let Some(port) = rule.matching.in_port().filter(|_| rules::is_ours(rule.cookie)) {
+        member.stats_xid = None;
+        for entry in flow_stats(ctx.switch.version(), kind, body, 0).map_while(Result::ok) {
+            let Ok(entry) = entry.to_flow_desc() else { continue };
+            if let Some(port) =
+                entry.matching.in_port().filter(|_| flow_entries::is_ours(entry.cookie))
+            {
                 let at = SwitchPort::new(ctx.datapath_id, port);
-                member.old.push(at);
+                member.stale_ports.push(at);
                 ctx.network.publish_record(ctx.now, at, Some(StaleTreePort));
             }
         }
     }
 
-    pub(super) fn down(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
+    pub(super) fn on_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
         self.all.retain(|&id, member| {
-            let is_gone = member.sw == sw;
-            if is_gone {
+            let is_disconnected = member.sw == sw;
+            if is_disconnected {
                 network.publish_record::<SwitchTreeState>(now, id, None);
-                for at in member.old.drain(..) {
+                for at in member.stale_ports.drain(..) {
                     network.publish_record::<StaleTreePort>(now, at, None);
                 }
             }
-            !is_gone
+            !is_disconnected
         });
     }
 
-    /// Lets time pass for a switch.
-    pub(super) fn time_passes(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
+    /// Performs what is due for a switch.
+    pub(super) fn tick(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
         let is_early = self.is_early(ctx.now);
         let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
         if !is_early {
-            for at in member.old.drain(..) {
+            for at in member.stale_ports.drain(..) {
                 ctx.publish_record::<StaleTreePort>(at, None);
             }
         }
         let tree = SpanningTree::of(ctx.view());
-        let nth = tree.map_or(0, |tree| tree.generation);
+        let generation = tree.map_or(0, |tree| tree.generation);
         let mine = tree.filter(|tree| {
-            let is_open = matches!(tree.phase, TreePhase::Installing | TreePhase::Active);
-            is_open && tree.members().any(|id| id == ctx.datapath_id)
+            let is_installed = matches!(tree.phase, TreePhase::Installing | TreePhase::Active);
+            is_installed && tree.members().any(|id| id == ctx.datapath_id)
         });
         let mine = mine.cloned();
         match member.state {
-            State::Unknown if flooding == Flooding::Tree && member.asked.is_none() => {
+            MemberState::Unknown if flooding == Flooding::Tree && member.stats_xid.is_none() => {
                 member.clear(ctx);
             }
-            State::Clearing { xid, since, is_told: false }
-                if ctx.now.saturating_duration_since(since) >= OVERDUE =>
+            MemberState::Clearing { xid, since, is_reported: false }
+                if ctx.now.saturating_duration_since(since) >= CONFIRM_TIMEOUT =>
             {
-                member.state = State::Clearing { xid, since, is_told: true };
+                member.state = MemberState::Clearing { xid, since, is_reported: true };
                 let id = ctx.datapath_id;
                 ctx.network.report(|| {
                     format!("{id} does not answer BARRIER_REQUEST: no spanning tree until it does, the controller sends broadcasts to each switch")
                 });
             }
-            State::Unknown | State::Clearing { .. } => {}
-            State::Clear => {
-                let is_calm = ctx.now.saturating_duration_since(member.changed) >= CALM;
-                if is_calm && !is_early && mine.is_none() {
-                    member.state = State::Bare;
-                    member.show_bare(nth, ctx);
+            MemberState::Unknown | MemberState::Clearing { .. } => {}
+            MemberState::Cleared => {
+                let is_quiet = ctx.now.saturating_duration_since(member.changed) >= QUIET_TIME;
+                if is_quiet && !is_early && mine.is_none() {
+                    member.state = MemberState::Ready;
+                    member.publish_ready(generation, ctx);
                 }
             }
-            State::Bare => match mine {
-                Some(tree) if tree.phase == TreePhase::Installing => member.open(&tree, ctx),
+            MemberState::Ready => match mine {
+                Some(tree) if tree.phase == TreePhase::Installing => member.install(&tree, ctx),
                 Some(_) => {}
-                None => member.show_bare(nth, ctx),
+                None => member.publish_ready(generation, ctx),
             },
-            State::Opening { nth, since, .. } => {
-                let is_late = ctx.now.saturating_duration_since(since) >= OVERDUE;
-                if is_late || mine.is_none_or(|tree| tree.generation != nth) {
+            MemberState::Installing { generation, since, .. } => {
+                let is_late = ctx.now.saturating_duration_since(since) >= CONFIRM_TIMEOUT;
+                if is_late || mine.is_none_or(|tree| tree.generation != generation) {
                     member.clear(ctx);
                 }
             }
-            State::Open { nth, since, again } => match mine.filter(|tree| tree.generation == nth) {
-                Some(tree) => member.stay_open(&tree, since, again, ctx),
-                None => member.clear(ctx),
-            },
+            MemberState::Installed { generation, since, refresh } => {
+                match mine.filter(|tree| tree.generation == generation) {
+                    Some(tree) => member.refresh_entries(&tree, since, refresh, ctx),
+                    None => member.clear(ctx),
+                }
+            }
         }
     }
 
-    pub(super) fn told(&mut self, fact: &Fact, now: Instant, network: &mut Network) {
+    pub(super) fn on_fact(&mut self, fact: &Fact, now: Instant, network: &mut Network) {
         let Fact::Link(to, link) = fact else { return };
         let ends = [Some(to.switch), link.map(|link| link.from.switch)];
         for id in ends.into_iter().flatten() {
             let Some(member) = self.all.get_mut(&id) else { continue };
             member.changed = now;
-            if matches!(member.state, State::Bare) {
-                member.state = State::Clear;
+            if matches!(member.state, MemberState::Ready) {
+                member.state = MemberState::Cleared;
                 network.publish_record::<SwitchTreeState>(now, id, None);
             }
         }
     }
 
-    pub(super) fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+    pub(super) fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
         let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
         match member.state {
-            State::Clearing { xid: asked, .. } if asked == xid => {
-                (member.state, member.changed) = (State::Clear, ctx.now);
+            MemberState::Clearing { xid: barrier_xid, .. } if barrier_xid == xid => {
+                (member.state, member.changed) = (MemberState::Cleared, ctx.now);
             }
-            State::Opening { nth, xid: asked, since } if asked == xid => {
-                member.state = State::Open { nth, since, again: None };
-                ctx.publish_record(ctx.datapath_id, Some(SwitchTreeState::Installed(nth)));
+            MemberState::Installing { generation, xid: barrier_xid, since }
+                if barrier_xid == xid =>
+            {
+                member.state = MemberState::Installed { generation, since, refresh: None };
+                ctx.publish_record(ctx.datapath_id, Some(SwitchTreeState::Installed(generation)));
             }
-            State::Open { nth, again: Some((asked, since)), .. } if asked == xid => {
-                member.state = State::Open { nth, since, again: None };
+            MemberState::Installed { generation, refresh: Some((barrier_xid, since)), .. }
+                if barrier_xid == xid =>
+            {
+                member.state = MemberState::Installed { generation, since, refresh: None };
             }
             _ => {}
         }
     }
 
-    /// A switch refused a rule. Whether that is news.
-    pub(super) fn refused(&mut self, ctx: &mut Ctx<'_>) -> bool {
+    /// Handles a refused flow entry. Returns `true` if the switch had entries of a tree.
+    pub(super) fn on_refused(&mut self, ctx: &mut Ctx<'_>) -> bool {
         let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return false };
-        let is_news = matches!(member.state, State::Opening { .. } | State::Open { .. });
-        if is_news {
-            member.refused = Some(ctx.now);
+        let was_member =
+            matches!(member.state, MemberState::Installing { .. } | MemberState::Installed { .. });
+        if was_member {
+            member.refused_at = Some(ctx.now);
             member.clear(ctx);
         }
-        is_news
+        was_member
     }
 }
 
 impl Member {
-    /// Tells the switch to have no rules but marks: whoever starts the controller again sees where a tree was.
+    /// Deletes all entries of the switch except for markers, which show a restarted controller where a tree was.
     fn clear(&mut self, ctx: &mut Ctx<'_>) {
         ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
-        let mut rules = rules::delete(ctx.network.view(), ctx.datapath_id, self.groups);
-        let ports = self.rules.iter().filter_map(|rule| rule.matching.in_port());
-        let ports: BTreeSet<_> = ports.chain(self.old.iter().map(|at| at.port)).collect();
-        rules.extend(ports.into_iter().map(|port| rules::mark(port, self.groups)));
-        let xid = say(&rules, ctx);
-        self.state = State::Clearing { xid, since: ctx.now, is_told: false };
-        self.rules.clear();
-        self.drawn = None;
+        let mut entries = flow_entries::delete(ctx.network.view(), ctx.datapath_id, self.traffic);
+        let ports = self.entries.iter().filter_map(|entry| entry.matching.in_port());
+        let ports: BTreeSet<_> = ports.chain(self.stale_ports.iter().map(|at| at.port)).collect();
+        entries.extend(ports.into_iter().map(|port| flow_entries::marker(port, self.traffic)));
+        let xid = send_entries(&entries, ctx);
+        self.state = MemberState::Clearing { xid, since: ctx.now, is_reported: false };
+        self.entries.clear();
+        self.derived_from = None;
     }
 
-    /// Shows that it has none, and gets none of the `nth` tree.
-    fn show_bare(&mut self, nth: u64, ctx: &mut Ctx<'_>) {
+    /// Publishes that the switch has no entries, and gets none of this generation or an earlier one.
+    fn publish_ready(&mut self, generation: u64, ctx: &mut Ctx<'_>) {
         let is_over = |&at: &Instant| ctx.now.saturating_duration_since(at) < RETRY;
-        self.refused = self.refused.filter(is_over);
-        let groups = self.refused.is_none().then_some(self.groups);
-        let state = SwitchTreeState::Clear { generation: nth, traffic: groups };
+        self.refused_at = self.refused_at.filter(is_over);
+        let traffic = self.refused_at.is_none().then_some(self.traffic);
+        let state = SwitchTreeState::Clear { generation, traffic };
         ctx.publish_record(ctx.datapath_id, Some(state));
     }
 
-    /// Tells the switch to have the rules of a tree.
-    fn open(&mut self, tree: &SpanningTree, ctx: &mut Ctx<'_>) {
-        self.draw(tree, ctx);
-        let xid = say(&self.rules, ctx);
-        self.state = State::Opening { nth: tree.generation, xid, since: ctx.now };
+    /// Sends the entries of a tree.
+    fn install(&mut self, tree: &SpanningTree, ctx: &mut Ctx<'_>) {
+        self.derive_entries(tree, ctx);
+        let xid = send_entries(&self.entries, ctx);
+        self.state = MemberState::Installing { generation: tree.generation, xid, since: ctx.now };
     }
 
-    /// Writes them once more, for their time is short or hosts are elsewhere.
-    fn stay_open(
+    /// Refreshes the entries if they are about to expire or have changed.
+    fn refresh_entries(
         &mut self,
         tree: &SpanningTree,
         since: Instant,
-        again: Option<(u32, Instant)>,
+        refresh: Option<(u32, Instant)>,
         ctx: &mut Ctx<'_>,
     ) {
-        if let Some((_, said)) = again {
-            if ctx.now.saturating_duration_since(said) >= OVERDUE {
+        if let Some((_, sent_at)) = refresh {
+            if ctx.now.saturating_duration_since(sent_at) >= CONFIRM_TIMEOUT {
                 ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
             }
             return;
         }
-        let is_other = self.draw(tree, ctx);
-        if is_other || ctx.now.saturating_duration_since(since) >= REFRESH {
-            let xid = say(&self.rules, ctx);
-            self.state = State::Open { nth: tree.generation, since, again: Some((xid, ctx.now)) };
+        let has_changed = self.derive_entries(tree, ctx);
+        if has_changed || ctx.now.saturating_duration_since(since) >= REFRESH {
+            let xid = send_entries(&self.entries, ctx);
+            self.state = MemberState::Installed {
+                generation: tree.generation,
+                since,
+                refresh: Some((xid, ctx.now)),
+            };
         }
     }
 
     /// Derives the flow entries of the tree from the view. `true` if they have changed.
-    fn draw(&mut self, tree: &SpanningTree, ctx: &Ctx<'_>) -> bool {
+    fn derive_entries(&mut self, tree: &SpanningTree, ctx: &Ctx<'_>) -> bool {
         let version = ctx.view().version();
-        if self.drawn.replace(version) == Some(version) {
+        if self.derived_from.replace(version) == Some(version) {
             return false;
         }
-        let rules = rules::of(ctx.view(), tree, ctx.datapath_id);
-        let is_other = rules != self.rules;
-        self.rules = rules;
-        is_other
+        let entries = flow_entries::entries_of(ctx.view(), tree, ctx.datapath_id);
+        let has_changed = entries != self.entries;
+        self.entries = entries;
+        has_changed
     }
 }
 
-/// Says `rules` and asks for a confirmation: its transaction id.
-fn say(rules: &[FlowMod], ctx: &mut Ctx<'_>) -> u32 {
-    for rule in rules {
-        super::super::say(ctx.switch.flow_mod(rule));
+/// Sends flow entries and a barrier request. Returns the transaction id of the latter.
+fn send_entries(entries: &[FlowMod], ctx: &mut Ctx<'_>) -> u32 {
+    for entry in entries {
+        super::super::debug_assert_encoded(ctx.switch.flow_mod(entry));
     }
     ctx.switch.barrier_request()
 }

@@ -1,14 +1,14 @@
 //! Broadcasts along a spanning tree: switches forward them by flow entries, from link to link and to edge ports.
 //!
-//! Only frames that come in from a link match these entries. A broadcast from an edge port goes to the controller, which
-//! learns from it, counts and limits it, and sends it into the tree by one `PACKET_OUT` to its own switch.
+//! Only packets from a link match these entries. A broadcast from an edge port goes to the controller, which learns
+//! from it, counts and limits it, and sends it into the tree by one `PACKET_OUT` to its own switch.
 //! `docs/adr/0009-trees.md` has the reasons, and why there are no loops.
 
 mod coordinator;
+mod flow_entries;
 mod forest;
 mod member;
 mod reach;
-mod rules;
 mod state;
 
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use sluice_sdk::view::Fact;
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use coordinator::Coordinator;
+pub(super) use flow_entries::is_ours;
 use member::Members;
-pub(super) use reach::Part;
-use reach::Reach;
-pub(super) use rules::is_ours;
+pub(super) use reach::TreePart;
+use reach::TreeParts;
 pub(super) use state::version;
 pub use state::{SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 
@@ -36,105 +36,113 @@ pub enum Flooding {
     Tree,
 }
 
-/// Time passes four times a second for a worker that has switches.
-const IDLE: Duration = Duration::from_secs(1);
+/// Time without a tick after which facts trigger the decision: a worker that has switches ticks four times per
+/// second.
+const TICK_GAP_MAX: Duration = Duration::from_secs(1);
 
-/// All that this worker knows and does about trees.
+/// The spanning tree, as far as this worker is concerned.
 #[derive(Debug, Default)]
 pub(super) struct Trees {
     coordinator: Coordinator,
     members: Members,
-    reach: Reach,
-    passed: Option<Instant>,
+    parts: TreeParts,
+    last_tick: Option<Instant>,
 }
 
 impl Trees {
-    pub(super) fn on_time(&mut self, now: Instant) {
-        self.members.on_time(now);
+    pub(super) fn on_iteration(&mut self, now: Instant) {
+        self.members.on_iteration(now);
     }
 
-    pub(super) fn up(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
-        self.members.up(flooding, ctx);
+    pub(super) fn on_connected(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
+        self.members.on_connected(flooding, ctx);
     }
 
-    /// Hears what a switch was asked.
-    pub(super) fn reply(&mut self, xid: u32, kind: MultipartType, body: &[u8], ctx: &mut Ctx<'_>) {
-        self.members.reply(xid, kind, body, ctx);
+    /// Handles the reply to the query for old flow entries.
+    pub(super) fn on_multipart_reply(
+        &mut self,
+        xid: u32,
+        kind: MultipartType,
+        body: &[u8],
+        ctx: &mut Ctx<'_>,
+    ) {
+        self.members.on_multipart_reply(xid, kind, body, ctx);
     }
 
-    pub(super) fn down(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
-        self.members.down(sw, now, network);
+    pub(super) fn on_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
+        self.members.on_disconnected(sw, now, network);
     }
 
-    /// Lets time pass for a switch.
-    pub(super) fn time_passes(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
-        self.members.time_passes(flooding, ctx);
+    /// Performs what is due for a switch.
+    pub(super) fn tick(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
+        self.members.tick(flooding, ctx);
         // Once for all switches.
-        if self.passed != Some(ctx.now) {
-            self.passed = Some(ctx.now);
-            self.coordinator.look(flooding, ctx.now, ctx.network);
+        if self.last_tick != Some(ctx.now) {
+            self.last_tick = Some(ctx.now);
+            self.coordinator.update(flooding, ctx.now, ctx.network);
         }
     }
 
-    pub(super) fn told(
+    pub(super) fn on_fact(
         &mut self,
         fact: &Fact,
         flooding: Flooding,
         now: Instant,
         network: &mut Network,
     ) {
-        self.members.told(fact, now, network);
+        self.members.on_fact(fact, now, network);
         let is_urgent = match fact {
             Fact::Link(to, _) => {
                 SpanningTree::of(network.view()).is_some_and(|tree| tree.has_end(*to))
             }
             _ => fact.record::<SwitchTreeState>().is_some_and(|(_, state)| state.is_none()),
         };
-        // A worker without switches hears of time by what others tell alone.
-        let is_idle = self.passed.is_none_or(|at| now.saturating_duration_since(at) >= IDLE);
+        // A worker without switches has no ticks, so it uses the facts that others publish.
+        let is_idle =
+            self.last_tick.is_none_or(|at| now.saturating_duration_since(at) >= TICK_GAP_MAX);
         if is_urgent || is_idle {
-            self.coordinator.look(flooding, now, network);
+            self.coordinator.update(flooding, now, network);
         }
     }
 
-    pub(super) fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
-        self.members.barrier_reply(xid, ctx);
+    pub(super) fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+        self.members.on_barrier_reply(xid, ctx);
     }
 
-    /// Whether a tree stands: of all workers, one says so.
-    pub(super) fn stands(&self) -> bool {
-        self.coordinator.stands()
+    /// Whether a tree is active; only one worker returns `true`.
+    pub(super) fn is_active(&self) -> bool {
+        self.coordinator.is_active()
     }
 
-    /// Switches of this worker that keep a tree from standing, since they do not confirm what they were told.
-    pub(super) fn silent(&self) -> usize {
-        self.members.silent()
+    /// Switches of this worker that prevent a tree as they do not confirm their flow entries.
+    pub(super) fn unconfirmed(&self) -> usize {
+        self.members.unconfirmed()
     }
 
-    /// A switch refused a rule of the tree. Whether that is news.
-    pub(super) fn refused(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) -> bool {
-        let is_news = self.members.refused(ctx);
-        if is_news {
+    /// Handles a refused flow entry. Returns `true` if the switch had entries of a tree.
+    pub(super) fn on_refused(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) -> bool {
+        let was_member = self.members.on_refused(ctx);
+        if was_member {
             let (id, reason) = (ctx.datapath_id, error.reason);
             ctx.network.report(|| {
                 format!("{id} refused a flow entry of the spanning tree ({reason}): the controller sends broadcasts to it")
             });
         }
-        is_news
+        was_member
     }
 
-    /// The part of the tree that a frame to `dst` reaches from `id`, if it goes along the tree.
+    /// The part of the tree that a broadcast to `dst` reaches from `id`, if it is forwarded along the tree.
     pub(super) fn part(
         &mut self,
         id: DatapathId,
         dst: MacAddr,
         network: &Network,
-    ) -> Option<Arc<Part>> {
+    ) -> Option<Arc<TreePart>> {
         let tree = SpanningTree::of(network.view())?;
-        let fits = match tree.traffic {
+        let is_matched = match tree.traffic {
             TreeTraffic::Groups => dst.is_group(),
             TreeTraffic::Broadcast => dst == MacAddr::BROADCAST,
         };
-        if fits { self.reach.of(network.view(), id) } else { None }
+        if is_matched { self.parts.part_of(network.view(), id) } else { None }
     }
 }

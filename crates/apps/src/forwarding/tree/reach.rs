@@ -1,4 +1,4 @@
-//! How far a frame gets along the tree.
+//! The switches that a broadcast reaches along the tree.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::view::{NetworkView, SwitchPort};
 
-use super::forest::is_whole;
+use super::forest::is_usable;
 use super::state::{SpanningTree, version};
 
-/// Switches that a tree joins, and their ports at its links.
+/// Switches that a tree connects, with their ports at its links.
 #[derive(Debug, Default)]
-pub(in super::super) struct Part(BTreeMap<DatapathId, Vec<PortNo>>);
+pub(in super::super) struct TreePart(BTreeMap<DatapathId, Vec<PortNo>>);
 
-impl Part {
+impl TreePart {
     /// Whether a switch is one of them.
-    pub(in super::super) fn has(&self, id: DatapathId) -> bool {
+    pub(in super::super) fn contains(&self, id: DatapathId) -> bool {
         self.0.contains_key(&id)
     }
 
@@ -25,49 +25,51 @@ impl Part {
     }
 }
 
-/// The parts of the tree, kept until it or the view is another.
+/// The connected parts of the tree, cached until the tree or the view changes.
 #[derive(Debug, Default)]
-pub(super) struct Reach {
+pub(super) struct TreeParts {
     versions: Option<(u64, u64)>,
-    parts: BTreeMap<DatapathId, Arc<Part>>,
+    parts: BTreeMap<DatapathId, Arc<TreePart>>,
 }
 
-impl Reach {
-    /// The part of the tree in which `id` is; `None` if it is in none, or not all of the tree is known to work.
+impl TreeParts {
+    /// The part of the tree that contains `id`; `None` if no part does, or the tree is not usable.
     ///
     /// # Cost
-    /// Looks at the whole tree, unless that was done since anything changed.
-    pub(super) fn of(&mut self, view: &NetworkView, id: DatapathId) -> Option<Arc<Part>> {
+    /// Visits the whole tree, unless the result is cached.
+    pub(super) fn part_of(&mut self, view: &NetworkView, id: DatapathId) -> Option<Arc<TreePart>> {
         let versions = version(view);
         if self.versions != Some(versions) {
             self.versions = Some(versions);
             self.parts.clear();
-            let tree = SpanningTree::of(view).filter(|tree| is_whole(view, tree));
+            let tree = SpanningTree::of(view).filter(|tree| is_usable(view, tree));
             if let Some(tree) = tree {
-                self.parts = parts(&tree.links);
+                self.parts = split(&tree.links);
             }
         }
         self.parts.get(&id).cloned()
     }
 }
 
-fn parts(links: &[[SwitchPort; 2]]) -> BTreeMap<DatapathId, Arc<Part>> {
-    let mut neighbours = BTreeMap::<_, Vec<(PortNo, DatapathId)>>::new();
+fn split(links: &[[SwitchPort; 2]]) -> BTreeMap<DatapathId, Arc<TreePart>> {
+    let mut neighbors = BTreeMap::<_, Vec<(PortNo, DatapathId)>>::new();
     for &[a, b] in links {
-        neighbours.entry(a.switch).or_default().push((a.port, b.switch));
-        neighbours.entry(b.switch).or_default().push((b.port, a.switch));
+        neighbors.entry(a.switch).or_default().push((a.port, b.switch));
+        neighbors.entry(b.switch).or_default().push((b.port, a.switch));
     }
     let mut parts = BTreeMap::new();
-    for &root in neighbours.keys() {
+    for &root in neighbors.keys() {
         if parts.contains_key(&root) {
             continue;
         }
-        let (mut part, mut next) = (Part::default(), VecDeque::from([root]));
+        let (mut part, mut next) = (TreePart::default(), VecDeque::from([root]));
         while let Some(id) = next.pop_front() {
-            let there = neighbours.get(&id).map_or(&[][..], Vec::as_slice);
-            let at_links = there.iter().map(|&(port, _)| port).collect();
-            if part.0.insert(id, at_links).is_none() {
-                next.extend(there.iter().map(|&(_, other)| other).filter(|&o| !part.has(o)));
+            let adjacent = neighbors.get(&id).map_or(&[][..], Vec::as_slice);
+            let link_ports = adjacent.iter().map(|&(port, _)| port).collect();
+            if part.0.insert(id, link_ports).is_none() {
+                next.extend(
+                    adjacent.iter().map(|&(_, other)| other).filter(|&o| !part.contains(o)),
+                );
             }
         }
         let part = Arc::new(part);

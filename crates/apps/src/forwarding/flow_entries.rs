@@ -1,4 +1,4 @@
-//! The rules of forwarding: what they say, and which of them go when they lead nowhere.
+//! The flow entries of forwarding, and the messages that delete them.
 
 use std::net::Ipv6Addr;
 
@@ -11,14 +11,15 @@ use sluice_sdk::view::HostId;
 use super::Config;
 use super::flow::Flow;
 
-/// What the cookies of all rules of forwarding begin with: `forw`.
+/// High bits of the cookies of all flow entries of forwarding: `forw` in ASCII. The low bits are the rank of the
+/// match.
 const COOKIE: u64 = 0x666f_7277_0000_0000;
 
-/// The bits in which it stands.
+/// The bits of a cookie that identify forwarding.
 const COOKIE_MASK: u64 = 0xffff_ffff_0000_0000;
 
-/// A rule that sends a flow out of a port.
-pub(super) fn rule(cfg: &Config, flow: Flow, out_port: PortNo) -> FlowMod {
+/// A flow entry that sends a flow out of a port.
+pub(super) fn flow_entry(cfg: &Config, flow: Flow, out_port: PortNo) -> FlowMod {
     FlowMod {
         cookie: COOKIE | u64::from(cfg.matching.rank()),
         idle_timeout: cfg.idle_timeout_s,
@@ -30,31 +31,31 @@ pub(super) fn rule(cfg: &Config, flow: Flow, out_port: PortNo) -> FlowMod {
     }
 }
 
-/// Whether rules of `version` can match a conversation of IPv6.
-pub(super) fn says_ipv6(version: Version) -> bool {
+/// Whether flow entries of `version` can match IPv6 addresses.
+pub(super) fn supports_ipv6_match(version: Version) -> bool {
     let matching = [Field::eth_type(EtherType::IPV6.0), Field::ipv6_src(Ipv6Addr::LOCALHOST)];
-    let rule = FlowMod { matching: matching.into(), ..FlowMod::default() };
-    Encoder::new(&mut Vec::new(), version, &mut 0).flow_mod(&rule).is_ok()
+    let flow_entry = FlowMod { matching: matching.into(), ..FlowMod::default() };
+    Encoder::new(&mut Vec::new(), version, &mut 0).flow_mod(&flow_entry).is_ok()
 }
 
-/// Lets the rule with just this match and priority go.
-pub(super) fn delete_just(rule: FlowMod) -> FlowMod {
-    let FlowMod { priority, matching, .. } = rule;
+/// Deletes the flow entry with this match and priority.
+pub(super) fn delete_strict(flow_entry: FlowMod) -> FlowMod {
+    let FlowMod { priority, matching, .. } = flow_entry;
     let command = FlowModCommand::DELETE_STRICT;
     FlowMod { command, priority, matching, ..FlowMod::default() }
 }
 
-/// Whether a cookie is that of a rule of forwarding.
+/// Whether a cookie is that of a flow entry of forwarding.
 pub(super) const fn is_ours(cookie: u64) -> bool {
     cookie & COOKIE_MASK == COOKIE
 }
 
-/// What the form of a rule of forwarding ranks as.
+/// The rank of the [`Matching`](super::Matching) of the flow entry with this cookie.
 pub(super) const fn rank(cookie: u64) -> u8 {
     cookie.to_le_bytes()[0]
 }
 
-/// Where a rule of forwarding sends.
+/// The port to which a flow entry of forwarding sends.
 pub(super) fn out_port(instructions: &[Instruction]) -> Option<PortNo> {
     let [Instruction::ApplyActions { actions }] = instructions else { return None };
     match actions[..] {
@@ -63,59 +64,59 @@ pub(super) fn out_port(instructions: &[Instruction]) -> Option<PortNo> {
     }
 }
 
-/// How the rules of forwarding are told from those of others when some of them are to go.
+/// How the flow entries of forwarding are selected for deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum EntrySelector {
     /// By their cookies.
     ByCookie,
-    /// By what they match and where they send alone, which every version can say.
+    /// By match and output port alone, which every version supports.
     ByPort,
 }
 
-impl Named {
-    /// What can be said to switches of a version.
+impl EntrySelector {
+    /// What a version supports.
     pub(super) fn of(version: Version) -> Self {
         let (mut tx, mut xid) = (Vec::new(), 0);
-        let said =
-            Encoder::new(&mut tx, version, &mut xid).flow_mod(&Self::ByCookie.delete(PortNo(1)));
-        if said.is_ok() { Self::ByCookie } else { Self::ByPort }
+        let encoded = Encoder::new(&mut tx, version, &mut xid)
+            .flow_mod(&Self::ByCookie.delete_to_port(PortNo(1)));
+        if encoded.is_ok() { Self::ByCookie } else { Self::ByPort }
     }
 
-    fn mark(self) -> (u64, u64) {
+    fn cookie_filter(self) -> (u64, u64) {
         match self {
             Self::ByCookie => (COOKIE, COOKIE_MASK),
             Self::ByPort => (0, 0),
         }
     }
 
-    /// Asks for the rules; where they cannot be named, for all.
-    pub(super) fn request(self) -> FlowStatsRequest {
-        let (cookie, cookie_mask) = self.mark();
+    /// A request for these flow entries; without cookies, for those of all applications.
+    pub(super) fn stats_request(self) -> FlowStatsRequest {
+        let (cookie, cookie_mask) = self.cookie_filter();
         FlowStatsRequest { cookie, cookie_mask, ..FlowStatsRequest::default() }
     }
 
-    /// All rules that send out of `out_port` go.
-    pub(super) fn delete(self, out_port: PortNo) -> FlowMod {
-        let (cookie, cookie_mask) = self.mark();
+    /// Deletes all entries that send out of `out_port`.
+    pub(super) fn delete_to_port(self, out_port: PortNo) -> FlowMod {
+        let (cookie, cookie_mask) = self.cookie_filter();
         let command = FlowModCommand::DELETE;
         FlowMod { command, cookie, cookie_mask, out_port, ..FlowMod::default() }
     }
 
-    /// All rules of this form go, where they can be told from others.
-    pub(super) fn delete_form(self, rank: u8) -> Option<FlowMod> {
+    /// Deletes all entries whose match has this rank; `None` without cookies, as others might match the same.
+    pub(super) fn delete_by_rank(self, rank: u8) -> Option<FlowMod> {
         let (cookie, command) = (COOKIE | u64::from(rank), FlowModCommand::DELETE);
         let delete = FlowMod { command, cookie, cookie_mask: u64::MAX, ..FlowMod::default() };
         (self == Self::ByCookie).then_some(delete)
     }
 
-    /// Those of them that are for a host go.
-    pub(super) fn delete_to(self, host: HostId, out_port: PortNo) -> FlowMod {
+    /// Deletes all entries that send packets to a host out of `out_port`.
+    pub(super) fn delete_to_host(self, host: HostId, out_port: PortNo) -> FlowMod {
         let dst = Field::eth_dst(host.mac);
         // A host without a VLAN may have priority tags.
         let matching: Match = match host.vlan {
             VlanId(0) => [dst].into(),
             vlan => [dst, Field::vlan(vlan)].into(),
         };
-        FlowMod { matching, ..self.delete(out_port) }
+        FlowMod { matching, ..self.delete_to_port(out_port) }
     }
 }

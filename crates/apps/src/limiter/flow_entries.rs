@@ -10,7 +10,7 @@ use sluice_openflow::{
 use sluice_sdk::LINK_PROBE_TYPES;
 
 use super::Config;
-use super::bucket::Rate;
+use super::leaky_bucket::Rate;
 
 /// Cookie of all flow entries of the limiter: "limit" in ASCII.
 const COOKIE: u64 = 0x006c_696d_6974_0000;
@@ -19,7 +19,7 @@ const COOKIE: u64 = 0x006c_696d_6974_0000;
 const MARK_PRIORITY: u16 = 1;
 
 /// Above the entries that mark, so that a block also holds for ECN-capable senders.
-const HOLD_PRIORITY: u16 = 2;
+const LIMIT_PRIORITY: u16 = 2;
 
 /// Above all others: the entries by which topology gets link probes are just below.
 const PROBES_PRIORITY: u16 = u16::MAX;
@@ -29,13 +29,13 @@ const PROBES_PRIORITY: u16 = u16::MAX;
 const PROBES_PER_S_MAX: u32 = 128;
 
 /// Codepoints of ECN-capable senders: ECT(1) and ECT(0). RFC 3168 §5.
-const CAPABLE: [u128; 2] = [1, 2];
+const ECN_CAPABLE: [u128; 2] = [1, 2];
 
 /// The codepoint "congestion experienced". RFC 3168 §5.
-const CONGESTED: u128 = 3;
+const ECN_CONGESTED: u128 = 3;
 
 /// Whether a switch supports meters that drop by packet rate.
-pub(super) fn can_meter(features: &MeterFeatures) -> bool {
+pub(super) fn supports_meters(features: &MeterFeatures) -> bool {
     features.max_meter > 0
         && features.band_types.contains(BandTypes::DROP)
         && features.capabilities.contains(MeterCapabilities::PKTPS)
@@ -43,7 +43,7 @@ pub(super) fn can_meter(features: &MeterFeatures) -> bool {
 
 /// Packet-ins of a port that are limited together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PacketKind {
     /// Table misses.
     Misses,
     /// Frames of the types of link probes. A flow entry above all that forward sends them to the controller, so the entries
@@ -53,29 +53,31 @@ pub(super) enum Kind {
 
 /// How many packet-ins of a kind a port may send.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limit {
+pub(super) struct PacketRateLimit {
     rate: u32,
     burst: u32,
 }
 
-impl Limit {
-    /// The rate over a control link with the round-trip time `trip`.
-    pub(super) fn rate(self, trip: Duration) -> Rate {
-        Rate::new(self.rate, self.burst, trip)
+impl PacketRateLimit {
+    /// The rate over a control link with this round-trip time.
+    pub(super) fn rate(self, rtt: Duration) -> Rate {
+        Rate::new(self.rate, self.burst, rtt)
     }
 }
 
-impl Kind {
+impl PacketKind {
     /// The kind of a frame.
     pub(super) fn of(eth: &Ethernet<'_>) -> Self {
         if LINK_PROBE_TYPES.contains(&eth.ethertype) { Self::Probes } else { Self::Misses }
     }
 
     /// How many packet-ins of this kind a port may send.
-    pub(super) fn limit(self, cfg: &Config) -> Limit {
+    pub(super) fn limit(self, cfg: &Config) -> PacketRateLimit {
         match self {
-            Self::Misses => Limit { rate: cfg.packets_per_s_max, burst: cfg.burst_packets },
-            Self::Probes => Limit {
+            Self::Misses => {
+                PacketRateLimit { rate: cfg.packets_per_s_max, burst: cfg.burst_packets }
+            }
+            Self::Probes => PacketRateLimit {
                 rate: cfg.packets_per_s_max.min(PROBES_PER_S_MAX),
                 burst: cfg.burst_packets.min(PROBES_PER_S_MAX),
             },
@@ -83,15 +85,15 @@ impl Kind {
     }
 
     /// The flow entries for this kind at `port`, with these instructions.
-    fn rules(self, port: PortNo, cfg: &Config, instructions: &[Instruction]) -> Vec<FlowMod> {
-        let held = rule(port, cfg, instructions.to_vec());
+    fn entries(self, port: PortNo, cfg: &Config, instructions: &[Instruction]) -> Vec<FlowMod> {
+        let misses_entry = entry(port, cfg, instructions.to_vec());
         match self {
-            Self::Misses => vec![held],
+            Self::Misses => vec![misses_entry],
             Self::Probes => LINK_PROBE_TYPES
                 .map(|ethertype| FlowMod {
                     priority: PROBES_PRIORITY,
                     matching: [Field::in_port(port), Field::eth_type(ethertype.0)].into(),
-                    ..held.clone()
+                    ..misses_entry.clone()
                 })
                 .into(),
         }
@@ -106,19 +108,20 @@ impl Kind {
     }
 }
 
-/// Sends one kind of frame of a port to the controller through meter `meter`, for `block_s` seconds; 0 is without end.
+/// Sends one kind of frame of a port to the controller through meter `meter`, for `block_s` seconds; 0 is without
+/// limit. Returns the last transaction id.
 ///
 /// # Errors
 /// In versions without meters.
-pub(super) fn hold_by_meter(
+pub(super) fn install_meter(
     out: &mut Encoder<'_>,
-    (port, kind): (PortNo, Kind),
+    (port, kind): (PortNo, PacketKind),
     meter: u32,
     block_s: u16,
     cfg: &Config,
 ) -> Result<u32, EncodeError> {
-    let Limit { rate, burst } = kind.limit(cfg);
-    let set = |command| {
+    let PacketRateLimit { rate, burst } = kind.limit(cfg);
+    let meter_mod = |command| {
         Message::MeterMod(MeterMod {
             command,
             flags: MeterFlags::PKTPS | MeterFlags::BURST,
@@ -127,12 +130,12 @@ pub(super) fn hold_by_meter(
         })
     };
     // The meter may exist from an earlier block, and ADD fails if it does.
-    out.encode(&set(MeterCommand::DELETE))?;
-    let mut last = out.encode(&set(MeterCommand::ADD))?;
-    let up = Action::Output { port: PortNo::CONTROLLER, max_len: kind.max_len(cfg) };
-    let metered = [Instruction::Meter { meter_id: meter }, Instruction::apply([up])];
-    for rule in kind.rules(port, cfg, &metered) {
-        last = out.flow_mod(&FlowMod { hard_timeout: block_s, ..rule })?;
+    out.encode(&meter_mod(MeterCommand::DELETE))?;
+    let mut last = out.encode(&meter_mod(MeterCommand::ADD))?;
+    let to_controller = Action::Output { port: PortNo::CONTROLLER, max_len: kind.max_len(cfg) };
+    let metered = [Instruction::Meter { meter_id: meter }, Instruction::apply([to_controller])];
+    for entry in kind.entries(port, cfg, &metered) {
+        last = out.flow_mod(&FlowMod { hard_timeout: block_s, ..entry })?;
     }
     Ok(last)
 }
@@ -141,11 +144,11 @@ pub(super) fn hold_by_meter(
 ///
 /// # Errors
 /// None: every version can express it.
-pub(super) fn let_go(out: &mut Encoder<'_>, port: PortNo) -> Result<u32, EncodeError> {
+pub(super) fn remove_meter(out: &mut Encoder<'_>, port: PortNo) -> Result<u32, EncodeError> {
     out.flow_mod(&FlowMod {
         command: FlowModCommand::DELETE_STRICT,
         cookie: COOKIE,
-        priority: HOLD_PRIORITY,
+        priority: LIMIT_PRIORITY,
         matching: [Field::in_port(port)].into(),
         ..FlowMod::default()
     })
@@ -155,24 +158,30 @@ pub(super) fn let_go(out: &mut Encoder<'_>, port: PortNo) -> Result<u32, EncodeE
 ///
 /// # Errors
 /// None: every version can express it.
-pub(super) fn hold_by_drop(
+pub(super) fn install_drop(
     out: &mut Encoder<'_>,
-    (port, kind): (PortNo, Kind),
+    (port, kind): (PortNo, PacketKind),
     cfg: &Config,
 ) -> Result<(), EncodeError> {
-    kind.rules(port, cfg, &[]).iter().try_for_each(|rule| out.flow_mod(rule).map(|_| ()))
+    kind.entries(port, cfg, &[]).iter().try_for_each(|entry| out.flow_mod(entry).map(|_| ()))
 }
 
 /// Marks packets of ECN-capable senders at `port` before they are sent to the controller.
 ///
 /// # Errors
 /// The version cannot match the codepoint.
-pub(super) fn mark(out: &mut Encoder<'_>, port: PortNo, cfg: &Config) -> Result<(), EncodeError> {
+pub(super) fn mark_ecn(
+    out: &mut Encoder<'_>,
+    port: PortNo,
+    cfg: &Config,
+) -> Result<(), EncodeError> {
     for eth_type in [EtherType::IPV4, EtherType::IPV6] {
-        for codepoint in CAPABLE {
-            let mark = Action::SetField { field: Field::new(FieldId::IP_ECN, CONGESTED).into() };
-            let up = Action::Output { port: PortNo::CONTROLLER, max_len: cfg.miss_send_len };
-            let mut marked = rule(port, cfg, vec![Instruction::apply([mark, up])]);
+        for codepoint in ECN_CAPABLE {
+            let mark =
+                Action::SetField { field: Field::new(FieldId::IP_ECN, ECN_CONGESTED).into() };
+            let to_controller =
+                Action::Output { port: PortNo::CONTROLLER, max_len: cfg.miss_send_len };
+            let mut marked = entry(port, cfg, vec![Instruction::apply([mark, to_controller])]);
             marked.priority = MARK_PRIORITY;
             let more = [Field::eth_type(eth_type.0), Field::new(FieldId::IP_ECN, codepoint)];
             marked.matching = [Field::in_port(port)].into_iter().chain(more).collect();
@@ -182,11 +191,11 @@ pub(super) fn mark(out: &mut Encoder<'_>, port: PortNo, cfg: &Config) -> Result<
     Ok(())
 }
 
-fn rule(port: PortNo, cfg: &Config, instructions: Vec<Instruction>) -> FlowMod {
+fn entry(port: PortNo, cfg: &Config, instructions: Vec<Instruction>) -> FlowMod {
     FlowMod {
         cookie: COOKIE,
         hard_timeout: cfg.block_s,
-        priority: HOLD_PRIORITY,
+        priority: LIMIT_PRIORITY,
         matching: [Field::in_port(port)].into(),
         instructions,
         ..FlowMod::default()

@@ -1,8 +1,9 @@
-//! If a switch refuses a match, the flow entries of all switches get a simpler one until that switch has disconnected or reconnected.
+//! If a switch refuses a match, the flow entries of all switches get a simpler one, until that switch has
+//! disconnected or reconnected.
 //!
-//! Rules of different forms overlap, so that one switch alone cannot have others. The simpler ones have a higher
-//! priority: where both are, the way that was loaded last holds, as among rules of one form. When rules become finer again,
-//! the simpler ones go, since they would hide them.
+//! Flow entries with different matches overlap, so all switches must use the same. Simpler ones have a higher
+//! priority: where both exist, the path that was installed last is used, as among entries with one match. When finer
+//! matches are used again, the simpler entries are deleted, since they would hide the finer ones.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,14 +13,14 @@ use sluice_openflow::{DatapathId, ErrorType};
 use sluice_sdk::view::{AppRecord, NetworkView};
 use sluice_sdk::{Ctx, Network};
 
-use super::repair::{AGAIN_AFTER, Gone};
-use super::rules::Named;
-use super::{Config, Forwarding, Matching, rules, say};
+use super::flow_entries::EntrySelector;
+use super::repair::{REPEAT_AFTER, Stale};
+use super::{Config, Forwarding, Matching, debug_assert_encoded, flow_entries};
 
-/// The simplest form of flow entry whose match a switch has refused.
+/// The simplest match that a switch has refused.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RefusedMatch {
-    /// [`Matching::rank`] of that form.
+    /// [`Matching::rank`] of that match.
     pub(super) rank: u8,
 }
 
@@ -27,12 +28,12 @@ impl AppRecord for RefusedMatch {
     type Key = DatapathId;
 }
 
-/// The rank of the simplest form that a switch has refused, if it has refused any.
+/// The rank of the simplest match that a switch has refused, if it has refused any.
 pub(super) fn refused_rank(view: &NetworkView, id: DatapathId) -> Option<u8> {
     view.record(id).map(|&RefusedMatch { rank }| rank)
 }
 
-/// [`refused_rank`] of all switches that have refused any.
+/// [`refused_rank`] of all switches that have refused a match.
 fn refused_ranks(view: &NetworkView) -> impl Iterator<Item = u8> {
     view.records().map(|(_, &RefusedMatch { rank })| rank)
 }
@@ -41,7 +42,7 @@ impl Matching {
     /// From the finest to the simplest.
     const ALL: [Self; 3] = [Self::FiveTuple, Self::Pair, Self::Dst];
 
-    /// How many forms are finer.
+    /// The number of finer matches.
     pub(super) const fn rank(self) -> u8 {
         match self {
             Self::FiveTuple => 0,
@@ -59,12 +60,12 @@ impl Matching {
     }
 
     fn of_rank(rank: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|form| form.rank() == rank)
+        Self::ALL.into_iter().find(|matching| matching.rank() == rank)
     }
 }
 
-/// The same, with the form of this rank if that is simpler than what was set.
-fn simplified(cfg: &Config, rank: u8) -> Config {
+/// `cfg` with the match of this rank, if that is simpler than the configured one.
+fn config_for_rank(cfg: &Config, rank: u8) -> Config {
     let Some(matching) = Matching::of_rank(rank.max(cfg.matching.rank())) else {
         return cfg.clone();
     };
@@ -72,33 +73,33 @@ fn simplified(cfg: &Config, rank: u8) -> Config {
     Config { matching, priority: cfg.priority.saturating_add(steps.into()), ..cfg.clone() }
 }
 
-/// Switches that are remembered with what they could not match. Beyond, those that change nothing are not.
-const UNABLE_MAX: usize = 4096;
+/// Switches whose refused match is recorded. Beyond, it is recorded only if it makes all entries simpler.
+const REFUSED_MATCHES_MAX: usize = 4096;
 
-/// When what switches could not match is forgotten, so that a finer form is tried again.
+/// When refused matches are forgotten, so that a finer match is tried again.
 ///
-/// Each time, all ways are loaded anew, twice if it is in vain. So a switch must have left, or have come again, a while
-/// ago, and that while is twice as long each time that a finer form did not last as long.
+/// Each attempt installs all paths anew, and once more if it fails. So the switch must have disconnected or
+/// reconnected for a while, and that while doubles each time that a finer match fails too soon.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
     due: BTreeMap<DatapathId, Instant>,
-    /// When rules became finer, until they become simpler.
+    /// When finer matches came into use, until simpler ones do.
     finer_since: Option<Instant>,
-    /// How often in a row that did not last.
-    in_vain: u32,
-    /// The rank of the simplest form that there has been: switches that were away may have rules of it.
-    simplest: u8,
+    /// Consecutive attempts that failed.
+    failed_attempts: u32,
+    /// The rank of the simplest match used so far: switches that were disconnected may have entries with it.
+    simplest_used: u8,
 }
 
-/// The least and the most time that must pass, whatever is set and however often it was in vain.
-const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3600)];
+/// Shortest and longest time until the next attempt, whatever is configured.
+const RETRY_LIMITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3600)];
 
 impl Retries {
-    /// How long it takes; `base` before anything was in vain.
+    /// Time until the next attempt; `base` if none has failed.
     fn time(&self, base: Duration) -> Duration {
-        let [least, most] = RETRY;
-        let base = base.max(least);
-        base.saturating_mul(1 << self.in_vain.min(16)).min(base.max(most))
+        let [shortest, longest] = RETRY_LIMITS;
+        let base = base.max(shortest);
+        base.saturating_mul(1 << self.failed_attempts.min(16)).min(base.max(longest))
     }
 
     fn became_finer(&mut self, now: Instant) {
@@ -108,7 +109,8 @@ impl Retries {
     fn became_simpler(&mut self, now: Instant, base: Duration) {
         if let Some(since) = self.finer_since.take() {
             let has_lasted = now.saturating_duration_since(since) >= self.time(base);
-            self.in_vain = if has_lasted { 0 } else { self.in_vain.saturating_add(1) };
+            self.failed_attempts =
+                if has_lasted { 0 } else { self.failed_attempts.saturating_add(1) };
         }
     }
 
@@ -120,23 +122,24 @@ impl Retries {
 }
 
 impl Forwarding {
-    /// Rules have the form that was set, or the finest that all switches can match.
-    pub(super) fn take_form(&mut self) {
-        self.cfg = simplified(&self.configured, self.simplest);
-        self.waiting.clear();
-        for local in self.locals.iter_mut().flatten() {
-            local.configure(&self.cfg);
+    /// Uses the configured match, or the finest that all switches support.
+    pub(super) fn apply_matching(&mut self) {
+        self.cfg = config_for_rank(&self.configured, self.matching_rank_min);
+        self.pending.clear();
+        for fast_path in self.fast_paths.iter_mut().flatten() {
+            fast_path.configure(&self.cfg);
         }
     }
 
-    /// A switch refused a rule: whether it is because it cannot match so much, and others can be written. A rule that is
-    /// simpler already may be on its way.
-    pub(super) fn simplify(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) -> bool {
+    /// Handles a refused flow entry. Returns `true` if the switch does not support the match and a simpler one can be
+    /// used. An entry with a simpler match may already be in flight.
+    pub(super) fn fall_back(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) -> bool {
         if error.reason.kind() != ErrorType::BAD_MATCH {
             return false;
         }
-        let refused = error.cookie().and_then(|cookie| Matching::of_rank(rules::rank(cookie)));
-        let next = refused.and_then(|form| Matching::of_rank(form.rank() + 1));
+        let refused =
+            error.cookie().and_then(|cookie| Matching::of_rank(flow_entries::rank(cookie)));
+        let next = refused.and_then(|matching| Matching::of_rank(matching.rank() + 1));
         let (Some(refused), Some(next)) = (refused, next) else { return false };
         let (id, reason, view) = (ctx.datapath_id, error.reason, ctx.view());
         if refused_rank(view, id).is_some_and(|known| known >= refused.rank()) {
@@ -144,7 +147,7 @@ impl Forwarding {
         }
         let is_step = next.rank() > self.cfg.matching.rank()
             && refused_ranks(view).all(|known| known < refused.rank());
-        if !is_step && refused_ranks(view).count() >= UNABLE_MAX {
+        if !is_step && refused_ranks(view).count() >= REFUSED_MATCHES_MAX {
             return true;
         }
         ctx.publish_record(id, Some(RefusedMatch { rank: refused.rank() }));
@@ -157,33 +160,36 @@ impl Forwarding {
         true
     }
 
-    /// A switch has left, or has come again: after a while, it is not held against it any more what it refused before.
-    pub(super) fn moved(&mut self, id: DatapathId, now: Instant, view: &NetworkView) {
+    /// A switch has disconnected or reconnected: after a while, the match that it refused is tried again.
+    pub(super) fn schedule_retry(&mut self, id: DatapathId, now: Instant, view: &NetworkView) {
         if refused_rank(view, id).is_some() {
             let due = now + self.retries.time(self.cfg.refused_retry);
             self.retries.due.insert(id, due);
         }
     }
 
-    /// A switch has come that may have been away when rules became finer: what would hide them goes.
-    pub(super) fn uncover(&mut self, ctx: &mut Ctx<'_>) {
-        let named = Named::of(ctx.switch.version());
-        let simpler = self.cfg.matching.rank() + 1..=self.retries.simplest;
-        for rule in simpler.filter_map(|rank| named.delete_form(rank)) {
-            say(ctx.switch.flow_mod(&rule));
+    /// Deletes simpler entries of a switch that has connected: it may have been disconnected when finer matches came
+    /// into use.
+    pub(super) fn delete_simpler_entries(&mut self, ctx: &mut Ctx<'_>) {
+        let selector = EntrySelector::of(ctx.switch.version());
+        let simpler = self.cfg.matching.rank() + 1..=self.retries.simplest_used;
+        for deletion in simpler.filter_map(|rank| selector.delete_by_rank(rank)) {
+            debug_assert_encoded(ctx.switch.flow_mod(&deletion));
             self.counters.stale_deletions += 1;
         }
     }
 
-    /// Forgets what switches refused that have left, or have come again, a while ago. All workers do, and agree.
-    pub(super) fn forget_unable(&mut self, ctx: &mut Ctx<'_>) {
+    /// Forgets matches refused by switches that disconnected or reconnected long enough ago. All workers do this,
+    /// with the same result.
+    pub(super) fn expire_refused_matches(&mut self, ctx: &mut Ctx<'_>) {
         for id in self.retries.take_due(ctx.now) {
             ctx.publish_record::<RefusedMatch>(id, None);
         }
     }
 
-    /// A switch is known to refuse rules of a form, or no longer. Returns how many deletions it led to.
-    pub(super) fn told_unable(
+    /// A switch has refused the match of rank `rank`; `None` if that is forgotten. Returns the number of deletions
+    /// sent.
+    pub(super) fn on_refused_match(
         &mut self,
         id: DatapathId,
         rank: Option<u8>,
@@ -191,44 +197,46 @@ impl Forwarding {
         network: &mut Network,
     ) -> u64 {
         self.retries.due.remove(&id);
-        self.switches.set_unable(id, rank.is_some());
+        self.switches.set_refused_match(id, rank.is_some());
         if network.view().switch(id).is_none() {
-            self.moved(id, now, network.view());
+            self.schedule_retry(id, now, network.view());
         }
-        let most = refused_ranks(network.view()).max();
-        self.simplest = most.map_or(0, |rank| rank.saturating_add(1));
-        let (old, new) = (self.cfg.matching, simplified(&self.configured, self.simplest).matching);
+        let simplest = refused_ranks(network.view()).max();
+        self.matching_rank_min = simplest.map_or(0, |rank| rank.saturating_add(1));
+        let (old, new) =
+            (self.cfg.matching, config_for_rank(&self.configured, self.matching_rank_min).matching);
         if new == old {
             return 0;
         }
-        self.take_form();
-        self.repair.spare_form(new.rank());
-        // All workers hear of it, and one says so.
+        self.apply_matching();
+        self.repair.keep_matching(new.rank());
+        // All workers receive the fact; one logs it.
         let is_first = network.worker() == 0;
         if new.rank() > old.rank() {
             self.retries.became_simpler(now, self.cfg.refused_retry);
-            self.retries.simplest = self.retries.simplest.max(new.rank());
+            self.retries.simplest_used = self.retries.simplest_used.max(new.rank());
             if is_first {
                 self.counters.match_simplified += u64::from(new.rank() - old.rank());
             }
         } else {
             self.retries.became_finer(now);
-            self.switches.ask_again(now + AGAIN_AFTER);
+            self.switches.query_again(now + REPEAT_AFTER);
             if is_first {
-                network.report(|| again(new, self.configured.matching));
+                network.report(|| restored_message(new, self.configured.matching));
             }
         }
-        let others = Matching::ALL.into_iter().filter(|&form| form != new).map(Matching::rank);
+        let others =
+            Matching::ALL.into_iter().filter(|&matching| matching != new).map(Matching::rank);
         let range = old.rank().min(new.rank())..=old.rank().max(new.rank());
-        let gone = others.filter(|rank| range.contains(rank)).map(Gone::Form);
-        gone.map(|gone| self.repair.begin(gone, now, &self.switches, network)).sum()
+        let stale = others.filter(|rank| range.contains(rank)).map(Stale::Matching);
+        stale.map(|stale| self.repair.delete_stale(stale, now, &self.switches, network)).sum()
     }
 }
 
-/// What is said when rules are finer again.
-fn again(form: Matching, configured: Matching) -> String {
+/// Log line when finer matches are used again.
+fn restored_message(matching: Matching, configured: Matching) -> String {
     let (name, as_configured) =
-        (form.name(), if form == configured { ", as configured" } else { "" });
+        (matching.name(), if matching == configured { ", as configured" } else { "" });
     format!(
         "flow entries of all switches match `{name}` again{as_configured}: the switch that refused this has disconnected or reconnected"
     )
@@ -239,11 +247,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_step_is_simpler_and_above_the_one_before() {
+    fn each_step_has_a_simpler_match_and_a_higher_priority() {
         let steps = |matching, priority| {
             let cfg = Config { matching, priority, ..Config::default() };
             [0, 1, 2, 9].map(|rank| {
-                let now = simplified(&cfg, rank);
+                let now = config_for_rank(&cfg, rank);
                 (now.matching, now.priority)
             })
         };
@@ -254,10 +262,10 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_whether_rules_are_as_configured() {
+    fn the_log_line_says_if_the_match_is_the_configured_one() {
         let why = "the switch that refused this has disconnected or reconnected";
         let [pair, five] =
-            [Matching::Pair, Matching::FiveTuple].map(|set| again(Matching::Pair, set));
+            [Matching::Pair, Matching::FiveTuple].map(|set| restored_message(Matching::Pair, set));
         assert_eq!(
             pair,
             format!("flow entries of all switches match `pair` again, as configured: {why}")
@@ -266,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_doubles_while_it_is_in_vain_and_begins_anew_when_it_was_not() {
+    fn the_retry_time_doubles_with_each_failure_and_starts_over_after_a_success() {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let (start, s) = (Instant::now(), Duration::from_secs);
         let (mut retries, base) = (Retries::default(), s(10));
@@ -275,7 +283,7 @@ mod tests {
             retries.became_finer(now);
             now += time;
             retries.became_simpler(now, base);
-            // A second step of the same trouble.
+            // A second step of the same failure.
             retries.became_simpler(now, base);
             retries.time(base)
         };

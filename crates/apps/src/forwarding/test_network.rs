@@ -1,4 +1,5 @@
-//! Networks for tests: links drawn at random, switches whose tables are lists, workers that serve some of them each.
+//! Networks for tests: random links, switches whose tables are lists, and workers that serve some of the switches
+//! each.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -12,52 +13,52 @@ use sluice_openflow::{
 use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
-use super::{Config, Forwarding, rules};
+use super::{Config, Forwarding, flow_entries};
 
-/// The port at which each switch has its host.
+/// The port of the host of each switch.
 pub(super) const HOST: PortNo = PortNo(100);
 
 const VERSION: Version = Version::V1_3;
 
-/// Links between switches, by the places at their ends.
+/// Links between switches, as pairs of ports.
 #[derive(Debug, Clone)]
-pub(super) struct Wires {
+pub(super) struct TestLinks {
     pub(super) switches: u64,
-    pub(super) all: Vec<[SwitchPort; 2]>,
+    pub(super) pairs: Vec<[SwitchPort; 2]>,
 }
 
-impl Wires {
-    /// A connected network of so many switches, with `more` links beyond a tree.
+impl TestLinks {
+    /// A connected network of `switches` switches, with `more` links in addition to a tree.
     pub(super) fn random(rng: &mut Rng, switches: u64, more: u64) -> Self {
-        let mut wires = Self { switches, all: Vec::new() };
+        let mut links = Self { switches, pairs: Vec::new() };
         let mut below = |n: u64| u64::from(rng.below(u32::try_from(n).unwrap()));
         for n in 2..=switches {
-            wires.add(1 + below(n - 1), n);
+            links.add(1 + below(n - 1), n);
         }
         for _ in 0..more {
             let a = 1 + below(switches);
-            wires.add(a, 1 + (a + below(switches - 1)) % switches);
+            links.add(a, 1 + (a + below(switches - 1)) % switches);
         }
-        wires
+        links
     }
 
-    /// So many switches in the middle, each linked with all of the others.
+    /// A leaf-spine network.
     pub(super) fn leaf_spine(spines: u64, leaves: u64) -> Self {
-        let mut wires = Self { switches: spines + leaves, all: Vec::new() };
+        let mut links = Self { switches: spines + leaves, pairs: Vec::new() };
         for leaf in spines + 1..=spines + leaves {
-            (1..=spines).for_each(|spine| wires.add(spine, leaf));
+            (1..=spines).for_each(|spine| links.add(spine, leaf));
         }
-        wires
+        links
     }
 
     pub(super) fn add(&mut self, a: u64, b: u64) {
-        let no = u32::try_from(self.all.len() + 1).unwrap();
-        // No port is in two links, and both ends differ.
-        let place = |id, no| SwitchPort::new(DatapathId(id), PortNo(no + HOST.0));
-        self.all.push([place(a, 2 * no), place(b, 2 * no + 1)]);
+        let no = u32::try_from(self.pairs.len() + 1).unwrap();
+        // No port is in two links, and the two ends of a link differ.
+        let port = |id, no| SwitchPort::new(DatapathId(id), PortNo(no + HOST.0));
+        self.pairs.push([port(a, 2 * no), port(b, 2 * no + 1)]);
     }
 
-    /// How many links each switch is away from `from`.
+    /// The number of links between each switch and `from`.
     pub(super) fn lengths(&self, from: u64) -> BTreeMap<u64, usize> {
         let (mut lengths, mut next) = (BTreeMap::new(), VecDeque::from([(from, 0)]));
         while let Some((at, length)) = next.pop_front() {
@@ -65,7 +66,7 @@ impl Wires {
                 continue;
             }
             lengths.insert(at, length);
-            for [a, b] in &self.all {
+            for [a, b] in &self.pairs {
                 for (a, b) in [(a, b), (b, a)] {
                     if a.switch.0 == at {
                         next.push_back((b.switch.0, length + 1));
@@ -82,125 +83,125 @@ pub(super) fn host(n: u64) -> HostId {
     HostId { mac: MacAddr::from_u64(0x0200_0000_0000 | n), vlan: VlanId(0) }
 }
 
-/// What became of a frame.
+/// Where a packet ended up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    /// It went out of this port, which has no link.
+pub(super) enum Delivery {
+    /// It was sent out of this port, which has no link.
     Out(SwitchPort),
-    /// No rule matched it here.
+    /// No flow entry matched it at this ingress port.
     Miss(SwitchPort),
-    /// A rule sends it into a link that is dead.
-    Dead(SwitchPort),
-    /// It goes round.
+    /// A flow entry sends it into a link that is down.
+    LinkDown(SwitchPort),
+    /// It loops.
     Loop,
 }
 
-/// A network, and the controller of it.
+/// A network and its controller.
 #[derive(Debug)]
-pub(super) struct Net {
+pub(super) struct TestNetwork {
     pub(super) now: Instant,
     pub(super) links: Vec<[SwitchPort; 2]>,
     pub(super) workers: Vec<(Forwarding, Network)>,
     tables: BTreeMap<u64, Vec<FlowMod>>,
-    /// Frames that were sent out of a port by `PACKET_OUT`.
+    /// Ports out of which packets were sent by `PACKET_OUT`.
     pub(super) sent: Vec<SwitchPort>,
-    /// Rules that were written, over all switches.
+    /// Flow entries written to all switches.
     pub(super) written: usize,
     next_xid: u32,
 }
 
-impl Net {
-    /// That of `wires`, with a host at each switch; all is known.
-    pub(super) fn new(cfg: &Config, wires: &Wires, workers: usize) -> Self {
+impl TestNetwork {
+    /// The network with these links and a host at each switch, all of which the view contains.
+    pub(super) fn new(cfg: &Config, links: &TestLinks, workers: usize) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let workers = (0..workers).map(|n| (Forwarding::new(cfg), Network::new(n))).collect();
         let (tables, sent) = (BTreeMap::new(), Vec::new());
         let mut net =
             Self { now, links: Vec::new(), workers, tables, sent, written: 0, next_xid: 1 };
-        for n in 1..=wires.switches {
+        for n in 1..=links.switches {
             let edge = PortInfo {
                 name: "host".into(),
                 hw_addr: MacAddr::default(),
                 is_up: true,
                 role: PortRole::Edge,
             };
-            let ports = wires.all.iter().flatten().filter(|at| at.switch.0 == n);
+            let ports = links.pairs.iter().flatten().filter(|at| at.switch.0 == n);
             let linked = PortInfo { role: PortRole::Link, ..edge.clone() };
             let ports = ports.map(|at| (at.port, linked.clone())).chain([(HOST, edge)]).collect();
-            net.tell(&Fact::Switch(DatapathId(n), Some(SwitchInfo { ports })));
+            net.publish(&Fact::Switch(DatapathId(n), Some(SwitchInfo { ports })));
             net.tables.insert(n, Vec::new());
             net.with(n, |app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
             let at = SwitchPort::new(DatapathId(n), HOST);
-            net.tell(&Fact::Host(host(n), Some(Host { at, addrs: vec![] })));
+            net.publish(&Fact::Host(host(n), Some(Host { at, addrs: vec![] })));
         }
-        wires.all.iter().for_each(|&ends| net.link(ends));
+        links.pairs.iter().for_each(|&ends| net.add_link(ends));
         net
     }
 
-    pub(super) fn link(&mut self, [a, b]: [SwitchPort; 2]) {
+    pub(super) fn add_link(&mut self, [a, b]: [SwitchPort; 2]) {
         self.links.push([a, b]);
         for (from, to) in [(a, b), (b, a)] {
-            self.tell(&Fact::Link(to, Some(Link { from, to, delay: Duration::ZERO })));
+            self.publish(&Fact::Link(to, Some(Link { from, to, delay: Duration::ZERO })));
         }
     }
 
-    pub(super) fn cut(&mut self, n: usize) -> [SwitchPort; 2] {
+    pub(super) fn remove_link(&mut self, n: usize) -> [SwitchPort; 2] {
         let [a, b] = self.links.swap_remove(n);
-        self.tell(&Fact::Link(a, None));
-        self.tell(&Fact::Link(b, None));
+        self.publish(&Fact::Link(a, None));
+        self.publish(&Fact::Link(b, None));
         [a, b]
     }
 
-    /// Which worker serves a switch.
+    /// The worker that serves a switch.
     fn worker(&self, switch: u64) -> usize {
         usize::try_from(switch).unwrap() % self.workers.len()
     }
 
-    /// Tells all workers, and lets them say what they have to say.
-    pub(super) fn tell(&mut self, fact: &Fact) {
+    /// Publishes a fact to all workers, and delivers the messages that they send.
+    pub(super) fn publish(&mut self, fact: &Fact) {
         self.now += Duration::from_millis(1);
         self.workers[0].1.publish(self.now, fact.clone());
-        self.carry();
+        self.deliver();
     }
 
-    fn with(&mut self, switch: u64, tell: impl FnOnce(&mut Forwarding, &mut Ctx<'_>)) {
+    fn with(&mut self, switch: u64, call: impl FnOnce(&mut Forwarding, &mut Ctx<'_>)) {
         let worker = self.worker(switch);
         let (app, network) = &mut self.workers[worker];
-        let (mut tx, mut ahead) = (Vec::new(), Vec::new());
-        let here = Encoder::new(&mut tx, VERSION, &mut self.next_xid);
+        let (mut tx, mut urgent) = (Vec::new(), Vec::new());
+        let encoder = Encoder::new(&mut tx, VERSION, &mut self.next_xid);
         let sw = SwitchIndex(u32::try_from(switch).unwrap());
         app.on_iteration(self.now);
-        tell(app, &mut Ctx::new(self.now, sw, DatapathId(switch), here, &mut ahead, network));
+        call(app, &mut Ctx::new(self.now, sw, DatapathId(switch), encoder, &mut urgent, network));
         let mut rest = &*tx;
         while let Some((msg, after)) = split_message(rest).unwrap() {
-            self.hear(switch, Message::parse_raw(msg).unwrap());
+            self.receive(switch, Message::parse_raw(msg).unwrap());
             rest = after;
         }
-        self.carry();
+        self.deliver();
     }
 
-    /// Carries facts to all workers and mail to all switches until nobody has anything to say.
-    fn carry(&mut self) {
+    /// Delivers facts to all workers and messages to all switches, until there are none left.
+    fn deliver(&mut self) {
         while self.workers.iter().any(|(_, network)| !network.is_idle()) {
             for from in 0..self.workers.len() {
-                for told in self.workers[from].1.take_facts() {
+                for fact in self.workers[from].1.take_facts() {
                     for (to, (app, network)) in self.workers.iter_mut().enumerate() {
-                        if to == from || network.apply_remote(&told) {
-                            app.on_fact(&told, self.now, network);
+                        if to == from || network.apply_remote(&fact) {
+                            app.on_fact(&fact, self.now, network);
                         }
                     }
                 }
                 self.workers[from].1.take_reports();
                 for (to, message) in self.workers[from].1.take_messages() {
-                    self.hear(to.0, message);
+                    self.receive(to.0, message);
                 }
             }
         }
     }
 
-    /// A switch hears a message.
-    fn hear(&mut self, switch: u64, message: Message) {
+    /// A switch handles a message.
+    fn receive(&mut self, switch: u64, message: Message) {
         match message {
             Message::FlowMod(f) if f.command == FlowModCommand::ADD => {
                 self.written += 1;
@@ -210,12 +211,12 @@ impl Net {
             }
             Message::FlowMod(f) => {
                 assert_eq!(f.command, FlowModCommand::DELETE);
-                let covered = |rule: &FlowMod| {
-                    f.matching.iter().all(|field| rule.matching.get(field.id) == Some(field))
-                        && rules::out_port(&rule.instructions) == Some(f.out_port)
-                        && rule.cookie & f.cookie_mask == f.cookie & f.cookie_mask
+                let is_covered = |entry: &FlowMod| {
+                    f.matching.iter().all(|field| entry.matching.get(field.id) == Some(field))
+                        && flow_entries::out_port(&entry.instructions) == Some(f.out_port)
+                        && entry.cookie & f.cookie_mask == f.cookie & f.cookie_mask
                 };
-                self.tables.get_mut(&switch).unwrap().retain(|rule| !covered(rule));
+                self.tables.get_mut(&switch).unwrap().retain(|entry| !is_covered(entry));
             }
             Message::PacketOut(p) => self.sent.extend(p.actions.iter().map(|action| {
                 let Action::Output { port, .. } = action else { panic!("{action:?}") };
@@ -226,22 +227,23 @@ impl Net {
         }
     }
 
-    /// A frame from one host to another: by the rules as far as they go, then by the controller. Whether it arrived.
+    /// Sends a packet from one host to another: by flow entries as far as they lead, then by the controller. Returns
+    /// `true` if it arrived.
     pub(super) fn send(&mut self, from: u64, to: u64) -> bool {
         let goal = SwitchPort::new(DatapathId(to), HOST);
-        match self.walk(from, to) {
-            End::Out(at) => at == goal,
-            End::Miss(at) => {
+        match self.follow_entries(from, to) {
+            Delivery::Out(at) => at == goal,
+            Delivery::Miss(at) => {
                 let frame = [&host(to).mac.0[..], &host(from).mac.0, &[8, 0, 0x55, 0x55]].concat();
                 self.sent.clear();
-                self.comes_up(at, &frame);
+                self.packet_in(at, &frame);
                 self.sent == [goal]
             }
-            End::Dead(_) | End::Loop => false,
+            Delivery::LinkDown(_) | Delivery::Loop => false,
         }
     }
 
-    pub(super) fn comes_up(&mut self, at: SwitchPort, frame: &[u8]) {
+    pub(super) fn packet_in(&mut self, at: SwitchPort, frame: &[u8]) {
         let p = PacketIn {
             buffer_id: None,
             in_port: at.port,
@@ -254,17 +256,17 @@ impl Net {
         self.with(at.switch.0, |app, ctx| _ = app.on_packet_in(&p, ctx));
     }
 
-    /// Where a frame from one host to another gets by the rules alone.
-    pub(super) fn walk(&self, from: u64, to: u64) -> End {
+    /// Where a packet from one host to another ends up by flow entries alone.
+    pub(super) fn follow_entries(&self, from: u64, to: u64) -> Delivery {
         let mut at = SwitchPort::new(DatapathId(from), HOST);
         let mut seen = BTreeSet::new();
         loop {
             if !seen.insert(at) {
-                return End::Loop;
+                return Delivery::Loop;
             }
-            let rules = self.tables[&at.switch.0].iter();
-            let fits = |rule: &&FlowMod| {
-                rule.matching.iter().all(|field| match field.id {
+            let entries = self.tables[&at.switch.0].iter();
+            let matches = |entry: &&FlowMod| {
+                entry.matching.iter().all(|field| match field.id {
                     sluice_openflow::FieldId::ETH_DST => {
                         field.value == host(to).mac.to_u64().into()
                     }
@@ -272,23 +274,25 @@ impl Net {
                         field.value == host(from).mac.to_u64().into()
                     }
                     _ => field.value == 0,
-                }) && rule.priority > 0
+                }) && entry.priority > 0
             };
-            let Some(rule) = rules.max_by_key(|rule| (fits(rule), rule.priority)).filter(fits)
+            let Some(entry) =
+                entries.max_by_key(|entry| (matches(entry), entry.priority)).filter(matches)
             else {
-                return End::Miss(at);
+                return Delivery::Miss(at);
             };
-            let out = SwitchPort::new(at.switch, rules::out_port(&rule.instructions).unwrap());
+            let out =
+                SwitchPort::new(at.switch, flow_entries::out_port(&entry.instructions).unwrap());
             if out == at {
-                return End::Dead(at);
+                return Delivery::LinkDown(at);
             }
             if out.port == HOST {
-                return End::Out(out);
+                return Delivery::Out(out);
             }
             let ends = self.links.iter().find(|ends| ends.contains(&out));
             match ends {
                 Some(&[a, b]) => at = if a == out { b } else { a },
-                None => return End::Dead(out),
+                None => return Delivery::LinkDown(out),
             }
         }
     }

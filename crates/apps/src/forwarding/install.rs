@@ -1,0 +1,299 @@
+//! Forwards packets: installs flow entries for those that follow, and sends the packet itself to its destination.
+
+use sluice_openflow::{Action, DatapathId, Field, FlowMod, Message, PacketOutRef, PortNo};
+use sluice_sdk::Ctx;
+use sluice_sdk::view::SwitchPort;
+
+use super::flood::{FloodDecision, is_edge};
+use super::flow::Flow;
+use super::routes::{Hop, PathChoice};
+use super::{
+    Forwarding, Ingress, Matching, ReceivedPacket, debug_assert_encoded, flow_entries, pending,
+};
+
+/// Bytes of a frame that fit a `PACKET_OUT` in every version, whatever the actions.
+const FRAME_MAX: usize = 60_000;
+
+/// Seed of the hash that chooses among paths of equal length; the same in all workers, so that they choose the same path.
+const PATH_SEED: u64 = 0;
+
+/// Outputs of one `PACKET_OUT`, so that there is room for the frame: 16 bytes each.
+const OUTPUTS_MAX: usize = 256;
+
+const _: () = assert!(FRAME_MAX + OUTPUTS_MAX * 16 + 128 <= 0xffff);
+
+impl Forwarding {
+    /// Forwards a packet to the host at `to`, and installs the path of its flow.
+    pub(super) fn forward(
+        &mut self,
+        packet: &ReceivedPacket<'_>,
+        to: SwitchPort,
+        ctx: &mut Ctx<'_>,
+    ) {
+        let Some(flow) = Flow::parse(&packet.eth, packet.p.frame, self.cfg.matching) else {
+            return self.send_packet(packet, to, ctx);
+        };
+        let is_matchable = !flow.is_ipv6() || self.switches.supports_ipv6_match(ctx.datapath_id);
+        if !is_matchable || self.switches.is_paused(ctx.datapath_id, ctx.now) {
+            return self.send_packet(packet, to, ctx);
+        }
+        if self.pending.check(&flow, ctx.now) {
+            self.counters.packets_during_installation += 1;
+            return self.send_behind_entries(packet, to, ctx);
+        }
+        let view = ctx.view();
+        let source = view.host(packet.src()).map(|host| host.at);
+        let source = source.filter(|&source| is_edge(view, source));
+        let start = match packet.ingress {
+            Ingress::Edge => packet.at,
+            Ingress::Link => source.unwrap_or(packet.at),
+        };
+        let has_source = source == Some(start);
+        let Some(path) = self.path(flow, start, to, ctx) else {
+            self.counters.no_path += 1;
+            return packet.discard(ctx);
+        };
+        let back = if has_source && self.cfg.both_directions {
+            self.path(flow.reversed(), to, start, ctx)
+        } else {
+            None
+        };
+        let time = pending::installation_time(self.cfg.path_pending, ctx.rtt());
+        self.pending.begin(flow, ctx.now, time);
+        if back.is_some() {
+            self.pending.begin(flow.reversed(), ctx.now, time);
+        }
+        self.counters.paths_installed += 1;
+        let is_local = |path: &[Hop]| matches!(path, [hop] if hop.switch == ctx.datapath_id);
+        if is_local(&path) && back.as_deref().is_none_or(is_local) {
+            self.install_locally(packet, flow, to, back.is_some(), ctx);
+        } else {
+            self.install_path(packet, flow, &path, back.as_deref(), ctx);
+        }
+    }
+
+    /// The path of a flow. Both directions use the same path; if flow entries match the destination only, all paths
+    /// to a host form a tree.
+    fn path(
+        &mut self,
+        flow: Flow,
+        from: SwitchPort,
+        to: SwitchPort,
+        ctx: &Ctx<'_>,
+    ) -> Option<Vec<Hop>> {
+        let choice = match self.cfg.matching {
+            Matching::Dst => PathChoice::PerDestination(flow.hash_dst(PATH_SEED)),
+            Matching::Pair | Matching::FiveTuple => {
+                PathChoice::Symmetric(flow.hash_symmetric(PATH_SEED))
+            }
+        };
+        self.routes.path(ctx.view(), from, to, choice)
+    }
+
+    /// Installs the flow entries of a path that consists of this switch only.
+    fn install_locally(
+        &mut self,
+        packet: &ReceivedPacket<'_>,
+        flow: Flow,
+        to: SwitchPort,
+        back: bool,
+        ctx: &mut Ctx<'_>,
+    ) {
+        if back {
+            self.counters.flow_entries_written += 1;
+            debug_assert_encoded(ctx.switch.flow_mod(&flow_entries::flow_entry(
+                &self.cfg,
+                flow.reversed(),
+                packet.at.port,
+            )));
+        }
+        self.counters.flow_entries_written += 1;
+        let buffer_id = packet.p.buffer_id;
+        let entry = FlowMod { buffer_id, ..flow_entries::flow_entry(&self.cfg, flow, to.port) };
+        debug_assert_encoded(ctx.switch.flow_mod(&entry));
+        if buffer_id.is_none() {
+            self.send_packet(packet, to, ctx);
+        }
+    }
+
+    /// Installs the flow entries of a path, those of the last switch first. They are sent as messages to the
+    /// switches' workers, which keep that order.
+    fn install_path(
+        &mut self,
+        packet: &ReceivedPacket<'_>,
+        flow: Flow,
+        path: &[Hop],
+        back: Option<&[Hop]>,
+        ctx: &mut Ctx<'_>,
+    ) {
+        // If the switch has buffered more of the frame than it sent, the flow entry releases it.
+        let mut buffered = packet.p.buffer_id.filter(|_| !packet.is_complete());
+        for hop in path.iter().rev().filter(|hop| hop.in_port != hop.out_port) {
+            let buffer_id = if hop.switch == ctx.datapath_id && hop.out_port != packet.at.port {
+                buffered.take()
+            } else {
+                None
+            };
+            let entry =
+                FlowMod { buffer_id, ..flow_entries::flow_entry(&self.cfg, flow, hop.out_port) };
+            self.write_entry(hop.switch, entry, ctx);
+        }
+        for hop in back.into_iter().flatten().rev() {
+            self.write_entry(
+                hop.switch,
+                flow_entries::flow_entry(&self.cfg, flow.reversed(), hop.out_port),
+                ctx,
+            );
+        }
+        let is_released =
+            packet.p.buffer_id.is_some() && !packet.is_complete() && buffered.is_none();
+        match path.last() {
+            Some(last) if !is_released => {
+                self.send_packet(packet, SwitchPort::new(last.switch, last.out_port), ctx);
+            }
+            _ => {}
+        }
+    }
+
+    fn write_entry(&mut self, to: DatapathId, entry: FlowMod, ctx: &mut Ctx<'_>) {
+        if self.switches.is_paused(to, ctx.now) {
+            // An older entry with the same match could lead back.
+            return ctx.send_to(to, Message::FlowMod(flow_entries::delete_strict(entry)));
+        }
+        self.counters.flow_entries_written += 1;
+        ctx.send_to(to, Message::FlowMod(entry));
+    }
+
+    /// Sends the packet out of the last port of its path, so that it causes no packet-in at other switches.
+    fn send_packet(&mut self, packet: &ReceivedPacket<'_>, to: SwitchPort, ctx: &mut Ctx<'_>) {
+        if to.switch == ctx.datapath_id && (packet.is_complete() || packet.p.buffer_id.is_some()) {
+            let actions = [Action::output(to.port)];
+            debug_assert_encoded(ctx.switch.packet_out(&PacketOutRef {
+                actions: &actions,
+                ..PacketOutRef::answer(&packet.p)
+            }));
+            return;
+        }
+        if packet.p.buffer_id.is_some() {
+            // Behind the flow entries, so that packets buffered after this one are forwarded by these.
+            let release = release_buffer(packet, vec![]);
+            ctx.send_to(ctx.datapath_id, Message::PacketOut(release));
+        }
+        self.send_copy(to.switch, &[to.port], packet, ctx);
+    }
+
+    /// Sends the packet after the flow entries that were written for it: out of the last port of its path, or by
+    /// these entries if the switch has buffered more of it than it sent.
+    fn send_behind_entries(
+        &mut self,
+        packet: &ReceivedPacket<'_>,
+        to: SwitchPort,
+        ctx: &mut Ctx<'_>,
+    ) {
+        if to.switch == ctx.datapath_id || packet.p.buffer_id.is_none() || packet.is_complete() {
+            return self.send_packet(packet, to, ctx);
+        }
+        let by_entries = release_buffer(packet, vec![Action::output(PortNo::TABLE)]);
+        ctx.send_to(ctx.datapath_id, Message::PacketOut(by_entries));
+    }
+
+    /// Sends a copy of the packet out of ports of another switch.
+    fn send_copy(
+        &mut self,
+        at: DatapathId,
+        ports: &[PortNo],
+        packet: &ReceivedPacket<'_>,
+        ctx: &mut Ctx<'_>,
+    ) {
+        if !packet.is_complete() || packet.p.frame.len() > FRAME_MAX {
+            self.counters.truncated += 1;
+            return;
+        }
+        for ports in ports.chunks(OUTPUTS_MAX) {
+            let out = sluice_openflow::PacketOut {
+                buffer_id: None,
+                matching: [Field::in_port(PortNo::CONTROLLER)].into(),
+                actions: ports.iter().map(|&port| Action::output(port)).collect(),
+                data: packet.p.frame.to_vec(),
+            };
+            ctx.send_to(at, Message::PacketOut(out));
+        }
+    }
+
+    /// Floods a packet to the edge ports of all switches to which there is a path, except for its ingress port; along
+    /// the spanning tree as far as that leads.
+    ///
+    /// # Cost
+    /// Copies the packet for each switch that the tree does not reach.
+    pub(super) fn flood(&mut self, packet: &ReceivedPacket<'_>, ctx: &mut Ctx<'_>) {
+        let max = self.cfg.floods_per_s_max;
+        let decision = self.floods.check(packet.at, packet.p.frame, ctx.now, max);
+        let count = match decision {
+            FloodDecision::Flood => &mut self.counters.floods,
+            FloodDecision::LimitExceeded => &mut self.counters.floods_over_limit,
+            FloodDecision::Looped => &mut self.counters.floods_looped,
+        };
+        *count += 1;
+        if decision != FloodDecision::Flood {
+            return packet.discard(ctx);
+        }
+        let edge_ports =
+            self.edge_ports.reachable_from(ctx.view(), &mut self.routes, ctx.datapath_id);
+        let tree_part = self.trees.part(ctx.datapath_id, packet.eth.dst, ctx.network);
+        let tree_part = tree_part.filter(|_| packet.ingress == Ingress::Edge);
+        self.counters.floods_along_tree += u64::from(tree_part.is_some());
+        let local = edge_ports.iter().find(|edge| edge.switch == ctx.datapath_id);
+        let tree_ports = tree_part.iter().flat_map(|tree_part| tree_part.ports(ctx.datapath_id));
+        let ports = local.into_iter().flat_map(|edge| &edge.ports).chain(tree_ports);
+        let outputs =
+            ports.filter(|&&port| port != packet.at.port).map(|&port| Action::output(port));
+        let actions: Vec<_> = outputs.collect();
+        let has_packet =
+            packet.p.buffer_id.is_some() || (packet.is_complete() && !actions.is_empty());
+        if has_packet {
+            debug_assert_encoded(ctx.switch.packet_out(&PacketOutRef {
+                actions: &actions,
+                ..PacketOutRef::answer(&packet.p)
+            }));
+        }
+        let here = ctx.datapath_id;
+        let is_reached =
+            |id| id == here || tree_part.as_ref().is_some_and(|tree_part| tree_part.contains(id));
+        for edge in edge_ports.iter().filter(|edge| !is_reached(edge.switch)) {
+            self.send_copy(edge.switch, &edge.ports, packet, ctx);
+        }
+    }
+
+    /// Deletes the flow entry by which another switch sent a packet here for a host that is unknown now, so that the
+    /// next packet goes to the controller.
+    pub(super) fn delete_previous_hop_entry(
+        &mut self,
+        packet: &ReceivedPacket<'_>,
+        ctx: &mut Ctx<'_>,
+    ) {
+        let Some(link) = ctx.view().link_to(packet.at) else { return };
+        let from = link.from;
+        let Some(flow) = Flow::parse(&packet.eth, packet.p.frame, Matching::Pair) else { return };
+        if !self.pending.check(&flow, ctx.now) {
+            self.pending.begin(
+                flow,
+                ctx.now,
+                pending::installation_time(self.cfg.path_pending, ctx.rtt()),
+            );
+            self.counters.stale_deletions += 1;
+            let deletion =
+                flow_entries::EntrySelector::ByPort.delete_to_host(packet.dst(), from.port);
+            ctx.send_to(from.switch, Message::FlowMod(deletion));
+        }
+    }
+}
+
+/// A packet-out that applies actions to the packet which the switch has buffered.
+fn release_buffer(packet: &ReceivedPacket<'_>, actions: Vec<Action>) -> sluice_openflow::PacketOut {
+    sluice_openflow::PacketOut {
+        buffer_id: packet.p.buffer_id,
+        matching: [Field::in_port(packet.p.in_port)].into(),
+        actions,
+        data: Vec::new(),
+    }
+}
