@@ -176,7 +176,7 @@ fn udp() -> Vec<String> {
     run_cases(header, &cases, |&(delay_ms, rate_pps, buffers, kept_by)| {
         let mut cfg = five_tuple_config();
         if kept_by == PendingFlowState::Nowhere {
-            cfg.forwarding.waiting = Duration::ZERO;
+            cfg.forwarding.path_pending = Duration::ZERO;
         }
         let link = LinkImpairments {
             delay: delay_ms * MS,

@@ -130,7 +130,7 @@ fn full_table(version: OpenFlow) {
         });
     }
     reach();
-    controller.wait_for_log(&["refused a flow entry of forwarding", "TABLE_FULL"]);
+    controller.wait_for_log(&["switch refused a flow entry;", "TABLE_FULL"]);
     assert!(forwarding(&network, "flow_entries_refused_total") > 0);
     assert!(network.flows("s1").len() <= 5);
     network.unlimit_flow_entries("s1");

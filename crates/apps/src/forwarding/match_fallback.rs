@@ -154,7 +154,7 @@ impl Forwarding {
         if is_step {
             ctx.network.report(|| {
                 let (refused, next) = (refused.name(), next.name());
-                format!("{id} does not support `forwarding.match = \"{refused}\"` ({reason}): flow entries of all switches match `{next}` instead")
+                format!("switch does not support forwarding.match = \"{refused}\"; the flow entries of all switches match \"{next}\" instead dpid={id} reason=\"{reason}\"")
             });
         }
         true
@@ -238,7 +238,7 @@ fn restored_message(matching: Matching, configured: Matching) -> String {
     let (name, as_configured) =
         (matching.name(), if matching == configured { ", as configured" } else { "" });
     format!(
-        "flow entries of all switches match `{name}` again{as_configured}: the switch that refused this has disconnected or reconnected"
+        "flow entries of all switches match \"{name}\" again{as_configured}: the switch that refused this has disconnected or reconnected"
     )
 }
 
@@ -268,9 +268,9 @@ mod tests {
             [Matching::Pair, Matching::FiveTuple].map(|set| restored_message(Matching::Pair, set));
         assert_eq!(
             pair,
-            format!("flow entries of all switches match `pair` again, as configured: {why}")
+            format!("flow entries of all switches match \"pair\" again, as configured: {why}")
         );
-        assert_eq!(five, format!("flow entries of all switches match `pair` again: {why}"));
+        assert_eq!(five, format!("flow entries of all switches match \"pair\" again: {why}"));
     }
 
     #[test]

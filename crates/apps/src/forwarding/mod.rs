@@ -330,7 +330,7 @@ impl App for Forwarding {
             ctx.network.report(|| {
                 let time = retry.as_secs_f64();
                 format!(
-                    "{id} refused a flow entry of forwarding ({reason}): its packets are forwarded by the controller for {time} s"
+                    "switch refused a flow entry; the controller forwards its packets for {time} s dpid={id} reason=\"{reason}\""
                 )
             });
         }

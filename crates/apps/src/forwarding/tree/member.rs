@@ -180,7 +180,7 @@ impl Members {
                 member.state = MemberState::Clearing { xid, since, is_reported: true };
                 let id = ctx.datapath_id;
                 ctx.network.report(|| {
-                    format!("{id} does not answer BARRIER_REQUEST: no spanning tree until it does, the controller sends broadcasts to each switch")
+                    format!("switch does not answer BARRIER_REQUEST; until it does, there is no spanning tree and the controller floods to each switch dpid={id}")
                 });
             }
             MemberState::Unknown | MemberState::Clearing { .. } => {}

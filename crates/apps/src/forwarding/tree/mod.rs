@@ -125,7 +125,7 @@ impl Trees {
         if was_member {
             let (id, reason) = (ctx.datapath_id, error.reason);
             ctx.network.report(|| {
-                format!("{id} refused a flow entry of the spanning tree ({reason}): the controller sends broadcasts to it")
+                format!("switch refused a flow entry of the spanning tree; the controller floods to it dpid={id} reason=\"{reason}\"")
             });
         }
         was_member
