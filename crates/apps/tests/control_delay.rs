@@ -136,7 +136,8 @@ fn packet_ins_received_while_a_path_is_being_installed_do_not_install_it_again()
                 scenario.stream_counts(0, 3, stream),
                 scenario.metric("forwarding_paths_installed") - before,
             );
-            let context = format!("{transport:?}, delay {delay:?}, {data_len} bytes, {path_pending:?}");
+            let context =
+                format!("{transport:?}, delay {delay:?}, {data_len} bytes, {path_pending:?}");
             assert!(expected.contains(&installed), "{context}: installed {installed} times");
             assert_eq!((sent.sent, sent.received), (1500, 1500), "{context}");
             assert_eq!(scenario.metric("forwarding_truncated"), 0, "{context}");

@@ -68,7 +68,7 @@ impl Bridge {
     pub(super) fn configure(&mut self, cfg: &Config) {
         self.table.set_max(cfg.hosts_max as usize);
         let encoded = self.flow.set_flow_mod(&flow_mod(cfg));
-        debug_assert!(encoded.is_ok(), "every version can debug_assert_encoded it");
+        debug_assert!(encoded.is_ok(), "every version can express it");
     }
 
     /// Handles one packet-in.
@@ -89,14 +89,14 @@ impl Bridge {
     /// Handles packet-ins, the common ones in a fast path.
     pub(super) fn handle_burst(
         &mut self,
-        frames: &mut PacketIns<'_>,
+        packets: &mut PacketIns<'_>,
         ageing: Ageing,
         ctx: &mut Ctx<'_>,
         counters: &mut Counters,
     ) {
         loop {
-            self.handle_common::<0>(frames, ageing, ctx);
-            let Some(p) = frames.next() else { break };
+            self.handle_common::<0>(packets, ageing, ctx);
+            let Some(p) = packets.next() else { break };
             self.handle(p, ageing, ctx, counters);
         }
     }
@@ -105,7 +105,7 @@ impl Bridge {
     /// the first, so that memory accesses overlap.
     pub(super) fn handle_burst_prefetching(
         &mut self,
-        frames: &mut PacketIns<'_>,
+        packets: &mut PacketIns<'_>,
         ageing: Ageing,
         ctx: &mut Ctx<'_>,
         counters: &mut Counters,
@@ -113,14 +113,14 @@ impl Bridge {
         let mut batch = ArrayVec::<(PacketIn<'_>, Option<HostPair<'_>>), PREFETCH_WINDOW>::new();
         let (mut is_last, mut window) = (false, 1);
         while !is_last {
-            let before = frames.taken();
-            self.handle_common::<PREFETCH_WINDOW>(frames, ageing, ctx);
+            let before = packets.taken();
+            self.handle_common::<PREFETCH_WINDOW>(packets, ageing, ctx);
             // After a long run of common packet-ins, an uncommon one is probably alone; after a short run there are
             // more.
-            let is_long = frames.taken() - before >= PREFETCH_WINDOW as u64;
+            let is_long = packets.taken() - before >= PREFETCH_WINDOW as u64;
             window = if is_long { 1 } else { PREFETCH_WINDOW.min(window * 2) };
             while batch.len() < window {
-                let Some(p) = frames.next() else {
+                let Some(p) = packets.next() else {
                     is_last = true;
                     break;
                 };
@@ -145,14 +145,14 @@ impl Bridge {
     /// moved.
     fn handle_common<const AHEAD: usize>(
         &mut self,
-        frames: &mut PacketIns<'_>,
+        packets: &mut PacketIns<'_>,
         ageing: Ageing,
         ctx: &mut Ctx<'_>,
     ) {
         if self.table.is_flooded() {
-            self.install_flows::<AHEAD, true>(frames, ageing, ctx);
+            self.install_flows::<AHEAD, true>(packets, ageing, ctx);
         } else {
-            self.install_flows::<AHEAD, false>(frames, ageing, ctx);
+            self.install_flows::<AHEAD, false>(packets, ageing, ctx);
         }
     }
 
@@ -161,7 +161,7 @@ impl Bridge {
     #[inline(always)]
     fn install_flows<const AHEAD: usize, const FLOODED: bool>(
         &mut self,
-        frames: &mut PacketIns<'_>,
+        packets: &mut PacketIns<'_>,
         ageing: Ageing,
         ctx: &mut Ctx<'_>,
     ) {
@@ -173,11 +173,11 @@ impl Bridge {
         let route = |table: &mut BurstTable<'_>, hashes, eth: &EthHeader, port| {
             table.route::<FLOODED>(hashes, eth, port)
         };
-        install_flows_v1_0::<AHEAD, _, _>(frames, out, flow, table, hash, route);
+        install_flows_v1_0::<AHEAD, _, _>(packets, out, flow, table, hash, route);
         let route = |table: &mut BurstTable<'_>, hashes, eth: &EthHeader, port| {
             table.route::<FLOODED>(hashes, eth, port)
         };
-        install_flows_v1_3::<AHEAD, _, _>(frames, out, flow, table, hash, route);
+        install_flows_v1_3::<AHEAD, _, _>(packets, out, flow, table, hash, route);
     }
 
     /// Parses the addresses of a frame; `None` if bridges do not forward it.

@@ -1,4 +1,4 @@
-//! A learning switch: a host is index the port where it was last seen. IEEE 802.1D §7.8.
+//! A learning switch: a host is at the port where it was last seen. IEEE 802.1D §7.8.
 
 mod bridge;
 mod table;
@@ -20,7 +20,7 @@ use table::{Table, Tick};
 pub struct Config {
     /// Hosts per switch. If there are more, those that were not seen for longest are evicted.
     pub hosts_max: u32,
-    /// How long a host stays in the table after it was last seen; index most 18 hours.
+    /// How long a host stays in the table after it was last seen; at most 18 hours.
     pub host_timeout: Duration,
     /// Seconds without a matching packet after which a flow entry expires; 0 disables.
     pub idle_timeout_s: u16,
@@ -41,7 +41,7 @@ pub enum Matching {
     Dst,
     /// Destination and source address.
     Pair,
-    /// Destination and source address and ingress port: a host that moves is noticed index once.
+    /// Destination and source address and ingress port: a host that moves is noticed at once.
     PortPair,
 }
 
@@ -70,7 +70,7 @@ const CACHED_BYTES_MAX: usize = 512 << 10;
 /// Longest timeout that the wrapping count of seconds can express, with a margin of two sweeps.
 const TIMEOUT_MAX: Tick = Tick::MAX - 2 * SWEEP_SECONDS;
 
-/// Learns index which ports hosts are, installs a flow entry for each conversation between known hosts, and floods the rest.
+/// Learns at which ports hosts are, installs a flow entry for each conversation between known hosts, and floods the rest.
 #[derive(Debug)]
 pub struct Learning {
     cfg: Config,
@@ -173,13 +173,13 @@ impl App for Learning {
     }
 
     #[inline]
-    fn on_packet_ins(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+    fn on_packet_ins(&mut self, packets: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
         let Some(Some(bridge)) = self.bridges.get_mut(ctx.switch_index.index()) else { return };
         let ageing = Ageing { now: self.now, timeout: self.host_timeout };
         if self.fits_cache {
-            bridge.handle_burst(frames, ageing, ctx, &mut self.counters);
+            bridge.handle_burst(packets, ageing, ctx, &mut self.counters);
         } else {
-            bridge.handle_burst_prefetching(frames, ageing, ctx, &mut self.counters);
+            bridge.handle_burst_prefetching(packets, ageing, ctx, &mut self.counters);
         }
     }
 
@@ -204,7 +204,7 @@ impl App for Learning {
         let evicted = self.counters.evicted + tables().map(Table::evicted).sum::<u64>();
         let moved = self.counters.moved;
         put(AppMetric::gauge("learning_hosts", "Entries in the host tables", hosts));
-        let help = "Hosts that were seen index another port than before";
+        let help = "Hosts that were seen at another port than before";
         put(AppMetric::counter("learning_hosts_moved", help, moved));
         let help = "Hosts removed from a full table to make room for others";
         put(AppMetric::counter("learning_hosts_evicted", help, evicted));

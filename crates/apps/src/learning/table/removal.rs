@@ -141,7 +141,7 @@ mod tests {
         let newest = (99_900..100_000).filter(|&n| get(&mut table, n, 999).is_some());
         assert!(newest.count() > 60, "most of the newest hosts stay");
         let overflow: u32 = table.buckets.iter().map(|bucket| u32::from(bucket.overflow)).sum();
-        assert!(overflow < 2000, "counts of passed buckets stay true");
+        assert!(overflow < 2000, "the overflow counts stay right");
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         check(&table);
         assert_eq!(table.len(), 1000);
         let stayed = (0..200).filter(|&n| get(&mut table, n, 2).is_some()).count();
-        assert!(stayed > 195, "but for buckets that were full of them: {stayed}");
+        assert!(stayed > 195, "all but those in buckets full of confirmed hosts: {stayed}");
     }
 
     #[test]
@@ -212,8 +212,8 @@ mod tests {
         assert!(table.len() > 4000, "the flood ended after the first second");
         table.next_second();
         flood(&mut table, 300_000, 12_000, 3);
-        let there = (300_000..312_000).filter(|&n| get(&mut table, n, 3).is_some()).count();
-        assert!(there > 11_000, "{there}");
+        let found = (300_000..312_000).filter(|&n| get(&mut table, n, 3).is_some()).count();
+        assert!(found > 11_000, "{found}");
         check(&table);
     }
 
@@ -244,7 +244,7 @@ mod tests {
         learn(&mut table, 2, 2, 1);
         table.next_second();
         table.remove_port(PortNo(1));
-        assert_eq!(get(&mut table, 2, 1), Some(2), "in the next_bucket second it looks again");
+        assert_eq!(get(&mut table, 2, 1), Some(2), "in the next second the table is scanned again");
     }
 
     /// Addresses with the same home bucket cost no more than a bounded search.
