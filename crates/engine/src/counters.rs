@@ -10,6 +10,7 @@ use sluice_openflow::{ErrorType, MessageType, Version};
 use sluice_sdk::{AppMetric, AppMetricKind};
 
 use crate::close_reason::CloseReason;
+use crate::switch_counters::{self, ConnectedSwitchCounters};
 
 /// A counter that one thread writes and any thread may read, without an atomic read-modify-write.
 #[derive(Debug, Default)]
@@ -86,6 +87,8 @@ pub(crate) struct ThreadCounters {
     pub(crate) packet_ins_shed: Counter,
     /// From the read that returned a burst to the write of the responses.
     pub(crate) response_latency: Histogram,
+    /// Counters of each connected switch.
+    pub(crate) connected_switches: ConnectedSwitchCounters,
     /// What applications export. Written once a second, so the lock is not contended.
     pub(crate) app_metrics: Mutex<Vec<AppMetric>>,
 }
@@ -230,6 +233,14 @@ impl CounterRegistry {
         }
     }
 
+    /// Metrics of each connected switch, in the order of the datapath ids.
+    fn collect_switches(&self, emit: &mut dyn FnMut(MetricSample)) {
+        let mut switches: Vec<_> =
+            self.threads.iter().flat_map(|c| c.connected_switches.all()).collect();
+        switches.sort_by_key(|switch| switch.datapath_id());
+        switch_counters::collect(&switches, emit);
+    }
+
     fn collect_app_metrics(&self, emit: &mut dyn FnMut(MetricSample)) {
         let mut sums: Vec<AppMetric> = Vec::new();
         for counters in &self.threads {
@@ -298,6 +309,7 @@ impl MetricsSource for CounterRegistry {
             });
         }
         self.collect_workers(emit);
+        self.collect_switches(emit);
         let mut latency = HistogramSnapshot::default();
         self.threads.iter().for_each(|c| latency.add(&c.response_latency.snapshot()));
         emit(MetricSample {

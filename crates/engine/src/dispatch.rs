@@ -1,6 +1,7 @@
 //! Processes a read of a switch: messages go to the applications, replies to the transmit buffer.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_io::ConnId;
@@ -15,6 +16,7 @@ use crate::connection::{ConnectionBuffers, EstablishedConnection, Reassembly};
 use crate::counters::ThreadCounters;
 use crate::error_log;
 use crate::mailbox::SessionId;
+use crate::switch_counters::SwitchCounters;
 
 /// Errors and malformed messages that are logged per switch. All are counted.
 const LOGGED_MAX: u32 = 10;
@@ -29,6 +31,7 @@ pub(crate) struct ConnectedSwitch {
     pub(crate) index: SwitchIndex,
     pub(crate) session: ControllerSession,
     pub(crate) buffers: ConnectionBuffers,
+    pub(crate) counters: Arc<SwitchCounters>,
     /// The acceptor waits for a sign of life.
     pub(crate) is_probed: bool,
     /// Log lines about this switch, up to [`LOGGED_MAX`].
@@ -36,8 +39,14 @@ pub(crate) struct ConnectedSwitch {
 }
 
 impl ConnectedSwitch {
-    pub(crate) fn new(id: ConnId, index: SwitchIndex, from: EstablishedConnection<()>) -> Self {
+    pub(crate) fn new(
+        id: ConnId,
+        index: SwitchIndex,
+        from: EstablishedConnection<()>,
+        counters: Arc<SwitchCounters>,
+    ) -> Self {
         Self {
+            counters,
             id,
             session_id: from.session_id,
             addr: from.addr,
@@ -71,6 +80,7 @@ impl<A: App> Dispatcher<'_, A> {
         bytes: &[u8],
     ) -> Result<(), CloseReason> {
         switch.session.record_activity(self.now);
+        switch.counters.bytes_received.add(bytes.len() as u64);
         switch.buffers.backpressure.record_read(bytes.len());
         let reassembled = switch.buffers.reassemble(bytes);
         let rest = match reassembled.map_err(|error| self.framing_error(switch, error))? {
@@ -93,12 +103,15 @@ impl<A: App> Dispatcher<'_, A> {
         switch: &mut ConnectedSwitch,
         bytes: &'a [u8],
     ) -> Result<&'a [u8], CloseReason> {
-        let mut rest = bytes;
+        let (mut rest, mut packet_ins, mut others) = (bytes, 0, 0);
         loop {
-            rest = self.process_packet_ins(switch, rest);
+            let taken;
+            (rest, taken) = self.process_packet_ins(switch, rest);
+            packet_ins += taken;
             let next = split_message(rest).map_err(|error| self.framing_error(switch, error))?;
-            let Some((msg, after)) = next else { return Ok(rest) };
+            let Some((msg, after)) = next else { break };
             rest = after;
+            others += 1;
             self.counters.message_received(msg.version(), msg.kind(), 1);
             // Echo replies are sent before the backlog.
             let is_echo = msg.kind() == MessageType::ECHO_REQUEST;
@@ -108,15 +121,19 @@ impl<A: App> Dispatcher<'_, A> {
                 self.handle_event(switch, event);
             }
         }
+        // Not for each message. After an error the switch is disconnected, and its counters are removed.
+        switch.counters.packet_ins_received.add(packet_ins);
+        switch.counters.messages_received.add(packet_ins + others);
+        Ok(rest)
     }
 
-    /// Passes the packet-ins at the front of `bytes` to the applications; returns the rest.
+    /// Passes the packet-ins at the front of `bytes` to the applications; returns the rest, and their number.
     #[inline]
     fn process_packet_ins<'a>(
         &mut self,
         switch: &mut ConnectedSwitch,
         bytes: &'a [u8],
-    ) -> &'a [u8] {
+    ) -> (&'a [u8], u64) {
         let version = switch.session.version();
         let mut packet_ins = PacketIns::new(version, bytes);
         let (index, id) = (switch.index, switch.datapath_id);
@@ -125,13 +142,15 @@ impl<A: App> Dispatcher<'_, A> {
         if switch.buffers.backpressure.is_shedding() {
             let shed = shed_packet_ins(self.app, &mut packet_ins, &mut ctx);
             self.counters.packet_ins_shed.add(shed);
+            switch.counters.packet_ins_shed.add(shed);
         } else {
             self.app.on_packet_ins(&mut packet_ins, &mut ctx);
         }
         // Skip packet-ins that the applications did not take.
         packet_ins.by_ref().for_each(drop);
-        self.counters.message_received(version, MessageType::PACKET_IN, packet_ins.taken());
-        packet_ins.rest()
+        let taken = packet_ins.taken();
+        self.counters.message_received(version, MessageType::PACKET_IN, taken);
+        (packet_ins.rest(), taken)
     }
 
     /// Logs and counts an event of the session, and passes it to the applications.
@@ -142,6 +161,7 @@ impl<A: App> Dispatcher<'_, A> {
         match &event {
             ControllerEvent::Malformed(kind, error) => {
                 self.counters.malformed_messages.add(1);
+                switch.counters.malformed_messages.add(1);
                 log_limited(&mut switch.logged, || {
                     tracing::warn!(dpid = %id, %kind, %version, "malformed message: {error}");
                 });
@@ -149,6 +169,7 @@ impl<A: App> Dispatcher<'_, A> {
             }
             ControllerEvent::Error(error) => {
                 self.counters.error_received(error.reason.kind());
+                switch.counters.errors_received.add(1);
                 log_limited(&mut switch.logged, || error_log::log(id, error));
             }
             ControllerEvent::PortStatus(status) => {

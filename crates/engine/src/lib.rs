@@ -22,6 +22,7 @@ mod mailbox;
 mod message_batches;
 mod pending;
 mod registry;
+mod switch_counters;
 mod worker;
 
 pub use close_reason::CloseReason;

@@ -18,6 +18,7 @@ use crate::dispatch::{ConnectedSwitch, Dispatcher};
 use crate::log_limit::LogLimiter;
 use crate::mailbox::{Mailbox, SessionId, ToAcceptor, ToWorker};
 use crate::message_batches::MessageBatches;
+use crate::switch_counters::SwitchCounters;
 
 /// Interval at which timeouts are checked. They are seconds long, so that this precision is enough.
 const TIMER_INTERVAL: Duration = Duration::from_millis(250);
@@ -196,7 +197,7 @@ impl<C, A: App> WorkerState<C, A> {
             buffers.send_urgent(io, id, self.now, (&mut self.urgent, &self.tx), limits)
         };
         self.tx.clear();
-        count_sent(counters, sent, backlog_before, buffers.backlog.len());
+        count_sent(counters, &switch.counters, sent, (backlog_before, buffers.backlog.len()));
         counters.response_latency.record_n(clock::now() - self.now, 1);
     }
 
@@ -210,7 +211,8 @@ impl<C, A: App> WorkerState<C, A> {
             // A switch that takes data is alive, and its echo reply cannot arrive while it is not read.
             self.mailboxes.acceptor.send(ToAcceptor::ProbeAnswered(switch.session_id));
         }
-        count_sent(counters, sent, backlog_before, switch.buffers.backlog.len());
+        let backlog = switch.buffers.backlog.len();
+        count_sent(counters, &switch.counters, sent, (backlog_before, backlog));
     }
 
     fn read_mailbox<I: Io<Conn = C>>(&mut self, io: &mut I) -> LoopControl {
@@ -271,9 +273,13 @@ impl<C, A: App> WorkerState<C, A> {
         let index = self.allocate_index();
         let connection =
             EstablishedConnection { conn: (), session_id, addr, datapath_id, session, buffers };
-        let mut switch = Box::new(ConnectedSwitch::new(id, index, connection));
-        self.counters().switch_connected(switch.session.version());
-        let (version, worker) = (switch.session.version(), self.mailboxes.worker);
+        let version = connection.session.version();
+        let counters =
+            Arc::new(SwitchCounters::new(datapath_id, version, addr, clock::since_epoch()));
+        self.counters().connected_switches.insert(counters.clone());
+        let mut switch = Box::new(ConnectedSwitch::new(id, index, connection, counters));
+        self.counters().switch_connected(version);
+        let worker = self.mailboxes.worker;
         let ports = features.ports.len();
         tracing::info!(dpid = %datapath_id, %addr, %version, ports, worker, "switch connected");
         let encoder = switch.session.encoder(&mut self.tx);
@@ -283,7 +289,9 @@ impl<C, A: App> WorkerState<C, A> {
         let received = std::mem::take(&mut switch.buffers.partial);
         switch.buffers.reset_backpressure();
         switch.buffers.round_trip = switch.session.handshake_duration();
-        self.counters().backlog_bytes.add(switch.buffers.backlog.len() as u64);
+        let backlog = switch.buffers.backlog.len() as u64;
+        self.counters().backlog_bytes.add(backlog);
+        switch.counters.backlog_bytes.set(backlog);
         self.by_session.insert(session_id, id);
         self.by_datapath.insert(datapath_id, id);
         if self.switches.len() <= id.slot() {
@@ -461,6 +469,7 @@ impl<C, A: App> WorkerState<C, A> {
         io.close(id);
         let (dpid, addr, version) = (switch.datapath_id, switch.addr, switch.session.version());
         let counters = worker_counters(&self.registry, self.mailboxes.worker);
+        counters.connected_switches.remove(dpid);
         counters.connection_closed(reason);
         counters.switch_disconnected(version);
         counters.backlog_bytes.sub(switch.buffers.backlog.len() as u64);
@@ -488,12 +497,19 @@ fn worker_counters(registry: &CounterRegistry, worker: usize) -> &ThreadCounters
     &registry.threads[worker + 1]
 }
 
-/// Counts sent bytes, and the change of a switch's backlog.
+/// Counts sent bytes, and the change of the backlog of a switch.
 #[inline]
-fn count_sent(counters: &ThreadCounters, sent: usize, backlog_before: usize, backlog: usize) {
+fn count_sent(
+    counters: &ThreadCounters,
+    switch: &SwitchCounters,
+    sent: usize,
+    (backlog_before, backlog): (usize, usize),
+) {
     counters.bytes_sent.add(sent as u64);
+    switch.bytes_sent.add(sent as u64);
     if backlog != backlog_before {
         let total = counters.backlog_bytes.get() + backlog as u64;
         counters.backlog_bytes.set(total.saturating_sub(backlog_before as u64));
+        switch.backlog_bytes.set(backlog as u64);
     }
 }

@@ -15,5 +15,6 @@ mod reconfigure;
 mod replies;
 mod sessions;
 mod slow_switches;
+mod switch_metrics;
 mod test_engine;
 mod test_peer;

@@ -67,6 +67,18 @@ impl<A: App> TestEngine<A> {
         sum
     }
 
+    /// The values of `label` in all samples of the metric `name`, in the order of the samples.
+    pub(crate) fn label_values(&self, name: &str, label: &str) -> Vec<String> {
+        let mut values = Vec::new();
+        self.metrics.collect(&mut |sample| {
+            if sample.name == name {
+                let labels = sample.labels.into_iter().filter(|(name, _)| *name == label);
+                values.extend(labels.map(|(_, value)| value));
+            }
+        });
+        values
+    }
+
     /// Connections closed for `reason`, or for any if it is empty.
     pub(crate) fn closed(&self, reason: &str) -> u64 {
         self.metric("connections_closed", reason)
