@@ -21,10 +21,14 @@ const INTRODUCTION: &str = "\
 Sluice exports metrics in the OpenMetrics text format, which Prometheus reads, at `http://127.0.0.1:8653/metrics` by
 default (`--api`). [Running the controller](running.md#metrics) says which of them to watch.
 
-All names begin with `sluice_`. Counters start at 0 when Sluice starts and end in `_total`. Times are in seconds. The
+All names begin with `sluice_`. Counters end in `_total` and start at 0 when Sluice starts. Times are in seconds. The
 label `worker` is the number of a worker thread from 0, `version` an OpenFlow version and `type` the name of a message
 or error type in the specification. Metrics of an application are exported only while it is in use; their values are the
 sum over all workers.
+
+The metrics `sluice_switch_…` have one series per connected switch, with its datapath id as in log lines as the label
+`dpid`. Their counters start at 0 when the switch has completed the handshake, and the series are removed when it
+disconnects.
 
 This page is generated: `SLUICE_BLESS=1 cargo test -p sluice-cli --test metrics_page` rewrites it.
 ";
@@ -120,13 +124,13 @@ fn all_metrics() -> String {
     let (listen, url) = (value_of("listening on "), value_of("metrics: "));
     let _switch = connect_switch(&listen);
     let deadline = clock::now() + Duration::from_secs(20);
-    // Applications update their metrics once a second.
+    // Applications update their metrics once a second, and the worker takes over the switch a little later.
     loop {
         let text = scrape(&url);
-        if text.contains("\nsluice_learning_hosts ") {
+        if text.contains("\nsluice_learning_hosts ") && text.contains("\nsluice_switch_info{") {
             return text;
         }
-        assert!(clock::now() < deadline, "no metrics of applications in\n{text}");
+        assert!(clock::now() < deadline, "no metrics of applications or of the switch in\n{text}");
         clock::sleep(Duration::from_millis(50));
     }
 }
@@ -134,7 +138,7 @@ fn all_metrics() -> String {
 /// Names of the labels of the samples of `name`; of those with a fixed set of values, the values too.
 fn labels(text: &str, name: &str) -> String {
     let mut described = Vec::new();
-    for label in ["version", "type", "worker", "dpid", "reason", "role"] {
+    for label in ["dpid", "version", "type", "worker", "address", "reason", "role"] {
         let mark = format!("{label}=\"");
         let samples = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
         let values: BTreeSet<_> = samples
