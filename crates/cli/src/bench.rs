@@ -19,12 +19,14 @@ pub(crate) const DEFAULT_PORT: u16 = 6653;
 
 const BENCH_EXAMPLES: &str = "\
 Examples:
-  sluice bench                          latency of a controller on this machine
-  sluice bench -t -M 1000               its throughput, with 1000 hosts per switch
-  sluice bench --rate 50000             its latency at 50000 requests per second
-  sluice bench -c 10.0.0.5 -s 64 -D 1000 --openflow 1.3 --no-buffer --json report.json
+  sluice bench -M 1000 -D 1000               latency of a controller on this machine
+  sluice bench -M 1000 -D 1000 -t            its throughput
+  sluice bench -M 1000 -D 1000 --rate 50000  its latency at 50000 requests per second
+  sluice bench -M 1000 -D 1000 -c 10.0.0.5 -s 64 --openflow 1.3 --no-buffer --json report.json
 
-The options with a single letter are those of cbench.";
+-M 1000 -D 1000 is for controllers that discover links and hosts, such as `sluice run` by default: 1000 hosts
+per switch fit into their host table, and one second is time to discover the links. The options with a single
+letter are those of cbench.";
 
 const NULL_EXAMPLES: &str = "\
 Example: measure the null responder and a controller on the same machine, then divide

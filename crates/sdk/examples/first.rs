@@ -37,7 +37,7 @@ impl App for PortSecurity {
     }
 }
 
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "it has no other way to say this")]
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example prints to its terminal")]
 fn main() {
     let chain = |_worker| (PortSecurity::default(), Hub::default());
     let engine = Engine::start(Config::default(), chain).unwrap_or_else(|error| {
