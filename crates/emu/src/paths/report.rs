@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::wiring::Wiring;
 use super::{LoopCounters, PathsConfig};
 
-/// Latencies above this are recorded as this, in nanoseconds.
+/// The longest latency that is recorded, in nanoseconds; longer ones count as this.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
 /// The report of a measurement.
@@ -21,7 +21,7 @@ pub struct PathsReport {
     pub hosts: usize,
     /// Length of the requested paths, in switches.
     pub path_len: usize,
-    /// Most outstanding path requests.
+    /// Maximum number of outstanding path requests.
     pub window: usize,
     /// Results of each measured loop.
     pub loops: Vec<LoopResult>,
@@ -34,11 +34,11 @@ pub struct PathsReport {
 pub struct LoopResult {
     /// Paths installed per second.
     pub paths_per_second: f64,
-    /// Flow entries written per second.
+    /// Flow entries received per second.
     pub flow_entries_per_second: f64,
     /// Packet-outs to ports per second.
     pub packet_outs_per_second: f64,
-    /// Paths that took too long, or were never complete.
+    /// Path requests that were not complete within a second.
     pub lost: u64,
     /// CPU time of the generator per second, 0 to 1.
     pub cpu_share: f64,
@@ -105,7 +105,7 @@ impl PathsReport {
         self.loops.iter().map(of).sum::<f64>() / f64::from(count.max(1))
     }
 
-    /// Paths that took too long, or were never complete.
+    /// Path requests that were not complete within a second.
     pub fn lost(&self) -> u64 {
         self.loops.iter().map(|figures| figures.lost).sum()
     }
