@@ -1,9 +1,9 @@
-"""A controller, here or at the far end of a `sluice link`, in namespaces that vanish with the process.
+"""A controller, on this side or at the far end of a `sluice link`, in namespaces that end with the process.
 
-    control.alone()                         # first of all: this script again, in namespaces of its own
+    control.enter_namespaces()              # first of all: runs this script again in new namespaces
     link = control.Link("--delay", "5ms", "--rate", "10Mbit")
-    controller = control.Controller("--threads", "1", space=control.FAR)
-    link.say("delay 50ms")
+    controller = control.Controller("--threads", "1", namespace=control.FAR)
+    link.command("delay 50ms")
     controller.wait(links=6)
 
 Needs root and iproute2.
@@ -23,41 +23,42 @@ import urllib.request
 
 import lab
 
-MARK = "SLUICE_LAB_ALONE"
+IN_NAMESPACES = "SLUICE_LAB_IN_NAMESPACES"
 PORT, API = 6653, "127.0.0.1:8653"
-# How it runs where nothing but its answers is asked for.
-BARE = ["--threads", "1", "--pin", "off", "--no-api", "--log-level", "warn"]
-# Bytes on a link are counted in spans of this length.
-SPAN_S = 0.01
+# Options of a controller that is not observed.
+MINIMAL = ["--threads", "1", "--pin", "off", "--no-api", "--log-level", "warn"]
+# Bytes on a link are counted in intervals of this length.
+BIN_S = 0.01
 LIBC = ctypes.CDLL(None)
 
 
-class Space:
-    """A network namespace, and where it is found by those who connect to it."""
+class Namespace:
+    """A network namespace, and the IP address at which it is reached."""
 
     def __init__(self, name, ip):
         self.name, self.ip = name, ip
 
     def prepare(self):
         run(f"ip -n {self.name} link set lo up")
-        # Its own chatter would become packet-ins.
-        for which in ("all", "default"):
-            self.run(f"sysctl -qw net.ipv6.conf.{which}.disable_ipv6=1")
+        # Router solicitations and the like would become packet-ins.
+        for interfaces in ("all", "default"):
+            self.run(f"sysctl -qw net.ipv6.conf.{interfaces}.disable_ipv6=1")
 
-    def run(self, words, *more, check=True):
-        return run(f"nsenter --net=/run/netns/{self.name} {words}", *more, check=check)
+    def run(self, command, *arguments, check=True):
+        """Runs a command in the namespace; returns its output."""
+        return run(f"nsenter --net=/run/netns/{self.name} {command}", *arguments, check=check)
 
-    def start(self, *words, **more):
-        """What goes on in it; the process becomes that of the words."""
-        return subprocess.Popen(["nsenter", f"--net=/run/netns/{self.name}", *words], **more)
+    def start(self, *command, **options):
+        """Starts a process in the namespace; returns it."""
+        return subprocess.Popen(["nsenter", f"--net=/run/netns/{self.name}", *command], **options)
 
-    def script(self, text, *arguments):
-        """What lines of Python print in it, as JSON."""
-        return json.loads(self.run(f"{sys.executable} -c", text, *map(str, arguments)))
+    def script(self, source, *arguments):
+        """Runs Python source in the namespace; returns what it prints, parsed as JSON."""
+        return json.loads(self.run(f"{sys.executable} -c", source, *map(str, arguments)))
 
     @contextlib.contextmanager
     def entered(self):
-        """Has this thread in it meanwhile."""
+        """Context manager: this thread is in the namespace."""
         self.enter()
         try:
             yield
@@ -70,99 +71,99 @@ class Space:
                 sys.exit(f"the namespace {self.name} cannot be entered")
 
 
-# Where this runs, and the other end of the link.
-NEAR, FAR = Space("near", "127.0.0.1"), Space("far", "10.9.0.2")
+# The namespace of this script, and that at the other end of the link.
+NEAR, FAR = Namespace("near", "127.0.0.1"), Namespace("far", "10.9.0.2")
 
 
-def alone(*arguments):
-    """Goes on only as the first process of namespaces of its own, with which everything started here ends.
+def enter_namespaces(*arguments):
+    """Replaces this process by the same script with `arguments`, as the first process of new namespaces.
 
-    Whoever is not is replaced by this script with these arguments, in such namespaces.
+    Returns in the new process. When that ends, everything that it started ends with it.
     """
-    if os.environ.get(MARK) != "1":
+    if os.environ.get(IN_NAMESPACES) != "1":
         if os.geteuid() != 0:
-            sys.exit("namespaces are made by root only: run this as root, in a container if you like")
-        own = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        os.execvpe(own[0], [*own, sys.executable, sys.argv[0], *arguments], {**os.environ, MARK: "1"})
-    # The first process is not ended by a signal unless it asks for it.
+            sys.exit("creating network namespaces requires root: run this as root, or in a container")
+        unshare = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        os.execvpe(unshare[0], [*unshare, sys.executable, sys.argv[0], *arguments], {**os.environ, IN_NAMESPACES: "1"})
+    # The first process of a PID namespace ignores signals without a handler.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     run("mount --make-rprivate /")
     os.makedirs("/run/netns", exist_ok=True)
     run("mount -t tmpfs tmpfs /run/netns")
     run(f"ip netns attach {NEAR.name} {os.getpid()}")
     run(f"ip netns add {FAR.name}")
-    for space in (NEAR, FAR):
-        space.prepare()
+    for namespace in (NEAR, FAR):
+        namespace.prepare()
 
 
-def run(words, *more, check=True):
-    """What a command says; `words` are separated by spaces, each of `more` is whole."""
-    done = subprocess.run([*words.split(), *more], capture_output=True, text=True)
-    if check and done.returncode != 0:
-        sys.exit(f"{words}: {done.stderr}{done.stdout}")
-    return done.stdout
+def run(command, *arguments, check=True):
+    """Runs a command and returns its output. `command` is split at spaces; `arguments` are not."""
+    result = subprocess.run([*command.split(), *arguments], capture_output=True, text=True)
+    if check and result.returncode != 0:
+        sys.exit(f"{command}: {result.stderr}{result.stdout}")
+    return result.stdout
 
 
-def until(happened, seconds=60):
-    late = time.monotonic() + seconds
-    while not happened():
-        if time.monotonic() > late:
-            sys.exit(f"waited {seconds} s in vain")
+def wait_until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            sys.exit(f"timed out after {seconds} s")
         time.sleep(0.02)
 
 
 class Link:
-    """`sluice link` from here to `FAR`, from when it is ready until `close`."""
+    """A `sluice link` from `NEAR` to `FAR`, which runs until `close`."""
 
     def __init__(self, *options):
         command = [lab.SLUICE, "link", "--from", NEAR.name, "--to", FAR.name, *options]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        self.hear("ready")
+        self.wait_for_line("ready")
 
-    def say(self, line):
-        """Changes it."""
+    def command(self, line):
+        """Sends a command, such as `delay 50ms`, and waits until it is executed."""
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        self.hear(f"ok: {line}")
+        self.wait_for_line(f"ok: {line}")
 
-    def hear(self, words):
+    def wait_for_line(self, start):
         for line in self.process.stdout:
-            if line.startswith(words):
+            if line.startswith(start):
                 return
-        sys.exit(f"{' '.join(self.process.args)} ended before it said {words}")
+        sys.exit(f"{' '.join(self.process.args)} ended before it printed {start!r}")
 
     def close(self):
-        """Its report."""
+        """Stops the link; returns its report."""
         self.process.terminate()
         report = self.process.stdout.read()
         self.process.wait()
         return report
 
 
-class Recorded(Link):
-    """A link whose bytes are counted."""
+class RecordedLink(Link):
+    """A link that records the bytes of each interval."""
 
     def __init__(self, *options):
         self.series = tempfile.NamedTemporaryFile(suffix=".csv")
         super().__init__("--series", self.series.name, *options)
-        # Its series begins now.
+        # The time series starts now.
         self.opened = time.monotonic()
 
     def close(self):
-        """Its report, and bytes that were delivered up and down in each span."""
+        """Stops the link; returns its report, and the bytes delivered up and down in each interval."""
         report = super().close()
         rows = [line.split(",") for line in pathlib.Path(self.series.name).read_text().splitlines()[1:]]
         return report, [int(row[2]) for row in rows], [int(row[4]) for row in rows]
 
 
 class Controller:
-    """`sluice run`, from when it listens until `stop`, at the highest priority. It has metrics unless `--no-api` is said."""
+    """A `sluice run` at the highest priority, which runs until `stop`; with metrics unless `--no-api` is given."""
 
-    def __init__(self, *arguments, space=NEAR, config="", env=None, binary=lab.SLUICE):
-        self.space, self.address = space, f"{space.ip}:{PORT}"
-        command = [*lab.FIRST, binary, "run", "--listen", self.address]
+    def __init__(self, *arguments, namespace=NEAR, config="", env=None, binary=lab.SLUICE):
+        self.namespace, self.address = namespace, f"{namespace.ip}:{PORT}"
+        command = [*lab.PRIORITY, binary, "run", "--listen", self.address]
         if "--no-api" not in arguments:
             command += ["--api", API]
         self.folder = tempfile.TemporaryDirectory(prefix="sluice-lab-controller-")
@@ -172,34 +173,34 @@ class Controller:
             file.write_text(config)
             command += ["--config", str(file)]
         with open(self.log, "w") as log:
-            said = {"stdout": subprocess.PIPE, "stderr": log, "text": True}
-            self.process = space.start(*command, *arguments, env={**os.environ, **(env or {})}, **said)
-        # Its first screen is there when it listens.
+            streams = {"stdout": subprocess.PIPE, "stderr": log, "text": True}
+            self.process = namespace.start(*command, *arguments, env={**os.environ, **(env or {})}, **streams)
+        # It prints its first line when it listens.
         if not self.process.stdout.readline():
-            self.ended()
+            self.exit_with_log()
 
-    def ended(self):
+    def exit_with_log(self):
         sys.exit(f"the controller ended: {self.log.read_text()}")
 
     def metrics(self):
-        """Numbers by name; those of all workers together."""
+        """The metrics by name, without the prefix `sluice_`."""
         if self.process.poll() is not None:
-            self.ended()
+            self.exit_with_log()
         try:
-            with self.space.entered():
+            with self.namespace.entered():
                 text = urllib.request.urlopen(f"http://{API}/metrics", timeout=2).read().decode()
         except OSError:
             return {}
-        found = {}
+        metrics = {}
         for line in text.splitlines():
             if line.startswith("sluice_"):
                 name, value = line.removeprefix("sluice_").rsplit(" ", 1)
-                found[name] = float(value)
-        return found
+                metrics[name] = float(value)
+        return metrics
 
     def wait(self, **wanted):
-        """Waits until topology finds so many, as in `links=8`; numbers are shown once a second."""
-        until(lambda: all(self.metrics().get(f"topology_{name}") == n for name, n in wanted.items()))
+        """Waits until gauges of topology have these values, as in `links=8`; they are updated once per second."""
+        wait_until(lambda: all(self.metrics().get(f"topology_{name}") == n for name, n in wanted.items()))
 
     def stop(self):
         self.process.terminate()

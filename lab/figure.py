@@ -1,4 +1,4 @@
-"""Figures from data: lines with markers, on linear or logarithmic axes, as SVG that any browser shows.
+"""Draws line charts with linear or logarithmic axes as SVG.
 
     figure.write("flows.svg", "Flows a second", [
         figure.Panel(
@@ -18,13 +18,13 @@ import math
 import pathlib
 from xml.sax.saxutils import escape
 
-# Of Okabe and Ito: told apart by people who do not see all colours, too.
+# The palette of Okabe and Ito, which colour-blind readers can distinguish.
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b6b6b"]
 MARKS = ["circle", "square", "up", "diamond", "down", "cross", "circle"]
 INK, PALE = "#222222", "#dddddd"
 FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
 SIZE = 12
-# Of a letter, in sizes of the font: a bit more than most have.
+# Estimated width of a letter, relative to the font size.
 LETTER = 0.56
 LEFT, RIGHT, TOP, BOTTOM = 84, 16, 30, 50
 HEADING = 30
@@ -32,14 +32,14 @@ HEADING = 30
 
 @dataclasses.dataclass
 class Axis:
-    """What an axis shows. Its ends are those of the data unless they are given; a linear one begins at 0."""
+    """An axis. Its range is that of the data unless given; a linear axis starts at 0."""
 
     label: str
     unit: str = ""
     log: bool = False
     low: float | None = None
     high: float | None = None
-    # Where there are to be ticks instead of where they would be.
+    # Positions of the ticks, instead of automatic ones.
     ticks: list | None = None
 
     def title(self):
@@ -48,15 +48,15 @@ class Axis:
 
 @dataclasses.dataclass
 class Line:
-    """Points in their order: (x, y), or (x, y, least, most) for one with whiskers."""
+    """Points in order: (x, y), or (x, y, min, max) for a point with an error bar."""
 
     label: str
     points: list
-    # The label of the line whose colour it shares: the same thing, computed or before a change.
+    # The label of the line whose colour and marker this one shares.
     like: str | None = None
     dashed: bool = False
     marks: bool = True
-    # Holds a value until the next point: for what is counted in equal spans of time.
+    # Draws steps: a value holds until the next point.
     steps: bool = False
 
 
@@ -71,7 +71,7 @@ class Panel:
 
 
 def write(path, title, panels, columns=1, width=640, height=300):
-    """Draws panels of `width` by `height` beside one another, `columns` in a row, with one legend for all of them."""
+    """Draws panels of `width` by `height` in a grid of `columns`, with a common legend."""
     style = styles(panels)
     rows = math.ceil(len(panels) / columns)
     names = [(line, style[line.label]) for line in first_of_each(panels)]
@@ -94,7 +94,7 @@ def write(path, title, panels, columns=1, width=640, height=300):
 
 
 def first_of_each(panels):
-    """One line for each label, in the order in which they come."""
+    """The first line of each label, in order."""
     found = {}
     for panel in panels:
         for line in panel.lines:
@@ -112,18 +112,18 @@ def styles(panels):
     for line in first_of_each(panels):
         if line.like is not None:
             if line.like not in style:
-                raise ValueError(f"line {line.label!r} is to look like {line.like!r}, which is not there")
+                raise ValueError(f"line {line.label!r} has the style of {line.like!r}, which does not exist")
             style[line.label] = style[line.like]
     return style
 
 
 class Scale:
-    """From values of an axis to places between `start` and `end`."""
+    """Maps values of an axis to coordinates between `start` and `end`."""
 
     def __init__(self, axis, values, start, end):
         self.axis, self.start, self.end = axis, start, end
         if axis.log and min(values) <= 0:
-            raise ValueError(f"{axis.label}: a logarithmic axis has no place for {min(values)}")
+            raise ValueError(f"{axis.label}: a logarithmic axis cannot show {min(values)}")
         low = axis.low if axis.low is not None else (min(values) if axis.log else min(0, *values))
         high = axis.high if axis.high is not None else max(values)
         if axis.log:
@@ -132,7 +132,7 @@ class Scale:
             high = low + 1
         self.ticks = axis.ticks or (decades(low, high) if axis.log else steps(low, high))
         if not axis.log and axis.high is None:
-            # The line ends within the axes, and so does a tick.
+            # Extend the axis to the next tick if that is near.
             high = max(high, self.ticks[-1])
             step = self.ticks[1] - self.ticks[0] if len(self.ticks) > 1 else high - low
             if axis.ticks is None and high > self.ticks[-1] and self.ticks[-1] + step - high < step * 0.6:
@@ -142,7 +142,7 @@ class Scale:
 
     @staticmethod
     def decade(low, high, axis):
-        """Ends with some room around the data, or what was asked for."""
+        """The given range, or the range of the data with a margin."""
         room = (high / low) ** 0.05 if high > low else 2
         return (
             low if axis.low is not None else low / room,
@@ -191,19 +191,19 @@ def number(value):
     return f"{value:.4g}"
 
 
-def text(x, y, what, anchor="start", size=None, weight=None, turned=False):
+def text(x, y, content, anchor="start", size=None, weight=None, turned=False):
     options = f' text-anchor="{anchor}"' if anchor != "start" else ""
     options += f' font-size="{size}"' if size else ""
     options += f' font-weight="{weight}"' if weight else ""
     options += f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turned else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{options}>{escape(what)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}"{options}>{escape(content)}</text>'
 
 
 def stroke(points, colour, width=1.0, dashed=False):
-    places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    coordinates = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     dash = ' stroke-dasharray="5 4"' if dashed else ""
     return (
-        f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="{width}" '
+        f'<polyline points="{coordinates}" fill="none" stroke="{colour}" stroke-width="{width}" '
         f'stroke-linejoin="round"{dash}/>'
     )
 
@@ -223,13 +223,13 @@ def mark(shape, x, y, colour):
         "down": [(0, 1.2), (1.1, -0.9), (-1.1, -0.9)],
         "diamond": [(0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)],
     }[shape]
-    places = " ".join(f"{x + dx * r:.1f},{y + dy * r:.1f}" for dx, dy in corners)
-    return f'<polygon points="{places}" fill="{colour}"/>'
+    coordinates = " ".join(f"{x + dx * r:.1f},{y + dy * r:.1f}" for dx, dy in corners)
+    return f'<polygon points="{coordinates}" fill="{colour}"/>'
 
 
-def panel_of(panel, style, place):
+def panel_of(panel, style, area):
     """The axes and lines of one panel, as elements."""
-    left, top, width, height = place
+    left, top, width, height = area
     box = (left + LEFT, left + width - RIGHT, top + TOP, top + height - BOTTOM)
     points = [point for line in panel.lines for point in line.points]
     if not points:
@@ -253,15 +253,15 @@ def panel_of(panel, style, place):
 
 def line_of(line, style, x, y):
     colour, shape = style
-    # What lies outside axes whose ends were given is not drawn.
+    # Points outside a given range are not drawn.
     points = [point for point in line.points if x.holds(point[0]) and y.holds(point[1])]
-    places = [(x.at(point[0]), y.at(point[1])) for point in points]
-    way = places
+    coordinates = [(x.at(point[0]), y.at(point[1])) for point in points]
+    path = coordinates
     if line.steps:
-        way = [corner for (_, before), (px, py) in zip(places[:1] + places, places) for corner in ((px, before), (px, py))]
-    parts = [stroke(way, colour, 1.8, line.dashed)] if len(way) > 1 else []
+        path = [corner for (_, before), (px, py) in zip(coordinates[:1] + coordinates, coordinates) for corner in ((px, before), (px, py))]
+    parts = [stroke(path, colour, 1.8, line.dashed)] if len(path) > 1 else []
     if line.marks:
-        for point, (px, py) in zip(points, places):
+        for point, (px, py) in zip(points, coordinates):
             if len(point) == 4:
                 ends = [(px, y.at(min(max(value, y.low), y.high))) for value in point[2:]]
                 parts.append(stroke(ends, colour, 1.2))

@@ -1,7 +1,7 @@
-"""What all measurements share: starting a controller on one core, the bench on the other, and comparing fairly.
+"""Shared by all measurements: starts controllers on one core and the bench on the other, and compares results.
 
-Subjects are measured in turn, again and again, in one run; what is told are medians and ratios of medians. The raw
-figures of every run go to data/ in the folder of the question.
+Subjects are measured alternately, several rounds in one session; reported are medians and ratios of medians. The raw
+figures of every run are stored in data/ in the folder of the question.
 """
 
 import atexit
@@ -19,13 +19,13 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SLUICE = os.environ.get("SLUICE_BIN", str(ROOT / "target/release/sluice"))
 BENCH_CORE, CONTROLLER_CORE = "0", "1"
-# Another's compiler on the same core is not what is measured.
-FIRST = ["nice", "-n", "-20"] if os.geteuid() == 0 else []
-# Where the kernel shares the cores between sessions, priorities count within one: ours goes first while this runs.
-SESSION = pathlib.Path("/proc/self/autogroup")
-if FIRST and SESSION.exists():
-    SESSION.write_text("-20")
-    atexit.register(SESSION.write_text, "0")
+# Other programs on the same core should not disturb the measurement.
+PRIORITY = ["nice", "-n", "-20"] if os.geteuid() == 0 else []
+# With autogroup scheduling, `nice` works only within a session: raise the priority of this session while it runs.
+AUTOGROUP = pathlib.Path("/proc/self/autogroup")
+if PRIORITY and AUTOGROUP.exists():
+    AUTOGROUP.write_text("-20")
+    atexit.register(AUTOGROUP.write_text, "0")
 
 
 def free_port():
@@ -39,16 +39,16 @@ class Subject:
 
     def __init__(self, name, command, port=None, env=None):
         self.name, self.port = name, port or free_port()
-        words = [word.replace("PORT", str(self.port)) for word in command]
+        command = [word.replace("PORT", str(self.port)) for word in command]
         self.log = open(os.devnull, "w")
         self.process = subprocess.Popen(
-            FIRST + words, stdout=self.log, stderr=self.log, env={**os.environ, **(env or {})}
+            PRIORITY + command, stdout=self.log, stderr=self.log, env={**os.environ, **(env or {})}
         )
         atexit.register(self.process.kill)
         for _ in range(200):
             time.sleep(0.05)
             if self.process.poll() is not None:
-                sys.exit(f"{name} ended with {self.process.returncode}: {' '.join(words)}")
+                sys.exit(f"{name} ended with {self.process.returncode}: {' '.join(command)}")
             with socket.socket() as s:
                 if s.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
@@ -67,49 +67,49 @@ class Subject:
             self.process.wait()
 
 
-def null(*extra, name="null", binary=SLUICE):
+def null(*options, name="null", binary=SLUICE):
     listen = ["bench", "null", "--listen", "127.0.0.1:PORT", "--pin", CONTROLLER_CORE]
-    return Subject(name, [binary, *listen, *extra])
+    return Subject(name, [binary, *listen, *options])
 
 
-def sluice(*extra, name="sluice", binary=SLUICE, env=None):
+def learning(*options, name="sluice", binary=SLUICE, env=None):
     run = ["run", "--listen", "127.0.0.1:PORT", "--threads", "1", "--pin", CONTROLLER_CORE, "--no-api",
            "--app", "learning"]
-    return Subject(name, [binary, *run, *extra], env=env)
+    return Subject(name, [binary, *run, *options], env=env)
 
 
-def forwarding(*extra, name="forwarding", binary=SLUICE, env=None):
-    """What runs if nothing is said: topology, hosts, forwarding."""
+def default_applications(*options, name="forwarding", binary=SLUICE, env=None):
+    """The controller with its default applications: topology, hosts, forwarding."""
     run = ["run", "--listen", "127.0.0.1:PORT", "--threads", "1", "--pin", CONTROLLER_CORE, "--no-api"]
-    return Subject(name, [binary, *run, *extra], env=env)
+    return Subject(name, [binary, *run, *options], env=env)
 
 
 def paths(subject, *arguments):
-    """A network that asks for ways; the report."""
+    """Runs `sluice bench paths`; returns its report."""
     command = [SLUICE, "bench", "paths", "-c", f"127.0.0.1:{subject.port}", "--pin", BENCH_CORE, "--json"]
-    done = subprocess.run(FIRST + command + [*arguments], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"the bench failed: {done.stderr}{done.stdout}")
-    return json.loads(done.stdout)
+    result = subprocess.run(PRIORITY + command + [*arguments], capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"the bench failed: {result.stderr}{result.stdout}")
+    return json.loads(result.stdout)
 
 
 def bench(subject, *arguments):
-    """One run of the bench; its report."""
+    """Runs the bench once; returns its report."""
     command = [SLUICE, "bench", "-c", "127.0.0.1", "-p", str(subject.port), "--pin", BENCH_CORE]
-    done = subprocess.run(
-        FIRST + command + [*arguments, "--json", "-"],
+    result = subprocess.run(
+        PRIORITY + command + [*arguments, "--json", "-"],
         capture_output=True,
         text=True,
     )
-    at = done.stdout.find('{"schema"')
-    if done.returncode != 0 or at < 0:
-        sys.exit(f"the bench failed: {done.stderr}{done.stdout}")
-    report, _ = json.JSONDecoder().raw_decode(done.stdout[at:])
+    at = result.stdout.find('{"schema"')
+    if result.returncode != 0 or at < 0:
+        sys.exit(f"the bench failed: {result.stderr}{result.stdout}")
+    report, _ = json.JSONDecoder().raw_decode(result.stdout[at:])
     return report
 
 
 def figures(report):
-    """What is kept of a report."""
+    """The figures of a report that are stored."""
     latency = report["latency_ns"] or {}
     requests = {k: v for k, v in report["requests"].items() if v}
     return {
@@ -123,25 +123,25 @@ def figures(report):
 
 
 def compare(question, subjects, arguments, rounds):
-    """Measures the subjects in turn; returns the median of each figure by name, and files the runs."""
+    """Measures the subjects alternately, stores the runs, and returns the medians by subject and figure."""
     runs = {subject.name: [] for subject in subjects}
     for _ in range(rounds):
         for subject in subjects:
             runs[subject.name].append(figures(bench(subject, *arguments)))
     medians = {
-        name: {key: statistics.median(r[key] for r in of) for key in ("per_second", "p50_us", "p99_us")}
-        for name, of in runs.items()
+        name: {key: statistics.median(run[key] for run in subject_runs) for key in ("per_second", "p50_us", "p99_us")}
+        for name, subject_runs in runs.items()
     }
-    keep(question, {"arguments": arguments, "medians": medians, "runs": runs})
+    store(question, {"arguments": arguments, "medians": medians, "runs": runs})
     return medians
 
 
-def keep(question, what):
-    """Files a measurement: `topic/name`."""
+def store(question, measurement):
+    """Writes a measurement to the file `<topic>/data/<name>.json`; `question` is `topic/name`."""
     topic, name = question.split("/")
     folder = ROOT / "lab" / topic / "data"
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"machine": machine(), **what}, indent=1, sort_keys=True)
+    text = json.dumps({"machine": machine(), **measurement}, indent=1, sort_keys=True)
     (folder / f"{name}.json").write_text(text + "\n")
 
 
@@ -161,12 +161,12 @@ def row(*cells):
     print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
 
 
-def table(*heads):
-    row(*heads)
-    row(*("---" for _ in heads))
+def table(*headers):
+    row(*headers)
+    row(*("---" for _ in headers))
 
 
-def mega(figure):
+def millions(figure):
     return f"{figure / 1e6:.1f}"
 
 
@@ -175,23 +175,23 @@ def rounds(default=5):
 
 
 def variant(name, *change):
-    """A build with one change; `change` as lab/variant.sh takes it."""
-    ready = ROOT / "target/variants" / f"{name}.bin"
-    if not (ready.exists() and os.environ.get("REUSE")):
+    """Builds the controller with one change, given as to lab/variant.sh; returns the path of the binary."""
+    binary = ROOT / "target/variants" / f"{name}.bin"
+    if not (binary.exists() and os.environ.get("REUSE")):
         subprocess.run([ROOT / "lab/variant.sh", name, *change], check=True, stdout=sys.stderr)
-    return str(ready)
+    return str(binary)
 
 
 def compare_variants(topic, variants, cases):
-    """Measures the committed controller and variants of it; prints a row per case and variant."""
-    table("case", "build", "M/s", "of the committed")
+    """Compares the committed controller with variants of it; prints a row per case and build."""
+    table("case", "build", "M/s", "relative to committed")
     for case, arguments in cases:
-        subjects = [sluice(name="committed")]
-        subjects += [sluice(name=name, binary=binary) for name, binary in variants]
-        got = compare(f"{topic}/{case}", subjects, arguments, rounds())
-        for name, of in got.items():
-            share = of["per_second"] / got["committed"]["per_second"]
-            row(case, name, mega(of["per_second"]), f"{share:.2f}")
+        subjects = [learning(name="committed")]
+        subjects += [learning(name=name, binary=binary) for name, binary in variants]
+        results = compare(f"{topic}/{case}", subjects, arguments, rounds())
+        for name, medians in results.items():
+            ratio = medians["per_second"] / results["committed"]["per_second"]
+            row(case, name, millions(medians["per_second"]), f"{ratio:.2f}")
         for subject in subjects:
             subject.stop()
 

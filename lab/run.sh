@@ -1,5 +1,5 @@
 #!/bin/sh
-# The figures of the README, measured again: some twenty-five minutes on two cores that nothing else uses.
+# Repeats the measurements of the README, which takes about 25 minutes on two otherwise idle cores.
 set -eu
 cd "$(dirname "$0")"
 for topic in defaults throughput forwarding switches latency idle-sessions flood; do

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Builds the controller as it is committed, but for one change, and prints where the binary is.
+# Builds the committed controller with one change, and prints the path of the binary.
 #   lab/variant.sh NAME FILE SED       the change is a sed expression for one file
 #   lab/variant.sh NAME PATCH          the change is a patch
-# The change must change something.
+# A sed expression that changes nothing is an error.
 set -eu
 cd "$(dirname "$0")/.."
 name=$1 tree=target/variants/tree binary=target/variants/$1.bin

@@ -1,4 +1,4 @@
-"""A learning bridge for os-ken, which ships none: what its users write, one rule for each known destination."""
+"""A learning switch for os-ken, which has none: one flow entry for each known destination."""
 
 from os_ken.base.app_manager import OSKenApp
 from os_ken.controller import ofp_event

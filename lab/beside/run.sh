@@ -1,3 +1,3 @@
 #!/bin/sh
-# Measures the question again; ROUNDS=n for another number of rounds.
+# Repeats the measurement; ROUNDS=n sets the number of rounds.
 exec python3 "$(dirname "$0")/run.py" "$@"

@@ -1,6 +1,6 @@
-"""Does `sluice decode --batch` stay the size it is over a million messages, and how quick is it?
+"""How fast is `sluice decode --batch`, and does its memory stay constant over a million messages?
 
-The golden messages of all versions, again and again, through a pipe; the answers are thrown away.
+The golden messages of all versions are sent repeatedly through a pipe; the output is discarded.
 """
 
 import itertools
@@ -34,26 +34,26 @@ def feed(pipe, messages, count):
 
 def run(messages, count):
     start = time.monotonic()
-    process = subprocess.Popen([*lab.FIRST, *COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([*lab.PRIORITY, *COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     threading.Thread(target=feed, args=(process.stdin, messages, count)).start()
-    answers = good = 0
+    n_output = n_ok = 0
     for line in process.stdout:
-        answers += 1
-        good += b'"ok":true' in line
+        n_output += 1
+        n_ok += b'"ok":true' in line
     _, status, usage = os.wait4(process.pid, 0)
     took = time.monotonic() - start
-    assert status == 0 and answers == count, f"exit {status}, {answers} answers to {count}"
-    return {"messages": count, "ok": good, "seconds": took, "processor": usage.ru_utime + usage.ru_stime, "peak_kib": usage.ru_maxrss}
+    assert status == 0 and n_output == count, f"exit {status}, {n_output} lines for {count} messages"
+    return {"messages": count, "ok": n_ok, "seconds": took, "processor": usage.ru_utime + usage.ru_stime, "peak_kib": usage.ru_maxrss}
 
 
 messages = list(lines())
-lab.table("messages", "of which well-formed", "per second", "per second of its processor", "peak memory, KiB")
-kept = []
+lab.table("messages", "of which well-formed", "per second", "per CPU second", "peak memory, KiB")
+runs = []
 for count in (1_000, 10_000, 100_000, 1_000_000):
-    of = run(messages, count)
-    kept.append(of)
-    rates = [f"{count / of[key]:,.0f}" for key in ("seconds", "processor")]
-    lab.row(f"{count:,}", f"{of['ok']:,}", *rates, f"{of['peak_kib']:,}")
+    result = run(messages, count)
+    runs.append(result)
+    rates = [f"{count / result[key]:,.0f}" for key in ("seconds", "processor")]
+    lab.row(f"{count:,}", f"{result['ok']:,}", *rates, f"{result['peak_kib']:,}")
 total_bytes = sum(len(json.loads(m)["hex"]) // 2 for m in messages)
 print(f"\n{len(messages)} different messages, {total_bytes / len(messages):.0f} bytes each on average")
-lab.keep("codec/batch", {"command": " ".join(["sluice", *COMMAND[1:]]), "different": len(messages), "bytes": total_bytes, "runs": kept})
+lab.store("codec/batch", {"command": " ".join(["sluice", *COMMAND[1:]]), "different": len(messages), "bytes": total_bytes, "runs": runs})

@@ -1,8 +1,8 @@
-"""The subjects beside ours: where each comes from, and how it is built, outside of the checkout.
+"""Other implementations to compare with: their sources, and how they are built outside of the checkout.
 
-What a registry of packages has comes from there. LIBFLUID and LIBOPENFLOW name git directories of
-OpenNetworkingFoundation/libfluid_msg and antrea-io/libOpenflow. A subject that cannot be built is left out, and the
-reason told.
+Packages come from their registries. LIBFLUID and LIBOPENFLOW are git directories of
+OpenNetworkingFoundation/libfluid_msg and antrea-io/libOpenflow. An implementation that cannot be built is left out,
+and the reason is printed.
 """
 
 import os
@@ -20,14 +20,14 @@ OSKEN = "3.1.1"
 
 
 class Missing(Exception):
-    """Why a subject is left out."""
+    """The reason why an implementation is left out."""
 
 
-def run(*words, at=None, env=None):
-    done = subprocess.run([str(word) for word in words], cwd=at, capture_output=True, text=True, env=env)
-    if done.returncode != 0:
-        raise Missing(f"`{' '.join(map(str, words))}` failed: {(done.stderr or done.stdout).strip()[-300:]}")
-    return done.stdout.strip()
+def run(*command, at=None, env=None):
+    result = subprocess.run([str(word) for word in command], cwd=at, capture_output=True, text=True, env=env)
+    if result.returncode != 0:
+        raise Missing(f"`{' '.join(map(str, command))}` failed: {(result.stderr or result.stdout).strip()[-300:]}")
+    return result.stdout.strip()
 
 
 def need(*programs):
@@ -36,7 +36,7 @@ def need(*programs):
             raise Missing(f"{program} is not installed")
 
 
-def fresh(name):
+def empty_folder(name):
     folder = CACHE / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -44,7 +44,7 @@ def fresh(name):
 
 
 def checkout(variable, name):
-    """A copy of what the variable names, and which commit it is."""
+    """A copy of the git directory that an environment variable names, and its commit."""
     source = os.environ.get(variable)
     if not source:
         raise Missing(f"{variable} is not set")
@@ -55,17 +55,17 @@ def checkout(variable, name):
 
 
 def ovs():
-    """Debian's source package; only its library is built."""
+    """Debian's source package of Open vSwitch; only the library is built."""
     need("apt-get", "dpkg", "gcc", "make")
     folder, binary = CACHE / "ovs", CACHE / "ovs/cost"
     source = folder / "openvswitch"
     if not (source / "lib/libopenvswitch.la").exists():
-        fresh("ovs")
+        empty_folder("ovs")
         run("apt-get", "download", "openvswitch-source", at=folder)
         run("dpkg", "-x", next(folder.glob("*.deb")), folder)
         run("tar", "xzf", folder / "usr/src/openvswitch/openvswitch.tar.gz", at=folder)
         run("./configure", "--disable-ssl", "--disable-libcapng", "--disable-shared", "CFLAGS=-O2 -g", at=source)
-        # Headers that are made; the whole build would make them first.
+        # Generated headers, which a complete build would make first.
         (source / "made.mk").write_text("include Makefile\nmade: $(BUILT_SOURCES)\n")
         run("make", "-j2", "-f", "made.mk", "made", at=source)
         run("make", "-j2", "lib/libopenvswitch.la", at=source)
@@ -99,7 +99,7 @@ def rust(name, version):
 def libopenflow():
     need("git", "go")
     folder, version = checkout("LIBOPENFLOW", "libOpenflow")
-    at = fresh("go")
+    at = empty_folder("go")
     shutil.copy(HERE / "peer_go/main.go", at)
     run("go", "mod", "init", "peer", at=at)
     run("go", "mod", "edit", f"-replace=antrea.io/libOpenflow={folder}", "-require=antrea.io/libOpenflow@v0.0.0", at=at)
@@ -110,7 +110,7 @@ def libopenflow():
 
 def openflowj():
     need("mvn", "javac")
-    at = fresh("java")
+    at = empty_folder("java")
     for file in (HERE / "peer_java").iterdir():
         shutil.copy(file, at)
     run("mvn", "-q", "dependency:build-classpath", "-Dmdep.outputFile=classpath", at=at)
@@ -126,7 +126,7 @@ def osken():
     return [python, HERE / "peer_osken.py"], OSKEN
 
 
-# Name, how it is built, whether its instructions can be counted by callgrind.
+# Name, build function, and whether callgrind can count its instructions.
 PEERS = [
     ("Open vSwitch (C)", ovs, True),
     ("libfluid_msg (C++)", libfluid, True),

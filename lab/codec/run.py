@@ -1,7 +1,7 @@
-"""What does it cost to read and to write a message, beside others?
+"""What does it cost to parse and to encode a message, compared with other libraries?
 
-Instructions are counted by callgrind over a short and a long run of one case; the difference is that of the messages
-alone. Nanoseconds are the subject's own, medians of runs in turn. All subjects are given the same bytes.
+Callgrind counts instructions over a short and a long run of a case; the difference excludes the start of the program.
+Nanoseconds are measured by the programs themselves, medians of alternating runs. All get the same bytes.
 """
 
 import os
@@ -30,35 +30,35 @@ CASES = [
     ("flow_stats", "read"),
 ]
 VERSIONS = ["1.0", "1.3", "1.5"]
-# How long one timed run shall take.
+# Target duration of a timed run.
 RUN_NS = 100e6
 
 
 def sluice():
-    words = ["cargo", "build", "--locked", "--release", "-p", "sluice-fastpath", "--example", "message_cost"]
-    subprocess.run(words, cwd=lab.ROOT, check=True)
+    command = ["cargo", "build", "--locked", "--release", "-p", "sluice-fastpath", "--example", "message_cost"]
+    subprocess.run(command, cwd=lab.ROOT, check=True)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", lab.ROOT / "target"))
     return [target / "release/examples/message_cost"], "this"
 
 
 def subjects():
-    """Name, command, whether it can be counted, of all that can be built; what each is."""
-    found, told = [("sluice", sluice()[0], True)], {"sluice": "this"}
+    """Name, command and countability of all subjects that can be built; and the version of each."""
+    found, versions = [("sluice", sluice()[0], True)], {"sluice": "this"}
     for name, build, counted in peers.PEERS:
         try:
-            command, told[name] = build()
+            command, versions[name] = build()
             found.append((name, command, counted))
         except peers.Missing as why:
-            told[name] = f"left out: {why}"
-        print(f"{name}: {told[name]}", file=sys.stderr, flush=True)
-    return found, told
+            versions[name] = f"left out: {why}"
+        print(f"{name}: {versions[name]}", file=sys.stderr, flush=True)
+    return found, versions
 
 
-def once(words):
-    """What a run prints, nanoseconds each; None if the subject cannot do the case."""
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
-    lines = done.stdout.strip().splitlines()
-    return float(lines[-1]) if done.returncode == 0 and lines else None
+def run_once(command):
+    """The nanoseconds per message that a run prints; None if the subject does not support the case."""
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    lines = result.stdout.strip().splitlines()
+    return float(lines[-1]) if result.returncode == 0 and lines else None
 
 
 def instructions(command, case, n):
@@ -66,21 +66,21 @@ def instructions(command, case, n):
         tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={report.name}"]
         totals = []
         for count in (n, 3 * n):
-            if once([*tool, *command, *case, str(count)]) is None:
+            if run_once([*tool, *command, *case, str(count)]) is None:
                 return None
             text = pathlib.Path(report.name).read_text()
             totals.append(int(re.search(r"^totals: (\d+)", text, re.M).group(1)))
     return round((totals[1] - totals[0]) / (2 * n))
 
 
-def nanoseconds(able, case):
-    """Median by name, of runs in turn."""
-    counts = {name: max(10, int(RUN_NS / first)) for name, _, first in able}
+def nanoseconds(supported, case):
+    """Medians by name, of alternating runs."""
+    counts = {name: max(10, int(RUN_NS / first)) for name, _, first in supported}
     runs = {name: [] for name in counts}
     for _ in range(lab.rounds()):
-        for name, command, _ in able:
+        for name, command, _ in supported:
             pin = ["taskset", "-c", lab.CONTROLLER_CORE]
-            runs[name].append(once([*lab.FIRST, *pin, *command, *case, str(counts[name])]))
+            runs[name].append(run_once([*lab.PRIORITY, *pin, *command, *case, str(counts[name])]))
     return {name: statistics.median(of) for name, of in runs.items()}, runs
 
 
@@ -89,9 +89,9 @@ def measure(found, messages):
     for kind, deed in CASES:
         for version in VERSIONS:
             case = [messages, version, kind, deed]
-            first = [(name, command, once([*command, *case, "20"])) for name, command, _ in found]
-            able = [subject for subject in first if subject[2]]
-            medians, runs = nanoseconds(able, case)
+            first = [(name, command, run_once([*command, *case, "20"])) for name, command, _ in found]
+            supported = [subject for subject in first if subject[2]]
+            medians, runs = nanoseconds(supported, case)
             counted = {name: command for name, command, can in found if can and name in medians}
             counts = {name: instructions(of, case, 100 if kind == "flow_stats" else 1000) for name, of in counted.items()}
             kept[f"{kind} {deed} {version}"] = {
@@ -102,12 +102,12 @@ def measure(found, messages):
     return kept
 
 
-found, told = subjects()
+found, versions = subjects()
 with tempfile.TemporaryDirectory() as messages:
     subprocess.run([*map(str, found[0][1]), "messages", messages], check=True)
     lab.table("kind", "deed", "version", "subject", "instructions", "ns")
     cases = measure(found, messages)
-lab.keep("codec/cost", {"cases": cases, "subjects": told})
+lab.store("codec/cost", {"cases": cases, "subjects": versions})
 print()
-for name, what in told.items():
-    print(f"{name}: {what}")
+for name, version in versions.items():
+    print(f"{name}: {version}")

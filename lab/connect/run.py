@@ -1,4 +1,4 @@
-"""How long does a TCP connection take to stand, and how often is the controller asked, when it is far away?"""
+"""How long does it take to open a TCP connection, and how many packet-ins does it cause, when the controller is far away?"""
 import csv
 import json
 import pathlib
@@ -25,29 +25,29 @@ while True:
 """
 CONNECT = """
 import json, socket, sys, time
-took = []
+times_ms = []
 for _ in range(int(sys.argv[1])):
     start = time.monotonic()
     try:
         socket.create_connection(("10.0.0.2", 80), 20).close()
-        took.append(1e3 * (time.monotonic() - start))
+        times_ms.append(1e3 * (time.monotonic() - start))
     except OSError:
-        # Who asks for an address gives up after three seconds.
-        took.append(None)
+        # Address resolution fails after three seconds.
+        times_ms.append(None)
     time.sleep(float(sys.argv[2]))
-print(json.dumps(took))
+print(json.dumps(times_ms))
 """
 
 
 def model():
-    """With model switches, in virtual time."""
+    """With emulated switches, in virtual time."""
     command = ["cargo", "run", "--quiet", "--locked", "-p", "sluice-apps", "--example", "control_delay", "connect"]
     rows = subprocess.run(command, cwd=lab.ROOT, check=True, capture_output=True, text=True).stdout
     (HERE / "data/model.csv").write_text(rows)
 
 
-def asked(controller):
-    """Frames that forwarding was asked about, and those about addresses; what is shown is up to a second old."""
+def packet_in_counts(controller):
+    """Packet-ins for flows and for addresses, from the metrics, which are updated once per second."""
     time.sleep(1.3)
     counts = controller.metrics()
     return {
@@ -58,21 +58,21 @@ def asked(controller):
 
 
 def connections(controller, hosts, delay, addresses):
-    """Connections one after the other; each begins when all of the one before is over."""
+    """Opens connections one after another; each starts when the previous one has been closed."""
     rounds = ROUNDS if addresses == "known" else 1
-    took, before = [], None
+    times_ms, before = [], None
     for _ in range(1 if addresses == "known" else min(ROUNDS, 3)):
         for host, other in (hosts, hosts[::-1]):
-            host.forget()
+            host.flush_neighbours()
             if addresses == "known":
-                host.know(other)
-        before = before or asked(controller)
-        took += hosts[0].script(CONNECT, rounds, 3 * delay / 1e3 + 0.2)
+                host.add_neighbour(other)
+        before = before or packet_in_counts(controller)
+        times_ms += hosts[0].script(CONNECT, rounds, 3 * delay / 1e3 + 0.2)
         if addresses != "known":
-            # The rules of what asked for the addresses are used again only until they go.
+            # Wait until the flow entries of the address resolution have expired.
             time.sleep(2.5 + 3 * delay / 1e3)
-    after = asked(controller)
-    return {"took_ms": took, **{what: (after[what] - before[what]) / len(took) for what in after}}
+    after = packet_in_counts(controller)
+    return {"took_ms": times_ms, **{name: (after[name] - before[name]) / len(times_ms) for name in after}}
 
 
 def settings(both, addresses):
@@ -87,7 +87,7 @@ def settings(both, addresses):
 
 def real():
     """With Open vSwitch, real hosts and a real control link."""
-    control.alone("real")
+    control.enter_namespaces("real")
     figures = []
     for switches in SWITCHES:
         net = network.line("OpenFlow13", switches)
@@ -97,73 +97,73 @@ def real():
         for both, addresses in ((True, "known"), (False, "known"), (True, "proxy"), (True, "host")):
             if addresses != "known" and switches != 4:
                 continue
-            link.say("delay 5ms")
-            controller = control.Controller("--threads", "1", space=control.FAR, env=settings(both, addresses))
+            link.command("delay 5ms")
+            controller = control.Controller("--threads", "1", namespace=control.FAR, env=settings(both, addresses))
             net.bring_up(controller, *hosts)
             for delay in DELAYS if addresses == "known" else (5, 100, 500):
-                link.say(f"delay {delay}ms")
-                # Until the controller has measured it.
+                link.command(f"delay {delay}ms")
+                # Wait until the controller has measured the new round trip.
                 time.sleep(3)
                 case = {"switches": switches, "delay_ms": delay, "both_directions": both, "addresses": addresses}
                 figures.append(case | connections(controller, hosts, delay, addresses))
                 print(figures[-1], file=sys.stderr)
             controller.stop()
-            net.forget()
+            net.delete_flows()
         server.terminate()
         server.wait()
         link.close()
         net.close()
-    lab.keep("connect/real", {"connections": figures})
+    lab.store("connect/real", {"connections": figures})
 
 
 def load():
-    """Both halves by (addresses, both directions, switches): delay, milliseconds, times that ways were loaded, frames about
-    flows, and about addresses."""
-    found = {"emulated": {}, "real": {}}
+    """Emulated and real results by (addresses, both directions, switches): delay, milliseconds, paths installed, packet-ins
+    for flows, and for addresses."""
+    results = {"emulated": {}, "real": {}}
     for row in csv.DictReader((HERE / "data/model.csv").open()):
         key = (row["addresses"], row["both_directions"] == "true", int(row["switches"]))
         point = tuple(float(row[name]) for name in ("delay_ms", "took_ms", "loaded", "asked_tcp", "asked_arp"))
-        found["emulated"].setdefault(key, []).append(point)
+        results["emulated"].setdefault(key, []).append(point)
     for row in json.loads((HERE / "data/real.json").read_text())["connections"]:
         key = (row["addresses"], row["both_directions"], row["switches"])
-        asked = row["loaded"] + row["waited"]
-        took = [ms for ms in row["took_ms"] if ms]
-        if took:
-            point = (row["delay_ms"], statistics.median(took), row["loaded"], asked, row["arp"])
-            found["real"].setdefault(key, []).append(point)
-    return found
+        flow_packet_ins = row["loaded"] + row["waited"]
+        times_ms = [ms for ms in row["took_ms"] if ms]
+        if times_ms:
+            point = (row["delay_ms"], statistics.median(times_ms), row["loaded"], flow_packet_ins, row["arp"])
+            results["real"].setdefault(key, []).append(point)
+    return results
 
 
-def draw(found):
+def draw(results):
     def lines(keys, column):
-        made = []
+        drawn = []
         for label, key in keys:
             for kind in ("real", "emulated"):
-                points = [(p[0], p[column]) for p in found[kind].get(key, [])]
-                name = label if kind == "real" else f"{label}, model"
+                points = [(p[0], p[column]) for p in results[kind].get(key, [])]
+                name = label if kind == "real" else f"{label}, emulated"
                 if points:
-                    made.append(figure.Line(
+                    drawn.append(figure.Line(
                         name, points, like=label if kind == "emulated" else None, dashed=kind == "emulated", marks=kind == "real",
                     ))
-        return made
+        return drawn
 
     delay = lambda: figure.Axis("delay of the control link, one way", "ms")
-    ways = {True: "both directions loaded", False: "one direction loaded"}
+    directions = {True: "both directions installed", False: "one direction installed"}
 
     def by_switches(file, title, axis, column):
         panels = [
             figure.Panel(
-                delay(), axis(), lines([(label, ("known", both, n)) for both, label in ways.items()], column),
+                delay(), axis(), lines([(label, ("known", both, n)) for both, label in directions.items()], column),
                 title=f"{n} switch{'es' if n > 1 else ''}",
             )
             for n in SWITCHES
         ]
         figure.write(HERE / file, title, panels, columns=3, width=380)
 
-    by_switches("connect.svg", "Until a TCP connection stands, addresses known",
+    by_switches("connect.svg", "Time to open a TCP connection, addresses known",
                 lambda: figure.Axis("median", "ms", high=2500), 1)
-    by_switches("asked.svg", "How often the controller loads ways for a TCP connection, addresses known",
-                lambda: figure.Axis("paths installed for each connection", high=3, ticks=[0, 1, 2, 3]), 2)
+    by_switches("paths.svg", "Paths installed per TCP connection, addresses known",
+                lambda: figure.Axis("paths installed per connection", high=3, ticks=[0, 1, 2, 3]), 2)
     figure.write(
         HERE / "addresses.svg",
         "The first connection between two hosts, through 4 switches",
@@ -177,21 +177,21 @@ def draw(found):
     )
 
 
-def tell(found):
+def print_table(results):
     lab.table("switches", "directions", "addresses", "delay", "Open vSwitch", "emulated", "paths installed", "PACKET_INs: TCP", "ARP")
-    for key in sorted(found["emulated"], key=lambda key: (key[0], key[2], not key[1])):
+    for key in sorted(results["emulated"], key=lambda key: (key[0], key[2], not key[1])):
         if key[0] != "known" and key[1:] != (True, 4):
             continue
-        for point in found["emulated"][key]:
-            other = [p for p in found["real"].get(key, []) if p[0] == point[0]]
+        for point in results["emulated"][key]:
+            other = [p for p in results["real"].get(key, []) if p[0] == point[0]]
             measured = f"{other[0][1]:.0f} ms" if other else ""
             counts = [f"{other[0][n]:g} / {point[n]:g}" if other else f"{point[n]:g}" for n in (2, 3, 4)]
-            ways = "both" if key[1] else "one"
-            lab.row(key[2], ways, ADDRESSES[key[0]], f"{point[0]:g} ms", measured, f"{point[1]:.0f} ms", *counts)
+            directions = "both" if key[1] else "one"
+            lab.row(key[2], directions, ADDRESSES[key[0]], f"{point[0]:g} ms", measured, f"{point[1]:.0f} ms", *counts)
 
 
-for half in sys.argv[1:] or ["model", "real"]:
-    {"model": model, "real": real, "draw": lambda: None}[half]()
-found = load()
-draw(found)
-tell(found)
+for part in sys.argv[1:] or ["model", "real"]:
+    {"model": model, "real": real, "draw": lambda: None}[part]()
+results = load()
+draw(results)
+print_table(results)

@@ -24,13 +24,13 @@ CASES = [
 ]
 
 
-def spread(values, digits):
+def median_and_range(values, digits):
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
-controllers = {DEFAULT: lab.forwarding(), LEARNING: lab.sluice()}
+controllers = {DEFAULT: lab.default_applications(), LEARNING: lab.learning()}
 # The default applications answer with a flow entry for each direction.
-ceilings = {DEFAULT: lab.null("--rules", "2", name="null of two"), LEARNING: lab.null()}
+ceilings = {DEFAULT: lab.null("--flow-mods", "2", name="null of two"), LEARNING: lab.null()}
 lab.table("applications", "packet-ins", "outstanding", "controller", "null responder", "ratio")
 for apps, packet_ins, outstanding, file, arguments in CASES:
     subjects = [ceilings[apps], controllers[apps]]
@@ -38,11 +38,11 @@ for apps, packet_ins, outstanding, file, arguments in CASES:
     runs = json.loads((lab.ROOT / f"lab/defaults/data/{file}.json").read_text())["runs"]
     null, ours = (runs[subject.name] for subject in subjects)
     if outstanding == "1":
-        cells = [spread([run["p50_us"] for run in of], 0) + " µs" for of in (ours, null)]
+        cells = [median_and_range([run["p50_us"] for run in subject_runs], 0) + " µs" for subject_runs in (ours, null)]
         ratios = [o["p50_us"] / n["p50_us"] for o, n in zip(ours, null)]
     else:
-        cells = [spread([run["per_second"] / 1e6 for run in of], 1) + " M/s" for of in (ours, null)]
+        cells = [median_and_range([run["per_second"] / 1e6 for run in subject_runs], 1) + " M/s" for subject_runs in (ours, null)]
         ratios = [o["per_second"] / n["per_second"] for o, n in zip(ours, null)]
-    lab.row(apps, packet_ins, outstanding, *cells, spread(ratios, 2))
+    lab.row(apps, packet_ins, outstanding, *cells, median_and_range(ratios, 2))
 for subject in [*controllers.values(), *ceilings.values()]:
     subject.stop()

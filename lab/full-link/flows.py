@@ -1,4 +1,4 @@
-"""Sends one datagram of each of so many new flows a second, for so many seconds: flows.py ADDRESS RATE SECONDS"""
+"""Opens new flows, each with one datagram: flows.py ADDRESS FLOWS_PER_SECOND SECONDS"""
 import socket
 import sys
 import time

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Measures the question again; ROUNDS=n for another number of rounds, BEFORE=binary to have another controller in turn.
+# Repeats the measurement; ROUNDS=n sets the number of rounds, BEFORE=binary compares with another controller.
 exec python3 "$(dirname "$0")/run.py" "$@"

@@ -1,4 +1,4 @@
-"""What are large pages worth under large tables?"""
+"""What are huge pages worth for large tables?"""
 import pathlib
 import sys
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Counts again: instructions and system calls per frame, by callgrind and strace, and allocations.
+# Counts instructions (callgrind), system calls (strace) and allocations per packet-in.
 set -eu
 cd "$(dirname "$0")/../.."
 cargo build --locked --release --bin sluice

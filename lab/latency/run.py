@@ -1,4 +1,4 @@
-"""How long does one request wait that is alone, sleeping and spinning?"""
+"""How long does a single request take, sleeping and polling?"""
 import pathlib
 import sys
 
@@ -9,7 +9,7 @@ ONE = ["-s", "1", "-l", "4", "-m", "500", "-M", "1000"]
 SPIN = ["--spin", "200"]
 lab.table("one outstanding request on one switch", "null p50 µs", "sluice p50 µs", "ratio", "null p99 µs", "sluice p99 µs")
 for name, file, spin in (("sleeping", "sleeping", []), ("polling, both ends", "spinning", SPIN)):
-    subjects = [lab.null(*spin), lab.sluice(*spin)]
+    subjects = [lab.null(*spin), lab.learning(*spin)]
     got = lab.compare(f"latency/{file}", subjects, [*ONE, *spin], lab.rounds())
     null, ours = got["null"], got["sluice"]
     ratio = ours["p50_us"] / null["p50_us"]

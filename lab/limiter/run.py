@@ -1,4 +1,4 @@
-"""What is left of a switch's control link to other hosts when one of them fills it, with and without the limiter?"""
+"""What remains for other hosts when one host fills the control link of its switch, with and without the limiter?"""
 
 import json
 import os
@@ -14,13 +14,13 @@ import figure
 import lab
 import network
 
-# Of the hog, conversations a second.
+# New flows per second of the abusing host.
 RATES = [0, 2000, 5000, 10_000]
-# Of the other host.
-ASKED_PER_S = 50
+# Requests per second of the other host.
+REQUESTS_PER_S = 50
 SECONDS = float(os.environ.get("SECONDS", "8"))
 VERSIONS = ["OpenFlow10", "OpenFlow13"]
-ROWS = {"without": "topology,hosts,forwarding", "with": "limiter,topology,hosts,forwarding"}
+APPLICATIONS = {"without": "topology,hosts,forwarding", "with": "limiter,topology,hosts,forwarding"}
 CONFIG = '[forwarding]\nmatch = "five-tuple"\n'
 
 
@@ -28,36 +28,36 @@ def packet_ins(metrics):
     return sum(value for name, value in metrics.items() if name.startswith("messages_received") and "PACKET_IN" in name)
 
 
-def processor_s(process):
+def cpu_s(process):
     words = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(version, row, rate):
+def measure(version, limiter, rate):
     net = network.line(version, 1)
-    ill, good, server = (net.host("s1") for _ in range(3))
-    controller = control.Controller("--app", ROWS[row], config=CONFIG)
+    abuser, client, server = (net.host("s1") for _ in range(3))
+    controller = control.Controller("--app", APPLICATIONS[limiter], config=CONFIG)
     net.connect(controller)
-    for host in (ill, good):
-        control.until(lambda: host.reaches(server))
-    script = [*lab.FIRST, sys.executable, str(HERE / "talk.py")]
+    for host in (abuser, client):
+        control.wait_until(lambda: host.reaches(server))
+    script = [*lab.PRIORITY, sys.executable, str(HERE / "traffic.py")]
     serving = server.start(*script, "serve")
-    hogging = ill.start(*script, "hog", server.ip, str(rate), stdout=-1, text=True)
+    flooding = abuser.start(*script, "flood", server.ip, str(rate), stdout=-1, text=True)
     time.sleep(2)
-    before, busy, start = controller.metrics(), processor_s(controller.process), time.monotonic()
-    asking = good.start(*script, "ask", server.ip, str(ASKED_PER_S), str(SECONDS), stdout=-1, text=True)
-    took = json.loads(asking.communicate()[0])
+    before, busy, start = controller.metrics(), cpu_s(controller.process), time.monotonic()
+    requests = client.start(*script, "request", server.ip, str(REQUESTS_PER_S), str(SECONDS), stdout=-1, text=True)
+    times_s = json.loads(requests.communicate()[0])
     span = time.monotonic() - start
-    after, busy = controller.metrics(), processor_s(controller.process) - busy
-    hogging.terminate()
-    sent = float(hogging.communicate()[0])
+    after, busy = controller.metrics(), cpu_s(controller.process) - busy
+    flooding.terminate()
+    sent = float(flooding.communicate()[0])
     serving.terminate()
     controller.stop()
     net.close()
-    answered = [one for one in took if one is not None]
+    answered = [one for one in times_s if one is not None]
     return {
-        "version": version, "limiter": row, "rate": rate, "sent_per_s": round(sent),
-        "asked": len(took), "share": len(answered) / len(took),
+        "version": version, "limiter": limiter, "rate": rate, "sent_per_s": round(sent),
+        "asked": len(times_s), "share": len(answered) / len(times_s),
         "median_ms": round(statistics.median(answered) * 1e3, 2) if answered else None,
         "packet_ins_per_s": round((packet_ins(after) - packet_ins(before)) / span),
         "core": round(busy / span, 3),
@@ -65,35 +65,35 @@ def measure(version, row, rate):
     }
 
 
-def runs(found, row, version):
-    return [one for one in found if (one["limiter"], one["version"]) == (row, version)]
+def runs(results, limiter, version):
+    return [one for one in results if (one["limiter"], one["version"]) == (limiter, version)]
 
 
 if __name__ == "__main__":
-    control.alone()
-    found = []
-    lab.table("version", "limiter", "abuser sends/s", "PACKET_IN/s", "others answered", "median latency", "of a core")
+    control.enter_namespaces()
+    results = []
+    lab.table("version", "limiter", "abuser sends/s", "PACKET_IN/s", "others answered", "median latency", "CPU core")
     for version in VERSIONS:
-        for row in ROWS:
+        for limiter in APPLICATIONS:
             for rate in RATES:
-                one = measure(version, row, rate)
-                found.append(one)
+                one = measure(version, limiter, rate)
+                results.append(one)
                 lab.row(
-                    version, row, one["sent_per_s"], one["packet_ins_per_s"], f"{one['share']:.0%}",
+                    version, limiter, one["sent_per_s"], one["packet_ins_per_s"], f"{one['share']:.0%}",
                     f"{one['median_ms']} ms", f"{one['core']:.0%}",
                 )
-    lab.keep("limiter/shares", {"asked_per_s": ASKED_PER_S, "runs": found})
+    lab.store("limiter/shares", {"asked_per_s": REQUESTS_PER_S, "runs": results})
     panels = [
         figure.Panel(
-            figure.Axis("new conversations of the hog", "1/s"), axis,
+            figure.Axis("new flows of the abusing host", "1/s"), axis,
             [
-                figure.Line(f"{row} limiter, {version}", [(one["rate"], of(one)) for one in runs(found, row, version)])
-                for row in ROWS for version in VERSIONS
+                figure.Line(f"{limiter} limiter, {version}", [(one["rate"], of(one)) for one in runs(results, limiter, version)])
+                for limiter in APPLICATIONS for version in VERSIONS
             ],
         )
         for axis, of in (
-            (figure.Axis("share of others that is answered", "%", high=100), lambda one: one["share"] * 100),
-            (figure.Axis("PACKET_IN a second"), lambda one: one["packet_ins_per_s"]),
+            (figure.Axis("answered requests of the other host", "%", high=100), lambda one: one["share"] * 100),
+            (figure.Axis("packet-ins per second"), lambda one: one["packet_ins_per_s"]),
         )
     ]
     figure.write(HERE / "shares.svg", "One host fills the control link of its switch", panels, columns=2)

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Measures the question again, as root.
+# Repeats the measurement, as root.
 exec python3 "$(dirname "$0")/run.py" "$@"

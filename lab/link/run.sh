@@ -1,3 +1,3 @@
 #!/bin/sh
-# Measures the question again, as root; TRANSFER_S=n for another length of each transfer.
+# Repeats the measurement, as root; TRANSFER_S=n sets the seconds of each transfer.
 exec python3 "$(dirname "$0")/run.py" "$@"

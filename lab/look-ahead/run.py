@@ -1,4 +1,4 @@
-"""How many frames should be looked at before the first of them is answered, where the table is large?"""
+"""How many packets should be prefetched if the table is large?"""
 import pathlib
 import sys
 
@@ -7,7 +7,7 @@ import lab
 
 FILE = "crates/apps/src/learning/bridge.rs"
 variants = [
-    (f"{n} frames", lab.variant(f"ahead-{n}", FILE, f"s/PREFETCH_WINDOW: usize = 32/PREFETCH_WINDOW: usize = {n}/"))
+    (f"{n} packets", lab.variant(f"ahead-{n}", FILE, f"s/PREFETCH_WINDOW: usize = 32/PREFETCH_WINDOW: usize = {n}/"))
     for n in (1, 8, 128)
 ]
 lab.compare_variants("look-ahead", variants, lab.HOSTS[1:])

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Measures the question again, as root; CUTS=n for another number of cuts in each case.
+# Repeats the measurement, as root; CUTS=n sets the number of failures per case.
 exec python3 "$(dirname "$0")/run.py" "$@"

@@ -1,4 +1,4 @@
-"""One end of a steady stream of datagrams: `send ADDRESS RATE`, or `receive FILE`, until it is terminated."""
+"""Sends or receives a steady stream of datagrams until terminated: `send ADDRESS RATE`, or `receive FILE`."""
 
 import signal
 import socket
@@ -7,34 +7,34 @@ import sys
 import time
 
 PORT = 5005
-# When it was received, its number, when it was sent; nanoseconds of the machine's one clock.
+# Time received, number, time sent; times in nanoseconds of the monotonic clock.
 ROW = struct.Struct("<QQQ")
-ends = []
-signal.signal(signal.SIGTERM, lambda *_: ends.append(1))
+terminated = []
+signal.signal(signal.SIGTERM, lambda *_: terminated.append(1))
 
 
 def send(address, rate):
-    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     start, number = time.monotonic_ns(), 0
-    while not ends:
+    while not terminated:
         due = start + number * 1_000_000_000 // rate
         now = time.monotonic_ns()
         if now < due:
             time.sleep((due - now) / 1e9)
             continue
-        out.sendto(struct.pack("<QQ", number, now), (address, PORT))
+        sender.sendto(struct.pack("<QQ", number, now), (address, PORT))
         number += 1
 
 
 def receive(path):
-    into = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    into.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-    into.bind(("", PORT))
-    into.settimeout(0.1)
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    receiver.bind(("", PORT))
+    receiver.settimeout(0.1)
     with open(path, "wb") as file:
-        while not ends:
+        while not terminated:
             try:
-                datagram = into.recv(64)
+                datagram = receiver.recv(64)
             except TimeoutError:
                 continue
             file.write(ROW.pack(time.monotonic_ns(), *struct.unpack("<QQ", datagram)))

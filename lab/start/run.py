@@ -1,7 +1,7 @@
-"""How long does a start take through a control link that is far away, and which part of it is ours?
+"""How long does a start take when the controller is far away, and which part of it is caused by the controller?
 
-BEFORE=path names a build of the controller as it was; without it one is built from before.patch. PARTS="bench network"
-chooses what is measured.
+BEFORE=path is a build of the controller before the change; without it, one is built with before.patch. PARTS="bench network"
+selects what is measured.
 """
 
 import json
@@ -23,20 +23,20 @@ DELAYS = [int(delay) for delay in os.environ.get("DELAYS", "5 50 100 300 500").s
 PARTS = os.environ.get("PARTS", "bench network").split()
 ROUNDS = lab.rounds(3)
 RATE_MBIT = 100
-# From when on the link is full: when it carries this share of its rate over the second that follows.
+# The link counts as full from the moment at which it carries this share of its rate for a second.
 NOMINAL, NOMINAL_S = 0.9, 1.0
-# Segments that may leave before the first is acknowledged, where the system is told so; it is 10 otherwise.
+# Initial congestion window in segments, in the runs that change it; the default is 10.
 INITIAL_WINDOW = 100
-# Of the paper's text, in seconds; at 300 ms "over 20".
+# Delay in ms and seconds until the link is full, from the text of the paper; at 300 ms "over 20".
 PAPER = [(5, 3), (50, 5), (100, 7), (300, 20)]
-# By name: whether the next switch connects when the one before stands, as cbench does it, and what TCP is told.
+# By name: whether switches connect one after another, as in cbench, and TCP settings.
 ORDERS = {
     "one after another": {"serial": True},
     "all at once": {},
     f"all at once, initial window {INITIAL_WINDOW}": {"window": INITIAL_WINDOW},
     "all at once, BBR": {"congestion": "bbr"},
 }
-# By name: the network, and what the controller is told beside its defaults.
+# By name: the topology, and options of the controller.
 NETWORKS = {
     "one switch, learning": ("single,28", ["--app", "learning"]),
     "32 switches, default applications": ("leafspine,4,28,1", []),
@@ -44,75 +44,75 @@ NETWORKS = {
 
 
 def open_link(delay):
-    return control.Recorded("--rate", f"{RATE_MBIT}Mbit", "--delay", f"{delay}ms")
+    return control.RecordedLink("--rate", f"{RATE_MBIT}Mbit", "--delay", f"{delay}ms")
 
 
 def widen(window):
-    """Lets new connections begin with more segments on their way, at both ends."""
+    """Sets the initial congestion window of new connections at both ends."""
     for space in (control.NEAR, control.FAR):
         route = f"10.9.0.0/30 dev link0 initcwnd {window} initrwnd {window}"
         control.run(f"ip -n {space.name} route change {route}")
 
 
-def nominal_s(up, begun_s):
-    """From when on the way up is full; `None` if it never is."""
-    spans, wanted = int(NOMINAL_S / control.SPAN_S), NOMINAL * RATE_MBIT * 1e6 / 8 * NOMINAL_S
-    begun = int(begun_s / control.SPAN_S)
-    found = (n for n in range(begun, len(up) - spans) if sum(up[n : n + spans]) >= wanted)
+def nominal_s(up, started_s):
+    """Seconds until the direction to the controller is full; `None` if it never is."""
+    spans, wanted = int(NOMINAL_S / control.BIN_S), NOMINAL * RATE_MBIT * 1e6 / 8 * NOMINAL_S
+    started_at = int(started_s / control.BIN_S)
+    found = (n for n in range(started_at, len(up) - spans) if sum(up[n : n + spans]) >= wanted)
     first = next(found, None)
-    return None if first is None else round((first - begun) * control.SPAN_S, 2)
+    return None if first is None else round((first - started_at) * control.BIN_S, 2)
 
 
 def full(order, delay):
-    """Switches of the bench connect and ask as fast as the link takes it: the paper's Fig. 3."""
+    """Switches of the bench connect and send requests as fast as the link allows, as in Fig. 3 of the paper."""
     link = open_link(delay)
-    how = ORDERS[order]
-    congestion = how.get("congestion", "cubic")
-    if "window" in how:
-        widen(how["window"])
+    settings = ORDERS[order]
+    congestion = settings.get("congestion", "cubic")
+    if "window" in settings:
+        widen(settings["window"])
     env = {"SLUICE_SOCKET__CONGESTION": congestion}
-    controller = control.Controller(*control.BARE, "--app", "learning", space=control.FAR, env=env)
+    controller = control.Controller(*control.MINIMAL, "--app", "learning", namespace=control.FAR, env=env)
     loops = 5 + 14 * delay // 1000 + delay // 50
-    begun = time.monotonic() - link.opened
-    played = ["-s", "32", "-M", "1000", "-t", "-w", "0", "-l", str(loops), "-m", "1000", "--congestion", congestion]
-    if how.get("serial"):
-        played += ["--connect-delay", str(2 * delay)]
-    bench = [lab.SLUICE, "bench", "-c", control.FAR.ip, "-p", str(control.PORT), *played, "--json", "-"]
-    done = subprocess.run([*lab.FIRST, *bench], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"the bench failed: {done.stderr}")
-    told = json.JSONDecoder().raw_decode(done.stdout[done.stdout.find('{"schema"') :])[0]
+    started_at = time.monotonic() - link.opened
+    load = ["-s", "32", "-M", "1000", "-t", "-w", "0", "-l", str(loops), "-m", "1000", "--congestion", congestion]
+    if settings.get("serial"):
+        load += ["--connect-delay", str(2 * delay)]
+    bench = [lab.SLUICE, "bench", "-c", control.FAR.ip, "-p", str(control.PORT), *load, "--json", "-"]
+    result = subprocess.run([*lab.PRIORITY, *bench], capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"the bench failed: {result.stderr}")
+    report = json.JSONDecoder().raw_decode(result.stdout[result.stdout.find('{"schema"') :])[0]
     controller.stop()
     _, up, down = link.close()
-    first = int(begun / control.SPAN_S)
+    first = int(started_at / control.BIN_S)
     return {
-        "nominal_s": nominal_s(up, begun),
-        "connect_ms": told["connect_ns"]["median"] / 1e6,
-        "handshake_ms": told["handshake_ns"]["median"] / 1e6,
+        "nominal_s": nominal_s(up, started_at),
+        "connect_ms": report["connect_ns"]["median"] / 1e6,
+        "handshake_ms": report["handshake_ns"]["median"] / 1e6,
         "up": " ".join(map(str, up[first:])),
         "down": " ".join(map(str, down[first:])),
     }
 
 
 def network(binary, name, delay):
-    """A network of model switches of 1.3 comes up, until every host has reached the next one."""
+    """Starts a network of emulated switches (1.3) and waits until every host has reached the next one."""
     topology, options = NETWORKS[name]
     link = open_link(delay)
-    controller = control.Controller(*control.BARE, *options, space=control.FAR, binary=binary)
+    controller = control.Controller(*control.MINIMAL, *options, namespace=control.FAR, binary=binary)
     emu = [lab.SLUICE, "emu", "--controller", controller.address, "--topo", topology, "--protocols", "1.3", "--start"]
-    done = subprocess.run([*lab.FIRST, *emu], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"the network did not come up: {done.stdout}{done.stderr}")
+    result = subprocess.run([*lab.PRIORITY, *emu], capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"the network did not start: {result.stdout}{result.stderr}")
     controller.stop()
     _, up, down = link.close()
     names = {"known": "all switches connected", "first": "first reply", "half": "half of the hosts have a reply",
              "all": "all hosts have a reply"}  # fmt: skip
-    told = {key: seconds(line, done.stdout) for key, line in names.items()}
-    return {**told, "bytes_up": sum(up), "bytes_down": sum(down)}
+    report = {key: seconds(line, result.stdout) for key, line in names.items()}
+    return {**report, "bytes_up": sum(up), "bytes_down": sum(down)}
 
 
 def seconds(pattern, text):
-    """The number of seconds that a line of a report has, `None` if it has none."""
+    """The seconds in the line of a report that matches `pattern`; `None` if there is no such line."""
     found = re.search(pattern + r": ([\d.]+) s", text)
     return float(found.group(1)) if found else None
 
@@ -123,7 +123,7 @@ def bench_part():
         for delay in DELAYS:
             runs[order][str(delay)] = run = full(order, delay)
             print(order, delay, {k: v for k, v in run.items() if k not in ("up", "down")}, file=sys.stderr, flush=True)
-    lab.keep("start/full", {"runs": runs})
+    lab.store("start/full", {"runs": runs})
     draw_full(runs)
     lab.table("delay each way", *(f"{order}: full after" for order in ORDERS))
     for delay in DELAYS:
@@ -141,17 +141,17 @@ def network_part():
                     run = network(binary, name, delay)
                     runs[name][build][str(delay)].append(run)
                     print(name, build, delay, run, file=sys.stderr, flush=True)
-    lab.keep("start/network", {"runs": runs})
+    lab.store("start/network", {"runs": runs})
     draw_network(runs)
-    lab.table("network", "delay each way", "first ping answered, before", "after", "saved", "of a round trip")
+    lab.table("network", "delay each way", "first ping answered, before", "after", "saved", "in round trips")
     for name, of in runs.items():
         for delay in DELAYS:
-            old, new = (middle(of[build][str(delay)], "first") for build in builds)
+            old, new = (median_of(of[build][str(delay)], "first") for build in builds)
             saved = old - new
             lab.row(name, f"{delay} ms", f"{old:.2f} s", f"{new:.2f} s", f"{saved:.2f} s", f"{saved / delay * 500:.2f}")
 
 
-def middle(runs, key):
+def median_of(runs, key):
     return statistics.median(run[key] for run in runs)
 
 
@@ -160,12 +160,12 @@ def draw_full(runs):
     for delay in DELAYS:
         lines = []
         for order in list(ORDERS)[:2]:
-            for way in ("up", "down"):
-                data = [int(n) for n in runs[order][str(delay)][way].split()]
-                # Ten spans together: what one packet more or less does is not seen then.
+            for direction in ("up", "down"):
+                data = [int(n) for n in runs[order][str(delay)][direction].split()]
+                # Sum ten intervals, so that single packets do not show.
                 tens = [sum(data[n : n + 10]) * 8 / 0.1 / 1e6 for n in range(0, len(data) - 9, 10)]
                 points = [(n / 10, mbit) for n, mbit in enumerate(tens)]
-                lines.append(figure.Line(f"{order}, {way}", points, marks=False, dashed=way == "down"))
+                lines.append(figure.Line(f"{order}, {direction}", points, marks=False, dashed=direction == "down"))
         y = figure.Axis("control traffic", "Mbit/s", high=110, ticks=[0, 25, 50, 75, 100])
         x = figure.Axis("time", "s", high=float(max(10, 40 if delay > 100 else 10)))
         panels.append(figure.Panel(x, y, lines, title=f"{delay} ms each way"))
@@ -198,9 +198,9 @@ def draw_network(runs):
 
 def main():
     if "network" in PARTS and not os.environ.get("BEFORE"):
-        # Before the world outside is gone, of which a build may need something.
+        # Before entering the namespaces, since the build may need the network.
         os.environ["BEFORE"] = lab.variant("start-before", str(HERE / "before.patch"))
-    control.alone()
+    control.enter_namespaces()
     if "bench" in PARTS:
         bench_part()
     if "network" in PARTS:

@@ -1,4 +1,4 @@
-"""How many flows a second does a control link carry, at which rate and in which form?"""
+"""How many new flows per second does a control link carry, by rate and form of the messages?"""
 
 import json
 import os
@@ -16,9 +16,9 @@ import lab
 
 RATES = [float(rate) for rate in os.environ.get("RATES", "1 10 100 1000").split()]
 SWITCHES = ["-s", "32", "-M", "1000"]
-# Of a packet of 1500 bytes, 1448 are the stream's: IPv4, and TCP with timestamps.
-OF_A_PACKET = 1448 / 1500
-# By name: the application, what the bench plays, and the bytes of what goes up and down for each flow.
+# Payload of a full packet: 1448 of 1500 bytes, with IPv4 and TCP with timestamps.
+PAYLOAD_SHARE = 1448 / 1500
+# By name: the application, options of the bench, and bytes per flow to the controller and from it.
 FORMS = {
     "1.0, buffered, PACKET_OUT": ("hub", [], 82, 24),
     "1.0, buffered, FLOW_MOD": ("learning", [], 82, 80),
@@ -29,51 +29,51 @@ FORMS = {
 }
 
 
-def measure(rate, app, played):
-    """Flows a second and bytes a second each way, over the loops that count."""
-    link = control.Recorded("--rate", f"{rate}Mbit")
-    controller = control.Controller(*control.BARE, "--app", app, space=control.FAR)
+def measure(rate, app, options):
+    """Flows per second, and bytes per second in each direction, over the measured loops."""
+    link = control.RecordedLink("--rate", f"{rate}Mbit")
+    controller = control.Controller(*control.MINIMAL, "--app", app, namespace=control.FAR)
     report = tempfile.NamedTemporaryFile(suffix=".json")
-    # What is open is a second share of what fits at most: a queue that is longer says nothing more.
+    # At most a 32nd of what the link carries per second is outstanding; a longer queue gives no more information.
     window = max(16, min(4096, int(rate * 1e6 / 8 / 82 / 32)))
     load = ["-l", "5", "-m", "1000", "--window", str(window), "--debug=on", "--timeout", "30000"]
     bench = subprocess.Popen(
-        [*lab.FIRST, lab.SLUICE, "bench", "-c", control.FAR.ip, "-p", str(control.PORT),
-         *SWITCHES, *load, *played, "--json", report.name],
+        [*lab.PRIORITY, lab.SLUICE, "bench", "-c", control.FAR.ip, "-p", str(control.PORT),
+         *SWITCHES, *load, *options, "--json", report.name],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    ends, said = [], []
+    ends, output = [], []
     for line in bench.stderr:
-        said.append(line)
+        output.append(line)
         if line.startswith("loop "):
             ends.append(time.monotonic() - link.opened)
     if bench.wait() != 0:
-        sys.exit(f"the bench failed: {''.join(said)}")
-    told = json.loads(pathlib.Path(report.name).read_text())
+        sys.exit(f"the bench failed: {''.join(output)}")
+    report_data = json.loads(pathlib.Path(report.name).read_text())
     controller.stop()
     _, up, down = link.close()
-    # The first loop does not count.
+    # The first loop is warm-up.
     span = (ends[0], ends[-1])
     return {
-        "flows_per_s": told["rate"]["mean"],
-        "p50_ms": (told["latency_ns"] or {}).get("p50", 0) / 1e6,
+        "flows_per_s": report_data["rate"]["mean"],
+        "p50_ms": (report_data["latency_ns"] or {}).get("p50", 0) / 1e6,
         "up_bytes_per_s": mean(up, *span),
         "down_bytes_per_s": mean(down, *span),
-        "answered": told["requests"]["answered"],
-        "never_answered": told["requests"]["never_answered"],
+        "answered": report_data["requests"]["answered"],
+        "never_answered": report_data["requests"]["never_answered"],
         "window": window,
     }
 
 
 def mean(data, begin_s, end_s):
-    """Bytes a second between two times since the link was opened."""
-    spans = data[int(begin_s / control.SPAN_S) : int(end_s / control.SPAN_S)]
-    return sum(spans) / (len(spans) * control.SPAN_S) if spans else 0.0
+    """Bytes per second between two times since the link was opened."""
+    bins = data[int(begin_s / control.BIN_S) : int(end_s / control.BIN_S)]
+    return sum(bins) / (len(bins) * control.BIN_S) if bins else 0.0
 
 
-def fits(rate, up, down):
-    """Flows a second that a link of `rate` Mbit/s has room for, headers of packets reckoned in."""
-    return rate * 1e6 / 8 * OF_A_PACKET / max(up, down)
+def flows_max(rate, up, down):
+    """Flows per second that a link of `rate` Mbit/s can carry, packet headers included."""
+    return rate * 1e6 / 8 * PAYLOAD_SHARE / max(up, down)
 
 
 def mbit(bytes_per_s):
@@ -86,37 +86,37 @@ def draw(runs):
     lines = []
     for name, (_, _, up, down) in FORMS.items():
         got = [(float(rate), run["flows_per_s"]) for rate, run in runs[name].items()]
-        room = [(float(rate), fits(float(rate), up, down)) for rate in runs[name]]
+        room = [(float(rate), flows_max(float(rate), up, down)) for rate in runs[name]]
         lines += [figure.Line(name, got), figure.Line(name, room, dashed=True, marks=False)]
-    lines.append(figure.Line("dashed: what fits", [], dashed=True, marks=False))
-    flows = figure.Panel(x, figure.Axis("flows a second", log=True), lines)
-    figure.write(HERE / "flows.svg", "Flows a second through a control link: 32 switches, 1 000 hosts each", [flows], height=420)
+    lines.append(figure.Line("dashed: capacity of the link", [], dashed=True, marks=False))
+    flows = figure.Panel(x, figure.Axis("flows per second", log=True), lines)
+    figure.write(HERE / "flows.svg", "Flows per second through a control link: 32 switches, 1 000 hosts each", [flows], height=420)
     panels = []
-    for title, way in (("to the controller", "up_bytes_per_s"), ("to the switches", "down_bytes_per_s")):
-        got = {name: [(float(rate), run[way] * 8 / 1e6) for rate, run in of.items()] for name, of in runs.items()}
+    for title, direction in (("to the controller", "up_bytes_per_s"), ("to the switches", "down_bytes_per_s")):
+        got = {name: [(float(rate), run[direction] * 8 / 1e6) for rate, run in of.items()] for name, of in runs.items()}
         y = figure.Axis("on the link", "Mbit/s", log=True)
         panels.append(figure.Panel(x, y, [figure.Line(name, points) for name, points in got.items()], title=title))
-    figure.write(HERE / "bytes.svg", "What the control link carries meanwhile", panels, columns=2, width=480)
+    figure.write(HERE / "bytes.svg", "Traffic on the control link", panels, columns=2, width=480)
 
 
 def main():
-    control.alone()
-    # Other rates that were measured before stay.
+    control.enter_namespaces()
+    # Rates that were measured earlier are kept.
     kept = HERE / "data/flows.json"
     before = json.loads(kept.read_text())["runs"] if kept.exists() else {}
     runs = {name: before.get(name, {}) for name in FORMS}
     for rate in RATES:
-        for name, (app, played, _, _) in FORMS.items():
-            runs[name][f"{rate:g}"] = measure(rate, app, played)
+        for name, (app, options, _, _) in FORMS.items():
+            runs[name][f"{rate:g}"] = measure(rate, app, options)
             print(rate, name, runs[name][f"{rate:g}"], file=sys.stderr, flush=True)
-    lab.keep("thin-link/flows", {"runs": runs})
+    lab.store("thin-link/flows", {"runs": runs})
     draw(runs)
-    lab.table("form", "Mbit/s", "flows/s", "share of what fits", "bytes up", "bytes down", "Mbit/s up", "Mbit/s down", "p50")
+    lab.table("form", "Mbit/s", "flows/s", "share of the capacity", "bytes up", "bytes down", "Mbit/s up", "Mbit/s down", "p50")
     for name, (_, _, up, down) in FORMS.items():
         for rate, run in runs[name].items():
             flows = run["flows_per_s"]
             lab.row(
-                name, rate, f"{flows:,.0f}", f"{flows / fits(float(rate), up, down):.2f}", up, down,
+                name, rate, f"{flows:,.0f}", f"{flows / flows_max(float(rate), up, down):.2f}", up, down,
                 mbit(run["up_bytes_per_s"]), mbit(run["down_bytes_per_s"]), f"{run['p50_ms']:.0f} ms",
             )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""How near does the controller come to the ceiling of the machine?"""
+"""How close does the controller come to the ceiling of the machine?"""
 import pathlib
 import statistics
 import sys
@@ -16,22 +16,22 @@ CASES = [
     ("1 000 hosts, 1.3", "hosts-1000-1.3", [*FULL, "-M", "1000", "--openflow", "1.3"]),
 ]
 
-subjects = [lab.null(), lab.sluice()]
+subjects = [lab.null(), lab.learning()]
 lab.table("16 switches", "null M/s", "sluice M/s", "ratio")
 for name, file, arguments in CASES:
-    got = lab.compare(f"throughput/{file}", subjects, arguments, lab.rounds())
-    null, ours = got["null"]["per_second"], got["sluice"]["per_second"]
-    lab.row(name, lab.mega(null), lab.mega(ours), f"{ours / null:.2f}")
+    results = lab.compare(f"throughput/{file}", subjects, arguments, lab.rounds())
+    null, ours = results["null"]["per_second"], results["sluice"]["per_second"]
+    lab.row(name, lab.millions(null), lab.millions(ours), f"{ours / null:.2f}")
 
-# Both cases in turn on one controller: what the machine does meanwhile, it does to both.
+# Both cases alternately on one controller, so that disturbances affect both.
 known, new = (next(arguments for _, file, arguments in CASES if file == f"{kind}-1000") for kind in ("hosts", "new"))
 runs = {"known": [], "new": []}
 for _ in range(lab.rounds()):
     for kind, arguments in (("known", known), ("new", new)):
         runs[kind].append(lab.figures(lab.bench(subjects[1], *arguments))["per_second"])
-lab.keep("throughput/new-of-known", {"known": known, "new": new, "runs": runs})
+lab.store("throughput/new-of-known", {"known": known, "new": new, "runs": runs})
 share = statistics.median(runs["new"]) / statistics.median(runs["known"])
-print(f"\nNew addresses have {share:.2f} of the rate of known ones, in turn.")
+print(f"\nRate with new source addresses, relative to known ones: {share:.2f}")
 
 for subject in subjects:
     subject.stop()

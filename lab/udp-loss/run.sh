@@ -1,3 +1,3 @@
 #!/bin/sh
-# Measures the question again; `model` or `real` for one half of it. The real one needs root and Open vSwitch.
+# Repeats the measurement; `model` or `real` for one half of it. The real one needs root and Open vSwitch.
 exec python3 "$(dirname "$0")/run.py" "$@"
