@@ -15,5 +15,6 @@ mod checkout;
 mod dependencies;
 mod documents;
 mod layers;
+mod patches;
 mod sources;
 mod words;
