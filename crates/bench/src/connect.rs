@@ -16,18 +16,18 @@ const CONNECTING_MAX: usize = 64;
 /// Unanswered announcements of one switch.
 const UNANSWERED_ANNOUNCEMENTS_MAX: u64 = 1024;
 
-/// If no announcement is answered for this long, more are sent all the same.
+/// If no announcement is answered for this long, more are sent anyway.
 const ANNOUNCE_QUIET: Duration = Duration::from_millis(250);
 
-/// How long announcements are sent. Of a slower controller, only the hosts announced by then take part.
+/// How long announcements are sent. Hosts that are not announced by then are not used.
 const ANNOUNCE_MAX: Duration = Duration::from_secs(20);
 
 impl Generator {
     /// Connects all switches of this thread and completes their handshakes.
     pub(crate) fn connect(&mut self) -> Result<(), Error> {
         let plan = Arc::clone(&self.plan);
-        let begun = clock::now();
-        let due = |index: u32| begun + plan.connect_gap * (index / plan.connect_group);
+        let started_at = clock::now();
+        let due = |index: u32| started_at + plan.connect_gap * (index / plan.connect_group);
         let deadline = due(plan.switches - 1) + plan.handshake_timeout;
         let mut next = 0;
         loop {
@@ -115,15 +115,15 @@ impl Generator {
         if self.plan.announce == Announce::NoHosts {
             return Ok(());
         }
-        let begun = clock::now();
-        let (mut replies, mut last_reply, mut quiet_periods) = (self.replies(), begun, 0u64);
+        let started_at = clock::now();
+        let (mut replies, mut last_reply, mut quiet_periods) = (self.replies(), started_at, 0u64);
         loop {
             let now = clock::now();
-            let is_over = now - begun > ANNOUNCE_MAX;
+            let is_over = now - started_at > ANNOUNCE_MAX;
             let periods = if quiet_periods >= 2 { u64::MAX } else { quiet_periods };
             let all_sent = is_over || self.send_announcements(periods);
             if self.shared.is_stopped()
-                || now - begun > 2 * ANNOUNCE_MAX
+                || now - started_at > 2 * ANNOUNCE_MAX
                 || (all_sent && now - last_reply > ANNOUNCE_QUIET)
                 || (all_sent && self.all_answered())
             {
@@ -155,8 +155,8 @@ impl Generator {
                     break;
                 }
             }
-            let done = switch.hosts_announced >= hosts && !switch.has_unsent();
-            all_sent &= done || switch.conn.is_none();
+            let is_done = switch.hosts_announced >= hosts && !switch.has_unsent();
+            all_sent &= is_done || switch.conn.is_none();
         }
         all_sent
     }

@@ -164,8 +164,9 @@ impl Generator {
             self.report_loop(number, &before, &after);
             before = after;
             if number + 1 == plan.measured().end {
-                let of = |s: &BenchSwitch| [0.5, 0.99, 1.0].map(|q| s.latencies.quantile_ns(q));
-                quantiles = self.switches.iter().map(of).collect();
+                let switch_quantiles =
+                    |s: &BenchSwitch| [0.5, 0.99, 1.0].map(|q| s.latencies.quantile_ns(q));
+                quantiles = self.switches.iter().map(switch_quantiles).collect();
             }
             if self.shared.is_stopped() {
                 return Ok(());
@@ -232,14 +233,15 @@ impl Generator {
 
     /// Waits for the replies to outstanding requests; `true` if replies were still arriving at the time limit.
     fn drain(&mut self) -> Result<bool, Error> {
-        let begun = clock::now();
+        let started_at = clock::now();
         let quiet_max = DRAIN_QUIET.min(self.plan.timeout);
-        let (mut now, mut last, mut outstanding) = (begun, begun, self.outstanding.current);
+        let (mut now, mut last, mut outstanding) =
+            (started_at, started_at, self.outstanding.current);
         while outstanding > 0 && now - last < quiet_max && !self.shared.is_stopped() {
-            if now - begun >= DRAIN_MAX {
+            if now - started_at >= DRAIN_MAX {
                 return Ok(true);
             }
-            now = self.run_iteration(Some((last + quiet_max).min(begun + DRAIN_MAX)), None)?;
+            now = self.run_iteration(Some((last + quiet_max).min(started_at + DRAIN_MAX)), None)?;
             if self.outstanding.current != outstanding {
                 (outstanding, last) = (self.outstanding.current, now);
             }

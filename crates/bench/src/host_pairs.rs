@@ -5,7 +5,7 @@ use sluice_base::Rng;
 /// Host numbers of announced hosts lie below, those of new sources at and above.
 pub(crate) const NEW_SOURCE_MIN: u32 = 1 << 24;
 
-/// New sources repeat after so many requests of one switch.
+/// Number of requests of one switch after which new sources repeat.
 const NEW_SOURCES: u32 = 1 << 29;
 
 /// 1.0 as a fixed-point number.
@@ -15,7 +15,7 @@ const ONE: u64 = 1 << 32;
 ///
 /// Host `h` is attached to port `1 + h mod ports`. From one request to the next, the source advances over all hosts; the
 /// destination stays `offset + step × ports` ahead of it, and `step` grows by one after each lap. So all pairs of a period
-/// differ, the two hosts are never on one port, and the pair alone tells how many requests ago it was sent.
+/// differ, the two hosts are never on one port, and the pair determines how many requests ago it was sent.
 ///
 /// MAC addresses are locally administered: `02`, 16 bits of switch, 24 bits of host. New sources have more bits of the
 /// host number in the first byte.
@@ -212,13 +212,13 @@ mod tests {
 
     /// The pairs of the next `n` requests, numbered from 0.
     fn next(pairs: &HostPairs, n: u64) -> Vec<HostPair> {
-        let mut taken = vec![];
+        let mut sequence = vec![];
         pairs.for_each(0, |_, pair| {
-            taken.push(pair);
-            (taken.len() as u64) <= n
+            sequence.push(pair);
+            (sequence.len() as u64) <= n
         });
-        taken.truncate(usize::try_from(n).unwrap());
-        taken
+        sequence.truncate(usize::try_from(n).unwrap());
+        sequence
     }
 
     #[test]
@@ -226,20 +226,20 @@ mod tests {
         for (hosts, ports) in [(2, 2), (8, 2), (5, 4), (9, 4), (10, 4), (11, 4), (12, 4), (7, 3)] {
             let pairs = HostPairs::new(3, hosts, ports, 0.0, 1);
             let period = HostPairs::period(hosts, ports);
-            let taken = next(&pairs, period + 1);
+            let sequence = next(&pairs, period + 1);
             let mut seen = HashSet::new();
-            for pair in &taken[..taken.len() - 1] {
+            for pair in &sequence[..sequence.len() - 1] {
                 let (dst, src) = (pairs.host(pair.dst).unwrap(), pairs.host(pair.src).unwrap());
                 assert_eq!(pair.in_port, 1 + src % u32::from(ports));
                 assert_ne!(dst % u32::from(ports), src % u32::from(ports), "{hosts} {ports}");
                 assert!(seen.insert((dst, src)), "{hosts} {ports}: {dst} {src} twice");
             }
-            assert_eq!(taken.first(), taken.last());
+            assert_eq!(sequence.first(), sequence.last());
         }
     }
 
     #[test]
-    fn a_pair_tells_how_many_requests_ago_it_was_sent() {
+    fn the_age_of_a_request_is_computed_from_its_pair_of_hosts() {
         let mut pairs = HostPairs::new(40_000, 10, 4, 0.5, 7);
         let sent = next(&pairs, 20);
         pairs.advance(20);
@@ -258,9 +258,10 @@ mod tests {
         for n in [1u32, 5, 11, 40, 1000] {
             pairs.advance(n);
             at += n;
-            let here: Vec<_> = next(&pairs, 20).iter().map(|p| (p.dst, p.in_port)).collect();
-            let there = all[at as usize..].iter().map(|p| (p.dst, p.in_port));
-            assert_eq!(here, there.take(20).collect::<Vec<_>>());
+            let after_advance: Vec<_> =
+                next(&pairs, 20).iter().map(|p| (p.dst, p.in_port)).collect();
+            let expected = all[at as usize..].iter().map(|p| (p.dst, p.in_port));
+            assert_eq!(after_advance, expected.take(20).collect::<Vec<_>>());
         }
     }
 

@@ -83,7 +83,7 @@ impl LatencyRecorder {
         self.histogram.saturating_record_n(u64::from(ticks) * TICK_NS, u64::from(n));
     }
 
-    /// Returns the latencies so far and starts again from none.
+    /// Returns the recorded latencies and clears the histogram.
     pub(crate) fn take(&mut self) -> Histogram<u64> {
         std::mem::replace(&mut self.histogram, histogram())
     }

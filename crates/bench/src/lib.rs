@@ -1,7 +1,7 @@
 //! Load generator: emulates OpenFlow switches against any controller and measures its replies.
 //!
-//! A [`Plan`] says what to measure; [`run`] carries it out and returns a [`Report`]. [`null`] is a responder that does the
-//! least that any controller must do, for comparison on the same machine; [`flood`] opens connections that never complete
+//! A [`Plan`] describes a measurement; [`run`] carries it out and returns a [`Report`]. [`null`] is a responder that does
+//! the minimum that a controller must do, for comparison on the same machine; [`flood`] opens connections that never complete
 //! a handshake.
 //!
 //! A reply counts only if it answers an outstanding request. Replies are matched by the buffer id or, where there is none,

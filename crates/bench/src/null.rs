@@ -1,9 +1,9 @@
-//! The null responder: a controller that does the least that any controller must do.
+//! The null responder: a server that does the minimum that a controller must do.
 //!
 //! It completes handshakes, answers `ECHO_REQUEST`, and replies to each `PACKET_IN` with as many bytes as the `FLOW_MOD` of
 //! a learning switch application has. Of a request, it reads the length and copies the buffer id, so that the load
-//! generator can match the reply. The throughput of a real controller relative to it says how close the controller comes
-//! to what the machine allows.
+//! generator can match the reply. The throughput of a controller relative to the null responder shows how close it comes to
+//! the limit of the machine.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -396,7 +396,7 @@ impl ReplyTemplates {
             Field::eth_src(MacAddr([0; 6])),
             Field::vlan(VlanId(0)),
         ];
-        // Before 1.2 the match has a fixed length; without fields it does not name a pair of addresses.
+        // Before 1.2 the match has a fixed length; without fields it matches no particular pair of addresses.
         let used = if version < Version::V1_2 { 0 } else { fields.len() };
         let flow_mod = FlowMod {
             matching: fields.into_iter().take(used).collect(),
