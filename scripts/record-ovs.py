@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Records what Open vSwitch and ovs-ofctl say to each other, for crates/openflow/tests/golden/live/.
+"""Records messages between Open vSwitch and ovs-ofctl, for crates/openflow/tests/golden/live/.
 
     scripts/record-ovs.py [VERSION...]        1.0 1.1 1.2 1.3 1.4 1.5, all of them without VERSION
 
-Needs neither root nor a network: the datapath is Open vSwitch's own dummy, and a relay of ours stands between the
-program and the switch, so that each message is known by the command that caused it. Two messages that `ovs-ofctl
-ofp-print` shows alike but for their digits count as one; what has many records keeps its first ones, and says so.
-What is random or depends on the time differs from one recording to the next; nothing else should.
+Needs neither root nor a network: Open vSwitch uses its dummy datapath, and a relay between ovs-ofctl and the switch
+assigns each message to the command that caused it. Of messages whose output of `ovs-ofctl ofp-print` differs only in
+digits, one is kept; long multipart replies are shortened to their first records, with a comment. Between recordings,
+only random values and times should differ.
 """
 
 import os
@@ -26,10 +26,10 @@ SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 VERSIONS = {"1.0": 1, "1.1": 2, "1.2": 3, "1.3": 4, "1.4": 5, "1.5": 6}
 HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY = 0, 1, 2, 3
 
-# A message with more than this is shortened to its first records, if it has any.
+# Longer multipart replies are shortened to their first records.
 BYTES_MAX = 700
 
-# Of messages with more than this one of a kind is kept.
+# Of longer messages, one of each type is kept.
 LONG = 400
 
 FLOWS = [
@@ -138,8 +138,8 @@ METERS = [
     "meter=3,kbps,band=type=dscp_remark,rate=1000,prec_level=2",
 ]
 
-# Rules under which something is noticed.
-NOTICED = [
+# Flow entries that cause asynchronous messages.
+NOTIFYING_FLOWS = [
     "send_flow_rem,idle_timeout=60,in_port=1,actions=load:7->NXM_NX_REG0[],controller:64",
     "priority=9,dl_vlan=5,ip,actions=dec_ttl,controller:64",
     "in_port=2,actions=controller(userdata=01.02.03,max_len=32,reason=action)",
@@ -166,7 +166,7 @@ packet-out in_port=1,packet=%s,actions=output:2
 
 
 class Switch:
-    """Open vSwitch with one bridge, `br0`, that speaks one version."""
+    """Open vSwitch with one bridge, `br0`, with one OpenFlow version."""
 
     def __init__(self, name):
         self.dir = tempfile.mkdtemp(prefix="record-ovs-")
@@ -191,16 +191,16 @@ class Switch:
             self.vsctl("add-port", "br0", f"p{port}", "--", "set", "interface", f"p{port}", "type=dummy",
                        f"ofport_request={port}")
 
-    def start(self, *words):
-        return subprocess.Popen(words, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    def start(self, *command):
+        return subprocess.Popen(command, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL)
 
-    def run(self, *words, timeout=20):
-        done = subprocess.run(words, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    def run(self, *command, timeout=20):
+        result = subprocess.run(command, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=timeout)
-        if done.returncode != 0 or "|WARN|" in done.stderr:
-            print(f"  {' '.join(words)[:160]}: {done.stderr.strip()[:200]}", file=sys.stderr)
-        return done.stdout
+        if result.returncode != 0 or "|WARN|" in result.stderr:
+            print(f"  {' '.join(command)[:160]}: {result.stderr.strip()[:200]}", file=sys.stderr)
+        return result.stdout
 
     def vsctl(self, *words):
         return self.run("ovs-vsctl", "--timeout=10", f"--db={self.db}", *words)
@@ -209,7 +209,7 @@ class Switch:
         return self.run("ovs-appctl", "-t", f"{self.dir}/vs.ctl", *words)
 
     def ofctl(self, *words):
-        """Past the relay: nothing of it is kept."""
+        """Runs ovs-ofctl without the relay, so that its messages are not recorded."""
         return self.run("ovs-ofctl", "-O", self.protocol, words[0], f"unix:{self.dir}/br0.mgmt", *words[1:])
 
     def receive(self, frame):
@@ -217,10 +217,10 @@ class Switch:
         self.appctl("netdev-dummy/receive", f"p{port}", frame)
 
     def connect(self):
-        """A connection to the bridge, as its management socket has it."""
-        there = socket.socket(socket.AF_UNIX)
-        there.connect(f"{self.dir}/br0.mgmt")
-        return there
+        """Opens a connection to the management socket of the bridge."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(f"{self.dir}/br0.mgmt")
+        return connection
 
     def close(self):
         for daemon in reversed(self.daemons):
@@ -229,8 +229,8 @@ class Switch:
         shutil.rmtree(self.dir)
 
 
-def cut(data):
-    """The whole messages at the start of `bytes`, and what is left."""
+def split_messages(data):
+    """The complete messages at the start of `data`, and the remaining bytes."""
     messages = []
     while len(data) >= 8:
         length = struct.unpack(">H", data[2:4])[0]
@@ -242,10 +242,10 @@ def cut(data):
 
 
 class Relay:
-    """A socket in front of the bridge's own; keeps what passes, each message with who said it."""
+    """A socket that forwards to the management socket of the bridge, and records all messages with their direction."""
 
     def __init__(self, switch):
-        self.switch, self.heard, self.lock = switch, [], threading.Lock()
+        self.switch, self.received, self.lock = switch, [], threading.Lock()
         self.path = f"{switch.dir}/relay.sock"
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(self.path)
@@ -254,22 +254,22 @@ class Relay:
 
     def serve(self):
         while True:
-            here, _ = self.listener.accept()
-            there = self.switch.connect()
-            for a, b, who in ((here, there, ">"), (there, here, "<")):
-                threading.Thread(target=self.pump, args=(a, b, who), daemon=True).start()
+            client, _ = self.listener.accept()
+            switch = self.switch.connect()
+            for source, target, direction in ((client, switch, ">"), (switch, client, "<")):
+                threading.Thread(target=self.forward, args=(source, target, direction), daemon=True).start()
 
-    def pump(self, a, b, who):
+    def forward(self, source, target, direction):
         data = b""
         try:
-            while piece := a.recv(1 << 16):
-                messages, data = cut(data + piece)
+            while chunk := source.recv(1 << 16):
+                messages, data = split_messages(data + chunk)
                 with self.lock:
-                    self.heard += [(who, message) for message in messages]
-                b.sendall(piece)
+                    self.received += [(direction, message) for message in messages]
+                target.sendall(chunk)
         except OSError:
             pass
-        for end in (a, b):
+        for end in (source, target):
             try:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
@@ -277,49 +277,49 @@ class Relay:
 
     def take(self):
         with self.lock:
-            heard, self.heard = self.heard, []
-        return heard
+            messages, self.received = self.received, []
+        return messages
 
 
 class Session:
-    """A controller of our own, for what ovs-ofctl has no command for. What it says is not kept, only the answers."""
+    """A controller for messages that ovs-ofctl cannot send. Only the replies are recorded."""
 
     def __init__(self, switch, version):
-        self.version, self.socket, self.bytes, self.heard = version, switch.connect(), b"", []
+        self.version, self.socket, self.bytes, self.received = version, switch.connect(), b"", []
         self.socket.settimeout(2)
-        self.say(HELLO, b"")
+        self.send(HELLO, b"")
 
-    def say(self, kind, body, xid=1):
+    def send(self, kind, body, xid=1):
         self.socket.sendall(struct.pack(">BBHI", self.version, kind, 8 + len(body), xid) + body)
 
     def barrier(self):
-        """Waits until all that was said before is done."""
+        """Waits until all earlier messages have been processed."""
         kind = 18 if self.version == 1 else 20
-        self.say(kind, b"", 0xba44)
-        while not any(m[1] == kind + 1 and m[4:8] == b"\0\0\xba\x44" for m in self.heard):
-            self.hear()
-        self.heard = [m for m in self.heard if m[4:8] != b"\0\0\xba\x44"]
+        self.send(kind, b"", 0xba44)
+        while not any(m[1] == kind + 1 and m[4:8] == b"\0\0\xba\x44" for m in self.received):
+            self.receive()
+        self.received = [m for m in self.received if m[4:8] != b"\0\0\xba\x44"]
 
-    def hear(self):
-        piece = self.socket.recv(1 << 16)
-        messages, self.bytes = cut(self.bytes + piece)
-        self.heard += messages
+    def receive(self):
+        chunk = self.socket.recv(1 << 16)
+        messages, self.bytes = split_messages(self.bytes + chunk)
+        self.received += messages
 
     def take(self):
-        heard, self.heard = self.heard, []
-        return [("<", message) for message in heard]
+        messages, self.received = self.received, []
+        return [("<", message) for message in messages]
 
 
 class Recording:
-    """The messages of one version, each shape once."""
+    """The messages of one version, without those that have the shape of an earlier one."""
 
     def __init__(self, version):
         self.version, self.shapes, self.lines, self.command = version, set(), [], None
 
-    def keep(self, command, heard):
-        for who, message in heard:
+    def add(self, command, messages):
+        for direction, message in messages:
             message, shortened = self.shorten(message)
-            shape = (who, self.shape(message))
+            shape = (direction, self.shape(message))
             if shape in self.shapes or len(message) > 2 * BYTES_MAX:
                 continue
             self.shapes.add(shape)
@@ -342,17 +342,17 @@ class Recording:
         return re.sub(r"(0x)?[0-9a-f]*[0-9][0-9a-f]*", "0", text) or message.hex()
 
     def shorten(self, message):
-        """Of a long multipart reply the first records; their length is fixed or stands in their first two bytes."""
+        """Shortens a long multipart reply to its first records, whose length is fixed or in their first two bytes."""
         version, kind = message[0], message[1]
         if len(message) <= BYTES_MAX or kind != (17 if version == 1 else 19):
             return message, False
         head = 12 if version == 1 else 16
-        what = struct.unpack(">H", message[8:10])[0]
+        subtype = struct.unpack(">H", message[8:10])[0]
         tables = {1: 64, 2: 88, 3: 128}.get(version, 24)
         at = head
         while at < len(message):
-            size = tables if what == 3 else struct.unpack(">H", message[at:at + 2])[0]
-            if what not in (1, 3, 12, 14) or size < 8 or (at > head and at + size > BYTES_MAX):
+            size = tables if subtype == 3 else struct.unpack(">H", message[at:at + 2])[0]
+            if subtype not in (1, 3, 12, 14) or size < 8 or (at > head and at + size > BYTES_MAX):
                 break
             at += size
         if at == head:
@@ -361,10 +361,10 @@ class Recording:
 
 
 def ofctl(switch, relay, recording, *words, note=None):
-    """Runs one command of ovs-ofctl through the relay and keeps what passed."""
-    where = {"BR": f"unix:{relay.path}"}
-    switch.run("ovs-ofctl", "-O", switch.protocol, *(where.get(word, word) for word in words))
-    recording.keep("ovs-ofctl " + " ".join(note or words), relay.take())
+    """Runs a command of ovs-ofctl through the relay and records its messages."""
+    bridge = {"BR": f"unix:{relay.path}"}
+    switch.run("ovs-ofctl", "-O", switch.protocol, *(bridge.get(word, word) for word in words))
+    recording.add("ovs-ofctl " + " ".join(note or words), relay.take())
 
 
 def file(switch, name, text):
@@ -374,7 +374,7 @@ def file(switch, name, text):
     return path
 
 
-def describe(switch, relay, recording):
+def describe_switch(switch, relay, recording):
     for words in ("show BR", "dump-desc BR", "dump-tables BR", "dump-table-features BR", "dump-table-desc BR",
                   "dump-ports BR", "dump-ports BR 1", "dump-ports-desc BR", "dump-ports-desc BR 1",
                   "get-frags BR", "set-frags BR drop", "set-frags BR nx-match", "set-frags BR normal",
@@ -422,9 +422,9 @@ def bundles(switch, relay, recording):
           note=["--bundle", "add-flows", "BR", "FILE"])
     ofctl(switch, relay, recording, "--bundle", "replace-flows", "BR", rules,
           note=["--bundle", "replace-flows", "BR", "FILE"])
-    # The bundles that the ONF added to 1.3 carry no PACKET_OUT.
-    late = switch.protocol >= "OpenFlow14"
-    mixed = file(switch, "mixed", "".join(line for line in BUNDLE.splitlines(True) if late or "packet" not in line))
+    # The bundle extension of 1.3 has no PACKET_OUT.
+    has_packet_out = switch.protocol >= "OpenFlow14"
+    mixed = file(switch, "mixed", "".join(line for line in BUNDLE.splitlines(True) if has_packet_out or "packet" not in line))
     ofctl(switch, relay, recording, "bundle", "BR", mixed, note=["bundle", "BR", "FILE"])
 
 
@@ -436,13 +436,13 @@ def packets_out(switch, relay, recording):
 
 
 def monitors(switch, relay, recording):
-    """What the switch says by itself: frames, removed rules, ports that change, rules that change."""
+    """Asynchronous messages: packet-ins, removed flow entries, port changes, flow monitor updates."""
     for options in (("-P", "standard"), ("-P", "nxt_packet_in"), ("-P", "nxt_packet_in2"), ("-i",)):
         words = ("monitor", f"unix:{relay.path}", "128", *options, "watch:!own")
         monitor = switch.start("ovs-ofctl", "-O", switch.protocol, *words)
         time.sleep(0.5)
         switch.ofctl("del-flows")
-        for flow in NOTICED:
+        for flow in NOTIFYING_FLOWS:
             switch.ofctl("add-flow", flow)
         for frame in FRAMES:
             switch.receive(frame)
@@ -457,11 +457,11 @@ def monitors(switch, relay, recording):
         time.sleep(0.5)
         monitor.terminate()
         monitor.wait()
-        recording.keep(f"ovs-ofctl monitor BR 128 {' '.join(options)} watch:!own", relay.take())
+        recording.add(f"ovs-ofctl monitor BR 128 {' '.join(options)} watch:!own", relay.take())
 
 
 def asynchronous(version):
-    """Everything that may be heard, as 1.3 has it and as the properties of later versions do."""
+    """A SET_ASYNC body that enables all asynchronous messages, for 1.3 or later versions."""
     if version == 4:
         return struct.pack(">6I", 7, 7, 7, 7, 15, 15)
     reasons = [0x3f, 0x3f, 7, 7, 0x3f, 0x3f, 3, 3, 0x18, 0x18, 3, 3]
@@ -469,40 +469,38 @@ def asynchronous(version):
 
 
 def sessions(switch, recording, version):
-    """Answers to what ovs-ofctl does not ask, and notices that only some controllers get."""
+    """Replies to requests that ovs-ofctl does not send, and notifications between controllers."""
     session, other = Session(switch, version), Session(switch, version)
     nicira = struct.pack(">II", 0x2320, 10)
     role = (lambda r, gen: (4, nicira + struct.pack(">I", r - 1))) if version < 3 else (
         lambda r, gen: (24, struct.pack(">I4xQ", r, gen)))
-    asks = [("role", *role(1, 0)), ("role", *role(2, 5))]
+    requests = [("role", *role(1, 0)), ("role", *role(2, 5))]
     if version >= 4:
-        asks += [("get_async", 26, b""), ("set_async", 28, asynchronous(version)), ("get_async", 26, b"")]
-    asks += [("role of another", *role(2, 6)), ("role that is stale", *role(2, 5))]
-    asks += [("a kind that there is not", 77, b""), ("a bad length", 14, b"\0" * 9),
-             ("a multipart that there is not", 16 if version == 1 else 18, struct.pack(">HH4x", 77, 0)),
-             ("an experimenter that there is not", 4, struct.pack(">II", 0x123456, 7)),
+        requests += [("get_async", 26, b""), ("set_async", 28, asynchronous(version)), ("get_async", 26, b"")]
+    requests += [("role of another", *role(2, 6)), ("stale role request", *role(2, 5))]
+    requests += [("an unknown message type", 77, b""), ("a bad length", 14, b"\0" * 9),
+             ("an unknown multipart type", 16 if version == 1 else 18, struct.pack(">HH4x", 77, 0)),
+             ("an unknown experimenter", 4, struct.pack(">II", 0x123456, 7)),
              ("get_config", 7, b""), ("echo", ECHO_REQUEST, b"sluice")]
-    for what, kind, body in asks:
-        (other if what.startswith("role of") else session).say(kind, body)
+    for request, kind, body in requests:
+        (other if request.startswith("role of") else session).send(kind, body)
         session.barrier()
         other.barrier()
-        recording.keep(f"a controller asks: {what}", session.take() + other.take())
+        recording.add(f"a controller requests: {request}", session.take() + other.take())
     if version >= 2:
-        other.say(15, struct.pack(">HBxI", 0, 0, 99) + (struct.pack(">HHIHH4x", 0, 0, 0xffffffff, 0, 0)[:8]
+        other.send(15, struct.pack(">HBxI", 0, 0, 99) + (struct.pack(">HHIHH4x", 0, 0, 0xffffffff, 0, 0)[:8]
                                                        if version == 6 else b""))
-        other.say(15, struct.pack(">HBxI", 2, 0, 99) + (struct.pack(">HHI", 0, 0, 0xffffffff)
+        other.send(15, struct.pack(">HBxI", 2, 0, 99) + (struct.pack(">HHI", 0, 0, 0xffffffff)
                                                        if version == 6 else b""))
         other.barrier()
         session.barrier()
-        recording.keep("a controller changes groups, another hears of it", session.take() + other.take())
-
-
+        recording.add("a controller changes groups, another one is notified", session.take() + other.take())
     if version >= 5:
         for port in range(1, 5):
             switch.ofctl("add-flow", f"table=4,in_port={port},actions=drop")
         switch.ofctl("del-flows", "table=4")
         session.barrier()
-        recording.keep("a table fills up and is emptied", session.take())
+        recording.add("a flow table becomes full and is emptied", session.take())
 
 
 def record(name):
@@ -511,7 +509,7 @@ def record(name):
     switch, recording = Switch(name), Recording(version)
     try:
         relay = Relay(switch)
-        describe(switch, relay, recording)
+        describe_switch(switch, relay, recording)
         ofctl(switch, relay, recording, "add-tlv-map", "BR",
               "{class=0x102,type=0x80,len=4}->tun_metadata0,{class=0x102,type=0x81,len=8}->tun_metadata1")
         ofctl(switch, relay, recording, "dump-tlv-map", "BR")
