@@ -5,5 +5,5 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import lab
 
-small = lab.variant("small-pages", "crates/io/src/huge.rs", "s/const PAGE: usize = 2 << 20/const PAGE: usize = 2 << 40/")
+small = lab.variant("small-pages", "crates/io/src/huge_pages.rs", "s/HUGE_PAGE: usize = 2 << 20/HUGE_PAGE: usize = 2 << 40/")
 lab.compare_variants("huge-pages", [("small pages", small)], lab.HOSTS)
