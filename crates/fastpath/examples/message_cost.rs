@@ -1,15 +1,15 @@
-//! What reading and writing a message costs: the subject of `lab/codec`, and a table for whoever asks by hand.
+//! Measures the cost of parsing and encoding messages. `lab/codec` uses it; without arguments, it prints a table.
 //!
 //! ```text
 //! message_cost                                   every case once, nanoseconds
 //! message_cost messages DIR                      writes the messages to DIR, as <version>_<kind>.bin
-//! message_cost DIR VERSION KIND DEED COUNT       one case, COUNT times, on the message in DIR; prints nanoseconds each
+//! message_cost DIR VERSION KIND OPERATION COUNT  one case, COUNT times, on the message in DIR; prints nanoseconds each
 //! ```
 
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "a program by itself, whose subject is time"
+    reason = "a program that measures time and prints it"
 )]
 
 use std::error::Error;
@@ -28,7 +28,8 @@ use sluice_openflow::{
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// What is measured: a kind of message, and what is done with it.
+/// The measured cases: a kind of message, and an operation. `view` parses in place, `read` into an owned message;
+/// `write` encodes, `stamp` patches a message template.
 const CASES: [(&str, &str); 11] = [
     ("packet_in", "view"),
     ("packet_in", "read"),
@@ -46,14 +47,14 @@ const CASES: [(&str, &str); 11] = [
 const VERSIONS: [(&str, Version); 3] =
     [("1.0", Version::V1_0), ("1.3", Version::V1_3), ("1.5", Version::V1_5)];
 
-/// Kinds that have a file of their own.
+/// Kinds of messages.
 const KINDS: [&str; 5] = ["packet_in", "flow_mod", "packet_out", "flow_removed", "flow_stats"];
 
-/// Rules in the reply with statistics.
+/// Flow entries in the statistics reply.
 const FLOWS: u8 = 100;
 
 /// Repetitions of a case in the table.
-const BY_HAND: u32 = 100_000;
+const TABLE_REPETITIONS: u32 = 100_000;
 
 const DST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 8]);
@@ -63,44 +64,47 @@ fn main() -> Outcome<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         [] => table(),
-        ["messages", to] => write_messages(Path::new(to)),
-        [from, version, kind, deed, count] => {
+        ["messages", dir] => write_messages(Path::new(dir)),
+        [from, version, kind, operation, count] => {
             let bytes = fs::read(Path::new(from).join(format!("{version}_{kind}.bin")))?;
-            println!("{:.2}", cost(&bytes, kind, deed, count.parse()?)?);
+            println!("{:.2}", cost(&bytes, kind, operation, count.parse()?)?);
             Ok(())
         }
         _ => Err(
-            "message_cost | message_cost messages DIR | message_cost DIR VERSION KIND DEED COUNT"
+            "message_cost | message_cost messages DIR | message_cost DIR VERSION KIND OPERATION COUNT"
                 .into(),
         ),
     }
 }
 
 fn table() -> Outcome<()> {
-    for (kind, deed) in CASES {
+    for (kind, operation) in CASES {
         for (name, version) in VERSIONS {
             let bytes = bytes(kind, version)?;
-            println!("{name} {kind} {deed}: {:.1} ns", cost(&bytes, kind, deed, BY_HAND)?);
+            println!(
+                "{name} {kind} {operation}: {:.1} ns",
+                cost(&bytes, kind, operation, TABLE_REPETITIONS)?
+            );
         }
     }
     Ok(())
 }
 
-fn write_messages(to: &Path) -> Outcome<()> {
-    fs::create_dir_all(to)?;
+fn write_messages(dir: &Path) -> Outcome<()> {
+    fs::create_dir_all(dir)?;
     for kind in KINDS {
         for (name, version) in VERSIONS {
-            fs::write(to.join(format!("{name}_{kind}.bin")), bytes(kind, version)?)?;
+            fs::write(dir.join(format!("{name}_{kind}.bin")), bytes(kind, version)?)?;
         }
     }
     Ok(())
 }
 
-/// Nanoseconds that `deed` takes with the message in `bytes`.
-fn cost(bytes: &[u8], kind: &str, deed: &str, count: u32) -> Outcome<f64> {
+/// Nanoseconds that `operation` takes for the message in `bytes`.
+fn cost(bytes: &[u8], kind: &str, operation: &str, count: u32) -> Outcome<f64> {
     let frame = RawMessage::new(bytes)?;
     let message = Message::parse_raw(frame)?;
-    match deed {
+    match operation {
         "view" => view(bytes, &message, count),
         "read" => timed(count, || {
             black_box(Message::parse_raw(RawMessage::new(black_box(bytes))?)?);
@@ -108,11 +112,11 @@ fn cost(bytes: &[u8], kind: &str, deed: &str, count: u32) -> Outcome<f64> {
         }),
         "write" => write(bytes, &message, count),
         "stamp" => stamp(bytes, &message, count),
-        _ => Err(format!("nothing is known of {kind} {deed}").into()),
+        _ => Err(format!("unknown operation {operation} for {kind}").into()),
     }
 }
 
-/// Reads in place.
+/// Parses the message in place.
 fn view(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
     match message {
         Message::PacketIn(_) => timed(count, || {
@@ -136,21 +140,21 @@ fn view(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
     }
 }
 
-/// Writes `message` again and again into one buffer.
+/// Encodes `message` again and again into one buffer.
 fn write(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
     let (mut tx, mut xid, version) =
         (Vec::with_capacity(1 << 16), 1, RawMessage::new(bytes)?.version());
-    let took = timed(count, || {
+    let ns = timed(count, || {
         tx.clear();
         black_box(message).encode(1, &mut Encoder::new(&mut tx, version, &mut xid))?;
         black_box(&tx);
         Ok(())
     })?;
-    same(&tx, bytes)?;
-    Ok(took)
+    check_equal(&tx, bytes)?;
+    Ok(ns)
 }
 
-/// Fills in the addresses and ports of `message` again and again.
+/// Patches addresses and ports of a template of `message` again and again.
 fn stamp(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
     let (mut tx, mut xid, version) =
         (Vec::with_capacity(1 << 16), 1, RawMessage::new(bytes)?.version());
@@ -171,7 +175,7 @@ fn stamp(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
         }
         _ => return Err("has no template".into()),
     };
-    let took = timed(count, || {
+    let ns = timed(count, || {
         tx.clear();
         let (values, mut xid) = (black_box(&values), 1);
         let mut out = Encoder::new(&mut tx, version, &mut xid);
@@ -183,18 +187,22 @@ fn stamp(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
         black_box(&tx);
         Ok(())
     })?;
-    same(&tx, bytes)?;
-    Ok(took)
+    check_equal(&tx, bytes)?;
+    Ok(ns)
 }
 
-fn same(written: &[u8], bytes: &[u8]) -> Outcome<()> {
-    if written == bytes { Ok(()) } else { Err("other bytes were written than were read".into()) }
+fn check_equal(written: &[u8], bytes: &[u8]) -> Outcome<()> {
+    if written == bytes {
+        Ok(())
+    } else {
+        Err("the encoded message differs from the parsed one".into())
+    }
 }
 
-fn timed(count: u32, mut once: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
+fn timed(count: u32, mut call: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     let start = Instant::now();
     for _ in 0..count {
-        once()?;
+        call()?;
     }
     Ok(start.elapsed().as_secs_f64() * 1e9 / f64::from(count))
 }
@@ -239,7 +247,8 @@ fn bytes(kind: &str, version: Version) -> Outcome<Vec<u8>> {
     Ok(tx)
 }
 
-/// A frame of 64 bytes, most of it zeros. Its type is one for experiments: some peers read what they know.
+/// A frame of 64 bytes, most of it zeros. Its type is one for experiments, since some of the compared libraries parse
+/// the types they know.
 fn data() -> Vec<u8> {
     let mut data = [&DST.0[..], &SRC.0, &[0x88, 0xb5]].concat();
     data.resize(64, 0);
