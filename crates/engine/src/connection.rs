@@ -39,7 +39,7 @@ pub(crate) struct ConnectionBuffers {
     /// Round-trip time of the connection; zero while it is unknown.
     pub(crate) round_trip: Duration,
     /// Bytes at the start of `backlog` that belong to a message whose start has been sent; urgent messages are inserted
-    /// behind them. `None` before the first urgent message, since then nobody needs it.
+    /// behind them. `None` before the first urgent message, since it is not needed until then.
     partly_sent_bytes: Option<usize>,
 }
 

@@ -43,7 +43,7 @@ pub struct WaitStrategy {
 /// Linux 2.6.9; `EPOLLRDHUP` 2.6.17.
 pub struct Epoll {
     set: OwnedFd,
-    slab: Slab<Source>,
+    slab: Slab<Socket>,
     ready: Vec<(u64, EventFlags)>,
     at: usize,
     accepts_left: u32,
@@ -76,18 +76,18 @@ impl fmt::Debug for Epoll {
 }
 
 #[derive(Debug)]
-enum Source {
+enum Socket {
     Listener(TcpListener),
     Stream { stream: TcpStream, interest: EventFlags, is_connecting: bool, unsent_cap: UnsentCap },
 }
 
-impl Source {
+impl Socket {
     fn stream(stream: TcpStream, interest: EventFlags, is_connecting: bool) -> Self {
         Self::Stream { stream, interest, is_connecting, unsent_cap: UnsentCap::default() }
     }
 }
 
-impl AsFd for Source {
+impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Listener(listener) => listener.as_fd(),
@@ -129,7 +129,7 @@ impl Epoll {
 
     /// Shuts down the sending side of a connection. The peer may continue to send.
     pub fn shutdown_write(&mut self, id: ConnId) {
-        if let Some(Source::Stream { stream, .. }) = self.slab.get_mut(id) {
+        if let Some(Socket::Stream { stream, .. }) = self.slab.get_mut(id) {
             // Fails if the connection has failed, which is reported as an event.
             let _ = rustix::net::shutdown(&*stream, Shutdown::Write);
         }
@@ -145,7 +145,7 @@ impl Epoll {
     /// # Errors
     /// Errors of `epoll_ctl`.
     pub fn listen(&mut self, listener: TcpListener) -> io::Result<ConnId> {
-        self.register(Source::Listener(listener), EventFlags::IN)
+        self.register(Socket::Listener(listener), EventFlags::IN)
     }
 
     /// Adds a stream that is still connecting.
@@ -154,13 +154,13 @@ impl Epoll {
     /// Errors of `epoll_ctl`.
     pub fn adopt_connecting(&mut self, stream: TcpStream) -> io::Result<ConnId> {
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP;
-        self.register(Source::stream(stream, interest, true), interest)
+        self.register(Socket::stream(stream, interest, true), interest)
     }
 
-    fn register(&mut self, source: Source, interest: EventFlags) -> io::Result<ConnId> {
-        let id = self.slab.insert(source);
-        let Some(source) = self.slab.get_mut(id) else { return Ok(id) };
-        if let Err(e) = epoll::add(&self.set, &*source, token(id), interest) {
+    fn register(&mut self, socket: Socket, interest: EventFlags) -> io::Result<ConnId> {
+        let id = self.slab.insert(socket);
+        let Some(socket) = self.slab.get_mut(id) else { return Ok(id) };
+        if let Err(e) = epoll::add(&self.set, &*socket, token(id), interest) {
             self.slab.remove(id);
             return Err(e.into());
         }
@@ -201,7 +201,7 @@ impl Epoll {
     }
 
     fn set_interest(&mut self, id: ConnId, change: impl FnOnce(EventFlags) -> EventFlags) {
-        let Some(Source::Stream { stream, interest, .. }) = self.slab.get_mut(id) else { return };
+        let Some(Socket::Stream { stream, interest, .. }) = self.slab.get_mut(id) else { return };
         let wanted = change(*interest);
         if wanted == *interest {
             return;
@@ -215,7 +215,7 @@ impl Epoll {
     /// Accepts one connection from the listener `id`; `None` if there is none, or no more before the next wait.
     fn accept(&mut self, id: ConnId) -> Option<IoEvent<'static, TcpStream>> {
         let left = self.accepts_left.checked_sub(1)?;
-        let Some(Source::Listener(listener)) = self.slab.get_mut(id) else { return None };
+        let Some(Socket::Listener(listener)) = self.slab.get_mut(id) else { return None };
         match listener.accept() {
             Ok((stream, addr)) => {
                 self.accepts_left = left;
@@ -250,7 +250,7 @@ impl Epoll {
             return deadline.into_iter().chain([self.resume_accept_at]).min();
         }
         for id in self.paused_listeners.drain(..) {
-            if let Some(Source::Listener(listener)) = self.slab.get_mut(id) {
+            if let Some(Socket::Listener(listener)) = self.slab.get_mut(id) {
                 // Cannot fail: the listener is registered.
                 let _ = epoll::modify(&self.set, &*listener, token(id), EventFlags::IN);
             }
@@ -260,7 +260,7 @@ impl Epoll {
 
     /// The next event of a ready stream: first whether it is connected or writable, then what a read returns.
     fn stream_event(&mut self, id: ConnId, flags: EventFlags) -> StreamEvent {
-        let Some(Source::Stream { stream, interest, is_connecting, .. }) = self.slab.get_mut(id)
+        let Some(Socket::Stream { stream, interest, is_connecting, .. }) = self.slab.get_mut(id)
         else {
             return StreamEvent::None;
         };
@@ -364,7 +364,7 @@ impl Io for Epoll {
                 return Some(IoEvent::Woken);
             }
             let id = ConnId(token);
-            if let Some(Source::Listener(_)) = self.slab.get_mut(id) {
+            if let Some(Socket::Listener(_)) = self.slab.get_mut(id) {
                 match self.accept(id) {
                     Some(event) => return Some(event),
                     None => self.at += 1,
@@ -405,7 +405,7 @@ impl Io for Epoll {
     }
 
     fn send(&mut self, id: ConnId, bytes: &[u8]) -> usize {
-        let Some(Source::Stream { stream, unsent_cap, .. }) = self.slab.get_mut(id) else {
+        let Some(Socket::Stream { stream, unsent_cap, .. }) = self.slab.get_mut(id) else {
             return bytes.len();
         };
         // The kernel takes a whole send even if that exceeds the limit, so each send is limited too.
@@ -428,14 +428,14 @@ impl Io for Epoll {
     }
 
     fn set_unsent_cap(&mut self, id: ConnId, cap: UnsentCap) {
-        if let Some(Source::Stream { stream, unsent_cap, .. }) = self.slab.get_mut(id) {
+        if let Some(Socket::Stream { stream, unsent_cap, .. }) = self.slab.get_mut(id) {
             *unsent_cap = cap;
             sock::set_unsent_cap(stream, cap);
         }
     }
 
     fn unread_bytes(&mut self, id: ConnId) -> usize {
-        let Some(Source::Stream { stream, .. }) = self.slab.get_mut(id) else { return 0 };
+        let Some(Socket::Stream { stream, .. }) = self.slab.get_mut(id) else { return 0 };
         let unread = rustix::io::ioctl_fionread(&*stream).unwrap_or(0);
         usize::try_from(unread).unwrap_or(usize::MAX)
     }
@@ -450,22 +450,22 @@ impl Io for Epoll {
 
     fn adopt(&mut self, stream: TcpStream) -> io::Result<ConnId> {
         let interest = EventFlags::IN | EventFlags::RDHUP;
-        self.register(Source::stream(stream, interest, false), interest)
+        self.register(Socket::stream(stream, interest, false), interest)
     }
 
     fn release(&mut self, id: ConnId) -> Option<TcpStream> {
         match self.slab.remove(id)? {
-            Source::Stream { stream, .. } => {
+            Socket::Stream { stream, .. } => {
                 // If this fails, events of the stream are ignored, since the id is no longer in the table.
                 let _ = epoll::delete(&self.set, &stream);
                 Some(stream)
             }
-            Source::Listener(_) => None,
+            Socket::Listener(_) => None,
         }
     }
 
     fn close(&mut self, id: ConnId) {
-        if let Some(Source::Stream { stream, .. }) = self.slab.remove(id) {
+        if let Some(Socket::Stream { stream, .. }) = self.slab.remove(id) {
             // Closing a socket with unread data resets the connection, and the peer could lose what was sent last.
             let _ = rustix::net::shutdown(&stream, Shutdown::Write);
             let _ = recv(&stream, &mut *self.rx, RecvFlags::DONTWAIT);

@@ -5,48 +5,48 @@ use crate::ConnId;
 /// A table of `T` by [`ConnId`].
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    entries: Vec<Entry<T>>,
+    slots: Vec<Slot<T>>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Entry<T> {
+struct Slot<T> {
     generation: u32,
     value: Option<T>,
 }
 
 impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), free: Vec::new() }
+        Self { slots: Vec::new(), free: Vec::new() }
     }
 
     pub(crate) fn insert(&mut self, value: T) -> ConnId {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry { generation: 0, value: None });
-            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, value: None });
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
-        let generation = self.entries.get_mut(slot as usize).map_or(0, |entry| {
-            entry.value = Some(value);
-            entry.generation
+        let generation = self.slots.get_mut(index as usize).map_or(0, |slot| {
+            slot.value = Some(value);
+            slot.generation
         });
-        ConnId(u64::from(generation) << 32 | u64::from(slot))
+        ConnId(u64::from(generation) << 32 | u64::from(index))
     }
 
     pub(crate) fn remove(&mut self, id: ConnId) -> Option<T> {
-        let entry = self.entries.get_mut(id.slot())?;
-        if u64::from(entry.generation) != id.0 >> 32 {
+        let slot = self.slots.get_mut(id.slot())?;
+        if u64::from(slot.generation) != id.0 >> 32 {
             return None;
         }
-        let value = entry.value.take()?;
-        entry.generation = entry.generation.wrapping_add(1);
+        let value = slot.value.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
         self.free.push(u32::try_from(id.slot()).unwrap_or(u32::MAX));
         Some(value)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut T> {
-        let entry = self.entries.get_mut(id.slot())?;
-        if u64::from(entry.generation) == id.0 >> 32 { entry.value.as_mut() } else { None }
+        let slot = self.slots.get_mut(id.slot())?;
+        if u64::from(slot.generation) == id.0 >> 32 { slot.value.as_mut() } else { None }
     }
 }
 

@@ -19,11 +19,11 @@ pub(crate) struct ConnectionLimit {
 struct OpenConnections {
     last_id: u64,
     /// Ordered by the time of the last request, or of the connection if there was none.
-    entries: Vec<Entry>,
+    entries: Vec<OpenConnection>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct OpenConnection {
     id: u64,
     has_request: bool,
     /// Dropped to close the connection.
@@ -53,7 +53,11 @@ impl ConnectionLimit {
                 open.entries.remove(oldest.unwrap_or(0));
             }
             open.last_id += 1;
-            open.entries.push(Entry { id: open.last_id, has_request: false, _close: close });
+            open.entries.push(OpenConnection {
+                id: open.last_id,
+                has_request: false,
+                _close: close,
+            });
             open.last_id
         });
         (ConnectionPermit { limit: self.clone(), id }, closed)
@@ -70,7 +74,7 @@ impl ConnectionPermit {
         self.limit.with_open(|open| {
             if let Some(at) = open.entries.iter().position(|entry| entry.id == self.id) {
                 let entry = open.entries.remove(at);
-                open.entries.push(Entry { has_request: true, ..entry });
+                open.entries.push(OpenConnection { has_request: true, ..entry });
             }
         });
     }

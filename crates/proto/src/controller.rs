@@ -14,7 +14,7 @@ use crate::SessionError;
 use crate::reassembly::{Reassembler, ReassemblyBudget, ReassemblyLimits};
 
 /// Source and destination address, Ethernet type and priority of a flow entry that no switch has: a locally administered
-/// address that nobody uses, and an Ethernet type for local experiments.
+/// address that is not in use, and an Ethernet type for local experiments.
 const UNUSED_MAC: MacAddr = MacAddr([0x02, b's', b'l', b'u', b'i', b'c']);
 const UNUSED_ETH_TYPE: u16 = 0x88b5;
 const UNUSED_PRIORITY: u16 = 0x5e1f;

@@ -23,17 +23,22 @@ const fn bad_match(code: u32) -> ErrorReason {
 
 /// State of the session in which the message is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum SessionStage {
     Connected,
     HelloExchanged,
     Established,
 }
 
-use Stage::{Connected, Established, HelloExchanged};
+use SessionStage::{Connected, Established, HelloExchanged};
 
 /// Sends `message` in each of the stages. The peer must receive `error` and be disconnected for `reason`, and another switch
 /// must not be affected.
-fn expect_disconnect(stages: &[Stage], message: &[u8], error: Option<ErrorReason>, reason: &str) {
+fn expect_disconnect(
+    stages: &[SessionStage],
+    message: &[u8],
+    error: Option<ErrorReason>,
+    reason: &str,
+) {
     let test = TestEngine::new(|_| {});
     let mut good = TestPeer::connect_switch(test.addr, Version::V1_0, 1);
     for (n, stage) in (1..).zip(stages) {

@@ -9,7 +9,7 @@ use sluice_openflow::Version;
 use crate::test_engine::{TestEngine, config, wait_until};
 use crate::test_peer::TestPeer;
 
-/// A free port on a loopback address that nobody else uses, so that the port stays free.
+/// A free port on a loopback address that no other test uses, so that the port stays free.
 fn free_addr(host: u8) -> SocketAddr {
     let listener = TcpListener::bind(SocketAddr::from(([127, 65, 0, host], 0))).unwrap();
     listener.local_addr().unwrap()
