@@ -269,7 +269,7 @@ impl BenchSwitch {
     ) -> Result<(), DisconnectReason> {
         let malformed = |error| DisconnectReason::Protocol(SessionError::Malformed(error));
         if msg.len() < HEADER_LEN {
-            return Err(malformed(ParseError::new("header length", 2, ParseErrorKind::Length)));
+            return Err(malformed(ParseError::new("header", 2, ParseErrorKind::Length)));
         }
         let msg = RawMessage::new(msg).map_err(malformed)?;
         match self.session.on_message(msg, &mut self.unsent).map_err(DisconnectReason::Protocol)? {

@@ -3,8 +3,9 @@
 use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::model::reader::number;
 use crate::raw_message::Header;
-use crate::{EncodeError, MessageType, Version};
+use crate::{EncodeError, Expected, MessageType, Version};
 
 /// The transmit buffer of one switch, in its version, numbering what it is given.
 ///
@@ -97,8 +98,11 @@ impl<'t> Encoder<'t> {
     #[inline]
     pub(crate) fn patch(&mut self, at: usize, len: usize) -> Result<(), EncodeError> {
         let version = self.version;
-        let too_long = EncodeError { what: "more than 65535 bytes", version, needs: None };
-        let len = u16::try_from(len).map_err(|_| too_long)?;
+        let too_long = || {
+            let error = EncodeError::new("length", version, None);
+            error.with_value(number(len), Expected::AtMost(u16::MAX))
+        };
+        let len = u16::try_from(len).map_err(|_| too_long())?;
         if let Some(place) = self.tx.get_mut(at..at + 2) {
             place.copy_from_slice(&len.to_be_bytes());
         }
@@ -145,7 +149,7 @@ impl<'t> Encoder<'t> {
         if self.version >= needs {
             return Ok(());
         }
-        Err(EncodeError { what, version: self.version, needs: Some(needs) })
+        Err(EncodeError::new(what, self.version, Some(needs)))
     }
 
     /// Writes a message of any kind with a ready body; answers the request `xid`.
@@ -157,7 +161,7 @@ impl<'t> Encoder<'t> {
         if MessageType::from_wire(version, kind.to_wire(version)) != kind {
             let row = MessageType::ALL.iter().find(|row| row.0 == kind);
             let (what, needs) = row.map_or(("kind of message", None), |r| (r.1, Some(r.2)));
-            return Err(EncodeError { what, version, needs });
+            return Err(EncodeError::new(what, version, needs));
         }
         self.message_with_xid(kind, xid, |out| {
             out.put(body);

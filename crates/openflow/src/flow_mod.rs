@@ -6,6 +6,7 @@ use zerocopy::big_endian::{U16, U32};
 use crate::model;
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
+use crate::raw_message::truncated;
 use crate::{
     Action, EncodeError, Encoder, FlowModCommand, HEADER_LEN, Instruction, MessageType, PortNo,
     RawMessage, Result, Version, buffered,
@@ -57,19 +58,20 @@ impl<'a> FlowMod<'a> {
     /// `Short` if it is cut off.
     #[inline]
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
-        let short = crate::ParseError::new("flow_mod", 8, crate::ParseErrorKind::Truncated);
         let bytes = msg.bytes();
         if msg.version() == Version::V1_0 {
-            let fixed = bytes.first_chunk::<FIXED_1_0>().ok_or(short)?;
+            let short = || truncated("flow_mod", 8, FIXED_1_0 - 8, bytes.len() - HEADER_LEN);
+            let fixed = bytes.first_chunk::<FIXED_1_0>().ok_or_else(short)?;
             let (_, command) = fixed.split_at(56);
-            let (command, _) = U16::ref_from_prefix(command).map_err(|_| short)?;
-            let (buffer_id, _) = U32::ref_from_prefix(fixed.split_at(64).1).map_err(|_| short)?;
+            let (command, _) = U16::ref_from_prefix(command).map_err(|_| short())?;
+            let (buffer_id, _) = U32::ref_from_prefix(fixed.split_at(64).1).map_err(|_| short())?;
             #[expect(clippy::cast_possible_truncation, reason = "the high byte is an extension's")]
             let command = FlowModCommand(command.get() as u8);
             return Ok(Self { command, buffer_id: buffered(buffer_id.get()), msg });
         }
-        let fixed = bytes.first_chunk::<FIXED>().ok_or(short)?;
-        let (buffer_id, _) = U32::ref_from_prefix(fixed.split_at(32).1).map_err(|_| short)?;
+        let short = || truncated("flow_mod", 8, FIXED - 8, bytes.len() - HEADER_LEN);
+        let fixed = bytes.first_chunk::<FIXED>().ok_or_else(short)?;
+        let (buffer_id, _) = U32::ref_from_prefix(fixed.split_at(32).1).map_err(|_| short())?;
         let command = FlowModCommand(fixed[25]);
         Ok(Self { command, buffer_id: buffered(buffer_id.get()), msg })
     }
@@ -127,6 +129,6 @@ mod tests {
         let instructions = vec![Instruction::GotoTable { table_id: 1 }];
         let f = model::FlowMod { instructions, ..model::FlowMod::default() };
         let no = bytes(Version::V1_0, &f).unwrap_err();
-        assert_eq!(no.to_string(), "goto_table needs 1.1, this is 1.0");
+        assert_eq!(no.to_string(), "goto_table requires OpenFlow 1.1; this session speaks 1.0");
     }
 }

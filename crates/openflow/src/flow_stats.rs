@@ -135,7 +135,7 @@ pub fn flow_stats(
 mod tests {
     use super::*;
     use crate::model::{self, Elapsed, MultipartFlags, MultipartReply, Stat, Stats};
-    use crate::{Action, Encoder, Field, Match, Message, ParseError, PortNo, RawMessage};
+    use crate::{Action, Encoder, Field, Match, Message, PortNo, RawMessage};
 
     fn written(version: Version, body: MultipartReply) -> Vec<u8> {
         let (mut tx, mut xid) = (vec![], 1);
@@ -216,10 +216,11 @@ mod tests {
         let mut bytes = written(Version::V1_3, MultipartReply::FlowDesc { flows });
         bytes[16 + 56 + 1] = 3;
         let [Ok(_), Err(error)] = read(&bytes)[..] else { panic!("{bytes:x?}") };
-        assert_eq!(error, ParseError::new("flow_desc", 75, ParseErrorKind::Truncated));
+        assert_eq!((error.what, error.at, error.why), ("flow_desc", 75, ParseErrorKind::Truncated));
         bytes[9] = 2;
         let [Err(error)] = read(&bytes)[..] else { panic!("{bytes:x?}") };
-        assert_eq!(error, ParseError::new("multipart type", 16, ParseErrorKind::UnknownType));
+        let text = "multipart type at byte 16: unknown type";
+        assert_eq!(error.to_string(), text);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub mod view;
 // Bytes, versions and identities.
 pub use datapath_id::DatapathId;
 pub use encoder::Encoder;
-pub use error::{EncodeError, ErrorContext, ParseError, ParseErrorKind, Result};
+pub use error::{EncodeError, ErrorContext, Expected, ParseError, ParseErrorKind, Result};
 pub use ethernet::{EthHeader, EtherType, Ethernet, MacAddr, VlanId};
 pub use message_body::ports;
 pub use message_type::MessageType;

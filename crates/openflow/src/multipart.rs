@@ -6,10 +6,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::model::MultipartReply;
 use crate::model::codec::{Choice, Codec};
 use crate::model::reader::Reader;
-use crate::{
-    EncodeError, Encoder, MessageType, ParseError, ParseErrorKind, Port, PortNo, RawMessage,
-    Result, Version,
-};
+use crate::raw_message::truncated;
+use crate::{EncodeError, Encoder, MessageType, Port, PortNo, RawMessage, Result, Version};
 
 /// What is asked or told. An open set, numbered alike in all versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,7 +83,7 @@ impl<'a> Multipart<'a> {
         Ok(Self {
             kind: MultipartType(fixed.kind.get()),
             more: fixed.flags.get() & MORE != 0,
-            body: body.ok_or(ParseError::new("multipart", 12, ParseErrorKind::Truncated))?,
+            body: body.ok_or_else(|| truncated("multipart", 12, 4, rest.len()))?,
         })
     }
 

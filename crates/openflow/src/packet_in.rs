@@ -80,6 +80,12 @@ pub struct PacketIn<'a> {
     pub frame: &'a [u8],
 }
 
+/// The error that no padding and frame follow the match, which starts at `at`.
+#[cold]
+fn frame_missing(at: u16) -> ParseError {
+    ParseError::new("frame", at, ParseErrorKind::Length)
+}
+
 /// What `cookie` holds where there is none.
 const NO_COOKIE: u64 = u64::MAX;
 
@@ -109,7 +115,7 @@ impl<'a> PacketIn<'a> {
                 let cookie = p.cookie.get();
                 Self::with_match(msg, 24, p.buffer_id, p.total_len, p.reason, p.table_id, cookie)
             }
-            _ => Err(ParseError::new("version", 0, ParseErrorKind::Version)),
+            version => Err(version.unsupported()),
         }
     }
 
@@ -153,7 +159,6 @@ impl<'a> PacketIn<'a> {
         cookie: u64,
     ) -> Result<Self> {
         let (in_port, rest) = in_port(msg, at)?;
-        let cut_off = ParseError::new("frame", at, ParseErrorKind::Length);
         Ok(Self {
             buffer_id: buffered(buffer_id.get()),
             in_port,
@@ -161,7 +166,7 @@ impl<'a> PacketIn<'a> {
             reason: PacketInReason(reason),
             table_id,
             cookie,
-            frame: rest.get(2..).ok_or(cut_off)?,
+            frame: rest.get(2..).ok_or_else(|| frame_missing(at))?,
         })
     }
 

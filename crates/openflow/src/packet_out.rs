@@ -7,8 +7,8 @@ use crate::match_view::in_port;
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{
-    Action, EncodeError, Encoder, Field, Match, MessageType, NO_BUFFER, ParseError, ParseErrorKind,
-    PortNo, RawMessage, Result, Version, buffered, view,
+    Action, EncodeError, Encoder, Expected, Field, Match, MessageType, NO_BUFFER, ParseError,
+    ParseErrorKind, PortNo, RawMessage, Result, Version, buffered, view,
 };
 
 /// `struct ofp_packet_out` of 1.0; then actions, then the frame. OpenFlow 1.0.0 §5.3.6.
@@ -99,9 +99,12 @@ impl<'a> PacketOut<'a> {
             }
         };
         let actions_at = msg.bytes().len() - rest.len();
+        let actions_len = actions_len.get();
         let (actions, frame) =
-            rest.split_at_checked(usize::from(actions_len.get())).ok_or_else(|| {
+            rest.split_at_checked(usize::from(actions_len)).ok_or_else(|| {
+                let expected = Expected::saturating(Expected::AtMost, rest.len());
                 ParseError::new("actions_len", actions_len_at(version), ParseErrorKind::Length)
+                    .with_value(actions_len.into(), expected)
             })?;
         Ok(Self {
             buffer_id: buffered(buffer_id.get()),

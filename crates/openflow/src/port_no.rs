@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{EncodeError, Result, Version};
+use crate::{EncodeError, Expected, Result, Version};
 
 /// A port number, 32 bits in all versions: the reserved ones of 1.0 are widened. §7.2.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -64,7 +64,7 @@ impl PortNo {
             Ok(self.0 as u16)
         } else {
             let (version, needs) = (Version::V1_0, Some(Version::V1_1));
-            Err(EncodeError { what: "port number", version, needs })
+            Err(EncodeError::new("port", version, needs).with_value(self.0, Expected::Unstated))
         }
     }
 
@@ -100,7 +100,8 @@ mod tests {
         assert_eq!(PortNo::from_u16(0xfffd), PortNo::CONTROLLER);
         assert_eq!(PortNo::FLOOD.to_u16(), Ok(0xfffb));
         assert_eq!(PortNo(0xfeff).to_u16(), Ok(0xfeff));
-        assert_eq!(PortNo(0xff00).to_u16().unwrap_err().what, "port number");
-        assert_eq!(PortNo(0x1_0001).to_u16().unwrap_err().needs, Some(Version::V1_1));
+        assert_eq!(PortNo(0xff00).to_u16().unwrap_err().what, "port");
+        let error = PortNo(0x1_0001).to_u16().unwrap_err().to_string();
+        assert_eq!(error, "port 65537 requires OpenFlow 1.1; this session speaks 1.0");
     }
 }

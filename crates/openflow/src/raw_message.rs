@@ -3,7 +3,8 @@
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::{MessageType, ParseError, ParseErrorKind, Result, Version};
+use crate::model::reader::number;
+use crate::{Expected, MessageType, ParseError, ParseErrorKind, Result, Version};
 
 /// `struct ofp_header`, as it lies on the wire.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -35,9 +36,22 @@ pub fn split_message(bytes: &[u8]) -> Result<Option<(RawMessage<'_>, &[u8])>> {
     let Ok((header, _)) = Header::ref_from_prefix(bytes) else { return Ok(None) };
     let len = usize::from(header.length.get());
     if len < HEADER_LEN {
-        return Err(ParseError::new("header length", 2, ParseErrorKind::Length));
+        return Err(invalid_length(len, Expected::AtLeast(8)));
     }
     Ok(bytes.split_at_checked(len).map(|(bytes, rest)| (RawMessage { header, bytes }, rest)))
+}
+
+/// The error that the header has the invalid length `len`.
+#[cold]
+fn invalid_length(len: usize, expected: Expected) -> ParseError {
+    ParseError::new("header", 2, ParseErrorKind::Length).with_value(number(len), expected)
+}
+
+/// The error that `what`, `at` bytes into a message, needs more bytes than are left.
+#[cold]
+pub(crate) fn truncated(what: &'static str, at: u16, needed: usize, left: usize) -> ParseError {
+    let expected = Expected::saturating(Expected::Bytes, needed);
+    ParseError::new(what, at, ParseErrorKind::Truncated).with_value(number(left), expected)
 }
 
 impl<'a> RawMessage<'a> {
@@ -48,8 +62,17 @@ impl<'a> RawMessage<'a> {
     pub fn new(bytes: &'a [u8]) -> Result<Self> {
         match split_message(bytes)? {
             Some((frame, [])) => Ok(frame),
-            Some(_) => Err(ParseError::new("header length", 2, ParseErrorKind::Length)),
-            None => Err(ParseError::new("message", 0, ParseErrorKind::Truncated)),
+            Some((first, _)) => {
+                let expected = Expected::saturating(Expected::Exactly, bytes.len());
+                Err(invalid_length(first.bytes.len(), expected))
+            }
+            None => {
+                let header = Header::ref_from_prefix(bytes).ok();
+                let len = header.map_or(HEADER_LEN, |(header, _)| header.length.get().into());
+                let error = ParseError::new("message", 0, ParseErrorKind::Truncated);
+                let expected = Expected::saturating(Expected::Bytes, len);
+                Err(error.with_value(number(bytes.len()), expected))
+            }
         }
     }
 
@@ -102,7 +125,7 @@ impl<'a> RawMessage<'a> {
         T: FromBytes + Immutable + KnownLayout + Unaligned,
     {
         T::ref_from_prefix(self.body())
-            .map_err(|_| ParseError::new(what, 8, ParseErrorKind::Truncated))
+            .map_err(|_| truncated(what, 8, size_of::<T>(), self.body().len()))
     }
 }
 
@@ -122,10 +145,21 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_are_not_exactly_one_message_are_refused() {
+        let error = |bytes: &[u8]| RawMessage::new(bytes).unwrap_err().to_string();
+        let long = [4, 2, 0, 8, 0, 0, 0, 7, 1];
+        assert_eq!(error(&long), "header at byte 2: invalid length 8 (must be 9)");
+        let short = [4, 2, 0, 9, 0, 0, 0, 7];
+        assert_eq!(error(&short), "message at byte 0: truncated (needs 9 bytes, 8 left)");
+        assert_eq!(error(&[4]), "message at byte 0: truncated (needs 8 bytes, 1 left)");
+    }
+
+    #[test]
     fn a_length_below_the_header_is_refused() {
         for len in 0..8 {
-            let error = split_message(&[1, 0, 0, len, 0, 0, 0, 0]).unwrap_err();
-            assert_eq!(error, ParseError::new("header length", 2, ParseErrorKind::Length));
+            let error = split_message(&[1, 0, 0, len, 0, 0, 0, 0]).unwrap_err().to_string();
+            let text = format!("header at byte 2: invalid length {len} (must be at least 8)");
+            assert_eq!(error, text);
         }
     }
 }

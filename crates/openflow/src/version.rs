@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{ParseError, ParseErrorKind, Result};
+use crate::{Expected, ParseError, ParseErrorKind, Result};
 
 /// The version byte of the header. An open set: a peer may claim any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,13 +22,19 @@ impl Version {
     /// OpenFlow 1.5.
     pub const V1_5: Self = Self(6);
 
-    /// Refuses what is none of these.
+    /// The error that this is not a supported version.
+    pub(crate) const fn unsupported(self) -> ParseError {
+        let expected = Expected::Between(Self::V1_0.0, Self::V1_5.0);
+        ParseError::new("version", 0, ParseErrorKind::Version).with_value(self.0 as u32, expected)
+    }
+
+    /// Checks that this is one of 1.0 to 1.5.
     ///
     /// # Errors
-    /// `Version`.
+    /// `Version` if it is not.
     pub(crate) fn known(self) -> Result<Self> {
         let known = (Self::V1_0..=Self::V1_5).contains(&self);
-        if known { Ok(self) } else { Err(ParseError::new("version", 0, ParseErrorKind::Version)) }
+        if known { Ok(self) } else { Err(self.unsupported()) }
     }
 
     /// Reads `1.0` to `1.5`.

@@ -456,7 +456,7 @@ impl Codec for Action {
             && read.as_ref() != Ok(self)
         {
             let (what, version) = ("unknown action", out.version());
-            return Err(EncodeError { what, version, needs: None });
+            return Err(EncodeError::new(what, version, None));
         }
         match self.equivalent_in(out.version()) {
             Some(actions) => actions.iter().try_for_each(|action| action.encode(out)),

@@ -242,7 +242,7 @@ impl Encoding<Vec<AsyncProp>> for SixMasks {
         let (version, mut masks) = (out.version(), [None; 6]);
         let unsupported = |what| {
             let needs = Some(Version::V1_4).filter(|&needs| needs > version);
-            EncodeError { what, version, needs }
+            EncodeError::new(what, version, needs)
         };
         for property in value {
             let (at, mask) = Self::position(property)
@@ -303,7 +303,10 @@ mod tests {
         let set_async = |properties| Message::SetAsync(AsyncConfig { properties });
         let partial = six_properties().split_off(1);
         let error = written(&set_async(partial), Version::V1_3).unwrap_err();
-        assert_eq!(error.to_string(), "partial async configuration needs 1.4, this is 1.3");
+        assert_eq!(
+            error.to_string(),
+            "partial async configuration requires OpenFlow 1.4; this session speaks 1.3"
+        );
         let duplicate = [six_properties(), six_properties()].concat();
         assert!(written(&set_async(duplicate), Version::V1_3).is_err());
         let without_mask = vec![AsyncProp::RoleStatusSlave { mask: RoleReasons(1) }];

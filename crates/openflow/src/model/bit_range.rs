@@ -73,7 +73,7 @@ impl Codec for BitRange {
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
         let wire = self.to_wire();
-        wire.ok_or(EncodeError { what: "bit range", version, needs: None })?.encode(out)
+        wire.ok_or_else(|| EncodeError::new("bit range", version, None))?.encode(out)
     }
 }
 

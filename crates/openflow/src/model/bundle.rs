@@ -9,7 +9,7 @@ use super::rows::{choice, codes, flags, record, tlv};
 use super::value::{Entries, NeutralForm, Value, ValueError};
 use crate::error::ErrorContext;
 use crate::raw_message::HEADER_LEN;
-use crate::{EncodeError, Encoder, MessageType, ParseErrorKind, Result, Version};
+use crate::{EncodeError, Encoder, Expected, MessageType, ParseErrorKind, Result, Version};
 
 codes! {
     /// `OFPBCT_*`: type of a [`BundleControl`]. OpenFlow 1.4.0 §7.3.9.2.
@@ -102,14 +102,18 @@ impl Codec for EmbeddedMessage {
         let mut head = r.nested("message", ErrorContext::Request)?;
         let start = head.at();
         let [version, byte] = head.array("message")?;
-        let wrong = head.error_at(start, "message", ParseErrorKind::Length);
         let len = usize::from(head.u16("message")?);
         let xid = head.u32("message")?;
         if Version(version) != r.version() {
-            return Err(r.error("message", ParseErrorKind::Version));
+            let error = r.error("message", ParseErrorKind::Version);
+            let expected = Expected::Exactly(r.version().0.into());
+            return Err(error.with_value(version.into(), expected));
         }
-        let mut body = head.sub("message", len.checked_sub(HEADER_LEN).ok_or(wrong)?);
-        let body = body.as_mut().map_err(|_| wrong)?;
+        let wrong = |expected| r.length_error(start, "message", len, expected);
+        let too_short = || wrong(Expected::AtLeast(8));
+        let too_long = |_| wrong(Expected::saturating(Expected::AtMost, r.len()));
+        let body_len = len.checked_sub(HEADER_LEN).ok_or_else(too_short)?;
+        let body = &mut head.sub("message", body_len).map_err(too_long)?;
         let message = Message::parse_in(body, MessageType::from_wire(r.version(), byte))?;
         r.take("message", len)?;
         Ok(Self { xid, message: Box::new(message) })

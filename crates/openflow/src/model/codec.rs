@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use crate::error::ErrorContext;
-use crate::{EncodeError, Encoder, ParseError, ParseErrorKind, Result, Version};
+use crate::{EncodeError, Encoder, Expected, ParseError, ParseErrorKind, Result, Version};
 
 /// Wire numbers of the versions, for use in patterns.
 pub(crate) mod versions {
@@ -213,7 +213,7 @@ pub(crate) fn unsupported(
     has: impl Fn(u8) -> bool,
 ) -> EncodeError {
     let needs = (1..=6).find(|&v| v > version.0 && has(v)).map(Version);
-    EncodeError { what, version, needs }
+    EncodeError::new(what, version, needs)
 }
 
 /// Whether `name` is among the tokens of a layout.
@@ -245,9 +245,12 @@ pub(crate) fn limit_to_length<'a>(
     start: usize,
     len: u16,
 ) -> Result<Reader<'a>, ParseError> {
-    let left = usize::from(len).checked_sub(r.at() - start);
-    let wrong = r.error_at(start, what, ParseErrorKind::Length);
-    r.sub(what, left.ok_or(wrong)?).map_err(|_| wrong)
+    let (len, before) = (usize::from(len), r.at() - start);
+    let all = before + r.len();
+    let at_least = Expected::saturating(Expected::AtLeast, before);
+    let left = len.checked_sub(before).ok_or_else(|| r.length_error(start, what, len, at_least))?;
+    let at_most = Expected::saturating(Expected::AtMost, all);
+    r.sub(what, left).map_err(|_| r.length_error(start, what, len, at_most))
 }
 
 /// Where a type-length-value structure is padded with zeros to a multiple of eight bytes.
@@ -309,11 +312,16 @@ pub(crate) fn parse_tlv_with<T>(
 ) -> Result<T> {
     let mut head = r.nested(what, part)?;
     let (start, kind, len) = (head.at(), head.u16(what)?, usize::from(head.u16(what)?));
-    if len < 4 || (padding == Padding::Inside && len % 8 != 0) {
-        return Err(head.error_at(start, what, ParseErrorKind::Length));
+    let wrong = |expected| r.length_error(start, what, len, expected);
+    if len < 4 {
+        return Err(wrong(Expected::AtLeast(4)).within(head.context()));
     }
-    let too_long = head.error_at(start, what, ParseErrorKind::Length);
-    let mut inner = head.sub(what, len - 4).map_err(|_| too_long)?;
+    if padding == Padding::Inside && len % 8 != 0 {
+        return Err(wrong(Expected::MultipleOf(8)).within(head.context()));
+    }
+    let at_most = Expected::saturating(Expected::AtMost, r.len());
+    let context = head.context();
+    let mut inner = head.sub(what, len - 4).map_err(|_| wrong(at_most).within(context))?;
     let code = code(kind, &mut inner)?;
     let read = body(code, &mut inner)?;
     if padding != Padding::Inside || inner.len() >= 8 {

@@ -101,7 +101,7 @@ fn check_fields(
         if !has_field || !is_allowed(stat) || seen.contains(&what) {
             // Messages of Nicira have fixed fields in 1.5 too.
             let needs = Some(Version::V1_5).filter(|&needs| needs > version);
-            return Err(EncodeError { what, version, needs });
+            return Err(EncodeError::new(what, version, needs));
         }
         seen.push(what);
     }

@@ -83,7 +83,7 @@ impl<T: Codec> Codec for NumberSource<T> {
             Self::Field { field, bits } => {
                 if field.id.class == EXPERIMENTER {
                     let (what, version) = ("source with an experimenter field", out.version());
-                    return Err(EncodeError { what, version, needs: None });
+                    return Err(EncodeError::new(what, version, None));
                 }
                 field.encode(out)?;
                 bits.encode(out)?;

@@ -63,6 +63,9 @@ mod tests {
             both_ways(version, tell, &format!("0000 0000 {pad} {}", texts.concat()), &told);
         }
         let cut = format!("0413 0330 00000001 0000 0000 00000000 {}", texts[..4].concat());
-        assert_eq!(parse(&cut).unwrap_err().to_string(), "dp at byte 816 is cut off");
+        assert_eq!(
+            parse(&cut).unwrap_err().to_string(),
+            "dp at byte 816: truncated (needs 256 bytes, 0 left)"
+        );
     }
 }

@@ -2,10 +2,10 @@
 
 use super::codec::versions::V1_3;
 use super::codec::{Choice, Codec, Encoding, ListItem};
-use super::reader::Reader;
+use super::reader::{Reader, number};
 use super::rows::choice;
 use crate::error::ErrorContext;
-use crate::{EncodeError, Encoder, ParseErrorKind, Result};
+use crate::{EncodeError, Encoder, Expected, Result};
 
 choice! {
     /// Property of the header that [`encap`](super::Action::Encap) pushes.
@@ -51,8 +51,8 @@ impl Encoding<Vec<u8>> for LengthPrefixed8 {
 
 fn length_u8(len: usize, out: &Encoder<'_>) -> Result<u8, EncodeError> {
     let version = out.version();
-    let too_long = EncodeError { what: "more than 255 bytes", version, needs: None };
-    u8::try_from(len).map_err(|_| too_long)
+    let error = EncodeError::new("length", version, None);
+    u8::try_from(len).map_err(|_| error.with_value(number(len), Expected::AtMost(255)))
 }
 
 impl ListItem for EncapProp {}
@@ -68,7 +68,7 @@ impl Codec for EncapProp {
         let len = usize::from(len);
         let body = len
             .checked_sub(4)
-            .ok_or_else(|| head.error_at(at + 3, Self::TYPE_NAME, ParseErrorKind::Length))?;
+            .ok_or_else(|| head.length_error(at + 3, Self::TYPE_NAME, len, Expected::AtLeast(4)))?;
         let (code, mut inner) =
             (u64::from(class) << 8 | u64::from(kind), head.sub(Self::TYPE_NAME, body)?);
         let whole = inner.clone();

@@ -209,12 +209,12 @@ mod tests {
         let stale = error(ErrorReason::standard(ErrorType::ROLE_REQUEST_FAILED, 0), &[]);
         assert_eq!(
             written(&stale, Version::V1_0).unwrap_err().to_string(),
-            "STALE needs 1.2, this is 1.0"
+            "STALE requires OpenFlow 1.2; this session speaks 1.0"
         );
         let experimenter = error(ErrorReason::Experimenter { experimenter: 1, exp_type: 2 }, &[]);
         assert_eq!(
             written(&experimenter, Version::V1_1).unwrap_err().to_string(),
-            "error needs 1.2, this is 1.1"
+            "error requires OpenFlow 1.2; this session speaks 1.1"
         );
     }
 }

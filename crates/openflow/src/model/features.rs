@@ -113,7 +113,10 @@ mod tests {
             message_both_ways(&bytes, &features);
         }
         let error = written(&features, Version::V1_2).unwrap_err();
-        assert_eq!(error.to_string(), "auxiliary_id needs 1.3, this is 1.2");
+        assert_eq!(
+            error.to_string(),
+            "auxiliary_id requires OpenFlow 1.3; this session speaks 1.2"
+        );
     }
 
     #[test]
@@ -131,6 +134,6 @@ mod tests {
     #[test]
     fn an_error_names_the_truncated_field() {
         let error = parse("0406 0012 00000001 0000505400000001 0000").unwrap_err();
-        assert_eq!(error.to_string(), "n_buffers at byte 16 is cut off");
+        assert_eq!(error.to_string(), "n_buffers at byte 16: truncated (needs 4 bytes, 2 left)");
     }
 }

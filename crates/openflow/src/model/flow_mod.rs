@@ -61,7 +61,7 @@ impl Encoding<FlowModFlags> for Flags16 {
                 bits = bits & !FlowModFlags::EMERG.0 | u32::from(Self::EMERG_IN_1_0);
             }
         }
-        let emerg = EncodeError { what: "emerg", version, needs: None };
+        let emerg = EncodeError::new("emerg", version, None);
         u16::try_from(bits).map_err(|_| emerg)?.encode(out)
     }
 }

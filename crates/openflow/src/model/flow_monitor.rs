@@ -11,7 +11,7 @@ use super::reader::Reader;
 use super::rows::{choice, codes, flags, record};
 use super::wire_types::Port16;
 use crate::error::ErrorContext;
-use crate::{EncodeError, Encoder, ParseErrorKind, PortNo, Result};
+use crate::{EncodeError, Encoder, Expected, ParseErrorKind, PortNo, Result};
 
 codes! {
     /// `OFPFMC_*`: command for a flow monitor. OpenFlow 1.4.0 §7.3.5.17.
@@ -159,8 +159,10 @@ struct Reason16;
 
 impl Encoding<FlowRemovedReason> for Reason16 {
     fn parse(r: &mut Reader<'_>) -> Result<FlowRemovedReason> {
-        let wrong = r.error("reason", ParseErrorKind::Value);
-        u8::try_from(r.u16("reason")?).map(FlowRemovedReason).map_err(|_| wrong)
+        let error = r.error("reason", ParseErrorKind::Value);
+        let reason = r.u16("reason")?;
+        let wrong = |_| error.with_value(reason.into(), Expected::AtMost(255));
+        u8::try_from(reason).map(FlowRemovedReason).map_err(wrong)
     }
 
     fn encode(value: &FlowRemovedReason, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
@@ -197,11 +199,15 @@ impl ListItem for FlowUpdate {}
 impl Codec for FlowUpdate {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let mut head = r.nested(Self::TYPE_NAME, ErrorContext::Request)?;
-        let wrong = head.error(Self::TYPE_NAME, ParseErrorKind::Length);
         let len = usize::from(head.u16(Self::TYPE_NAME)?);
         let event = head.u16(Self::TYPE_NAME)?;
-        let rest = len.checked_sub(4).filter(|_| len % 8 == 0).ok_or(wrong)?;
-        let mut inner = head.sub(Self::TYPE_NAME, rest).map_err(|_| wrong)?;
+        let wrong = |expected| r.length_error(r.at(), Self::TYPE_NAME, len, expected);
+        if len % 8 != 0 {
+            return Err(wrong(Expected::MultipleOf(8)));
+        }
+        let rest = len.checked_sub(4).ok_or_else(|| wrong(Expected::AtLeast(8)))?;
+        let too_long = |_| wrong(Expected::saturating(Expected::AtMost, r.len()));
+        let mut inner = head.sub(Self::TYPE_NAME, rest).map_err(too_long)?;
         let read = Self::parse_variant(event.into(), &mut inner)?;
         inner.finish(Self::TYPE_NAME)?;
         r.take(Self::TYPE_NAME, len)?;
@@ -210,7 +216,7 @@ impl Codec for FlowUpdate {
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (start, version) = (out.len(), out.version());
-        let unknown = EncodeError { what: Self::TYPE_NAME, version, needs: None };
+        let unknown = EncodeError::new(Self::TYPE_NAME, version, None);
         let event = u16::try_from(self.code(version)?).map_err(|_| unknown)?;
         out.put(&[0u8; 2]);
         event.encode(out)?;

@@ -96,7 +96,7 @@ macro_rules! plus_one {
 
             fn encode(value: &Option<$t>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
                 let (what, version) = ("largest value of an optional number", out.version());
-                let too_large = EncodeError { what, version, needs: None };
+                let too_large = EncodeError::new(what, version, None);
                 value.map_or(Some(0), |n| n.checked_add(1)).ok_or(too_large)?.encode(out)
             }
         }

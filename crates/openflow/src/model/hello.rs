@@ -108,8 +108,14 @@ mod tests {
         let Message::Hello(hello) = survives(bytes) else { panic!("not a hello") };
         assert_eq!((hello.versions(), &hello.extra[..]), (Some(Versions(0xf0)), &b"abc"[..]));
         let wrong = parse("0400000c00000000 00010003").unwrap_err();
-        assert_eq!(wrong.to_string(), "hello element at byte 8 has a length that cannot be");
+        assert_eq!(
+            wrong.to_string(),
+            "hello element at byte 8: invalid length 3 (must be at least 4)"
+        );
         let empty = parse("0400000c00000000 00010000").unwrap_err();
-        assert_eq!(empty.to_string(), "hello element at byte 8 has a length that cannot be");
+        assert_eq!(
+            empty.to_string(),
+            "hello element at byte 8: invalid length 0 (must be at least 4)"
+        );
     }
 }

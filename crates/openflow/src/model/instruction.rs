@@ -225,20 +225,32 @@ mod tests {
         let (mut tx, mut xid) = (vec![], 1);
         let result =
             PlainActions::encode(&list, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid));
-        assert_eq!(result.unwrap_err().to_string(), "instruction needs 1.3, this is 1.2");
+        assert_eq!(
+            result.unwrap_err().to_string(),
+            "instruction requires OpenFlow 1.3; this session speaks 1.2"
+        );
     }
 
     #[test]
     fn an_instruction_that_the_version_lacks_is_named_in_the_error() {
         let goto = [apply(&[OUT]), Instruction::GotoTable { table_id: 1 }];
-        assert_eq!(encode_error(&goto, Version::V1_0), "goto_table needs 1.1, this is 1.0");
+        assert_eq!(
+            encode_error(&goto, Version::V1_0),
+            "goto_table requires OpenFlow 1.1; this session speaks 1.0"
+        );
         let write = [Instruction::WriteActions { actions: vec![OUT] }];
-        assert_eq!(encode_error(&write, Version::V1_0), "write_actions needs 1.1, this is 1.0");
+        assert_eq!(
+            encode_error(&write, Version::V1_0),
+            "write_actions requires OpenFlow 1.1; this session speaks 1.0"
+        );
         let other = [Instruction::Other { code: 99, body: vec![0; 4] }];
-        assert_eq!(encode_error(&other, Version::V1_0), "instruction needs 1.1, this is 1.0");
+        assert_eq!(
+            encode_error(&other, Version::V1_0),
+            "instruction requires OpenFlow 1.1; this session speaks 1.0"
+        );
         assert_eq!(
             encode_error(&[Instruction::Meter { meter_id: 1 }], Version::V1_2),
-            "meter needs 1.3, this is 1.2"
+            "meter requires OpenFlow 1.3; this session speaks 1.2"
         );
     }
 
@@ -255,7 +267,10 @@ mod tests {
         assert_eq!(roundtrip(&meter, Version::V1_5), metered);
         assert_eq!(roundtrip(&metered, Version::V1_4), meter);
         let late = [apply(&[OUT, action])];
-        assert_eq!(encode_error(&late, Version::V1_4), "meter needs 1.5, this is 1.4");
+        assert_eq!(
+            encode_error(&late, Version::V1_4),
+            "meter requires OpenFlow 1.5; this session speaks 1.4"
+        );
     }
 
     #[test]
@@ -288,17 +303,23 @@ mod tests {
     fn a_field_that_the_version_cannot_set_is_named_in_the_error() {
         let set = |field: Field| [apply(&[Action::SetField { field: field.into() }])];
         let ipv6 = set(Field::new(FieldId::IPV6_SRC, 1));
-        assert_eq!(encode_error(&ipv6, Version::V1_0), "ipv6_src needs 1.2, this is 1.0");
+        assert_eq!(
+            encode_error(&ipv6, Version::V1_0),
+            "ipv6_src requires OpenFlow 1.2; this session speaks 1.0"
+        );
         let ecn = set(Field::new(FieldId::IP_ECN, 1));
-        assert_eq!(encode_error(&ecn, Version::V1_0), "ip_ecn needs 1.1, this is 1.0");
+        assert_eq!(
+            encode_error(&ecn, Version::V1_0),
+            "ip_ecn requires OpenFlow 1.1; this session speaks 1.0"
+        );
         let masked = set(Field::new(FieldId::IPV4_SRC, 0x0a00_0000).masked(0xff00_0000));
         assert_eq!(
             encode_error(&masked, Version::V1_1),
-            "mask of set_field needs 1.5, this is 1.1"
+            "mask of set_field requires OpenFlow 1.5; this session speaks 1.1"
         );
         assert_eq!(
             encode_error(&masked, Version::V1_4),
-            "mask of set_field needs 1.5, this is 1.4"
+            "mask of set_field requires OpenFlow 1.5; this session speaks 1.4"
         );
         let udp = set(Field::new(FieldId::UDP_DST, 53));
         let tcp = set(Field::new(FieldId::TCP_DST, 53));

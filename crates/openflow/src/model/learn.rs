@@ -7,7 +7,7 @@ use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{choice, flags, record};
 use super::value::{Entries, NeutralForm, Value, ValueError};
-use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
+use crate::{EncodeError, Encoder, Expected, ParseErrorKind, Result, Version};
 
 flags! {
     /// `NX_LEARN_F_*`: options of [`learn`](super::Action::Learn).
@@ -83,7 +83,7 @@ impl Codec for Learn2Action {
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let writes = self.rule.flags.contains(LearnFlags::WRITE_RESULT);
         if writes != self.result_dst.is_some() {
-            return Err(EncodeError { what: "result_dst", version: out.version(), needs: None });
+            return Err(EncodeError::new("result_dst", out.version(), None));
         }
         self.rule.encode(out)?;
         self.limit.encode(out)?;
@@ -183,7 +183,7 @@ impl Codec for LearnSpec {
         let (wrong, head) = (r.error(SPEC, ParseErrorKind::Value), r.u16(SPEC)?);
         let (n_bits, src, dst) = (head & N_BITS, head >> 13, head >> 11 & 3);
         if head & 0xc400 != 0 || dst == 3 || (src, dst) == (1, 2) {
-            return Err(wrong);
+            return Err(wrong.with_value(head.into(), Expected::Unstated));
         }
         let src = if src == 0 {
             LearnSrc::parse_variant(0, r)?
@@ -195,7 +195,7 @@ impl Codec for LearnSpec {
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
-        let refused = |what| EncodeError { what, version, needs: None };
+        let refused = |what| EncodeError::new(what, version, None);
         let (src, dst) = (self.src.code(version)?, self.dst.code(version)?);
         let head = match (src, dst) {
             (0, 0..=2) | (1, 0..=1) => src << 13 | dst << 11 | u64::from(self.n_bits),

@@ -5,7 +5,9 @@ use super::matching::Match;
 use super::oxm::unsupported_field;
 use super::reader::Reader;
 use crate::error::ErrorContext;
-use crate::{EncodeError, Encoder, MacAddr, ParseErrorKind, PortNo, Result, Version, VlanId};
+use crate::{
+    EncodeError, Encoder, Expected, MacAddr, ParseErrorKind, PortNo, Result, Version, VlanId,
+};
 
 /// Wildcard bits `OFPFW_*` of 1.0.
 mod wildcards_1_0 {
@@ -137,7 +139,7 @@ impl FixedMatch {
     /// # Errors
     /// The first field that the struct lacks, or that would be parsed as a different field.
     fn from_match(it: &Match, version: Version) -> Result<Self, EncodeError> {
-        let unsupported = |what, needs| Err(EncodeError { what, version, needs });
+        let unsupported = |what, needs| Err(EncodeError::new(what, version, needs));
         let (mut fixed, mut seen) = (Self::default(), Vec::with_capacity(it.fields.len()));
         for oxm in &it.fields {
             let field =
@@ -231,7 +233,8 @@ fn checked_vlan(r: &Reader<'_>, at: usize, vid: Option<u16>) -> Result<Option<u1
     let is_any = r.version() > Version::V1_0 && vid == Some(VLAN_ANY);
     match vid {
         Some(vid) if vid > 0x0fff && vid != VLAN_NONE && !is_any => {
-            Err(r.error_at(at, "dl_vlan", ParseErrorKind::Value))
+            let error = r.error_at(at, "dl_vlan", ParseErrorKind::Value);
+            Err(error.with_value(vid.into(), Expected::AtMost(0x0fff)))
         }
         _ => Ok(vid),
     }
@@ -301,7 +304,7 @@ fn ignored_bits(mask: u32, what: &'static str) -> Result<u32, EncodeError> {
     let ignored = mask.trailing_zeros();
     if mask.leading_ones() + ignored != 32 {
         let (version, needs) = (Version::V1_0, Some(Version::V1_1));
-        return Err(EncodeError { what, version, needs });
+        return Err(EncodeError::new(what, version, needs));
     }
     Ok(ignored)
 }
@@ -315,7 +318,7 @@ pub(super) fn encode_1_0(it: &Match, out: &mut Encoder<'_>) -> Result<(), Encode
     let mac_wildcard = |(_, mask): Masked<u64>, bit, what| match mask {
         0 => Ok(bit),
         MAC_BITS => Ok(0),
-        _ => Err(EncodeError { what, version: Version::V1_0, needs: Some(Version::V1_1) }),
+        _ => Err(EncodeError::new(what, Version::V1_0, Some(Version::V1_1))),
     };
     let wildcards = wildcard_if_none(f.in_port, wildcards_1_0::IN_PORT)
         | wildcard_if_none(f.dl_vlan, wildcards_1_0::DL_VLAN)
@@ -325,9 +328,9 @@ pub(super) fn encode_1_0(it: &Match, out: &mut Encoder<'_>) -> Result<(), Encode
         | wildcard_if_none(f.nw_proto, wildcards_1_0::NW_PROTO)
         | wildcard_if_none(f.tp_src, wildcards_1_0::TP_SRC)
         | wildcard_if_none(f.tp_dst, wildcards_1_0::TP_DST)
-        | ignored_bits(f.nw_src.1, "mask of ipv4_src that is not a prefix")?
+        | ignored_bits(f.nw_src.1, "non-prefix mask of ipv4_src")?
             << wildcards_1_0::NW_SRC_SHIFT
-        | ignored_bits(f.nw_dst.1, "mask of ipv4_dst that is not a prefix")?
+        | ignored_bits(f.nw_dst.1, "non-prefix mask of ipv4_dst")?
             << wildcards_1_0::NW_DST_SHIFT
         | wildcard_if_none(f.dl_vlan_pcp, wildcards_1_0::DL_VLAN_PCP)
         | wildcard_if_none(f.nw_tos, wildcards_1_0::NW_TOS);
@@ -361,10 +364,11 @@ fn parse_struct_1_1(r: &mut Reader<'_>) -> Result<FixedMatch> {
     let mut m = r.nested("match", ErrorContext::Match)?;
     let (at, kind, len) = (m.at(), m.u16("match")?, m.u16("match")?);
     if kind != TYPE_1_1 {
-        return Err(m.error_at(at, "match type", ParseErrorKind::UnknownType));
+        let error = m.error_at(at, "match type", ParseErrorKind::UnknownType);
+        return Err(error.with_value(kind.into(), Expected::Exactly(TYPE_1_1)));
     }
     if len != LEN_1_1 {
-        return Err(m.error_at(at + 2, "match", ParseErrorKind::Length));
+        return Err(m.length_error(at + 2, "match", len.into(), Expected::Exactly(LEN_1_1)));
     }
     r.take("match", LEN_1_1.into()).map_err(|e| e.within(ErrorContext::Match))?;
     let in_port = PortNo(m.u32("match")?);

@@ -8,7 +8,7 @@ use super::match_fixed;
 use super::oxm::{Oxm, RawOxm};
 use super::reader::Reader;
 use crate::error::ErrorContext;
-use crate::{EncodeError, Encoder, ParseErrorKind, PortNo, Result, Version};
+use crate::{EncodeError, Encoder, Expected, ParseErrorKind, PortNo, Result, Version};
 
 /// A match: the field values that a packet must have. Without fields it matches every packet.
 ///
@@ -61,7 +61,12 @@ pub enum MatchErrorKind {
     /// The field has a mask but is not maskable. `OFPBMC_BAD_MASK`.
     MaskNotAllowed,
     /// The value has more bits than the field. `OFPBMC_BAD_VALUE`.
-    ValueTooLarge,
+    ValueTooLarge {
+        /// The value.
+        value: u128,
+        /// Width of the field in bits.
+        bits: u16,
+    },
 }
 
 impl fmt::Display for MatchError {
@@ -71,7 +76,9 @@ impl fmt::Display for MatchError {
             MatchErrorKind::Duplicate => write!(f, "duplicate field {name}"),
             MatchErrorKind::MissingPrerequisite(need) => write!(f, "{name} requires {need}"),
             MatchErrorKind::MaskNotAllowed => write!(f, "{name} is not maskable"),
-            MatchErrorKind::ValueTooLarge => write!(f, "value of {name} is out of range"),
+            MatchErrorKind::ValueTooLarge { value, bits } => {
+                write!(f, "invalid {name} {value:#x} (must fit in {bits} bits)")
+            }
         }
     }
 }
@@ -119,8 +126,10 @@ impl Match {
             if oxm.is_masked() && !row.maskable() {
                 return invalid(MatchErrorKind::MaskNotAllowed);
             }
-            if oxm.field().is_some_and(|field| field.value & !field.significant_bits() != 0) {
-                return invalid(MatchErrorKind::ValueTooLarge);
+            if let Some(&Field { value, .. }) =
+                oxm.field().filter(|field| field.value & !field.significant_bits() != 0)
+            {
+                return invalid(MatchErrorKind::ValueTooLarge { value, bits: row.bits });
             }
         }
         Ok(())
@@ -169,11 +178,17 @@ fn oxm_fields<'a>(r: &mut Reader<'a>) -> Result<Reader<'a>> {
     let (at, kind, len) = (head.at(), head.u16("match")?, head.u16("match")?);
     let len = usize::from(len);
     if kind != OFPMT_OXM {
-        return Err(head.error_at(at, "match type", ParseErrorKind::UnknownType));
+        let error = head.error_at(at, "match type", ParseErrorKind::UnknownType);
+        return Err(error.with_value(kind.into(), Expected::Exactly(OFPMT_OXM)));
     }
-    let bad_len = head.error_at(at + 2, "match", ParseErrorKind::Length);
-    let inner = head.sub("match", len.checked_sub(4).ok_or(bad_len)?)?;
-    r.take("match", len.next_multiple_of(8)).map_err(|_| bad_len)?;
+    let (left, context) = (head.len() + 4, head.context());
+    let too_short = || head.length_error(at + 2, "match", len, Expected::AtLeast(4));
+    let inner_len = len.checked_sub(4).ok_or_else(too_short)?;
+    let inner = head.sub("match", inner_len)?;
+    r.take("match", len.next_multiple_of(8)).map_err(|_| {
+        let at_most = Expected::saturating(Expected::AtMost, left / 8 * 8);
+        r.length_error(at + 2, "match", len, at_most).within(context)
+    })?;
     Ok(inner)
 }
 
@@ -263,7 +278,7 @@ impl Encoding<Match> for BareMatch {
             let unsupported = |why| {
                 let is_duplicate = why == ParseErrorKind::Duplicate;
                 let what = if is_duplicate { "duplicate field" } else { "too many unknown fields" };
-                EncodeError { what, version, needs: None }
+                EncodeError::new(what, version, None)
             };
             seen.insert(oxm.id()).map_err(unsupported)?;
         }
@@ -371,30 +386,30 @@ mod tests {
     fn encoding_a_field_that_the_version_lacks_names_it() {
         let error = |version, it: &Match| encoded(version, it).unwrap_err().to_string();
         let v6 = Match::from([Field::ipv6_dst(1u128.into())]);
-        assert_eq!(error(Version::V1_0, &v6), "ipv6_dst needs 1.2, this is 1.0");
-        assert_eq!(error(Version::V1_1, &v6), "ipv6_dst needs 1.2, this is 1.1");
+        assert_eq!(error(Version::V1_0, &v6), "ipv6_dst requires OpenFlow 1.2; this session speaks 1.0");
+        assert_eq!(error(Version::V1_1, &v6), "ipv6_dst requires OpenFlow 1.2; this session speaks 1.1");
         let tagged = Match::from([Field::tagged()]);
-        assert_eq!(error(Version::V1_0, &tagged), "vlan_vid needs 1.1, this is 1.0");
+        assert_eq!(error(Version::V1_0, &tagged), "vlan_vid requires OpenFlow 1.1; this session speaks 1.0");
         assert!(encoded(Version::V1_1, &tagged).is_ok());
         let masked = Match::from([Field::eth_dst(MacAddr::BROADCAST).masked(1)]);
-        assert_eq!(error(Version::V1_0, &masked), "mask of eth_dst needs 1.1, this is 1.0");
+        assert_eq!(error(Version::V1_0, &masked), "mask of eth_dst requires OpenFlow 1.1; this session speaks 1.0");
         let odd = Match::from([Field::ipv4_src([10, 0, 0, 1].into()).masked(0xff00_00ff)]);
         assert_eq!(
             error(Version::V1_0, &odd),
-            "mask of ipv4_src that is not a prefix needs 1.1, this is 1.0"
+            "non-prefix mask of ipv4_src requires OpenFlow 1.1; this session speaks 1.0"
         );
         let udp = Match::from([Field::new(FieldId::UDP_SRC, 5)]);
-        assert_eq!(error(Version::V1_0, &udp), "udp_src needs 1.2, this is 1.0");
+        assert_eq!(error(Version::V1_0, &udp), "udp_src requires OpenFlow 1.2; this session speaks 1.0");
         let op = Match::from([Field::eth_type(0x0806), Field::new(FieldId::ARP_OP, 256)]);
-        assert_eq!(error(Version::V1_1, &op), "arp_op needs 1.2, this is 1.1");
+        assert_eq!(error(Version::V1_1, &op), "arp_op requires OpenFlow 1.2; this session speaks 1.1");
         let port = Match::from([Field::in_port(PortNo(0x1_0000))]);
-        assert_eq!(error(Version::V1_0, &port), "port number needs 1.1, this is 1.0");
+        assert_eq!(error(Version::V1_0, &port), "port 65536 requires OpenFlow 1.1; this session speaks 1.0");
         let unknown_field = Oxm::from_text("oxm_8000_99", "0x01").unwrap();
         let unknown = Match { fields: vec![unknown_field] };
-        assert_eq!(error(Version::V1_0, &unknown), "unknown field needs 1.2, this is 1.0");
+        assert_eq!(error(Version::V1_0, &unknown), "unknown field requires OpenFlow 1.2; this session speaks 1.0");
         let twice = Match::from([Field::untagged(), Field::vlan(VlanId(1))]);
-        assert_eq!(error(Version::V1_3, &twice), "duplicate field cannot be said in 1.3");
-        assert_eq!(error(Version::V1_0, &twice), "duplicate field cannot be said in 1.0");
+        assert_eq!(error(Version::V1_3, &twice), "duplicate field cannot be encoded in OpenFlow 1.3");
+        assert_eq!(error(Version::V1_0, &twice), "duplicate field cannot be encoded in OpenFlow 1.0");
     }
 
     #[test]
@@ -445,7 +460,7 @@ mod tests {
         let nine = Field::new(FieldId::VLAN_PCP, 9);
         assert_eq!(
             reason(Match::from([Field::tagged(), nine])),
-            "value of vlan_pcp is out of range"
+            "invalid vlan_pcp 0x9 (must fit in 3 bits)"
         );
         let twice = Match::from([Field::untagged(), Field::tagged()]);
         assert_eq!(reason(twice), "duplicate field vlan_vid");

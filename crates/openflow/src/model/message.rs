@@ -317,7 +317,7 @@ impl Message {
         }
         let row = MessageType::ALL.iter().find(|row| row.0 == kind);
         let (what, needs) = row.map_or(("kind of message", None), |row| (row.1, Some(row.2)));
-        Err(EncodeError { what, version, needs: needs.filter(|&needs| needs > version) })
+        Err(EncodeError::new(what, version, needs.filter(|&needs| needs > version)))
     }
 
     /// Name in lower case, such as `flow_mod`; `other` for types without a variant.
@@ -342,8 +342,8 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ParseErrorKind;
     use crate::model::{MeterBand, MeterCommand, MeterFlags, MeterId};
-    use crate::{ParseError, ParseErrorKind};
 
     fn encoded(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
@@ -364,7 +364,7 @@ mod tests {
         let value = meter.to_value(Version::V1_3);
         assert_eq!(Message::from_value(&value, Version::V1_3), Ok(meter.clone()));
         let error = encoded(&meter, Version::V1_2).unwrap_err();
-        assert_eq!(error.to_string(), "meter_mod needs 1.3, this is 1.2");
+        assert_eq!(error.to_string(), "meter_mod requires OpenFlow 1.3; this session speaks 1.2");
     }
 
     #[test]
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(message, Message::Other { code: 29, body: vec![1, 2] });
         assert_eq!(encoded(&message, Version::V1_2).unwrap(), meter_mod_of_1_2);
         let error = encoded(&message, Version::V1_0).unwrap_err();
-        assert_eq!(error.to_string(), "METER_MOD needs 1.3, this is 1.0");
+        assert_eq!(error.to_string(), "METER_MOD requires OpenFlow 1.3; this session speaks 1.0");
 
         let multipart_type_77 = [4, 18, 0, 17, 0, 0, 0, 7, 0, 77, 0, 0, 0, 0, 0, 0, 9];
         let message = Message::parse_raw(RawMessage::new(&multipart_type_77).unwrap()).unwrap();
@@ -398,14 +398,14 @@ mod tests {
         // Action 23 is undefined in 1.0 and `set_nw_ttl` in later versions.
         let of_1_0 = parsed(Version::V1_0, "010d0018000000070000000000000008 0017000807000000");
         let error = encoded(&of_1_0, Version::V1_1).unwrap_err();
-        assert_eq!(error.to_string(), "unknown action cannot be said in 1.1");
+        assert_eq!(error.to_string(), "unknown action cannot be encoded in OpenFlow 1.1");
         // Action 1 is undefined in 1.3 and `set_vlan_vid` in 1.0.
         let of_1_3 = parsed(
             Version::V1_3,
             "040d002000000007000000000000000000080000000000000001000800050000",
         );
         let error = encoded(&of_1_3, Version::V1_0).unwrap_err();
-        assert_eq!(error.to_string(), "unknown action cannot be said in 1.0");
+        assert_eq!(error.to_string(), "unknown action cannot be encoded in OpenFlow 1.0");
     }
 
     #[test]
@@ -413,7 +413,8 @@ mod tests {
         for version in [0, 7, 0x99] {
             let barrier = [version, 20, 0, 8, 0, 0, 0, 7];
             let error = Message::parse_raw(RawMessage::new(&barrier).unwrap()).unwrap_err();
-            assert_eq!(error, ParseError::new("version", 0, ParseErrorKind::Version));
+            assert_eq!((error.what, error.at, error.why), ("version", 0, ParseErrorKind::Version));
+            assert_eq!(error.value, Some(version.into()));
         }
     }
 
@@ -425,8 +426,8 @@ mod tests {
             cut[3] = u8::try_from(len).unwrap();
             Message::parse_raw(RawMessage::new(&cut).unwrap()).unwrap_err().to_string()
         };
-        assert_eq!(cut_at(9), "command at byte 8 is cut off");
-        assert_eq!(cut_at(11), "flags at byte 10 is cut off");
-        assert_eq!(cut_at(14), "meter_id at byte 12 is cut off");
+        assert_eq!(cut_at(9), "command at byte 8: truncated (needs 2 bytes, 1 left)");
+        assert_eq!(cut_at(11), "flags at byte 10: truncated (needs 2 bytes, 1 left)");
+        assert_eq!(cut_at(14), "meter_id at byte 12: truncated (needs 4 bytes, 2 left)");
     }
 }

@@ -7,7 +7,7 @@ use super::codec::versions::V1_0;
 use super::reader::Reader;
 use super::rows::{flags, record};
 use super::value::{Entries, NeutralForm, Value, ValueError, expect_text, number_to_value};
-use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
+use crate::{EncodeError, Encoder, Expected, ParseErrorKind, Result, Version};
 
 flags! {
     /// `NX_NAT_F_*`: what is translated, and how ports are selected.
@@ -56,7 +56,7 @@ impl Codec for NatRange {
         let unknown = r.error("range_present", ParseErrorKind::Value);
         let present = r.u16("range_present")?;
         if present & !PRESENT != 0 {
-            return Err(unknown);
+            return Err(unknown.with_value(present.into(), Expected::AtMost(PRESENT)));
         }
         let has = |bit: u16| present & 1 << bit != 0;
         Ok(Self {

@@ -3,7 +3,7 @@
 use super::codec::{Codec, ListItem};
 use super::field::{EXPERIMENTER, Field, FieldId};
 use super::reader::Reader;
-use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
+use crate::{EncodeError, Encoder, Expected, ParseErrorKind, Result, Version};
 
 /// A match field with its value, known or not.
 ///
@@ -124,13 +124,16 @@ impl Codec for FieldHeader {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let class = r.u16("oxm")?;
         let [number, len] = r.array("oxm")?;
-        let too_short = r.error("oxm length", ParseErrorKind::Length);
+        let len_at = r.at() - 1;
         let mut id = FieldId { class, number: number >> 1, experimenter: 0 };
         let masked = number & 1 == 1;
         if class == EXPERIMENTER {
             id.experimenter = r.u32("oxm experimenter")?;
         }
-        let payload = len.checked_sub(experimenter_len(id)).ok_or(too_short)?;
+        let payload = len.checked_sub(experimenter_len(id)).ok_or_else(|| {
+            let expected = Expected::AtLeast(experimenter_len(id).into());
+            r.length_error(len_at, "oxm", len.into(), expected)
+        })?;
         if id.number == FieldId::COOKIE.number & 0x7f && [8, 16].contains(&payload) && class == 1 {
             id = FieldId::COOKIE;
         }
@@ -165,21 +168,25 @@ impl<'a> RawOxm<'a> {
     pub(crate) fn take(r: &mut Reader<'a>) -> Result<Self> {
         let at = r.at();
         let header = FieldHeader::parse(r)?;
-        let bad_len = r.error_at(at + 3, "oxm length", ParseErrorKind::Length);
         let payload = r.take("oxm", header.payload().into())?;
         let half = if header.masked { payload.len() / 2 } else { payload.len() };
         let (value, mask) = payload.split_at(half);
         let mask = Some(mask).filter(|_| header.masked);
         if mask.is_some_and(|mask| mask.len() != value.len()) {
-            return Err(bad_len);
+            let len = header.len.into();
+            return Err(r.length_error(at + 3, "oxm", len, Expected::MultipleOf(2)));
         }
         let known = header.id.row().filter(|_| header.id.is_known_in(r.version()));
         let is_valid_len = known.is_none_or(|row| {
             let bytes = row.bytes.into();
             value.len() == bytes || (row.is_variable() && (1..bytes).contains(&value.len()))
         });
-        if !is_valid_len {
-            return Err(bad_len);
+        if let Some(row) = known.filter(|_| !is_valid_len) {
+            let bytes = usize::from(row.bytes) * if header.masked { 2 } else { 1 };
+            let len = bytes + usize::from(experimenter_len(header.id));
+            let of = if row.is_variable() { Expected::AtMost } else { Expected::Exactly };
+            let expected = Expected::saturating(of, len);
+            return Err(r.length_error(at + 3, row.name, header.len.into(), expected));
         }
         let outside = |(value, mask): (&u8, &u8)| value & !mask != 0;
         if mask.is_some_and(|mask| value.iter().zip(mask).any(outside)) {
@@ -228,7 +235,7 @@ impl Codec for Oxm {
                 let len =
                     len.filter(|_| mask.as_ref().is_none_or(|mask| mask.len() == value.len()));
                 let version = out.version();
-                let wrong = EncodeError { what: "length of a field", version, needs: None };
+                let wrong = EncodeError::new("length of a field", version, None);
                 FieldHeader { id: *id, masked: mask.is_some(), len: len.ok_or(wrong)? }.put(out);
                 out.put(value.as_slice());
                 out.put(mask.as_deref().unwrap_or_default());
@@ -248,11 +255,11 @@ impl Field {
         let id = self.id.header_in(version).ok_or_else(|| unsupported_field(self.id, version))?;
         let known = id.row().filter(|row| self.len != row.bytes);
         if known.is_some_and(|row| !row.is_variable() || self.len == 0) {
-            return Err(EncodeError { what: "length of a field", version, needs: None });
+            return Err(EncodeError::new("length of a field", version, None));
         }
         let max = self.value_bits();
         if self.len > 16 || self.value & !max != 0 || self.mask.unwrap_or_default() & !max != 0 {
-            return Err(EncodeError { what: "value longer than its field", version, needs: None });
+            return Err(EncodeError::new("value wider than its field", version, None));
         }
         let len = experimenter_len(id) + (self.len << u8::from(self.mask.is_some()));
         FieldHeader { id, masked: self.mask.is_some(), len }.put(out);
@@ -277,9 +284,9 @@ fn low(bytes: &[u8]) -> u128 {
 /// The error for a field that `version` does not have.
 pub(super) fn unsupported_field(id: FieldId, version: Version) -> EncodeError {
     let Some(row) = id.row() else {
-        return EncodeError { what: "unknown field", version, needs: Some(Version::V1_2) };
+        return EncodeError::new("unknown field", version, Some(Version::V1_2));
     };
-    EncodeError { what: row.name, version, needs: Some(row.since).filter(|&since| since > version) }
+    EncodeError::new(row.name, version, Some(row.since).filter(|&since| since > version))
 }
 
 #[cfg(test)]
@@ -292,7 +299,7 @@ mod tests {
     fn a_field_of_the_wrong_length_is_not_encoded() {
         let field = Field { len: 0, ..Field::new(FieldId::ETH_TYPE, 0) };
         let error = written(&Oxm::Field(field), Version::V1_3).unwrap_err();
-        assert_eq!(error.to_string(), "length of a field cannot be said in 1.3");
+        assert_eq!(error.to_string(), "length of a field cannot be encoded in OpenFlow 1.3");
     }
     use crate::model::Match;
     use crate::model::value::{NeutralForm, hex, unhex};
@@ -354,7 +361,7 @@ mod tests {
         }
         let isid = Oxm::Field(Field::new(FieldId::PBB_ISID, 1));
         let error = written(&isid, Version::V1_2).unwrap_err();
-        assert_eq!(error.to_string(), "pbb_isid needs 1.3, this is 1.2");
+        assert_eq!(error.to_string(), "pbb_isid requires OpenFlow 1.3; this session speaks 1.2");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::codec::Codec;
 use super::reader::Reader;
 use super::value::{Entries, NeutralForm, Value, ValueError, hex, number_to_value, unhex};
-use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
+use crate::{EncodeError, Encoder, Expected, ParseErrorKind, Result, Version};
 
 /// A duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -144,12 +144,15 @@ impl<'a> RawStat<'a> {
         let Some(row) = row else {
             return Ok(Self::Other { class, number, value });
         };
-        let bad_len = r.error_at(at + 3, "oxs length", ParseErrorKind::Length);
+        let bad_len = || {
+            let expected = Expected::Exactly(row.bytes.into());
+            r.length_error(at + 3, "oxs", len.into(), expected)
+        };
         if len != row.bytes {
-            return Err(bad_len);
+            return Err(bad_len());
         }
         let n = value.iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
-        Self::of(row.number, n).ok_or(bad_len)
+        Self::of(row.number, n).ok_or_else(bad_len)
     }
 
     fn of(number: u8, n: u64) -> Option<Self> {
@@ -201,9 +204,10 @@ impl Counters {
     fn each<'a>(r: &mut Reader<'a>, mut found: impl FnMut(RawStat<'a>)) -> Result<Self> {
         let mut head = r.clone();
         head.take("stats", 2)?;
-        let bad_len = head.error("stats", ParseErrorKind::Length);
+        let at = head.at();
         let len = usize::from(head.u16("stats")?);
-        let mut inner = head.sub("stats", len.checked_sub(4).ok_or(bad_len)?)?;
+        let too_short = || r.length_error(at, "stats", len, Expected::AtLeast(4));
+        let mut inner = head.sub("stats", len.checked_sub(4).ok_or_else(too_short)?)?;
         let mut seen = Self::default();
         while !inner.is_empty() {
             let twice = inner.error("oxs", ParseErrorKind::Duplicate);
@@ -213,7 +217,9 @@ impl Counters {
             }
             found(raw);
         }
-        r.take("stats", len.next_multiple_of(8)).map_err(|_| bad_len)?;
+        let at_most = Expected::saturating(Expected::AtMost, r.len() / 8 * 8);
+        r.take("stats", len.next_multiple_of(8))
+            .map_err(|_| r.length_error(at, "stats", len, at_most))?;
         Ok(seen)
     }
 
@@ -233,11 +239,7 @@ impl Codec for Stat {
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         if let Self::Other { class, number, value } = self {
-            let wrong = |_| EncodeError {
-                what: "length of a flow statistic",
-                version: out.version(),
-                needs: None,
-            };
+            let wrong = |_| EncodeError::new("length of a flow statistic", out.version(), None);
             let len = u8::try_from(value.len()).map_err(wrong)?;
             class.encode(out)?;
             out.put(&[*number, len]);
@@ -432,13 +434,13 @@ mod tests {
     #[test]
     fn wrong_lengths_and_duplicate_statistics_are_refused() {
         let refused = |text| read(text).unwrap_err();
-        assert_eq!(
-            refused("0000 0003 00000000"),
-            ParseError::new("stats", 18, ParseErrorKind::Length)
-        );
+        let length = |n, expected| {
+            ParseError::new("stats", 18, ParseErrorKind::Length).with_value(n, expected)
+        };
+        assert_eq!(refused("0000 0003 00000000"), length(3, Expected::AtLeast(4)));
         let unpadded = "0000 000c 80020604 00000001";
-        assert_eq!(refused(unpadded), ParseError::new("stats", 18, ParseErrorKind::Length));
-        assert_eq!(refused("0000 000a 80020602 0001 000000000000").what, "oxs length");
+        assert_eq!(refused(unpadded), length(12, Expected::AtMost(8)));
+        assert_eq!(refused("0000 000a 80020602 0001 000000000000").what, "oxs");
         assert_eq!(refused("0000 0010 80020608 00000001").why, ParseErrorKind::Length);
         assert_eq!(refused("0000 000c 80020608 00000001 00000000").why, ParseErrorKind::Truncated);
         let twice = "0000 0014 80020604 00000001 80020604 00000001 00000000";

@@ -128,7 +128,7 @@ fn ports<const N: usize>(
             (Some((slot, _)), Some(port)) if slot.is_none() => *slot = Some(port),
             _ => {
                 let what = oxm.id().row().map_or("field", |row| row.name);
-                return Err(EncodeError { what, version: out.version(), needs: Some(needs) });
+                return Err(EncodeError::new(what, out.version(), Some(needs)));
             }
         }
     }

@@ -103,7 +103,7 @@ impl Encoding<PortFeatures> for FeatureBits {
             let wire = bits & SAME_IN_ALL | (bits & MEDIA) >> 4 | bits >> 32 & UNDEFINED_IN_1_0;
             (SAME_IN_ALL | MEDIA | UNDEFINED_IN_1_0 << 32, wire, Some(Version::V1_1))
         };
-        let unsupported = EncodeError { what: "port features", version, needs };
+        let unsupported = EncodeError::new("port features", version, needs);
         if bits & !known != 0 {
             return Err(unsupported);
         }
@@ -366,10 +366,10 @@ mod tests {
         }
         assert_eq!(roundtrip(&two, Version::V1_4).as_ref(), Ok(&two));
         let error = encoded(&two, Version::V1_3).unwrap_err();
-        assert_eq!(error.to_string(), "ethernet needs 1.4, this is 1.3");
+        assert_eq!(error.to_string(), "ethernet requires OpenFlow 1.4; this session speaks 1.3");
         let recirculate = port_status(vec![PortProp::Recirculate { port_nos: vec![PortNo(1)] }]);
         let error = encoded(&recirculate, Version::V1_4).unwrap_err();
-        assert_eq!(error.to_string(), "recirculate needs 1.5, this is 1.4");
+        assert_eq!(error.to_string(), "recirculate requires OpenFlow 1.5; this session speaks 1.4");
     }
 
     #[test]
@@ -382,7 +382,10 @@ mod tests {
         }
         let fast = port_status(vec![ethernet(PortFeatures::SPEED_40GB_FD, 0)]);
         let error = encoded(&fast, Version::V1_0).unwrap_err();
-        assert_eq!(error.to_string(), "port features needs 1.1, this is 1.0");
+        assert_eq!(
+            error.to_string(),
+            "port features requires OpenFlow 1.1; this session speaks 1.0"
+        );
         let undefined = port_status(vec![ethernet(PortFeatures(1 << 44), 0)]);
         assert_eq!(roundtrip(&undefined, Version::V1_0).as_ref(), Ok(&undefined));
         assert_eq!(encoded(&undefined, Version::V1_1).unwrap_err().needs, None);

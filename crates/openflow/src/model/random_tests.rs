@@ -401,24 +401,24 @@ fn what_was_once_written_and_not_read_again_is_refused() {
 
     let update = FlowUpdate::Other { code: 99, body: vec![1] };
     let updates = told(MultipartReply::FlowMonitor { updates: vec![update] });
-    assert_eq!(no(updates, Version::V1_4), "flow_update cannot be said in 1.4");
+    assert_eq!(no(updates, Version::V1_4), "flow_update cannot be encoded in OpenFlow 1.4");
 
     // Port 0 was taken for the one that the reply names.
     let queue = Queue { port_no: PortNo(0), queue_id: 1, properties: vec![] };
     let reply = QueueGetConfigReply { port: PortNo(7), queues: vec![queue] };
     let reply = Message::QueueGetConfigReply(reply);
-    assert_eq!(no(reply, Version::V1_1), "port_no needs 1.2, this is 1.1");
+    assert_eq!(no(reply, Version::V1_1), "port_no requires OpenFlow 1.2; this session speaks 1.1");
 
     let other = Stat::Other { class: 1, number: 2, value: vec![3] };
     let removed = NxFlowRemoved { stats: Stats { fields: vec![other] }, ..Default::default() };
     let removed = Message::NxFlowRemoved(removed);
-    assert_eq!(no(removed, Version::V1_5), "statistic without a row cannot be said in 1.5");
+    assert_eq!(no(removed, Version::V1_5), "statistic without a row cannot be encoded in OpenFlow 1.5");
 
     let field = FieldHeader::from(FieldId::from_name("nsh_ttl").unwrap());
     let zone = NumberSource::Field { field, bits: BitRange::first(8) };
     let ct = Action::Ct(Box::new(CtAction { zone, ..CtAction::default() }));
     let out = Message::PacketOut(PacketOut { actions: vec![ct], ..PacketOut::default() });
-    let words = "source with an experimenter field cannot be said in 1.3";
+    let words = "source with an experimenter field cannot be encoded in OpenFlow 1.3";
     assert_eq!(no(out, Version::V1_3), words);
 }
 

@@ -1,10 +1,15 @@
 //! Sequential access to the bytes of a message; remembers the position for errors.
 
 use crate::error::ErrorContext;
-use crate::{ParseError, ParseErrorKind, Result, Version};
+use crate::{Expected, ParseError, ParseErrorKind, Result, Version};
 
 /// Maximum nesting of messages, actions and properties.
 pub(crate) const DEPTH_MAX: u8 = 8;
+
+/// A length as the value of an error.
+pub(crate) fn number(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
 
 /// The unread part of a message.
 #[derive(Debug, Clone)]
@@ -30,6 +35,11 @@ impl<'a> Reader<'a> {
     /// Position: bytes since the start of the message.
     pub(crate) fn at(&self) -> usize {
         self.at
+    }
+
+    /// The kind of structure that errors belong to.
+    pub(crate) fn context(&self) -> ErrorContext {
+        self.part
     }
 
     /// Number of unread bytes.
@@ -63,13 +73,31 @@ impl<'a> Reader<'a> {
         ParseError::new(what, at, why).within(self.part)
     }
 
+    /// The error that `what` needs `n` bytes, more than there are.
+    #[cold]
+    fn truncated(&self, what: &'static str, n: usize) -> ParseError {
+        let error = self.error(what, ParseErrorKind::Truncated);
+        error.with_value(number(self.len()), Expected::saturating(Expected::Bytes, n))
+    }
+
+    /// The error that `what`, which starts at `at`, has the invalid length `len`.
+    pub(crate) fn length_error(
+        &self,
+        at: usize,
+        what: &'static str,
+        len: usize,
+        expected: Expected,
+    ) -> ParseError {
+        self.error_at(at, what, ParseErrorKind::Length).with_value(number(len), expected)
+    }
+
     /// Takes `n` bytes.
     ///
     /// # Errors
     /// `Truncated` if there are fewer.
     pub(crate) fn take(&mut self, what: &'static str, n: usize) -> Result<&'a [u8]> {
-        let short = self.error(what, ParseErrorKind::Truncated);
-        let (taken, rest) = self.bytes.split_at_checked(n).ok_or(short)?;
+        let (taken, rest) =
+            self.bytes.split_at_checked(n).ok_or_else(|| self.truncated(what, n))?;
         self.bytes = rest;
         self.at += n;
         Ok(taken)
@@ -80,8 +108,11 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// `Truncated` if there are fewer.
     pub(crate) fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N]> {
-        let short = self.error(what, ParseErrorKind::Truncated);
-        self.take(what, N)?.first_chunk().copied().ok_or(short)
+        let (taken, rest) =
+            self.bytes.split_first_chunk().ok_or_else(|| self.truncated(what, N))?;
+        self.bytes = rest;
+        self.at += N;
+        Ok(*taken)
     }
 
     /// Takes a 16-bit number.
@@ -113,8 +144,12 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// `Length` if there are fewer.
     pub(crate) fn sub(&mut self, what: &'static str, n: usize) -> Result<Self> {
-        let (at, too_long) = (self.at, self.error(what, ParseErrorKind::Length));
-        let bytes = self.take(what, n).map_err(|_| too_long)?;
+        let (at, left) = (self.at, self.len());
+        let too_long = |error: ParseError| ParseError {
+            why: ParseErrorKind::Length,
+            ..error.with_value(number(n), Expected::saturating(Expected::AtMost, left))
+        };
+        let bytes = self.take(what, n).map_err(too_long)?;
         Ok(Self { bytes, at, ..*self })
     }
 
@@ -127,7 +162,10 @@ impl<'a> Reader<'a> {
     /// `TooDeep` at [`DEPTH_MAX`].
     pub(crate) fn nested(&self, what: &'static str, part: ErrorContext) -> Result<Self> {
         if self.depth == DEPTH_MAX {
-            return Err(self.error(what, ParseErrorKind::TooDeep));
+            let error = self.error(what, ParseErrorKind::TooDeep);
+            return Err(
+                error.with_value(u32::from(DEPTH_MAX) + 1, Expected::AtMost(u16::from(DEPTH_MAX)))
+            );
         }
         let part = match part {
             ErrorContext::TableFeatures if self.version >= Version::V1_4 => ErrorContext::Property,
@@ -142,6 +180,10 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// `Length` if bytes are left.
     pub(crate) fn finish(&self, what: &'static str) -> Result<()> {
-        if self.bytes.is_empty() { Ok(()) } else { Err(self.error(what, ParseErrorKind::Length)) }
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        let error = self.error(what, ParseErrorKind::Length);
+        Err(error.with_value(number(self.len()), Expected::End))
     }
 }

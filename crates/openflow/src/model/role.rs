@@ -88,9 +88,12 @@ mod tests {
         let with_id = Message::RoleRequest(RoleRequest { short_id: 5, ..role });
         message_both_ways("06 18 0018 00000002 00000002 0005 0000 0000000000000003", &with_id);
         let error = written(&with_id, Version::V1_4).unwrap_err();
-        assert_eq!(error.to_string(), "short_id needs 1.5, this is 1.4");
+        assert_eq!(error.to_string(), "short_id requires OpenFlow 1.5; this session speaks 1.4");
         let error = written(&with_id, Version::V1_0).unwrap_err();
-        assert_eq!(error.to_string(), "role_request needs 1.2, this is 1.0");
+        assert_eq!(
+            error.to_string(),
+            "role_request requires OpenFlow 1.2; this session speaks 1.0"
+        );
     }
 
     #[test]

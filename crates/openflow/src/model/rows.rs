@@ -244,7 +244,7 @@ macro_rules! choice {
                     Self::Other { code, .. } => {
                         let is_known = Self::ROWS.iter().any(|row| (row.code)(version) == Some(*code));
                         let what = concat!("unknown ", $what);
-                        let unsupported = $crate::EncodeError { what, version, needs: None };
+                        let unsupported = $crate::EncodeError::new(what, version, None);
                         return if is_known { Err(unsupported) } else { Ok(*code) };
                     }
                 };

@@ -85,20 +85,23 @@ fn every_row_about_sessions_has_bytes_in_every_version() {
 fn a_message_inside_another_is_of_the_same_version_and_not_too_deep() {
     let wrong = |hex: &str| parse(hex).unwrap_err().to_string();
     let other_version = "0522 0018 00000001 00000001 0000 0000 04 14 0008 00000001";
-    assert_eq!(wrong(other_version), "message at byte 16 is of a version not spoken here");
+    assert_eq!(wrong(other_version), "message at byte 16: unsupported version 4 (must be 5)");
     let too_long = "0522 0018 00000001 00000001 0000 0000 05 14 0009 00000001";
-    assert_eq!(wrong(too_long), "message at byte 16 has a length that cannot be");
+    assert_eq!(wrong(too_long), "message at byte 16: invalid length 9 (must be at most 8)");
     let too_short = "0522 0018 00000001 00000001 0000 0000 05 14 0007 00000001";
-    assert_eq!(wrong(too_short), "message at byte 16 has a length that cannot be");
+    assert_eq!(wrong(too_short), "message at byte 16: invalid length 7 (must be at least 8)");
     let inside = "0522 001a 00000001 00000001 0000 0000 05 09 000a 00000001 0001";
-    assert_eq!(wrong(inside), "miss_send_len at byte 26 is cut off");
+    assert_eq!(wrong(inside), "miss_send_len at byte 26: truncated (needs 2 bytes, 0 left)");
 
     let nested = |levels: usize| {
         let head = |level: usize| format!("0520 {:04x} 00000001", 8 * (levels - level + 1));
         (0..levels).map(head).collect::<String>() + "0514 0008 00000001"
     };
     assert!(parse(&nested(8)).is_ok());
-    assert_eq!(wrong(&nested(9)), "message at byte 72 is nested too deep");
+    assert_eq!(
+        wrong(&nested(9)),
+        "message at byte 72: nested too deeply: level 9 (must be at most 8)"
+    );
     assert_eq!(parse(&nested(1)).unwrap().name(), "requestforward");
 }
 

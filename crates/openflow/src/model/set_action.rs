@@ -116,7 +116,7 @@ impl SetRow {
         if !field.is_exact() {
             out.needs(Version::V1_5, MASK)?;
         }
-        let lacks = EncodeError { what: self.name, version, needs: Some(Version::V1_2) };
+        let lacks = EncodeError::new(self.name, version, Some(Version::V1_2));
         let bytes = self.to_wire(field).ok_or(lacks)?.to_be_bytes();
         let bytes = bytes.get(bytes.len() - self.bytes..).unwrap_or_default();
         encode_tlv_with(self.code, out, Padding::Inside, |out| {
@@ -149,7 +149,7 @@ pub(crate) fn encode_set(field: &Oxm, out: &mut Encoder<'_>) -> Result<(), Encod
     let what = field.id().row().map_or("set_field", |row| row.name);
     let needs = since.map(|row| row.version);
     let known = field.id().row().map_or(Version::V1_2, |row| row.since.max(Version::V1_2));
-    Err(EncodeError { what, version, needs: needs.or(Some(known)) })
+    Err(EncodeError::new(what, version, needs.or(Some(known))))
 }
 
 /// Named in errors about masks, which require OpenFlow 1.5.

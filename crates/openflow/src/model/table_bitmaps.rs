@@ -114,8 +114,7 @@ impl Encoding<TableFields> for TableFields32 {
     }
 
     fn encode(value: &TableFields, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        let unsupported =
-            EncodeError { what: "table field bitmap", version: out.version(), needs: None };
+        let unsupported = EncodeError::new("table field bitmap", out.version(), None);
         u32::try_from(value.0).map_err(|_| unsupported)?.encode(out)
     }
 }

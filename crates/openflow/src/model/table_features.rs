@@ -14,7 +14,7 @@ use super::value::{
     Entries, FixedString, NeutralForm, Value, ValueError, code_from_value, code_to_value,
     list_from_value, list_to_value,
 };
-use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
+use crate::{EncodeError, Encoder, Expected, Result, Version};
 
 /// Type of an action or instruction (`T`), without its values. §7.3.5.5.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,10 +50,13 @@ impl<T: Choice> ListItem for ElementId<T> {}
 impl<T: Choice> Codec for ElementId<T> {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let start = r.at();
-        let wrong = r.error_at(start, T::TYPE_NAME, ParseErrorKind::Length);
         let (kind, len) = (r.u16(T::TYPE_NAME)?, usize::from(r.u16(T::TYPE_NAME)?));
-        let data_len = len.checked_sub(4).ok_or(wrong)?;
-        let data = r.sub(T::TYPE_NAME, data_len).map_err(|_| wrong)?.rest().to_vec();
+        let too_short = || r.length_error(start, T::TYPE_NAME, len, Expected::AtLeast(4));
+        let data_len = len.checked_sub(4).ok_or_else(too_short)?;
+        let at_most = Expected::saturating(Expected::AtMost, r.len() + 4);
+        let data = r.sub(T::TYPE_NAME, data_len);
+        let too_long = |_| r.length_error(start, T::TYPE_NAME, len, at_most);
+        let data = data.map_err(too_long)?.rest().to_vec();
         Ok(Self::with_data(kind, data))
     }
 
@@ -350,9 +353,15 @@ mod tests {
         let sync = features(vec![TableFeatureProp::TableSyncFrom { table_ids: TableIds(vec![1]) }]);
         let error =
             sync.encode(7, &mut Encoder::new(&mut tx, Version::V1_3, &mut xid)).unwrap_err();
-        assert_eq!(error.to_string(), "table_sync_from needs 1.4, this is 1.3");
+        assert_eq!(
+            error.to_string(),
+            "table_sync_from requires OpenFlow 1.4; this session speaks 1.3"
+        );
         let error =
             sync.encode(7, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid)).unwrap_err();
-        assert_eq!(error.to_string(), "table_features needs 1.3, this is 1.2");
+        assert_eq!(
+            error.to_string(),
+            "table_features requires OpenFlow 1.3; this session speaks 1.2"
+        );
     }
 }

@@ -150,11 +150,7 @@ impl<T: FixedFieldsProp> Encoding<Vec<T>> for FixedFields {
                 Some(fields) if found.is_none() => found = Some(fields),
                 _ => {
                     property.code(version)?;
-                    return Err(EncodeError {
-                        what: T::TYPE_NAME,
-                        version,
-                        needs: Some(Version::V1_4),
-                    });
+                    return Err(EncodeError::new(T::TYPE_NAME, version, Some(Version::V1_4)));
                 }
             }
         }
