@@ -69,9 +69,8 @@ impl FlowMod {
 
     /// Deletes the flow entries of all tables (`table_id` 255, `OFPTT_ALL`) that `matching` covers.
     ///
-    /// OpenFlow 1.0 has no table numbers: set `table_id` to 0 there, since any other value is encoded as Nicira's
-    /// extension of the command, which a switch refuses unless it is enabled. OpenFlow 1.1 has no number for all
-    /// tables: set the table.
+    /// OpenFlow 1.0 has no table numbers: a deletion always applies to all tables there. OpenFlow 1.1 has no number for
+    /// all tables: set the table.
     pub fn delete(matching: impl Into<Match>) -> Self {
         let (command, table_id) = (FlowModCommand::DELETE, Self::TABLE_ALL);
         Self { command, table_id, matching: matching.into(), ..Self::default() }
@@ -150,5 +149,19 @@ impl Encoder<'_> {
     /// Before 1.2 there are no roles.
     pub fn role_request(&mut self, role: &RoleRequest) -> Result<u32, EncodeError> {
         self.message(MessageType::ROLE_REQUEST, |out| role.encode(out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deletion_in_1_0_does_not_use_the_table_extension() {
+        let delete = FlowMod::delete(Match::default());
+        let bytes = delete.to_vec(Version::V1_0, 1).unwrap();
+        assert_eq!(bytes[56..58], [0, FlowModCommand::DELETE.0]);
+        let bytes = delete.to_vec(Version::V1_3, 1).unwrap();
+        assert_eq!(bytes[24..26], [FlowMod::TABLE_ALL, FlowModCommand::DELETE.0]);
     }
 }

@@ -59,6 +59,14 @@ const FREEDOMS: &[Freedom] = &[
         },
     },
     Freedom {
+        name: "in 1.0 all tables are encoded as table 0",
+        holds: |path, version, meant, read| {
+            path.ends_with(".table_id")
+                && version == Version::V1_0
+                && (meant, read) == (&Value::Number(255), &Value::Number(0))
+        },
+    },
+    Freedom {
         name: "zeros that fill an action or an instruction up are part of what has no row or no end",
         holds: |path, _, meant, read| {
             let open = [".note", ".data", ".body"].iter().any(|end| path.ends_with(end));
