@@ -8,13 +8,11 @@ mod batch;
 mod capture;
 mod hex;
 mod input;
-mod json;
 mod reassembly;
 mod report;
 
 use std::io::{self, BufRead, Read, Write};
 
-pub use json::{ValueAsJson, ValueFromJson};
 pub use report::{Filter, Format, MessageCounts, Options};
 
 /// Decodes all messages of `input` and writes them to `out`.

@@ -8,7 +8,6 @@ use sluice_openflow::{
 };
 
 use crate::hex;
-use crate::json::ValueAsJson;
 
 /// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,7 +80,7 @@ struct JsonRecord<'a> {
     r#type: Option<String>,
     xid: Option<u32>,
     ok: bool,
-    message: Option<ValueAsJson<'a>>,
+    message: Option<&'a Value>,
     error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<u16>,
@@ -171,7 +170,7 @@ impl<W: Write> Reporter<W> {
             };
             return self.write_record(&JsonRecord {
                 ok: true,
-                message: Some(ValueAsJson(&value)),
+                message: Some(&value),
                 error,
                 reencoded: hex,
                 same,

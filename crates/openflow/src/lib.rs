@@ -1,26 +1,35 @@
-//! OpenFlow messages: bytes to values and back, 1.0 to 1.5.
+//! Parses and builds OpenFlow messages, versions 1.0 to 1.5, with the Nicira extensions of Open vSwitch.
 //!
-//! Messages that arrive in bulk have views in the module [`view`]: the constructor validates the layout once and returns a
-//! [`ParseError`] that says what is wrong and where; after that no accessor can fail. [`Encoder`] writes messages into a
-//! transmit buffer. [`Message`] is the owned form of every message, the same for all versions.
+//! - [`Message`] is any message, owned, the same for all versions: [`Message::parse`], [`Message::to_vec`].
+//! - [`FlowMod`], [`Match`], [`Field`], [`Action`] and [`Instruction`] make up flow entries. They are written and parsed in the syntax
+//!   of `ovs-ofctl` by `Display` and `FromStr`.
+//! - [`view`] has borrowed messages for high rates: checked once, read in place. [`split_message`] splits a stream, [`Encoder`]
+//!   appends messages to a transmit buffer.
+//! - [`ParseError`] and [`EncodeError`] state the offending value and what was expected.
 //!
-//! Nothing here does I/O, reads a clock, starts a thread or logs.
+//! Nothing here does I/O, reads a clock, starts a thread or logs. A bare § in these pages means OpenFlow 1.3.5.
 //!
 //! ```
-//! use sluice_openflow::{Action, Field, FlowMod, Instruction, MessageType, MacAddr, Encoder, PortNo, Version, split_message};
+//! use sluice_openflow::{Action, Field, FlowMod, MacAddr, Message, PortNo, Version};
 //!
-//! let (mut tx, mut xid) = (Vec::new(), 1);
-//! let mut out = Encoder::new(&mut tx, Version::V1_3, &mut xid);
-//! out.flow_mod(&FlowMod {
-//!     matching: [Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 1]))].into(),
-//!     instructions: vec![Instruction::apply([Action::output(PortNo(3))])],
-//!     ..FlowMod::default()
-//! })?;
-//! let (frame, rest) = split_message(&tx)?.expect("one whole message");
-//! assert_eq!(frame.kind(), MessageType::FLOW_MOD);
-//! assert!(rest.is_empty());
+//! // Build: packets to this address go to port 3.
+//! let to = MacAddr([2, 0, 0, 0, 0, 1]);
+//! let flow = FlowMod::add([Field::eth_dst(to)], [Action::output(PortNo(3))]);
+//! let bytes = flow.to_vec(Version::V1_3, 1)?;
+//!
+//! // Parse.
+//! let Message::FlowMod(parsed) = Message::parse(&bytes)? else { panic!("not a flow entry") };
+//! assert_eq!(parsed, flow);
+//!
+//! // Match, and the same as text.
+//! assert_eq!(parsed.matching.eth_dst(), Some(to));
+//! assert_eq!(parsed.to_string(), "dl_dst=02:00:00:00:00:01,actions=output:3");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Features
+//!
+//! `serde` (off by default): `Serialize` and `Deserialize` for the owned types, with the names of [`Message::to_value`].
 
 mod datapath_id;
 mod echo;
@@ -61,8 +70,9 @@ pub use model::Message;
 
 // Flow entries: match, instructions, actions.
 pub use model::{
-    Action, Field, FieldHeader, FieldId, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,
-    FlowRemovedReason, Instruction, Match, MatchError, MatchErrorKind, Oxm, StatTriggerFlags,
+    Action, Field, FieldHeader, FieldId, FieldValue, FlowMod, FlowModCommand, FlowModFlags,
+    FlowRemoved, FlowRemovedReason, Instruction, Masked, MaskedFields, Match, MatchError,
+    MatchErrorKind, Oxm, StatTriggerFlags,
 };
 
 // Packets to and from the controller.
@@ -110,17 +120,17 @@ pub use model::{
     Multipart, MultipartFlags, MultipartReply, MultipartRequest, Stat, Stats, SwitchDesc,
 };
 
-/// The text syntax of `ovs-ofctl`: its errors, and how to show them.
+/// Errors of the text syntax of `ovs-ofctl`, and how to display them.
 pub mod text {
     pub use crate::model::text::{TextError, caret};
 }
 
-/// The neutral form of messages, from which JSON and other formats are made.
+/// Messages as trees of plain values, for JSON and other formats.
 pub mod value {
     pub use crate::model::{Value, ValueError};
 }
 
-/// The tables of fields, errors and alternatives that codec, text form and documentation are derived from.
+/// The tables of fields and errors from which codec, text syntax and documentation are derived.
 pub mod spec {
     pub use crate::model::{
         ChoiceRow, ErrorNumbers, ErrorRow, FieldFormat, FieldHeaderRow, FieldRow, MaskSupport,
@@ -141,10 +151,10 @@ pub mod nicira {
     };
 }
 
-/// What the `buffer_id` field holds when the switch kept nothing. `OFP_NO_BUFFER`, §A.
+/// Value of the field `buffer_id` if the switch has not buffered the packet: `OFP_NO_BUFFER`.
 pub const NO_BUFFER: u32 = 0xffff_ffff;
 
-/// `buffer_id` as a value: `None` if the switch kept nothing.
+/// The buffer ID; `None` if the switch has not buffered the packet.
 pub(crate) fn buffered(id: u32) -> Option<u32> {
     Some(id).filter(|&id| id != NO_BUFFER)
 }

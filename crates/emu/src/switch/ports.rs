@@ -115,8 +115,7 @@ impl EmulatedPorts {
             | PortConfig::NO_FWD
             | PortConfig::NO_PACKET_IN;
         if version == Version::V1_0 {
-            supported =
-                supported | PortConfig::NO_FLOOD | PortConfig::NO_STP | PortConfig::NO_RECV_STP;
+            supported |= PortConfig::NO_FLOOD | PortConfig::NO_STP | PortConfig::NO_RECV_STP;
         }
         if port_mod.mask.0 & !supported.0 != 0 {
             return Err(error_reasons::BAD_PORT_CONFIG);

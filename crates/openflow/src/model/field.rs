@@ -2,11 +2,10 @@
 
 use core::cmp::Ordering;
 use std::borrow::Cow;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use super::codec::{NICIRA, ONF};
-use crate::{MacAddr, PortNo, Version, VlanId};
+use crate::{Version, VlanId};
 
 /// Identifies a match field by its OXM header: class, number and experimenter. An open set. §7.2.3.2.
 ///
@@ -177,23 +176,40 @@ impl FieldRow {
 
 /// Defines the field table and the constants of [`FieldId`].
 macro_rules! fields {
-    ($($konst:ident: $name:literal, $bits:literal in $bytes:literal, $form:ident $(($of:ident))?, $masks:ident,
+    ($($konst:ident: $name:ident, $bits:literal in $bytes:tt, $form:ident $(($of:ident))?, $masks:ident,
         $since:ident, $needs:ident,
         [$own:ident($number:literal, $osince:ident) $(, $header:ident($hnumber:literal, $hsince:ident))*],
         [$($aka:literal),*],
         $section:literal;)*) => {
         impl FieldId {
-            $(#[doc = concat!("`", $name, "`, ", stringify!($bits), " bits. ", $section, ".")]
+            $(#[doc = concat!("`", stringify!($name), "`, ", $bits, " bits. ", $section, ".")]
             pub const $konst: Self = super::field::header_id(stringify!($own), $number);)*
 
             /// The field table: all known fields.
             pub const ROWS: &'static [super::field::FieldRow] = ROWS;
         }
 
+        /// Constructors of exactly matched fields, or of fields to set: one for each row of the table of fields with up to
+        /// 16 bytes.
+        impl super::field::Field {
+            $( super::typed_field::constructor!($konst $name $form $bytes; $bits, $section); )*
+        }
+
+        /// Values of fields that are matched exactly; `None` if the field is absent or has a mask. See
+        /// [`masked`](Self::masked) for values with masks.
+        impl super::Match {
+            $( super::typed_field::exact_getter!($konst $name $form $bytes; $bits, $section); )*
+        }
+
+        /// One getter for each field that can have a mask.
+        impl super::MaskedFields<'_> {
+            $( super::typed_field::masked_getter!($konst $name $form $bytes $masks; $bits, $section); )*
+        }
+
         /// [`FieldId::ROWS`], as a static.
         static ROWS: &[super::field::FieldRow] = &[$(super::field::FieldRow {
                 id: FieldId::$konst,
-                name: $name,
+                name: stringify!($name),
                 bits: $bits,
                 bytes: $bytes,
                 format: FieldFormat::$form $(($of))?,
@@ -482,29 +498,6 @@ impl Field {
         Self { id, len, value, mask: None }
     }
 
-    /// Matches packets received on `port`.
-    #[inline]
-    pub const fn in_port(port: PortNo) -> Self {
-        Self::exact(FieldId::IN_PORT, 4, port.0 as u128)
-    }
-
-    /// Matches the destination MAC address.
-    #[inline]
-    pub const fn eth_dst(addr: MacAddr) -> Self {
-        Self::exact(FieldId::ETH_DST, 6, addr.to_u64() as u128)
-    }
-
-    /// Matches the source MAC address.
-    #[inline]
-    pub const fn eth_src(addr: MacAddr) -> Self {
-        Self::exact(FieldId::ETH_SRC, 6, addr.to_u64() as u128)
-    }
-
-    /// Matches the Ethernet type.
-    pub const fn eth_type(ethertype: u16) -> Self {
-        Self::exact(FieldId::ETH_TYPE, 2, ethertype as u128)
-    }
-
     /// Matches packets tagged with `vlan`.
     #[inline]
     pub const fn vlan(vlan: VlanId) -> Self {
@@ -520,30 +513,5 @@ impl Field {
     #[inline]
     pub const fn untagged() -> Self {
         Self::exact(FieldId::VLAN_VID, 2, 0)
-    }
-
-    /// Matches the IP protocol, 6 for TCP, 17 for UDP.
-    pub const fn ip_proto(protocol: u8) -> Self {
-        Self::exact(FieldId::IP_PROTO, 1, protocol as u128)
-    }
-
-    /// Matches the IPv4 source address.
-    pub fn ipv4_src(addr: Ipv4Addr) -> Self {
-        Self::exact(FieldId::IPV4_SRC, 4, u32::from(addr).into())
-    }
-
-    /// Matches the IPv4 destination address.
-    pub fn ipv4_dst(addr: Ipv4Addr) -> Self {
-        Self::exact(FieldId::IPV4_DST, 4, u32::from(addr).into())
-    }
-
-    /// Matches the IPv6 source address.
-    pub fn ipv6_src(addr: Ipv6Addr) -> Self {
-        Self::exact(FieldId::IPV6_SRC, 16, addr.to_bits())
-    }
-
-    /// Matches the IPv6 destination address.
-    pub fn ipv6_dst(addr: Ipv6Addr) -> Self {
-        Self::exact(FieldId::IPV6_DST, 16, addr.to_bits())
     }
 }

@@ -21,7 +21,6 @@ mod error_table;
 mod errors;
 mod features;
 mod field;
-mod field_constructors;
 mod field_table;
 mod field_text;
 mod flow_mod;
@@ -62,6 +61,7 @@ mod role;
 #[cfg(test)]
 mod roundtrip;
 pub(crate) mod rows;
+pub(crate) mod serde_impls;
 #[cfg(test)]
 mod session_tests;
 mod set_action;
@@ -71,6 +71,7 @@ mod table;
 mod table_bitmaps;
 mod table_features;
 pub(crate) mod text;
+mod typed_field;
 pub(crate) mod value;
 #[cfg(test)]
 mod vectors;
@@ -164,4 +165,5 @@ pub use table_features::{
     ActionId, ElementId, InstructionId, TableFeatureFlags, TableFeatureProp, TableFeatures,
     TableFeaturesCommand, TableIds,
 };
+pub use typed_field::{FieldValue, Masked, MaskedFields};
 pub use value::{ByteString, FixedString, Value, ValueError};

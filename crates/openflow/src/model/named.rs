@@ -64,6 +64,8 @@ macro_rules! codes {
             }
         }
 
+        $crate::model::serde_impls::serde_by_value!($name);
+
         #[cfg(test)]
         impl $crate::model::random_values::Sample for $name {
             fn sample(rng: &mut $crate::model::random_values::Rng) -> Self {
@@ -85,6 +87,8 @@ macro_rules! until {
 
 /// Defines a set of flags. Rows are those of [`codes!`], each number is one bit; `as` gives a name that is not an
 /// identifier.
+///
+/// The operators and methods are those of the `bitflags` crate. Bits without a name are kept: the set is open.
 macro_rules! flags {
     (
         $(#[$meta:meta])*
@@ -92,12 +96,17 @@ macro_rules! flags {
         $( $konst:ident $(as $text:literal)? = $n:literal, $since:ident $(..= $until:ident)?, $doc:literal; )*
     ) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
         pub struct $name(pub $repr);
 
-        impl $name {
-            $( #[doc = $doc] pub const $konst: Self = Self($n); )*
+        bitflags::bitflags! {
+            impl $name: $repr {
+                $( #[doc = $doc] const $konst = $n; )*
+                const _ = !0;
+            }
+        }
 
+        impl $name {
             /// All named flags: bit, name, first and last version that have it.
             pub const ROWS: &'static [(Self, &'static str, $crate::Version, $crate::Version)] = &[$( (
                 Self($n),
@@ -105,18 +114,17 @@ macro_rules! flags {
                 $crate::Version::$since,
                 $crate::model::named::until!($($until)?),
             ) ),*];
-
-            /// Whether all bits of `flags` are set.
-            pub const fn contains(self, flags: Self) -> bool {
-                self.0 & flags.0 == flags.0
-            }
         }
 
-        impl core::ops::BitOr for $name {
-            type Output = Self;
-
-            fn bitor(self, other: Self) -> Self {
-                Self(self.0 | other.0)
+        /// Names of the flags, and other bits in hexadecimal.
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.write_str(concat!(stringify!($name), "("))?;
+                if self.is_empty() {
+                    f.write_str("0x0")?;
+                }
+                bitflags::parser::to_writer(self, &mut *f)?;
+                f.write_str(")")
             }
         }
 
@@ -148,6 +156,8 @@ macro_rules! flags {
             }
         }
 
+        $crate::model::serde_impls::serde_by_value!($name);
+
         #[cfg(test)]
         impl $crate::model::random_values::Sample for $name {
             fn sample(rng: &mut $crate::model::random_values::Rng) -> Self {
@@ -155,7 +165,7 @@ macro_rules! flags {
                     return Self($crate::model::random_values::Sample::sample(rng));
                 };
                 for _ in 0..rng.below(3) {
-                    flags = flags | rng.row(Self::ROWS).unwrap_or_default();
+                    flags |= rng.row(Self::ROWS).unwrap_or_default();
                 }
                 flags
             }

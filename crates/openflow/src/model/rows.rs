@@ -138,7 +138,9 @@ macro_rules! record {
                     $( $versions => {
                         $crate::model::rows::each_field!(@value map version [$($layout)*] $names);
                     } )*
-                    _ => {}
+                    _ => { $(
+                        map.push((stringify!($field).into(), $crate::model::value::NeutralForm::to_value($field, version)));
+                    )* }
                 }
                 $crate::model::value::Value::Map(map)
             }
@@ -154,6 +156,8 @@ macro_rules! record {
                 Ok(Self { $($field),* })
             }
         }
+
+        $crate::model::serde_impls::serde_by_value!($name);
 
         #[cfg(test)]
         impl $crate::model::random_values::Sample for $name {
@@ -305,6 +309,8 @@ macro_rules! choice {
                 }
             }
         }
+
+        $crate::model::serde_impls::serde_by_value!($name);
 
         #[cfg(test)]
         #[allow(unused_variables, reason = "generated code is the same for all alternatives")]

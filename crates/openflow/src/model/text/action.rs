@@ -161,7 +161,8 @@ impl Instruction {
         if texts.is_empty() { "drop".into() } else { texts.join(",") }
     }
 
-    fn to_text(&self) -> String {
+    /// The instruction in the syntax of `ovs-actions(7)`; empty for an `apply_actions` without actions.
+    pub fn to_text(&self) -> String {
         match self {
             Self::GotoTable { table_id } => format!("goto_table:{table_id}"),
             Self::WriteMetadata { metadata, metadata_mask } => {

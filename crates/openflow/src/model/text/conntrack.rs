@@ -72,11 +72,11 @@ fn ct(pair: &KeyValue<'_>, context: MatchContext) -> Result<CtAction, TextError>
         match one.name() {
             "commit" => {
                 one.no_value()?;
-                ct.flags = ct.flags | CtFlags::COMMIT;
+                ct.flags |= CtFlags::COMMIT;
             }
             "force" => {
                 one.no_value()?;
-                ct.flags = ct.flags | CtFlags::FORCE;
+                ct.flags |= CtFlags::FORCE;
                 force = Some(one.key);
             }
             "table" => {
@@ -158,7 +158,7 @@ fn nat(pair: &KeyValue<'_>) -> Result<NatAction, TextError> {
         if matches!(one.name(), "src" | "dst") && !one.value.is_empty() {
             nat.range = nat_range(one.value)?;
         }
-        nat.flags = nat.flags | flag;
+        nat.flags |= flag;
     }
     if nat.flags.contains(NatFlags::SRC | NatFlags::DST) {
         return Err(pair.value.error("`src` and `dst` are mutually exclusive"));

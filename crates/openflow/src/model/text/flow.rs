@@ -102,7 +102,7 @@ impl FlowMod {
     fn keyword(&mut self, pair: &KeyValue<'_>) -> Result<bool, TextError> {
         if let Some(row) = FLAGS.iter().find(|row| row.1 == pair.name()) {
             pair.no_value()?;
-            self.flags = self.flags | row.0;
+            self.flags |= row.0;
             return Ok(true);
         }
         match pair.name() {
@@ -112,7 +112,7 @@ impl FlowMod {
             "idle_timeout" => self.idle_timeout = pair.int()?,
             "hard_timeout" => self.hard_timeout = pair.int()?,
             "importance" => self.importance = pair.int()?,
-            "flags" => self.flags = self.flags | FlowModFlags(pair.int()?),
+            "flags" => self.flags |= FlowModFlags(pair.int()?),
             "buffer_id" => self.buffer_id = Some(pair.int()?),
             "out_port" => self.out_port = port(pair.required()?)?,
             "out_group" => self.out_group = super::group::group_id(pair.required()?)?,

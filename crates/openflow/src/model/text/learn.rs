@@ -54,11 +54,11 @@ fn learn(pair: &KeyValue<'_>) -> Result<Action, TextError> {
             "cookie" => rule.cookie = one.int()?,
             "send_flow_rem" => {
                 one.no_value()?;
-                rule.flags = rule.flags | LearnFlags::SEND_FLOW_REM;
+                rule.flags |= LearnFlags::SEND_FLOW_REM;
             }
             "delete_learned" => {
                 one.no_value()?;
-                rule.flags = rule.flags | LearnFlags::DELETE_LEARNED;
+                rule.flags |= LearnFlags::DELETE_LEARNED;
             }
             "limit" => limit = one.int()?,
             "result_dst" => {
@@ -76,7 +76,7 @@ fn learn(pair: &KeyValue<'_>) -> Result<Action, TextError> {
         return Ok(Action::Learn(Box::new(LearnAction { rule, flow_mod_specs: specs })));
     }
     if result.is_some() {
-        rule.flags = rule.flags | LearnFlags::WRITE_RESULT;
+        rule.flags |= LearnFlags::WRITE_RESULT;
     }
     Ok(Action::Learn2(Box::new(Learn2Action {
         rule,

@@ -26,14 +26,14 @@ impl MeterMod {
         while let Some(pair) = pairs.next()? {
             if let Some(row) = FLAGS.iter().find(|row| row.1 == pair.name()) {
                 pair.no_value()?;
-                meter.flags = meter.flags | row.0;
+                meter.flags |= row.0;
                 continue;
             }
             match pair.name() {
                 "meter" => {
                     (meter.meter_id, named) = (meter_id(pair.required()?)?, true);
                 }
-                "flags" => meter.flags = meter.flags | MeterFlags(pair.int()?),
+                "flags" => meter.flags |= MeterFlags(pair.int()?),
                 "band" | "bands" => {
                     meter.bands = bands(pairs.text_from_value(&pair))?;
                     break;

@@ -14,5 +14,6 @@ mod meter;
 mod nicira;
 mod stat_trigger;
 mod token;
+mod traits;
 
 pub use token::{TextError, caret};
