@@ -21,8 +21,9 @@ fn main() -> Result<(), TextError> {
         ..FlowMod::add(web, [Action::output(PortNo(2))])
     };
     println!("{flow}");
-    // The text of `ovs-ofctl` is another way to build it.
-    assert_eq!(flow, flow.to_string().parse()?);
+    // The syntax of `ovs-ofctl` is another way to build it.
+    let parsed: FlowMod = flow.to_string().parse()?;
+    assert_eq!(parsed.to_string(), flow.to_string());
 
     flow.instructions.push(Instruction::GotoTable { table_id: 1 });
     for version in [Version::V1_0, Version::V1_3, Version::V1_5] {

@@ -1,12 +1,12 @@
-//! The identity of a switch. §7.3.1.
+//! Datapath IDs, which identify switches. §7.3.1.
 
 use core::fmt;
 
-/// Identity of a datapath: 48 bits of address, 16 bits of the maker's choice. §7.3.1.
+/// Datapath ID of a switch: 16 bits chosen by its manufacturer, then a 48-bit MAC address. §7.3.1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct DatapathId(pub u64);
 
-/// Sixteen hex digits.
+/// Sixteen hexadecimal digits.
 impl fmt::Display for DatapathId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)

@@ -1,18 +1,18 @@
-//! `ECHO_REQUEST` and `ECHO_REPLY`: is the peer there? §7.5.2, §7.5.3.
+//! `ECHO_REQUEST` and `ECHO_REPLY`: tests of the connection. §7.5.2, §7.5.3.
 
 use crate::{EncodeError, Encoder, MessageType};
 
 impl Encoder<'_> {
-    /// Writes an `ECHO_REQUEST` without payload; returns its transaction id.
+    /// Appends an `ECHO_REQUEST` without payload; returns its transaction ID.
     pub fn echo_request(&mut self) -> u32 {
         let xid = self.next_xid();
         self.message(MessageType::ECHO_REQUEST, |_| Ok(())).unwrap_or(xid)
     }
 
-    /// Writes the `ECHO_REPLY` to request `xid`, with the payload that the request had.
+    /// Appends the `ECHO_REPLY` to the request `xid`, with the payload of the request.
     ///
     /// # Errors
-    /// A payload of over 65 527 bytes.
+    /// The payload is longer than 65 527 bytes.
     pub fn echo_reply(&mut self, xid: u32, payload: &[u8]) -> Result<(), EncodeError> {
         self.raw(MessageType::ECHO_REPLY, xid, payload)
     }

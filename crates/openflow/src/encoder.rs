@@ -1,4 +1,4 @@
-//! Where messages are written: the transmit buffer of one switch.
+//! Encoding messages into a transmit buffer.
 
 use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -7,9 +7,9 @@ use crate::model::reader::number;
 use crate::raw_message::Header;
 use crate::{EncodeError, Expected, MessageType, Version};
 
-/// The transmit buffer of one switch, in its version, numbering what it is given.
+/// Appends messages to a transmit buffer, in the version of one switch, with consecutive transaction IDs.
 ///
-/// Encoders append whole messages or nothing: what a version cannot say leaves no byte behind.
+/// A message that cannot be encoded leaves the buffer as it was.
 #[derive(Debug)]
 pub struct Encoder<'t> {
     tx: &'t mut Vec<u8>,
@@ -18,33 +18,33 @@ pub struct Encoder<'t> {
 }
 
 impl<'t> Encoder<'t> {
-    /// Appends to `tx` in `version`; `next_xid` is the transaction id of the next message.
+    /// Appends to `tx` in `version`; `next_xid` is the transaction ID of the next message.
     #[inline]
     pub fn new(tx: &'t mut Vec<u8>, version: Version, next_xid: &'t mut u32) -> Self {
         Self { tx, version, next_xid }
     }
 
-    /// The same buffer, lent on.
+    /// A shorter borrow of the same buffer.
     #[inline]
     pub fn reborrow(&mut self) -> Encoder<'_> {
         Encoder { tx: self.tx, version: self.version, next_xid: self.next_xid }
     }
 
-    /// The same switch, into another buffer.
+    /// An encoder with the same version and transaction IDs for another buffer.
     #[inline]
     pub fn with_buffer<'a>(&'a mut self, tx: &'a mut Vec<u8>) -> Encoder<'a> {
         Encoder { tx, version: self.version, next_xid: self.next_xid }
     }
 
-    /// The same buffer, lent on, in another version.
+    /// A shorter borrow of the same buffer, in another version.
     pub(crate) fn in_version(&mut self, version: Version) -> Encoder<'_> {
         Encoder { version, ..self.reborrow() }
     }
 
-    /// Writes a message with the next transaction id and returns that id.
+    /// Appends a message with the next transaction ID and returns that ID.
     ///
     /// # Errors
-    /// What `body` says; nothing is written then.
+    /// The error of `body`; nothing is appended then.
     #[inline]
     pub(crate) fn message(
         &mut self,
@@ -57,10 +57,10 @@ impl<'t> Encoder<'t> {
         Ok(xid)
     }
 
-    /// Writes a message that answers the request `xid`.
+    /// Appends a message with the transaction ID `xid`.
     ///
     /// # Errors
-    /// What `body` says, and a message of over 65 535 bytes; nothing is written then.
+    /// The error of `body`, or a message of more than 65 535 bytes; nothing is appended then.
     #[inline]
     pub(crate) fn message_with_xid(
         &mut self,
@@ -109,7 +109,7 @@ impl<'t> Encoder<'t> {
         Ok(())
     }
 
-    /// Appends a layout.
+    /// Appends the bytes of a layout.
     #[inline]
     pub(crate) fn put<T: IntoBytes + Immutable + ?Sized>(&mut self, layout: &T) {
         self.tx.extend_from_slice(layout.as_bytes());
@@ -122,29 +122,29 @@ impl<'t> Encoder<'t> {
         self.tx.resize(start + len.next_multiple_of(8), 0);
     }
 
-    /// Bytes in the buffer.
+    /// Number of bytes in the buffer.
     pub fn len(&self) -> usize {
         self.tx.len()
     }
 
-    /// Whether nothing waits to be sent.
+    /// Whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.tx.is_empty()
     }
 
-    /// The version that messages are written in.
+    /// The version in which messages are encoded.
     #[inline]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The transaction id of the next message.
+    /// Transaction ID of the next message.
     #[inline]
     pub fn next_xid(&self) -> u32 {
         *self.next_xid
     }
 
-    /// Fails with the name of what only `needs` and later can say.
+    /// Checks that the version is `needs` or later, which `what` requires.
     pub(crate) fn needs(&self, needs: Version, what: &'static str) -> Result<(), EncodeError> {
         if self.version >= needs {
             return Ok(());
@@ -152,10 +152,10 @@ impl<'t> Encoder<'t> {
         Err(EncodeError::new(what, self.version, Some(needs)))
     }
 
-    /// Writes a message of any kind with a ready body; answers the request `xid`.
+    /// Appends a message of any type with an already encoded body and the transaction ID `xid`.
     ///
     /// # Errors
-    /// A message of over 65 535 bytes, a kind that the version has no number for.
+    /// The message is longer than 65 535 bytes, or the version does not have the type.
     pub fn raw(&mut self, kind: MessageType, xid: u32, body: &[u8]) -> Result<(), EncodeError> {
         let version = self.version;
         if MessageType::from_wire(version, kind.to_wire(version)) != kind {
@@ -169,7 +169,7 @@ impl<'t> Encoder<'t> {
         })
     }
 
-    /// Writes a message that is a header and nothing else.
+    /// Appends a message without a body.
     fn bare(&mut self, kind: MessageType) -> u32 {
         let xid = *self.next_xid;
         self.bare_with_xid(kind, xid);
@@ -182,22 +182,23 @@ impl<'t> Encoder<'t> {
         self.put(&Header { version, kind, length: U16::new(8), xid: xid.into() });
     }
 
-    /// `FEATURES_REQUEST`. §7.3.1.
+    /// Appends a `FEATURES_REQUEST`; returns its transaction ID. §7.3.1.
     pub fn features_request(&mut self) -> u32 {
         self.bare(MessageType::FEATURES_REQUEST)
     }
 
-    /// `GET_CONFIG_REQUEST`. §7.3.2.
+    /// Appends a `GET_CONFIG_REQUEST`; returns its transaction ID. §7.3.2.
     pub fn get_config_request(&mut self) -> u32 {
         self.bare(MessageType::GET_CONFIG_REQUEST)
     }
 
-    /// `BARRIER_REQUEST`: what was said before is done before what is said later. §7.3.8.
+    /// Appends a `BARRIER_REQUEST`; returns its transaction ID. The switch finishes earlier messages before later ones.
+    /// §7.3.8.
     pub fn barrier_request(&mut self) -> u32 {
         self.bare(MessageType::BARRIER_REQUEST)
     }
 
-    /// `BARRIER_REPLY` to the request `xid`. §7.3.8.
+    /// Appends the `BARRIER_REPLY` to the request `xid`. §7.3.8.
     pub fn barrier_reply(&mut self, xid: u32) {
         self.bare_with_xid(MessageType::BARRIER_REPLY, xid);
     }
@@ -205,9 +206,9 @@ impl<'t> Encoder<'t> {
 
 /// Low-level writing, for code that writes many messages of one shape from a template, as `sluice-fastpath` does.
 ///
-/// These functions know nothing of messages: the caller sees to it that whole messages are appended.
+/// These functions do not check anything: the caller must append whole messages.
 impl Encoder<'_> {
-    /// Returns the transaction id of the next message and counts it as used.
+    /// Returns the transaction ID of the next message and increments it.
     #[inline]
     pub fn take_xid(&mut self) -> u32 {
         let xid = *self.next_xid;
@@ -215,7 +216,7 @@ impl Encoder<'_> {
         xid
     }
 
-    /// Sets the transaction id of the next message.
+    /// Sets the transaction ID of the next message.
     #[inline]
     pub fn set_next_xid(&mut self, xid: u32) {
         *self.next_xid = xid;
@@ -233,7 +234,7 @@ impl Encoder<'_> {
         self.put(bytes);
     }
 
-    /// Appends the first `N` of `bytes` and returns the copy, for values to be patched in.
+    /// Appends the first `N` bytes of `bytes` and returns the copy, so that values can be patched in.
     #[inline]
     pub fn append_chunk<const N: usize>(&mut self, bytes: &[u8]) -> &mut [u8] {
         if let Some(chunk) = bytes.first_chunk::<N>() {
@@ -242,7 +243,7 @@ impl Encoder<'_> {
         self.tx.last_chunk_mut::<N>().map_or(&mut [], |chunk| chunk)
     }
 
-    /// Appends a copy of `layout` and returns the copy, for values to be patched in.
+    /// Appends a copy of `layout` and returns it, so that values can be patched in.
     #[inline]
     pub fn append_copy<T>(&mut self, layout: &T) -> Option<&mut T>
     where
@@ -252,14 +253,14 @@ impl Encoder<'_> {
         T::mut_from_suffix(self.tx).ok().map(|(_, copy)| copy)
     }
 
-    /// Appends two copies of `layout` and returns them, for values to be patched in.
+    /// Appends two copies of `layout` and returns them, so that values can be patched in.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     pub fn append_two_copies<T>(&mut self, layout: &T) -> Option<&mut [T; 2]>
     where
         T: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned,
     {
-        // One copy of both would be a call, and so would be copies in two places.
+        // A single copy of both would be a function call, and so would two separate copies.
         for _ in 0..2 {
             self.tx.extend_from_slice(layout.as_bytes());
         }
@@ -281,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_that_cannot_be_said_leaves_nothing_behind() {
+    fn a_message_that_cannot_be_encoded_leaves_the_buffer_unchanged() {
         let (mut tx, mut xid) = (vec![1, 2, 3], 9);
         let mut out = Encoder::new(&mut tx, Version::V1_0, &mut xid);
         let failed = out.message(MessageType::FLOW_MOD, |out| {
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn xids_count_up_and_round() {
+    fn transaction_ids_increment_and_wrap_around() {
         let (mut tx, mut xid) = (vec![], u32::MAX);
         let mut out = Encoder::new(&mut tx, Version::V1_3, &mut xid);
         assert_eq!(out.barrier_request(), u32::MAX);

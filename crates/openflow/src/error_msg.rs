@@ -1,4 +1,4 @@
-//! `ERROR`: a request failed. §7.4.4.
+//! `ERROR`: reports that a request failed. §7.4.4.
 
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
@@ -7,32 +7,32 @@ use crate::{
     Version,
 };
 
-/// A request that failed, read in place.
+/// An `ERROR` of any version, read in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorMsg<'a> {
-    /// The transaction id of the request.
+    /// Transaction ID of the request that failed.
     pub xid: u32,
-    /// Why.
+    /// Type and code of the error.
     pub reason: ErrorReason,
-    /// The start of the request, at least 64 bytes if it had so many; or a text, for `HELLO_FAILED`.
+    /// The start of the request, up to 64 bytes or more; for `HELLO_FAILED`, a text.
     pub data: &'a [u8],
 }
 
-/// Bytes of a request that an `ERROR` gives back. §7.4.4.
+/// Number of bytes of the request that an `ERROR` quotes. §7.4.4.
 const QUOTED: usize = 64;
 
 impl<'a> ErrorMsg<'a> {
-    /// Reads `msg`.
+    /// Parses `msg`.
     ///
     /// # Errors
-    /// `Short` if type or code are cut off.
+    /// `Truncated` if type or code is missing.
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
         let mut r = Reader::new(msg.version(), msg.body(), HEADER_LEN);
         let reason = ErrorReason::parse(&mut r)?;
         Ok(Self { xid: msg.xid(), reason, data: r.rest() })
     }
 
-    /// The kind of the request that failed, if its header was given back.
+    /// Type of the request that failed, if its header is quoted.
     pub fn request(&self) -> Option<MessageType> {
         match *self.data {
             [version, kind, _, _, _, _, _, _, ..]
@@ -46,12 +46,12 @@ impl<'a> ErrorMsg<'a> {
 }
 
 impl ErrorMsg<'_> {
-    /// The cookie of the `FLOW_MOD` that failed, if so much of it was given back.
+    /// Cookie of the `FLOW_MOD` that failed, if it is quoted that far.
     pub fn cookie(&self) -> Option<u64> {
         if self.request() != Some(MessageType::FLOW_MOD) {
             return None;
         }
-        // Header first, and the match before it in 1.0. OpenFlow 1.0.0 §5.3.3, §7.3.4.1.
+        // It follows the header; in 1.0 the match comes before it. OpenFlow 1.0.0 §5.3.3, §7.3.4.1.
         let at = if self.data.first() == Some(&Version::V1_0.0) { 48 } else { 8 };
         let bytes = self.data.get(at..)?.first_chunk()?;
         Some(u64::from_be_bytes(*bytes))
@@ -59,10 +59,10 @@ impl ErrorMsg<'_> {
 }
 
 impl Encoder<'_> {
-    /// Writes an `ERROR` about `request`, of which the first 64 bytes go back.
+    /// Appends an `ERROR` about `request` that quotes its first 64 bytes.
     ///
     /// # Panics
-    /// In debug builds, for a reason that the version does not have.
+    /// In debug builds, if the version does not have `reason`.
     pub fn error(&mut self, reason: ErrorReason, request: RawMessage<'_>) {
         let bytes = request.bytes();
         let quoted = bytes.get(..QUOTED).unwrap_or(bytes);
@@ -70,10 +70,10 @@ impl Encoder<'_> {
         debug_assert!(written.is_ok(), "64 bytes fit, and the caller knows the version");
     }
 
-    /// Writes an `ERROR` that gives back `data`.
+    /// Appends an `ERROR` that contains `data`.
     ///
     /// # Errors
-    /// More bytes of data than fit; a reason that the version does not have.
+    /// `data` is too long, or the version does not have `reason`.
     pub fn error_with(
         &mut self,
         xid: u32,
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_the_request_it_is_about() {
+    fn an_error_contains_the_type_of_its_request() {
         let request = [4, 14, 0, 8, 0, 0, 0, 5];
         let (mut tx, mut xid) = (vec![], 1);
         let mut out = Encoder::new(&mut tx, Version::V1_3, &mut xid);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_has_the_cookie_of_the_rule_that_failed() {
+    fn an_error_contains_the_cookie_of_the_flow_entry() {
         for version in (1..=6).map(Version) {
             let (mut tx, mut xid) = (vec![], 1);
             let rule = crate::FlowMod { cookie: 0x1234, ..crate::FlowMod::default() };
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_version_has_no_error_for_leaves_nothing_behind() {
+    fn an_error_that_the_version_lacks_leaves_the_buffer_unchanged() {
         let (mut tx, mut xid) = (vec![], 1);
         let mut out = Encoder::new(&mut tx, Version::V1_0, &mut xid);
         let reason = ErrorReason::for_parse_error(

@@ -1,11 +1,11 @@
-//! The part of an Ethernet frame that a bridge reads. IEEE 802.3, IEEE 802.1Q.
+//! MAC addresses and the header of an Ethernet frame. IEEE 802.3, IEEE 802.1Q.
 
 use core::fmt;
 
 use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// An IEEE 802 address.
+/// A MAC address. IEEE 802 §8.
 #[derive(
     Clone,
     Copy,
@@ -28,7 +28,7 @@ impl MacAddr {
     /// The broadcast address.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Reads six pairs of hex digits with colons between, `02:00:00:00:00:01`.
+    /// Parses six pairs of hex digits separated by colons: `02:00:00:00:00:01`.
     pub fn from_text(text: &str) -> Option<Self> {
         let (mut bytes, mut parts) = ([0; 6], text.split(':'));
         for byte in &mut bytes {
@@ -44,14 +44,14 @@ impl MacAddr {
         Self(bytes)
     }
 
-    /// The 48 bits as a number.
+    /// The address as a 48-bit number.
     #[inline]
     pub const fn to_u64(self) -> u64 {
         let o = self.0;
         u64::from_be_bytes([0, 0, o[0], o[1], o[2], o[3], o[4], o[5]])
     }
 
-    /// The same bits as [`EthHeader::dst_bits`] has of this address.
+    /// The address in the format of [`EthHeader::dst_bits`].
     #[inline]
     pub fn bits(self) -> u64 {
         let mut bytes = [0; 8];
@@ -59,7 +59,7 @@ impl MacAddr {
         u64::from_le_bytes(bytes)
     }
 
-    /// Whether the address names a group, broadcast included. IEEE 802 §8.2.2.
+    /// Whether this is a multicast address or the broadcast address. IEEE 802 §8.2.2.
     #[inline]
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 == 1
@@ -85,11 +85,11 @@ impl fmt::Display for MacAddr {
     }
 }
 
-/// A VLAN as a frame names it: 0 is an untagged frame, or one with a priority tag only.
+/// A VLAN ID, 12 bits; 0 for frames without a tag or with a priority tag only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct VlanId(pub u16);
 
-/// What a frame carries. An open set.
+/// An Ethernet type: the protocol that a frame carries. An open set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EtherType(pub u16);
 
@@ -115,15 +115,15 @@ impl EtherType {
     }
 }
 
-/// The start of every frame, as it lies there.
+/// The first 14 bytes of an Ethernet frame, read in place.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
 #[repr(C)]
 pub struct EthHeader {
-    /// Destination.
+    /// Destination address.
     pub dst: MacAddr,
-    /// Source.
+    /// Source address.
     pub src: MacAddr,
     ethertype: U16,
 }
@@ -135,20 +135,20 @@ impl EthHeader {
         EtherType::is_tag(self.ethertype)
     }
 
-    /// What follows the addresses.
+    /// The type field after the addresses; that of the tag if there is one.
     #[inline]
     pub fn ethertype(&self) -> EtherType {
         EtherType(self.ethertype.get())
     }
 
-    /// The 48 bits of the destination in some order, above 16 zeros. Equal for equal addresses, and no more: it is
-    /// one load.
+    /// The destination as a number, for comparison and hashing only: the byte order is unspecified, the low 16 bits are 0.
+    /// Costs a single load.
     #[inline]
     pub fn dst_bits(&self) -> u64 {
         self.as_bytes().first_chunk().map_or(0, |&bytes| u64::from_le_bytes(bytes) << 16)
     }
 
-    /// The same of the source.
+    /// The source in the same format.
     #[inline]
     pub fn src_bits(&self) -> u64 {
         let (_, bytes) = self.as_bytes().split_at(6);
@@ -166,22 +166,22 @@ struct Tag {
 /// Addresses and outermost VLAN of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ethernet<'a> {
-    /// Destination.
+    /// Destination address.
     pub dst: MacAddr,
-    /// Source.
+    /// Source address.
     pub src: MacAddr,
-    /// The start of the frame, in place.
+    /// The header in the frame.
     pub header: &'a EthHeader,
-    /// Outermost VLAN, 0 if there is no tag.
+    /// VLAN ID of the outermost tag, 0 without a tag.
     pub vlan: VlanId,
-    /// Whether there is a tag, even one for VLAN 0.
+    /// Whether the frame has a tag, even one for VLAN 0.
     pub tagged: bool,
-    /// What follows the addresses and the outermost tag.
+    /// The type after the addresses and the outermost tag.
     pub ethertype: EtherType,
 }
 
 impl<'a> Ethernet<'a> {
-    /// Reads the start of `frame`, perhaps truncated; `None` if not even the header is there.
+    /// Parses the start of `frame`, which may be truncated; `None` if it is shorter than its header.
     #[inline]
     pub fn new(frame: &'a [u8]) -> Option<Self> {
         let (header, rest) = EthHeader::ref_from_prefix(frame).ok()?;

@@ -1,4 +1,4 @@
-//! `FLOW_MOD`: adds, changes or deletes rules. §7.3.4.1.
+//! `FLOW_MOD`: adds, modifies or deletes flow entries. §7.3.4.1.
 
 use zerocopy::FromBytes;
 use zerocopy::big_endian::{U16, U32};
@@ -13,19 +13,27 @@ use crate::{
 };
 
 impl Encoder<'_> {
-    /// Writes a `FLOW_MOD`; returns its transaction id.
+    /// Appends a `FLOW_MOD`; returns its transaction ID.
+    ///
+    /// In OpenFlow 1.0, a deletion from all tables (`table_id` 255) is encoded without a table, which means the same.
     ///
     /// # Errors
-    /// Names what the version cannot say; nothing is written then.
+    /// States what the version cannot express; nothing is appended then.
     pub fn flow_mod(&mut self, f: &model::FlowMod) -> Result<u32, EncodeError> {
+        let deletes = [FlowModCommand::DELETE, FlowModCommand::DELETE_STRICT].contains(&f.command);
+        if f.table_id == model::FlowMod::TABLE_ALL && deletes && self.version() == Version::V1_0 {
+            // The table would be encoded in the command, which switches refuse unless an extension is enabled.
+            let all_tables = model::FlowMod { table_id: 0, ..f.clone() };
+            return self.message(MessageType::FLOW_MOD, |out| all_tables.encode(out));
+        }
         self.message(MessageType::FLOW_MOD, |out| f.encode(out))
     }
 
-    /// Has frames that no rule matches sent up, `max_len` bytes of them ([`Action::WHOLE`] for all and no
-    /// slot): a table-miss entry where the version needs one, nothing where they come up by themselves. §5.4.
+    /// Makes the switch send packets without a matching flow entry to the controller: up to `max_len` bytes, or whole
+    /// and unbuffered with [`Action::WHOLE`]. Appends a table-miss entry from 1.3 on; earlier versions need none. §5.4.
     ///
     /// # Errors
-    /// None that a version has; those of [`flow_mod`](Self::flow_mod).
+    /// Those of [`flow_mod`](Self::flow_mod).
     pub fn send_misses_up(&mut self, max_len: u16) -> Result<(), EncodeError> {
         if self.version() < Version::V1_3 {
             return Ok(());
@@ -37,25 +45,25 @@ impl Encoder<'_> {
     }
 }
 
-/// One `FLOW_MOD` of any version, read in place as far as the bench and model switches need it in bulk.
+/// A `FLOW_MOD` of any version, of which command and buffer are read in place.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowMod<'a> {
-    /// What to do.
+    /// Command.
     pub command: FlowModCommand,
-    /// A frame in the switch that the new rule is applied to.
+    /// Packet buffered in the switch to which the flow entry is applied.
     pub buffer_id: Option<u32>,
     msg: RawMessage<'a>,
 }
 
-/// Bytes up to the actions of 1.0, and up to the match of later versions.
+/// Length up to the actions of 1.0, and up to the match of later versions.
 const FIXED_1_0: usize = 72;
 const FIXED: usize = 48;
 
 impl<'a> FlowMod<'a> {
-    /// Reads the fixed part of `msg`.
+    /// Parses the fixed part of `msg`.
     ///
     /// # Errors
-    /// `Short` if it is cut off.
+    /// `Truncated` if the message is shorter.
     #[inline]
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
         let bytes = msg.bytes();
@@ -76,10 +84,10 @@ impl<'a> FlowMod<'a> {
         Ok(Self { command, buffer_id: buffered(buffer_id.get()), msg })
     }
 
-    /// All of it.
+    /// Parses the whole message.
     ///
     /// # Errors
-    /// What is wrong with the rest, and where.
+    /// As for [`Message::parse`](crate::Message::parse).
     ///
     /// # Cost
     /// Allocates the lists.
@@ -103,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_written_again_byte_by_byte() {
+    fn a_parsed_flow_mod_is_encoded_as_the_same_bytes() {
         let actions = [Action::output(PortNo(4))];
         let f = model::FlowMod {
             command: FlowModCommand::MODIFY,
@@ -125,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_table_needs_1_1() {
+    fn a_second_table_requires_1_1() {
         let instructions = vec![Instruction::GotoTable { table_id: 1 }];
         let f = model::FlowMod { instructions, ..model::FlowMod::default() };
         let no = bytes(Version::V1_0, &f).unwrap_err();

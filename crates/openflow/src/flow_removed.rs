@@ -1,4 +1,4 @@
-//! `FLOW_REMOVED`: a rule is gone. §7.4.2.
+//! `FLOW_REMOVED`: reports that a flow entry was removed. §7.4.2.
 
 use crate::model::Counters;
 use crate::model::borrowed::ByteSpan;
@@ -6,36 +6,36 @@ use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{FlowRemovedReason, HEADER_LEN, RawMessage, Result, model, view};
 
-/// One `FLOW_REMOVED` of any version, read in place.
+/// A `FLOW_REMOVED` of any version, read in place.
 ///
-/// [`new`](Self::new) proves all of it once; after that no getter can fail. What a version does not tell is 0, or
-/// `None` among the counters.
+/// [`new`](Self::new) checks all of it once; after that no accessor can fail. Values that a version does not have
+/// are 0, or `None` for counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowRemoved<'a> {
-    /// The controller's own mark.
+    /// Opaque identifier chosen by the controller.
     pub cookie: u64,
-    /// Its priority.
+    /// Priority of the flow entry.
     pub priority: u16,
-    /// Why it is gone.
+    /// Why it was removed.
     pub reason: FlowRemovedReason,
-    /// Its table. Since 1.1.
+    /// Table of the flow entry. Since 1.1.
     pub table_id: u8,
-    /// Its idle timeout, seconds.
+    /// Idle timeout in seconds.
     pub idle_timeout: u16,
-    /// Its hard timeout, seconds. Since 1.2.
+    /// Hard timeout in seconds. Since 1.2.
     pub hard_timeout: u16,
-    /// What it matched.
+    /// Match of the flow entry.
     pub matching: view::Match<'a>,
-    /// How long it lived, how many packets and bytes it matched.
+    /// Duration, packet count and byte count.
     pub stats: Counters,
     body: ByteSpan<'a>,
 }
 
 impl<'a> FlowRemoved<'a> {
-    /// Reads `msg`.
+    /// Parses `msg`.
     ///
     /// # Errors
-    /// What is wrong with it, and where: just as for [`model::FlowRemoved`]. `Version` before 1.0 and after 1.5.
+    /// As for [`Message::parse`](crate::Message::parse). `Version` before 1.0 and after 1.5.
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
         let mut r = Reader::new(msg.version().known()?, msg.body(), HEADER_LEN);
         let start = r.clone();
@@ -44,7 +44,7 @@ impl<'a> FlowRemoved<'a> {
         Ok(Self { body: ByteSpan::between(&start, &r), ..view })
     }
 
-    /// What stands where a version does not tell.
+    /// Values that a version does not have.
     pub(crate) fn none() -> Self {
         Self {
             cookie: 0,
@@ -59,7 +59,7 @@ impl<'a> FlowRemoved<'a> {
         }
     }
 
-    /// The owned form.
+    /// The same message, owned.
     ///
     /// # Cost
     /// Allocates the lists.
@@ -77,7 +77,7 @@ mod tests {
     use crate::{Encoder, Field, Message, PortNo, Version};
 
     #[test]
-    fn every_version_tells_what_it_has_a_place_for() {
+    fn every_version_carries_the_fields_that_it_has() {
         for version in (1..=6).map(Version) {
             let later = |since, n| if version < since { 0 } else { n };
             let duration = Elapsed { sec: 5, nsec: 6 };

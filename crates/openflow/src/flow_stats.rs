@@ -1,4 +1,4 @@
-//! Rules and their counters, as a `MULTIPART_REPLY` tells them. §7.3.5.2; OpenFlow 1.5.0 §7.3.5.3.
+//! Flow entries and their counters in a `MULTIPART_REPLY`. §7.3.5.2; OpenFlow 1.5.0 §7.3.5.3.
 
 use core::iter;
 
@@ -8,31 +8,31 @@ use crate::model::reader::Reader;
 use crate::model::{self, Counters, FlowDesc, FlowStatsReason};
 use crate::{FlowModFlags, Instruction, MultipartType, ParseErrorKind, Result, Version, view};
 
-/// One rule with its counters, of any version, read in place.
+/// A flow entry with its counters, of any version, read in place.
 ///
-/// All but the instructions is proved when it is yielded by [`flow_stats`]. What a version does not tell is 0, or `None`
-/// among the counters; `FLOW_STATS` of 1.5 tells the table, the reason, the priority, the match and the counters.
+/// [`flow_stats`] checks all of it but the instructions. Values that a version does not have are 0, or `None` for
+/// counters; `FLOW_STATS` of 1.5 has table, reason, priority, match and counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowStats<'a> {
-    /// Its table.
+    /// Table of the flow entry.
     pub table_id: u8,
-    /// Why it is told; only `FLOW_STATS` of 1.5 says so.
+    /// Why it is reported; `FLOW_STATS` of 1.5 only.
     pub reason: FlowStatsReason,
-    /// Its priority.
+    /// Priority of the flow entry.
     pub priority: u16,
-    /// Seconds without a packet after which it goes; 0 never.
+    /// Seconds without a matching packet after which the flow entry expires; 0 is never.
     pub idle_timeout: u16,
-    /// Seconds after which it goes; 0 never.
+    /// Seconds after which the flow entry expires; 0 is never.
     pub hard_timeout: u16,
-    /// How it is kept. Since 1.3.
+    /// Options. Since 1.3.
     pub flags: FlowModFlags,
-    /// The least important goes first where tables are full. Since 1.4.
+    /// Eviction precedence: less important flow entries are evicted first. Since 1.4.
     pub importance: u16,
-    /// The controller's own mark.
+    /// Opaque identifier chosen by the controller.
     pub cookie: u64,
-    /// What it matches.
+    /// Packets to match.
     pub matching: view::Match<'a>,
-    /// How long it has been there, how many packets and bytes it matched.
+    /// Duration, packet count and byte count.
     pub stats: Counters,
     pub(crate) instructions: UnparsedInstructions<'a>,
     kind: MultipartType,
@@ -40,7 +40,7 @@ pub struct FlowStats<'a> {
 }
 
 impl<'a> FlowStats<'a> {
-    /// Takes the rule at the start of what `r` has left.
+    /// Takes the flow entry at the front of `r`.
     fn new(kind: MultipartType, r: &mut Reader<'a>) -> Result<Self> {
         r.version().known()?;
         let start = r.clone();
@@ -52,7 +52,7 @@ impl<'a> FlowStats<'a> {
         Ok(Self { kind, all: ByteSpan::between(&start, r), ..view })
     }
 
-    /// What stands where a version does not tell.
+    /// Values that a version does not have.
     pub(crate) fn none() -> Self {
         Self {
             table_id: 0,
@@ -71,15 +71,15 @@ impl<'a> FlowStats<'a> {
         }
     }
 
-    /// The instructions as they lie there; in 1.0 the actions.
+    /// Bytes of the instructions; of the actions in 1.0.
     pub const fn instruction_bytes(&self) -> &'a [u8] {
         self.instructions.0.bytes()
     }
 
-    /// What it does.
+    /// Parses the instructions.
     ///
     /// # Errors
-    /// What is wrong with the instructions, and where.
+    /// An invalid instruction, and its position in the message.
     ///
     /// # Cost
     /// Allocates the list.
@@ -87,7 +87,7 @@ impl<'a> FlowStats<'a> {
         self.instructions.parse()
     }
 
-    /// The owned form; of `FLOW_STATS` what that tells.
+    /// The same flow entry, owned; default values for what `FLOW_STATS` does not have.
     ///
     /// # Errors
     /// As for [`instructions`](Self::instructions).
@@ -105,13 +105,13 @@ impl<'a> FlowStats<'a> {
     }
 }
 
-/// The rules in the body of a `MULTIPART_REPLY` of `kind`, which starts `at` bytes into its message: of
-/// [`FLOW`](MultipartType::FLOW), or of [`FLOW_STATS`](MultipartType::FLOW_STATS), which 1.5 has.
+/// Iterates over the flow entries in the body of a `MULTIPART_REPLY` of `kind`, which starts `at` bytes into its
+/// message: [`FLOW`](MultipartType::FLOW), or [`FLOW_STATS`](MultipartType::FLOW_STATS) of 1.5.
 ///
-/// It ends behind the first fault.
+/// The first error is the last item.
 ///
 /// # Errors
-/// What is wrong with a rule, and where; of another version or kind the first says so.
+/// An invalid flow entry, and its position; another version or type is an error of the first item.
 pub fn flow_stats(
     version: Version,
     kind: MultipartType,
@@ -170,7 +170,7 @@ mod tests {
     };
 
     #[test]
-    fn every_version_tells_what_it_has_a_place_for() {
+    fn every_version_carries_the_fields_that_it_has() {
         for version in (1..=6).map(Version) {
             let since = |first, n| if version < first { 0 } else { n };
             let owned = FlowDesc {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_alone_are_told_by_1_5() {
+    fn flow_stats_of_1_5_have_counters_only() {
         let (reason, matching, stats) = (FlowStatsReason::STAT_TRIGGER, matching(), stats());
         let owned = model::FlowStats { table_id: 1, reason, priority: 2, matching, stats };
         let bytes =
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_fault_is_the_last_item() {
+    fn the_first_error_is_the_last_item() {
         let flows = vec![FlowDesc::default(); 3];
         let mut bytes = written(Version::V1_3, MultipartReply::FlowDesc { flows });
         bytes[16 + 56 + 1] = 3;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_are_refused_when_they_are_read() {
+    fn invalid_instructions_are_refused_when_they_are_parsed() {
         let instructions = vec![Instruction::GotoTable { table_id: 4 }];
         let flows = vec![FlowDesc { instructions, ..FlowDesc::default() }];
         let mut bytes = written(Version::V1_3, MultipartReply::FlowDesc { flows });

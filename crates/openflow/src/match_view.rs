@@ -8,7 +8,7 @@ use crate::model::reader::Reader;
 use crate::model::{self, match_fixed, matching};
 use crate::{ErrorContext, ParseError, ParseErrorKind, PortNo, RawMessage, Result, Version};
 
-/// What a rule matches, proved and in place; [`to_match`](Self::to_match) reads it.
+/// A checked match, read in place; [`to_match`](Self::to_match) copies its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Match<'a> {
     version: Version,
@@ -16,10 +16,10 @@ pub struct Match<'a> {
 }
 
 impl<'a> Match<'a> {
-    /// No fields, so that everything matches.
+    /// No fields: matches all packets.
     pub(crate) const ALL: Self = Self { version: Version::V1_5, bytes: &[0, 1, 0, 4, 0, 0, 0, 0] };
 
-    /// Takes the match at the start of what `r` has left, padding included.
+    /// Takes the match at the front of `r`, with its padding.
     ///
     /// # Errors
     /// As for [`model::Match`].
@@ -33,7 +33,7 @@ impl<'a> Match<'a> {
         Ok(Self { version, bytes: all.get(..len).unwrap_or_default() })
     }
 
-    /// The fields.
+    /// The same match, owned.
     ///
     /// # Cost
     /// Allocates the list.
@@ -45,7 +45,7 @@ impl<'a> Match<'a> {
     }
 }
 
-/// Type, length; then fields. §7.2.3.1.
+/// A match that contains the ingress port only. §7.2.3.1.
 #[derive(Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct PortOnly {
@@ -62,7 +62,7 @@ impl PortOnly {
     const IN_PORT: u32 = 0x8000 << 16 | 4;
 }
 
-/// The ingress port of the match that starts `at` bytes into `msg`, of 1.2 or later; and what follows the match.
+/// The ingress port in the match that starts `at` bytes into `msg`, of 1.2 or later, and the bytes after the match.
 ///
 /// # Errors
 /// As for [`model::Match`]; `Missing` without an ingress port.

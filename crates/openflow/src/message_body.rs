@@ -1,4 +1,4 @@
-//! Messages of the model that sessions read and write one by one, without [`Message`](crate::Message) around them.
+//! Parsing and encoding of single message types, without [`Message`](crate::Message) around them.
 
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
@@ -8,7 +8,7 @@ use crate::{
     RoleRequest, SwitchConfig, SwitchFeatures, Version, Versions,
 };
 
-/// Reads all that follows the header of `msg`.
+/// Parses the body of `msg`.
 fn read<T: Codec>(what: &'static str, msg: RawMessage<'_>) -> Result<T> {
     let mut r = Reader::new(msg.version(), msg.body(), HEADER_LEN);
     let read = T::parse(&mut r)?;
@@ -22,7 +22,7 @@ macro_rules! bodies {
             #[doc = concat!("Reads the body of the `", $what, "` in `msg`.")]
             ///
             /// # Errors
-            /// What is wrong with it, and where.
+            /// What is wrong, and where.
             pub fn read(msg: RawMessage<'_>) -> Result<Self> {
                 read($what, msg)
             }
@@ -40,7 +40,7 @@ bodies! {
 }
 
 impl SwitchFeatures {
-    /// Whether `version` tells the ports here; else `PORT_DESC` does.
+    /// Whether `FEATURES_REPLY` of `version` lists the ports; if not, `PORT_DESC` does.
     pub const fn has_ports(version: Version) -> bool {
         version.0 < Version::V1_3.0
     }
@@ -79,7 +79,7 @@ impl FlowMod {
     /// The bytes of the message in `version`, with the transaction id `xid`.
     ///
     /// # Errors
-    /// Names what the version cannot express.
+    /// States what the version cannot express.
     pub fn to_vec(&self, version: Version, xid: u32) -> Result<Vec<u8>, EncodeError> {
         let (mut bytes, mut next_xid) = (Vec::new(), xid);
         Encoder::new(&mut bytes, version, &mut next_xid).flow_mod(self)?;
@@ -87,10 +87,10 @@ impl FlowMod {
     }
 }
 
-/// Reads the descriptions of ports in `bytes`, which start `at` bytes into a message.
+/// Parses the port descriptions in `bytes`, which start `at` bytes into a message.
 ///
 /// # Errors
-/// What is wrong with them, and where.
+/// What is wrong, and where.
 ///
 /// # Cost
 /// Allocates the list.
@@ -99,19 +99,19 @@ pub fn ports(version: Version, bytes: &[u8], at: u16) -> Result<Vec<Port>> {
 }
 
 impl Encoder<'_> {
-    /// Writes any message with the next transaction id and returns that id.
+    /// Appends any message with the next transaction ID and returns that ID.
     ///
     /// # Errors
-    /// Names what the version cannot say; nothing is written then.
+    /// States what the version cannot express; nothing is appended then.
     pub fn encode(&mut self, message: &Message) -> Result<u32, EncodeError> {
         let xid = self.next_xid();
         message.encode(xid, self)?;
         Ok(self.take_xid())
     }
 
-    /// Writes a `HELLO` for `versions`: the highest in the header, all of them in the bitmap. §7.5.1.
+    /// Appends a `HELLO` for `versions`: the highest in the header, all of them in the bitmap. §7.5.1.
     ///
-    /// A set with nothing past 1.0 gets no bitmap, since 1.0 does not define it.
+    /// If 1.0 is the highest version there is no bitmap, which 1.0 does not define.
     pub fn hello(&mut self, versions: Versions) -> u32 {
         let version = versions.highest().unwrap_or_else(|| self.version());
         let bitmap = HelloElement::VersionBitmap { bitmaps: vec![versions.0] };
@@ -121,32 +121,32 @@ impl Encoder<'_> {
         written.unwrap_or(xid)
     }
 
-    /// Writes a `FEATURES_REPLY` to request `xid`; the ports only where the version tells them here. §7.3.1.
+    /// Appends the `FEATURES_REPLY` to the request `xid`, with the ports if the version lists them there. §7.3.1.
     ///
     /// # Errors
-    /// Names what the version cannot say.
+    /// States what the version cannot express.
     pub fn features_reply(&mut self, xid: u32, f: &SwitchFeatures) -> Result<(), EncodeError> {
         self.message_with_xid(MessageType::FEATURES_REPLY, xid, |out| f.encode(out))
     }
 
-    /// Writes a `SET_CONFIG`; returns its transaction id. §7.3.2.
+    /// Appends a `SET_CONFIG`; returns its transaction ID. §7.3.2.
     pub fn set_config(&mut self, config: SwitchConfig) -> u32 {
         let xid = self.next_xid();
         self.message(MessageType::SET_CONFIG, |out| config.encode(out)).unwrap_or(xid)
     }
 
-    /// Writes a `GET_CONFIG_REPLY` to request `xid`. §7.3.2.
+    /// Appends the `GET_CONFIG_REPLY` to the request `xid`. §7.3.2.
     ///
     /// # Errors
-    /// Names what the version cannot say.
+    /// States what the version cannot express.
     pub fn get_config_reply(&mut self, xid: u32, config: SwitchConfig) -> Result<(), EncodeError> {
         self.message_with_xid(MessageType::GET_CONFIG_REPLY, xid, |out| config.encode(out))
     }
 
-    /// Writes a `ROLE_REQUEST`; returns its transaction id. §7.3.9.
+    /// Appends a `ROLE_REQUEST`; returns its transaction ID. §7.3.9.
     ///
     /// # Errors
-    /// Before 1.2 there are no roles.
+    /// The version is before 1.2, which has no roles.
     pub fn role_request(&mut self, role: &RoleRequest) -> Result<u32, EncodeError> {
         self.message(MessageType::ROLE_REQUEST, |out| role.encode(out))
     }

@@ -1,13 +1,13 @@
-//! Kinds of message: one number for all versions. §7.1.
+//! Types of messages: one number for all versions. §7.1.
 
 use core::fmt;
 
 use crate::Version;
 
-/// What a message is, whichever version carries it. An open set.
+/// Type of a message, the same in all versions. An open set.
 ///
-/// The number is the type byte of 1.5, a superset of all versions but 1.0, which numbered from `PORT_MOD` on
-/// differently. Types that 1.0 does not define keep apart from those: they stand at 256 and above.
+/// The number is the type byte of 1.5, which includes those of all versions but 1.0; 1.0 numbers `PORT_MOD` and later
+/// types differently. Bytes that 1.0 does not define are 256 and above here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MessageType(pub u16);
 
@@ -19,7 +19,7 @@ macro_rules! kinds {
         impl MessageType {
             $(#[doc = $doc] pub const $name: Self = Self($code);)*
 
-            /// Every kind that some version defines, with its name and the version that brought it.
+            /// Every defined type, with its name and the first version that has it.
             pub const ALL: &[(Self, &str, Version)] =
                 &[$((Self($code), stringify!($name), Version::$since)),*];
         }
@@ -66,7 +66,7 @@ kinds! {
 }
 
 impl MessageType {
-    /// Reads the type byte of a message of `version`.
+    /// The type with this type byte in `version`.
     #[inline]
     pub fn from_wire(version: Version, byte: u8) -> Self {
         if version != Version::V1_0 || byte < 15 {
@@ -76,7 +76,7 @@ impl MessageType {
         Self(renumbered.unwrap_or_else(|| 256 + u16::from(byte)))
     }
 
-    /// The type byte in `version`; what that version lacks comes out as the byte 255.
+    /// The type byte in `version`; 255 if the version does not have the type.
     pub fn to_wire(self, version: Version) -> u8 {
         let byte = if version != Version::V1_0 || self.0 < 15 {
             self.0
@@ -88,7 +88,7 @@ impl MessageType {
         u8::try_from(byte).unwrap_or(255)
     }
 
-    /// The specification's name, `None` for what it does not define.
+    /// Name in the specification; `None` if it is not defined.
     pub fn name(self) -> Option<&'static str> {
         Self::ALL.iter().find(|row| row.0 == self).map(|row| row.1)
     }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_of_1_0_map_to_one_numbering_and_back() {
+    fn type_bytes_of_1_0_survive_a_roundtrip() {
         for byte in 0..=255 {
             for version in [Version::V1_0, Version::V1_3, Version::V1_5] {
                 assert_eq!(MessageType::from_wire(version, byte).to_wire(version), byte);

@@ -9,39 +9,39 @@ use crate::model::reader::Reader;
 use crate::raw_message::truncated;
 use crate::{EncodeError, Encoder, MessageType, Port, PortNo, RawMessage, Result, Version};
 
-/// What is asked or told. An open set, numbered alike in all versions.
+/// Type of a multipart request or reply, the same number in all versions. An open set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MultipartType(pub u16);
 
 impl MultipartType {
-    /// Maker, model, serial number.
+    /// Manufacturer, hardware, software, serial number.
     pub const DESC: Self = Self(0);
-    /// Rules, one by one; `FLOW_DESC` in 1.5.
+    /// Flow entries; `FLOW_DESC` in 1.5.
     pub const FLOW: Self = Self(1);
-    /// Sums over flow entries.
+    /// Sums of the counters of flow entries.
     pub const AGGREGATE: Self = Self(2);
-    /// Tables.
+    /// Counters of tables.
     pub const TABLE: Self = Self(3);
     /// Counters of ports. Type 4 in all versions.
     pub const PORT_STATS: Self = Self(4);
-    /// What meters there can be. Since 1.3.
+    /// Supported meters. Since 1.3.
     pub const METER_FEATURES: Self = Self(11);
-    /// What tables can do. Since 1.3.
+    /// Capabilities of tables. Since 1.3.
     pub const TABLE_FEATURES: Self = Self(12);
-    /// Descriptions of the ports. Since 1.3.
+    /// Descriptions of ports. Since 1.3.
     pub const PORT_DESC: Self = Self(13);
-    /// Counters of rules, one by one. Since 1.5.
+    /// Counters of flow entries. Since 1.5.
     pub const FLOW_STATS: Self = Self(17);
 }
 
 impl MultipartReply {
-    /// Reads the whole body of a reply of type `kind`, as a session puts it together.
+    /// Parses the body of a reply of type `kind`, reassembled from all its messages.
     ///
     /// # Errors
-    /// What is wrong with it, and where, counted from the start of the body.
+    /// What is wrong, and where, counted from the start of the body.
     ///
     /// # Cost
-    /// Allocates what it holds.
+    /// Allocates its lists.
     pub fn read(version: Version, kind: MultipartType, body: &[u8]) -> Result<Self> {
         let mut r = Reader::new(version, body, 0);
         let reply = Self::parse_variant(kind.0.into(), &mut r)?;
@@ -53,7 +53,7 @@ impl MultipartReply {
 /// `OFPMPF_REPLY_MORE`, `OFPMPF_REQ_MORE`.
 const MORE: u16 = 1;
 
-/// What both forms start with; four bytes of padding follow since 1.1.
+/// Start of requests and replies; four bytes of padding follow since 1.1.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Fixed {
@@ -61,22 +61,22 @@ struct Fixed {
     flags: U16,
 }
 
-/// One part of a request or reply.
+/// One message of a multipart request or reply, read in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multipart<'a> {
-    /// What is asked or told.
+    /// Type of the request or reply.
     pub kind: MultipartType,
-    /// Whether parts follow that belong to this one.
+    /// Whether more messages of the same request or reply follow.
     pub more: bool,
-    /// The body of this part.
+    /// Body of this message.
     pub body: &'a [u8],
 }
 
 impl<'a> Multipart<'a> {
-    /// Reads `msg`.
+    /// Parses `msg`.
     ///
     /// # Errors
-    /// `Short` if the fixed part is cut off.
+    /// `Truncated` if the fixed part is incomplete.
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
         let (fixed, rest) = msg.fixed::<Fixed>("multipart")?;
         let body = rest.get(pad_len(msg.version())..);
@@ -101,10 +101,10 @@ fn pad_len(version: Version) -> usize {
 }
 
 impl Encoder<'_> {
-    /// Writes one part of a request or reply.
+    /// Appends one message of a request or reply.
     ///
     /// # Errors
-    /// A body that is too long.
+    /// The body is too long.
     pub(crate) fn multipart(
         &mut self,
         direction: MessageType,
@@ -117,10 +117,10 @@ impl Encoder<'_> {
         })
     }
 
-    /// Writes a `MULTIPART_REQUEST` in one part; returns its transaction id.
+    /// Appends a `MULTIPART_REQUEST` in one message; returns its transaction ID.
     ///
     /// # Errors
-    /// A body that is too long.
+    /// The body is too long.
     pub fn multipart_request(
         &mut self,
         kind: MultipartType,
@@ -132,30 +132,30 @@ impl Encoder<'_> {
         })
     }
 
-    /// Writes one part of the `MULTIPART_REPLY` to request `xid`.
+    /// Appends one message of the `MULTIPART_REPLY` to the request `xid`.
     ///
     /// # Errors
-    /// A body that is too long.
+    /// The body is too long.
     pub fn multipart_reply(&mut self, xid: u32, part: Multipart<'_>) -> Result<(), EncodeError> {
         self.multipart(MessageType::MULTIPART_REPLY, xid, part)
     }
 
-    /// Asks for the descriptions of all ports.
+    /// Appends a request for the descriptions of all ports; returns its transaction ID.
     ///
     /// # Errors
-    /// Before 1.3 `FEATURES_REPLY` tells them.
+    /// The version is before 1.3, in which `FEATURES_REPLY` lists the ports.
     pub fn port_desc_request(&mut self) -> Result<u32, EncodeError> {
         self.needs(Version::V1_3, "port_desc")?;
-        // 1.5 lets one port be asked for; all of them is the wildcard. OpenFlow 1.5.0 §7.3.5.7.
+        // In 1.5 the request names a port; the wildcard is all ports. OpenFlow 1.5.0 §7.3.5.7.
         let any = [U32::new(PortNo::ANY.0), U32::ZERO];
         let body = if self.version() >= Version::V1_5 { any.as_bytes() } else { &[] };
         self.multipart_request(MultipartType::PORT_DESC, body)
     }
 
-    /// Writes the `PORT_DESC` reply to request `xid`, in as many parts as it takes.
+    /// Appends the `PORT_DESC` reply to the request `xid`, in as many messages as it takes.
     ///
     /// # Errors
-    /// Names what the version cannot say.
+    /// States what the version cannot express.
     pub fn port_desc_reply(&mut self, xid: u32, ports: &[Port]) -> Result<(), EncodeError> {
         self.needs(Version::V1_3, "port_desc")?;
         let kind = MultipartType::PORT_DESC;
@@ -174,7 +174,7 @@ impl Encoder<'_> {
     }
 }
 
-/// As many descriptions of some 72 bytes as stay well under the length field's 65 535.
+/// Ports per message: at about 72 bytes each, well below the maximum message length of 65 535.
 const PORTS_PER_PART: usize = 800;
 
 const _: () = assert!(PORTS_PER_PART * 72 + 16 <= 0xffff);
@@ -185,7 +185,7 @@ mod tests {
     use crate::ports;
 
     #[test]
-    fn ports_are_told_in_parts() {
+    fn port_descriptions_are_split_over_messages() {
         for version in [Version::V1_3, Version::V1_4, Version::V1_5] {
             let port = Port { port_no: PortNo(1), name: "eth1".into(), ..Port::default() };
             let (mut tx, mut xid) = (vec![], 1);

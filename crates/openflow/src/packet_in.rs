@@ -1,4 +1,4 @@
-//! `PACKET_IN`: a frame the switch sends up. §7.4.1.
+//! `PACKET_IN`: a packet that the switch sends to the controller. §7.4.1.
 
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -21,7 +21,7 @@ struct Fixed10 {
     pad: u8,
 }
 
-/// The same of 1.1; then the frame. OpenFlow 1.1.0 §A.4.1.
+/// `struct ofp_packet_in` of 1.1; then the frame. OpenFlow 1.1.0 §A.4.1.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Fixed11 {
@@ -33,7 +33,7 @@ struct Fixed11 {
     table_id: u8,
 }
 
-/// The same of 1.2; then match, 2 bytes of padding, the frame. OpenFlow 1.2 §A.4.1.
+/// `struct ofp_packet_in` of 1.2; then match, 2 bytes of padding, the frame. OpenFlow 1.2 §A.4.1.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Fixed12 {
@@ -43,7 +43,7 @@ struct Fixed12 {
     table_id: u8,
 }
 
-/// The same of 1.3 and later; then match, 2 bytes of padding, the frame.
+/// `struct ofp_packet_in` of 1.3 and later; then match, 2 bytes of padding, the frame.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Fixed13 {
@@ -59,42 +59,42 @@ const _: () = assert!(size_of::<Fixed11>() == 16);
 const _: () = assert!(size_of::<Fixed12>() == 8);
 const _: () = assert!(size_of::<Fixed13>() == 16);
 
-/// One `PACKET_IN` of any version, read in place.
+/// A `PACKET_IN` of any version, read in place.
 ///
-/// [`new`](Self::new) proves the layout once; after that no getter can fail.
+/// [`new`](Self::new) checks the layout once; after that no accessor can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketIn<'a> {
-    /// Slot in which the switch keeps the frame; `None` if it kept nothing.
+    /// ID of the packet buffered in the switch; `None` if it is not buffered.
     pub buffer_id: Option<u32>,
-    /// Where the frame came in.
+    /// Port on which the packet was received.
     pub in_port: PortNo,
-    /// Length of the frame when it came in; [`frame`](Self::frame) may hold less.
+    /// Length of the received frame; [`frame`](Self::frame) may be shorter.
     pub total_len: u16,
-    /// Why it came up.
+    /// Why the packet was sent to the controller.
     pub reason: PacketInReason,
-    /// The table that sent it up; 0 in 1.0.
+    /// Table of the flow entry that sent it to the controller; 0 in 1.0.
     pub table_id: u8,
-    /// Cookie of the rule that sent it up; all ones where the version does not say. §7.4.1.
+    /// Cookie of that flow entry; all ones before 1.3. §7.4.1.
     pub cookie: u64,
-    /// The frame, perhaps truncated.
+    /// The Ethernet frame, which may be truncated.
     pub frame: &'a [u8],
 }
 
-/// The error that no padding and frame follow the match, which starts at `at`.
+/// The error that padding and frame are missing after the match, which starts at `at`.
 #[cold]
 fn frame_missing(at: u16) -> ParseError {
     ParseError::new("frame", at, ParseErrorKind::Length)
 }
 
-/// What `cookie` holds where there is none.
+/// Value of `cookie` in versions without it.
 const NO_COOKIE: u64 = u64::MAX;
 
 impl<'a> PacketIn<'a> {
-    /// Reads `msg`.
+    /// Parses `msg`.
     ///
     /// # Errors
-    /// `Short` if the fixed part is cut off, `Length` if the match overruns the message, `Missing` without the
-    /// `IN_PORT` field that §7.4.1 demands.
+    /// `Truncated` if the fixed part is incomplete, `Length` if the match is longer than the message, `Missing` without
+    /// the `IN_PORT` field that §7.4.1 requires.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
@@ -170,10 +170,10 @@ impl<'a> PacketIn<'a> {
         })
     }
 
-    /// Writes the message in `out`'s version, as a switch would.
+    /// Appends the message as a switch sends it.
     ///
     /// # Errors
-    /// Names what the version cannot say.
+    /// States what the version cannot express.
     pub fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (buffer_id, total_len) =
             (self.buffer_id.unwrap_or(NO_BUFFER).into(), self.total_len.into());
@@ -206,10 +206,10 @@ impl<'a> PacketIn<'a> {
     }
 }
 
-/// The `PACKET_IN` messages that a stream begins with.
+/// Iterates over the `PACKET_IN` messages at the front of a stream.
 ///
-/// Ends at the first message that is of another kind, of another version, not in order or not whole;
-/// [`rest`](Self::rest) begins with it.
+/// Ends at the first message that has another type or version, is invalid or incomplete;
+/// [`rest`](Self::rest) starts with that message.
 #[derive(Debug)]
 pub struct PacketIns<'a> {
     rest: &'a [u8],
@@ -218,13 +218,13 @@ pub struct PacketIns<'a> {
 }
 
 impl<'a> PacketIns<'a> {
-    /// Those of `version` that `bytes` begins with.
+    /// The messages of `version` at the front of `bytes`.
     #[inline]
     pub const fn new(version: Version, bytes: &'a [u8]) -> Self {
         Self { rest: bytes, version, taken: 0 }
     }
 
-    /// What has not been read yet.
+    /// The bytes that are not yet parsed.
     #[inline]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
@@ -236,13 +236,13 @@ impl<'a> PacketIns<'a> {
         self.version
     }
 
-    /// Messages read.
+    /// Number of messages parsed so far.
     #[inline]
     pub const fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Continues at `rest`, which is what follows `taken` more messages. For code that reads messages from
+    /// Continues at `rest`, the bytes after `taken` more messages. For code that parses messages from
     /// [`rest`](Self::rest) itself, as `sluice-fastpath` does.
     #[inline]
     pub const fn skip_to(&mut self, rest: &'a [u8], taken: u64) {
@@ -272,9 +272,9 @@ impl<'a> Iterator for PacketIns<'a> {
 mod tests {
     use super::*;
 
-    /// What cbench sends: `total_len` contradicts the message, and nobody minds.
+    /// cbench sends messages whose `total_len` contradicts their length.
     #[test]
-    fn a_frame_is_all_that_follows_whatever_total_len_says() {
+    fn the_frame_extends_to_the_end_of_the_message_whatever_total_len_is() {
         let mut msg = vec![1, 10, 0, 32, 0, 0, 0, 0, 0, 0, 1, 2, 0, 64, 0, 3, 0, 0];
         msg.extend([7; 14]);
         let p = PacketIn::new(RawMessage::new(&msg).unwrap()).unwrap();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_reads_what_it_writes() {
+    fn a_packet_in_survives_a_roundtrip_in_every_version() {
         for version in 1..=6 {
             let version = Version(version);
             let p = PacketIn {
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_too_long_for_us_does_not_cost_the_frame() {
+    fn a_long_unknown_field_does_not_hide_the_frame() {
         let mut msg = vec![4, 10, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
         msg.extend([0; 8]);
         msg.extend([0, 1, 0, 48, 0, 1, 40 << 1, 32]);

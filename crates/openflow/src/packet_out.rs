@@ -1,4 +1,4 @@
-//! `PACKET_OUT`: a frame the switch shall send. §7.3.7.
+//! `PACKET_OUT`: a packet for the switch to send. §7.3.7.
 
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -20,7 +20,7 @@ struct Fixed10 {
     actions_len: U16,
 }
 
-/// The same of 1.1 to 1.4.
+/// `struct ofp_packet_out` of 1.1 to 1.4.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Fixed13 {
@@ -30,7 +30,7 @@ struct Fixed13 {
     pad: [u8; 6],
 }
 
-/// The same of 1.5; then match, actions, frame. OpenFlow 1.5.0 §7.3.6.
+/// `struct ofp_packet_out` of 1.5; then match, actions, frame. OpenFlow 1.5.0 §7.3.6.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Fixed15 {
@@ -39,21 +39,21 @@ struct Fixed15 {
     pad: [u8; 2],
 }
 
-/// A frame to send.
+/// A `PACKET_OUT` to encode, with borrowed actions and frame.
 #[derive(Debug, Clone, Copy)]
 pub struct PacketOutRef<'a> {
-    /// The slot of the frame, if the switch kept it; then `frame` is empty.
+    /// ID of the packet buffered in the switch; `frame` is empty then.
     pub buffer_id: Option<u32>,
-    /// Where it came in; [`PortNo::CONTROLLER`] if it did not.
+    /// Port on which the packet was received; [`PortNo::CONTROLLER`] if the controller made it.
     pub in_port: PortNo,
-    /// What to do with it; nothing drops it.
+    /// Actions; an empty list drops the packet.
     pub actions: &'a [Action],
-    /// The frame, if the switch did not keep it.
+    /// The Ethernet frame, unless it is buffered in the switch.
     pub frame: &'a [u8],
 }
 
 impl<'a> PacketOutRef<'a> {
-    /// The frame of `p` back to its switch, out of its slot if it has one; without actions: it is dropped.
+    /// Returns the packet of `p` to its switch, from its buffer if it has one, without actions: it is dropped.
     #[inline]
     pub fn answer(p: &view::PacketIn<'a>) -> Self {
         let frame = if p.buffer_id.is_some() { &[] } else { p.frame };
@@ -61,25 +61,25 @@ impl<'a> PacketOutRef<'a> {
     }
 }
 
-/// One `PACKET_OUT` of any version, read in place.
+/// A `PACKET_OUT` of any version, read in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketOut<'a> {
-    /// The slot of the frame; `None` if the frame is here.
+    /// ID of the packet buffered in the switch; `None` if `frame` is the packet.
     pub buffer_id: Option<u32>,
-    /// Where it came in.
+    /// Port on which the packet was received.
     pub in_port: PortNo,
     actions: &'a [u8],
     actions_at: usize,
     version: Version,
-    /// The frame, empty if the switch kept it.
+    /// The Ethernet frame; empty if it is buffered in the switch.
     pub frame: &'a [u8],
 }
 
 impl<'a> PacketOut<'a> {
-    /// Reads `msg`.
+    /// Parses `msg`.
     ///
     /// # Errors
-    /// `Short` if the fixed part is cut off, `Length` if match or actions overrun.
+    /// `Truncated` if the fixed part is incomplete, `Length` if match or actions are longer than the message.
     #[inline]
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
         let version = msg.version();
@@ -116,10 +116,10 @@ impl<'a> PacketOut<'a> {
         })
     }
 
-    /// What to do with the frame.
+    /// Parses the actions.
     ///
     /// # Errors
-    /// As for any list of actions.
+    /// An invalid action, and its position in the message.
     ///
     /// # Cost
     /// Allocates the list.
@@ -128,7 +128,7 @@ impl<'a> PacketOut<'a> {
     }
 }
 
-/// Where `actions_len` stands, bytes from the start of the message.
+/// Offset of `actions_len` from the start of the message.
 const fn actions_len_at(version: Version) -> u16 {
     match version {
         Version::V1_0 => 14,
@@ -138,10 +138,10 @@ const fn actions_len_at(version: Version) -> u16 {
 }
 
 impl Encoder<'_> {
-    /// Writes a `PACKET_OUT`; returns its transaction id.
+    /// Appends a `PACKET_OUT`; returns its transaction ID.
     ///
     /// # Errors
-    /// Names what the version cannot say; nothing is written then.
+    /// States what the version cannot express; nothing is appended then.
     #[inline]
     pub fn packet_out(&mut self, p: &PacketOutRef<'_>) -> Result<u32, EncodeError> {
         self.message(MessageType::PACKET_OUT, |out| {
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_version_reads_what_it_writes() {
+    fn a_packet_out_survives_a_roundtrip_in_every_version() {
         for version in 1..=6 {
             let (mut tx, mut xid) = (vec![], 1);
             let actions = [Action::output(PortNo::FLOOD)];

@@ -4,33 +4,33 @@ use core::fmt;
 
 use crate::{EncodeError, Expected, Result, Version};
 
-/// A port number, 32 bits in all versions: the reserved ones of 1.0 are widened. §7.2.1.
+/// A port number, 32 bits; the reserved numbers of 1.0 are those of later versions here. §7.2.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct PortNo(pub u32);
 
 impl PortNo {
-    /// Highest number of a real port.
+    /// Highest number of a physical or logical port. `OFPP_MAX`.
     pub const MAX: Self = Self(0xffff_ff00);
-    /// What the field `actset_output` says before an action set has an output. OpenFlow 1.5.0 §7.2.1.1.
+    /// Value of the field `actset_output` while the action set has no output action. OpenFlow 1.5.0 §7.2.1.1.
     pub const UNSET: Self = Self(0xffff_fff7);
-    /// Back out where it came in.
+    /// The port on which the packet was received.
     pub const IN_PORT: Self = Self(0xffff_fff8);
-    /// Through the tables; in a `PACKET_OUT` only.
+    /// Submits the packet to the first flow table; in a `PACKET_OUT` only.
     pub const TABLE: Self = Self(0xffff_fff9);
-    /// As the switch would without OpenFlow.
+    /// Forwarding as a switch without OpenFlow.
     pub const NORMAL: Self = Self(0xffff_fffa);
-    /// All ports of the spanning tree but the ingress.
+    /// All ports of the spanning tree except the ingress port.
     pub const FLOOD: Self = Self(0xffff_fffb);
-    /// All ports but the ingress.
+    /// All ports except the ingress port.
     pub const ALL: Self = Self(0xffff_fffc);
-    /// Up to the controller.
+    /// The controller.
     pub const CONTROLLER: Self = Self(0xffff_fffd);
-    /// The switch's own stack.
+    /// The network stack of the switch itself.
     pub const LOCAL: Self = Self(0xffff_fffe);
-    /// Any port, or none: a wildcard in requests. `OFPP_NONE` in 1.0.
+    /// Wildcard in requests, or no port. `OFPP_NONE` in 1.0.
     pub const ANY: Self = Self(0xffff_ffff);
 
-    /// The reserved ports and their names.
+    /// The reserved ports with their names in lower case.
     pub const NAMES: &[(Self, &str)] = &[
         (Self::UNSET, "unset"),
         (Self::IN_PORT, "in_port"),
@@ -43,10 +43,10 @@ impl PortNo {
         (Self::ANY, "any"),
     ];
 
-    /// Highest number of a real port in 1.0.
+    /// Lowest reserved number in 1.0.
     const MAX_1_0: u16 = 0xff00;
 
-    /// Widens a port number of 1.0.
+    /// The port with this number in 1.0.
     #[inline]
     pub const fn from_u16(n: u16) -> Self {
         if n < Self::MAX_1_0 { Self(n as u32) } else { Self(0xffff_0000 | n as u32) }
@@ -55,10 +55,10 @@ impl PortNo {
     /// The number in 1.0.
     ///
     /// # Errors
-    /// Names the port if 1.0 has no number for it.
+    /// OpenFlow 1.0 has no number for the port.
     #[inline]
     pub fn to_u16(self) -> Result<u16, EncodeError> {
-        // Real ports end at 0xfeff; the reserved ones, moved up, come round to the 256 numbers below them.
+        // Port numbers of 1.0 end at 0xfeff; adding 0x100 makes the reserved ones wrap around to 0 to 0xff.
         if self.0.wrapping_add(0x100) < 0x1_0000 {
             #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
             Ok(self.0 as u16)
@@ -68,7 +68,7 @@ impl PortNo {
         }
     }
 
-    /// Whether frames can come from and go to it: a real port, or the switch's own stack.
+    /// Whether packets can be received on and sent to it: a physical or logical port, or [`LOCAL`](Self::LOCAL).
     pub const fn is_real(self) -> bool {
         (self.0 <= Self::MAX.0 && self.0 != 0) || self.0 == Self::LOCAL.0
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reserved_ports_of_1_0_are_widened_and_narrowed() {
+    fn reserved_ports_of_1_0_survive_a_roundtrip() {
         assert_eq!(PortNo::from_u16(0xfffd), PortNo::CONTROLLER);
         assert_eq!(PortNo::FLOOD.to_u16(), Ok(0xfffb));
         assert_eq!(PortNo(0xfeff).to_u16(), Ok(0xfeff));

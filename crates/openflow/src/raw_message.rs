@@ -1,4 +1,4 @@
-//! The header that all messages share, and cutting a stream into messages. §7.1.
+//! The header of all messages, and splitting a stream into messages. §7.1.
 
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::model::reader::number;
 use crate::{Expected, MessageType, ParseError, ParseErrorKind, Result, Version};
 
-/// `struct ofp_header`, as it lies on the wire.
+/// `struct ofp_header`.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct Header {
@@ -16,21 +16,21 @@ pub(crate) struct Header {
     pub(crate) xid: U32,
 }
 
-/// Bytes of the header, and so the least a message can have.
+/// Length of the header, the minimum length of a message.
 pub const HEADER_LEN: usize = size_of::<Header>();
 
-/// One whole message, read in place: its header is proved, its body is not.
+/// The bytes of one message: the header is checked, the body is not.
 #[derive(Debug, Clone, Copy)]
 pub struct RawMessage<'a> {
     header: &'a Header,
     bytes: &'a [u8],
 }
 
-/// Cuts the first message off `bytes`; `None` if it is not whole yet.
+/// Splits the first message off `bytes`; `None` if it is incomplete.
 ///
 /// # Errors
-/// `Length` if the header claims less than its own eight bytes: no later byte of such a stream can be
-/// trusted to start a message.
+/// `Length` if the length in the header is less than 8. The rest of the stream cannot be split then and should be
+/// discarded.
 #[inline]
 pub fn split_message(bytes: &[u8]) -> Result<Option<(RawMessage<'_>, &[u8])>> {
     let Ok((header, _)) = Header::ref_from_prefix(bytes) else { return Ok(None) };
@@ -47,7 +47,7 @@ fn invalid_length(len: usize, expected: Expected) -> ParseError {
     ParseError::new("header", 2, ParseErrorKind::Length).with_value(number(len), expected)
 }
 
-/// The error that `what`, `at` bytes into a message, needs more bytes than are left.
+/// The error that `what`, `at` bytes into a message, needs more bytes than are `left`.
 #[cold]
 pub(crate) fn truncated(what: &'static str, at: u16, needed: usize, left: usize) -> ParseError {
     let expected = Expected::saturating(Expected::Bytes, needed);
@@ -55,10 +55,10 @@ pub(crate) fn truncated(what: &'static str, at: u16, needed: usize, left: usize)
 }
 
 impl<'a> RawMessage<'a> {
-    /// Reads `bytes`: exactly one message.
+    /// The message in `bytes`, which must be exactly one.
     ///
     /// # Errors
-    /// `Short` or `Length` if it is less or more than one.
+    /// `Truncated` or `Length` if `bytes` are less or more than one message.
     pub fn new(bytes: &'a [u8]) -> Result<Self> {
         match split_message(bytes)? {
             Some((frame, [])) => Ok(frame),
@@ -76,49 +76,49 @@ impl<'a> RawMessage<'a> {
         }
     }
 
-    /// The version byte.
+    /// Version in the header.
     #[inline]
     pub fn version(self) -> Version {
         Version(self.header.version)
     }
 
-    /// What the message is.
+    /// Type of the message.
     #[inline]
     pub fn kind(self) -> MessageType {
         MessageType::from_wire(self.version(), self.header.kind)
     }
 
-    /// The type byte as it is on the wire.
+    /// The type byte in the header.
     #[inline]
     pub fn type_byte(self) -> u8 {
         self.header.kind
     }
 
-    /// Whether it is a `PACKET_IN`, which has one number in all versions.
+    /// Whether this is a `PACKET_IN`, which has the same number in all versions.
     #[inline]
     pub fn is_packet_in(self) -> bool {
         u16::from(self.header.kind) == MessageType::PACKET_IN.0
     }
 
-    /// The transaction id.
+    /// Transaction ID.
     #[inline]
     pub fn xid(self) -> u32 {
         self.header.xid.get()
     }
 
-    /// What follows the header.
+    /// The bytes after the header.
     #[inline]
     pub fn body(self) -> &'a [u8] {
         self.bytes.get(HEADER_LEN..).unwrap_or_default()
     }
 
-    /// The whole message, header included.
+    /// The whole message, with its header.
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Reads the layout `T` that follows the header, and returns what follows it in turn.
+    /// The layout `T` after the header, and the bytes after that.
     #[inline]
     pub(crate) fn fixed<T>(self, what: &'static str) -> Result<(&'a T, &'a [u8])>
     where
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_is_cut_at_the_lengths_and_waits_for_the_rest() {
+    fn a_stream_is_split_by_the_lengths_of_its_messages() {
         let two = [4, 2, 0, 8, 0, 0, 0, 7, 4, 3, 0, 10, 0, 0, 0, 8, b'h', b'i'];
         let (first, rest) = split_message(&two).unwrap().unwrap();
         assert_eq!((first.kind(), first.xid()), (MessageType::ECHO_REQUEST, 7));

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::{Expected, ParseError, ParseErrorKind, Result};
 
-/// The version byte of the header. An open set: a peer may claim any.
+/// A version of OpenFlow, as the byte in the header. An open set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u8);
 
@@ -37,7 +37,7 @@ impl Version {
         if known { Ok(self) } else { Err(self.unsupported()) }
     }
 
-    /// Reads `1.0` to `1.5`.
+    /// Parses `1.0` to `1.5`.
     pub fn from_text(text: &str) -> Option<Self> {
         let minor: u8 = text.strip_prefix("1.")?.parse().ok()?;
         (minor <= 5).then_some(Self(minor + 1))
@@ -53,15 +53,15 @@ impl fmt::Display for Version {
     }
 }
 
-/// A set of versions, as the bitmap of `OFPHET_VERSIONBITMAP` holds it. §7.5.1.
+/// A set of versions, as in the bitmap of a `HELLO`. §7.5.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Versions(pub u32);
 
 impl Versions {
-    /// The versions in which a session can be held.
+    /// The supported versions: 1.0 to 1.5.
     pub const SPOKEN: Self = Self(0b111_1110);
 
-    /// The set with just `versions` in it; those past bit 31 cannot be in a set.
+    /// The set of `versions`; those above 31 are ignored.
     pub fn of(versions: &[Version]) -> Self {
         Self(versions.iter().fold(0, |set, v| set | 1u32.checked_shl(v.0.into()).unwrap_or(0)))
     }
@@ -71,7 +71,7 @@ impl Versions {
         self.0.checked_shr(version.0.into()).is_some_and(|bits| bits & 1 == 1)
     }
 
-    /// What is in both sets.
+    /// The versions that are in both sets.
     #[must_use]
     pub const fn both(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -88,10 +88,10 @@ impl Versions {
         self.0.checked_ilog2().map(|bit| Version(bit as u8))
     }
 
-    /// The version that two ends agree on, `None` if there is none.
+    /// The version that this set and the peer's `HELLO` lead to; `None` if there is none.
     ///
-    /// If both sent a bitmap, the highest common one. Otherwise the smaller of the two header versions,
-    /// provided that we speak it. §6.3.1.
+    /// If both sides sent a bitmap, the highest common version. Otherwise the smaller of the two header versions,
+    /// if it is in this set. §6.3.1.
     pub fn negotiate(self, theirs: Version, bitmap: Option<Self>) -> Option<Version> {
         match bitmap {
             Some(bitmap) if self.highest() > Some(Version::V1_0) => self.both(bitmap).highest(),
@@ -104,11 +104,11 @@ impl Versions {
 mod tests {
     use super::*;
 
-    /// What a configuration may have made of it.
+    /// A set as a configuration may restrict it.
     const SOME: Versions = Versions(1 << 1 | 1 << 4);
 
     #[test]
-    fn every_version_that_has_a_name_is_spoken() {
+    fn all_versions_with_a_name_are_supported() {
         let named: Vec<_> = (0..32).map(Version).filter(|v| !v.to_string().contains('x')).collect();
         assert_eq!(Versions::SPOKEN.iter().collect::<Vec<_>>(), named);
         assert_eq!(named.len(), 6);

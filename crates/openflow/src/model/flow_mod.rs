@@ -66,27 +66,6 @@ impl Encoding<FlowModFlags> for Flags16 {
     }
 }
 
-/// A table in OpenFlow 1.0: the upper byte of the command, which must be 0 unless Nicira's extension is enabled.
-///
-/// [`FlowMod::TABLE_ALL`] is 0, since a command without a table applies to all tables.
-struct TableId10;
-
-impl TableId10 {
-    const fn without_all(table_id: u8) -> u8 {
-        if table_id == FlowMod::TABLE_ALL { 0 } else { table_id }
-    }
-}
-
-impl Encoding<u8> for TableId10 {
-    fn parse(r: &mut Reader<'_>) -> Result<u8> {
-        u8::parse(r).map(Self::without_all)
-    }
-
-    fn encode(value: &u8, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        Self::without_all(*value).encode(out)
-    }
-}
-
 record! {
     /// Adds, modifies or deletes flow entries. §7.3.4.1.
     pub struct FlowMod: "flow_mod" {
@@ -99,8 +78,9 @@ record! {
         pub cookie_mask: u64,
         /// Table of the flow entry; in deletions 255 is all tables (since 1.2).
         ///
-        /// In 1.0 it must be 0 or 255 (encoded as 0), unless Nicira's extension that encodes the table in the command
-        /// has been enabled with [`NxFlowModTableId`](super::Message::NxFlowModTableId).
+        /// In 1.0 it must be 0, unless Nicira's extension that encodes the table in the command has been enabled with
+        /// [`NxFlowModTableId`](super::Message::NxFlowModTableId). [`FlowMod::to_vec`] and
+        /// [`Encoder::flow_mod`](crate::Encoder::flow_mod) encode deletions from all tables as 0 there.
         pub table_id: u8,
         /// Seconds without a matching packet after which the flow entry expires; 0 is never.
         pub idle_timeout: u16,
@@ -124,7 +104,7 @@ record! {
         pub instructions: Vec<Instruction>,
     }
     V1_0 => [
-        matching, cookie, table_id as TableId10, command, idle_timeout, hard_timeout, priority,
+        matching, cookie, table_id, command, idle_timeout, hard_timeout, priority,
         buffer_id as BufferId, out_port, flags as Flags16, instructions as PlainActions,
     ]
     V1_1..=V1_3 => [

@@ -328,10 +328,8 @@ pub(super) fn encode_1_0(it: &Match, out: &mut Encoder<'_>) -> Result<(), Encode
         | wildcard_if_none(f.nw_proto, wildcards_1_0::NW_PROTO)
         | wildcard_if_none(f.tp_src, wildcards_1_0::TP_SRC)
         | wildcard_if_none(f.tp_dst, wildcards_1_0::TP_DST)
-        | ignored_bits(f.nw_src.1, "non-prefix mask of ipv4_src")?
-            << wildcards_1_0::NW_SRC_SHIFT
-        | ignored_bits(f.nw_dst.1, "non-prefix mask of ipv4_dst")?
-            << wildcards_1_0::NW_DST_SHIFT
+        | ignored_bits(f.nw_src.1, "non-prefix mask of ipv4_src")? << wildcards_1_0::NW_SRC_SHIFT
+        | ignored_bits(f.nw_dst.1, "non-prefix mask of ipv4_dst")? << wildcards_1_0::NW_DST_SHIFT
         | wildcard_if_none(f.dl_vlan_pcp, wildcards_1_0::DL_VLAN_PCP)
         | wildcard_if_none(f.nw_tos, wildcards_1_0::NW_TOS);
     let in_port = f.in_port.map_or(Ok(0), PortNo::to_u16)?;

@@ -386,30 +386,60 @@ mod tests {
     fn encoding_a_field_that_the_version_lacks_names_it() {
         let error = |version, it: &Match| encoded(version, it).unwrap_err().to_string();
         let v6 = Match::from([Field::ipv6_dst(1u128.into())]);
-        assert_eq!(error(Version::V1_0, &v6), "ipv6_dst requires OpenFlow 1.2; this session speaks 1.0");
-        assert_eq!(error(Version::V1_1, &v6), "ipv6_dst requires OpenFlow 1.2; this session speaks 1.1");
+        assert_eq!(
+            error(Version::V1_0, &v6),
+            "ipv6_dst requires OpenFlow 1.2; this session speaks 1.0"
+        );
+        assert_eq!(
+            error(Version::V1_1, &v6),
+            "ipv6_dst requires OpenFlow 1.2; this session speaks 1.1"
+        );
         let tagged = Match::from([Field::tagged()]);
-        assert_eq!(error(Version::V1_0, &tagged), "vlan_vid requires OpenFlow 1.1; this session speaks 1.0");
+        assert_eq!(
+            error(Version::V1_0, &tagged),
+            "vlan_vid requires OpenFlow 1.1; this session speaks 1.0"
+        );
         assert!(encoded(Version::V1_1, &tagged).is_ok());
         let masked = Match::from([Field::eth_dst(MacAddr::BROADCAST).masked(1)]);
-        assert_eq!(error(Version::V1_0, &masked), "mask of eth_dst requires OpenFlow 1.1; this session speaks 1.0");
+        assert_eq!(
+            error(Version::V1_0, &masked),
+            "mask of eth_dst requires OpenFlow 1.1; this session speaks 1.0"
+        );
         let odd = Match::from([Field::ipv4_src([10, 0, 0, 1].into()).masked(0xff00_00ff)]);
         assert_eq!(
             error(Version::V1_0, &odd),
             "non-prefix mask of ipv4_src requires OpenFlow 1.1; this session speaks 1.0"
         );
         let udp = Match::from([Field::new(FieldId::UDP_SRC, 5)]);
-        assert_eq!(error(Version::V1_0, &udp), "udp_src requires OpenFlow 1.2; this session speaks 1.0");
+        assert_eq!(
+            error(Version::V1_0, &udp),
+            "udp_src requires OpenFlow 1.2; this session speaks 1.0"
+        );
         let op = Match::from([Field::eth_type(0x0806), Field::new(FieldId::ARP_OP, 256)]);
-        assert_eq!(error(Version::V1_1, &op), "arp_op requires OpenFlow 1.2; this session speaks 1.1");
+        assert_eq!(
+            error(Version::V1_1, &op),
+            "arp_op requires OpenFlow 1.2; this session speaks 1.1"
+        );
         let port = Match::from([Field::in_port(PortNo(0x1_0000))]);
-        assert_eq!(error(Version::V1_0, &port), "port 65536 requires OpenFlow 1.1; this session speaks 1.0");
+        assert_eq!(
+            error(Version::V1_0, &port),
+            "port 65536 requires OpenFlow 1.1; this session speaks 1.0"
+        );
         let unknown_field = Oxm::from_text("oxm_8000_99", "0x01").unwrap();
         let unknown = Match { fields: vec![unknown_field] };
-        assert_eq!(error(Version::V1_0, &unknown), "unknown field requires OpenFlow 1.2; this session speaks 1.0");
+        assert_eq!(
+            error(Version::V1_0, &unknown),
+            "unknown field requires OpenFlow 1.2; this session speaks 1.0"
+        );
         let twice = Match::from([Field::untagged(), Field::vlan(VlanId(1))]);
-        assert_eq!(error(Version::V1_3, &twice), "duplicate field cannot be encoded in OpenFlow 1.3");
-        assert_eq!(error(Version::V1_0, &twice), "duplicate field cannot be encoded in OpenFlow 1.0");
+        assert_eq!(
+            error(Version::V1_3, &twice),
+            "duplicate field cannot be encoded in OpenFlow 1.3"
+        );
+        assert_eq!(
+            error(Version::V1_0, &twice),
+            "duplicate field cannot be encoded in OpenFlow 1.0"
+        );
     }
 
     #[test]

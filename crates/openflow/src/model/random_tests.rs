@@ -59,14 +59,6 @@ const FREEDOMS: &[Freedom] = &[
         },
     },
     Freedom {
-        name: "in 1.0 all tables are encoded as table 0",
-        holds: |path, version, meant, read| {
-            path.ends_with(".table_id")
-                && version == Version::V1_0
-                && (meant, read) == (&Value::Number(255), &Value::Number(0))
-        },
-    },
-    Freedom {
         name: "zeros that fill an action or an instruction up are part of what has no row or no end",
         holds: |path, _, meant, read| {
             let open = [".note", ".data", ".body"].iter().any(|end| path.ends_with(end));
@@ -420,7 +412,10 @@ fn what_was_once_written_and_not_read_again_is_refused() {
     let other = Stat::Other { class: 1, number: 2, value: vec![3] };
     let removed = NxFlowRemoved { stats: Stats { fields: vec![other] }, ..Default::default() };
     let removed = Message::NxFlowRemoved(removed);
-    assert_eq!(no(removed, Version::V1_5), "statistic without a row cannot be encoded in OpenFlow 1.5");
+    assert_eq!(
+        no(removed, Version::V1_5),
+        "statistic without a row cannot be encoded in OpenFlow 1.5"
+    );
 
     let field = FieldHeader::from(FieldId::from_name("nsh_ttl").unwrap());
     let zone = NumberSource::Field { field, bits: BitRange::first(8) };

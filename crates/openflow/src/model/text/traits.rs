@@ -143,7 +143,8 @@ mod tests {
         assert_eq!(flow.matching.to_string(), "ip,nw_dst=10.0.0.0/24");
         assert_eq!(flow.to_string().parse(), Ok(flow));
         let action: Action = "output:2".parse().unwrap();
-        assert_eq!((action.to_string(), action), ("output:2".into(), Action::output(PortNo(2))));
+        assert_eq!(action, Action::Output { port: PortNo(2), max_len: 0 });
+        assert_eq!(action.to_string(), "output:2");
         let group: GroupMod = "group_id=1,type=all,bucket=actions=output:1".parse().unwrap();
         assert_eq!(group.to_string().parse(), Ok(group));
         let meter: MeterMod = "meter=1,kbps,band=type=drop,rate=10".parse().unwrap();
