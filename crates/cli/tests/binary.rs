@@ -193,7 +193,10 @@ fn decode_check_fails_on_malformed_messages_and_prints_errors_and_counts() {
     assert_eq!(text, "{\"well_formed\":1,\"malformed\":0,\"other_streams\":0}\n");
     let (code, text) = decoded(&["--check"], "0414000800000007 041d000c0000000800000000");
     assert_eq!(code, Some(1));
-    assert!(text.contains("METER_MOD (OF1.3): meter_id at byte 12: truncated (needs 4 bytes, 2 left)"), "{text}");
+    assert!(
+        text.contains("METER_MOD (OF1.3): meter_id at byte 12: truncated (needs 4 bytes, 2 left)"),
+        "{text}"
+    );
     assert!(text.contains("the reply is ERROR BAD_REQUEST/BAD_LEN"), "{text}");
     assert!(text.ends_with("\n1 well-formed message, 1 malformed\n"), "{text}");
     assert_eq!(decoded(&["/nonexistent/file"], "").0, Some(2));

@@ -145,8 +145,7 @@ impl MessageTemplate {
     }
 
     fn from_bytes(version: Version, bytes: &[u8]) -> Result<Self, EncodeError> {
-        let too_long =
-            EncodeError::new("message longer than a template", version, None);
+        let too_long = EncodeError::new("message longer than a template", version, None);
         let scratch = if bytes.len() <= LEN_SHORT { LEN_SHORT } else { LEN_MAX };
         let scratch = to_offset(scratch);
         let mut template = Self {

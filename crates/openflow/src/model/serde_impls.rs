@@ -47,7 +47,7 @@ mod with_serde {
     use crate::{DatapathId, MacAddr, PortNo, Version};
 
     /// No known version, so that the neutral form contains the fields of all versions.
-    pub(crate) const ANY_VERSION: Version = Version(0xff);
+    pub(crate) const ANY_VERSION: Version = Version(0);
 
     serde_by_value!(
         BitRange,
