@@ -160,7 +160,7 @@ record! {
 impl WireReply {
     fn of(reply: &QueueGetConfigReply, version: Version) -> Self {
         let mut it = Self { port: reply.port, queues: reply.queues.clone() };
-        if version < Version::V1_2 {
+        if (Version::V1_0..Version::V1_2).contains(&version) {
             let here = it.queues.iter_mut().filter(|queue| queue.port_no == reply.port);
             here.for_each(|queue| queue.port_no = PortNo::default());
         }
@@ -168,7 +168,7 @@ impl WireReply {
     }
 
     fn reply(mut self, version: Version) -> QueueGetConfigReply {
-        if version < Version::V1_2 {
+        if (Version::V1_0..Version::V1_2).contains(&version) {
             self.queues.iter_mut().for_each(|queue| queue.port_no = self.port);
         }
         QueueGetConfigReply { port: self.port, queues: self.queues }
