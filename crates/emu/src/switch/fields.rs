@@ -216,7 +216,7 @@ fn reason(unfit: MatchError) -> ErrorReason {
         MatchErrorKind::Duplicate => error_reasons::DUP_FIELD,
         MatchErrorKind::MissingPrerequisite(_) => error_reasons::BAD_PREREQ,
         MatchErrorKind::MaskNotAllowed => error_reasons::BAD_MASK,
-        MatchErrorKind::ValueTooLarge => error_reasons::BAD_VALUE,
+        MatchErrorKind::ValueTooLarge { .. } => error_reasons::BAD_VALUE,
     }
 }
 
