@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use sluice_openflow::value::Value;
 use sluice_openflow::{
     Encoder, ErrorReason, HEADER_LEN, Message, MessageType, ParseError, RawMessage, Version,
 };

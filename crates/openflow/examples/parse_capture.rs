@@ -6,7 +6,7 @@
 
 use sluice_openflow::{Message, ParseError, split_message};
 
-/// What a switch sent: HELLO, an ECHO_REQUEST with two bytes, and the start of a third message.
+/// What a switch sent: `HELLO`, an `ECHO_REQUEST` with two bytes, and the start of a third message.
 const RECEIVED: &[u8] = &[
     4, 0, 0, 8, 0, 0, 0, 1, //
     4, 2, 0, 10, 0, 0, 0, 2, b'h', b'i', //
