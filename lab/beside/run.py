@@ -24,7 +24,10 @@ others = [
     ),
 ]
 subjects = [lab.null(), lab.learning(), *others]
-lab.table("16 switches, 1 000 hosts, 1.0", "responses/s, -t", "p50 µs, one request on one switch")
+lab.table(
+    "`sluice bench`, OpenFlow 1.0", "replies/s, 16 switches with 1 000 hosts, throughput mode",
+    "median time to the reply in µs, 1 switch with 100 hosts, latency mode",
+)  # fmt: skip
 full = lab.compare("beside/throughput", subjects, ["-s", "16", "-t", "-l", "4", "-m", "1000", "-M", "1000"], lab.rounds())
 one = lab.compare("beside/latency", subjects, ["-s", "1", "-l", "4", "-m", "500", "-M", "100"], lab.rounds())
 for name, of in full.items():
@@ -33,7 +36,7 @@ for name, of in full.items():
 print()
 cbench = os.environ.get("CBENCH")
 if cbench:
-    lab.table("original cbench, 16 switches, 1 000 hosts", "responses/s, -t", "responses/s, latency mode")
+    lab.table("original cbench, 16 switches with 1 000 hosts", "responses/s, throughput mode", "responses/s, latency mode")
     results = {}
     for subject in subjects:
         cells = []

@@ -178,7 +178,10 @@ def draw(results):
 
 
 def print_table(results):
-    lab.table("switches", "directions", "addresses", "delay", "Open vSwitch", "emulated", "paths installed", "PACKET_INs: TCP", "ARP")
+    lab.table(
+        "switches", "directions", "addresses", "delay", "Open vSwitch", "emulated", "paths installed", "PACKET_INs with TCP",
+        "PACKET_INs with ARP",
+    )  # fmt: skip
     for key in sorted(results["emulated"], key=lambda key: (key[0], key[2], not key[1])):
         if key[0] != "known" and key[1:] != (True, 4):
             continue

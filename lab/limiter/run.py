@@ -72,7 +72,10 @@ def runs(results, limiter, version):
 if __name__ == "__main__":
     control.enter_namespaces()
     results = []
-    lab.table("version", "limiter", "abuser sends/s", "PACKET_IN/s", "others answered", "median latency", "CPU core")
+    lab.table(
+        "OpenFlow", "limiter", "new flows/s of the abuser", "packet-ins/s of the switch", "requests of the other host answered",
+        "median time to the reply", "CPU of the controller, of one core",
+    )  # fmt: skip
     for version in VERSIONS:
         for limiter in APPLICATIONS:
             for rate in RATES:

@@ -111,7 +111,10 @@ def main():
             print(rate, name, runs[name][f"{rate:g}"], file=sys.stderr, flush=True)
     lab.store("thin-link/flows", {"runs": runs})
     draw(runs)
-    lab.table("form", "Mbit/s", "flows/s", "share of the capacity", "bytes up", "bytes down", "Mbit/s up", "Mbit/s down", "p50")
+    lab.table(
+        "messages", "link, Mbit/s", "flows/s", "share of the capacity", "bytes up", "bytes down",
+        "used up, Mbit/s", "used down, Mbit/s", "p50",
+    )  # fmt: skip
     for name, (_, _, up, down) in FORMS.items():
         for rate, run in runs[name].items():
             flows = run["flows_per_s"]

@@ -17,7 +17,7 @@ CASES = [
 ]
 
 subjects = [lab.null(), lab.learning()]
-lab.table("16 switches", "null M/s", "sluice M/s", "ratio")
+lab.table("16 switches, hosts per switch", "null responder, M/s", "sluice, M/s", "ratio")
 for name, file, arguments in CASES:
     results = lab.compare(f"throughput/{file}", subjects, arguments, lab.rounds())
     null, ours = results["null"]["per_second"], results["sluice"]["per_second"]
