@@ -32,10 +32,10 @@ pub use ovs::OvsNetwork;
 pub use test_env::TestEnv;
 
 /// Time limit for what should happen at once, on a busy machine.
-pub const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
+pub const SHORT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Time limit for what waits for a timer: probes, reconnection back-off, idle timeouts.
-pub const LONG_TIMEOUT: Duration = Duration::from_secs(30);
+pub const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Interval at which [`wait_until`] checks its condition.
 const POLL: Duration = Duration::from_millis(20);
