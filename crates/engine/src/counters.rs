@@ -94,6 +94,13 @@ pub(crate) struct ThreadCounters {
 }
 
 impl ThreadCounters {
+    /// Counts a read that returned `bytes` bytes.
+    #[inline]
+    pub(crate) fn read(&self, bytes: usize) {
+        self.reads.add(1);
+        self.bytes_received.add(bytes as u64);
+    }
+
     #[inline]
     pub(crate) fn message_received(&self, version: Version, kind: MessageType, n: u64) {
         let version = usize::from(version.0).min(VERSIONS - 1);

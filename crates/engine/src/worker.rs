@@ -126,6 +126,7 @@ impl<I: Io, A: App> Worker<I, A> {
         while let Some(event) = io.next_event() {
             match event {
                 IoEvent::Data(id, bytes) => {
+                    state.counters().read(bytes.len());
                     let result = state.process_read(id, bytes);
                     state.send_replies(io, id);
                     result.unwrap_or_else(|reason| state.disconnect(io, id, reason));
@@ -158,12 +159,10 @@ impl<C, A: App> WorkerState<C, A> {
         self.app.on_iteration(now);
     }
 
-    /// Processes one read of a switch. The replies are in `tx` and `urgent`.
+    /// Processes the bytes of one read of a switch. The replies are in `tx` and `urgent`.
     #[inline]
     fn process_read(&mut self, id: ConnId, bytes: &[u8]) -> Result<(), CloseReason> {
         let counters = worker_counters(&self.registry, self.mailboxes.worker);
-        counters.reads.add(1);
-        counters.bytes_received.add(bytes.len() as u64);
         let Some(Some(switch)) = self.switches.get_mut(id.slot()) else { return Ok(()) };
         if std::mem::take(&mut switch.is_probed) {
             self.mailboxes.acceptor.send(ToAcceptor::ProbeAnswered(switch.session_id));

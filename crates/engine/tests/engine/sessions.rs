@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use sluice_openflow::{FlowModCommand, Hello, Message, MessageType, RawMessage, Version, Versions};
 
 use crate::test_engine::{TIMEOUT, TestEngine, wait_until};
-use crate::test_peer::{TestPeer, echo_request};
+use crate::test_peer::{TestPeer, broadcast, bytes, echo_request};
 
 #[test]
 fn switches_of_every_version_are_supported() {
@@ -42,6 +42,22 @@ fn a_handshake_may_arrive_one_byte_at_a_time() {
         switch.complete_handshake(version, 5, 1);
         switch.expect_reply();
     }
+}
+
+/// What follows the handshake at once is received by the acceptor and processed by the worker.
+#[test]
+fn bytes_that_arrive_with_the_handshake_are_counted_once() {
+    let test = TestEngine::new(|_| {});
+    let mut switch = TestPeer::connect(test.addr);
+    let xid = switch.exchange_hello(Version::V1_0);
+    // FEATURES_REPLY without ports. OpenFlow 1.0.0 §5.3.1.
+    let mut together = [[1, 6, 0, 32], xid.to_be_bytes(), [0; 4], [0, 0, 0, 7]].concat();
+    together.resize(32, 0);
+    together.extend(bytes(Version::V1_0, &broadcast(None)));
+    switch.send_bytes(&together);
+    switch.expect_reply();
+    assert_eq!(test.metric("messages_received", "PACKET_IN"), 2);
+    assert_eq!(test.metric("received_bytes", ""), switch.sent_bytes);
 }
 
 /// A session begins with a table-miss entry from 1.3 on, and up to 1.2 with the deletion of one entry that no switch has.

@@ -18,6 +18,7 @@ pub(crate) struct TestPeer {
     version: Version,
     rx: Vec<u8>,
     next_buffer_id: u32,
+    pub(crate) sent_bytes: u64,
 }
 
 impl TestPeer {
@@ -26,7 +27,7 @@ impl TestPeer {
         let stream = TcpStream::connect(addr).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { stream, version: Version::V1_3, rx: Vec::new(), next_buffer_id: 1 }
+        Self { stream, version: Version::V1_3, rx: Vec::new(), next_buffer_id: 1, sent_bytes: 0 }
     }
 
     /// Connects as the switch with datapath id `id`.
@@ -73,6 +74,7 @@ impl TestPeer {
 
     /// Sends bytes. A closed connection shows when reading.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.sent_bytes += bytes.len() as u64;
         let _ = self.stream.write_all(bytes);
     }
 
