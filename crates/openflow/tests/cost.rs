@@ -1,4 +1,4 @@
-//! What views cost: nothing is allocated for them.
+//! Views of flow entries do not allocate.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,10 +15,10 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Rules in one reply.
-const RULES: u32 = 200;
+/// Flow entries in one reply.
+const ENTRIES: u32 = 200;
 
-fn written(message: &Message, version: Version) -> Vec<u8> {
+fn encoded(message: &Message, version: Version) -> Vec<u8> {
     let (mut tx, mut xid) = (vec![], 1);
     message.encode(1, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
     tx
@@ -33,17 +33,17 @@ fn stats() -> Stats {
     Stats { fields: vec![duration, Stat::PacketCount(3), Stat::ByteCount(4)] }
 }
 
-fn gone(version: Version) -> Vec<u8> {
+fn flow_removed(version: Version) -> Vec<u8> {
     let (matching, stats) = (matching(), stats());
-    written(
+    encoded(
         &Message::FlowRemoved(FlowRemoved { matching, stats, ..FlowRemoved::default() }),
         version,
     )
 }
 
-/// Rules with their counters in the form of `kind`.
-fn told(version: Version, kind: MultipartType) -> Vec<u8> {
-    let n = RULES as usize;
+/// A multipart reply of type `kind` with [`ENTRIES`] flow entries and their counters.
+fn flow_reply(version: Version, kind: MultipartType) -> Vec<u8> {
+    let n = ENTRIES as usize;
     let body = if kind == MultipartType::FLOW_STATS {
         let it = FlowStats { matching: matching(), stats: stats(), ..FlowStats::default() };
         MultipartReply::FlowStats { flows: vec![it; n] }
@@ -54,33 +54,32 @@ fn told(version: Version, kind: MultipartType) -> Vec<u8> {
         MultipartReply::FlowDesc { flows: vec![it; n] }
     };
     let flags = MultipartFlags::default();
-    written(&Message::MultipartReply(Multipart { flags, body }), version)
+    encoded(&Message::MultipartReply(Multipart { flags, body }), version)
 }
 
-/// Proves and walks over all of them; gives back how many rules and packets they tell.
-fn walk(gone: &[u8], told: &[u8], kind: MultipartType) -> (u32, u64) {
-    let removed = view::FlowRemoved::new(RawMessage::new(gone).unwrap()).unwrap();
-    let reply = RawMessage::new(told).unwrap();
+/// Iterates over all views; returns the number of flow entries and the sum of their packet counts.
+fn sum_counters(flow_removed: &[u8], flow_reply: &[u8], kind: MultipartType) -> (u32, u64) {
+    let removed = view::FlowRemoved::new(RawMessage::new(flow_removed).unwrap()).unwrap();
+    let reply = RawMessage::new(flow_reply).unwrap();
     let part = view::Multipart::new(reply).unwrap();
-    let (mut rules, mut packets) = (1, removed.stats.packet_count.unwrap());
-    for rule in flow_stats(reply.version(), kind, part.body, 16) {
-        rules += 1;
-        packets += rule.unwrap().stats.packet_count.unwrap();
+    let (mut entries, mut packets) = (1, removed.stats.packet_count.unwrap());
+    for entry in flow_stats(reply.version(), kind, part.body, 16) {
+        entries += 1;
+        packets += entry.unwrap().stats.packet_count.unwrap();
     }
-    (rules, packets)
+    (entries, packets)
 }
 
-/// One test, since it counts for the whole process.
+/// A single test, since allocations are counted for the whole process.
 #[test]
-fn rules_that_are_gone_and_rules_that_are_counted_allocate_nothing() {
-    let of = |version| (version, MultipartType::FLOW);
-    let forms = (1..=6).map(|n| of(Version(n)));
-    for (version, kind) in forms.chain([(Version::V1_5, MultipartType::FLOW_STATS)]) {
-        let (gone, told) = (gone(version), told(version, kind));
+fn views_of_flow_removed_and_flow_statistics_do_not_allocate() {
+    let flow = (1..=6).map(|n| (Version(n), MultipartType::FLOW));
+    for (version, kind) in flow.chain([(Version::V1_5, MultipartType::FLOW_STATS)]) {
+        let (flow_removed, flow_reply) = (flow_removed(version), flow_reply(version, kind));
         let region = Region::new(ALLOCATOR);
-        let walked = walk(&gone, &told, kind);
+        let sums = sum_counters(&flow_removed, &flow_reply, kind);
         let change = region.change();
-        assert_eq!(walked, (RULES + 1, 3 * u64::from(RULES + 1)), "{version}");
+        assert_eq!(sums, (ENTRIES + 1, 3 * u64::from(ENTRIES + 1)), "{version}");
         assert_eq!((change.allocations, change.reallocations), (0, 0), "{version}, {kind:?}");
     }
 }

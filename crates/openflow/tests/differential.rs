@@ -1,7 +1,7 @@
-//! What the model writes is read by Open vSwitch and by Wireshark as what was meant.
+//! Open vSwitch decodes encoded messages with the meaning that this crate gives them.
 //!
-//! Bytes that are written as they came are read as they were; so what is shown to others here is what differs, and
-//! what is said again in other versions than it came in.
+//! Messages whose bytes do not change by parsing and encoding need no comparison. Compared are those that change, and
+//! those that are encoded in another version.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,100 +13,99 @@
 mod support;
 
 use sluice_openflow::{Message, RawMessage, Version};
+use support::golden_message::{GoldenMessage, encoded, golden_messages, hex};
 use support::ofctl::printed;
-use support::said::{Said, hex, written};
 
-/// Golden messages that are not written as they came, by the beginning of their origin, and why.
-const REWRITTEN: &[(&str, &str)] = &[
+/// Golden messages whose bytes change by parsing and encoding: start of the origin, reason.
+const CHANGED: &[(&str, &str)] = &[
     (
         "1.0_flow_mod_osken",
-        "six bits say how much of `nw_src` is a wildcard, and 32 to 63 mean all of it (OpenFlow 1.0.0 §5.2.3)",
+        "the 6-bit wildcard of `nw_src` is 63 there and 32 here; 32 to 63 all ignore the whole address (OpenFlow 1.0.0 §5.2.3)",
     ),
     (
         "live/1.1.hex: ovs-ofctl monitor BR",
-        "Open vSwitch has the `hard_timeout` of 1.2 where FLOW_REMOVED of 1.1 has padding (OpenFlow 1.1.0 §A.4.2)",
+        "Open vSwitch writes the `hard_timeout` of 1.2 into the padding of FLOW_REMOVED of 1.1 (OpenFlow 1.1.0 §A.4.2)",
     ),
 ];
 
-/// Golden messages that are not read, by the beginning of their origin, and why.
+/// Golden messages that are refused: start of the origin, reason.
 const REFUSED: &[(&str, &str)] = &[
-    ("actions_malformed.txt: ", "they are there to be refused"),
+    ("actions_malformed.txt: ", "malformed on purpose"),
     (
         "live/1.1.hex: ovs-ofctl dump-flows BR",
-        "Open vSwitch answers with the match that 1.2 brought; 1.1 has but one, of type 0 (OpenFlow 1.1.0 §A.2.3)",
+        "Open vSwitch replies with the match of 1.2; 1.1 has only type 0 (OpenFlow 1.1.0 §A.2.3)",
     ),
     (
         "live/1.1.hex: ovs-ofctl monitor BR",
-        "Open vSwitch writes a SET_DL_DST of 40 bytes into WRITE_ACTIONS, which it refuses itself; §A.2.5 of 1.1.0 \
-         has 16",
+        "Open vSwitch writes a SET_DL_DST of 40 bytes into WRITE_ACTIONS, which it refuses itself; it has 16 bytes \
+         (OpenFlow 1.1.0 §A.2.5)",
     ),
     (
         "live/1.5.hex: ovs-ofctl add-flow BR ip,actions=set_field:10.1.2.3/255.255.255.0->ip_dst",
-        "`ovs-ofctl` leaves bits where the mask has none, which Open vSwitch refuses too (OpenFlow 1.5.0 §7.2.3.3)",
+        "`ovs-ofctl` sets value bits outside the mask, which Open vSwitch refuses too (OpenFlow 1.5.0 §7.2.3.3)",
     ),
 ];
 
-/// Every golden message that is read.
-fn read() -> Vec<(Said, Message)> {
-    let all = support::said::all().into_iter();
-    all.filter_map(|said| said.read().ok().map(|message| (said, message))).collect()
+/// All golden messages that can be parsed.
+fn parsed() -> Vec<(GoldenMessage, Message)> {
+    let all = golden_messages().into_iter();
+    all.filter_map(|golden| golden.parse().ok().map(|message| (golden, message))).collect()
 }
 
-fn again(said: &Said, message: &Message) -> Vec<u8> {
-    let again = written(message, said.version(), said.frame().xid());
-    again.unwrap_or_else(|| panic!("{} cannot be said again", said.origin))
+fn reencoded(golden: &GoldenMessage, message: &Message) -> Vec<u8> {
+    let bytes = encoded(message, golden.version(), golden.raw().xid());
+    bytes.unwrap_or_else(|| panic!("{} cannot be encoded in its own version", golden.origin))
 }
 
-/// Fails if `wrong` has an origin that is not in `listed`, or `listed` one that nothing in `wrong` has.
-fn must_be_listed(wrong: &[(String, String)], listed: &[(&str, &str)]) {
-    let is = |origin: &str| listed.iter().any(|row| origin.starts_with(row.0));
-    let new: Vec<_> = wrong.iter().filter(|(origin, _)| !is(origin)).collect();
-    let gone = |row: &&(&str, &str)| !wrong.iter().any(|(origin, _)| origin.starts_with(row.0));
-    let gone: Vec<_> = listed.iter().filter(gone).collect();
+/// Fails if an origin in `found` is not in `listed`, or the other way round.
+fn assert_listed(found: &[(String, String)], listed: &[(&str, &str)]) {
+    let is_listed = |origin: &str| listed.iter().any(|row| origin.starts_with(row.0));
+    let new: Vec<_> = found.iter().filter(|(origin, _)| !is_listed(origin)).collect();
+    let is_stale = |row: &&(&str, &str)| !found.iter().any(|(origin, _)| origin.starts_with(row.0));
+    let stale: Vec<_> = listed.iter().filter(is_stale).collect();
     assert!(new.is_empty(), "{} are not listed: {new:#?}", new.len());
-    assert!(gone.is_empty(), "listed, and no longer so: {gone:#?}");
+    assert!(stale.is_empty(), "listed, but no longer found: {stale:#?}");
 }
 
 #[test]
-fn golden_messages_are_read_or_the_list_says_why_not() {
-    let all = support::said::all().into_iter();
-    let wrong = all.filter_map(|said| {
-        let error = said.read().err()?;
-        Some((said.origin, format!("{error}: {}", hex(&said.bytes))))
+fn golden_messages_are_parsed_unless_the_list_says_why_not() {
+    let refused = golden_messages().into_iter().filter_map(|golden| {
+        let error = golden.parse().err()?;
+        Some((golden.origin, format!("{error}: {}", hex(&golden.bytes))))
     });
-    must_be_listed(&wrong.collect::<Vec<_>>(), REFUSED);
+    assert_listed(&refused.collect::<Vec<_>>(), REFUSED);
 }
 
 #[test]
-fn golden_messages_come_back_from_the_neutral_form() {
-    for (said, message) in read() {
-        let value = message.to_value(said.version());
-        let same = Message::from_value(&value, said.version());
-        assert_eq!(same.as_ref(), Ok(&message), "{}: {value:?}", said.origin);
+fn golden_messages_survive_a_roundtrip_through_the_neutral_form() {
+    for (golden, message) in parsed() {
+        let value = message.to_value(golden.version());
+        let same = Message::from_value(&value, golden.version());
+        assert_eq!(same.as_ref(), Ok(&message), "{}: {value:?}", golden.origin);
     }
 }
 
 #[test]
-fn what_is_written_otherwise_means_the_same_to_open_vswitch() {
-    let mut wrong = vec![];
+fn changed_bytes_mean_the_same_to_open_vswitch() {
+    let mut changed = vec![];
     let (mut before, mut after) = (vec![], vec![]);
-    for (said, message) in read() {
-        let again = again(&said, &message);
-        if again == said.bytes {
+    for (golden, message) in parsed() {
+        let ours = reencoded(&golden, &message);
+        if ours == golden.bytes {
             continue;
         }
-        let same = RawMessage::new(&again).and_then(Message::parse_raw);
-        assert_eq!(same.as_ref(), Ok(&message), "{}", said.origin);
-        let at = again.iter().zip(&said.bytes).take_while(|(a, b)| a == b).count();
-        let (ours, theirs) = (hex(&again[at..]), hex(&said.bytes[at..]));
-        wrong.push((said.origin, format!("byte {at}: ours {ours}, theirs {theirs}")));
-        before.push(said.bytes);
-        after.push(again);
+        let same = RawMessage::new(&ours).and_then(Message::parse_raw);
+        assert_eq!(same.as_ref(), Ok(&message), "{}", golden.origin);
+        let at = ours.iter().zip(&golden.bytes).take_while(|(a, b)| a == b).count();
+        let (ours_hex, theirs_hex) = (hex(&ours[at..]), hex(&golden.bytes[at..]));
+        changed.push((golden.origin, format!("byte {at}: ours {ours_hex}, theirs {theirs_hex}")));
+        before.push(golden.bytes);
+        after.push(ours);
     }
-    must_be_listed(&wrong, REWRITTEN);
+    assert_listed(&changed, CHANGED);
     let (before, after) = (printed("before.bin", &before), printed("after.bin", &after));
-    for (((origin, _), before), after) in wrong.iter().zip(before).zip(after) {
-        // Open vSwitch reads the padding that it wrote, see above.
+    for (((origin, _), before), after) in changed.iter().zip(before).zip(after) {
+        // Open vSwitch decodes the padding as `hard_timeout`, see `CHANGED`.
         if before.contains("hard600") && !after.contains("hard600") {
             continue;
         }
@@ -114,82 +113,77 @@ fn what_is_written_otherwise_means_the_same_to_open_vswitch() {
     }
 }
 
-/// What is said in another version, by a piece of what was said or of what is complained of, and why Open vSwitch
-/// does not read it.
+/// Messages encoded in another version that Open vSwitch refuses: part of its error message, reason.
 const COMPLAINTS: &[(&str, &str)] = &[
     (
         "OFPFMFC_BAD_TABLE_ID",
-        "table 255 is any table in an ADD of 1.0 with Nicira's table ids, and all tables in a DELETE since 1.2 \
-         (OpenFlow 1.2 §A.3.4.1); elsewhere it is no table, and the model keeps the number",
+        "table 255 means any table in an ADD of 1.0 with Nicira's table IDs, and all tables in a DELETE since 1.2 \
+         (OpenFlow 1.2 §A.3.4.1); elsewhere it is invalid, but kept",
     ),
     (
         "OFPBAC_MATCH_INCONSISTENT",
-        "ports set in 1.0 and 1.1 are those of any protocol, set later they are those of one; an action does not \
-         know the match around it, and is taken to mean TCP",
+        "since 1.2 an action sets the ports of one protocol, before of any; actions are converted without their \
+         match, to TCP",
     ),
     (
         "OFPBMC_BAD_PREREQ",
-        "a rule of 1.0 for frames without a tag may say a priority of the tag all the same; a match of fields that \
-         says so needs a tag (§7.2.3.8), and the model keeps the field",
+        "a match of 1.0 for untagged packets may contain a VLAN priority, which since 1.2 requires a tag (§7.2.3.8); \
+         the field is kept",
     ),
     (
         "decode error: <invalid>",
-        "the same of a rule of 1.0 in a dump: type of service and ports of what is ARP, told since they are no \
-         wildcards; 1.0 ignores them",
+        "flow entries of 1.0 for ARP with type of service and ports, which 1.0 ignores; the fields are kept",
     ),
     (
         "OFPMOFC_BAD_FLAGS",
-        "Nicira's `own` wants what the asker does in full, which is the `no_abbrev` of 1.4 (OpenFlow 1.4.0 §7.3.5.17), \
-         and is kept as that; Open vSwitch does not have it",
+        "Nicira's flag `own` becomes `no_abbrev` of 1.4 (OpenFlow 1.4.0 §7.3.5.17), which Open vSwitch does not support",
     ),
     (
         "OFPACFC_INVALID",
-        "bits of reasons that have no name stay in another version, as flags do; Open vSwitch passes over them in 1.3 \
-         and refuses them in the properties of 1.4",
+        "undefined bits of masks of reasons are kept; Open vSwitch ignores them in 1.3 and refuses them in 1.4",
     ),
     (
         "OFPQOFC_BAD_PORT",
-        "1.0 and 1.1 have queues asked for one port at a time (OpenFlow 1.0.0 §5.3.4); the model keeps `any`",
+        "1.0 and 1.1 request the queues of a single port (OpenFlow 1.0.0 §5.3.4); port `any` is kept",
     ),
-    ("OFPFMFC_BAD_FLAGS", "flags are open sets: those of 1.3 stay in 1.2, where they have no name"),
+    (
+        "OFPFMFC_BAD_FLAGS",
+        "flags that the version does not define are kept, here flags of 1.3 in 1.2",
+    ),
     (
         "OFPBRC_BAD_PORT",
-        "Open vSwitch has no packets come from `any`; 1.5 has a match say where they come from (OpenFlow 1.5.0 §7.3.6)",
+        "Open vSwitch refuses packet-outs with in_port `any`, which 1.5 encodes as a match (OpenFlow 1.5.0 §7.3.6)",
     ),
 ];
 
 #[test]
-fn what_is_said_in_another_version_is_read_by_open_vswitch() {
-    let mut said_in: Vec<(String, Vec<u8>, Vec<u8>)> = vec![];
-    for (said, message) in read() {
-        for version in (1..=6).map(Version).filter(|&version| version != said.version()) {
-            if let Some(bytes) = written(&message, version, said.frame().xid()) {
-                let what = format!("{} in {version}", said.origin);
-                said_in.push((what, said.bytes.clone(), bytes));
+fn messages_encoded_in_another_version_are_decoded_by_open_vswitch() {
+    let mut translated: Vec<(String, Vec<u8>, Vec<u8>)> = vec![];
+    for (golden, message) in parsed() {
+        for version in (1..=6).map(Version).filter(|&version| version != golden.version()) {
+            if let Some(bytes) = encoded(&message, version, golden.raw().xid()) {
+                let title = format!("{} in {version}", golden.origin);
+                translated.push((title, golden.bytes.clone(), bytes));
             }
         }
     }
-    assert!(said_in.len() > 2000, "only {} are said in other versions", said_in.len());
-    let (mut here, mut there, mut wrong) = (vec![], vec![], vec![]);
-    for (_, before, after) in &said_in {
-        here.push(before.clone());
-        there.push(after.clone());
+    assert!(translated.len() > 2000, "only {} messages in other versions", translated.len());
+    let (mut before, mut after, mut refused) = (vec![], vec![], vec![]);
+    for (_, original, translation) in &translated {
+        before.push(original.clone());
+        after.push(translation.clone());
     }
-    let (here, there) = (printed("here.bin", &here), printed("there.bin", &there));
-    for ((said, before), after) in said_in.iter().zip(here).zip(there) {
-        // What Open vSwitch does not read in the original is nothing to compare with.
+    let (before, after) = (printed("here.bin", &before), printed("there.bin", &after));
+    for (((title, _, translation), before), after) in translated.iter().zip(before).zip(after) {
+        // If Open vSwitch refuses the original too, there is nothing to compare.
         if after.contains("***") && !before.contains("***") {
-            wrong.push(format!(
-                "{}: {before}{}{}",
-                said.0,
-                after.lines().next().unwrap(),
-                hex(&said.2)
-            ));
+            let error = after.lines().next().unwrap();
+            refused.push(format!("{title}: {before}{error}{}", hex(translation)));
         }
     }
     let is_listed = |text: &String| COMPLAINTS.iter().any(|row| text.contains(row.0));
-    let gone = COMPLAINTS.iter().filter(|row| !wrong.iter().any(|text| text.contains(row.0)));
-    assert_eq!(gone.collect::<Vec<_>>(), [] as [&(&str, &str); 0], "listed, and no longer so");
-    wrong.retain(|text| !is_listed(text));
-    assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), said_in.len());
+    let stale = COMPLAINTS.iter().filter(|row| !refused.iter().any(|text| text.contains(row.0)));
+    assert_eq!(stale.collect::<Vec<_>>(), [] as [&(&str, &str); 0], "listed, but no longer found");
+    refused.retain(|text| !is_listed(text));
+    assert!(refused.is_empty(), "{} of {}: {refused:#?}", refused.len(), translated.len());
 }

@@ -1,4 +1,4 @@
-//! Flows in the syntax of `ovs-ofctl` mean to us what they mean to Open vSwitch.
+//! Flow entries in the syntax of `ovs-ofctl` have the same meaning here as in Open vSwitch.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,21 +13,21 @@ use std::process::Command;
 use sluice_openflow::text::caret;
 use sluice_openflow::{Encoder, FlowMod, FlowModCommand, Message, RawMessage, Version};
 
-/// Flows that Open vSwitch reads, with what it makes of them.
+/// Flow entries, with the output of Open vSwitch for them.
 const FLOWS: &str = include_str!("golden/flow_texts.txt");
 
-/// A flow, and what Open vSwitch prints of it in a version.
-struct Known {
+/// A flow entry in text, and how Open vSwitch prints it.
+struct FlowExample {
     flow: &'static str,
     version: Version,
     printed: &'static str,
-    /// Our own text where it differs.
+    /// Our output, if it differs.
     own: Option<&'static str>,
 }
 
-/// The entries of the file: a flow, then a version and what was printed in it, then perhaps our own text.
-fn known() -> Vec<Known> {
-    let mut all: Vec<Known> = vec![];
+/// The examples of the file: input, version and output of Open vSwitch, and our output if it differs.
+fn examples() -> Vec<FlowExample> {
+    let mut all: Vec<FlowExample> = vec![];
     let mut lines = FLOWS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     while let Some(line) = lines.next() {
         if let Some(own) = line.strip_prefix("= ") {
@@ -36,22 +36,22 @@ fn known() -> Vec<Known> {
         }
         let (version, printed) = lines.next().unwrap().split_once(' ').unwrap();
         let minor: u8 = version.strip_prefix("1.").unwrap().parse().unwrap();
-        all.push(Known { flow: line, version: Version(minor + 1), printed, own: None });
+        all.push(FlowExample { flow: line, version: Version(minor + 1), printed, own: None });
     }
     all
 }
 
-fn read(flow: &str) -> FlowMod {
-    let read = FlowMod::from_text(flow, FlowModCommand::ADD);
-    read.unwrap_or_else(|error| panic!("{}", caret(flow, &error)))
+fn parsed(flow: &str) -> FlowMod {
+    let parsed = FlowMod::from_text(flow, FlowModCommand::ADD);
+    parsed.unwrap_or_else(|error| panic!("{}", caret(flow, &error)))
 }
 
-/// The words of a match in any order, and the actions, of what Open vSwitch prints.
+/// The fields of the match, sorted, and the actions, from output of Open vSwitch.
 fn theirs(printed: &str) -> (Vec<String>, String) {
     let (front, actions) = printed.split_once("actions=").unwrap();
     let mut words = front.split(' ').skip(1).filter(|word| !word.starts_with("table:"));
     let matching = words.next().unwrap_or_default();
-    // What is no match is told with colons and in words that stand alone.
+    // Parts other than the match have colons or are single words.
     let field = |word: &&str| {
         word.contains('=') || !["send_flow_rem", "check_overlap", "reset_counts"].contains(word)
     };
@@ -62,18 +62,18 @@ fn theirs(printed: &str) -> (Vec<String>, String) {
     (fields, actions.to_owned())
 }
 
-/// The same of a line of our own in the file.
-fn of_own(own: &str) -> (Vec<String>, String) {
+/// The same for our output in the file.
+fn ours_in_file(own: &str) -> (Vec<String>, String) {
     let (fields, actions) = own.split_once("actions=").unwrap();
     let fields = fields.trim().split(',').filter(|field| !field.is_empty());
     (fields.map(str::to_owned).collect(), actions.to_owned())
 }
 
-/// The same of a flow.
+/// The same for a parsed flow entry.
 fn ours(flow: &FlowMod) -> (Vec<String>, String) {
-    let rule =
+    let match_only =
         FlowMod { matching: flow.matching.clone(), priority: flow.priority, ..FlowMod::default() };
-    let text = rule.to_text();
+    let text = match_only.to_text();
     let front = text.strip_suffix("actions=drop").unwrap();
     let mut fields: Vec<_> =
         front.split(',').filter(|f| !f.is_empty()).map(str::to_owned).collect();
@@ -85,23 +85,24 @@ fn ours(flow: &FlowMod) -> (Vec<String>, String) {
 fn bytes(flow: &FlowMod, version: Version) -> Result<Vec<u8>, String> {
     let (mut tx, mut xid) = (vec![], 1);
     let mut out = Encoder::new(&mut tx, version, &mut xid);
-    Message::FlowMod(flow.clone()).encode(1, &mut out).map_err(|lack| lack.to_string())?;
+    Message::FlowMod(flow.clone()).encode(1, &mut out).map_err(|error| error.to_string())?;
     Ok(tx)
 }
 
 #[test]
-fn flows_come_back_as_printed() {
-    for Known { flow, .. } in known() {
-        let first = read(flow);
-        assert_eq!(read(&first.to_text()), first, "{flow}");
+fn flows_survive_a_roundtrip_through_text() {
+    for FlowExample { flow, .. } in examples() {
+        let first = parsed(flow);
+        assert_eq!(parsed(&first.to_text()), first, "{flow}");
     }
 }
 
 #[test]
-fn flows_print_as_open_vswitch_prints_them() {
+fn flows_are_printed_as_open_vswitch_prints_them() {
     let mut wrong = String::new();
-    for Known { flow, printed, own, .. } in known() {
-        let (ours, expected) = (ours(&read(flow)), own.map_or_else(|| theirs(printed), of_own));
+    for FlowExample { flow, printed, own, .. } in examples() {
+        let (ours, expected) =
+            (ours(&parsed(flow)), own.map_or_else(|| theirs(printed), ours_in_file));
         if ours != expected {
             let _ = writeln!(wrong, "{flow}\n  ours:   {ours:?}\n  expected: {expected:?}");
         }
@@ -110,50 +111,50 @@ fn flows_print_as_open_vswitch_prints_them() {
 }
 
 #[test]
-fn flows_come_back_from_bytes() {
-    for Known { flow, version, .. } in known() {
-        let it = read(flow);
-        let bytes = bytes(&it, version).unwrap_or_else(|lack| panic!("{flow}: {lack}"));
+fn flows_survive_a_roundtrip_through_bytes() {
+    for FlowExample { flow, version, .. } in examples() {
+        let it = parsed(flow);
+        let bytes = bytes(&it, version).unwrap_or_else(|error| panic!("{flow}: {error}"));
         let back = Message::parse_raw(RawMessage::new(&bytes).unwrap());
         let Ok(Message::FlowMod(back)) = back else { panic!("{flow}: {back:?}") };
         assert_eq!(back.to_text(), it.to_text());
     }
 }
 
-/// What `ovs-ofctl ofp-print` says of `bytes`.
-fn open_vswitch_reads(bytes: &[u8]) -> String {
+/// Output of `ovs-ofctl ofp-print` for `bytes`.
+fn ofp_print(bytes: &[u8]) -> String {
     let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
     });
-    let said = Command::new("ovs-ofctl").args(["ofp-print", &hex]).output();
-    let said = said.unwrap_or_else(|error| panic!("`make setup` installs ovs-ofctl: {error}"));
-    String::from_utf8_lossy(&said.stdout).into_owned()
+    let output = Command::new("ovs-ofctl").args(["ofp-print", &hex]).output();
+    let output = output.unwrap_or_else(|e| panic!("ovs-ofctl: {e}; run `make setup`"));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]
-fn open_vswitch_reads_what_we_write_as_it_reads_the_flow() {
+fn open_vswitch_prints_our_bytes_as_it_prints_the_flow() {
     let mut wrong = String::new();
-    for Known { flow, version, printed, own } in known() {
-        let it = read(flow);
-        let said = open_vswitch_reads(&bytes(&it, version).unwrap());
-        let said = said.trim();
+    for FlowExample { flow, version, printed, own } in examples() {
+        let it = parsed(flow);
+        let output = ofp_print(&bytes(&it, version).unwrap());
+        let output = output.trim();
         let Some((_, again)) =
-            said.split_once("(xid=0x1): ").filter(|it| it.1.contains("actions="))
+            output.split_once("(xid=0x1): ").filter(|it| it.1.contains("actions="))
         else {
-            let _ = writeln!(wrong, "{flow}\n  {said}");
+            let _ = writeln!(wrong, "{flow}\n  {output}");
             continue;
         };
         let (again, printed) = (theirs(again), theirs(printed));
-        if again != printed && own.map(of_own).as_ref() != Some(&again) {
+        if again != printed && own.map(ours_in_file).as_ref() != Some(&again) {
             let _ = writeln!(wrong, "{flow}\n  again:  {again:?}\n  before: {printed:?}");
         }
     }
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// Flows that are none, and the column at which that shows.
-const BAD: &[(&str, usize, &str)] = &[
+/// Invalid flow entries: text, column of the error, message.
+const INVALID: &[(&str, usize, &str)] = &[
     ("priority=10,ip,nw_dst=10.0.0.0/24", 34, "missing `actions=`"),
     ("priority=65536,actions=drop", 10, "65536 is over 65535"),
     ("priority=,actions=drop", 9, "`priority` requires a value"),
@@ -221,8 +222,8 @@ const BAD: &[(&str, usize, &str)] = &[
 ];
 
 #[test]
-fn a_bad_flow_is_pointed_at() {
-    for &(flow, column, what) in BAD {
+fn the_error_of_an_invalid_flow_has_column_and_reason() {
+    for &(flow, column, what) in INVALID {
         let error = FlowMod::from_text(flow, FlowModCommand::ADD);
         let error = error.expect_err(flow);
         assert_eq!(
@@ -236,9 +237,9 @@ fn a_bad_flow_is_pointed_at() {
     assert_eq!(delete.column, 9);
 }
 
-/// Found by the fuzz target `text`, but for those beside them.
+/// Most of these were found by the fuzz target `text`.
 #[test]
-fn fields_under_their_headers_come_back_as_printed() {
+fn fields_by_header_name_survive_a_roundtrip() {
     for line in [
         "NXM_OF_VLAN_TCI=5,actions=drop",
         "vlan_tci[0..11]=5,actions=drop",
@@ -263,15 +264,15 @@ fn fields_under_their_headers_come_back_as_printed() {
         "actions=learn(tun_metadata0[0..199]=0x0102030405060708090a0b0c0d0e0f101112)",
         "actions=learn(load:0x0102030405060708090a0b0c0d0e0f101112->tun_metadata0[0..199])",
     ] {
-        let read = FlowMod::from_text(line, FlowModCommand::ADD)
-            .unwrap_or_else(|fault| panic!("{}", caret(line, &fault)));
-        let again = read.to_text();
-        assert_eq!(FlowMod::from_text(&again, FlowModCommand::ADD), Ok(read), "{line}: {again}");
+        let flow = FlowMod::from_text(line, FlowModCommand::ADD)
+            .unwrap_or_else(|error| panic!("{}", caret(line, &error)));
+        let again = flow.to_text();
+        assert_eq!(FlowMod::from_text(&again, FlowModCommand::ADD), Ok(flow), "{line}: {again}");
     }
 }
 
 #[test]
-fn what_is_matched_of_a_tag_is_not_lost() {
+fn matched_bits_of_the_vlan_tag_are_kept() {
     for (line, text) in [
         ("vlan_tci=0xe000/0xe000", "vlan_tci=0xe000/0xe000"),
         ("vlan_tci=0x2000/0xf000", "vlan_tci=0x2000/0xf000"),
@@ -280,18 +281,18 @@ fn what_is_matched_of_a_tag_is_not_lost() {
         ("vlan_tci=0xf000/0xf000", "dl_vlan_pcp=7"),
         ("vlan_tci=0x3005", "dl_vlan=5,dl_vlan_pcp=1"),
     ] {
-        assert_eq!(read(&format!("{line},actions=drop")).matching.to_text(), text, "{line}");
+        assert_eq!(parsed(&format!("{line},actions=drop")).matching.to_text(), text, "{line}");
     }
 }
 
 #[test]
-fn as_deep_as_actions_may_stand_they_are_read_back_from_bytes() {
+fn actions_nested_to_the_maximum_survive_a_roundtrip() {
     for line in [
         "actions=clone(clone(clone(clone(clone(clone(output:1))))))",
         "actions=write_actions(clone(clone(clone(clone(clone(output:1))))))",
         "actions=clone(clone(clone(clone(clone(ct(commit,exec(load:1->ct_mark)))))))",
     ] {
-        let flow = read(line);
+        let flow = parsed(line);
         let bytes = bytes(&flow, Version::V1_3).unwrap();
         let back = Message::parse_raw(RawMessage::new(&bytes).unwrap());
         assert!(
@@ -301,12 +302,12 @@ fn as_deep_as_actions_may_stand_they_are_read_back_from_bytes() {
 }
 
 #[test]
-fn what_is_too_long_for_its_field_is_refused() {
+fn a_value_too_long_for_its_field_is_refused() {
     for (name, bytes) in [("tun_metadata0", 124), ("oxm_8000_99", 125)] {
         let line = |bytes| format!("{name}=0x{},actions=drop", "11".repeat(bytes));
-        assert_eq!(read(&line(bytes)).matching.fields.len(), 1);
-        let fault = FlowMod::from_text(&line(bytes + 1), FlowModCommand::ADD).unwrap_err();
+        assert_eq!(parsed(&line(bytes)).matching.fields.len(), 1);
+        let error = FlowMod::from_text(&line(bytes + 1), FlowModCommand::ADD).unwrap_err();
         let what = format!("value of {} bytes is too long (maximum {bytes})", bytes + 1);
-        assert_eq!((fault.column, fault.message), (name.len() + 2, what));
+        assert_eq!((error.column, error.message), (name.len() + 2, what));
     }
 }

@@ -1,6 +1,6 @@
-//! What the controller writes is read without complaint by Open vSwitch and by Wireshark.
+//! Open vSwitch and Wireshark decode the messages of the encoder without errors.
 //!
-//! Both are installed by `make setup`; without them these tests fail, since nothing else here reads with foreign eyes.
+//! `make setup` installs both; without them these tests fail.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,30 +19,30 @@ use sluice_openflow::{
     SwitchConfig, Version, Versions, VlanId,
 };
 
-/// A message, and how Open vSwitch names its kind.
-struct Said {
-    what: String,
+/// An encoded message, and the name of its type in Open vSwitch.
+struct EncodedMessage {
+    title: String,
     name: &'static str,
     bytes: Vec<u8>,
 }
 
-fn said(
+fn encoded(
     version: Version,
-    what: &str,
+    title: &str,
     name: &'static str,
-    say: impl FnOnce(&mut Encoder<'_>),
-) -> Said {
+    encode: impl FnOnce(&mut Encoder<'_>),
+) -> EncodedMessage {
     let (mut bytes, mut xid) = (vec![], 1);
-    say(&mut Encoder::new(&mut bytes, version, &mut xid));
-    assert!(RawMessage::new(&bytes).is_ok(), "{what} is one message");
-    Said { what: format!("{version} {what}"), name, bytes }
+    encode(&mut Encoder::new(&mut bytes, version, &mut xid));
+    assert!(RawMessage::new(&bytes).is_ok(), "{title} is not one message");
+    EncodedMessage { title: format!("{version} {title}"), name, bytes }
 }
 
-/// Messages that are there once, whatever their contents.
-fn simple(version: Version) -> Vec<Said> {
+/// Messages other than flow mods and packet-outs.
+fn other_messages(version: Version) -> Vec<EncodedMessage> {
     let mut all = vec![];
-    let mut add = |name, say: &dyn Fn(&mut Encoder<'_>)| {
-        all.push(said(version, name, name, say));
+    let mut add = |name, encode: &dyn Fn(&mut Encoder<'_>)| {
+        all.push(encoded(version, name, name, encode));
     };
     add("OFPT_HELLO", &|out| _ = out.hello(Versions::SPOKEN));
     add("OFPT_FEATURES_REQUEST", &|out| _ = out.features_request());
@@ -68,8 +68,8 @@ fn simple(version: Version) -> Vec<Said> {
     all
 }
 
-/// A value that a packet may have there.
-fn likely(row: &FieldRow) -> u128 {
+/// A plausible value of the field.
+fn plausible_value(row: &FieldRow) -> u128 {
     match row.id {
         FieldId::ETH_TYPE => 0x0800,
         FieldId::VLAN_VID => 0x1005,
@@ -79,13 +79,13 @@ fn likely(row: &FieldRow) -> u128 {
     }
 }
 
-/// The fields that must stand before that of `row`, then its own.
+/// The field of `row`, preceded by its prerequisites.
 fn with_prerequisites(row: &FieldRow, value: u128, mask: Option<u128>) -> Vec<Field> {
     let mut fields: Vec<Field> = vec![];
     for need in row.prerequisites {
         let first = match need {
-            Prerequisite::Present(id) => likely(id.row().unwrap()),
-            // ICMPv6 goes over IPv6 alone.
+            Prerequisite::Present(id) => plausible_value(id.row().unwrap()),
+            // ICMPv6 requires IPv6.
             Prerequisite::OneOf(_, values) if row.name.contains("v6") => *values.last().unwrap(),
             Prerequisite::OneOf(_, values) => values[0],
             Prerequisite::Bits(_, bits) => bits | 5,
@@ -101,17 +101,17 @@ fn with_prerequisites(row: &FieldRow, value: u128, mask: Option<u128>) -> Vec<Fi
     fields
 }
 
-/// Number of `ipv6_exthdr`.
-const LAST_OF_1_3: u8 = 39;
+/// Number of `ipv6_exthdr`, the last field of 1.3.
+const LAST_FIELD_OF_1_3: u8 = 39;
 
-/// The rows of OpenFlow's own fields of 1.3.
-fn rows() -> impl Iterator<Item = &'static FieldRow> {
-    let of_1_3 = |row: &&FieldRow| row.id.class == 0x8000 && row.id.number <= LAST_OF_1_3;
+/// The fields of OpenFlow 1.3.
+fn fields_of_1_3() -> impl Iterator<Item = &'static FieldRow> {
+    let of_1_3 = |row: &&FieldRow| row.id.class == 0x8000 && row.id.number <= LAST_FIELD_OF_1_3;
     FieldId::ROWS.iter().filter(of_1_3)
 }
 
-/// A rule that matches `fields` and does `actions`.
-fn rule(fields: &[Field], actions: &[Action]) -> FlowMod {
+/// A flow mod that adds an entry with `fields` and `actions`.
+fn add_flow(fields: &[Field], actions: &[Action]) -> FlowMod {
     FlowMod {
         matching: fields.iter().copied().collect(),
         instructions: vec![Instruction::apply(actions)],
@@ -119,40 +119,42 @@ fn rule(fields: &[Field], actions: &[Action]) -> FlowMod {
     }
 }
 
-/// Fields of §7.2.3.7 that Open vSwitch 3.1 does not implement; they are optional there (table 12).
-const OVS_LACKS: [FieldId; 3] = [FieldId::IN_PHY_PORT, FieldId::PBB_ISID, FieldId::IPV6_EXTHDR];
+/// Fields that Open vSwitch 3.1 does not implement; they are optional (§7.2.3.7, table 12).
+const UNSUPPORTED_BY_OVS: [FieldId; 3] =
+    [FieldId::IN_PHY_PORT, FieldId::PBB_ISID, FieldId::IPV6_EXTHDR];
 
-fn matches(version: Version) -> Vec<Said> {
+fn flow_mods_with_fields(version: Version) -> Vec<EncodedMessage> {
     let mut all = vec![];
-    for row in rows().filter(|row| !OVS_LACKS.contains(&row.id)) {
+    for row in fields_of_1_3().filter(|row| !UNSUPPORTED_BY_OVS.contains(&row.id)) {
         let ones = u128::MAX >> (128 - u32::from(row.bits));
         let high = if row.id == FieldId::VLAN_VID { 0x1000 } else { ones & ones << (row.bits / 2) };
         for mask in [None, Some(high)]
             .into_iter()
             .filter(|mask| mask.is_none() || row.masks == MaskSupport::Any)
         {
-            let value = mask.map_or_else(|| likely(row), |mask| mask & (mask >> 1 | 0x1000));
+            let value =
+                mask.map_or_else(|| plausible_value(row), |mask| mask & (mask >> 1 | 0x1000));
             let fields = with_prerequisites(row, value, mask);
-            let add = rule(&fields, &[Action::output(PortNo(3))]);
+            let add = add_flow(&fields, &[Action::output(PortNo(3))]);
             let (mut bytes, mut xid) = (vec![], 1);
             match Encoder::new(&mut bytes, version, &mut xid).flow_mod(&add) {
                 Ok(_) => {}
-                // What 1.0 cannot say, it refuses; that is the whole of the list.
-                Err(no) => {
-                    assert_eq!(version, Version::V1_0, "{no}");
-                    assert!(row.since > version || mask.is_some(), "{no}");
+                // Only fields and masks that 1.0 lacks are refused.
+                Err(error) => {
+                    assert_eq!(version, Version::V1_0, "{error}");
+                    assert!(row.since > version || mask.is_some(), "{error}");
                     continue;
                 }
             }
-            let what = format!("{version} flow_mod {:?}", fields.last().unwrap());
-            all.push(Said { what, name: "OFPT_FLOW_MOD", bytes });
+            let title = format!("{version} flow_mod {:?}", fields.last().unwrap());
+            all.push(EncodedMessage { title, name: "OFPT_FLOW_MOD", bytes });
         }
     }
     all
 }
 
-/// Fields that Open vSwitch 3.1 reads but does not let be set: it calls them read-only.
-const OVS_SETS_NOT: [FieldId; 8] = [
+/// Fields that are read-only in Open vSwitch 3.1.
+const READ_ONLY_IN_OVS: [FieldId; 8] = [
     FieldId::IN_PORT,
     FieldId::IN_PHY_PORT,
     FieldId::ETH_TYPE,
@@ -163,6 +165,7 @@ const OVS_SETS_NOT: [FieldId; 8] = [
     FieldId::METADATA,
 ];
 
+/// Actions, each with the fields that a flow entry with it must match.
 fn actions(version: Version) -> Vec<(Action, Vec<Field>)> {
     let mut all = vec![(Action::Enqueue { port: PortNo(3), queue_id: 4 }, vec![])];
     for port in [
@@ -185,9 +188,9 @@ fn actions(version: Version) -> Vec<(Action, Vec<Field>)> {
         all.push((Action::PushVlan { ethertype: 0x8100 }, vec![]));
         all.push((Action::DecNwTtl, vec![Field::eth_type(0x0800)]));
     }
-    for row in rows().filter(|row| !OVS_SETS_NOT.contains(&row.id)) {
-        // Which packets these are, without the field itself.
-        let mut fields = with_prerequisites(row, likely(row), None);
+    for row in fields_of_1_3().filter(|row| !READ_ONLY_IN_OVS.contains(&row.id)) {
+        // Only the prerequisites, not the field itself.
+        let mut fields = with_prerequisites(row, plausible_value(row), None);
         let field = fields.pop().unwrap();
         if row.id == FieldId::VLAN_VID {
             fields = vec![Field::vlan(VlanId(9))];
@@ -197,23 +200,27 @@ fn actions(version: Version) -> Vec<(Action, Vec<Field>)> {
     all
 }
 
-fn flow_mods(version: Version) -> Vec<Said> {
+fn flow_mods_with_actions(version: Version) -> Vec<EncodedMessage> {
     let mut all = vec![];
     for (action, fields) in actions(version) {
         let actions = [action];
-        let add = rule(&fields, &actions);
+        let add = add_flow(&fields, &actions);
         let (mut bytes, mut xid) = (vec![], 1);
-        let wrote = Encoder::new(&mut bytes, version, &mut xid).flow_mod(&add);
-        if version == Version::V1_0 && wrote.is_err() {
-            continue; // 1.0 has eleven fields that can be set; others are refused by name.
+        let result = Encoder::new(&mut bytes, version, &mut xid).flow_mod(&add);
+        if version == Version::V1_0 && result.is_err() {
+            continue; // 1.0 can set only some fields.
         }
-        wrote.unwrap();
-        all.push(Said { what: format!("{version} {actions:x?}"), name: "OFPT_FLOW_MOD", bytes });
+        result.unwrap();
+        all.push(EncodedMessage {
+            title: format!("{version} {actions:x?}"),
+            name: "OFPT_FLOW_MOD",
+            bytes,
+        });
     }
     for command in 0..=4 {
         let fields = [Field::in_port(PortNo(1)), Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 1]))];
         let goto_table = version > Version::V1_0 && command < 3;
-        let f = FlowMod {
+        let flow_mod = FlowMod {
             command: FlowModCommand(command),
             table_id: if version > Version::V1_0 && command >= 3 { FlowMod::TABLE_ALL } else { 0 },
             cookie: 0x5eed,
@@ -229,39 +236,50 @@ fn flow_mods(version: Version) -> Vec<Said> {
             },
             ..FlowMod::default()
         };
-        all.push(said(version, &format!("flow_mod command {command}"), "OFPT_FLOW_MOD", |out| {
-            _ = out.flow_mod(&f).unwrap();
-        }));
+        all.push(encoded(
+            version,
+            &format!("flow_mod command {command}"),
+            "OFPT_FLOW_MOD",
+            |out| {
+                _ = out.flow_mod(&flow_mod).unwrap();
+            },
+        ));
     }
     all
 }
 
-fn packet_outs(version: Version) -> Vec<Said> {
+fn packet_outs(version: Version) -> Vec<EncodedMessage> {
     let frame = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 0x88, 0xb5], &[0; 46]].concat();
-    let set = [
+    let set_and_output = [
         Action::SetField { field: Field::eth_src(MacAddr([2; 6])).into() },
         Action::output(PortNo::FLOOD),
     ];
     let mut all = vec![];
     for (buffer_id, frame) in [(None, &frame[..]), (Some(7), &[])] {
-        for actions in [&set[..], &set[1..], &[]] {
-            let p = PacketOutRef { buffer_id, in_port: PortNo::CONTROLLER, actions, frame };
-            all.push(said(version, "packet_out", "OFPT_PACKET_OUT", |out| {
-                _ = out.packet_out(&p).unwrap();
+        for actions in [&set_and_output[..], &set_and_output[1..], &[]] {
+            let packet_out =
+                PacketOutRef { buffer_id, in_port: PortNo::CONTROLLER, actions, frame };
+            all.push(encoded(version, "packet_out", "OFPT_PACKET_OUT", |out| {
+                _ = out.packet_out(&packet_out).unwrap();
             }));
         }
     }
     all
 }
 
-fn everything(version: Version) -> Vec<Said> {
-    [simple(version), matches(version), flow_mods(version), packet_outs(version)]
-        .into_iter()
-        .flatten()
-        .collect()
+fn all_messages(version: Version) -> Vec<EncodedMessage> {
+    [
+        other_messages(version),
+        flow_mods_with_fields(version),
+        flow_mods_with_actions(version),
+        packet_outs(version),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
-/// Runs a foreign tool; returns what it says to standard output and standard error.
+/// Runs a command; returns whether it succeeded, and its output on standard output and standard error.
 fn run(tool: &str, args: &[&str]) -> (bool, String) {
     let output = Process::new(tool).args(args).output();
     let output =
@@ -270,44 +288,44 @@ fn run(tool: &str, args: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-fn assert_open_vswitch_reads(version: Version) {
+fn assert_open_vswitch_decodes(version: Version) {
     let mut wrong = vec![];
-    for Said { what, name, bytes } in everything(version) {
+    for EncodedMessage { title, name, bytes } in all_messages(version) {
         let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
             write!(hex, "{byte:02x}").unwrap();
             hex
         });
         let (ok, text) = run("ovs-ofctl", &["ofp-print", &hex]);
         let lower = text.to_lowercase();
-        let complains = ["***", "decode error", "malformed", "unknown", "bad_", "|warn|"]
+        let has_error = ["***", "decode error", "malformed", "unknown", "bad_", "|warn|"]
             .iter()
             .any(|word| lower.contains(word) && !(name == "OFPT_ERROR" && *word == "bad_"));
-        if !ok || complains || !text.contains(name) {
-            wrong.push(format!("{what}\n{hex}\n{text}"));
+        if !ok || has_error || !text.contains(name) {
+            wrong.push(format!("{title}\n{hex}\n{text}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn open_vswitch_reads_what_we_say_in_1_0() {
-    assert_open_vswitch_reads(Version::V1_0);
+fn open_vswitch_decodes_our_messages_of_1_0() {
+    assert_open_vswitch_decodes(Version::V1_0);
 }
 
 #[test]
-fn open_vswitch_reads_what_we_say_in_1_3() {
-    assert_open_vswitch_reads(Version::V1_3);
+fn open_vswitch_decodes_our_messages_of_1_3() {
+    assert_open_vswitch_decodes(Version::V1_3);
 }
 
 /// A capture with one TCP segment per message, from the controller's port.
-fn capture(messages: &[Said]) -> Vec<u8> {
-    // Magic, version 2.4, zone, accuracy, longest frame, Ethernet. In the order of this machine, as pcap has it.
+fn capture(messages: &[EncodedMessage]) -> Vec<u8> {
+    // pcap header: magic, version 2.4, time zone, accuracy, snapshot length, Ethernet; in native byte order.
     let mut file = vec![];
     for word in [0xa1b2_c3d4u32, 4 << 16 | 2, 0, 0, 0xffff, 1] {
         file.extend(word.to_le_bytes());
     }
     let mut seq = 1u32;
-    for (n, Said { bytes, .. }) in messages.iter().enumerate() {
+    for (n, EncodedMessage { bytes, .. }) in messages.iter().enumerate() {
         let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 127, 0, 0, 1, 127, 0, 0, 2];
         let len = u16::try_from(40 + bytes.len()).unwrap();
         ip[2..4].copy_from_slice(&len.to_be_bytes());
@@ -315,7 +333,7 @@ fn capture(messages: &[Said]) -> Vec<u8> {
         tcp.extend(6653u16.to_be_bytes());
         tcp.extend(40_000u16.to_be_bytes());
         tcp.extend(seq.to_be_bytes());
-        // Acknowledges byte 1; five words; ACK and PSH; window; no checksum; nothing urgent.
+        // Acknowledgement number, data offset, flags ACK and PSH, window, checksum, urgent pointer.
         tcp.extend([0, 0, 0, 1, 0x50, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
         seq += u32::try_from(bytes.len()).unwrap();
         let frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], &ip, &tcp, bytes].concat();
@@ -328,8 +346,8 @@ fn capture(messages: &[Said]) -> Vec<u8> {
     file
 }
 
-/// Reads a capture of `messages` and returns how many are named by `protocol`, and which are called malformed.
-fn tshark(messages: &[Said], file: &str, protocol: &str) -> (usize, Vec<String>) {
+/// Decodes a capture of `messages`; returns how many are of `protocol`, and which are reported as malformed.
+fn tshark(messages: &[EncodedMessage], file: &str, protocol: &str) -> (usize, Vec<String>) {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
     std::fs::write(&path, capture(messages)).unwrap();
     let fields =
@@ -343,27 +361,28 @@ fn tshark(messages: &[Said], file: &str, protocol: &str) -> (usize, Vec<String>)
         Some((number.parse::<usize>().ok()?, rest.to_owned()))
     });
     let rows: Vec<_> = rows.collect();
-    let bad = |rest: &str| {
+    let is_malformed = |rest: &str| {
         let rest = rest.to_lowercase();
         ["malformed", "invalid", "unknown", "undecoded", "dissector bug"]
             .iter()
             .any(|w| rest.contains(w))
     };
-    let malformed = rows.iter().filter(|(_, rest)| bad(rest));
+    let malformed = rows.iter().filter(|(_, rest)| is_malformed(rest));
     let malformed =
-        malformed.map(|(n, rest)| format!("{}: {rest}", messages[n - 1].what)).collect();
+        malformed.map(|(n, rest)| format!("{}: {rest}", messages[n - 1].title)).collect();
     (rows.iter().filter(|(_, rest)| rest.contains(protocol)).count(), malformed)
 }
 
-/// Whether Wireshark 4.0 reads a message of 1.0 as the specification has it.
+/// Whether Wireshark 4.0 decodes this message of 1.0 correctly.
 ///
-/// Its dissector reads just one action where there may be none, which drops the packet, or many: a `FLOW_MOD` that
-/// `ovs-ofctl` writes without actions is malformed to it as well. OpenFlow 1.0.0 §5.3.3, §5.3.6.
-fn wireshark_knows(said: &Said) -> bool {
-    let actions = match said.name {
-        "OFPT_FLOW_MOD" => &said.bytes[72..],
+/// It expects exactly one action in `FLOW_MOD` and `PACKET_OUT`; messages with none or several, also those of
+/// `ovs-ofctl`, are reported as malformed. OpenFlow 1.0.0 §5.3.3, §5.3.6.
+fn is_supported_by_wireshark(message: &EncodedMessage) -> bool {
+    let actions = match message.name {
+        "OFPT_FLOW_MOD" => &message.bytes[72..],
         "OFPT_PACKET_OUT" => {
-            &said.bytes[16..16 + usize::from(u16::from_be_bytes([said.bytes[14], said.bytes[15]]))]
+            &message.bytes
+                [16..16 + usize::from(u16::from_be_bytes([message.bytes[14], message.bytes[15]]))]
         }
         _ => return true,
     };
@@ -371,17 +390,17 @@ fn wireshark_knows(said: &Said) -> bool {
 }
 
 #[test]
-fn wireshark_reads_what_we_say_in_1_0() {
-    let mut messages = everything(Version::V1_0);
-    messages.retain(wireshark_knows);
+fn wireshark_decodes_our_messages_of_1_0() {
+    let mut messages = all_messages(Version::V1_0);
+    messages.retain(is_supported_by_wireshark);
     let (seen, malformed) = tshark(&messages, "foreign_1_0.pcap", "openflow");
     assert!(malformed.is_empty(), "{malformed:#?}");
     assert_eq!(seen, messages.len());
 }
 
 #[test]
-fn wireshark_reads_what_we_say_in_1_3() {
-    let messages = everything(Version::V1_3);
+fn wireshark_decodes_our_messages_of_1_3() {
+    let messages = all_messages(Version::V1_3);
     let (seen, malformed) = tshark(&messages, "foreign_1_3.pcap", "openflow");
     assert!(malformed.is_empty(), "{malformed:#?}");
     assert_eq!(seen, messages.len());

@@ -1,6 +1,6 @@
-//! Messages of foreign switches and controllers: what we read in them, and that we write them as they do.
+//! Messages of other switches and controllers are parsed as the golden files say, and encoded to the same bytes.
 //!
-//! `make bless` (`SLUICE_BLESS=1`) writes what is read into the files; the diff is the review.
+//! `SLUICE_BLESS=1` (`make bless`) rewrites the expected output in the files; review the diff.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ mod support;
 
 use sluice_openflow::{Encoder, Message, RawMessage, Version};
 
-fn written(message: &Message, version: Version, xid: u32) -> Vec<u8> {
+fn encoded(message: &Message, version: Version, xid: u32) -> Vec<u8> {
     let (mut tx, mut next_xid) = (vec![], 1);
     message.encode(xid, &mut Encoder::new(&mut tx, version, &mut next_xid)).unwrap();
     tx
@@ -26,9 +26,9 @@ fn first_difference(ours: &[u8], theirs: &[u8]) -> Option<String> {
 }
 
 #[test]
-fn foreign_messages_are_read_as_the_files_say() {
+fn golden_messages_are_parsed_as_the_files_say() {
     let bless = std::env::var_os("SLUICE_BLESS").is_some();
-    for golden in support::all() {
+    for golden in support::golden_files() {
         let debug = match RawMessage::new(&golden.bytes).and_then(Message::parse_raw) {
             Ok(message) => format!("{message:02x?}"),
             Err(error) => format!("refused: {error}"),
@@ -36,32 +36,39 @@ fn foreign_messages_are_read_as_the_files_say() {
         if bless {
             golden.bless(&debug);
         } else {
-            assert_eq!(debug, golden.debug, "{}: `make bless` if this is meant", golden.name);
+            assert_eq!(
+                debug, golden.debug,
+                "{}: run `make bless` if this is intended",
+                golden.name
+            );
         }
     }
 }
 
 #[test]
-fn foreign_messages_are_written_as_they_came_or_the_file_says_why_not() {
+fn golden_messages_are_encoded_to_the_same_bytes_unless_the_file_says_why_not() {
     let mut wrong = vec![];
-    for golden in support::all() {
-        let (name, frame) = (&golden.name, RawMessage::new(&golden.bytes).unwrap());
-        let differs = match Message::parse_raw(frame) {
+    for golden in support::golden_files() {
+        let (name, raw) = (&golden.name, RawMessage::new(&golden.bytes).unwrap());
+        let differs = match Message::parse_raw(raw) {
             Ok(message) => {
-                let again = written(&message, frame.version(), frame.xid());
-                // Whatever the bytes, the meaning is the same.
+                let ours = encoded(&message, raw.version(), raw.xid());
+                // Even if the bytes differ, the message must be the same.
                 assert_eq!(
-                    RawMessage::new(&again).and_then(Message::parse_raw),
+                    RawMessage::new(&ours).and_then(Message::parse_raw),
                     Ok(message),
                     "{name}"
                 );
-                first_difference(&again, &golden.bytes)
+                first_difference(&ours, &golden.bytes)
             }
             Err(error) => Some(error.to_string()),
         };
         if differs.is_some() != golden.rewritten.is_some() {
-            wrong.push(format!("{name}: {}", differs.as_deref().unwrap_or("is the same")));
+            wrong.push(format!(
+                "{name}: {}",
+                differs.as_deref().unwrap_or("same bytes, despite `# rewritten`")
+            ));
         }
     }
-    assert!(wrong.is_empty(), "a `# rewritten: reason` line tells what differs: {wrong:#?}");
+    assert!(wrong.is_empty(), "a line `# rewritten: reason` must say why bytes differ: {wrong:#?}");
 }

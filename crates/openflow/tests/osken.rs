@@ -1,6 +1,6 @@
-//! The messages that os-ken keeps for its own tests: what the model reads in them is what os-ken reads.
+//! Messages from the tests of os-ken (the successor of Ryu) are parsed with the same values as by os-ken.
 //!
-//! `make setup` installs os-ken; without it these tests fail. Nothing of it is copied here.
+//! `make setup` installs os-ken; without it these tests fail. None of its files are copied into this repository.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use sluice_openflow::value::Value;
 use sluice_openflow::{Message, RawMessage, Version};
-use support::said::{Said, written};
+use support::golden_message::{GoldenMessage, encoded};
 
-/// Where the messages are: one folder a version.
-fn tests() -> PathBuf {
+/// The folder with os-ken's tests.
+fn osken_tests() -> PathBuf {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
-    let below = |dir: &Path, prefix: &str| {
+    let find = |dir: &Path, prefix: &str| {
         let entries = std::fs::read_dir(dir).unwrap_or_else(|e| {
             panic!("{}: {e}; run `make setup`, which installs os-ken", dir.display())
         });
@@ -31,113 +31,109 @@ fn tests() -> PathBuf {
         found.sort();
         found.pop().unwrap_or_else(|| panic!("{} has no {prefix}*", dir.display()))
     };
-    let python = below(&below(&cache, "osken-").join("lib"), "python3");
+    let python = find(&find(&cache, "osken-").join("lib"), "python3");
     python.join("site-packages/os_ken/tests")
 }
 
-/// Every recorded message: `of13/4-2-ofp_flow_mod`, bytes.
-fn recorded() -> Vec<Said> {
+/// All recorded messages; the origin is folder and file, `of13/4-2-ofp_flow_mod`.
+fn recorded() -> Vec<GoldenMessage> {
     let mut all = vec![];
     for folder in ["of10", "of12", "of13", "of14", "of15"] {
-        let dir = tests().join("packet_data").join(folder);
+        let dir = osken_tests().join("packet_data").join(folder);
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
             if path.extension() == Some("packet".as_ref()) {
                 let name = path.file_stem().unwrap().to_string_lossy();
                 let bytes = std::fs::read(&path).unwrap();
-                all.push(Said { origin: format!("{folder}/{name}"), bytes });
+                all.push(GoldenMessage { origin: format!("{folder}/{name}"), bytes });
             }
         }
     }
     all.sort_by(|a, b| a.origin.cmp(&b.origin));
-    assert!(all.len() >= 300, "{} messages: is os-ken whole?", all.len());
+    assert!(all.len() >= 300, "only {} messages: is os-ken installed completely?", all.len());
     all
 }
 
-/// Messages that are not read, or not written as they came: the message, why, and who is right.
-const DISAGREED: &[(&str, &str)] = &[
+/// Messages that are refused, or whose bytes change by parsing and encoding: origin, reason.
+const EXCEPTIONS: &[(&str, &str)] = &[
     (
         "of10/1-2-ofp_flow_mod",
-        "both: six bits say how much of `nw_src` is a wildcard, and 32 to 63 mean all of it; theirs is 63, ours 32 \
-         (OpenFlow 1.0.0 §5.2.3)",
+        "both are valid: the 6-bit wildcard of `nw_src` is 63 there and 32 here, and 32 to 63 all ignore the whole \
+         address (OpenFlow 1.0.0 §5.2.3)",
     ),
     (
         "of15/libofproto-OFP15-flow_desc_reply",
-        "we are: the instruction is longer than the record around it (OpenFlow 1.5.0 §7.3.5.2)",
+        "malformed: the instruction is longer than the enclosing record (OpenFlow 1.5.0 §7.3.5.2)",
     ),
     (
         "of15/libofproto-OFP15-meter_features_reply",
-        "we are: the file has another number of bytes than the length in its header says (§7.1)",
+        "malformed: the length in the header is not that of the file (§7.1)",
     ),
 ];
 
 #[test]
-fn recorded_messages_come_back_from_bytes_and_from_the_neutral_form() {
+fn recorded_messages_survive_a_roundtrip_through_bytes_and_the_neutral_form() {
     let mut wrong = BTreeMap::new();
-    for said in recorded() {
-        if let Err(why) = comes_back(&said) {
-            wrong.insert(said.origin, why);
+    for golden in recorded() {
+        if let Err(why) = check_roundtrip(&golden) {
+            wrong.insert(golden.origin, why);
         }
     }
-    let listed: BTreeSet<_> = DISAGREED.iter().map(|row| row.0.to_owned()).collect();
-    let gone: Vec<_> = listed.iter().filter(|name| !wrong.contains_key(*name)).collect();
-    assert!(gone.is_empty(), "listed, and yet they come back: {gone:#?}");
+    let listed: BTreeSet<_> = EXCEPTIONS.iter().map(|row| row.0.to_owned()).collect();
+    let stale: Vec<_> = listed.iter().filter(|name| !wrong.contains_key(*name)).collect();
+    assert!(stale.is_empty(), "listed, but they pass: {stale:#?}");
     wrong.retain(|name, _| !listed.contains(name));
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-fn comes_back(said: &Said) -> Result<(), String> {
-    let message = said.read().map_err(|error| error.to_string())?;
-    let (version, xid) = (said.version(), said.frame().xid());
-    let again = written(&message, version, xid).ok_or("cannot be said again")?;
-    if again != said.bytes {
-        let same = RawMessage::new(&again).and_then(Message::parse_raw);
-        assert_eq!(
-            same,
-            Ok(message),
-            "{}: written otherwise, the meaning is the same",
-            said.origin
-        );
-        let at = again.iter().zip(&said.bytes).take_while(|(a, b)| a == b).count();
-        let (ours, theirs) = (&again[at..], &said.bytes[at..]);
-        return Err(format!("from byte {at} ours {ours:02x?} theirs {theirs:02x?}"));
+fn check_roundtrip(golden: &GoldenMessage) -> Result<(), String> {
+    let message = golden.parse().map_err(|error| error.to_string())?;
+    let (version, xid) = (golden.version(), golden.raw().xid());
+    let reencoded = encoded(&message, version, xid).ok_or("cannot be encoded")?;
+    if reencoded != golden.bytes {
+        let again = RawMessage::new(&reencoded).and_then(Message::parse_raw);
+        assert_eq!(again, Ok(message), "{}: the meaning changed", golden.origin);
+        let at = reencoded.iter().zip(&golden.bytes).take_while(|(a, b)| a == b).count();
+        let (ours, theirs) = (&reencoded[at..], &golden.bytes[at..]);
+        return Err(format!("from byte {at}: ours {ours:02x?}, theirs {theirs:02x?}"));
     }
     let value = message.to_value(version);
     match Message::from_value(&value, version) {
         Ok(same) if same == message => Ok(()),
-        other => Err(format!("{value:?} is read as {other:?}")),
+        other => Err(format!("{value:?} is converted to {other:?}")),
     }
 }
 
-/// Values under a name that are not compared, and why.
+/// Names whose values are not compared: name, reason.
 const NOT_COMPARED: &[(&str, &str)] = &[
     (
         "len",
-        "theirs of records, which ours do not tell; ours of fields of table features that have an unusual one",
+        "theirs are lengths of records, which ours do not show; ours are unusual lengths of fields in table features",
     ),
-    ("value", "theirs of fields too, which are compared under the names of the fields"),
+    ("value", "theirs include values of fields, which are compared by the names of the fields"),
 ];
 
-/// Numbers that differ: the message, the name, and who is right.
-const NUMBERS_DISAGREED: &[(&str, &str, &str)] = &[(
+/// Numbers that differ: origin, name, reason.
+const NUMBER_EXCEPTIONS: &[(&str, &str, &str)] = &[(
     "of13/ovs-ofctl-of13-action_resubmit",
     "table_id",
-    "both: theirs has the `table` of a resubmit under this name too",
+    "both are right: theirs use this name for the `table` of a resubmit too",
 )];
 
-/// Identities that ours say by the name of what they added. Nicira, the Open Networking Foundation.
-const NAMED: [u64; 2] = [0x2320, 0x4f4e_4600];
+/// Experimenter IDs that ours do not show because the extension has a name: Nicira, ONF.
+const NAMED_EXPERIMENTERS: [u64; 2] = [0x2320, 0x4f4e_4600];
 
-/// The bit of `vlan_vid` that says that there is a tag, which ours do not show where a tag is named. §7.2.3.7
+/// `OFPVID_PRESENT`, which ours do not show for a VLAN ID. §7.2.3.7.
 const VLAN_PRESENT: u64 = 0x1000;
 
-/// All numbers of a tree by the name that they stand under, in order of size.
+/// The numbers in a tree by name, sorted.
 type Numbers = BTreeMap<String, Vec<u64>>;
 
+/// Collects the numbers of os-ken's JSON.
 fn theirs(json: &Json, under: &str, numbers: &mut Numbers) {
     match json {
         Json::Object(entries) => {
-            // A field is under its name, as ours are, unless it has a mask.
+            // Fields without mask are named as ours are.
             if let (Some(Json::String(field)), Some(Json::Null)) =
                 (entries.get("field"), entries.get("mask"))
             {
@@ -151,7 +147,7 @@ fn theirs(json: &Json, under: &str, numbers: &mut Numbers) {
     }
 }
 
-/// The numbers of ours; a name under which something else stands is not there.
+/// Collects the numbers of a neutral form; `None` for names that also have other values.
 fn ours(value: &Value, under: &str, numbers: &mut BTreeMap<String, Option<Vec<u64>>>) {
     match value {
         Value::Map(entries) => entries.iter().for_each(|(name, it)| ours(it, name, numbers)),
@@ -173,24 +169,25 @@ fn ours(value: &Value, under: &str, numbers: &mut BTreeMap<String, Option<Vec<u6
 }
 
 #[test]
-fn numbers_are_what_osken_reads_under_the_same_name() {
+fn numbers_equal_those_that_osken_has_by_the_same_name() {
     let (mut compared, mut wrong) = (0, BTreeMap::new());
-    for said in recorded() {
-        let Ok(message) = said.read() else { continue };
+    for golden in recorded() {
+        let Ok(message) = golden.parse() else { continue };
         if message.name() == "other" {
             continue;
         }
-        let twin = tests().join("unit/ofproto/json").join(format!("{}.packet.json", said.origin));
-        let twin = serde_json::from_slice(&std::fs::read(&twin).unwrap()).unwrap();
+        let json_path =
+            osken_tests().join("unit/ofproto/json").join(format!("{}.packet.json", golden.origin));
+        let json = serde_json::from_slice(&std::fs::read(&json_path).unwrap()).unwrap();
         let (mut left, mut right) = (Numbers::new(), BTreeMap::new());
-        theirs(&twin, "", &mut left);
-        ours(&message.to_value(said.version()), "", &mut right);
+        theirs(&json, "", &mut left);
+        ours(&message.to_value(golden.version()), "", &mut right);
         for (name, mut theirs) in left {
             let Some(Some(mut ours)) = right.remove(&name) else { continue };
             if NOT_COMPARED.iter().any(|row| row.0 == name) {
                 continue;
             }
-            theirs.retain(|n| name != "experimenter" || !NAMED.contains(n));
+            theirs.retain(|n| name != "experimenter" || !NAMED_EXPERIMENTERS.contains(n));
             if name == "vlan_vid" {
                 for n in &mut theirs {
                     *n &= !VLAN_PRESENT;
@@ -201,23 +198,23 @@ fn numbers_are_what_osken_reads_under_the_same_name() {
             compared += ours.len();
             if theirs != ours {
                 let all = format!("ours {ours:x?}, theirs {theirs:x?}");
-                wrong.insert((said.origin.clone(), name), all);
+                wrong.insert((golden.origin.clone(), name), all);
             }
         }
     }
     let key = |row: &(&str, &str, &str)| (row.0.to_owned(), row.1.to_owned());
-    let gone: Vec<_> =
-        NUMBERS_DISAGREED.iter().filter(|row| wrong.remove(&key(row)).is_none()).collect();
-    assert!(gone.is_empty(), "listed, and yet they are the same: {gone:#?}");
+    let stale: Vec<_> =
+        NUMBER_EXCEPTIONS.iter().filter(|row| wrong.remove(&key(row)).is_none()).collect();
+    assert!(stale.is_empty(), "listed, but they are equal: {stale:#?}");
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(compared > 3000, "only {compared} numbers are compared");
+    assert!(compared > 3000, "only {compared} numbers were compared");
 }
 
 #[test]
-fn versions_are_those_of_the_folders() {
-    for said in recorded() {
-        let version = format!("of{}", said.version().to_string().replace('.', ""));
-        assert!(said.origin.starts_with(&version), "{}", said.origin);
-        assert!((Version::V1_0..=Version::V1_5).contains(&said.version()));
+fn the_version_is_that_of_the_folder() {
+    for golden in recorded() {
+        let version = format!("of{}", golden.version().to_string().replace('.', ""));
+        assert!(golden.origin.starts_with(&version), "{}", golden.origin);
+        assert!((Version::V1_0..=Version::V1_5).contains(&golden.version()));
     }
 }

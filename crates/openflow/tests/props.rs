@@ -1,4 +1,4 @@
-//! No bytes make a parser panic; what is written is read as it was meant.
+//! No input makes a parser panic, and views agree with the owned messages.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,41 +19,44 @@ use sluice_openflow::{
     SwitchFeatures, Version, ports, split_message, view,
 };
 
-/// Feeds `bytes` to every public parser; all that is asked for is that they return, and agree.
-fn hear(bytes: &[u8]) {
+/// Passes `bytes` to every public parser: none panics, and views agree with owned messages.
+fn check(bytes: &[u8]) {
     _ = Ethernet::new(bytes);
     for version in 0..=8 {
         _ = ports(Version(version), bytes, 16);
     }
-    let Ok(Some((frame, _))) = split_message(bytes) else { return };
-    _ = frame.kind().to_string();
-    _ = Hello::read(frame);
-    _ = Multipart::new(frame);
-    _ = SwitchFeatures::read(frame);
-    _ = SwitchConfig::read(frame);
-    _ = RoleRequest::read(frame);
-    _ = FlowRemoved::read(frame);
-    _ = PortStatus::read(frame);
-    _ = ErrorMsg::new(frame).map(|error| error.request());
-    _ = PacketOut::new(frame).map(PacketOut::actions);
-    _ = FlowMod::new(frame).map(FlowMod::to_flow_mod);
-    let view = PacketIn::new(frame);
-    let message = Message::parse_raw(frame);
-    agree_on_rules(frame, message.as_ref().map_err(|e| *e));
-    if frame.kind() == MessageType::PACKET_IN {
-        agree(view, message.as_ref().map_err(|e| *e));
+    let Ok(Some((raw, _))) = split_message(bytes) else { return };
+    _ = raw.kind().to_string();
+    _ = Hello::read(raw);
+    _ = Multipart::new(raw);
+    _ = SwitchFeatures::read(raw);
+    _ = SwitchConfig::read(raw);
+    _ = RoleRequest::read(raw);
+    _ = FlowRemoved::read(raw);
+    _ = PortStatus::read(raw);
+    _ = ErrorMsg::new(raw).map(|error| error.request());
+    _ = PacketOut::new(raw).map(PacketOut::actions);
+    _ = FlowMod::new(raw).map(FlowMod::to_flow_mod);
+    let view = PacketIn::new(raw);
+    let message = Message::parse_raw(raw);
+    check_flow_views(raw, message.as_ref().map_err(|e| *e));
+    if raw.kind() == MessageType::PACKET_IN {
+        check_packet_in_view(view, message.as_ref().map_err(|e| *e));
     }
     let Ok(message) = message else { return };
     let (mut tx, mut xid) = (vec![], 1);
-    if message.encode(frame.xid(), &mut Encoder::new(&mut tx, frame.version(), &mut xid)).is_ok() {
+    if message.encode(raw.xid(), &mut Encoder::new(&mut tx, raw.version(), &mut xid)).is_ok() {
         assert_eq!(RawMessage::new(&tx).and_then(Message::parse_raw), Ok(message));
     } else {
-        assert!(tx.is_empty(), "what cannot be said leaves nothing behind");
+        assert!(tx.is_empty(), "a message that cannot be encoded leaves the buffer unchanged");
     }
 }
 
-/// The view and the owned form read the same, or both refuse; a view has an ingress port besides.
-fn agree(view: sluice_openflow::Result<PacketIn<'_>>, owned: sluice_openflow::Result<&Message>) {
+/// Checks that view and owned packet-in have the same values, or that both are refused; a view requires an ingress port.
+fn check_packet_in_view(
+    view: sluice_openflow::Result<PacketIn<'_>>,
+    owned: sluice_openflow::Result<&Message>,
+) {
     match (view, owned) {
         (Ok(view), Ok(Message::PacketIn(owned))) => {
             assert_eq!(
@@ -66,16 +69,20 @@ fn agree(view: sluice_openflow::Result<PacketIn<'_>>, owned: sluice_openflow::Re
         }
         (Err(_), Ok(Message::PacketIn(owned))) => assert_eq!(owned.in_port(), None),
         (Err(_), Err(_)) => {}
-        (view, owned) => panic!("{view:?} is {owned:?}"),
+        (view, owned) => panic!("view {view:?}, owned {owned:?}"),
     }
 }
 
-/// The views of rules and their owned forms read the same, or both refuse at the same place for the same reason.
-fn agree_on_rules(frame: RawMessage<'_>, owned: sluice_openflow::Result<&Message>) {
-    if frame.kind() == MessageType::FLOW_REMOVED {
-        let view = view::FlowRemoved::new(frame);
-        let read = view.map(|view| Message::FlowRemoved(view.to_flow_removed()));
-        assert_eq!(read.as_ref().map_err(place), owned.as_ref().map(|owned| *owned).map_err(place));
+/// Checks that views of flow entries and owned messages have the same values, or that both are refused at the same
+/// position for the same reason.
+fn check_flow_views(raw: RawMessage<'_>, owned: sluice_openflow::Result<&Message>) {
+    if raw.kind() == MessageType::FLOW_REMOVED {
+        let view = view::FlowRemoved::new(raw);
+        let parsed = view.map(|view| Message::FlowRemoved(view.to_flow_removed()));
+        assert_eq!(
+            parsed.as_ref().map_err(location),
+            owned.as_ref().map(|owned| *owned).map_err(location)
+        );
         if let (Ok(view), Ok(Message::FlowRemoved(owned))) = (view, owned) {
             assert_eq!(
                 (view.cookie, view.priority, view.reason),
@@ -92,51 +99,54 @@ fn agree_on_rules(frame: RawMessage<'_>, owned: sluice_openflow::Result<&Message
             assert_eq!(view.stats, counters(&owned.stats));
         }
     }
-    let (MessageType::MULTIPART_REPLY, Ok(part)) = (frame.kind(), Multipart::new(frame)) else {
+    let (MessageType::MULTIPART_REPLY, Ok(part)) = (raw.kind(), Multipart::new(raw)) else {
         return;
     };
-    let at = u16::try_from(frame.bytes().len() - part.body.len()).unwrap();
-    let views = || flow_stats(frame.version(), part.kind, part.body, at);
-    let read: sluice_openflow::Result<Vec<_>> =
+    let at = u16::try_from(raw.bytes().len() - part.body.len()).unwrap();
+    let views = || flow_stats(raw.version(), part.kind, part.body, at);
+    let parsed: sluice_openflow::Result<Vec<_>> =
         views().map(|view| view.and_then(|view| view.to_flow_desc())).collect();
-    let told = match owned {
+    let expected = match owned {
         Ok(Message::MultipartReply(reply)) => match &reply.body {
             MultipartReply::FlowDesc { flows } => flows.clone(),
             MultipartReply::FlowStats { flows } => flows.iter().map(as_desc).collect(),
-            _ => return assert!(read.is_err() || part.body.is_empty()),
+            _ => return assert!(parsed.is_err() || part.body.is_empty()),
         },
         Ok(_) => return,
-        // What is no rule has no fault.
-        Err(_) if part.body.is_empty() => return assert_eq!(read, Ok(vec![])),
+        // Bodies without flow entries are valid for the view.
+        Err(_) if part.body.is_empty() => return assert_eq!(parsed, Ok(vec![])),
         Err(_) if !matches!(part.kind, MultipartType::FLOW | MultipartType::FLOW_STATS) => {
-            return assert!(read.is_err());
+            return assert!(parsed.is_err());
         }
-        Err(error) => return assert_eq!(read.as_ref().map_err(place), Err(place(&error))),
+        Err(error) => return assert_eq!(parsed.as_ref().map_err(location), Err(location(&error))),
     };
-    assert_eq!(read.as_ref(), Ok(&told));
-    for (view, told) in views().zip(&told) {
+    assert_eq!(parsed.as_ref(), Ok(&expected));
+    for (view, expected) in views().zip(&expected) {
         let view = view.unwrap();
         assert_eq!(
             (view.table_id, view.priority, view.cookie),
-            (told.table_id, told.priority, told.cookie)
+            (expected.table_id, expected.priority, expected.cookie)
         );
-        assert_eq!((view.idle_timeout, view.hard_timeout), (told.idle_timeout, told.hard_timeout));
-        assert_eq!((view.flags, view.importance), (told.flags, told.importance));
+        assert_eq!(
+            (view.idle_timeout, view.hard_timeout),
+            (expected.idle_timeout, expected.hard_timeout)
+        );
+        assert_eq!((view.flags, view.importance), (expected.flags, expected.importance));
         assert_eq!(
             (view.matching.to_match(), view.stats),
-            (told.matching.clone(), counters(&told.stats))
+            (expected.matching.clone(), counters(&expected.stats))
         );
-        assert_eq!(view.instructions().as_ref(), Ok(&told.instructions));
-        assert_eq!(view.instruction_bytes().is_empty(), told.instructions.is_empty());
+        assert_eq!(view.instructions().as_ref(), Ok(&expected.instructions));
+        assert_eq!(view.instruction_bytes().is_empty(), expected.instructions.is_empty());
     }
 }
 
 /// Where a fault is and what it is; a name for all that a message holds is given by whoever reads it.
-fn place(error: &sluice_openflow::ParseError) -> (u16, ParseErrorKind) {
+fn location(error: &sluice_openflow::ParseError) -> (u16, ParseErrorKind) {
     (error.at, error.why)
 }
 
-/// What a view says of `stats`.
+/// The counters of a view for `stats`.
 fn counters(stats: &Stats) -> Counters {
     Counters {
         duration: stats.duration(),
@@ -147,72 +157,72 @@ fn counters(stats: &Stats) -> Counters {
     }
 }
 
-/// What `FLOW_STATS` tells of a rule.
-fn as_desc(it: &FlowStats) -> FlowDesc {
-    let FlowStats { table_id, priority, matching, stats, .. } = it.clone();
+/// A flow entry as `FLOW_STATS` describes it, without instructions.
+fn as_desc(flow: &FlowStats) -> FlowDesc {
+    let FlowStats { table_id, priority, matching, stats, .. } = flow.clone();
     FlowDesc { table_id, priority, matching, stats, ..FlowDesc::default() }
 }
 
-/// Sets the length in the header to what is there.
-fn with_true_length(mut bytes: Vec<u8>) -> Vec<u8> {
+/// Sets the length in the header to the actual length.
+fn with_correct_length(mut bytes: Vec<u8>) -> Vec<u8> {
     let len = u16::try_from(bytes.len()).unwrap();
     bytes[2..4].copy_from_slice(&len.to_be_bytes());
     bytes
 }
 
 #[test]
-fn golden_messages_cut_and_lengthened_panic_nowhere() {
-    for golden in support::all() {
+fn truncated_and_extended_golden_messages_do_not_panic() {
+    for golden in support::golden_files() {
         for end in 0..golden.bytes.len() {
-            hear(&golden.bytes[..end]);
+            check(&golden.bytes[..end]);
             if end >= 8 {
-                hear(&with_true_length(golden.bytes[..end].to_vec()));
+                check(&with_correct_length(golden.bytes[..end].to_vec()));
             }
         }
         for more in 1..=40 {
             let mut longer = golden.bytes.clone();
             longer.resize(golden.bytes.len() + more, 0xff);
-            hear(&longer);
-            hear(&with_true_length(longer));
+            check(&longer);
+            check(&with_correct_length(longer));
         }
     }
 }
 
-/// Every pair of bytes is taken for a length once, since every length field is such a pair.
+/// Replaces each pair of bytes, since any pair could be a length.
 #[test]
-fn golden_messages_with_false_lengths_panic_nowhere() {
-    for golden in support::all() {
+fn golden_messages_with_wrong_lengths_do_not_panic() {
+    for golden in support::golden_files() {
         for at in 2..golden.bytes.len() - 1 {
             let len = u16::try_from(golden.bytes.len()).unwrap();
-            for false_len in [0, 1, 3, 4, 7, 8, len - 1, len, len + 1, 0x7fff, 0xfff8, 0xffff] {
+            for wrong_len in [0, 1, 3, 4, 7, 8, len - 1, len, len + 1, 0x7fff, 0xfff8, 0xffff] {
                 let mut bytes = golden.bytes.clone();
-                bytes[at..at + 2].copy_from_slice(&u16::to_be_bytes(false_len));
-                hear(&bytes);
+                bytes[at..at + 2].copy_from_slice(&u16::to_be_bytes(wrong_len));
+                check(&bytes);
             }
             for byte in [0, 1, 0x7f, 0xff] {
                 let mut bytes = golden.bytes.clone();
                 bytes[at] = byte;
-                hear(&bytes);
+                check(&bytes);
             }
         }
     }
 }
 
 #[test]
-fn golden_messages_claimed_to_be_of_another_version_panic_nowhere() {
-    for golden in support::all() {
+fn golden_messages_with_another_version_and_type_do_not_panic() {
+    for golden in support::golden_files() {
         for version in (0..=8).chain([0x81, 0x84, 0xff]) {
             for kind in 0..=40 {
                 let mut bytes = golden.bytes.clone();
                 (bytes[0], bytes[1]) = (version, kind);
-                hear(&bytes);
+                check(&bytes);
             }
         }
     }
 }
 
-/// Rules that are gone and rules with their counters, as `version` tells them.
-fn rules(version: Version) -> Vec<Vec<u8>> {
+/// `FLOW_REMOVED` and flow statistics messages of `version`.
+fn flow_messages(version: Version) -> Vec<Vec<u8>> {
     let matching =
         Match::from([Field::in_port(PortNo(1)), Field::eth_type(0x0800), Field::untagged()]);
     let mut stats = Stats {
@@ -231,7 +241,7 @@ fn rules(version: Version) -> Vec<Vec<u8>> {
             value: vec![0, 0, 0x23, 0x20, 8],
         });
     }
-    let gone = FlowRemoved {
+    let removed = FlowRemoved {
         cookie: 9,
         matching: matching.clone(),
         stats: stats.clone(),
@@ -251,35 +261,35 @@ fn rules(version: Version) -> Vec<Vec<u8>> {
         instructions,
         ..FlowDesc::default()
     };
-    let silent = FlowDesc::default();
+    let empty = FlowDesc::default();
     let counted = FlowStats { table_id: 7, priority: 8, matching, stats, ..FlowStats::default() };
     let reply = |body| {
         Message::MultipartReply(sluice_openflow::Multipart { flags: MultipartFlags::MORE, body })
     };
     let mut messages = vec![
-        Message::FlowRemoved(gone),
+        Message::FlowRemoved(removed),
         Message::FlowRemoved(FlowRemoved::default()),
-        reply(MultipartReply::FlowDesc { flows: vec![desc.clone(), silent, desc] }),
+        reply(MultipartReply::FlowDesc { flows: vec![desc.clone(), empty, desc] }),
     ];
     if version == Version::V1_5 {
         messages.push(reply(MultipartReply::FlowStats {
             flows: vec![counted.clone(), FlowStats::default(), counted],
         }));
     }
-    let written = messages.iter().map(|message| {
+    let encoded = messages.iter().map(|message| {
         let (mut tx, mut xid) = (vec![], 1);
         message.encode(1, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
         tx
     });
-    written.collect()
+    encoded.collect()
 }
 
 #[test]
-fn views_of_rules_and_their_owned_forms_agree_on_what_is_damaged() {
-    for bytes in (1..=6).map(Version).flat_map(rules) {
-        hear(&bytes);
+fn flow_views_agree_with_owned_messages_on_corrupted_bytes() {
+    for bytes in (1..=6).map(Version).flat_map(flow_messages) {
+        check(&bytes);
         for end in 8..bytes.len() {
-            hear(&with_true_length(bytes[..end].to_vec()));
+            check(&with_correct_length(bytes[..end].to_vec()));
         }
         for at in 2..bytes.len() {
             for byte in [
@@ -298,7 +308,7 @@ fn views_of_rules_and_their_owned_forms_agree_on_what_is_damaged() {
             ] {
                 let mut bytes = bytes.clone();
                 bytes[at] = byte;
-                hear(&bytes);
+                check(&bytes);
             }
         }
     }
@@ -308,12 +318,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_bytes_panic_nowhere(bytes in vec(any::<u8>(), 0..200)) {
-        hear(&bytes);
+    fn random_bytes_do_not_panic(bytes in vec(any::<u8>(), 0..200)) {
+        check(&bytes);
     }
 
     #[test]
-    fn random_bodies_of_every_kind_panic_nowhere(
+    fn random_bodies_of_every_type_do_not_panic(
         version in any::<u8>(),
         kind in 0..40u8,
         body in vec(prop_oneof![any::<u8>(), Just(0), Just(8), Just(4)], 0..200),
@@ -322,27 +332,27 @@ proptest! {
         bytes.extend(body);
         for version in [bytes[0], bytes[0] % 8] {
             bytes[0] = version;
-            hear(&with_true_length(bytes.clone()));
+            check(&with_correct_length(bytes.clone()));
         }
     }
 
     #[test]
-    fn views_of_rules_and_their_owned_forms_agree_on_random_bytes(
+    fn flow_views_agree_with_owned_messages_on_random_bytes(
         version in 1..=6u8,
         which in any::<prop::sample::Index>(),
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         body in vec(prop_oneof![any::<u8>(), Just(0), Just(8), Just(4)], 0..120),
         keep in any::<prop::sample::Index>(),
     ) {
-        let rules = rules(Version(version));
-        let mut bytes = which.get(&rules).clone();
+        let messages = flow_messages(Version(version));
+        let mut bytes = which.get(&messages).clone();
         for (at, byte) in changes {
             let at = 8 + at.index(bytes.len() - 8);
             bytes[at] = byte;
         }
-        hear(&bytes);
+        check(&bytes);
         bytes.truncate(8 + keep.index(bytes.len() - 8));
         bytes.extend(body);
-        hear(&with_true_length(bytes));
+        check(&with_correct_length(bytes));
     }
 }

@@ -1,4 +1,5 @@
-//! Flows, groups and meters that nobody would write: whatever is read comes back from its text, and a fault points into the line.
+//! Random flow entries, groups and meters in text: what can be parsed survives a roundtrip through its text, and the column
+//! of an error is inside the line.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,46 +16,46 @@ use sluice_openflow::{
     FieldId, FlowMod, FlowModCommand, GroupCommand, GroupMod, MeterCommand, MeterMod,
 };
 
-/// What lines are made of.
+/// The grammar that generates lines.
 const GRAMMAR: &str = include_str!("texts.txt");
 
-/// Lines of each kind that are tried, the same ones every time.
+/// Number of random lines per kind; the environment variable `LINES` overrides it.
 const LINES: u32 = 20_000;
 
-/// Where the dice begin. `LINES` and `SEED` in the environment have others tried.
+/// Seed of the random lines; the environment variable `SEED` overrides it.
 const SEED: u64 = 0x5eed;
 
-/// How deep the parts of a line are chosen freely.
-const DEPTH: u32 = 12;
+/// Nesting level from which the first alternative of a symbol is taken, which ends the recursion.
+const DEPTH_MAX: u32 = 12;
 
-/// What slips into a line.
-const ODD: &[&str] = &[
+/// Text that is inserted into lines at random.
+const NOISE: &[&str] = &[
     "(", ")", "[", "]", ",", ":", "=", "->", "/", "+", "-", "..", "|", "\"", " ", "\t", "\u{b}",
     "\0", "\u{a0}", "é", "0x", "0", "1",
 ];
 
-/// A linear congruential sequence.
-struct Dice(u64);
+/// A linear congruential generator.
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         usize::try_from((self.0 >> 33) % n as u64).unwrap()
     }
 
-    fn one<'a, T: ?Sized>(&mut self, of: &[&'a T]) -> &'a T {
-        of[self.below(of.len())]
+    fn choose<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+        from[self.below(from.len())]
     }
 }
 
-/// What each word of the grammar can stand for.
+/// The alternatives of each symbol of the grammar.
 fn grammar() -> BTreeMap<&'static str, Vec<&'static str>> {
     let mut all = BTreeMap::<_, Vec<_>>::new();
     for line in GRAMMAR.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let (word, stands_for) = line.split_once(' ').unwrap_or((line, ""));
-        all.entry(word).or_default().push(stands_for);
+        let (symbol, alternative) = line.split_once(' ').unwrap_or((line, ""));
+        all.entry(symbol).or_default().push(alternative);
     }
-    // Of fields that differ by their number alone, the first two are enough.
+    // Of numbered fields (`reg0` to `reg15`), the first two are enough.
     let rows = FieldId::ROWS.iter().filter(|row| !row.name.ends_with(|c| ('2'..='9').contains(&c)));
     let names = |row: &'static sluice_openflow::spec::FieldRow| {
         let headers = row.headers.iter().map(|header| header.name);
@@ -66,85 +67,91 @@ fn grammar() -> BTreeMap<&'static str, Vec<&'static str>> {
     all
 }
 
-/// Puts in the place of the words in `text` what they stand for.
-fn fill(text: &str, words: &BTreeMap<&str, Vec<&str>>, dice: &mut Dice, depth: u32) -> String {
+/// Replaces the symbols `<x>` in `text` by random alternatives.
+fn expand(text: &str, grammar: &BTreeMap<&str, Vec<&str>>, rng: &mut Rng, depth: u32) -> String {
     let (mut line, mut rest) = (String::new(), text);
-    while let Some((before, (word, after))) = rest
+    while let Some((before, (symbol, after))) = rest
         .split_once('<')
         .and_then(|(before, tail)| tail.split_once('>').map(|tail| (before, tail)))
     {
-        let of = &words[word];
-        let chosen = if depth > DEPTH { of[0] } else { dice.one(of) };
+        let alternatives = &grammar[symbol];
+        let chosen = if depth > DEPTH_MAX { alternatives[0] } else { rng.choose(alternatives) };
         line += before;
-        line += &fill(chosen, words, dice, depth + 1);
+        line += &expand(chosen, grammar, rng, depth + 1);
         rest = after;
     }
     line + rest
 }
 
-/// `line` with something put in, or with a part of it left out.
-fn odd(line: &str, dice: &mut Dice) -> String {
+/// Sometimes inserts noise into `line` or deletes a part of it.
+fn mutate(line: &str, rng: &mut Rng) -> String {
     let mut chars: Vec<_> = line.chars().collect();
-    let at = dice.below(chars.len() + 1);
-    match dice.below(12) {
-        0 => drop(chars.splice(at..at, dice.one(ODD).chars())),
-        1 => drop(chars.drain(at..(at + 1 + dice.below(4)).min(chars.len()).max(at))),
+    let at = rng.below(chars.len() + 1);
+    match rng.below(12) {
+        0 => drop(chars.splice(at..at, rng.choose(NOISE).chars())),
+        1 => drop(chars.drain(at..(at + 1 + rng.below(4)).min(chars.len()).max(at))),
         _ => {}
     }
     chars.into_iter().collect()
 }
 
-/// What a line is read as, and to do what.
+/// The parser for a line, and the command of the message.
 #[derive(Debug, Clone, Copy)]
-enum As {
+enum Target {
     Flow(FlowModCommand),
     Group(GroupCommand),
     Meter(MeterCommand),
 }
 
-/// Whether `line` is a flow, a group, a meter.
+/// Parses `line`; returns whether it is valid.
 ///
 /// # Errors
-/// What is wrong with how it is read, printed and read again, or refused.
-fn hear(line: &str, as_what: As) -> Result<bool, String> {
-    let heard = std::panic::catch_unwind(|| match as_what {
-        As::Flow(it) => twice(line, |line| FlowMod::from_text(line, it), FlowMod::to_text),
-        As::Group(it) => twice(line, |line| GroupMod::from_text(line, it), GroupMod::to_text),
-        As::Meter(it) => twice(line, |line| MeterMod::from_text(line, it), MeterMod::to_text),
+/// If it panics, does not survive a roundtrip, or the column of the error is outside the line.
+fn check(line: &str, target: Target) -> Result<bool, String> {
+    let result = std::panic::catch_unwind(|| match target {
+        Target::Flow(it) => {
+            check_roundtrip(line, |line| FlowMod::from_text(line, it), FlowMod::to_text)
+        }
+        Target::Group(it) => {
+            check_roundtrip(line, |line| GroupMod::from_text(line, it), GroupMod::to_text)
+        }
+        Target::Meter(it) => {
+            check_roundtrip(line, |line| MeterMod::from_text(line, it), MeterMod::to_text)
+        }
     });
-    heard.unwrap_or_else(|_| Err("it panics".into()))
+    result.unwrap_or_else(|_| Err("panic".into()))
 }
 
-fn twice<T: Debug + PartialEq>(
+fn check_roundtrip<T: Debug + PartialEq>(
     line: &str,
-    read: impl Fn(&str) -> Result<T, TextError>,
+    parse: impl Fn(&str) -> Result<T, TextError>,
     print: impl Fn(&T) -> String,
 ) -> Result<bool, String> {
-    match read(line) {
+    match parse(line) {
         Ok(first) => {
             let text = print(&first);
-            match read(&text) {
+            match parse(&text) {
                 Ok(again) if again == first => Ok(true),
                 again => Err(format!("{text}\n  {first:?}\n  {again:?}")),
             }
         }
-        Err(fault) => {
-            let inside = (1..=line.chars().count() + 1).contains(&fault.column);
-            let shown = inside && caret(line, &fault).starts_with(line);
-            if shown { Ok(false) } else { Err(fault.to_string()) }
+        Err(error) => {
+            let is_inside = (1..=line.chars().count() + 1).contains(&error.column);
+            let is_shown = is_inside && caret(line, &error).starts_with(line);
+            if is_shown { Ok(false) } else { Err(error.to_string()) }
         }
     }
 }
 
-/// What is left of `line` when all is left out without which it is still wrong.
-fn shortest(line: &str, as_what: As) -> String {
+/// Shortens `line` as far as it still fails.
+fn minimise(line: &str, target: Target) -> String {
     let mut chars: Vec<_> = line.chars().collect();
     let mut len = chars.len() / 2;
     while len > 0 {
         let mut at = 0;
         while at + len <= chars.len() {
             let less: Vec<_> = chars[..at].iter().chain(&chars[at + len..]).copied().collect();
-            match hear(&less.iter().collect::<String>(), as_what) {
+            match check(&less.iter().collect::<String>(), target) {
                 Err(_) => chars = less,
                 Ok(_) => at += 1,
             }
@@ -154,35 +161,38 @@ fn shortest(line: &str, as_what: As) -> String {
     chars.into_iter().collect()
 }
 
-/// Tries lines that `word` stands for; each is read as one of `whats`.
-fn try_lines(word: &str, whats: &[As]) {
+/// Checks random lines from `symbol`, each with one of `targets`.
+fn check_random_lines(symbol: &str, targets: &[Target]) {
     let lines: u32 = std::env::var("LINES").map_or(LINES, |n| n.parse().unwrap());
     let seed: u64 = std::env::var("SEED").map_or(SEED, |n| n.parse().unwrap());
-    let (words, mut dice) = (grammar(), Dice(seed));
-    let (mut wrong, mut read) = (BTreeMap::new(), 0_u32);
-    // What panics is told below, in a line of its own.
+    let (grammar, mut rng) = (grammar(), Rng(seed));
+    let (mut failed, mut valid) = (BTreeMap::new(), 0_u32);
+    // Panics are reported below, with the line.
     std::panic::set_hook(Box::new(|_| {}));
     for _ in 0..lines {
-        let as_what = whats[dice.below(whats.len())];
-        let line = odd(&fill(word, &words, &mut dice, 0), &mut dice);
-        if let Ok(is_one) = hear(&line, as_what) {
-            read += u32::from(is_one);
+        let target = targets[rng.below(targets.len())];
+        let line = mutate(&expand(symbol, &grammar, &mut rng, 0), &mut rng);
+        if let Ok(is_valid) = check(&line, target) {
+            valid += u32::from(is_valid);
             continue;
         }
-        let line = shortest(&line, as_what);
-        let what = hear(&line, as_what).unwrap_err();
-        wrong.insert((line.len(), line), (as_what, what));
+        let line = minimise(&line, target);
+        let failure = check(&line, target).unwrap_err();
+        failed.insert((line.len(), line), (target, failure));
     }
     _ = std::panic::take_hook();
-    let told = wrong.iter().take(40).map(|((_, l), (c, w))| format!("\n{c:?} {l}\n  {w}"));
-    let told: String = told.collect();
-    assert!(wrong.is_empty(), "LINES={lines} SEED={seed}: {} of {read}{told}", wrong.len());
-    assert!(read > lines / 20, "of {lines} lines only {read} are what they are meant to be");
+    let report = failed
+        .iter()
+        .take(40)
+        .map(|((_, line), (target, failure))| format!("\n{target:?} {line}\n  {failure}"));
+    let report: String = report.collect();
+    assert!(failed.is_empty(), "LINES={lines} SEED={seed}: {} failed{report}", failed.len());
+    assert!(valid > lines / 20, "only {valid} of {lines} lines are valid");
 }
 
 #[test]
-fn whatever_is_read_comes_back_from_its_text() {
-    try_lines("<L>", &[0, 1, 2, 3, 4].map(|n| As::Flow(FlowModCommand(n))));
-    try_lines("<G>", &[0, 1, 2, 3, 5, 0x8000].map(|n| As::Group(GroupCommand(n))));
-    try_lines("<M>", &[0, 1, 2].map(|n| As::Meter(MeterCommand(n))));
+fn everything_that_can_be_parsed_survives_a_roundtrip_through_its_text() {
+    check_random_lines("<L>", &[0, 1, 2, 3, 4].map(|n| Target::Flow(FlowModCommand(n))));
+    check_random_lines("<G>", &[0, 1, 2, 3, 5, 0x8000].map(|n| Target::Group(GroupCommand(n))));
+    check_random_lines("<M>", &[0, 1, 2].map(|n| Target::Meter(MeterCommand(n))));
 }

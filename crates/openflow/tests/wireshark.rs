@@ -1,4 +1,4 @@
-//! What the model writes in 1.3 and 1.4 is dissected by Wireshark without complaint.
+//! Wireshark decodes all golden messages of 1.3 and 1.4, encoded by this crate, without errors.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,14 +13,14 @@ use std::path::Path;
 use std::process::Command;
 
 use sluice_openflow::Version;
-use support::said::{hex, written};
+use support::golden_message::{encoded, golden_messages, hex};
 
-/// Bytes of a message that still fit into one IP packet.
+/// Length of messages that fit into one IP packet.
 const BYTES_MAX: usize = 60_000;
 
 /// A capture with one TCP segment per message, from the controller's port.
 fn capture(messages: &[(String, Vec<u8>)]) -> Vec<u8> {
-    // Magic, version 2.4, zone, accuracy, longest frame, Ethernet. In the order of this machine, as pcap has it.
+    // pcap header: magic, version 2.4, time zone, accuracy, snapshot length, Ethernet; in native byte order.
     let mut file = vec![];
     for word in [0xa1b2_c3d4u32, 4 << 16 | 2, 0, 0, 0x3ffff, 1] {
         file.extend(word.to_le_bytes());
@@ -29,7 +29,7 @@ fn capture(messages: &[(String, Vec<u8>)]) -> Vec<u8> {
         let n = u32::try_from(n).unwrap();
         let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 127, 0, 0, 1, 127, 0, 0, 2];
         ip[2..4].copy_from_slice(&u16::try_from(40 + bytes.len()).unwrap().to_be_bytes());
-        // A connection for each, so that a fault in one leaves the others alone.
+        // Each message is its own connection, so that an error in one does not affect the others.
         let mut tcp = 6653u16.to_be_bytes().to_vec();
         tcp.extend(u16::try_from(10_000 + n).unwrap().to_be_bytes());
         tcp.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
@@ -43,26 +43,26 @@ fn capture(messages: &[(String, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// Words of Wireshark 4.0 about bytes that are right, and why it says them.
-const COMPLAINTS: &[(&str, &str)] = &[
+/// Errors that Wireshark 4.0 reports for valid messages: part of the text, reason.
+const FALSE_ERRORS: &[(&str, &str)] = &[
     (
         "body.",
-        "what an experimenter or a number without a name brings it does not look into, and calls it a fault",
+        "it does not decode experimenter data and unknown types, and reports that as an error",
     ),
-    ("Experimenter", "the same of properties"),
+    ("Experimenter", "the same for properties"),
     (
         "Length is too short.",
-        "it looks for a property behind the last one: in its padding, or in the next record",
+        "it looks for another property after the last one, in padding or in the next record",
     ),
-    ("Malformed Packet: DNS]", "the frame inside is not whole"),
-    ("Malformed Packet: Ethernet]", "the frame inside is not whole"),
-    ("Malformed Packet: IPv4]", "the frame inside is not whole"),
-    ("Malformed Packet: TCP]", "the frame inside is not whole"),
+    ("Malformed Packet: DNS]", "the contained packet is truncated"),
+    ("Malformed Packet: Ethernet]", "the contained packet is truncated"),
+    ("Malformed Packet: IPv4]", "the contained packet is truncated"),
+    ("Malformed Packet: TCP]", "the contained packet is truncated"),
 ];
 
-/// Whether it breaks off without a word where it does on foreign bytes too: in an `ERROR`, whose request may be cut
-/// (§7.4.4), and in 1.4 behind the last property of a port or queue.
-fn breaks_off(bytes: &[u8]) -> bool {
+/// Whether Wireshark fails for this type of message for other implementations too: for `ERROR`, whose request may be
+/// truncated (§7.4.4), and in 1.4 after the last property of a port or queue.
+fn is_known_to_fail(bytes: &[u8]) -> bool {
     match bytes {
         [_, 1, ..] | [5, 12, ..] => true,
         [5, 19, _, _, _, _, _, _, 0, what, ..] => [4, 5, 13, 15].contains(what),
@@ -70,13 +70,13 @@ fn breaks_off(bytes: &[u8]) -> bool {
     }
 }
 
-fn assert_wireshark_reads(version: Version, protocol: &str) {
+fn assert_wireshark_decodes(version: Version, protocol: &str) {
     let mut messages = vec![];
-    for said in support::said::all() {
-        let Ok(message) = said.read() else { continue };
-        if said.version() == version && said.bytes.len() < BYTES_MAX {
-            let bytes = written(&message, version, said.frame().xid()).unwrap();
-            messages.push((said.origin, bytes));
+    for golden in golden_messages() {
+        let Ok(message) = golden.parse() else { continue };
+        if golden.version() == version && golden.bytes.len() < BYTES_MAX {
+            let bytes = encoded(&message, version, golden.raw().xid()).unwrap();
+            messages.push((golden.origin, bytes));
         }
     }
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("model_{version}.pcap"));
@@ -96,22 +96,23 @@ fn assert_wireshark_reads(version: Version, protocol: &str) {
         seen += usize::from(rest.contains(protocol));
         let lower = rest.to_lowercase();
         if ["malformed", "invalid", "dissector bug"].iter().any(|w| lower.contains(w)) {
-            let known = COMPLAINTS.iter().any(|row| rest.contains(row.0)) || breaks_off(bytes);
+            let known =
+                FALSE_ERRORS.iter().any(|row| rest.contains(row.0)) || is_known_to_fail(bytes);
             if !known {
                 wrong.push(format!("{origin}: {rest}: {}", hex(bytes)));
             }
         }
     }
-    assert_eq!(seen, messages.len(), "all are {protocol}");
+    assert_eq!(seen, messages.len(), "messages decoded as {protocol}");
     assert!(wrong.is_empty(), "{} of {seen}: {wrong:#?}", wrong.len());
 }
 
 #[test]
-fn wireshark_reads_what_the_model_writes_in_1_3() {
-    assert_wireshark_reads(Version::V1_3, "openflow_v4");
+fn wireshark_decodes_messages_of_1_3() {
+    assert_wireshark_decodes(Version::V1_3, "openflow_v4");
 }
 
 #[test]
-fn wireshark_reads_what_the_model_writes_in_1_4() {
-    assert_wireshark_reads(Version::V1_4, "openflow_v5");
+fn wireshark_decodes_messages_of_1_4() {
+    assert_wireshark_decodes(Version::V1_4, "openflow_v5");
 }

@@ -1,8 +1,8 @@
-//! Bytes of actions and instructions, foreign ones where there are, and what is read in them.
+//! Checks of the golden files with actions and instructions.
 //!
-//! `tests/golden/actions.txt` is blocks with blank lines between: `# versions kind: origin`, the bytes, the neutral
-//! form in one line, which `SLUICE_BLESS=1 cargo test` writes anew. `actions_malformed.txt` has the error that the
-//! bytes deserve instead, `type/code` or `any`.
+//! `tests/golden/actions.txt` consists of blocks separated by blank lines: `# versions kind: origin`, the bytes, and the
+//! neutral form on one line, which `SLUICE_BLESS=1 cargo test` rewrites. The blocks of `actions_malformed.txt` have the
+//! expected error code, `type/code` or `any`, after the kind.
 
 use core::fmt::Write as _;
 use std::path::PathBuf;
@@ -19,13 +19,13 @@ use super::value::{NeutralForm, Value, unhex};
 use super::vectors::json;
 use crate::{Encoder, ParseError, Version};
 
-/// One block of a file.
+/// A block of a golden file.
 #[derive(Debug)]
 struct Vector {
     title: String,
     versions: core::ops::RangeInclusive<u8>,
     kind: String,
-    /// The error that they deserve, in the file of malformed ones.
+    /// Expected error code, in the file of malformed actions.
     error: String,
     bytes: Vec<u8>,
     expected: String,
@@ -62,46 +62,46 @@ fn vectors(file: &str) -> Vec<Vector> {
     blocks.collect()
 }
 
-fn read<T: ListItem>(bytes: &[u8], version: u8) -> Result<Vec<T>, ParseError> {
+fn parsed<T: ListItem>(bytes: &[u8], version: u8) -> Result<Vec<T>, ParseError> {
     Vec::parse(&mut Reader::new(Version(version), bytes, 0))
 }
 
-fn written<T: ListItem>(list: &Vec<T>, version: u8) -> Vec<u8> {
+fn encoded<T: ListItem>(list: &Vec<T>, version: u8) -> Vec<u8> {
     let (mut tx, mut xid) = (vec![], 1);
     list.encode(&mut Encoder::new(&mut tx, Version(version), &mut xid)).unwrap();
     tx
 }
 
-/// Reads the bytes in `version`, proves that they come back, also by the neutral form, which is returned.
-fn both_ways<T>(vector: &Vector, version: u8) -> Value
+/// Checks that the bytes survive a roundtrip in `version`, also through the neutral form; returns the neutral form.
+fn check_roundtrip<T>(vector: &Vector, version: u8) -> Value
 where
     T: ListItem + NeutralForm + PartialEq + core::fmt::Debug,
 {
     let title = &vector.title;
     let list: Vec<T> =
-        read(&vector.bytes, version).unwrap_or_else(|e| panic!("{title} in {version}: {e}"));
-    assert_eq!(written(&list, version), vector.bytes, "{title}: {list:?}");
+        parsed(&vector.bytes, version).unwrap_or_else(|e| panic!("{title} in {version}: {e}"));
+    assert_eq!(encoded(&list, version), vector.bytes, "{title}: {list:?}");
     let value = list.to_value(Version(version));
     assert_eq!(Vec::from_value(&value, Version(version)), Ok(list), "{title}");
     value
 }
 
-fn value_of(vector: &Vector, version: u8) -> Value {
+fn neutral_form(vector: &Vector, version: u8) -> Value {
     match vector.kind.as_str() {
-        "action" => both_ways::<Action>(vector, version),
-        _ => both_ways::<Instruction>(vector, version),
+        "action" => check_roundtrip::<Action>(vector, version),
+        _ => check_roundtrip::<Instruction>(vector, version),
     }
 }
 
 #[test]
-fn actions_and_instructions_are_read_as_the_file_says_and_come_back() {
+fn action_vectors_parse_and_encode_as_recorded() {
     let (mut vectors, bless) = (vectors("actions.txt"), std::env::var_os("SLUICE_BLESS").is_some());
     for vector in &mut vectors {
         if bless {
-            vector.expected = json(&value_of(vector, *vector.versions.start()));
+            vector.expected = json(&neutral_form(vector, *vector.versions.start()));
         }
         for version in vector.versions.clone() {
-            assert_eq!(json(&value_of(vector, version)), vector.expected, "{}", vector.title);
+            assert_eq!(json(&neutral_form(vector, version)), vector.expected, "{}", vector.title);
         }
     }
     if bless {
@@ -119,45 +119,45 @@ fn actions_and_instructions_are_read_as_the_file_says_and_come_back() {
     }
 }
 
-/// The numbers of the outermost actions or instructions of all vectors of `kind`, each with a version.
-fn numbers<T: ListItem + Choice>(kind: &str) -> Vec<(u8, u64)> {
-    let mut numbers = vec![];
+/// Version and code of the outermost actions or instructions in all vectors of `kind`.
+fn covered_codes<T: ListItem + Choice>(kind: &str) -> Vec<(u8, u64)> {
+    let mut covered = vec![];
     for vector in vectors("actions.txt").iter().filter(|vector| vector.kind == kind) {
         for version in vector.versions.clone() {
-            let list = read::<T>(&vector.bytes, version).unwrap();
+            let list = parsed::<T>(&vector.bytes, version).unwrap();
             let codes = list.iter().filter_map(|it| it.code(Version(version)).ok());
-            numbers.extend(codes.map(|code| (version, code)));
+            covered.extend(codes.map(|code| (version, code)));
         }
     }
-    numbers
+    covered
 }
 
-fn each_row_has_bytes<T: ListItem + Choice>(kind: &str) {
-    let numbers = numbers::<T>(kind);
+fn assert_every_row_has_a_vector<T: ListItem + Choice>(kind: &str) {
+    let covered = covered_codes::<T>(kind);
     for row in T::ROWS {
         for version in 1..=6 {
             let Some(code) = (row.code)(Version(version)) else { continue };
-            assert!(numbers.contains(&(version, code)), "{} in {}", row.name, Version(version));
+            assert!(covered.contains(&(version, code)), "{} in {}", row.name, Version(version));
         }
     }
 }
 
 #[test]
-fn each_action_and_instruction_has_bytes_in_each_of_its_versions() {
-    each_row_has_bytes::<Action>("action");
-    each_row_has_bytes::<Instruction>("instruction");
+fn every_action_and_instruction_has_a_vector_in_every_version() {
+    assert_every_row_has_a_vector::<Action>("action");
+    assert_every_row_has_a_vector::<Instruction>("instruction");
 }
 
 #[test]
-fn each_action_that_sets_one_field_has_bytes() {
+fn every_set_action_has_a_vector() {
     let vectors = vectors("actions.txt");
     for row in SET_ROWS {
         let found = vectors.iter().any(|vector| {
             let [kind, subtype] = [row.code.min(0xffff), row.code & 0xffff]
                 .map(|n| u16::try_from(n).unwrap().to_be_bytes());
-            let is_it = vector.bytes.starts_with(&kind)
+            let is_this = vector.bytes.starts_with(&kind)
                 && (row.code <= 0xffff || vector.bytes.get(8..10) == Some(&subtype[..]));
-            is_it
+            is_this
                 && vector.kind == "action"
                 && vector.versions.contains(&row.version.0)
                 && vector.expected.contains("set_field")
@@ -167,7 +167,7 @@ fn each_action_that_sets_one_field_has_bytes() {
 }
 
 #[test]
-fn each_property_and_source_within_actions_has_bytes() {
+fn every_property_and_source_inside_actions_has_a_vector() {
     let text = std::fs::read_to_string(path("actions.txt")).unwrap();
     let rows = [EncapProp::ROWS, Controller2Prop::ROWS, LearnSrc::ROWS, LearnDst::ROWS];
     for row in rows.concat() {
@@ -175,41 +175,47 @@ fn each_property_and_source_within_actions_has_bytes() {
     }
 }
 
-fn refusal(kind: &str, bytes: &[u8], version: u8) -> Option<ParseError> {
+fn parse_error(kind: &str, bytes: &[u8], version: u8) -> Option<ParseError> {
     match kind {
-        "action" => read::<Action>(bytes, version).err(),
-        _ => read::<Instruction>(bytes, version).err(),
+        "action" => parsed::<Action>(bytes, version).err(),
+        _ => parsed::<Instruction>(bytes, version).err(),
     }
 }
 
 #[test]
-fn what_is_malformed_is_refused_with_the_error_it_deserves() {
+fn malformed_actions_are_refused_with_the_expected_error_code() {
     for Vector { title, versions, kind, error, bytes, .. } in vectors("actions_malformed.txt") {
-        let found = refusal(&kind, &bytes, *versions.start()).unwrap_or_else(|| panic!("{title}"));
-        let (of, code) = found.code();
+        let found =
+            parse_error(&kind, &bytes, *versions.start()).unwrap_or_else(|| panic!("{title}"));
+        let (kind, code) = found.code();
         if error != "any" {
-            assert_eq!(format!("{}/{}", of.0, code.0), error, "{title}: {found}");
+            assert_eq!(format!("{}/{}", kind.0, code.0), error, "{title}: {found}");
         }
     }
 }
 
 #[test]
-fn whatever_is_changed_is_refused_or_comes_back() {
+fn corrupted_actions_are_refused_or_survive_a_roundtrip() {
     for Vector { title, versions, kind, bytes, .. } in vectors("actions.txt") {
         let version = *versions.start();
         for len in 0..bytes.len() {
-            assert!(len % 8 == 0 || refusal(&kind, &bytes[..len], version).is_some(), "{title}");
+            assert!(
+                len % 8 == 0 || parse_error(&kind, &bytes[..len], version).is_some(),
+                "{title}"
+            );
         }
         for (at, new) in (0..bytes.len()).flat_map(|at| [0, 1, 0x7f, 0xff].map(|new| (at, new))) {
-            let mut hurt = bytes.clone();
-            hurt[at] = new;
-            let again = match kind.as_str() {
-                "action" => read::<Action>(&hurt, version).map(|it| written(&it, version)),
-                _ => read::<Instruction>(&hurt, version).map(|it| written(&it, version)),
+            let mut corrupted = bytes.clone();
+            corrupted[at] = new;
+            let reencoded = match kind.as_str() {
+                "action" => parsed::<Action>(&corrupted, version).map(|it| encoded(&it, version)),
+                _ => parsed::<Instruction>(&corrupted, version).map(|it| encoded(&it, version)),
             };
-            match again {
-                Ok(again) => assert_eq!(again.len(), hurt.len(), "{title}: {hurt:02x?}"),
-                Err(error) => assert!(usize::from(error.at) <= hurt.len(), "{title}: {error}"),
+            match reencoded {
+                Ok(reencoded) => {
+                    assert_eq!(reencoded.len(), corrupted.len(), "{title}: {corrupted:02x?}");
+                }
+                Err(error) => assert!(usize::from(error.at) <= corrupted.len(), "{title}: {error}"),
             }
         }
     }

@@ -369,10 +369,11 @@ pub(crate) fn encode_tlv_with(
     Ok(())
 }
 
-/// Determines the number of an alternative of type `kind`. If it is an experimenter's, and `T` has a row for the
-/// 32-bit experimenter ID and type of [`NICIRA`], [`ONF`] or [`NETRONOME`] that follow, they are taken from `r`
-/// together with `pad` bytes; the number is `id << 32
-/// type`. All others are parsed by the generic experimenter row.
+/// Determines the number of an alternative of type `kind`.
+///
+/// If it is an experimenter's, and `T` has a row for the 32-bit experimenter ID of [`NICIRA`], [`ONF`] or [`NETRONOME`]
+/// and the 32-bit type that follow, these and `pad` bytes are taken from `r`; the number is the ID in the upper and the
+/// type in the lower 32 bits. Otherwise the number is `kind`, which leaves the rest to the generic experimenter row.
 pub(crate) fn experimenter_code<T: Choice>(
     kind: u16,
     is_experimenter: bool,

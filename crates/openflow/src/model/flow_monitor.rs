@@ -232,24 +232,24 @@ impl Codec for FlowUpdate {
 mod tests {
     use super::*;
     use crate::model::multipart::{MultipartReply, MultipartRequest};
-    use crate::model::vectors::{Seen, damage, prove};
+    use crate::model::vectors::{RowCoverage, check_corrupted, check_vectors};
     use crate::model::{Message, PacketInProp};
 
     const FILE: &str = "flows.txt";
 
     #[test]
     fn flow_and_packet_vectors_parse_and_encode_as_recorded() {
-        prove(FILE);
+        check_vectors(FILE);
     }
 
     #[test]
     fn damaged_flow_and_packet_vectors_never_panic() {
-        damage(FILE);
+        check_corrupted(FILE);
     }
 
     #[test]
     fn every_flow_and_packet_row_has_a_vector_in_every_version() {
-        let seen = Seen::of(FILE);
+        let coverage = RowCoverage::of_file(FILE);
         let messages = [
             "packet_in",
             "nx_packet_in",
@@ -264,7 +264,7 @@ mod tests {
             "flow_monitor_paused",
             "flow_monitor_resumed",
         ];
-        seen.all::<Message>(&[""], |row| messages.contains(&row.name));
+        coverage.assert_all::<Message>(&[""], |row| messages.contains(&row.name));
         let parts = [
             "flow_desc",
             "flow_stats",
@@ -273,10 +273,14 @@ mod tests {
             "nx_aggregate",
             "flow_monitor",
         ];
-        seen.all::<MultipartRequest>(&["multipart_request.body"], |row| parts.contains(&row.name));
-        seen.all::<MultipartReply>(&["multipart_reply.body"], |row| parts.contains(&row.name));
-        seen.all::<FlowUpdate>(&["flow_monitor.updates"], |_| true);
-        seen.all::<PacketInProp>(&["nx_packet_in2.properties"], |_| true);
-        seen.all::<PacketInProp>(&["nx_resume.properties"], |_| true);
+        coverage.assert_all::<MultipartRequest>(&["multipart_request.body"], |row| {
+            parts.contains(&row.name)
+        });
+        coverage.assert_all::<MultipartReply>(&["multipart_reply.body"], |row| {
+            parts.contains(&row.name)
+        });
+        coverage.assert_all::<FlowUpdate>(&["flow_monitor.updates"], |_| true);
+        coverage.assert_all::<PacketInProp>(&["nx_packet_in2.properties"], |_| true);
+        coverage.assert_all::<PacketInProp>(&["nx_resume.properties"], |_| true);
     }
 }

@@ -116,30 +116,35 @@ impl Codec for GroupProp {
 mod tests {
     use super::*;
     use crate::model::multipart::{MultipartReply, MultipartRequest};
-    use crate::model::vectors::{Seen, damage, prove};
+    use crate::model::vectors::{RowCoverage, check_corrupted, check_vectors};
     use crate::model::{Message, MeterBand};
 
     const FILE: &str = "groups.txt";
 
     #[test]
     fn group_and_meter_vectors_parse_and_encode_as_recorded() {
-        prove(FILE);
+        check_vectors(FILE);
     }
 
     #[test]
     fn damaged_group_and_meter_vectors_never_panic() {
-        damage(FILE);
+        check_corrupted(FILE);
     }
 
     #[test]
     fn every_group_and_meter_row_has_a_vector_in_every_version() {
-        let seen = Seen::of(FILE);
-        let mine = |name: &str| name.starts_with("group_") || name.starts_with("meter_");
-        seen.all::<Message>(&[""], |row| mine(row.name));
-        seen.all::<MultipartRequest>(&["multipart_request.body"], |row| mine(row.name));
-        seen.all::<MultipartReply>(&["multipart_reply.body"], |row| mine(row.name));
-        seen.all::<BucketProp>(&["group_mod.buckets.properties"], |_| true);
-        seen.all::<GroupProp>(&["group_mod.properties"], |_| true);
-        seen.all::<MeterBand>(&["meter_mod.bands"], |_| true);
+        let coverage = RowCoverage::of_file(FILE);
+        let is_group_or_meter =
+            |name: &str| name.starts_with("group_") || name.starts_with("meter_");
+        coverage.assert_all::<Message>(&[""], |row| is_group_or_meter(row.name));
+        coverage.assert_all::<MultipartRequest>(&["multipart_request.body"], |row| {
+            is_group_or_meter(row.name)
+        });
+        coverage.assert_all::<MultipartReply>(&["multipart_reply.body"], |row| {
+            is_group_or_meter(row.name)
+        });
+        coverage.assert_all::<BucketProp>(&["group_mod.buckets.properties"], |_| true);
+        coverage.assert_all::<GroupProp>(&["group_mod.properties"], |_| true);
+        coverage.assert_all::<MeterBand>(&["meter_mod.bands"], |_| true);
     }
 }

@@ -22,7 +22,7 @@ use crate::{EncodeError, Encoder, Expected, ParseErrorKind, Result, Version};
 pub enum Oxm {
     /// A known field of up to 16 bytes.
     Field(Field),
-    /// A longer field, or an unknown one; its header is encoded as it is.
+    /// A field longer than 16 bytes, or an unknown one; encoded with this header.
     Wide {
         /// The field.
         id: FieldId,
@@ -295,14 +295,15 @@ mod tests {
 
     use super::*;
 
+    use crate::model::Match;
+    use crate::model::value::{NeutralForm, hex, unhex};
+
     #[test]
     fn a_field_of_the_wrong_length_is_not_encoded() {
         let field = Field { len: 0, ..Field::new(FieldId::ETH_TYPE, 0) };
         let error = written(&Oxm::Field(field), Version::V1_3).unwrap_err();
         assert_eq!(error.to_string(), "length of a field cannot be encoded in OpenFlow 1.3");
     }
-    use crate::model::Match;
-    use crate::model::value::{NeutralForm, hex, unhex};
 
     fn written<T: Codec>(it: &T, version: Version) -> Result<String, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
@@ -344,7 +345,7 @@ mod tests {
         }
         let headers = FieldId::ROWS.iter().flat_map(|row| row.headers);
         let missing: Vec<_> = headers.filter(|h| !seen.contains(&h.id)).map(|h| h.name).collect();
-        assert!(missing.is_empty(), "tests/golden/fields.txt unsupported_field {missing:?}");
+        assert!(missing.is_empty(), "tests/golden/fields.txt has no line for {missing:?}");
     }
 
     #[test]

@@ -305,7 +305,9 @@ mod tests {
     use super::*;
     use crate::RawMessage;
     use crate::model::multipart::{MultipartReply, MultipartRequest};
-    use crate::model::vectors::{Seen, damage, prove, translate};
+    use crate::model::vectors::{
+        RowCoverage, check_corrupted, check_other_versions, check_vectors,
+    };
     use crate::model::{
         Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableFeatureProp,
         TableModProp,
@@ -315,7 +317,7 @@ mod tests {
 
     #[test]
     fn port_queue_and_table_vectors_parse_and_encode_as_recorded() {
-        prove(FILE);
+        check_vectors(FILE);
     }
 
     fn port_status(properties: Vec<PortProp>) -> Message {
@@ -393,30 +395,34 @@ mod tests {
 
     #[test]
     fn port_queue_and_table_vectors_mean_the_same_in_every_version_that_has_them() {
-        translate(FILE);
+        check_other_versions(FILE);
     }
 
     #[test]
     fn damaged_port_queue_and_table_vectors_never_panic() {
-        damage(FILE);
+        check_corrupted(FILE);
     }
 
     #[test]
     fn every_port_queue_and_table_row_has_a_vector_in_every_version() {
-        let (seen, families) = (Seen::of(FILE), ["port", "queue", "table"]);
-        let mine = |name: &str| families.iter().any(|family| name.starts_with(family));
-        seen.all::<Message>(&[""], |row| mine(row.name));
-        seen.all::<MultipartRequest>(&["multipart_request.body"], |row| mine(row.name));
-        seen.all::<MultipartReply>(&["multipart_reply.body"], |row| mine(row.name));
-        seen.all::<PortProp>(&["port_desc.ports.properties"], |_| true);
-        seen.all::<PortModProp>(&["port_mod.properties"], |_| true);
-        seen.all::<PortStatsProp>(&["port_stats.ports.properties"], |_| true);
+        let (coverage, prefixes) = (RowCoverage::of_file(FILE), ["port", "queue", "table"]);
+        let is_covered_here = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        coverage.assert_all::<Message>(&[""], |row| is_covered_here(row.name));
+        coverage.assert_all::<MultipartRequest>(&["multipart_request.body"], |row| {
+            is_covered_here(row.name)
+        });
+        coverage.assert_all::<MultipartReply>(&["multipart_reply.body"], |row| {
+            is_covered_here(row.name)
+        });
+        coverage.assert_all::<PortProp>(&["port_desc.ports.properties"], |_| true);
+        coverage.assert_all::<PortModProp>(&["port_mod.properties"], |_| true);
+        coverage.assert_all::<PortStatsProp>(&["port_stats.ports.properties"], |_| true);
         let queues = ["queue_get_config_reply.queues.properties", "queue_desc.queues.properties"];
-        seen.all::<QueueProp>(&queues, |_| true);
-        seen.all::<QueueStatsProp>(&["queue_stats.queues.properties"], |_| true);
+        coverage.assert_all::<QueueProp>(&queues, |_| true);
+        coverage.assert_all::<QueueStatsProp>(&["queue_stats.queues.properties"], |_| true);
         let features = ["table_features.tables.properties"];
-        seen.all::<TableFeatureProp>(&features, |_| true);
-        seen.all::<TableModProp>(&["table_mod.properties"], |_| true);
-        seen.all::<TableModProp>(&["table_desc.tables.properties"], |_| true);
+        coverage.assert_all::<TableFeatureProp>(&features, |_| true);
+        coverage.assert_all::<TableModProp>(&["table_mod.properties"], |_| true);
+        coverage.assert_all::<TableModProp>(&["table_desc.tables.properties"], |_| true);
     }
 }

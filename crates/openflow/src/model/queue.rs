@@ -270,15 +270,15 @@ mod tests {
     use super::*;
     use crate::RawMessage;
     use crate::model::multipart::MultipartRequest;
-    use crate::model::vectors::written;
+    use crate::model::vectors::encoded;
     use crate::model::{Message, Multipart, MultipartFlags};
 
     #[test]
     fn all_ports_are_requested_with_the_port_number_of_the_version() {
         let body = MultipartRequest::QueueStats(QueueRequest::default());
         let all = Message::MultipartRequest(Multipart { flags: MultipartFlags::default(), body });
-        assert_eq!(written(&all, Version::V1_0, 7)[12..14], [0xff, 0xfc]);
-        assert_eq!(written(&all, Version::V1_1, 7)[16..20], [0xff; 4]);
+        assert_eq!(encoded(&all, Version::V1_0, 7)[12..14], [0xff, 0xfc]);
+        assert_eq!(encoded(&all, Version::V1_1, 7)[16..20], [0xff; 4]);
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
         let reply = QueueGetConfigReply { port: PortNo(7), queues: vec![queue.clone(), queue] };
         let message = Message::QueueGetConfigReply(reply);
         for version in (1..=4).map(Version) {
-            let bytes = written(&message, version, 7);
+            let bytes = encoded(&message, version, 7);
             assert_eq!(RawMessage::new(&bytes).and_then(Message::parse_raw).as_ref(), Ok(&message));
             let value = message.to_value(version);
             assert_eq!(Message::from_value(&value, version).as_ref(), Ok(&message));

@@ -1,4 +1,4 @@
-//! Random values of the model, read off its rows.
+//! Random values of all types of the model; implementations for generated types are in the macros of `rows`.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,43 +14,43 @@ use super::{
 };
 use crate::{DatapathId, MacAddr, PortNo, Version};
 
-/// Alternatives that were met: what they are, and the name of the row.
+/// Alternatives that occurred: name of the set, name of the row.
 pub(crate) type Rows = BTreeSet<(&'static str, &'static str)>;
 
-/// What random values can be made of.
+/// Types with random values.
 pub(crate) trait Sample: Sized {
-    /// One of them.
+    /// A random value.
     fn sample(rng: &mut Rng) -> Self;
 
-    /// Adds the alternatives that it is made of to `seen`.
+    /// Adds the alternatives that the value contains to `seen`.
     fn rows(&self, _seen: &mut Rows) {}
 }
 
-/// A range of versions, a number in a place, and a name.
+/// A row of `codes!` or `flags!`: number, name, first and last version.
 type CodeRow<T> = (T, &'static str, Version, Version);
 
-/// One variant: its name, the versions that have it, and how one is made.
+/// A variant: name, whether a version has it, and its constructor.
 type Variant<T> = (&'static str, fn(u8) -> bool, fn(&mut Rng) -> T);
 
-/// Numbers that a seed settles, and what they are drawn for.
+/// A seeded generator, with the version and the alternatives to generate.
 #[derive(Debug)]
 pub(crate) struct Rng {
     state: u64,
-    /// Most of what is drawn can be said in it.
+    /// The version that most generated values are valid in.
     pub(crate) version: Version,
-    /// Lists and messages around what is drawn.
+    /// Number of enclosing lists and messages.
     depth: u8,
-    /// What to draw the first time one of its sort is drawn: what it is, and the place of its row.
-    pub(crate) aims: Vec<(&'static str, usize)>,
+    /// For the next value of a set of alternatives: name of the set, index of the row to use.
+    pub(crate) forced_rows: Vec<(&'static str, usize)>,
 }
 
-/// Lists and messages inside one another end here; what is read may be nested up to `DEPTH_MAX`.
-const DEPTH: u8 = 4;
+/// Maximum nesting of lists and messages; parsing allows up to `DEPTH_MAX`.
+const SAMPLE_DEPTH_MAX: u8 = 4;
 
 impl Rng {
-    /// The numbers of `seed`, for messages of `version`.
+    /// A generator for values of `version`.
     pub(crate) fn new(seed: u64, version: Version) -> Self {
-        Self { state: seed, version, depth: 0, aims: vec![] }
+        Self { state: seed, version, depth: 0, forced_rows: vec![] }
     }
 
     /// 64 bits, by the generator `SplitMix64`.
@@ -67,39 +67,38 @@ impl Rng {
         usize::try_from(self.bits() % n as u64).unwrap()
     }
 
-    /// Once in `n` times.
+    /// `true` with probability 1/`n`.
     pub(crate) fn once_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// Whether a field that `has` says which versions have gets a value: seldom where the version lacks it.
+    /// Whether to generate a value for a field; rarely for fields that the version lacks according to `has`.
     pub(crate) fn wants(&mut self, has: impl Fn(u8) -> bool) -> bool {
         has(self.version.0) || self.once_in(256)
     }
 
-    /// The variant to make next: mostly one that the version has, each as likely as the others; `None` for one
-    /// without a row.
+    /// The constructor of a random variant, usually one that the version has; `None` for an alternative without a row.
     pub(crate) fn variant<T>(
         &mut self,
         what: &str,
         variants: &[Variant<T>],
     ) -> Option<fn(&mut Self) -> T> {
-        if let Some(aim) = self.aims.iter().position(|aim| aim.0 == what) {
-            return Some(variants[self.aims.swap_remove(aim).1].2);
+        if let Some(at) = self.forced_rows.iter().position(|row| row.0 == what) {
+            return Some(variants[self.forced_rows.swap_remove(at).1].2);
         }
         if self.once_in(variants.len() + 8) {
             return None;
         }
-        let strays = self.once_in(24);
-        let fit: Vec<_> =
-            variants.iter().filter(|variant| strays || variant.1(self.version.0)).collect();
-        if fit.is_empty() {
+        let any_version = self.once_in(24);
+        let candidates: Vec<_> =
+            variants.iter().filter(|variant| any_version || variant.1(self.version.0)).collect();
+        if candidates.is_empty() {
             return Some(variants[self.below(variants.len())].2);
         }
-        Some(fit[self.below(fit.len())].2)
+        Some(candidates[self.below(candidates.len())].2)
     }
 
-    /// A number that none of `rows` has in any version.
+    /// A code that none of `rows` has in any version.
     pub(crate) fn code_without_row(&mut self, rows: &[ChoiceRow]) -> u64 {
         let known = |code| {
             let mut all = rows.iter().flat_map(|row| (1..=6).map(|v| (row.code)(Version(v))));
@@ -113,22 +112,23 @@ impl Rng {
         }
     }
 
-    /// One of `rows`, mostly of the version; now and then none.
+    /// One of the rows that the version has; sometimes none.
     pub(crate) fn row<T: Copy>(&mut self, rows: &[CodeRow<T>]) -> Option<T> {
-        let fit: Vec<_> =
+        let candidates: Vec<_> =
             rows.iter().filter(|row| (row.2..=row.3).contains(&self.version)).collect();
-        (!fit.is_empty() && !self.once_in(8)).then(|| fit[self.below(fit.len())].0)
+        (!candidates.is_empty() && !self.once_in(8))
+            .then(|| candidates[self.below(candidates.len())].0)
     }
 
-    /// `sample` one level further in; nothing where it is deep enough.
-    fn inside<T>(&mut self, sample: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        if self.depth == DEPTH {
+    /// Calls `sample` one nesting level deeper; `None` at the maximum depth.
+    fn nested<T>(&mut self, sample: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.depth == SAMPLE_DEPTH_MAX {
             return None;
         }
         self.depth += 1;
-        let made = sample(self);
+        let value = sample(self);
         self.depth -= 1;
-        Some(made)
+        Some(value)
     }
 
     fn bytes(&mut self, len: usize) -> Vec<u8> {
@@ -186,7 +186,7 @@ impl<T: Sample> Sample for Box<T> {
 impl<T: Sample + ListItem> Sample for Vec<T> {
     fn sample(rng: &mut Rng) -> Self {
         let len = if rng.once_in(3) { 0 } else { 1 + rng.below(3) };
-        let list = rng.inside(|rng| (0..len).map(|_| T::sample(rng)).collect());
+        let list = rng.nested(|rng| (0..len).map(|_| T::sample(rng)).collect());
         list.unwrap_or_default()
     }
 
@@ -197,7 +197,7 @@ impl<T: Sample + ListItem> Sample for Vec<T> {
     }
 }
 
-/// Mostly as many as lengths that count in eights leave room for, behind a head of four or eight.
+/// Mostly lengths that end at a multiple of eight bytes after a header of four or eight bytes.
 impl Sample for Vec<u8> {
     fn sample(rng: &mut Rng) -> Self {
         let len = [0, 0, 4, 6, 8, 12, 1, 7][rng.below(8)];
@@ -254,7 +254,7 @@ impl Sample for DatapathId {
     }
 }
 
-/// Mostly of a field with a row.
+/// Usually of a known field.
 impl Sample for FieldHeader {
     fn sample(rng: &mut Rng) -> Self {
         if rng.once_in(16) {
@@ -267,7 +267,7 @@ impl Sample for FieldHeader {
     }
 }
 
-/// Mostly a field of the version, under its own header, with a value that fits and a mask that covers it.
+/// Usually a field that the version has, with its canonical header and a valid value and mask.
 impl Sample for Oxm {
     fn sample(rng: &mut Rng) -> Self {
         if rng.once_in(32) {
@@ -276,10 +276,10 @@ impl Sample for Oxm {
             let mask = rng.once_in(2).then(|| vec![0xff; value.len()]);
             return Self::Wide { id, value, mask };
         }
-        let strays = rng.once_in(if rng.version < Version::V1_2 { 8 } else { 64 });
-        let fit: Vec<_> =
-            FieldId::ROWS.iter().filter(|row| strays || row.since <= rng.version).collect();
-        let row = fit[rng.below(fit.len())];
+        let any_version = rng.once_in(if rng.version < Version::V1_2 { 8 } else { 64 });
+        let candidates: Vec<_> =
+            FieldId::ROWS.iter().filter(|row| any_version || row.since <= rng.version).collect();
+        let row = candidates[rng.below(candidates.len())];
         if row.bytes > 16 {
             let len = if row.is_variable() { 17 + rng.below(8) } else { row.bytes.into() };
             let value = rng.bytes(len);
@@ -297,7 +297,7 @@ impl Sample for Oxm {
                 & field.significant_bits();
             let any = u128::from(rng.bits()) << 64 | u128::from(rng.bits());
             let mask = if rng.once_in(2) { prefix } else { any & field.significant_bits() };
-            // Fixed matches do not tell a whole mask from none.
+            // The structs of 1.0 and 1.1 do not distinguish a full mask from none.
             if rng.version >= Version::V1_2 || mask != field.significant_bits() {
                 field = Field { value: field.value & mask, ..field }.masked(mask);
             }
@@ -306,7 +306,7 @@ impl Sample for Oxm {
     }
 }
 
-/// Of fields that are there once each.
+/// Without duplicate fields.
 impl Sample for Match {
     fn sample(rng: &mut Rng) -> Self {
         let mut seen = BTreeSet::new();
@@ -397,7 +397,7 @@ impl Sample for Learn2Action {
     }
 }
 
-/// Immediate values have the length that the number of bits demands.
+/// Immediate values have the length that the number of bits requires.
 impl Sample for LearnSpec {
     fn sample(rng: &mut Rng) -> Self {
         let n_bits = 1 + (u16::sample(rng) & 0x3f);
@@ -442,7 +442,7 @@ impl Sample for ErrorMsg {
 
 impl Sample for EmbeddedMessage {
     fn sample(rng: &mut Rng) -> Self {
-        let message = rng.inside(Message::sample).unwrap_or(Message::BarrierRequest);
+        let message = rng.nested(Message::sample).unwrap_or(Message::BarrierRequest);
         Self { xid: u32::sample(rng), message: Box::new(message) }
     }
 
@@ -467,7 +467,7 @@ impl Sample for TableIds {
     }
 }
 
-/// Mostly queues of the port.
+/// Usually all queues belong to the port of the reply.
 impl Sample for QueueGetConfigReply {
     fn sample(rng: &mut Rng) -> Self {
         let mut reply = Self { port: PortNo::sample(rng), queues: Vec::sample(rng) };

@@ -1,10 +1,10 @@
-//! Tests of sessions, errors, roles, events and bundles over the bytes of `session.txt`.
+//! Tests of the handshake, errors, roles, asynchronous messages and bundles with the vectors of `session.txt`.
 
 use std::collections::BTreeSet;
 
 use super::codec::Choice;
 use super::roundtrip::parse;
-use super::vectors::{Seen, damage, prove, translate};
+use super::vectors::{RowCoverage, check_corrupted, check_other_versions, check_vectors};
 use super::{
     AsyncProp, BundleFeaturesProp, BundleProp, ControllerStatusProp, HelloElement, Message,
     MultipartReply, MultipartRequest, NxCtProp, NxCtTupleProp, RoleProp,
@@ -14,24 +14,24 @@ use crate::{MessageType, Version};
 const FILE: &str = "session.txt";
 
 #[test]
-fn sessions_are_read_as_the_file_says_and_come_back() {
-    prove(FILE);
+fn session_vectors_parse_and_encode_as_recorded() {
+    check_vectors(FILE);
 }
 
 #[test]
-fn sessions_are_the_same_in_every_version_that_can_say_them() {
-    translate(FILE);
+fn session_vectors_mean_the_same_in_every_version_that_supports_them() {
+    check_other_versions(FILE);
 }
 
 #[test]
-fn damaged_bytes_of_sessions_are_errors_or_something_else() {
-    damage(FILE);
+fn corrupted_session_vectors_never_panic() {
+    check_corrupted(FILE);
 }
 
 #[test]
-fn every_row_about_sessions_has_bytes_in_every_version() {
-    let seen = Seen::of(FILE);
-    let own = [
+fn every_session_row_has_a_vector_in_every_version() {
+    let coverage = RowCoverage::of_file(FILE);
+    let prefixes = [
         "hello",
         "error",
         "echo",
@@ -46,13 +46,15 @@ fn every_row_about_sessions_has_bytes_in_every_version() {
         "controller",
         "nx_",
     ];
-    let theirs = ["nx_flow_mod", "nx_flow_removed", "nx_packet_in", "nx_resume", "nx_flow_monitor"];
-    let mine = |name: &str| {
-        let starts = |start: &&str| name.starts_with(start);
-        own.iter().any(&starts) && (name == "nx_flow_mod_table_id" || !theirs.iter().any(starts))
+    let exceptions =
+        ["nx_flow_mod", "nx_flow_removed", "nx_packet_in", "nx_resume", "nx_flow_monitor"];
+    let is_session = |name: &str| {
+        let has_prefix = |prefix: &&str| name.starts_with(prefix);
+        prefixes.iter().any(&has_prefix)
+            && (name == "nx_flow_mod_table_id" || !exceptions.iter().any(has_prefix))
     };
-    seen.all::<Message>(&[""], |row| mine(row.name));
-    let asked = [
+    coverage.assert_all::<Message>(&[""], |row| is_session(row.name));
+    let multiparts = [
         "desc",
         "controller_status",
         "bundle_features",
@@ -60,38 +62,45 @@ fn every_row_about_sessions_has_bytes_in_every_version() {
         "nx_ipfix_flow",
         "experimenter",
     ];
-    seen.all::<MultipartRequest>(&["multipart_request.body"], |row| asked.contains(&row.name));
-    seen.all::<MultipartReply>(&["multipart_reply.body"], |row| asked.contains(&row.name));
-    seen.all::<HelloElement>(&["hello.elements"], |_| true);
-    let events = [
+    coverage.assert_all::<MultipartRequest>(&["multipart_request.body"], |row| {
+        multiparts.contains(&row.name)
+    });
+    coverage.assert_all::<MultipartReply>(&["multipart_reply.body"], |row| {
+        multiparts.contains(&row.name)
+    });
+    coverage.assert_all::<HelloElement>(&["hello.elements"], |_| true);
+    let async_properties = [
         "set_async.properties",
         "get_async_reply.properties",
         "nx_set_async_config.properties",
         "nx_set_async_config2.properties",
     ];
-    seen.all::<AsyncProp>(&events, |_| true);
-    seen.all::<RoleProp>(&["role_status.properties"], |_| true);
-    seen.all::<BundleProp>(&["bundle_control.properties"], |_| true);
-    seen.all::<BundleProp>(&["bundle_add_message.properties"], |_| true);
-    seen.all::<BundleFeaturesProp>(&["bundle_features.properties"], |_| true);
-    seen.all::<ControllerStatusProp>(&["controller_status.properties"], |_| true);
-    seen.all::<ControllerStatusProp>(&["controller_status.controllers.properties"], |_| true);
-    seen.all::<NxCtProp>(&["nx_ct_flush.properties"], |_| true);
-    seen.all::<NxCtTupleProp>(&["orig_tuple.tuple"], |_| true);
-    seen.all::<NxCtTupleProp>(&["reply_tuple.tuple"], |_| true);
+    coverage.assert_all::<AsyncProp>(&async_properties, |_| true);
+    coverage.assert_all::<RoleProp>(&["role_status.properties"], |_| true);
+    coverage.assert_all::<BundleProp>(&["bundle_control.properties"], |_| true);
+    coverage.assert_all::<BundleProp>(&["bundle_add_message.properties"], |_| true);
+    coverage.assert_all::<BundleFeaturesProp>(&["bundle_features.properties"], |_| true);
+    coverage.assert_all::<ControllerStatusProp>(&["controller_status.properties"], |_| true);
+    coverage
+        .assert_all::<ControllerStatusProp>(&["controller_status.controllers.properties"], |_| {
+            true
+        });
+    coverage.assert_all::<NxCtProp>(&["nx_ct_flush.properties"], |_| true);
+    coverage.assert_all::<NxCtTupleProp>(&["orig_tuple.tuple"], |_| true);
+    coverage.assert_all::<NxCtTupleProp>(&["reply_tuple.tuple"], |_| true);
 }
 
 #[test]
-fn a_message_inside_another_is_of_the_same_version_and_not_too_deep() {
-    let wrong = |hex: &str| parse(hex).unwrap_err().to_string();
+fn an_embedded_message_has_the_same_version_and_limited_nesting() {
+    let error = |hex: &str| parse(hex).unwrap_err().to_string();
     let other_version = "0522 0018 00000001 00000001 0000 0000 04 14 0008 00000001";
-    assert_eq!(wrong(other_version), "message at byte 16: unsupported version 4 (must be 5)");
+    assert_eq!(error(other_version), "message at byte 16: unsupported version 4 (must be 5)");
     let too_long = "0522 0018 00000001 00000001 0000 0000 05 14 0009 00000001";
-    assert_eq!(wrong(too_long), "message at byte 16: invalid length 9 (must be at most 8)");
+    assert_eq!(error(too_long), "message at byte 16: invalid length 9 (must be at most 8)");
     let too_short = "0522 0018 00000001 00000001 0000 0000 05 14 0007 00000001";
-    assert_eq!(wrong(too_short), "message at byte 16: invalid length 7 (must be at least 8)");
-    let inside = "0522 001a 00000001 00000001 0000 0000 05 09 000a 00000001 0001";
-    assert_eq!(wrong(inside), "miss_send_len at byte 26: truncated (needs 2 bytes, 0 left)");
+    assert_eq!(error(too_short), "message at byte 16: invalid length 7 (must be at least 8)");
+    let truncated = "0522 001a 00000001 00000001 0000 0000 05 09 000a 00000001 0001";
+    assert_eq!(error(truncated), "miss_send_len at byte 26: truncated (needs 2 bytes, 0 left)");
 
     let nested = |levels: usize| {
         let head = |level: usize| format!("0520 {:04x} 00000001", 8 * (levels - level + 1));
@@ -99,17 +108,17 @@ fn a_message_inside_another_is_of_the_same_version_and_not_too_deep() {
     };
     assert!(parse(&nested(8)).is_ok());
     assert_eq!(
-        wrong(&nested(9)),
+        error(&nested(9)),
         "message at byte 72: nested too deeply: level 9 (must be at most 8)"
     );
     assert_eq!(parse(&nested(1)).unwrap().name(), "requestforward");
 }
 
 #[test]
-fn every_kind_is_a_message_in_every_version_that_has_it() {
+fn every_message_type_is_a_message_in_every_version_that_has_it() {
     for &(kind, name, since) in MessageType::ALL {
-        let gone = name.starts_with("QUEUE_GET_CONFIG");
-        let last = if gone { Version::V1_3 } else { Version::V1_5 };
+        let is_removed = name.starts_with("QUEUE_GET_CONFIG");
+        let last = if is_removed { Version::V1_3 } else { Version::V1_5 };
         for version in (since.0..=last.0).map(Version) {
             let code = Some(u64::from(kind.0));
             let mut rows = Message::ROWS.iter().filter(|row| (row.code)(version) == code);

@@ -1,10 +1,10 @@
-//! The page of the book that says what is spoken, read off the rows.
+//! Generates `docs/openflow.md`, the page that lists what is supported in each version.
 
 use core::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::codec::{Choice, ChoiceRow, NETRONOME, NICIRA, ONF};
-use super::random_tests::ALL;
+use super::random_tests::ALL_CHOICES;
 use super::set_action::SET_ROWS;
 use super::{
     Action, ErrorNumbers, ErrorRow, FieldId, Instruction, MaskSupport, Message, MultipartReply,
@@ -15,52 +15,82 @@ use crate::{MessageType, Version};
 const VERSIONS: [Version; 6] =
     [Version::V1_0, Version::V1_1, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5];
 
-const HEAD: &str = "\
-# What Sluice speaks
+const INTRODUCTION: &str = "\
+# OpenFlow reference
 
-Every message, action, instruction, field, property and error that the crate `sluice-openflow` knows, with its numbers.
-This page is read off the rows from which reading and writing are made; a test fails when it is stale, and
-`SLUICE_BLESS=1 cargo test -p sluice-openflow --lib speaks` writes it anew.
+What the crate `sluice-openflow`, and with it Sluice, parses and encodes in OpenFlow 1.0 to 1.5: messages, multipart
+messages, instructions, actions, match fields, counters, properties and error codes.
 
-A number stands in the column of each version that has it. `NX` before a number is Nicira's extension of that number,
-`ONF` one of the Open Networking Foundation, `NTR` one of Netronome. What is not in these tables is kept whole and
-written again as it came.
+How to read the tables:
+
+- There is a column for each version. A number is the type or code in that version; an empty cell means that the version
+  does not have it.
+- `NX`, `ONF` and `NTR` mark extensions of Nicira (which Open vSwitch implements), the Open Networking Foundation and
+  Netronome, with their own numbers.
+- Encoding something that the version does not have is an error that names it. Types and codes that are not listed are
+  parsed as `other`, and encoded unchanged.
+- Names are those of the JSON output of `sluice decode`.
+
+The page is generated from the tables of the codec; `SLUICE_BLESS=1 cargo test -p sluice-openflow --lib support_page`
+updates it.
 ";
 
-/// A number on the wire, with whose it is.
+const ACTIONS_NOTE: &str = "
+The actions of 1.0 and 1.1 that set a single field (`set_dl_src`, `set_nw_src` and others) are parsed as `set_field`; where
+a version has no `set_field`, it is encoded as one of them.
+";
+
+const FIELDS_NOTE: &str = "
+## Match fields
+
+- *Masks*: `any` if the specification allows masks, `Open vSwitch` if only Open vSwitch does.
+- *Since*: the first version whose match can contain the field. Matches of Nicira's messages can contain it in any version.
+- *Requires*: what the match must contain besides (prerequisites).
+- *Headers*: the names of its OXM and NXM headers.
+- *Specified in*: a section of OpenFlow 1.3.5 unless another version is named; `meta-flow` is `lib/meta-flow.xml` of
+  Open vSwitch.
+
+| field | bits | masks | since | requires | headers | specified in |
+| --- | --- | --- | --- | --- | --- | --- |
+";
+
+/// A type or code, with the extension that it belongs to.
 fn number(code: u64) -> String {
-    let whose = [(NICIRA, "NX"), (ONF, "ONF"), (NETRONOME, "NTR")];
+    let extensions = [(NICIRA, "NX"), (ONF, "ONF"), (NETRONOME, "NTR")];
     for bits in [32, 16] {
-        if let Some((_, who)) = whose.iter().find(|(id, _)| code >> bits == u64::from(*id)) {
-            return format!("{who} {}", code & ((1 << bits) - 1));
+        if let Some((_, extension)) =
+            extensions.iter().find(|(id, _)| code >> bits == u64::from(*id))
+        {
+            return format!("{extension} {}", code & ((1 << bits) - 1));
         }
     }
     if code > 0xff { format!("{code:#x}") } else { code.to_string() }
 }
 
-fn head(page: &mut String, title: &str, first: &str) {
+/// A heading, and the header of a table with a column for each version.
+fn table_head(page: &mut String, title: &str, first: &str) {
     let versions = VERSIONS.map(|version| version.to_string()).join(" | ");
     write!(page, "\n## {title}\n\n| {first} | {versions} |\n").unwrap();
-    let rules = first.split('|').map(|_| "---").chain(VERSIONS.map(|_| "---"));
-    writeln!(page, "| {} |", rules.collect::<Vec<_>>().join(" | ")).unwrap();
+    let separators = first.split('|').map(|_| "---").chain(VERSIONS.map(|_| "---"));
+    writeln!(page, "| {} |", separators.collect::<Vec<_>>().join(" | ")).unwrap();
 }
 
-/// One line; a version without a number has a blank.
-fn line(page: &mut String, first: &str, cells: impl Fn(Version) -> Option<String>) {
+/// A row of a table; `cells` gives the text for a version.
+fn table_row(page: &mut String, first: &str, cells: impl Fn(Version) -> Option<String>) {
     let cells = VERSIONS.map(|version| cells(version).unwrap_or_default()).join(" | ");
     writeln!(page, "| {first} | {cells} |").unwrap();
 }
 
 fn choices(page: &mut String, rows: &[ChoiceRow]) {
     for row in rows {
-        line(page, &format!("`{}`", row.name), |version| (row.code)(version).map(number));
+        table_row(page, &format!("`{}`", row.name), |version| (row.code)(version).map(number));
     }
 }
 
 fn messages(page: &mut String) {
-    head(page, "Messages", "message");
+    table_head(page, "Messages", "message");
     for row in Message::ROWS {
-        line(page, &format!("`{}`", row.name), |version| {
+        table_row(page, &format!("`{}`", row.name), |version| {
             let code = (row.code)(version)?;
             let kind = u16::try_from(code).map(MessageType);
             Some(kind.map_or_else(|_| number(code), |kind| kind.to_wire(version).to_string()))
@@ -69,17 +99,14 @@ fn messages(page: &mut String) {
 }
 
 fn fields(page: &mut String) {
-    page.push_str(
-        "\n## Fields\n\n| field | bits | masks | since | needs | headers | who says so |\n",
-    );
-    page.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
+    page.push_str(FIELDS_NOTE);
     for row in FieldId::ROWS {
         let masks = match row.masks {
             MaskSupport::No => "",
             MaskSupport::Nicira => "Open vSwitch",
             MaskSupport::Any => "any",
         };
-        let needs = row.prerequisites.iter().map(|need| format!("`{need}`"));
+        let requires = row.prerequisites.iter().map(|condition| format!("`{condition}`"));
         let headers = row.headers.iter().map(|header| format!("`{}`", header.name));
         let list = |all: Vec<String>| all.join(", ");
         writeln!(
@@ -88,7 +115,7 @@ fn fields(page: &mut String) {
             row.name,
             row.bits,
             row.since,
-            list(needs.collect()),
+            list(requires.collect()),
             list(headers.collect()),
             row.section
         )
@@ -97,11 +124,11 @@ fn fields(page: &mut String) {
 }
 
 fn errors(page: &mut String) {
-    head(page, "Errors", "type | code");
+    table_head(page, "Error codes", "type | code");
     for row in ErrorRow::all() {
         let kind = row.reason.kind();
         let kind = kind.name().map_or_else(|| kind.0.to_string(), str::to_owned);
-        line(page, &format!("`{kind}` | `{}`", row.name), |version| {
+        table_row(page, &format!("`{kind}` | `{}`", row.name), |version| {
             Some(match row.numbers(version)? {
                 ErrorNumbers::Standard(kind, code) => format!("{kind}, {code}"),
                 ErrorNumbers::Vendor(_, kind, code) => format!("NX {kind}, {code}"),
@@ -113,13 +140,14 @@ fn errors(page: &mut String) {
     }
 }
 
-fn in_version(rows: &[ChoiceRow], version: Version) -> usize {
+/// Number of rows that `version` has.
+fn count(rows: &[ChoiceRow], version: Version) -> usize {
     rows.iter().filter(|row| (row.code)(version).is_some()).count()
 }
 
-/// How many there are of each.
-fn counts(page: &mut String) {
-    head(page, "How much that is", "what");
+/// The table with the number of items of each kind.
+fn summary(page: &mut String) {
+    table_head(page, "Summary", "number of");
     let main = [
         ("messages", Message::ROWS),
         ("multipart requests", MultipartRequest::ROWS),
@@ -127,27 +155,27 @@ fn counts(page: &mut String) {
         ("instructions", Instruction::ROWS),
     ];
     for (what, rows) in main {
-        line(page, what, |version| Some(in_version(rows, version).to_string()));
+        table_row(page, what, |version| Some(count(rows, version).to_string()));
     }
-    line(page, "actions", |version| {
+    table_row(page, "actions", |version| {
         let sets = SET_ROWS.iter().filter(|row| row.version == version).count();
-        Some((in_version(Action::ROWS, version) + sets).to_string())
+        Some((count(Action::ROWS, version) + sets).to_string())
     });
-    line(page, "properties and other parts", |version| {
-        let others = ALL.iter().filter(|(what, _)| !is_main(what));
-        Some(others.map(|(_, rows)| in_version(rows, version)).sum::<usize>().to_string())
+    table_row(page, "properties and similar parts", |version| {
+        let others = ALL_CHOICES.iter().filter(|(what, _)| !is_main(what));
+        Some(others.map(|(_, rows)| count(rows, version)).sum::<usize>().to_string())
     });
-    line(page, "fields", |version| {
+    table_row(page, "match fields", |version| {
         Some(FieldId::ROWS.iter().filter(|row| row.since <= version).count().to_string())
     });
-    line(page, "errors", |version| {
+    table_row(page, "error codes", |version| {
         Some(
             ErrorRow::all().iter().filter(|row| row.numbers(version).is_some()).count().to_string(),
         )
     });
 }
 
-/// Whether there is a table for it above those of properties.
+/// Whether the set has a section of its own before the properties.
 fn is_main(what: &str) -> bool {
     [
         Message::TYPE_NAME,
@@ -159,20 +187,25 @@ fn is_main(what: &str) -> bool {
     .contains(&what)
 }
 
-fn page() -> String {
-    let mut page = HEAD.to_owned();
-    counts(&mut page);
-    messages(&mut page);
-    for (title, rows) in [
-        ("Multipart requests", MultipartRequest::ROWS),
-        ("Multipart replies", MultipartReply::ROWS),
-    ] {
-        head(&mut page, title, "body");
-        choices(&mut page, rows);
+/// Heading for a set of alternatives; most names of sets are singular.
+fn section_title(what: &str) -> String {
+    let mut title = what.replace('_', " ");
+    title[..1].make_ascii_uppercase();
+    match title.strip_suffix("property") {
+        Some(start) => format!("{start}properties"),
+        None => format!("{title}s"),
     }
-    head(&mut page, "Instructions", "instruction");
+}
+
+fn page() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    summary(&mut page);
+    messages(&mut page);
+    table_head(&mut page, "Multipart messages", "body of requests and replies");
+    choices(&mut page, MultipartRequest::ROWS);
+    table_head(&mut page, "Instructions", "instruction");
     choices(&mut page, Instruction::ROWS);
-    head(&mut page, "Actions", "action");
+    table_head(&mut page, "Actions", "action");
     choices(&mut page, Action::ROWS);
     for row in SET_ROWS.iter().filter(|row| row.version == Version::V1_0) {
         set_action(&mut page, row.name);
@@ -182,50 +215,56 @@ fn page() -> String {
             set_action(&mut page, row.name);
         }
     }
-    page.push_str("\nThose that set one field are `set_field` in the model.\n");
+    page.push_str(ACTIONS_NOTE);
     fields(&mut page);
-    page.push_str("\n## Counters of rules\n\nOpenFlow 1.5.1 §7.2.4.\n\n");
+    page.push_str("\n## Counters of flow entries\n\nSpecified in OpenFlow 1.5.1 §7.2.4.\n\n");
     page.push_str("| counter | number | bytes |\n| --- | --- | --- |\n");
     for row in Stat::ROWS {
         writeln!(page, "| `{}` | {} | {} |", row.name, row.number, row.bytes).unwrap();
     }
-    for (what, rows) in ALL.iter().filter(|(what, _)| !is_main(what)) {
-        let mut title = (*what).to_owned();
-        title[..1].make_ascii_uppercase();
-        head(&mut page, &title.replace('_', " "), "name");
+    for (what, rows) in ALL_CHOICES.iter().filter(|(what, _)| !is_main(what)) {
+        table_head(&mut page, &section_title(what), "name");
         choices(&mut page, rows);
     }
     errors(&mut page);
     page
 }
 
-/// An action of 1.0 or 1.1 that sets one field.
+/// A row for an action of 1.0 or 1.1 that sets a single field.
 fn set_action(page: &mut String, name: &str) {
-    line(page, &format!("`{name}`"), |version| {
+    table_row(page, &format!("`{name}`"), |version| {
         let row = SET_ROWS.iter().find(|row| (row.version, row.name) == (version, name))?;
         Some(number(row.code))
     });
 }
 
 #[test]
-fn the_readme_counts_as_the_page_does() {
+fn the_readme_has_the_summary_of_the_page() {
     let mut table = String::new();
-    counts(&mut table);
+    summary(&mut table);
     let table = table.split_once("\n\n| ").unwrap().1;
     let readme = include_str!("../../README.md");
-    assert!(readme.contains(table), "the counts of README.md are stale; now they are\n{table}");
+    assert!(readme.contains(table), "README.md is not up to date; the table is now\n{table}");
 }
 
 #[test]
-fn the_page_of_the_book_is_not_stale() {
+fn the_page_is_up_to_date() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/openflow.md");
-    // Without the workspace around it the crate has no book.
+    // The published crate does not contain the page.
     if !path.parent().is_some_and(std::path::Path::is_dir) {
         return;
     }
     if std::env::var_os("SLUICE_BLESS").is_some() {
         std::fs::write(&path, page()).unwrap();
     }
-    let told = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(told == page(), "docs/openflow.md: SLUICE_BLESS=1 if this is meant");
+    let current = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(current == page(), "docs/openflow.md: run with SLUICE_BLESS=1 to update it");
+}
+
+#[test]
+fn multipart_requests_and_replies_have_the_same_types() {
+    let types = |rows: &[ChoiceRow]| -> Vec<_> {
+        rows.iter().map(|row| (row.name, VERSIONS.map(row.code))).collect()
+    };
+    assert_eq!(types(MultipartRequest::ROWS), types(MultipartReply::ROWS));
 }

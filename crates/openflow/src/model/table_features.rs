@@ -313,7 +313,7 @@ mod tests {
     use crate::error::ErrorContext;
     use crate::model::Message;
     use crate::model::multipart::MultipartReply;
-    use crate::model::vectors::written;
+    use crate::model::vectors::encoded;
     use crate::model::{Multipart, MultipartFlags};
     use crate::{ErrorCode, ErrorType, ParseError, RawMessage};
 
@@ -326,7 +326,7 @@ mod tests {
     fn parse_error(version: Version) -> ParseError {
         let id = ActionId::with_data(0xffff, vec![0, 0, 0x23, 0x20]);
         let message = features(vec![TableFeatureProp::WriteActions { action_ids: vec![id] }]);
-        let mut bytes = written(&message, version, 7);
+        let mut bytes = encoded(&message, version, 7);
         bytes[87] = 9;
         RawMessage::new(&bytes).and_then(Message::parse_raw).unwrap_err()
     }

@@ -1,6 +1,7 @@
-//! Bytes of messages and what is read in them, from files that `SLUICE_BLESS=1 cargo test` writes anew.
+//! Checks of the golden files that contain whole messages.
 //!
-//! A file is blocks with blank lines between: `# version: origin`, the bytes, and the neutral form in one line.
+//! A file consists of blocks separated by blank lines: `# version: origin`, the bytes, and the neutral form on one line,
+//! which `SLUICE_BLESS=1 cargo test` rewrites.
 
 use core::fmt::Write as _;
 use std::collections::BTreeSet;
@@ -10,27 +11,26 @@ use super::codec::{Choice, ChoiceRow};
 use super::{Message, Value};
 use crate::{Encoder, HEADER_LEN, RawMessage, Version};
 
-/// One message of a file.
+/// A block of a golden file: a message and its expected neutral form.
 #[derive(Debug)]
 pub(super) struct Vector {
-    /// Version and origin.
+    /// `version: origin`.
     pub(super) title: String,
-    /// The message.
+    /// The encoded message.
     pub(super) bytes: Vec<u8>,
-    /// What is read in it.
+    /// Expected neutral form, as JSON.
     expected: String,
 }
 
 impl Vector {
-    /// Its version.
     pub(super) fn version(&self) -> Version {
         Version(self.bytes[0])
     }
 
-    /// What is read in it.
+    /// The parsed message.
     pub(super) fn message(&self) -> Message {
-        let read = RawMessage::new(&self.bytes).and_then(Message::parse_raw);
-        read.unwrap_or_else(|error| panic!("{}: {error}\n{:02x?}", self.title, self.bytes))
+        let parsed = RawMessage::new(&self.bytes).and_then(Message::parse_raw);
+        parsed.unwrap_or_else(|error| panic!("{}: {error}\n{:02x?}", self.title, self.bytes))
     }
 }
 
@@ -38,7 +38,7 @@ fn path(file: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file)
 }
 
-/// The messages of `file`.
+/// All blocks of `file`.
 pub(super) fn vectors(file: &str) -> Vec<Vector> {
     let text = std::fs::read_to_string(path(file)).unwrap();
     let blocks = text.split("\n\n").skip(1).map(|block| {
@@ -55,6 +55,7 @@ pub(super) fn vectors(file: &str) -> Vec<Vector> {
     blocks.collect()
 }
 
+/// Rewrites the expected neutral forms in `file`.
 fn bless(file: &str, vectors: &[Vector]) {
     let old = std::fs::read_to_string(path(file)).unwrap();
     let mut text = old.split_once("\n\n").unwrap().0.to_owned() + "\n";
@@ -69,7 +70,7 @@ fn bless(file: &str, vectors: &[Vector]) {
     std::fs::write(path(file), text).unwrap();
 }
 
-/// As JSON, on one line.
+/// JSON on one line.
 pub(super) fn json(value: &Value) -> String {
     let list = |items: Vec<String>| items.join(",");
     match value {
@@ -85,51 +86,56 @@ pub(super) fn json(value: &Value) -> String {
     }
 }
 
-/// The bytes of `message`.
-pub(super) fn written(message: &Message, version: Version, xid: u32) -> Vec<u8> {
+pub(super) fn encoded(message: &Message, version: Version, xid: u32) -> Vec<u8> {
     let (mut tx, mut next_xid) = (vec![], 1);
     message.encode(xid, &mut Encoder::new(&mut tx, version, &mut next_xid)).unwrap();
     tx
 }
 
-/// Proves that the messages of `file` are read as it says, and come back from bytes and from the neutral form.
-pub(super) fn prove(file: &str) {
+/// Checks that the messages of `file` have the expected neutral form, and survive a roundtrip through bytes and through
+/// the neutral form.
+pub(super) fn check_vectors(file: &str) {
     let vectors = vectors(file);
     for Vector { title, bytes, expected } in &vectors {
-        let (frame, version) = (RawMessage::new(bytes).unwrap(), Version(bytes[0]));
+        let (raw, version) = (RawMessage::new(bytes).unwrap(), Version(bytes[0]));
         assert!(title.starts_with(&format!("{version}: ")), "{title}");
-        let message = Message::parse_raw(frame).unwrap_or_else(|e| panic!("{title}: {e}"));
+        let message = Message::parse_raw(raw).unwrap_or_else(|e| panic!("{title}: {e}"));
         let value = message.to_value(version);
         if std::env::var_os("SLUICE_BLESS").is_none() {
-            assert_eq!(&json(&value), expected, "{title}: SLUICE_BLESS=1 if this is meant");
+            assert_eq!(
+                &json(&value),
+                expected,
+                "{title}: run with SLUICE_BLESS=1 if this is intended"
+            );
         }
         assert_eq!(Message::from_value(&value, version).as_ref(), Ok(&message), "{title}");
-        assert_eq!(written(&message, version, frame.xid()), *bytes, "{title}");
+        assert_eq!(encoded(&message, version, raw.xid()), *bytes, "{title}");
     }
     if std::env::var_os("SLUICE_BLESS").is_some() {
         bless(file, &vectors);
     }
 }
 
-/// Proves that what is wrong in the messages of `file` is an error or something else that can be said, and no panic.
-pub(super) fn damage(file: &str) {
+/// Truncates, extends and modifies the messages of `file`: the result is refused, or parsed to another message that
+/// survives a roundtrip.
+pub(super) fn check_corrupted(file: &str) {
     for vector in vectors(file) {
         let Vector { title, bytes, .. } = &vector;
-        // Of long messages not every byte is worth the time.
+        // Long messages are tried at 120 positions, which saves time.
         let step = bytes.len() / 120 + 1;
         for len in (HEADER_LEN..bytes.len()).step_by(step) {
             let mut cut = bytes[..len].to_vec();
             cut[2..4].copy_from_slice(&u16::try_from(len).unwrap().to_be_bytes());
-            read_again(title, &cut);
+            check_reencoded(title, &cut);
         }
         for at in (HEADER_LEN..bytes.len()).step_by(step) {
             for byte in [0, 1, 0x7f, 0xff, bytes[at].wrapping_add(1), bytes[at].wrapping_sub(1)] {
-                let mut hurt = bytes.clone();
-                hurt[at] = byte;
-                let read = read_again(title, &hurt);
-                // Once for each place; the rest would say the same.
-                if let Some(message) = read.filter(|_| byte == 0xff) {
-                    elsewhere(title, &message, vector.version());
+                let mut corrupted = bytes.clone();
+                corrupted[at] = byte;
+                let parsed = check_reencoded(title, &corrupted);
+                // Once per position, which saves time.
+                if let Some(message) = parsed.filter(|_| byte == 0xff) {
+                    check_conversions(title, &message, vector.version());
                 }
             }
         }
@@ -137,41 +143,43 @@ pub(super) fn damage(file: &str) {
         long.extend([0xff; 8]);
         let len = u16::try_from(long.len()).unwrap().to_be_bytes();
         long[2..4].copy_from_slice(&len);
-        read_again(title, &long);
+        check_reencoded(title, &long);
     }
 }
 
-fn read_again(title: &str, bytes: &[u8]) -> Option<Message> {
-    let frame = RawMessage::new(bytes).unwrap();
-    let message = match Message::parse_raw(frame) {
+/// Parses `bytes`; checks that a parsed message survives a roundtrip, and that an error is inside the message.
+fn check_reencoded(title: &str, bytes: &[u8]) -> Option<Message> {
+    let raw = RawMessage::new(bytes).unwrap();
+    let message = match Message::parse_raw(raw) {
         Ok(message) => message,
         Err(error) => {
             assert!(usize::from(error.at) <= bytes.len(), "{title}: {error}");
             return None;
         }
     };
-    let again = written(&message, frame.version(), frame.xid());
-    let read = Message::parse_raw(RawMessage::new(&again).unwrap());
-    assert_eq!(read.as_ref(), Ok(&message), "{title}");
-    assert_eq!(again.len(), bytes.len(), "{title}: {bytes:02x?}");
+    let reencoded = encoded(&message, raw.version(), raw.xid());
+    let again = Message::parse_raw(RawMessage::new(&reencoded).unwrap());
+    assert_eq!(again.as_ref(), Ok(&message), "{title}");
+    assert_eq!(reencoded.len(), bytes.len(), "{title}: {bytes:02x?}");
     Some(message)
 }
 
-/// Proves that `message` comes back from the neutral form, and that what other versions make of it is settled.
-fn elsewhere(title: &str, message: &Message, version: Version) {
+/// Checks that `message` survives a roundtrip through the neutral form, and its translations to other versions a
+/// roundtrip through bytes.
+fn check_conversions(title: &str, message: &Message, version: Version) {
     let value = message.to_value(version);
     assert_eq!(Message::from_value(&value, version).as_ref(), Ok(message), "{title}");
     for version in (1..=6).map(Version) {
         let (mut tx, mut xid) = (vec![], 1);
         if message.encode(7, &mut Encoder::new(&mut tx, version, &mut xid)).is_ok() {
             let again = Message::parse_raw(RawMessage::new(&tx).unwrap()).unwrap();
-            assert_eq!(written(&again, version, 7), tx, "{title} in {version}");
+            assert_eq!(encoded(&again, version, 7), tx, "{title} in {version}");
         }
     }
 }
 
-/// Proves that what the messages of `file` say is the same in every other version that can say it.
-pub(super) fn translate(file: &str) {
+/// Checks that the messages of `file` are parsed as the same messages after encoding in any version that supports them.
+pub(super) fn check_other_versions(file: &str) {
     for vector in vectors(file) {
         let message = vector.message();
         for version in (1..=6).map(Version) {
@@ -184,23 +192,23 @@ pub(super) fn translate(file: &str) {
     }
 }
 
-/// What alternatives the messages of a file have: where each stands, its version, its name.
+/// The alternatives that occur in the messages of a file: path, version and name.
 ///
-/// Where it stands is the path from the alternative around it: `port_desc.ports.properties`.
+/// The path starts at the enclosing alternative: `port_desc.ports.properties`.
 #[derive(Debug, Default)]
-pub(super) struct Seen(BTreeSet<(String, Version, String)>);
+pub(super) struct RowCoverage(BTreeSet<(String, Version, String)>);
 
-impl Seen {
-    /// Those of the messages of `file`.
-    pub(super) fn of(file: &str) -> Self {
-        let mut seen = Self::default();
+impl RowCoverage {
+    /// Collects the alternatives in `file`.
+    pub(super) fn of_file(file: &str) -> Self {
+        let mut coverage = Self::default();
         for vector in vectors(file) {
-            seen.walk("", vector.version(), &vector.message().to_value(vector.version()));
+            coverage.collect("", vector.version(), &vector.message().to_value(vector.version()));
         }
-        seen
+        coverage
     }
 
-    fn walk(&mut self, path: &str, version: Version, value: &Value) {
+    fn collect(&mut self, path: &str, version: Version, value: &Value) {
         match value {
             Value::Map(entries) => {
                 let mut path = path.to_owned();
@@ -209,25 +217,29 @@ impl Seen {
                     path = name.clone();
                 }
                 for (name, value) in entries {
-                    self.walk(&format!("{path}.{name}"), version, value);
+                    self.collect(&format!("{path}.{name}"), version, value);
                 }
             }
             Value::List(items) => {
                 for item in items {
-                    self.walk(path, version, item);
+                    self.collect(path, version, item);
                 }
             }
             _ => {}
         }
     }
 
-    /// Proves that each of the rows of `T` that `mine` picks stands in one of `paths` in every version that has it.
-    pub(super) fn all<T: Choice>(&self, paths: &[&str], mine: impl Fn(&ChoiceRow) -> bool) {
-        for row in T::ROWS.iter().filter(|row| mine(row)) {
+    /// Asserts that each row of `T` that `filter` selects occurs at one of `paths` in every version that has it.
+    pub(super) fn assert_all<T: Choice>(
+        &self,
+        paths: &[&str],
+        filter: impl Fn(&ChoiceRow) -> bool,
+    ) {
+        for row in T::ROWS.iter().filter(|row| filter(row)) {
             for version in (1..=6).map(Version).filter(|v| (row.code)(*v).is_some()) {
                 let key = |path: &&str| ((*path).to_owned(), version, row.name.to_owned());
                 let found = paths.iter().any(|path| self.0.contains(&key(path)));
-                assert!(found, "no bytes of {} in {version} in {paths:?}", row.name);
+                assert!(found, "no vector of {} in {version} at {paths:?}", row.name);
             }
         }
     }

@@ -1,23 +1,23 @@
-//! Golden messages: foreign bytes, what we read in them, and why some are not written again as they came.
+//! Golden files: messages of other implementations, and what this crate parses from them.
 
-#![allow(dead_code, reason = "not every test uses all of it")]
+#![allow(dead_code, reason = "not every test uses all of these helpers")]
 
+pub(crate) mod golden_message;
 pub(crate) mod ofctl;
-pub(crate) mod said;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// One golden message.
+/// A file `tests/golden/*.hex` with one message.
 #[derive(Debug)]
-pub(crate) struct Golden {
-    /// File name without its ending.
+pub(crate) struct GoldenFile {
+    /// File name without extension.
     pub(crate) name: String,
     /// The message.
     pub(crate) bytes: Vec<u8>,
-    /// Why it is not written again byte by byte, if it is not.
+    /// Why encoding the parsed message gives different bytes, if it does.
     pub(crate) rewritten: Option<String>,
-    /// What `Message::parse_raw` makes of it, as it stands in the file, in one line.
+    /// The parsed message as the file has it: `Debug` output on one line.
     pub(crate) debug: String,
     path: PathBuf,
     comments: Vec<String>,
@@ -25,12 +25,12 @@ pub(crate) struct Golden {
 
 const ORIGIN: &str = "# origin: ";
 const REWRITTEN: &str = "# rewritten: ";
-const RULE: &str = "---";
+const SEPARATOR: &str = "---";
 
-impl Golden {
+impl GoldenFile {
     fn read(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
-        let (head, debug) = text.split_once(RULE).unwrap_or((&text, ""));
+        let (head, debug) = text.split_once(SEPARATOR).unwrap_or((&text, ""));
         let comments: Vec<_> =
             head.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
         let hex = head.lines().filter(|line| !line.starts_with('#'));
@@ -54,7 +54,7 @@ impl Golden {
         }
     }
 
-    /// Writes the file again with `debug` as what is expected.
+    /// Rewrites the file with `debug` as the expected output.
     pub(crate) fn bless(&self, debug: &str) {
         let mut text = String::new();
         for comment in &self.comments {
@@ -64,7 +64,7 @@ impl Golden {
             let line: Vec<_> = line.iter().map(|byte| format!("{byte:02x}")).collect();
             writeln!(text, "{}", line.join(" ")).unwrap();
         }
-        writeln!(text, "{RULE}").unwrap();
+        writeln!(text, "{SEPARATOR}").unwrap();
         let mut column = 0;
         for word in debug.split_whitespace() {
             let gap = if column == 0 {
@@ -78,18 +78,18 @@ impl Golden {
             write!(text, "{gap}{word}").unwrap();
         }
         text.push('\n');
-        // Other tests read the file while this one writes it.
+        // Written to a new file first, since other tests may be reading the old one.
         let new = self.path.with_extension("new");
         std::fs::write(&new, text).unwrap();
         std::fs::rename(new, &self.path).unwrap();
     }
 }
 
-/// All golden messages, in the order of their names.
-pub(crate) fn all() -> Vec<Golden> {
+/// All `tests/golden/*.hex`, sorted by name.
+pub(crate) fn golden_files() -> Vec<GoldenFile> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = files.filter(|path| path.extension() == Some("hex".as_ref())).collect();
     files.sort();
-    files.iter().map(|path| Golden::read(path)).collect()
+    files.iter().map(|path| GoldenFile::read(path)).collect()
 }

@@ -59,7 +59,7 @@ pub(crate) struct Subfield {
 }
 
 impl Subfield {
-    /// Parses the action `name`, other than `load`; `None` if it is not one of this module.
+    /// Parses `reg0[0..7]`, `reg0[7]`, or `reg0[]` and `reg0` for all bits.
     pub(crate) fn parse(piece: TextSpan<'_>) -> Result<Self, TextError> {
         let piece = piece.trim();
         let (name, range) = match piece.split("[") {

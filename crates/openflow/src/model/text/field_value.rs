@@ -44,41 +44,42 @@ pub(crate) fn port(piece: TextSpan<'_>) -> Result<PortNo, TextError> {
     Ok(u16::try_from(n).map_or(PortNo(n), PortNo::from_u16))
 }
 
-/// The value and the mask that `piece` says, of a field of `bits`; no mask is one of all ones.
+/// Parses a value with an optional mask in `format`, for a field of `bits`. The returned mask is `None` if it covers all
+/// bits.
 ///
 /// # Errors
-/// What is no such value, or does not fit.
+/// An invalid value, or one that does not fit.
 pub(crate) fn parse(
-    form: FieldFormat,
+    format: FieldFormat,
     bits: u32,
     piece: TextSpan<'_>,
 ) -> Result<(u128, Option<u128>), TextError> {
-    let whole = ones(bits);
-    let (value, mask) = match form {
+    let all_ones = ones(bits);
+    let (value, mask) = match format {
         FieldFormat::Frag if piece.text().starts_with(|c: char| c.is_ascii_alphabetic()) => {
             let row = FRAGS.iter().find(|row| row.0.eq_ignore_ascii_case(piece.text()));
             let row =
                 row.ok_or_else(|| piece.error("expected no, yes, first, later or not_later"))?;
             (row.1, row.2)
         }
-        FieldFormat::Flags(names) => flags(names, whole, piece)?,
-        FieldFormat::PacketType => (packet_type(piece)?, whole),
+        FieldFormat::Flags(names) => flags(names, all_ones, piece)?,
+        FieldFormat::PacketType => (packet_type(piece)?, all_ones),
         _ => match piece.split("/") {
-            None => (one(form, bits, piece)?, whole),
+            None => (parse_value(format, bits, piece)?, all_ones),
             Some((value, mask)) => {
                 // With a mask, the number is a bit pattern, not a reserved port of OpenFlow 1.0.
-                let form = if form == FieldFormat::Port { FieldFormat::Hex } else { form };
-                (one(form, bits, value)?, mask_of(form, bits, mask)?)
+                let format = if format == FieldFormat::Port { FieldFormat::Hex } else { format };
+                (parse_value(format, bits, value)?, parse_mask(format, bits, mask)?)
             }
         },
     };
-    Ok((value & mask, Some(mask).filter(|&mask| mask != whole)))
+    Ok((value & mask, Some(mask).filter(|&mask| mask != all_ones)))
 }
 
 /// Parses a value without a mask.
-fn one(form: FieldFormat, bits: u32, piece: TextSpan<'_>) -> Result<u128, TextError> {
+fn parse_value(format: FieldFormat, bits: u32, piece: TextSpan<'_>) -> Result<u128, TextError> {
     let text = piece.text();
-    match form {
+    match format {
         FieldFormat::Mac => MacAddr::from_text(text)
             .map(|addr| addr.to_u64().into())
             .ok_or_else(|| piece.error(format!("invalid MAC address `{text}`"))),
@@ -101,25 +102,26 @@ fn one(form: FieldFormat, bits: u32, piece: TextSpan<'_>) -> Result<u128, TextEr
     }
 }
 
-fn mask_of(form: FieldFormat, bits: u32, piece: TextSpan<'_>) -> Result<u128, TextError> {
+/// Parses a mask or, for addresses, a prefix length.
+fn parse_mask(format: FieldFormat, bits: u32, piece: TextSpan<'_>) -> Result<u128, TextError> {
     let text = piece.text();
     if text == "-1" {
         return Ok(ones(bits));
     }
     let prefix = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
-    if matches!(form, FieldFormat::Ipv4 | FieldFormat::Ipv6) && prefix {
+    if matches!(format, FieldFormat::Ipv4 | FieldFormat::Ipv6) && prefix {
         let len = u32::try_from(piece.number(bits.into())?).unwrap_or(bits);
         return Ok(ones(bits) & !ones(bits.saturating_sub(len)));
     }
-    one(form, bits, piece)
+    parse_value(format, bits, piece)
 }
 
-/// A value of a field of `bits`, with its mask if it has one, as text.
-pub(crate) fn print(form: FieldFormat, bits: u32, value: u128, mask: Option<u128>) -> String {
+/// A value of a field of `bits` with its optional mask, as text.
+pub(crate) fn print(format: FieldFormat, bits: u32, value: u128, mask: Option<u128>) -> String {
     let Some(mask) = mask.filter(|&mask| mask != ones(bits)) else {
-        return print_whole(form, bits, value);
+        return print_value(format, bits, value);
     };
-    match form {
+    match format {
         FieldFormat::Frag
             if let Some(row) = FRAGS.iter().find(|row| (row.1, row.2) == (value, mask)) =>
         {
@@ -129,19 +131,20 @@ pub(crate) fn print(form: FieldFormat, bits: u32, value: u128, mask: Option<u128
         FieldFormat::Mac => format!("{}/{}", mac(value), mac(mask)),
         FieldFormat::Ipv4 | FieldFormat::Ipv6 => {
             let zeros = mask.trailing_zeros().min(bits);
-            let value = print_whole(form, bits, value);
+            let value = print_value(format, bits, value);
             if mask == ones(bits) & !ones(zeros) {
                 return format!("{value}/{}", bits.saturating_sub(zeros));
             }
-            format!("{value}/{}", print_whole(form, bits, mask))
+            format!("{value}/{}", print_value(format, bits, mask))
         }
         _ => format!("{}/{}", hex(value), hex(mask)),
     }
 }
 
-fn print_whole(form: FieldFormat, bits: u32, value: u128) -> String {
+/// A value without a mask, as text.
+fn print_value(format: FieldFormat, bits: u32, value: u128) -> String {
     let frag = |row: &&(&str, u128, u128)| (row.1, row.2) == (value, ones(bits));
-    match form {
+    match format {
         FieldFormat::Frag if let Some(row) = FRAGS.iter().find(frag) => row.0.into(),
         FieldFormat::Decimal | FieldFormat::Frag | FieldFormat::Vlan => value.to_string(),
         FieldFormat::Hex => hex(value),
@@ -157,7 +160,7 @@ fn print_whole(form: FieldFormat, bits: u32, value: u128) -> String {
         FieldFormat::Flags(names) => {
             let set = names.iter().filter(|(_, bit)| value & u128::from(*bit) != 0);
             let mut words: Vec<_> = set.map(|(name, _)| (*name).to_owned()).collect();
-            let rest = value & !known(names);
+            let rest = value & !named_bits(names);
             if rest != 0 || value == 0 {
                 words.push(hex(rest));
             }
@@ -168,16 +171,16 @@ fn print_whole(form: FieldFormat, bits: u32, value: u128) -> String {
 }
 
 /// The bits that have names.
-fn known(names: &[(&str, u32)]) -> u128 {
+fn named_bits(names: &[(&str, u32)]) -> u128 {
     names.iter().fold(0, |bits, (_, bit)| bits | u128::from(*bit))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+#[expect(clippy::cast_possible_truncation, reason = "takes the lowest 32 bits")]
 const fn low32(n: u128) -> u32 {
     n as u32
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the lowest bytes are meant")]
+#[expect(clippy::cast_possible_truncation, reason = "takes the lowest 16 bits")]
 const fn low16(n: u128) -> u16 {
     n as u16
 }
@@ -190,7 +193,7 @@ fn mac(n: u128) -> String {
 /// Parses `+a-b`, `a|b` or `0x1/0x3` into value and mask.
 fn flags(
     names: &[(&str, u32)],
-    whole: u128,
+    all_ones: u128,
     piece: TextSpan<'_>,
 ) -> Result<(u128, u128), TextError> {
     let text = piece.text();
@@ -219,20 +222,20 @@ fn flags(
         return Ok((value, mask));
     }
     if let Some((value, mask)) = piece.split("/") {
-        return Ok((value.number(whole)?, mask.number(whole)?));
+        return Ok((value.number(all_ones)?, mask.number(all_ones)?));
     }
     let (mut value, mut left) = (0, Some(piece));
     while let Some(all) = left {
         let (word, rest) = all.split("|").map_or((all, None), |(word, rest)| (word, Some(rest)));
         let number = word.text().starts_with(|c: char| c.is_ascii_digit());
-        value |= if number { word.number(whole)? } else { bit(word)? };
+        value |= if number { word.number(all_ones)? } else { bit(word)? };
         left = rest;
     }
-    Ok((value, whole))
+    Ok((value, all_ones))
 }
 
 fn print_flags(names: &[(&str, u32)], value: u128, mask: u128) -> String {
-    if mask & !known(names) != 0 || mask == 0 {
+    if mask & !named_bits(names) != 0 || mask == 0 {
         return format!("{}/{}", hex(value), hex(mask));
     }
     let meant = names.iter().filter(|(_, bit)| mask & u128::from(*bit) != 0);
@@ -268,16 +271,16 @@ mod tests {
     ]);
 
     fn read(
-        form: FieldFormat,
+        format: FieldFormat,
         bits: u32,
         text: &str,
     ) -> Result<(u128, Option<u128>), (usize, String)> {
-        parse(form, bits, TextSpan::of(text)).map_err(|e| (e.column, e.message))
+        parse(format, bits, TextSpan::of(text)).map_err(|e| (e.column, e.message))
     }
 
     #[test]
     fn values_survive_a_roundtrip_through_text() {
-        for (form, bits, text) in [
+        for (format, bits, text) in [
             (FieldFormat::Decimal, 16, "80"),
             (FieldFormat::Decimal, 16, "0x50/0xfff0"),
             (FieldFormat::Hex, 32, "0xdead"),
@@ -306,8 +309,8 @@ mod tests {
             (CT_STATE, 32, "new|trk"),
             (FieldFormat::PacketType, 32, "(1,0x800)"),
         ] {
-            let (value, mask) = read(form, bits, text).unwrap();
-            assert_eq!(print(form, bits, value, mask), text);
+            let (value, mask) = read(format, bits, text).unwrap();
+            assert_eq!(print(format, bits, value, mask), text);
         }
     }
 

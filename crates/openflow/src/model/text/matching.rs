@@ -357,17 +357,18 @@ impl<'a> MatchParser<'a> {
         };
         self.fields.sort_by_key(|(oxm, _)| place(oxm.id()));
         let fields = self.fields.iter().map(|(oxm, _)| oxm.clone()).collect();
-        let read = Match { fields };
-        match read.check() {
-            Ok(()) => Ok(read),
-            Err(unfit) => Err(self.blame(unfit)),
+        let matching = Match { fields };
+        match matching.check() {
+            Ok(()) => Ok(matching),
+            Err(error) => Err(self.locate(error)),
         }
     }
 
-    fn blame(&self, unfit: MatchError) -> TextError {
-        let place = self.fields.iter().find(|(oxm, _)| oxm.id() == unfit.id);
-        let piece = place.map_or_else(|| TextSpan::of(""), |(_, piece)| *piece);
-        piece.error(unfit.to_string())
+    /// The error at the key that set the invalid field.
+    fn locate(&self, error: MatchError) -> TextError {
+        let entry = self.fields.iter().find(|(oxm, _)| oxm.id() == error.id);
+        let key = entry.map_or_else(|| TextSpan::of(""), |(_, key)| *key);
+        key.error(error.to_string())
     }
 }
 
