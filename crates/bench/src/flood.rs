@@ -12,6 +12,7 @@ use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, clock, limits, sock};
 
 use crate::Error;
 use crate::latency::histogram;
+use crate::plan::DAY;
 use crate::schedule::Schedule;
 use crate::text_report::{counted, short_time};
 
@@ -93,6 +94,12 @@ pub struct Report {
 /// # Errors
 /// The plan is invalid, or the operating system refuses something.
 pub fn run(plan: &Plan) -> Result<Report, Error> {
+    if plan.time > DAY {
+        return Err(Error::Plan(format!(
+            "invalid value {} for --seconds: expected at most 86400 s",
+            plan.time.as_secs()
+        )));
+    }
     if !(plan.rate > 0.0 && plan.rate <= 1e6) {
         return Err(Error::Plan(format!(
             "invalid value {} for --rate: expected more than 0 and at most 1e6 connections per second",

@@ -125,12 +125,14 @@ fn write_files(
             write(out)?;
         } else {
             let mut file = create(path)?;
-            write(&mut file).map_err(|e| Error::Write(path.clone(), e))?;
+            let written = write(&mut file).and_then(|()| file.flush());
+            written.map_err(|e| Error::Write(path.clone(), e))?;
         }
     }
     if let Some(path) = &options.hdr {
         let mut file = create(path)?;
-        hdr_log::write(reports, &mut file).map_err(|e| Error::Write(path.clone(), e))?;
+        let written = hdr_log::write(reports, &mut file).and_then(|()| file.flush());
+        written.map_err(|e| Error::Write(path.clone(), e))?;
     }
     Ok(())
 }
@@ -242,6 +244,21 @@ impl RunObserver for ProgressDisplay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::ThreadResults;
+
+    #[test]
+    fn a_report_that_does_not_fit_on_the_disk_is_an_error() {
+        let full = || Some("/dev/full".to_owned());
+        for options in [
+            OutputOptions { json: full(), ..OutputOptions::default() },
+            OutputOptions { hdr: full(), ..OutputOptions::default() },
+        ] {
+            let results = ThreadResults { loops: vec![], totals: vec![] };
+            let reports = [Report::new(&Plan { loops: 0, ..Plan::default() }, results)];
+            let error = write_files(&reports, &options, &mut Vec::new()).unwrap_err();
+            assert!(matches!(&error, Error::Write(path, _) if path == "/dev/full"), "{error}");
+        }
+    }
 
     #[test]
     fn the_live_line_shows_time_left_rate_switches_and_errors() {

@@ -24,6 +24,9 @@ const UNLIMITED_TOTAL: u32 = 1 << 20;
 /// Minimum share of one switch in [`UNLIMITED_TOTAL`].
 const UNLIMITED_PER_SWITCH_MIN: u32 = 64;
 
+/// Longest loop, delay or handshake. More would overflow a time or look like a program that hangs.
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Longest timeout of a request, since timestamps wrap after 68 s.
 const TIMEOUT_MAX: Duration = Duration::from_secs(30);
 
@@ -196,8 +199,19 @@ impl Plan {
             );
             return invalid(self.loops, "-l", &expected);
         }
-        if self.loop_time < Duration::from_millis(1) {
-            return invalid(self.loop_time.as_millis(), "-m", "at least 1 ms");
+        let times = [
+            (self.loop_time, Duration::from_millis(1), "-m", "1 to 86400000 ms"),
+            (self.delay, Duration::ZERO, "-D", "at most 86400000 ms"),
+            (self.connect_gap, Duration::ZERO, "-i", "at most 86400000 ms"),
+        ];
+        for (time, min, flag, expected) in times {
+            if !(min..=DAY).contains(&time) {
+                return invalid(time.as_millis(), flag, expected);
+            }
+        }
+        if self.handshake_timeout.is_zero() || self.handshake_timeout > DAY {
+            let seconds = self.handshake_timeout.as_secs();
+            return invalid(seconds, "--handshake-timeout", "1 to 86400 s");
         }
         if self.connect_group == 0 {
             return invalid(self.connect_group, "-I", "at least 1 switch");
@@ -288,7 +302,7 @@ mod tests {
     #[test]
     fn an_invalid_value_is_rejected_with_its_option() {
         let nan = f64::NAN;
-        let cases: [(Plan, &str); 16] = [
+        let cases: [(Plan, &str); 21] = [
             (Plan { targets: vec![], ..plan() }, "-c"),
             (Plan { switches: 0, ..plan() }, "-s"),
             (Plan { switches: 10_001, ..plan() }, "-s"),
@@ -301,6 +315,11 @@ mod tests {
             (Plan { new_sources: nan, ..plan() }, "--new-sources"),
             (Plan { loops: 3, warmup: 2, cooldown: 1, ..plan() }, "-l"),
             (Plan { loop_time: Duration::ZERO, ..plan() }, "-m"),
+            (Plan { loop_time: Duration::MAX, ..plan() }, "-m"),
+            (Plan { delay: Duration::MAX, ..plan() }, "-D"),
+            (Plan { connect_gap: Duration::MAX, ..plan() }, "-i"),
+            (Plan { handshake_timeout: Duration::ZERO, ..plan() }, "--handshake-timeout"),
+            (Plan { handshake_timeout: Duration::MAX, ..plan() }, "--handshake-timeout"),
             (Plan { connect_group: 0, ..plan() }, "-I"),
             (Plan { load: Load::Window(0), ..plan() }, "--window"),
             (Plan { load: Load::Rate(nan), ..plan() }, "--rate"),

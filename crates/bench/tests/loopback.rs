@@ -216,6 +216,9 @@ fn every_connection_of_a_flood_is_counted_once() {
     null.stop().unwrap();
     let refused = flood::run(&plan).unwrap();
     assert_eq!((refused.established, refused.refused), (0, refused.attempted));
+    let endless = flood::Plan { time: Duration::MAX, ..plan };
+    let error = flood::run(&endless).unwrap_err();
+    assert!(error.to_string().contains("--seconds: expected at most 86400 s"), "{error}");
 }
 
 #[test]
