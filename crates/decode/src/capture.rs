@@ -14,7 +14,7 @@ use crate::report::{PacketOrigin, Reporter};
 /// Maximum size of a block of a pcapng file, in bytes.
 const BLOCK_MAX: usize = 1 << 20;
 
-/// Maximum number of TCP streams, one per direction. Packets of further ones are ignored.
+/// Maximum number of TCP streams, one per direction. Packets of further ones are counted only.
 const STREAMS_MAX: usize = 65_536;
 
 /// One direction of a TCP connection.
@@ -76,14 +76,28 @@ pub(crate) fn decode<W: Write>(
                 report.report_error("the capture ends within a packet", None)?;
                 break;
             }
-            Err(error) => return Err(corrupt(&error)),
+            Err(error) => {
+                let error = corrupt(&error);
+                streams.finish(report)?;
+                return Err(error);
+            }
         }
     }
     streams.finish(report)
 }
 
+/// The error of a capture that cannot be read on. It does not quote the bytes that follow, which may be a megabyte.
 fn corrupt<I: std::fmt::Debug>(error: &PcapError<I>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("corrupt capture: {error:?}"))
+    let what = match error {
+        PcapError::BufferTooSmall => "a packet or block is longer than 1 MiB",
+        PcapError::HeaderNotRecognized => "the file header is invalid",
+        PcapError::Incomplete(_) | PcapError::Eof | PcapError::UnexpectedEof => {
+            "it ends within the file header"
+        }
+        PcapError::ReadError => return io::Error::other("the capture cannot be read"),
+        PcapError::NomError(..) | PcapError::OwnedNomError(..) => "a packet or block is invalid",
+    };
+    io::Error::new(io::ErrorKind::InvalidData, format!("corrupt capture: {what}"))
 }
 
 /// The packet of a block, with its interface and time; `None` for other blocks.
@@ -156,6 +170,8 @@ fn parse_packet(link: Linktype, bytes: &[u8]) -> Option<LaxSlicedPacket<'_>> {
 #[derive(Debug, Default)]
 struct Streams {
     streams: HashMap<Endpoints, Stream>,
+    /// Packets that were not decoded, since they belong to further streams.
+    ignored_packets: u64,
     /// Time of the last packet.
     last_s: f64,
 }
@@ -187,6 +203,7 @@ impl Streams {
         let endpoints =
             (SocketAddr::new(from, tcp.source_port()), SocketAddr::new(to, tcp.destination_port()));
         if self.streams.len() == STREAMS_MAX && !self.streams.contains_key(&endpoints) {
+            self.ignored_packets += 1;
             return Ok(());
         }
         let stream = self.streams.entry(endpoints).or_default();
@@ -218,6 +235,13 @@ impl Streams {
                 StreamContent::Other => report.counts.other_streams += 1,
                 _ => {}
             }
+        }
+        if self.ignored_packets > 0 {
+            let error = format!(
+                "{} packets were not decoded, since the capture has more than {STREAMS_MAX} TCP streams",
+                self.ignored_packets
+            );
+            report.report_error(&error, None)?;
         }
         Ok(())
     }

@@ -70,21 +70,27 @@ fn decode_raw<W: Write>(mut input: impl Read, report: &mut Reporter<W>) -> io::R
     }
 }
 
-/// Decodes hex digits. A `#` starts a comment.
-fn decode_hex<W: Write>(input: impl BufRead, report: &mut Reporter<W>) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    for (n, line) in input.lines().enumerate() {
-        let line = line?;
-        let digits = line.split_once('#').map_or(line.as_str(), |(digits, _)| digits);
-        match hex::decode(digits) {
-            Ok(more) => bytes.extend_from_slice(&more),
-            Err(error) => return report.report_error(&format!("line {}: {error}", n + 1), None),
-        }
+/// Decodes hex digits. A `#` starts a comment. Lines may have any length.
+fn decode_hex<W: Write>(mut input: impl BufRead, report: &mut Reporter<W>) -> io::Result<()> {
+    let (mut bytes, mut lines) = (Vec::new(), hex::Lines::default());
+    loop {
+        let piece = match input.fill_buf() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            piece => piece?,
+        };
+        let len = piece.len();
+        let result = if len == 0 { lines.finish() } else { lines.decode(piece, &mut bytes) };
+        input.consume(len);
         if !report_complete(&mut bytes, report)? {
             return Ok(());
         }
+        if let Err(error) = result {
+            return report.report_error(&error, None);
+        }
+        if len == 0 {
+            return report_rest(&bytes, report);
+        }
     }
-    report_rest(&bytes, report)
 }
 
 /// Reports the complete messages at the start of `bytes` and removes them; `false` if the length field of a message is

@@ -174,6 +174,33 @@ fn a_truncated_capture_is_reported() {
 }
 
 #[test]
+fn a_corrupt_capture_is_an_error_that_does_not_quote_its_bytes() {
+    let mut capture = pcapng(&[packet(0, true, &[]), packet(1, false, BARRIERS[0])]);
+    capture.extend([6, 0, 0, 0, 5, 0, 0, 0]);
+    capture.extend([0; 100_000]);
+    let mut out = Vec::new();
+    let error = decode(Cursor::new(capture), &mut out, JSON).unwrap_err();
+    assert_eq!(error.to_string(), "corrupt capture: a packet or block is invalid");
+    assert_eq!(lines(&out).len(), 1, "the message before it is decoded");
+}
+
+#[test]
+fn packets_of_too_many_streams_are_reported() {
+    let mut packets = Vec::new();
+    for stream in 0..65_538_u32 {
+        let mut packet = packet(1, false, BARRIERS[0]);
+        // The source address, since there are not enough ports.
+        packet[26..30].copy_from_slice(&(0x0a00_0000 + stream).to_be_bytes());
+        packets.push(packet);
+    }
+    let check = Options { filter: Filter::Malformed, ..JSON };
+    let (lines, counts) = decoded(pcap(&packets), check);
+    let error = "2 packets were not decoded, since the capture has more than 65536 TCP streams";
+    assert_eq!(lines[0]["error"], error);
+    assert_eq!((lines.len(), counts.well_formed, counts.malformed), (1, 65_536, 1));
+}
+
+#[test]
 fn each_line_of_a_batch_is_answered_by_one_line() {
     let long = format!("{{\"hex\": \"{}\"}}", "00".repeat(1 << 20));
     let input = [
