@@ -169,7 +169,7 @@ fn parse_packet(link: Linktype, bytes: &[u8]) -> Option<LaxSlicedPacket<'_>> {
 /// The TCP streams of a capture.
 #[derive(Debug, Default)]
 struct Streams {
-    streams: HashMap<Endpoints, Stream>,
+    by_endpoints: HashMap<Endpoints, Stream>,
     /// Packets that were not decoded, since they belong to further streams.
     ignored_packets: u64,
     /// Time of the last packet.
@@ -202,11 +202,11 @@ impl Streams {
         };
         let endpoints =
             (SocketAddr::new(from, tcp.source_port()), SocketAddr::new(to, tcp.destination_port()));
-        if self.streams.len() == STREAMS_MAX && !self.streams.contains_key(&endpoints) {
+        if self.by_endpoints.len() == STREAMS_MAX && !self.by_endpoints.contains_key(&endpoints) {
             self.ignored_packets += 1;
             return Ok(());
         }
-        let stream = self.streams.entry(endpoints).or_default();
+        let stream = self.by_endpoints.entry(endpoints).or_default();
         let mut seq = tcp.sequence_number();
         if tcp.syn() {
             *stream = Stream::default();
@@ -221,7 +221,7 @@ impl Streams {
 
     /// Reports what is left at the end of the capture.
     fn finish<W: Write>(mut self, report: &mut Reporter<W>) -> io::Result<()> {
-        let mut streams: Vec<_> = self.streams.drain().collect();
+        let mut streams: Vec<_> = self.by_endpoints.drain().collect();
         streams.sort_by_key(|(endpoints, _)| *endpoints);
         for (endpoints, mut stream) in streams {
             while let Some(data) = stream.tcp.skip_gap() {
