@@ -124,7 +124,7 @@ impl<'l> RunningController<'l> {
         let report = |error: &dyn Display| {
             error!("configuration not reloaded, the previous one stays in effect: {error}");
         };
-        let new = match self.sources.load() {
+        let new = match self.sources.load_again(&self.loaded) {
             Ok(new) => new,
             Err(errors) => return errors.iter().for_each(|error| report(error)),
         };

@@ -1,9 +1,10 @@
 //! Reads flags, environment and file, and merges them to one value for each key.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::mem;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -56,9 +57,37 @@ impl ConfigSources {
     /// All errors that were found.
     pub(crate) fn load(&self) -> Result<LoadedConfig, Vec<ConfigError>> {
         let (file, text) = self.read_file()?;
+        self.merge(file, &text)
+    }
+
+    /// Reads and checks the configuration that replaces `previous`.
+    ///
+    /// # Errors
+    /// All errors that were found. The file that was read for `previous` must still exist, or its keys would silently
+    /// return to their defaults; and it must not be a pipe, which is empty by now or would block this thread.
+    pub(crate) fn load_again(
+        &self,
+        previous: &LoadedConfig,
+    ) -> Result<LoadedConfig, Vec<ConfigError>> {
+        if let Some(path) = &previous.file {
+            let error = match fs::metadata(path).map(|metadata| metadata.file_type()) {
+                Ok(kind) if kind.is_fifo() || kind.is_socket() => {
+                    Some("a pipe cannot be read again".to_owned())
+                }
+                Ok(_) => None,
+                Err(e) => Some(format!("cannot be read: {e}")),
+            };
+            if let Some(error) = error {
+                return Err(vec![ConfigError::File(path.as_path().into(), error)]);
+            }
+        }
+        self.load()
+    }
+
+    fn merge(&self, file: Option<PathBuf>, text: &str) -> Result<LoadedConfig, Vec<ConfigError>> {
         let mut merger = ConfigMerger::new();
         if let Some(path) = &file {
-            merger.merge_file(&Rc::from(path.as_path()), &text);
+            merger.merge_file(&Rc::from(path.as_path()), text);
         }
         merger.merge_env(&self.env);
         for GivenFlag { key, name, text } in &self.flags.given {

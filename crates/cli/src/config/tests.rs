@@ -393,6 +393,22 @@ fn show_has_every_value_with_its_origin_and_can_be_read_again() {
 }
 
 #[test]
+fn a_file_that_is_gone_is_an_error_when_the_configuration_is_loaded_again() {
+    let file = TestFile::new("again", "listen = [\"127.0.0.1:7000\"]");
+    let mut sources = sources(&file, &[], "");
+    let previous = sources.load().unwrap();
+    assert!(sources.load_again(&previous).is_ok());
+    fs::remove_file(&file.0).unwrap();
+    // As with the default file, which may be missing at the start.
+    sources.flags.config = None;
+    let error = sources.load_again(&previous).unwrap_err()[0].to_string();
+    assert!(error.ends_with(": cannot be read: No such file or directory (os error 2)"), "{error}");
+    assert!(std::process::Command::new("mkfifo").arg(&file.0).status().unwrap().success());
+    let error = sources.load_again(&previous).unwrap_err()[0].to_string();
+    assert!(error.ends_with(": a pipe cannot be read again"), "{error}");
+}
+
+#[test]
 fn a_file_that_is_too_large_is_rejected() {
     let text = "#".repeat(1 << 20);
     assert!(sources(&TestFile::new("large", &text), &[], "").load().is_ok());
