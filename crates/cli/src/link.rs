@@ -263,6 +263,10 @@ fn spawn_command_reader(
 ) -> Result<(), String> {
     let execute = move || {
         while let Some(line) = read_line(&mut input) {
+            let Ok(line) = line else {
+                print_error(&format!("line ignored: it is longer than {LINE_MAX} bytes"));
+                continue;
+            };
             match LinkCommand::parse(&line) {
                 None => {}
                 Some(Ok(LinkCommand::Show)) => print_report(&link),
@@ -278,12 +282,31 @@ fn spawn_command_reader(
     thread.map(drop).map_err(|e| advice::cannot("start a thread", &e))
 }
 
-/// The next line, cut at the longest valid length; `None` at the end of the input.
-fn read_line(input: &mut impl BufRead) -> Option<String> {
-    let mut line = Vec::new();
+/// A line that is longer than the longest valid command.
+#[derive(Debug, PartialEq, Eq)]
+struct LineTooLong;
+
+/// The next line; `None` at the end of the input. A line that is too long is skipped as a whole, so that its end is not
+/// executed as a command.
+fn read_line(input: &mut impl BufRead) -> Option<Result<String, LineTooLong>> {
+    let (mut line, mut is_too_long) = (Vec::new(), false);
     let max = u64::try_from(LINE_MAX).unwrap_or(u64::MAX);
-    let n = input.take(max).read_until(b'\n', &mut line).ok()?;
-    (n > 0).then(|| String::from_utf8_lossy(&line).into_owned())
+    loop {
+        let n = input.by_ref().take(max).read_until(b'\n', &mut line).ok()?;
+        if n == 0 && line.is_empty() && !is_too_long {
+            return None;
+        }
+        if n < LINE_MAX || line.last() == Some(&b'\n') {
+            break;
+        }
+        is_too_long = true;
+        line.clear();
+    }
+    Some(if is_too_long {
+        Err(LineTooLong)
+    } else {
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    })
 }
 
 fn print_report(link: &LinkHandle) {
@@ -347,4 +370,21 @@ fn with_option(error: &Error) -> String {
         _ => "",
     };
     format!("{option}{error}{alternative}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_line_that_is_too_long_is_not_a_command() {
+        let long = "x".repeat(2 * LINE_MAX);
+        let mut input = long.as_bytes().chain(&b"delay 50ms\nshow\n\n"[..]).chain(&b"show"[..]);
+        assert_eq!(read_line(&mut input), Some(Err(LineTooLong)));
+        assert_eq!(read_line(&mut input), Some(Ok("show\n".to_owned())));
+        assert_eq!(read_line(&mut input), Some(Ok("\n".to_owned())));
+        assert_eq!(read_line(&mut input), Some(Ok("show".to_owned())));
+        assert_eq!(read_line(&mut input), None);
+        assert_eq!(read_line(&mut long.as_bytes()), Some(Err(LineTooLong)));
+    }
 }

@@ -35,6 +35,9 @@ fn parse(
             "invalid address \"{text}\" ({why}; expected 127.0.0.1:6653, [::1]:6653, localhost:6653 or 6653)"
         )
     };
+    if !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit()) {
+        return Err(invalid("the port is not a number from 0 to 65535"));
+    }
     let Some((host, port)) = text.rsplit_once(':') else {
         return Err(invalid("it has no port"));
     };
@@ -99,7 +102,7 @@ mod tests {
         for (text, why) in [
             ("localhost", "it has no port"),
             ("switches:port", "the port is not a number from 0 to 65535"),
-            ("70000", "it has no port"),
+            ("70000", "the port is not a number from 0 to 65535"),
             ("::1:6653", "an IPv6 address is written in brackets"),
         ] {
             let expected = "expected 127.0.0.1:6653, [::1]:6653, localhost:6653 or 6653";
