@@ -1,14 +1,14 @@
 //! `sluice decode`: arguments to options of `sluice_decode`.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write as _, stdin, stdout};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, StdoutLock, Write, stdin, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use sluice_decode::{Filter, Format, MessageCounts, Options};
 
-use crate::{EXIT_FAILURE, EXIT_USAGE, print_error};
+use crate::{EXIT_FAILURE, EXIT_USAGE, output_error, print_error, write_stdout};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,7 +17,7 @@ Examples:
   sudo tcpdump -i lo -U -w - port 6653 | sluice decode
   sluice decode --check session.pcapng           only what is malformed; exits with 1
 
-Exit codes: 0, 1 if --check found malformed messages, 2 if an input cannot be read.";
+Exit codes: 0, 1 if --check found malformed messages, 2 if an input cannot be read or the output cannot be written.";
 
 /// Decode OpenFlow messages, as text or JSON.
 ///
@@ -53,21 +53,21 @@ impl DecodeArgs {
             None if self.inputs.is_empty() => self.decode("-", &mut counts),
             None => self.inputs.iter().try_for_each(|input| self.decode(input, &mut counts)),
         };
+        let result = result.and_then(|()| {
+            let summary = if self.check { self.summary(counts) + "\n" } else { String::new() };
+            write_stdout(&summary).map_err(DecodeError::Failed)
+        });
         match result {
-            Ok(()) => {}
-            // The reader has closed the pipe, as `head` does.
-            Err((_, error)) if error.kind() == ErrorKind::BrokenPipe => {}
-            Err((input, error)) => {
-                print_error(&format!("cannot read {input}: {error}"));
-                return ExitCode::from(EXIT_USAGE);
+            Ok(()) if self.check && counts.malformed > 0 => ExitCode::from(EXIT_FAILURE),
+            Ok(()) => ExitCode::SUCCESS,
+            // With --check, what the reader did not want was a malformed message.
+            Err(DecodeError::OutputClosed) if self.check => ExitCode::from(EXIT_FAILURE),
+            Err(DecodeError::OutputClosed) => ExitCode::SUCCESS,
+            Err(DecodeError::Failed(error)) => {
+                print_error(&error);
+                ExitCode::from(EXIT_USAGE)
             }
         }
-        if !self.check {
-            return ExitCode::SUCCESS;
-        }
-        // If it cannot be written, the exit code still shows the result.
-        let _ = writeln!(stdout(), "{}", self.summary(counts));
-        if counts.malformed == 0 { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) }
     }
 
     /// The last line of `--check`.
@@ -95,17 +95,56 @@ impl DecodeArgs {
         }
     }
 
-    fn decode(&self, input: &str, counts: &mut MessageCounts) -> Result<(), (String, io::Error)> {
-        let name = |error| (if input == "-" { "standard input" } else { input }.to_owned(), error);
-        let reader = open(input).map_err(name)?;
-        let out = BufWriter::new(stdout().lock());
+    fn decode(&self, input: &str, counts: &mut MessageCounts) -> Result<(), DecodeError> {
+        let name = if input == "-" { "standard input" } else { input };
+        let cannot_read = |e| DecodeError::Failed(format!("cannot read {name}: {e}"));
+        let reader = open(input).map_err(cannot_read)?;
+        let mut out = Output { inner: BufWriter::new(stdout().lock()), has_failed: false };
         let decoded = if self.batch.is_some() {
-            sluice_decode::decode_batch(BufReader::new(reader), out, self.options())
+            sluice_decode::decode_batch(BufReader::new(reader), &mut out, self.options())
         } else {
-            sluice_decode::decode(reader, out, self.options())
+            sluice_decode::decode(reader, &mut out, self.options())
         };
-        counts.add(decoded.map_err(name)?);
+        counts.add(decoded.map_err(|e| match e.kind() {
+            ErrorKind::BrokenPipe if out.has_failed => DecodeError::OutputClosed,
+            _ if out.has_failed => DecodeError::Failed(output_error(&e)),
+            _ => cannot_read(e),
+        })?);
         Ok(())
+    }
+}
+
+/// Why decoding ended early.
+#[derive(Debug)]
+enum DecodeError {
+    /// The reader has closed the pipe, as `head` does.
+    OutputClosed,
+    /// The message of another error.
+    Failed(String),
+}
+
+/// Standard output, which records whether an error of decoding was one of writing.
+struct Output {
+    inner: BufWriter<StdoutLock<'static>>,
+    has_failed: bool,
+}
+
+impl Output {
+    fn record<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        self.has_failed |= result.is_err();
+        result
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let result = self.inner.write(bytes);
+        self.record(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.inner.flush();
+        self.record(result)
     }
 }
 

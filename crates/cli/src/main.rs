@@ -12,7 +12,7 @@ mod run;
 mod signals;
 mod startup_message;
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -103,11 +103,29 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes `text` to standard output. An error, such as a closed pipe, is ignored.
+/// Writes `text` to standard output and reports a failure, such as a full disk.
 fn print(text: &str) -> ExitCode {
+    match write_stdout(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            print_error(&error);
+            ExitCode::from(EXIT_FAILURE)
+        }
+    }
+}
+
+/// Writes `text` to standard output. It is not an error if the reader has closed the pipe, as `head` does.
+fn write_stdout(text: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    ExitCode::SUCCESS
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(output_error(&e)),
+        _ => Ok(()),
+    }
+}
+
+/// The message for a failure to write to standard output.
+fn output_error(error: &std::io::Error) -> String {
+    format!("cannot write to standard output: {error}")
 }
 
 /// Writes an error to standard error.

@@ -201,3 +201,22 @@ fn decode_check_fails_on_malformed_messages_and_prints_errors_and_counts() {
     assert!(text.ends_with("\n1 well-formed message, 1 malformed\n"), "{text}");
     assert_eq!(decoded(&["/nonexistent/file"], "").0, Some(2));
 }
+
+#[test]
+fn output_to_a_full_disk_is_reported() {
+    for (arguments, expected) in [
+        ("config example", 1),
+        ("decode 0414000800000007", 2),
+        ("decode --check 0414000800000007", 2),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let Output { status, stderr, .. } =
+            command.args(arguments.split_whitespace()).stdout(full).output().unwrap();
+        let errors = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(expected), "{arguments}: {errors}");
+        let error =
+            "error: cannot write to standard output: No space left on device (os error 28)\n";
+        assert_eq!(errors, error, "{arguments}");
+    }
+}

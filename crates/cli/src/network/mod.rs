@@ -20,7 +20,7 @@ use sluice_io::clock;
 use network_args::{NetworkArgs, NetworkConfig};
 pub(crate) use play::PlayArgs;
 
-use crate::{EXIT_FAILURE, EXIT_USAGE, print, print_error, signals};
+use crate::{EXIT_FAILURE, EXIT_USAGE, print_error, signals, write_stdout};
 
 /// With `--once`, how long switches may take to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -127,8 +127,9 @@ fn emulate(
     } else {
         text_output::run(&mut emulation, title)
     };
-    print(&summary::text(&emulation));
+    let printed = write_stdout(&summary::text(&emulation));
     result?;
+    printed?;
     let is_success = !output.once
         || (emulation.is_round_complete() && emulation.rounds.status().pings_lost == 0);
     Ok(if is_success { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) })

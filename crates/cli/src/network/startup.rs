@@ -8,7 +8,7 @@ use sluice_emu::live::{LiveNetwork, StartupProgress, StartupTest};
 use sluice_io::clock;
 
 use super::summary::counted;
-use crate::print;
+use crate::{print, write_stdout};
 
 /// How long startup may take.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -34,7 +34,7 @@ pub(super) fn measure(
     if let Some(error) = test.network().connect_error() {
         let _ = writeln!(output, "connection failed: {error}");
     }
-    print(&output);
+    write_stdout(&output)?;
     Ok(test.progress().is_complete())
 }
 
