@@ -177,7 +177,7 @@ fn a_truncated_capture_is_reported() {
 fn a_corrupt_capture_is_an_error_that_does_not_quote_its_bytes() {
     let mut capture = pcapng(&[packet(0, true, &[]), packet(1, false, BARRIERS[0])]);
     capture.extend([6, 0, 0, 0, 5, 0, 0, 0]);
-    capture.extend([0; 100_000]);
+    capture.resize(capture.len() + 100_000, 0);
     let mut out = Vec::new();
     let error = decode(Cursor::new(capture), &mut out, JSON).unwrap_err();
     assert_eq!(error.to_string(), "corrupt capture: a packet or block is invalid");
