@@ -58,15 +58,14 @@ impl DecodeArgs {
             write_stdout(&summary).map_err(DecodeError::Failed)
         });
         match result {
-            Ok(()) if self.check && counts.malformed > 0 => ExitCode::from(EXIT_FAILURE),
-            Ok(()) => ExitCode::SUCCESS,
-            // With --check, what the reader did not want was a malformed message.
-            Err(DecodeError::OutputClosed) if self.check => ExitCode::from(EXIT_FAILURE),
-            Err(DecodeError::OutputClosed) => ExitCode::SUCCESS,
             Err(DecodeError::Failed(error)) => {
                 print_error(&error);
                 ExitCode::from(EXIT_USAGE)
             }
+            _ if !self.check => ExitCode::SUCCESS,
+            Ok(()) if counts.malformed == 0 => ExitCode::SUCCESS,
+            // If the reader has closed the pipe, what it did not want was a malformed message.
+            Ok(()) | Err(DecodeError::OutputClosed) => ExitCode::from(EXIT_FAILURE),
         }
     }
 

@@ -263,15 +263,15 @@ fn spawn_command_reader(
 ) -> Result<(), String> {
     let execute = move || {
         while let Some(line) = read_line(&mut input) {
-            let Ok(line) = line else {
+            let Ok(text) = line else {
                 print_error(&format!("line ignored: it is longer than {LINE_MAX} bytes"));
                 continue;
             };
-            match LinkCommand::parse(&line) {
+            match LinkCommand::parse(&text) {
                 None => {}
                 Some(Ok(LinkCommand::Show)) => print_report(&link),
                 Some(Ok(LinkCommand::Set(changes))) => match link.change(changes) {
-                    Ok(()) => print_now(&format!("ok: {}\n", line.trim())),
+                    Ok(()) => print_now(&format!("ok: {}\n", text.trim())),
                     Err(e) => print_error(&e.to_string()),
                 },
                 Some(Err(e)) => print_error(&e.to_string()),
@@ -290,13 +290,13 @@ struct LineTooLong;
 /// executed as a command.
 fn read_line(input: &mut impl BufRead) -> Option<Result<String, LineTooLong>> {
     let (mut line, mut is_too_long) = (Vec::new(), false);
-    let max = u64::try_from(LINE_MAX).unwrap_or(u64::MAX);
+    let limit = u64::try_from(LINE_MAX).unwrap_or(u64::MAX);
     loop {
-        let n = input.by_ref().take(max).read_until(b'\n', &mut line).ok()?;
-        if n == 0 && line.is_empty() && !is_too_long {
+        let len = input.by_ref().take(limit).read_until(b'\n', &mut line).ok()?;
+        if len == 0 && line.is_empty() && !is_too_long {
             return None;
         }
-        if n < LINE_MAX || line.last() == Some(&b'\n') {
+        if len < LINE_MAX || line.last() == Some(&b'\n') {
             break;
         }
         is_too_long = true;
