@@ -178,7 +178,7 @@ struct SystemArgs {
     /// CPU cores that the threads are pinned to, in turn, such as 2,3 [default: no pinning].
     #[arg(long, value_delimiter = ',', value_name = "CORES", help_heading = "Measurement")]
     pin: Vec<usize>,
-    /// Microseconds for which an idle thread polls before it sleeps [default: 0, or 1000000 with --rate].
+    /// Microseconds for which an idle thread polls before it sleeps; by default 0, and 1000000 for a bench with --rate.
     #[arg(long, value_name = "US", help_heading = "Measurement")]
     spin: Option<u64>,
     /// TCP congestion control of the sockets; `system` for the system's default.

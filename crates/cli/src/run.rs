@@ -130,13 +130,18 @@ impl<'l> RunningController<'l> {
         };
         let apps = new.config.apps.clone();
         let config = engine_config(&new, self.generation_id, self.congestion);
-        let applied = self.engine.apply(config, move |chain: &mut Chain| chain.configure(&apps));
-        if let Err(e) = applied {
+        let result = self.engine.apply(config, move |chain: &mut Chain| chain.configure(&apps));
+        if let Err(e) = result {
             return report(&advice::engine_start(&e));
         }
         self.logging.set_level(new.config.log.level);
         let changed = self.loaded.changed_keys(&new);
-        info!(changed = key_names(&changed, |key| !key.needs_restart), "configuration reloaded");
+        let applied = key_names(&changed, |key| !key.needs_restart);
+        if applied.is_empty() {
+            info!("configuration reloaded; nothing to apply");
+        } else {
+            info!(changed = applied, "configuration reloaded");
+        }
         if let Some(warning) = raise_open_files(&new.config) {
             warn!("{warning}");
         }

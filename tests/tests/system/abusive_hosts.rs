@@ -130,7 +130,7 @@ fn count(network: &OvsNetwork, name: &str) -> u64 {
 
 fn too_many_flows(version: OpenFlow) {
     const REQUESTS: u32 = 100;
-    let (network, _controller, [abuser, client, server]) = three_hosts(version);
+    let (network, controller, [abuser, client, server]) = three_hosts(version);
     let (to_server, is_over) = ((server.ipv4(), PORT), AtomicBool::new(false));
     let socket_of_server = server.udp(PORT);
     socket_of_server.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
@@ -186,11 +186,12 @@ fn too_many_flows(version: OpenFlow) {
     let counts = format!("{sent} sent, {paths} paths, {blocks} blocks, {answered} answered");
     assert!(blocks > 0 && paths < u64::from(sent) / 2, "{counts}");
     assert!(answered * 10 >= 8 * usize::try_from(REQUESTS).unwrap(), "{counts}");
+    assert!(controller.logged(&["port sends too many packet-ins", "packets=\"table misses\""]));
 }
 
 fn too_much_lldp(version: OpenFlow) {
     const SENT: u32 = 2000;
-    let (network, _controller, [abuser, client, server]) = three_hosts(version);
+    let (network, controller, [abuser, client, server]) = three_hosts(version);
     let mut frame = vec![0x01, 0x80, 0xc2, 0, 0, 0x0e, 0, 0, 0, 0, 0, 9, 0x88, 0xcc];
     frame.extend([2, 7, 4, 2, 0, 0, 0, 0, 9, 4, 3, 7, b'1', b'2', 6, 2, 0, 120, 0, 0]);
     frame.resize(60, 0);
@@ -206,6 +207,7 @@ fn too_much_lldp(version: OpenFlow) {
     let processed = count(&network, "topology_lldp_foreign_total")
         + count(&network, "topology_lldp_over_limit_total");
     assert!(processed > 0 && processed < u64::from(SENT) / 2, "{processed} of {SENT} processed");
+    assert!(controller.logged(&["port sends too many packet-ins", "packets=\"LLDP\""]));
     assert_eq!(client.ping(&server, 3).lost(), 0);
     // The abuser's other traffic is not blocked.
     assert_eq!(abuser.ping(&server, 3).lost(), 0);

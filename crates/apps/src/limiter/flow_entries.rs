@@ -63,12 +63,25 @@ impl PacketRateLimit {
     pub(super) fn rate(self, rtt: Duration) -> Rate {
         Rate::new(self.rate, self.burst, rtt)
     }
+
+    /// Packet-ins per second.
+    pub(super) const fn packets_per_s(self) -> u32 {
+        self.rate
+    }
 }
 
 impl PacketKind {
     /// The kind of a frame.
     pub(super) fn of(eth: &Ethernet<'_>) -> Self {
         if LINK_PROBE_TYPES.contains(&eth.ethertype) { Self::Probes } else { Self::Misses }
+    }
+
+    /// Its name in log lines.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Misses => "table misses",
+            Self::Probes => "LLDP",
+        }
     }
 
     /// How many packet-ins of this kind a port may send.

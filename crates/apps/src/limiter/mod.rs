@@ -55,6 +55,9 @@ impl Default for Config {
     }
 }
 
+/// Interval at which a port that stays over the limit is logged again.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Ports of a switch that are limited. No real switch has more.
 const PORTS_MAX: usize = 4096;
 
@@ -101,11 +104,17 @@ struct PacketLimit {
     bucket: LeakyBucket,
     until: Instant,
     meter: Option<u32>,
+    reported_at: Option<Instant>,
 }
 
 impl PortLimits {
     fn new(now: Instant) -> Self {
-        let limit = PacketLimit { bucket: LeakyBucket::new(now), until: now, meter: None };
+        let limit = PacketLimit {
+            bucket: LeakyBucket::new(now),
+            until: now,
+            meter: None,
+            reported_at: None,
+        };
         Self { misses: limit, probes: limit, marked_until: now, has_proactive_meter: false }
     }
 
@@ -325,6 +334,17 @@ impl SwitchLimits {
         }
         limit.until = ctx.now + Duration::from_secs(cfg.block_s.into());
         counters.blocks += 1;
+        if limit.reported_at.is_none_or(|at| ctx.now - at >= REPORT_INTERVAL) {
+            limit.reported_at = Some(ctx.now);
+            let (id, name) = (ctx.datapath_id, kind.name());
+            let (max, block_s) = (kind.limit(cfg).packets_per_s(), cfg.block_s);
+            ctx.network.report(|| {
+                format!(
+                    "port sends too many packet-ins and is limited for {block_s} s at a time dpid={id} port={no} \
+                     packets=\"{name}\" packets_per_s_max={max}"
+                )
+            });
+        }
         let existing_meter = limit.meter;
         let meter = if cfg.meters { self.meter(no, kind) } else { existing_meter };
         // Urgent: behind the backlog of an overloaded switch it would come too late.

@@ -156,7 +156,7 @@ impl fmt::Display for PathsReport {
         let us = |share| Duration::from_nanos(self.latency_ns.value_at_quantile(share));
         writeln!(
             f,
-            "network     {switches} switches, {hosts} hosts; {path_len} switches per path, {window} outstanding requests"
+            "network     {switches} switches, {hosts} hosts; {path_len} switches per path, {window} in flight"
         )?;
         writeln!(f, "paths       {:.0}/s", self.mean(|figures| figures.paths_per_second))?;
         writeln!(f, "flow-mods   {:.0}/s", self.mean(|figures| figures.flow_entries_per_second))?;
