@@ -1,4 +1,4 @@
-//! Connections in the handshake, and which of them is closed when there are too many.
+//! Limits the number of connections in the handshake: when there are too many, chooses which one to close.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use sluice_io::ConnId;
 
-/// A source that has more than the capacity divided by this loses connections first.
-const SHARE: usize = 2;
+/// The share of a source is the capacity divided by this. A source with more connections loses one first.
+const SHARE_DIVISOR: usize = 2;
 
-/// Identifies a connection in the handshake queue. Keys increase with time.
+/// Key of a connection in the handshake queue, increasing with time. A connection gets a new one with its `HELLO`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueueKey(u64);
 
@@ -30,7 +30,7 @@ impl SourceNetwork {
 /// Connections in the handshake, by progress and source.
 ///
 /// When the capacity is reached, a new connection replaces the oldest one that has sent no `HELLO`, or else the one with
-/// the oldest `HELLO` if that is older than a grace period, in which a switch completes the handshake. If a source has
+/// the oldest `HELLO` if that is older than a grace period, in which a switch can complete the handshake. If a source has
 /// more than its share of the capacity, one of its connections is replaced instead: at once for a connection from another
 /// source, after the grace period for one of its own.
 ///
@@ -71,7 +71,7 @@ impl<C: Copy> HandshakeQueue<C> {
         self.all.without_hello.insert(key, id);
         let order = self.by_source.entry(source).or_default();
         order.without_hello.insert(key, id);
-        if order.len() > capacity / SHARE {
+        if order.len() > capacity / SHARE_DIVISOR {
             self.over_share = Some(source);
         }
         key
@@ -115,7 +115,7 @@ impl<C: Copy> HandshakeQueue<C> {
         grace: Duration,
     ) -> Option<C> {
         let over_share = self.over_share.and_then(|over| Some((over, self.by_source.get(&over)?)));
-        match over_share.filter(|(_, order)| order.len() > capacity / SHARE) {
+        match over_share.filter(|(_, order)| order.len() > capacity / SHARE_DIVISOR) {
             Some((over, order)) if over == source => order.oldest(now, grace),
             Some((_, order)) => order.oldest(now, Duration::ZERO),
             None => self.all.oldest(now, grace),

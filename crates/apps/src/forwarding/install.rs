@@ -37,7 +37,7 @@ impl Forwarding {
         if !is_matchable || self.switches.is_paused(ctx.datapath_id, ctx.now) {
             return self.send_packet(packet, to, ctx);
         }
-        if self.pending.check(&flow, ctx.now) {
+        if self.pending.packet_arrived(&flow, ctx.now) {
             self.counters.packets_during_installation += 1;
             return self.send_behind_entries(packet, to, ctx);
         }
@@ -274,7 +274,7 @@ impl Forwarding {
         let Some(link) = ctx.view().link_to(packet.at) else { return };
         let from = link.from;
         let Some(flow) = Flow::parse(&packet.eth, packet.p.frame, Matching::Pair) else { return };
-        if !self.pending.check(&flow, ctx.now) {
+        if !self.pending.packet_arrived(&flow, ctx.now) {
             self.pending.begin(
                 flow,
                 ctx.now,

@@ -1,4 +1,4 @@
-//! Flows whose flow entries are in flight to the switches.
+//! Flows whose flow entries are in flight to the switches, so that further packet-ins do not install them again.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use super::flow::Flow;
 /// Pairs of hosts per bucket, which is one cache line.
 const SLOTS: usize = 5;
 
-/// Buckets: 20 480 pairs, 256 KiB. If more paths are installed at one time, the oldest are forgotten, and packets of
-/// these flows install their paths again.
+/// Number of buckets; they have slots for 20 480 pairs, in 256 KiB. If more paths are being installed at one time, the oldest
+/// are forgotten, and packets of these flows install their paths again.
 const BUCKETS: usize = 4096;
 
 /// Longest time for which flow entries are assumed to be in flight. Packets that arrive later install the path again.
@@ -26,11 +26,11 @@ const SWEEP_GAP_MAX: Duration = Duration::from_secs(10);
 
 const _: () = assert!(2 * TIME_MAX.as_millis() + SWEEP_GAP_MAX.as_millis() < 1 << 15);
 
-/// Flows for which flow entries were written just now: their packets were sent to the controller before the entries
-/// arrived.
+/// Flows for which flow entries were sent a short time ago. Packet-ins of these flows were sent before the entries arrived at
+/// the switch.
 ///
 /// Both directions of a flow share a slot, chosen by a secret hash. Two flows with the same hash are taken for one,
-/// which does no harm: packets of the second are forwarded one by one for a while.
+/// which does no harm: for a short time, the controller forwards packets of the second with packet-outs.
 #[derive(Debug)]
 pub(super) struct PendingFlows {
     /// Empty until the first flow.
@@ -41,7 +41,7 @@ pub(super) struct PendingFlows {
     last_sweep: Option<Instant>,
     /// Start of the current event-loop iteration.
     now: Option<Instant>,
-    /// Until when there may be a pending flow.
+    /// Until when a flow may be pending or remembered; `None` if there is none.
     pending_until: Option<Instant>,
 }
 
@@ -142,15 +142,15 @@ impl PendingFlows {
         }
     }
 
-    /// Whether flow entries for `flow` are in flight, now that a packet of it has arrived.
-    pub(super) fn check(&mut self, flow: &Flow, now: Instant) -> bool {
+    /// Records that a packet of `flow` has arrived, and returns whether flow entries for it are in flight.
+    pub(super) fn packet_arrived(&mut self, flow: &Flow, now: Instant) -> bool {
         let flow_hash = self.flow_hash(flow);
         let now = self.millis(now);
         self.buckets.get_mut(flow_hash.bucket()).is_some_and(|bucket| {
             let slot = bucket.find(flow_hash);
             let installation = slot
                 .and_then(|slot| bucket.installations.get_mut(slot)?.get_mut(flow_hash.direction));
-            installation.is_some_and(|installation| installation.check(now))
+            installation.is_some_and(|installation| installation.packet_arrived(now))
         })
     }
 
@@ -237,8 +237,8 @@ pub(super) struct PendingBurst<'a> {
 }
 
 impl PendingBurst<'_> {
-    /// Whether flow entries for untagged packets with these addresses are in flight. If not, records that they are
-    /// from now on, with `both` in both directions.
+    /// Records that an untagged packet with these addresses has arrived, and returns whether flow entries for it are in
+    /// flight. If not, records that they are from now on, with `both` also those of the reverse direction.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     pub(super) fn check_or_begin(&mut self, eth: &EthHeader, both: bool) -> bool {
@@ -258,7 +258,7 @@ impl PendingBurst<'_> {
             return false;
         };
         let Some([forward, back]) = bucket.directions(slot, flow_hash) else { return false };
-        if forward.check(now) {
+        if forward.packet_arrived(now) {
             return true;
         }
         forward.begin(now, time);
@@ -329,9 +329,9 @@ impl Installation {
         *self = Self::new(now, time);
     }
 
-    /// Whether the entries are in flight, now that a packet has arrived.
+    /// Records that a packet has arrived, and returns whether the entries are in flight.
     #[inline]
-    fn check(&mut self, now: WrappingMillis) -> bool {
+    fn packet_arrived(&mut self, now: WrappingMillis) -> bool {
         let is_pending = self.is_pending(now);
         if is_pending {
             self.time |= HIT;
@@ -344,8 +344,8 @@ impl Installation {
         self.until != 0 && is_future(self.until, now)
     }
 
-    /// Whether the entries are in flight, or packets arrived while they were, not longer ago than the installation
-    /// took.
+    /// Whether the entries are in flight, or were and packets arrived meanwhile. The latter is remembered for as long again
+    /// as the installation took, so that [`begin`](Self::begin) can double the time.
     #[inline]
     const fn is_remembered(self, now: WrappingMillis) -> bool {
         let more = if self.time >= HIT { self.time & !HIT } else { 0 };
@@ -402,26 +402,29 @@ mod tests {
         let forward = Flow::pair(mac(1), mac(2));
         let mut tagged = forward;
         tagged.vlan = Some(VlanId(0));
-        assert!(!pending.check(&forward, start));
+        assert!(!pending.packet_arrived(&forward, start));
         pending.on_iteration(start);
         pending.begin(forward, start, TIME);
-        assert!(pending.check(&forward, start) && !pending.check(&forward.reversed(), start));
-        assert!(!pending.check(&tagged, start) && pending.len() == 1);
+        assert!(
+            pending.packet_arrived(&forward, start)
+                && !pending.packet_arrived(&forward.reversed(), start)
+        );
+        assert!(!pending.packet_arrived(&tagged, start) && pending.len() == 1);
         let frame = [&mac(1).0[..], &mac(2).0, &[8, 0]].concat();
         let eth = Ethernet::new(&frame).unwrap().header;
-        let asks = |pending: &mut PendingFlows, now, both| {
+        let check_or_begin = |pending: &mut PendingFlows, now, both| {
             pending.burst(now, TIME).check_or_begin(eth, both)
         };
-        assert!(!asks(&mut pending, start, false), "the reverse direction");
-        assert!(asks(&mut pending, start, false));
-        assert!(pending.check(&forward.reversed(), start) && pending.len() == 2);
+        assert!(!check_or_begin(&mut pending, start, false), "the reverse direction");
+        assert!(check_or_begin(&mut pending, start, false));
+        assert!(pending.packet_arrived(&forward.reversed(), start) && pending.len() == 2);
         let over = start + TIME;
-        assert!(pending.check(&forward, start + 49 * MS));
-        assert!(!pending.check(&forward, over));
-        assert!(!asks(&mut pending, over, true));
-        assert!(pending.check(&forward, over), "both directions");
+        assert!(pending.packet_arrived(&forward, start + 49 * MS));
+        assert!(!pending.packet_arrived(&forward, over));
+        assert!(!check_or_begin(&mut pending, over, true));
+        assert!(pending.packet_arrived(&forward, over), "both directions");
         pending.clear();
-        assert!(!pending.check(&forward, over) && pending.len() == 0);
+        assert!(!pending.packet_arrived(&forward, over) && pending.len() == 0);
     }
 
     /// Hosts with consecutive addresses, each of which talks to the next, do not collide in a bucket, whatever the
@@ -457,7 +460,7 @@ mod tests {
         // A packet each millisecond, and flow entries that arrive after a second.
         for ms in 0..1000 {
             let now = start + ms * MS;
-            if !pending.check(&flow, now) {
+            if !pending.packet_arrived(&flow, now) {
                 pending.begin(flow, now, 50 * MS);
                 installations += 1;
             }
@@ -466,7 +469,7 @@ mod tests {
         // No packet arrived during the installation: it was complete, and the entries are missing for another reason.
         pending.begin(other, start, 50 * MS);
         pending.begin(other, start + 60 * MS, 50 * MS);
-        assert!(!pending.check(&other, start + 110 * MS));
+        assert!(!pending.packet_arrived(&other, start + 110 * MS));
     }
 
     /// While no bucket is full, the table is a map from flows to times.
@@ -478,15 +481,15 @@ mod tests {
             let [src, dst] = [0; 2].map(|_| mac(rng.below(40)));
             let flow = Flow::pair(src, dst);
             let known: Option<&mut (Instant, Duration, bool)> = map.get_mut(&flow);
-            let is_on_its_way = known.as_ref().is_some_and(|known| now < known.0);
-            assert_eq!(pending.check(&flow, now), is_on_its_way, "step {step}");
+            let is_in_flight = known.as_ref().is_some_and(|known| now < known.0);
+            assert_eq!(pending.packet_arrived(&flow, now), is_in_flight, "step {step}");
             if let Some(known) = known {
-                known.2 |= is_on_its_way;
+                known.2 |= is_in_flight;
             }
             if rng.below(3) == 0 {
                 pending.begin(flow, now, TIME);
-                let asked = map.get(&flow).filter(|known| known.2 && now < known.0 + known.1);
-                let time = asked.map_or(TIME, |known| (2 * known.1).min(TIME_MAX));
+                let hit = map.get(&flow).filter(|known| known.2 && now < known.0 + known.1);
+                let time = hit.map_or(TIME, |known| (2 * known.1).min(TIME_MAX));
                 map.insert(flow, (now + time, time, false));
             }
             // No bucket is ever full of pending flows.
@@ -507,8 +510,8 @@ mod tests {
         pending.begin(Flow::pair(mac(1), mac(2)), start, TIME);
         // The milliseconds have wrapped around.
         let later = start + Duration::from_millis(u64::from(WrappingMillis::MAX) + 1);
-        assert!(pending.check(&Flow::pair(mac(1), mac(2)), later));
+        assert!(pending.packet_arrived(&Flow::pair(mac(1), mac(2)), later));
         pending.sweep(later);
-        assert!(!pending.check(&Flow::pair(mac(1), mac(2)), later));
+        assert!(!pending.packet_arrived(&Flow::pair(mac(1), mac(2)), later));
     }
 }

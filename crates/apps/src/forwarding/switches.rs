@@ -1,4 +1,8 @@
-//! The switches of this worker: which of them refuse flow entries, and the entries that they had when they connected.
+//! The switches of this worker: which of them refuse flow entries, and which flow entries of forwarding they had when they
+//! connected.
+//!
+//! Such *old* entries were installed before the controller was restarted or lost the connection. They are listed
+//! when a switch connects. The hosts to which they send are learned, and entries that are wrong by now are deleted.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,11 +19,11 @@ use super::flood::is_edge;
 use super::flow_entries::{self, EntrySelector};
 use super::match_fallback::refused_rank;
 
-/// Flow entries of a switch that are listed; a switch with more is not asked for them. They fit
+/// Most flow entries of a switch that are listed; those of a switch with more are not requested. A reply with as many fits
 /// `session.multipart_bytes_max`.
 const ENTRIES_MAX: u32 = 16_384;
 
-/// Switches of a worker that are queried at one time, so that their replies fit `session.multipart_total_bytes_max`.
+/// Most switches of a worker that are queried at the same time, so that their replies fit `session.multipart_total_bytes_max`.
 const QUERIES_MAX: usize = 8;
 
 /// A switch of this worker.
@@ -29,11 +33,12 @@ struct LocalSwitch {
     selector: EntrySelector,
     /// Whether its version can match IPv6 addresses.
     supports_ipv6_match: bool,
+    /// Until when no flow entries are installed, as it has refused one.
     paused_until: Option<Instant>,
     /// Whether it has refused the match of a flow entry.
     has_refused_match: bool,
     query: EntryQuery,
-    /// Hosts to which its old flow entries send, by port, until the role of the port is known.
+    /// Hosts to which its old flow entries send, by output port, until the role of that port is known.
     hosts_by_port: BTreeMap<PortNo, Vec<HostId>>,
 }
 
@@ -42,7 +47,9 @@ struct LocalSwitch {
 enum EntryQuery {
     /// Due at this time.
     Due(Instant),
+    /// The number of entries was requested with this transaction id.
     Counting(u32),
+    /// The entries were requested with this transaction id.
     Listing(u32),
     Done,
 }
@@ -62,7 +69,7 @@ pub(super) struct LocalSwitches {
 /// is not connected yet may be taken for an edge port, and the hosts behind it for hosts at this port.
 const RECONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// Such entries that are remembered. Others expire when they are idle.
+/// Most [`conflicting`](LocalSwitches::conflicting) entries. Others stay until they expire.
 const CONFLICTING_MAX: usize = 16_384;
 
 impl LocalSwitches {
@@ -105,8 +112,8 @@ impl LocalSwitches {
         self.all.get(&id).is_some_and(|switch| switch.supports_ipv6_match)
     }
 
-    /// Installs no flow entries on a switch for the time `retry`, as it has refused one. Returns `true` if this was
-    /// not so already.
+    /// Installs no flow entries on a switch for the time `retry`, as it has refused one. Returns whether the switch was
+    /// not paused before.
     pub(super) fn pause(&mut self, id: DatapathId, now: Instant, retry: Duration) -> bool {
         let is_new = !self.is_paused(id, now);
         if let Some(switch) = self.all.get_mut(&id) {
@@ -137,7 +144,7 @@ impl LocalSwitches {
         self.all.values().filter(|switch| switch.has_refused_match).count()
     }
 
-    /// Queries switches without cookies again at `at`.
+    /// Queries the switches whose entries cannot be selected by cookie (OpenFlow 1.0) again at `at`.
     pub(super) fn query_again(&mut self, at: Instant) {
         for switch in
             self.all.values_mut().filter(|switch| switch.selector == EntrySelector::ByPort)
@@ -202,7 +209,7 @@ impl LocalSwitches {
                     if !flow_entries::is_ours(entry.cookie) {
                         continue;
                     }
-                    // Written when a switch had refused the current match; it would hide other entries.
+                    // Installed while some switch did not support the current match; it would hide the entries of now.
                     if entry.priority > priority {
                         let FlowDesc { priority, matching, .. } = entry;
                         let entry = FlowMod { priority, matching, ..FlowMod::default() };
@@ -234,8 +241,9 @@ impl LocalSwitches {
         }
     }
 
-    /// Handles a port whose role may be known by now: learns the hosts to which old entries send there, unless they
-    /// are known elsewhere, and deletes entries if the port is down. Returns the number of deletions sent.
+    /// Handles a port whose role may be known by now. If it is down, deletes the old entries that output to it; if it is an
+    /// edge port, learns the hosts to which they send, unless these are known at another port. Returns the number of
+    /// deletions sent.
     pub(super) fn on_port_known(
         &mut self,
         at: SwitchPort,

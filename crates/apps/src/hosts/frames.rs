@@ -1,5 +1,5 @@
 //! Encodes the frames that the controller sends to hosts: ARP and neighbor discovery replies on behalf of other hosts, and
-//! probes whether a host is there.
+//! probes, which ask a host whether it is still at its port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,19 +10,19 @@ use zerocopy::{Immutable, IntoBytes};
 
 use super::headers::{Arp, ETHERTYPE_IPV6, Ipv6, LinkAddrOption, NeighborMessage};
 
-/// Source of probes of silent hosts; a locally administered address.
+/// Source address of probes to hosts that have been silent; locally administered.
 pub(super) const AGEING_PROBE_MAC: MacAddr = MacAddr([0x0e, 0x53, 0x4c, 0, 0, 1]);
 
-/// Source of probes of hosts whose location or address another host claims; a locally administered address.
+/// Source address of probes to hosts whose MAC or IP address was also seen at another port; locally administered.
 pub(super) const CONFLICT_PROBE_MAC: MacAddr = MacAddr([0x0e, 0x53, 0x4c, 0, 0, 2]);
 
 /// Shortest Ethernet frame, without its checksum. IEEE 802.3 §4A.4.2.
 const FRAME_BYTES_MIN: usize = 60;
 
-/// A frame; large enough for the longest of these with a VLAN tag.
+/// A buffer for the longest of these frames with a VLAN tag.
 pub(super) type FrameBuffer = ArrayVec<u8, 128>;
 
-/// The Ethernet addresses of a frame, and its VLAN tag, which may be empty.
+/// The Ethernet addresses of a frame, and its encoded VLAN tag (TPID and TCI); empty without a tag.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FrameHeader<'a> {
     pub(super) src: MacAddr,
@@ -30,13 +30,13 @@ pub(super) struct FrameHeader<'a> {
     pub(super) tag: &'a [u8],
 }
 
-/// The tag for `vlan`; empty for 0.
+/// The encoded tag for a VLAN ID; empty for 0.
 pub(super) fn vlan_tag(vlan: u16) -> ArrayVec<u8, 4> {
     let tag = [EtherType::VLAN.0.to_be_bytes(), vlan.to_be_bytes()];
     if vlan == 0 { ArrayVec::new() } else { tag.as_flattened().iter().copied().collect() }
 }
 
-/// The reply that tells `asker` that `target` has the address `header.src`; `None` if they are of different families.
+/// The reply to `asker` that `target` has the MAC address `header.src`; `None` if one is IPv4 and the other IPv6.
 pub(super) fn encode_reply(
     header: FrameHeader<'_>,
     target: IpAddr,
@@ -47,8 +47,8 @@ pub(super) fn encode_reply(
             Some(encode_arp(header, Arp::REPLY, (header.src, target), (header.dst, asker)))
         }
         (IpAddr::V6(target), IpAddr::V6(asker)) => {
-            // Router, solicited, override. The router flag is always set: a host that learns that its router is no router
-            // deletes its routes, while the flag has no effect for other hosts. RFC 4861 §7.2.5.
+            // Router, solicited, override. The router flag is always set: without it, hosts would delete their routes through
+            // a router, while the flag has no effect if the target is no router. RFC 4861 §7.2.5.
             let flags = 0xe000_0000;
             let message = (NeighborMessage::ADVERTISEMENT, flags, LinkAddrOption::TARGET);
             Some(encode_neighbor_message(header, (target, asker), message, target))
@@ -58,7 +58,7 @@ pub(super) fn encode_reply(
 }
 
 /// The probe that asks `header.dst` whether it has `addr`. An ARP probe has no sender address, so that no host adds it to
-/// its ARP table (RFC 5227 §2.1.1). Over IPv6 the answer would then be a multicast, so the sender is link-local.
+/// its ARP table (RFC 5227 §2.1.1). Over IPv6 the reply to such a probe would be a multicast, so the sender is link-local.
 pub(super) fn encode_probe(header: FrameHeader<'_>, addr: IpAddr) -> FrameBuffer {
     match addr {
         IpAddr::V4(addr) => {

@@ -1,7 +1,8 @@
-//! Ports that came up: a host may have been moved there.
+//! Finds hosts that were moved to another port.
 //!
-//! Flow entries may already forward all packets of such a host, so that the controller would never learn its new location.
-//! So everything that arrives at a port that came up is sent to the controller, until a host is learned there.
+//! Existing flow entries may already forward all packets of such a host, so that the controller would receive no packet-in
+//! from its new port. Therefore, when a port comes up, a flow entry sends all packets from it to the controller until a host
+//! is learned there, at most for [`WATCH_S`] seconds.
 
 use std::collections::HashSet;
 
@@ -12,7 +13,7 @@ use sluice_sdk::view::SwitchPort;
 /// Cookie of these flow entries: `hosts` in ASCII.
 const COOKIE: u64 = 0x0000_686f_7374_7300;
 
-/// Above all other flow entries.
+/// Priority of these flow entries: above all others.
 const PRIORITY: u16 = u16::MAX;
 
 /// Seconds after which a watch ends if no host is learned.
@@ -47,12 +48,14 @@ impl PortWatch {
         }
     }
 
+    /// Forgets ports that are not to `keep`, without removing their flow entries.
     pub(super) fn retain(&mut self, keep: impl Fn(&SwitchPort) -> bool) {
         self.down.retain(&keep);
         self.watched.retain(keep);
     }
 }
 
+/// The flow entry that sends all packets from a port to the controller.
 fn watch_entry(at: SwitchPort) -> FlowMod {
     FlowMod {
         cookie: COOKIE,

@@ -1,4 +1,4 @@
-//! Metrics, and the longest control round-trip time.
+//! Metrics, and the longest recent round-trip time of the control connections.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,18 @@ use super::port::{Port, PortPhase};
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) sent: u64,
+    /// Probes with a valid signature.
     pub(super) received: u64,
+    /// LLDP frames that are no probes.
     pub(super) foreign: u64,
     pub(super) malformed: u64,
+    /// Probes with a wrong signature.
     pub(super) forged: u64,
+    /// Probes that took too long.
     pub(super) expired: u64,
     /// Probes from a port that was down or deleted after they were sent.
     pub(super) outdated: u64,
+    /// Frames beyond the rate limit of their port.
     pub(super) over_limit: u64,
     pub(super) links_lost: u64,
 }
@@ -107,10 +112,10 @@ impl PortCounts {
     }
 }
 
-/// How long a maximum is remembered at least; at most twice as long.
-const REMEMBERED: Duration = Duration::from_secs(30);
+/// A maximum is kept for one to two of these periods.
+const PERIOD: Duration = Duration::from_secs(30);
 
-/// The maximum of the durations that were added lately.
+/// The maximum of the durations that were added in the last [`PERIOD`] or two.
 #[derive(Debug, Default)]
 pub(super) struct RecentMax {
     current: Duration,
@@ -128,7 +133,7 @@ impl RecentMax {
 
     pub(super) fn get(&mut self, now: Instant) -> Duration {
         let since = *self.since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= REMEMBERED {
+        if now.saturating_duration_since(since) >= PERIOD {
             (self.previous, self.current, self.since) = (self.current, Duration::ZERO, Some(now));
         }
         self.current.max(self.previous)
@@ -140,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_maximum_is_forgotten_after_a_while() {
+    fn a_maximum_is_forgotten_after_two_periods() {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
         let (mut max, at) = (RecentMax::default(), |s| start + Duration::from_secs(s));

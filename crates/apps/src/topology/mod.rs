@@ -32,8 +32,8 @@ pub struct Config {
     pub probe_interval: Duration,
     /// LLDP probes that a worker sends per second at most. With more ports, each is probed less often.
     pub probes_per_s_max: u32,
-    /// How long no probe must be received at a port until it is an edge port; the longest control round-trip time if that
-    /// is longer.
+    /// Time without a received probe after which a port becomes an edge port. The longest round-trip time of the control
+    /// connections is used instead if it is longer.
     pub settle: Duration,
     /// Time between two broadcast probes of a port; at least 250 ms.
     pub shared_interval: Duration,
@@ -57,14 +57,14 @@ impl Default for Config {
     }
 }
 
-/// Consecutive probes that may be lost before a link is down: one or two are lost where a link is congested.
+/// Consecutive probes that must be lost until a link counts as down. Congestion may lose one or two.
 const LOST_PROBES_MAX: u32 = 3;
-/// How long a port stays an inter-switch port after the switch at its other end has disconnected: longer than most flow
-/// entries last without use.
+/// How long a port stays a link port after the switch at its other end has disconnected: longer than most unused flow
+/// entries last.
 const DISCONNECTED_PEER_HOLD: Duration = Duration::from_secs(30);
 /// Time between two ticks of a switch.
 const TICK_INTERVAL: Duration = Duration::from_millis(250);
-/// Age above which a probe is ignored: more than the delay of a long and congested control link.
+/// Age above which a probe is ignored: more than the delay of a distant, congested control link.
 const PROBE_AGE_MAX: Duration = Duration::from_secs(5);
 /// Time between two runs of the cleanup.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 pub struct Topology {
     cfg: Config,
     switches: ProbedSwitches,
-    /// The port of this worker that starts the link into a port of any worker.
+    /// By the port that a link leads to, of any worker: the port of this worker where it starts.
     link_starts: HashMap<SwitchPort, SwitchPort>,
     memory: LinkMemory,
     /// When a port, or with [`PortNo::ANY`] a switch, went down last: probes sent before then are outdated.
@@ -138,7 +138,8 @@ impl Topology {
         let slowdown = lldp_interval.div_duration_f64(wanted);
         let broadcast_interval = cfg.shared_interval.max(TICK_INTERVAL).mul_f64(slowdown);
         let timers = PortTimers {
-            // A probe that its switch sent before the barrier reply has come back through any other switch by then.
+            // It starts with the reply to the barrier after the probe. If another switch received the probe, its packet-in
+            // arrives within the longest round-trip time.
             settle: cfg.settle.max(self.longest_rtt.get(now)),
             resumed: self.resumed,
         };
@@ -179,9 +180,9 @@ impl Topology {
         }
     }
 
-    /// Whether the port or the switch that sent a probe went down after it was sent, or the receiving port is down.
+    /// Whether the port that sent a probe, or its switch, has gone down since, or the receiving port is down.
     fn is_outdated(&mut self, probe: &Probe, to: SwitchPort, settings: &ProbeSettings) -> bool {
-        // Another worker's port may be up again without this worker knowing it yet, so the time counts, not the state.
+        // Compares times, not states: a port of another worker may be up again, which this worker does not know yet.
         let switch = SwitchPort::new(probe.from.switch, PortNo::ANY);
         let times = [probe.from, switch].map(|at| self.went_down.get(&at).copied());
         let is_before = |down: Instant| probe.sent_us < settings.clock.us(down);
@@ -211,7 +212,7 @@ impl Topology {
         }
         let interval = Duration::from_millis(probe.interval_ms.into());
         let age = Duration::from_micros(settings.clock.us(now).saturating_sub(probe.sent_us));
-        // On a control link that is filling up, the next probe is delayed by even more.
+        // With the age: on a congested control link, the next probe may be delayed by as much.
         let lifetime = interval * LOST_PROBES_MAX + age + TICK_INTERVAL;
         let is_new = port.add_neighbor(from, kind, lifetime, now);
         let is_link = port.link_from() == Some(from);
@@ -224,7 +225,7 @@ impl Topology {
         self.longest_rtt.add(Duration::from_micros(probe.rtt_us.into()), now);
         publish(port, now, ctx.network, &mut self.counters);
         let (link_to, phase) = (port.link_to, port.phase);
-        let answer = if is_link && link_to != Some(from) {
+        let reply_kind = if is_link && link_to != Some(from) {
             // The other direction is unknown: the last probe may have been too early for the other switch.
             port.next_lldp = now;
             Some(ProbeKind::Lldp)
@@ -234,7 +235,7 @@ impl Topology {
         } else {
             None
         };
-        if let Some(kind) = answer.filter(|_| port.admit_answer(now)) {
+        if let Some(kind) = reply_kind.filter(|_| port.admit_answer(now)) {
             switch.send_probe(n, kind, ctx, settings, &mut self.counters);
         }
         if from == to {
@@ -365,7 +366,7 @@ impl Topology {
         }
     }
 
-    /// Removes the neighbors at a port, or with [`PortNo::ANY`] at a switch, that went down.
+    /// Removes a port that went down, or with [`PortNo::ANY`] a whole switch, from the neighbors of all ports.
     fn remove_neighbors(&mut self, gone: SwitchPort, now: Instant, network: &mut Network) {
         self.went_down.insert(gone, now);
         let is_gone =
@@ -421,7 +422,7 @@ impl App for Topology {
     fn on_switch_connected(&mut self, features: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         let settings = self.probe_settings(ctx.now);
         let switch = ProbedSwitch::new(features, ctx, &settings);
-        debug_assert!(switch.is_ok(), "every version can express it");
+        debug_assert!(switch.is_ok(), "its messages can be encoded in every version");
         let Ok(mut switch) = switch else { return };
         for description in features.ports.iter().filter(|port| port.is_up()) {
             if let Ok(n) = switch.find(description.port_no)
@@ -439,7 +440,8 @@ impl App for Topology {
         ctx.publish(Fact::Switch(ctx.datapath_id, Some(switch.info())));
         install_probe_entries(&mut ctx.urgent());
         switch.send_due_probes(ctx, &settings, &mut self.counters);
-        // The answers may be lost: for a moment, the switch still drops what it dropped without a controller.
+        // These probes may be lost, since a switch that had no controller may still drop their packet-ins for a moment. So
+        // they are repeated soon.
         for port in switch.ports.iter_mut().filter(|port| port.is_restored()) {
             port.next_lldp = port.next_lldp.min(ctx.now + TICK_INTERVAL);
         }
@@ -449,7 +451,7 @@ impl App for Topology {
     fn on_switch_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
         network.forget_rtt(sw);
         let Some(switch) = self.switches.remove(sw) else { return };
-        // Before its links: they are then known to be lost with the switch and not because they failed.
+        // Before the facts about its links, so that others see that the links were lost with the switch and did not fail.
         network.publish(now, Fact::Switch(switch.id, None));
         for port in &switch.ports {
             self.remove_links(port.at, port.link_to, now, network);
@@ -507,7 +509,7 @@ impl App for Topology {
         let Some(eth) = Ethernet::new(p.frame) else { return Verdict::Continue };
         let Some(kind) = ProbeKind::of(&eth) else { return Verdict::Continue };
         if p.buffer_id.is_some() {
-            // A packet-out without actions drops the packet and frees the buffer. Every version can express it.
+            // A packet-out without actions drops the packet and frees the buffer. It can be encoded in every version.
             let _ =
                 ctx.switch.packet_out(&PacketOutRef { actions: &[], ..PacketOutRef::answer(p) });
         }
@@ -550,7 +552,7 @@ impl App for Topology {
     }
 }
 
-/// The state of the port `peer`, the other end of a link of `at` through which no probe comes.
+/// The state of the port `peer`, the other end of a link of `at` from which no more probes are received.
 fn peer_state(at: SwitchPort, peer: SwitchPort, network: &Network) -> PeerState {
     let view = network.view();
     if view.switch(peer.switch).is_none() {

@@ -1,4 +1,4 @@
-//! Both directions of a link with their statistics; shared by TUN links and TCP proxies.
+//! Both directions of an emulated link with their statistics; used by TUN links and TCP proxies.
 
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use super::model::{Departure, LinkModel, OfferOutcome};
 use super::report::{DirectionReport, Lateness, LinkReport};
 use super::time_series::{TimeSeries, TimeSeriesWriter};
 
-/// How often the time series is flushed to its file.
-const FLUSH: Duration = Duration::from_secs(1);
+/// Time between two flushes of the time series to its file.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A request to the link's thread.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) enum RunState {
     Stop,
 }
 
-/// What a link starts with.
+/// Initial settings of a link.
 #[derive(Debug)]
 pub(super) struct DuplexConfig {
     pub(super) impairments: PerDirection<LinkImpairments>,
@@ -41,7 +41,7 @@ pub(super) struct DuplexConfig {
     pub(super) requests: Receiver<LinkRequest>,
 }
 
-/// Both directions of a link with their statistics.
+/// Both directions of a link with their statistics. `T` is what is transported with each packet.
 #[derive(Debug)]
 pub(super) struct DuplexLink<T> {
     pub(super) models: PerDirection<LinkModel<T>>,
@@ -52,6 +52,7 @@ pub(super) struct DuplexLink<T> {
     rng: Rng,
     started_at: Instant,
     requests: Receiver<LinkRequest>,
+    /// Accepted and refused connections of a TCP proxy; `None` for a TUN link.
     pub(super) connections: Option<(u64, u64)>,
 }
 
@@ -63,7 +64,7 @@ impl<T> DuplexLink<T> {
             lateness: PerDirection::from_fn(|_| Lateness::new()),
             refused_packets: PerDirection::default(),
             time_series: TimeSeries::new(now, time_series),
-            flush_at: now + FLUSH,
+            flush_at: now + FLUSH_INTERVAL,
             rng: Rng::new(seed),
             started_at: now,
             requests,
@@ -104,7 +105,7 @@ impl<T> DuplexLink<T> {
         }
     }
 
-    /// The latest time at which the event loop must run again.
+    /// When the event loop must run again at the latest; `None` if nothing is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let due = Direction::ALL.map(|direction| self.models.get(direction).next_due_at());
         let flush = self.time_series.is_enabled().then_some(self.flush_at);
@@ -116,7 +117,7 @@ impl<T> DuplexLink<T> {
         if self.time_series.is_enabled() && now >= self.flush_at {
             self.time_series.advance(now);
             self.time_series.flush();
-            self.flush_at = now + FLUSH;
+            self.flush_at = now + FLUSH_INTERVAL;
         }
         loop {
             match self.requests.try_recv() {

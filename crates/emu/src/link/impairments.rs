@@ -8,7 +8,7 @@ use super::units::{
     self, LossRatio, ValueError, format_bytes, format_loss, format_rate, format_time,
 };
 
-/// Longest delay. More would be of no use, and what is in transit still fits into memory.
+/// Longest delay, so that the packets in transit fit into memory.
 pub const DELAY_MAX: Duration = Duration::from_secs(60);
 
 /// Longest jitter, so that it fits into 32 bits of nanoseconds.
@@ -102,6 +102,7 @@ pub const IMPAIRMENT_NAMES: [&str; 5] = ["delay", "jitter", "rate", "loss", "que
 
 impl ImpairmentChange {
     /// Parses the value of the impairment `name`; `None` if there is no such impairment.
+    ///
     /// # Errors
     /// The value is malformed or out of range.
     pub fn parse(name: &str, text: &str) -> Option<Result<Self, ValueError>> {

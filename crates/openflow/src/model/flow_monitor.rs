@@ -42,13 +42,13 @@ record! {
         pub out_port: PortNo,
         /// Only flow entries that use this group; [`GroupId::ANY`] does not restrict. Since 1.4.
         pub out_group: GroupId,
-        /// What is reported.
+        /// Which changes are reported, and how.
         pub flags: FlowMonitorFlags,
         /// Only flow entries of this table; 255 is all tables.
         pub table_id: u8,
         /// Command. Since 1.4.
         pub command: FlowMonitorCommand,
-        /// Only flow entries whose match is equal or more specific.
+        /// Only flow entries whose match is this one or more specific.
         pub matching: Match,
         /// Whether the match is encoded without its `ofp_match` header, as the ONF extension of 1.3 specifies; Open
         /// vSwitch encodes the header. Only 1.3.
@@ -208,21 +208,21 @@ impl Codec for FlowUpdate {
         let rest = len.checked_sub(4).ok_or_else(|| wrong(Expected::AtLeast(8)))?;
         let too_long = |_| wrong(Expected::saturating(Expected::AtMost, r.len()));
         let mut inner = head.sub(Self::TYPE_NAME, rest).map_err(too_long)?;
-        let read = Self::parse_variant(event.into(), &mut inner)?;
+        let update = Self::parse_variant(event.into(), &mut inner)?;
         inner.finish(Self::TYPE_NAME)?;
         r.take(Self::TYPE_NAME, len)?;
-        Ok(read)
+        Ok(update)
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (start, version) = (out.len(), out.version());
-        let unknown = EncodeError::new(Self::TYPE_NAME, version, None);
-        let event = u16::try_from(self.code(version)?).map_err(|_| unknown)?;
+        let error = EncodeError::new(Self::TYPE_NAME, version, None);
+        let event = u16::try_from(self.code(version)?).map_err(|_| error)?;
         out.put(&[0u8; 2]);
         event.encode(out)?;
         self.encode_body(out)?;
         if !(out.len() - start).is_multiple_of(8) {
-            return Err(unknown);
+            return Err(error);
         }
         out.patch_len(start, 0)
     }

@@ -1,4 +1,6 @@
 //! Counters, descriptions and features of groups: requests and replies. §7.3.5.9 to §7.3.5.11.
+//!
+//! OpenFlow 1.0 has no groups; the layouts of `V1_0` are those of Open vSwitch's Nicira extension.
 
 use super::codec::ListItem;
 use super::codec::versions::*;
@@ -24,7 +26,7 @@ impl Default for GroupStatsRequest {
 record! {
     /// Requests the descriptions of groups. §7.3.5.10.
     pub struct GroupDescRequest: "group_desc request" {
-        /// Group number; [`GroupId::ALL`] is all groups, the only value in 1.1 to 1.4.
+        /// Group number; [`GroupId::ALL`] is all groups. In 1.1 to 1.4 it is not encoded and must be `ALL`.
         pub group_id: GroupId,
     }
     V1_0 | V1_5.. => [group_id, pad 4,]
@@ -52,20 +54,20 @@ record! {
 impl ListItem for BucketStats {}
 
 record! {
-    /// Counters of one group; all ones where the switch does not count. §7.3.5.9.
+    /// Counters of one group. A counter that the switch does not support has all bits set. §7.3.5.9.
     #[derive(Default)]
     pub struct GroupStats: "group_stats" {
         /// Group number.
         pub group_id: GroupId,
         /// Number of flow entries and groups that refer to the group.
         pub ref_count: u32,
-        /// Packets processed.
+        /// Packets processed by the group.
         pub packet_count: u64,
-        /// Bytes processed.
+        /// Bytes processed by the group.
         pub byte_count: u64,
         /// Seconds that the group has been alive. Not in 1.1 and 1.2.
         pub duration_sec: u32,
-        /// Additional nanoseconds. Not in 1.1 and 1.2.
+        /// Nanoseconds in addition to `duration_sec`. Not in 1.1 and 1.2.
         pub duration_nsec: u32,
         /// Counters of each bucket.
         pub bucket_stats: Vec<BucketStats>,
@@ -85,7 +87,7 @@ record! {
     /// Description of one group. §7.3.5.10.
     #[derive(Default)]
     pub struct GroupDesc: "group_desc" {
-        /// Which buckets process a packet.
+        /// Type, which determines the buckets that process a packet.
         pub group_type: GroupType,
         /// Group number.
         pub group_id: GroupId,

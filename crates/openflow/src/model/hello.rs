@@ -24,7 +24,7 @@ impl ListItem for u32 {}
 record! {
     /// Opens a connection and negotiates its version; the header carries the highest version of the sender. §7.5.1.
     ///
-    /// It may be of any version, including unknown ones after 1.5.
+    /// The header may carry any version, including unknown ones after 1.5.
     #[derive(Default)]
     pub struct Hello: "hello" {
         /// Elements.
@@ -37,7 +37,8 @@ record! {
 }
 
 impl Hello {
-    /// Versions up to wire version 31 of the first bitmap; `None` without a bitmap.
+    /// Versions that the sender supports, by the first word of its bitmap: wire versions 0 to 31. `None` without a
+    /// bitmap.
     pub fn versions(&self) -> Option<Versions> {
         self.elements.iter().find_map(|element| match element {
             HelloElement::VersionBitmap { bitmaps } => bitmaps.first().copied().map(Versions),
@@ -46,7 +47,7 @@ impl Hello {
     }
 }
 
-/// Elements up to the first bytes that are not a valid element.
+/// Elements up to the first invalid one; the rest is [`Hello::extra`].
 struct ValidElements;
 
 impl Encoding<Vec<HelloElement>> for ValidElements {

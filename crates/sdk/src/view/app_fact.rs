@@ -1,7 +1,8 @@
 //! Facts whose types belong to an application.
 //!
-//! An application that has to agree with its instances on other workers defines a type for that: an [`AppRecord`], which
-//! every view keeps by key, or an [`AppEvent`], which is delivered once and kept nowhere.
+//! Each worker has an instance of every application. To share state between them, an application defines a type: an
+//! [`AppRecord`], whose values every worker's view stores by key, or an [`AppEvent`], which is delivered once to every
+//! worker and not stored.
 //!
 //! ```
 //! use std::time::Instant;
@@ -34,26 +35,26 @@ use std::sync::Arc;
 
 use super::records::{RecordTable, TypedRecords};
 
-/// A value by key that an application shares with its instances on all workers.
+/// A value that an application shares with its instances on all workers, stored by key.
 ///
-/// Of two values for a key, the one that was published last is used, on all workers alike.
+/// If workers publish different values for a key, the last one wins, and all workers agree which that is.
 pub trait AppRecord: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
     /// What identifies a value; `()` if there is only one.
     type Key: Copy + Ord + fmt::Debug + Send + Sync + 'static;
 }
 
-/// An event that an application sends once to its instances on all workers. No view keeps it.
+/// An event that an application sends once to its instances on all workers. Views do not store it.
 pub trait AppEvent: PartialEq + fmt::Debug + Send + Sync + 'static {}
 
-/// A new or removed value of an [`AppRecord`], whatever its type. [`Fact::record`](super::Fact::record) reads it.
+/// A new or removed value of an [`AppRecord`] of any type. [`Fact::record`](super::Fact::record) returns it by type.
 #[derive(Debug, Clone)]
 pub struct RecordFact(Arc<dyn RecordChange>);
 
-/// An [`AppEvent`], whatever its type. [`Fact::event`](super::Fact::event) reads it.
+/// An [`AppEvent`] of any type. [`Fact::event`](super::Fact::event) returns it by type.
 #[derive(Debug, Clone)]
 pub struct EventFact(Arc<dyn AnyEvent>);
 
-/// A [`Change`] of any type of record.
+/// A [`TypedRecordChange`] of any type of record.
 pub(super) trait RecordChange: Any + fmt::Debug + Send + Sync {
     /// An empty table for records of this type.
     fn new_table(&self) -> Box<dyn RecordTable>;
@@ -61,14 +62,14 @@ pub(super) trait RecordChange: Any + fmt::Debug + Send + Sync {
     fn equals(&self, other: &dyn RecordChange) -> bool;
 }
 
-/// The value for `key` is `value` from now on.
+/// Sets the value for `key`; `None` removes it.
 #[derive(Debug)]
-pub(super) struct Change<T: AppRecord> {
+pub(super) struct TypedRecordChange<T: AppRecord> {
     pub(super) key: T::Key,
     pub(super) value: Option<T>,
 }
 
-impl<T: AppRecord> RecordChange for Change<T> {
+impl<T: AppRecord> RecordChange for TypedRecordChange<T> {
     fn new_table(&self) -> Box<dyn RecordTable> {
         Box::new(TypedRecords::<T>::default())
     }
@@ -91,15 +92,15 @@ impl<E: AppEvent> AnyEvent for E {
 }
 
 impl RecordFact {
-    /// The value for `key` is `value` from now on.
+    /// Sets the value for `key`; `None` removes it.
     pub fn new<T: AppRecord>(key: T::Key, value: Option<T>) -> Self {
-        Self(Arc::new(Change { key, value }))
+        Self(Arc::new(TypedRecordChange { key, value }))
     }
 
     /// Key and value, if the record is a `T`; the value is `None` if it was removed.
     pub fn get<T: AppRecord>(&self) -> Option<(T::Key, Option<&T>)> {
         let change: &dyn Any = &*self.0;
-        let Change { key, value } = change.downcast_ref::<Change<T>>()?;
+        let TypedRecordChange { key, value } = change.downcast_ref::<TypedRecordChange<T>>()?;
         Some((*key, value.as_ref()))
     }
 

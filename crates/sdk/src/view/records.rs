@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
 
-use super::app_fact::{Change, RecordChange, RecordFact};
+use super::app_fact::{RecordChange, RecordFact, TypedRecordChange};
 use super::{AppRecord, REMOVED_KEPT, Stamp};
 
 /// The tables, in the order in which their types were first published. Nothing depends on that order.
@@ -47,7 +47,8 @@ impl<T: AppRecord> TypedRecords<T> {
 
 impl<T: AppRecord> RecordTable for TypedRecords<T> {
     fn apply(&mut self, stamp: Stamp, change: &dyn RecordChange) -> Option<bool> {
-        let Change { key, value } = (change as &dyn Any).downcast_ref::<Change<T>>()?;
+        let TypedRecordChange { key, value } =
+            (change as &dyn Any).downcast_ref::<TypedRecordChange<T>>()?;
         let (old_stamp, old) = self.records.entry(*key).or_insert((stamp, None));
         if stamp < *old_stamp {
             return Some(false);
@@ -63,7 +64,8 @@ impl<T: AppRecord> RecordTable for TypedRecords<T> {
     }
 
     fn compare(&self, change: &dyn RecordChange) -> Option<(bool, Option<Stamp>)> {
-        let Change { key, value } = (change as &dyn Any).downcast_ref::<Change<T>>()?;
+        let TypedRecordChange { key, value } =
+            (change as &dyn Any).downcast_ref::<TypedRecordChange<T>>()?;
         let stamp = self.records.get(key).map(|&(stamp, _)| stamp);
         Some((self.get(*key) == value.as_ref(), stamp))
     }

@@ -1,4 +1,4 @@
-//! Spanning forests: links that connect switches without a loop.
+//! Spanning forests: links that connect switches without a loop, one tree for each connected part of the network.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,8 +7,8 @@ use sluice_sdk::view::{Link, NetworkView, PortRole, SwitchPort};
 
 use super::state::{SpanningTree, SwitchTreeState, TreePhase, tree_state};
 
-/// Links that connect all switches which `may_join` a tree as far as possible, without a loop: in each connected
-/// part, shortest paths from the switch with the lowest datapath id.
+/// The links of a spanning forest over the switches that `may_join`. In each connected part of the network the root is the
+/// switch with the lowest datapath id, and the tree consists of shortest paths from it.
 pub(super) fn spanning_forest(
     view: &NetworkView,
     may_join: impl Fn(DatapathId) -> bool,
@@ -20,7 +20,7 @@ pub(super) fn spanning_forest(
         }
         next.push_back(root);
         while let Some(id) = next.pop_front() {
-            for link in view.links_of(id).filter(|link| is_confirmed(view, link)) {
+            for link in view.links_of(id).filter(|link| has_link_ports(view, link)) {
                 if may_join(link.to.switch) && seen.insert(link.to.switch) {
                     links.push([link.from, link.to]);
                     next.push_back(link.to.switch);
@@ -31,8 +31,8 @@ pub(super) fn spanning_forest(
     links
 }
 
-/// Whether both ends are known to have no hosts.
-fn is_confirmed(view: &NetworkView, link: &Link) -> bool {
+/// Whether both ends have the role [`PortRole::Link`]: no hosts are connected there.
+fn has_link_ports(view: &NetworkView, link: &Link) -> bool {
     [link.from, link.to].iter().all(|&at| view.port_role(at) == PortRole::Link)
 }
 
@@ -42,7 +42,8 @@ pub(super) fn has_all_links(view: &NetworkView, tree: &SpanningTree) -> bool {
     tree.links.iter().all(|&[a, b]| is_link(a, b) && is_link(b, a))
 }
 
-/// Whether broadcasts reach all switches of a tree: it is active, and its switches and links are up.
+/// Whether broadcasts reach all switches of a tree: it is active, all its switches are connected and have installed it, and
+/// all its links exist.
 pub(super) fn is_usable(view: &NetworkView, tree: &SpanningTree) -> bool {
     let has_entries = |id| {
         view.switch(id).is_some()

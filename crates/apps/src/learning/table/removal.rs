@@ -5,7 +5,8 @@ use sluice_openflow::PortNo;
 use super::bucket::{Key, PROBES_MAX, SLOTS, Tick};
 use super::{BUCKETS_MIN, Table};
 
-/// Buckets scanned per second for hosts at ports that went down: sixteen times a full table of the default size.
+/// Buckets scanned per second for hosts at ports that went down; a full table of the default size can be scanned sixteen
+/// times.
 const SCANNED_MAX: usize = 1 << 20;
 
 impl Table {
@@ -15,8 +16,8 @@ impl Table {
         self.occupancy.next_second();
     }
 
-    /// Removes the hosts in one of `parts` parts of the table that were not seen within `timeout`. Called once per
-    /// second.
+    /// Removes the hosts that were not seen within `timeout` from a part of the table: number `part` of `parts` equal
+    /// parts. Called once per second.
     pub(crate) fn sweep(&mut self, part: usize, parts: usize, now: Tick, timeout: Tick) {
         let len = self.buckets.len();
         let (from, to) = (len * part / parts, len * (part + 1) / parts);
@@ -57,8 +58,9 @@ impl Table {
         }
     }
 
-    /// Evicts a host from the bucket `home_bucket`, or from one of the next buckets if that one has an empty slot and
-    /// all its hosts are confirmed. Prefers unconfirmed hosts.
+    /// Evicts a host to make room for a new one with this home bucket. If the home bucket has an unconfirmed host, that
+    /// is evicted; if it is full of confirmed ones, the oldest of these. Otherwise searches the next buckets for an
+    /// unconfirmed host; if there is none, evicts the oldest host of the first bucket that is not empty.
     pub(super) fn evict_near(&mut self, home_bucket: usize, now: Tick) {
         self.occupancy.evict_host();
         let (mut at, mut confirmed) = (home_bucket, None);
@@ -249,7 +251,7 @@ mod tests {
 
     /// Addresses with the same home bucket cost no more than a bounded search.
     #[test]
-    fn addresses_that_collide_do_not_fill_the_table() {
+    fn addresses_with_the_same_home_bucket_do_not_fill_the_table() {
         let mut table = Table::new(100_000, 1);
         // All hashes are zero.
         table.factor = 0;
