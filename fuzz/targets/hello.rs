@@ -12,13 +12,13 @@ fuzz_target!(|bytes: &[u8]| {
     *kind = 0;
     [*high, *low] = len.to_be_bytes();
     let Ok(frame) = RawMessage::new(&msg) else { return };
-    let hello = Hello::read(frame);
+    let hello = Hello::parse_raw(frame);
     let owned = Message::parse_raw(frame).map_err(|error| error.why);
     assert_eq!(hello.clone().map(Message::Hello).map_err(|error| error.why), owned);
     let Ok(hello) = hello else { return };
     let (version, versions) = (frame.version(), hello.versions());
-    if let Some(agreed) = Versions::SPOKEN.negotiate(version, versions) {
-        assert!(Versions::SPOKEN.contains(agreed));
+    if let Some(agreed) = Versions::SUPPORTED.negotiate(version, versions) {
+        assert!(Versions::SUPPORTED.contains(agreed));
         assert!(versions.map_or(agreed <= version, |theirs| theirs.contains(agreed)));
     }
 });

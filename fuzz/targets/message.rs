@@ -27,7 +27,7 @@ fn read_write_read(frame: RawMessage<'_>) {
             assert_eq!(Message::parse_raw(again), Ok(message));
         }
         Err(no) => {
-            assert!(tx.is_empty(), "nothing is written of what cannot be said");
+            assert!(tx.is_empty(), "nothing is written of a message that cannot be encoded");
             let spoken = [Version::V1_0, Version::V1_3].contains(&frame.version());
             assert!(!spoken, "{no}: what a version said, it can say again");
         }

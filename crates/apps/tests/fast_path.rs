@@ -294,7 +294,7 @@ fn a_burst_is_handled_like_its_packet_ins_one_by_one() {
     let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
     let refused_retry = Duration::from_millis(30);
     let cfg = forwarding::Config { refused_retry, ..forwarding::Config::default() };
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         for matching in [Matching::Pair, Matching::Dst, Matching::FiveTuple] {
             for both_directions in [true, false] {
                 let cfg = forwarding::Config { matching, both_directions, ..cfg.clone() };

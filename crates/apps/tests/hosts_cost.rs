@@ -102,7 +102,7 @@ impl SingleSwitchWorker {
 
 #[test]
 fn a_packet_from_a_known_host_is_handled_without_an_allocation() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut worker = SingleSwitchWorker::new(version);
         // Learn all hosts and let the transmit buffer grow.
         for n in 1..=HOST_COUNT {

@@ -66,7 +66,7 @@ fn assert_round_trips(took: Duration, trips: f64, tolerance: Duration, what: &st
 /// One round trip for TCP, one for HELLO and the requests, which include the table-miss entry, and one for the packet-in.
 #[test]
 fn the_first_packet_is_answered_after_three_round_trips_in_all_versions() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut net = network("single,2", version, &["learning"]);
         let send_and_count = |net: &mut ChainSimulation| {
             let host = |n: usize| net.data_plane().host(n).unwrap().counters();

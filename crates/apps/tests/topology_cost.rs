@@ -83,7 +83,7 @@ impl LoopedSwitch {
 
 #[test]
 fn probes_are_sent_and_received_without_an_allocation() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let (app, network) = (Topology::default(), Network::new(0));

@@ -368,7 +368,7 @@ impl ResponderConnection {
         match message_type {
             // HELLO. A reply without a version bitmap offers this version and those below.
             0 => {
-                let _ = out.raw(MessageType::HELLO, 1, &[]);
+                let _ = out.raw_message(MessageType::HELLO, 1, &[]);
                 out.features_request();
             }
             // ECHO_REQUEST.
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_reply_is_as_long_as_that_of_a_learning_switch() {
-        let lens = Versions::SPOKEN.iter().map(|version| ReplyTemplates::new(version, 1).len);
+        let lens = Versions::SUPPORTED.iter().map(|version| ReplyTemplates::new(version, 1).len);
         assert_eq!(lens.collect::<Vec<_>>(), REPLY_LENS);
     }
 

@@ -174,7 +174,7 @@ impl Plan {
             let expected = format!("1 to {} (the number of switches)", self.switches);
             return invalid(self.threads, "--threads", &expected);
         }
-        if !Versions::SPOKEN.contains(self.version) {
+        if !Versions::SUPPORTED.contains(self.version) {
             return invalid(self.version, "--openflow", "1.0, 1.1, 1.2, 1.3, 1.4 or 1.5");
         }
         if !(2..=1000).contains(&self.ports) {

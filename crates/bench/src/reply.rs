@@ -181,7 +181,7 @@ mod tests {
     fn a_flow_mod_is_matched_by_its_buffer_id_or_by_both_addresses() {
         let fields = [Field::in_port(PortNo(1)), Field::eth_dst(DST), Field::eth_src(SRC)];
         let by_addresses = ParsedReply::Addresses(DST.to_u64(), SRC.to_u64(), AnswerKind::FlowOnly);
-        for version in Versions::SPOKEN.iter() {
+        for version in Versions::SUPPORTED.iter() {
             let f = FlowMod { matching: fields.into(), ..FlowMod::default() };
             assert_eq!(flow_mod(version, &f), by_addresses);
             let without_source = fields.into_iter().take(2).collect();
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_packet_out_is_matched_by_its_buffer_id_or_by_the_addresses_of_its_packet() {
         let kind = AnswerKind::PacketOnly;
-        for version in Versions::SPOKEN.iter() {
+        for version in Versions::SUPPORTED.iter() {
             assert_eq!(packet_out(version, Some(5), &[]), ParsedReply::Buffer(5, kind));
             let unicast = packet_out(version, None, &ethernet(DST, [8, 0]));
             assert_eq!(unicast, ParsedReply::Addresses(DST.to_u64(), SRC.to_u64(), kind));
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn arbitrary_bytes_do_not_panic() {
-        for version in Versions::SPOKEN.iter() {
+        for version in Versions::SUPPORTED.iter() {
             for len in 0..170 {
                 for fill in [0, 1, 0x7f, 0xff] {
                     let msg = vec![fill; len];

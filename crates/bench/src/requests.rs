@@ -266,13 +266,13 @@ mod tests {
     fn a_request_of_1_0_is_as_long_as_that_of_cbench() {
         assert_eq!(RequestTemplates::new(Version::V1_0, 64).unwrap().request_len(), 82);
         let lens =
-            Versions::SPOKEN.iter().map(|v| RequestTemplates::new(v, 64).unwrap().request_len());
+            Versions::SUPPORTED.iter().map(|v| RequestTemplates::new(v, 64).unwrap().request_len());
         assert_eq!(lens.collect::<Vec<_>>(), [82, 88, 98, 106, 106, 106]);
     }
 
     #[test]
     fn patched_templates_parse_and_encode_to_the_same_bytes() {
-        for version in Versions::SPOKEN.iter() {
+        for version in Versions::SUPPORTED.iter() {
             for buffering in [Buffering::Buffered, Buffering::Unbuffered] {
                 let mut templates = RequestTemplates::new(version, 128).unwrap();
                 let pairs = HostPairs::new(9, 100, 4, 0.2, 3);
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_host_announces_itself_at_its_port() {
-        for version in Versions::SPOKEN.iter() {
+        for version in Versions::SUPPORTED.iter() {
             let mut templates = RequestTemplates::new(version, 64).unwrap();
             let pairs = HostPairs::new(9, 100, 4, 0.0, 3);
             let (bytes, n) = templates.announcements(97, 100, &pairs);

@@ -44,7 +44,7 @@ fn assert_clean(report: &Report) {
 fn the_null_responder_answers_every_request_once_under_every_load() {
     let null = support::null(null::ReplyContent::BufferId);
     for load in [Load::Window(1), Load::Window(300), Load::WindowTotal(6), Load::Rate(20_000.0)] {
-        for version in Versions::SPOKEN.iter() {
+        for version in Versions::SUPPORTED.iter() {
             let report = measure(&Plan { load, version, ..plan(null.addr()) });
             assert_clean(&report);
             assert!((0.9..1.000_001).contains(&report.fairness), "{}", report.fairness);
@@ -84,7 +84,7 @@ fn replies_without_a_buffer_id_can_be_counted_as_messages() {
 
 #[test]
 fn a_flow_entry_and_a_packet_out_are_one_answer() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         for buffering in [Buffering::Buffered, Buffering::Unbuffered] {
             let addr = controller(|_, p, out| {
                 flow_mod_for(p, None, out);
@@ -114,7 +114,7 @@ fn a_packet_out_after_a_flow_mod_that_released_the_packet_is_a_duplicate() {
 #[test]
 fn packet_outs_alone_are_answers_without_buffers() {
     let buffering = Buffering::Unbuffered;
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let addr = controller(|_, p, out| packet_out(p, PortNo(1), out));
         assert_clean(&measure(&Plan { version, buffering, new_sources: 0.3, ..plan(addr) }));
     }
@@ -226,7 +226,7 @@ fn a_switch_that_disconnects_is_reported_and_the_others_continue() {
     let addr = controller(|n, p, out| {
         if n == 50 && p.frame[8] == 1 {
             // Too short, so the first switch closes its connection.
-            out.raw(MessageType::SET_CONFIG, 1, &[]).unwrap();
+            out.raw_message(MessageType::SET_CONFIG, 1, &[]).unwrap();
         }
         flow_mod(p, out);
     });
@@ -245,7 +245,7 @@ fn a_switch_disconnects_if_the_controller_does_not_read_its_replies() {
         flow_mod(p, out);
         // More than the socket buffers of both ends hold.
         for _ in 0..if n == 9 { 600 } else { 0 } {
-            out.raw(MessageType::ECHO_REQUEST, 9, &vec![0; 65_000]).unwrap();
+            out.raw_message(MessageType::ECHO_REQUEST, 9, &vec![0; 65_000]).unwrap();
         }
     });
     let report = measure(&Plan { loops: 20, ..plan(addr) });

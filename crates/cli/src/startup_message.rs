@@ -116,7 +116,7 @@ mod tests {
         apps: &'a [String],
         workers: &'a [Option<usize>],
     ) -> StartupMessage<'a> {
-        let versions = Versions::SPOKEN;
+        let versions = Versions::SUPPORTED;
         let has_kernel_datapath = true;
         StartupMessage {
             listening,

@@ -37,7 +37,7 @@ type IsLastReply = fn(MessageType) -> bool;
 
 #[test]
 fn a_buffered_packet_in_is_handled_without_an_allocation() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         assert_no_allocation(version, Some(7), |kind| {
             matches!(kind, MessageType::FLOW_MOD | MessageType::PACKET_OUT)
         });
@@ -46,7 +46,7 @@ fn a_buffered_packet_in_is_handled_without_an_allocation() {
 
 #[test]
 fn an_unbuffered_packet_in_is_handled_without_an_allocation() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         assert_no_allocation(version, None, |kind| kind == MessageType::PACKET_OUT);
     }
 }

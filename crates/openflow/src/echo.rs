@@ -14,7 +14,7 @@ impl Encoder<'_> {
     /// # Errors
     /// The payload is longer than 65 527 bytes.
     pub fn echo_reply(&mut self, xid: u32, payload: &[u8]) -> Result<(), EncodeError> {
-        self.raw(MessageType::ECHO_REPLY, xid, payload)
+        self.raw_message(MessageType::ECHO_REPLY, xid, payload)
     }
 }
 

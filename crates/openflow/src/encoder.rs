@@ -156,7 +156,12 @@ impl<'t> Encoder<'t> {
     ///
     /// # Errors
     /// The message is longer than 65 535 bytes, or the version does not have the type.
-    pub fn raw(&mut self, kind: MessageType, xid: u32, body: &[u8]) -> Result<(), EncodeError> {
+    pub fn raw_message(
+        &mut self,
+        kind: MessageType,
+        xid: u32,
+        body: &[u8],
+    ) -> Result<(), EncodeError> {
         let version = self.version;
         if MessageType::from_wire(version, kind.to_wire(version)) != kind {
             let row = MessageType::ALL.iter().find(|row| row.0 == kind);

@@ -64,9 +64,9 @@ impl<'a> FlowRemoved<'a> {
     /// # Cost
     /// Allocates the lists.
     pub fn to_flow_removed(self) -> model::FlowRemoved {
-        let read = model::FlowRemoved::parse(&mut self.body.reader());
-        debug_assert!(read.is_ok(), "what was proved is read: {read:?}");
-        read.unwrap_or_default()
+        let parsed = model::FlowRemoved::parse(&mut self.body.reader());
+        debug_assert!(parsed.is_ok(), "a valid view is parsed: {parsed:?}");
+        parsed.unwrap_or_default()
     }
 }
 

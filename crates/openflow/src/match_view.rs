@@ -40,7 +40,7 @@ impl<'a> Match<'a> {
     pub fn to_match(self) -> model::Match {
         let mut r = Reader::new(self.version, self.bytes, 0);
         let read = model::Match::parse(&mut r);
-        debug_assert!(read.is_ok(), "what was proved is read: {read:?}");
+        debug_assert!(read.is_ok(), "a valid view is parsed: {read:?}");
         read.unwrap_or_default()
     }
 }

@@ -9,22 +9,22 @@ use crate::{
 };
 
 /// Parses the body of `msg`.
-fn read<T: Codec>(what: &'static str, msg: RawMessage<'_>) -> Result<T> {
+fn parse_body<T: Codec>(what: &'static str, msg: RawMessage<'_>) -> Result<T> {
     let mut r = Reader::new(msg.version(), msg.body(), HEADER_LEN);
-    let read = T::parse(&mut r)?;
+    let body = T::parse(&mut r)?;
     r.finish(what)?;
-    Ok(read)
+    Ok(body)
 }
 
 macro_rules! bodies {
     ($($name:ident = $what:literal;)*) => {$(
         impl $name {
-            #[doc = concat!("Reads the body of the `", $what, "` in `msg`.")]
+            #[doc = concat!("Parses the body of the `", $what, "` in `msg`.")]
             ///
             /// # Errors
             /// What is wrong, and where.
-            pub fn read(msg: RawMessage<'_>) -> Result<Self> {
-                read($what, msg)
+            pub fn parse_raw(msg: RawMessage<'_>) -> Result<Self> {
+                parse_body($what, msg)
             }
         }
     )*};

@@ -42,7 +42,7 @@ impl MultipartReply {
     ///
     /// # Cost
     /// Allocates its lists.
-    pub fn read(version: Version, kind: MultipartType, body: &[u8]) -> Result<Self> {
+    pub fn parse_body(version: Version, kind: MultipartType, body: &[u8]) -> Result<Self> {
         let mut r = Reader::new(version, body, 0);
         let reply = Self::parse_variant(kind.0.into(), &mut r)?;
         r.finish("multipart reply")?;

@@ -59,7 +59,7 @@ pub struct Versions(pub u32);
 
 impl Versions {
     /// The supported versions: 1.0 to 1.5.
-    pub const SPOKEN: Self = Self(0b111_1110);
+    pub const SUPPORTED: Self = Self(0b111_1110);
 
     /// The set of `versions`; those above 31 are ignored.
     pub fn of(versions: &[Version]) -> Self {
@@ -110,17 +110,17 @@ mod tests {
     #[test]
     fn all_versions_with_a_name_are_supported() {
         let named: Vec<_> = (0..32).map(Version).filter(|v| !v.to_string().contains('x')).collect();
-        assert_eq!(Versions::SPOKEN.iter().collect::<Vec<_>>(), named);
+        assert_eq!(Versions::SUPPORTED.iter().collect::<Vec<_>>(), named);
         assert_eq!(named.len(), 6);
     }
 
     #[test]
     fn without_a_bitmap_the_smaller_header_version_wins() {
-        for version in Versions::SPOKEN.iter() {
-            assert_eq!(Versions::SPOKEN.negotiate(version, None), Some(version));
+        for version in Versions::SUPPORTED.iter() {
+            assert_eq!(Versions::SUPPORTED.negotiate(version, None), Some(version));
         }
-        assert_eq!(Versions::SPOKEN.negotiate(Version(7), None), Some(Version::V1_5));
-        assert_eq!(Versions::SPOKEN.negotiate(Version(0), None), None);
+        assert_eq!(Versions::SUPPORTED.negotiate(Version(7), None), Some(Version::V1_5));
+        assert_eq!(Versions::SUPPORTED.negotiate(Version(0), None), None);
         assert_eq!(SOME.negotiate(Version::V1_0, None), Some(Version::V1_0));
         assert_eq!(SOME.negotiate(Version::V1_5, None), Some(Version::V1_3));
         assert_eq!(SOME.negotiate(Version::V1_2, None), None);
@@ -129,12 +129,12 @@ mod tests {
     #[test]
     fn with_a_bitmap_the_highest_common_version_wins() {
         let theirs = Versions::of(&[Version::V1_0, Version::V1_1, Version::V1_4]);
-        assert_eq!(Versions::SPOKEN.negotiate(Version::V1_4, Some(theirs)), Some(Version::V1_4));
+        assert_eq!(Versions::SUPPORTED.negotiate(Version::V1_4, Some(theirs)), Some(Version::V1_4));
         assert_eq!(SOME.negotiate(Version::V1_4, Some(theirs)), Some(Version::V1_0));
         let none = Versions::of(&[Version::V1_1]);
         assert_eq!(SOME.negotiate(Version::V1_1, Some(none)), None);
         let later = Versions::of(&[Version::V1_2, Version(9)]);
-        assert_eq!(Versions::SPOKEN.negotiate(Version(9), Some(later)), Some(Version::V1_2));
+        assert_eq!(Versions::SUPPORTED.negotiate(Version(9), Some(later)), Some(Version::V1_2));
     }
 
     #[test]

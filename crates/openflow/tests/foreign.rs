@@ -44,7 +44,7 @@ fn other_messages(version: Version) -> Vec<EncodedMessage> {
     let mut add = |name, encode: &dyn Fn(&mut Encoder<'_>)| {
         all.push(encoded(version, name, name, encode));
     };
-    add("OFPT_HELLO", &|out| _ = out.hello(Versions::SPOKEN));
+    add("OFPT_HELLO", &|out| _ = out.hello(Versions::SUPPORTED));
     add("OFPT_FEATURES_REQUEST", &|out| _ = out.features_request());
     let config = SwitchConfig { miss_send_len: 0xffff, ..SwitchConfig::default() };
     add("OFPT_SET_CONFIG", &|out| _ = out.set_config(config));

@@ -27,13 +27,13 @@ fn check(bytes: &[u8]) {
     }
     let Ok(Some((raw, _))) = split_message(bytes) else { return };
     _ = raw.kind().to_string();
-    _ = Hello::read(raw);
+    _ = Hello::parse_raw(raw);
     _ = Multipart::new(raw);
-    _ = SwitchFeatures::read(raw);
-    _ = SwitchConfig::read(raw);
-    _ = RoleRequest::read(raw);
-    _ = FlowRemoved::read(raw);
-    _ = PortStatus::read(raw);
+    _ = SwitchFeatures::parse_raw(raw);
+    _ = SwitchConfig::parse_raw(raw);
+    _ = RoleRequest::parse_raw(raw);
+    _ = FlowRemoved::parse_raw(raw);
+    _ = PortStatus::parse_raw(raw);
     _ = ErrorMsg::new(raw).map(|error| error.request());
     _ = PacketOut::new(raw).map(PacketOut::actions);
     _ = FlowMod::new(raw).map(FlowMod::to_flow_mod);

@@ -47,7 +47,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            versions: Versions::SPOKEN,
+            versions: Versions::SUPPORTED,
             handshake_timeout: Duration::from_secs(10),
             echo_interval: Duration::from_secs(5),
             echo_timeout: Duration::from_secs(10),
@@ -243,7 +243,7 @@ impl ControllerSession {
         msg: RawMessage<'_>,
         tx: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        let theirs = match Hello::read(msg) {
+        let theirs = match Hello::parse_raw(msg) {
             Ok(hello) => hello.versions(),
             // A version that we do not know: only its number in the header can be used.
             Err(ParseError { why: ParseErrorKind::Version, .. }) => None,
@@ -293,7 +293,7 @@ impl ControllerSession {
         let State::AwaitingFeatures(pending) = &mut self.state else { return Ok(None) };
         let parsed = match msg.kind() {
             MessageType::FEATURES_REPLY if msg.xid() == pending.features_xid => {
-                SwitchFeatures::read(msg).map(|features| pending.features = Some(features))
+                SwitchFeatures::parse_raw(msg).map(|features| pending.features = Some(features))
             }
             MessageType::MULTIPART_REPLY if Some(msg.xid()) == pending.ports_xid => {
                 match Multipart::new(msg) {
@@ -459,10 +459,10 @@ fn parse(msg: RawMessage<'_>) -> Result<Parsed<'_>, ParseError> {
     Ok(Parsed::Event(match msg.kind() {
         MessageType::PACKET_IN => ControllerEvent::PacketIn(PacketIn::new(msg)?),
         MessageType::FLOW_REMOVED => ControllerEvent::FlowRemoved(FlowRemoved::new(msg)?),
-        MessageType::PORT_STATUS => ControllerEvent::PortStatus(PortStatus::read(msg)?),
+        MessageType::PORT_STATUS => ControllerEvent::PortStatus(PortStatus::parse_raw(msg)?),
         MessageType::ERROR => ControllerEvent::Error(ErrorMsg::new(msg)?),
         MessageType::BARRIER_REPLY => ControllerEvent::BarrierReply(msg.xid()),
-        MessageType::ROLE_REPLY => ControllerEvent::RoleReply(RoleRequest::read(msg)?),
+        MessageType::ROLE_REPLY => ControllerEvent::RoleReply(RoleRequest::parse_raw(msg)?),
         MessageType::MULTIPART_REPLY => return Ok(Parsed::MultipartPart(Multipart::new(msg)?)),
         kind if is_sent_by_switches(kind) => ControllerEvent::Other(msg),
         _ => return Err(ParseError::new("type", 1, ParseErrorKind::UnknownType)),

@@ -138,17 +138,19 @@ impl SwitchSession {
             MessageType::BARRIER_REQUEST => out.barrier_reply(xid),
             MessageType::GET_CONFIG_REQUEST => _ = out.get_config_reply(xid, config),
             MessageType::SET_CONFIG => {
-                self.config = SwitchConfig::read(msg).map_err(SessionError::Malformed)?;
+                self.config = SwitchConfig::parse_raw(msg).map_err(SessionError::Malformed)?;
             }
             MessageType::MULTIPART_REQUEST => self.on_multipart_request(msg, tx)?,
-            MessageType::ROLE_REQUEST => _ = out.raw(MessageType::ROLE_REPLY, xid, msg.body()),
+            MessageType::ROLE_REQUEST => {
+                _ = out.raw_message(MessageType::ROLE_REPLY, xid, msg.body())
+            }
             MessageType::QUEUE_GET_CONFIG_REQUEST => {
-                _ = out.raw(MessageType::QUEUE_GET_CONFIG_REPLY, xid, msg.body());
+                _ = out.raw_message(MessageType::QUEUE_GET_CONFIG_REPLY, xid, msg.body());
             }
             MessageType::GET_ASYNC_REQUEST => {
                 // Six empty masks; since 1.4 an empty list of properties.
                 let masks: &[u8] = if out.version() < Version::V1_4 { &[0; 24] } else { &[] };
-                _ = out.raw(MessageType::GET_ASYNC_REPLY, xid, masks);
+                _ = out.raw_message(MessageType::GET_ASYNC_REPLY, xid, masks);
             }
             MessageType::HELLO
             | MessageType::ECHO_REPLY
@@ -166,7 +168,7 @@ impl SwitchSession {
     fn on_hello<'a>(&mut self, msg: RawMessage<'a>) -> Result<SwitchEvent<'a>, SessionError> {
         match msg.kind() {
             MessageType::HELLO => {
-                let hello = Hello::read(msg).map_err(SessionError::Malformed)?;
+                let hello = Hello::parse_raw(msg).map_err(SessionError::Malformed)?;
                 let ours = Versions::of(&[self.profile.version]);
                 let agreed = ours.negotiate(msg.version(), hello.versions());
                 agreed.ok_or_else(|| SessionError::NoCommonVersion(msg.version()))?;
@@ -344,7 +346,7 @@ mod tests {
 
     #[test]
     fn the_handshake_completes_with_all_ports_in_every_version() {
-        for version in Versions::SPOKEN.iter() {
+        for version in Versions::SUPPORTED.iter() {
             // Up to 1.2 the ports must fit into the FEATURES_REPLY: 48 bytes each in 1.0, then 64.
             let n_ports = match version {
                 Version::V1_0 => (u16::MAX - 32) / 48,
@@ -361,7 +363,7 @@ mod tests {
     /// Every reply can be parsed, and requests that a version does not have are rejected.
     #[test]
     fn every_multipart_request_of_a_version_is_answered() {
-        for version in Versions::SPOKEN.iter() {
+        for version in Versions::SUPPORTED.iter() {
             let profile =
                 SwitchProfile { datapath_id: DatapathId(7), version, n_ports: 4, n_buffers: 0 };
             let (mut tx, mut requests, mut xid) = (vec![], vec![], 1);

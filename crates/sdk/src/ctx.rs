@@ -92,7 +92,7 @@ impl<'t> Ctx<'t> {
         kind: MultipartType,
         body: &[u8],
     ) -> Result<MultipartReply, ParseError> {
-        MultipartReply::read(self.switch.version(), kind, body)
+        MultipartReply::parse_body(self.switch.version(), kind, body)
     }
 
     /// Publishes a fact to all applications of all workers. See [`Network::publish`].

@@ -380,7 +380,7 @@ impl<A: App> SimulatedNetwork<A> {
                 self.call_app(n, |app, ctx| _ = app.on_packet_in(&p, ctx));
             }
             MessageType::PORT_STATUS => {
-                let Ok(status) = PortStatus::read(msg) else { return };
+                let Ok(status) = PortStatus::parse_raw(msg) else { return };
                 self.call_app(n, |app, ctx| app.on_port_status(&status, ctx));
             }
             MessageType::BARRIER_REPLY => {

@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn a_burst_is_handled_like_its_packets_one_by_one() {
         let host_timeout = Duration::from_secs(3);
-        for version in Versions::SPOKEN.iter() {
+        for version in Versions::SUPPORTED.iter() {
             for matching in [Matching::Dst, Matching::Pair, Matching::PortPair] {
                 compare(&Config { host_timeout, matching, ..Config::default() }, version, 20, 3);
             }

@@ -45,7 +45,7 @@ pub(crate) struct HostsWorker {
 
 /// Runs a test in every version of OpenFlow, with one worker and with two.
 pub(crate) fn in_all_versions(cfg: &Config, test: impl Fn(&mut TestNetwork)) {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         for workers in 1..=2 {
             test(&mut TestNetwork::new(version, workers, cfg));
         }

@@ -8,7 +8,7 @@ use super::*;
 
 #[test]
 fn a_link_is_found_at_once_in_both_directions_and_other_ports_become_edge_ports() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut network = pair(version);
         network.connect(1);
         network.run_for(MS * 100);

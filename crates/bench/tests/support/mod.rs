@@ -69,7 +69,7 @@ fn serve(mut stream: TcpStream, answer: fn(u64, PacketIn<'_>, &mut Encoder<'_>))
             let mut out = Encoder::new(&mut tx, msg.version(), &mut xid);
             match msg.kind() {
                 MessageType::HELLO => {
-                    out.raw(MessageType::HELLO, 1, &[]).unwrap();
+                    out.raw_message(MessageType::HELLO, 1, &[]).unwrap();
                     out.features_request();
                 }
                 MessageType::PACKET_IN => {

@@ -232,7 +232,7 @@ impl TryFrom<Vec<String>> for OfferedVersions {
     type Error = String;
 
     fn try_from(texts: Vec<String>) -> Result<Self, String> {
-        let known: Vec<_> = Versions::SPOKEN.iter().map(|version| version.to_string()).collect();
+        let known: Vec<_> = Versions::SUPPORTED.iter().map(|version| version.to_string()).collect();
         if let Some(text) = texts.iter().find(|text| !known.contains(text)) {
             let known: Vec<_> = known.iter().map(String::as_str).collect();
             return Err(unknown_name("OpenFlow version", text, &known));

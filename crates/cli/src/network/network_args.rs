@@ -83,13 +83,14 @@ impl NetworkArgs {
 
     fn options(&self) -> Result<NetworkOptions, String> {
         let versions = self.protocols.iter().map(|text| {
-            let version = Version::from_text(text).filter(|&v| Versions::SPOKEN.contains(v));
+            let version = Version::from_text(text).filter(|&v| Versions::SUPPORTED.contains(v));
             version.ok_or_else(|| {
                 format!("--protocols: {text:?} is not a version of OpenFlow (expected 1.0 to 1.5)")
             })
         });
         let versions = versions.collect::<Result<Vec<_>, _>>()?;
-        let versions = if versions.is_empty() { Versions::SPOKEN } else { Versions::of(&versions) };
+        let versions =
+            if versions.is_empty() { Versions::SUPPORTED } else { Versions::of(&versions) };
         let switch = EmulatedSwitchConfig {
             versions,
             n_buffers: self.buffers,

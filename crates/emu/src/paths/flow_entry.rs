@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn flow_entries_are_parsed_in_every_version() {
-        for version in Versions::SPOKEN.iter().filter(|&version| version != Version::V1_1) {
+        for version in Versions::SUPPORTED.iter().filter(|&version| version != Version::V1_1) {
             let matching = [Field::eth_dst(DST), Field::eth_src(SRC), Field::untagged()].into();
             let instructions = vec![Instruction::apply([Action::output(PortNo(7))])];
             let f = FlowMod { matching, instructions, ..FlowMod::default() };

@@ -138,7 +138,7 @@ pub fn run(config: &PathsConfig) -> Result<PathsReport, PathsError> {
 
 fn validate(config: &PathsConfig) -> Result<Wiring, PathsError> {
     let invalid = |error: String| Err(PathsError::Config(error));
-    if config.version == Version::V1_1 || !Versions::SPOKEN.contains(config.version) {
+    if config.version == Version::V1_1 || !Versions::SUPPORTED.contains(config.version) {
         return invalid(
             "OpenFlow 1.1 is not supported (expected 1.0 or 1.2 to 1.5 for --openflow)".into(),
         );

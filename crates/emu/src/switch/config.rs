@@ -87,7 +87,7 @@ impl Default for EmulatedSwitchConfig {
         Self {
             datapath_id: DatapathId(1),
             ports: vec![],
-            versions: Versions::SPOKEN,
+            versions: Versions::SUPPORTED,
             n_tables: 8,
             table_entries_max: 65_536,
             n_buffers: 256,

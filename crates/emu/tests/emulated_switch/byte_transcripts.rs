@@ -93,7 +93,7 @@ fn a_table_miss_its_flow_entry_and_its_packet_in_1_0() {
 #[test]
 fn a_table_miss_in_1_3_with_a_message_received_in_parts() {
     run_transcript(
-        Versions::SPOKEN,
+        Versions::SUPPORTED,
         "
         <  06 00 0010 00000001 0001 0008 0000007e
         >  04 00 0010 00000001 0001 0008 00000010

@@ -138,7 +138,7 @@ fn buckets_are_inserted_and_removed_in_1_5() {
 
 #[test]
 fn groups_have_statistics_and_descriptions() {
-    for version in Versions::SPOKEN.iter().filter(|&version| version > Version::V1_0) {
+    for version in Versions::SUPPORTED.iter().filter(|&version| version > Version::V1_0) {
         let mut test = SwitchTest::new(version);
         let definition = "group_id=1,type=all,bucket=actions=output:2,bucket=actions=output:3";
         assert_eq!(group_mod_result(&mut test, GroupCommand::ADD, definition), "accepted");

@@ -111,7 +111,7 @@ fn flow_lines(output: &str) -> Vec<&str> {
 #[test]
 fn statistics_requests_are_answered_in_every_version() {
     let switch = ServedSwitch::start();
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let output = switch.ofctl(version, &["show"]);
         assert!(
             output.contains("dpid:0000000000000007") && output.contains("4(port4)"),
@@ -140,7 +140,7 @@ fn statistics_requests_are_answered_in_every_version() {
 #[test]
 fn flow_entries_are_dumped_as_they_were_added() {
     let switch = ServedSwitch::start();
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         for flow in [
             "priority=7,tcp,in_port=1,nw_dst=10.0.0.0/24,tp_dst=80,actions=mod_nw_src:10.0.0.1,output:2",
             "priority=5,arp,arp_tpa=10.0.0.1,actions=FLOOD",

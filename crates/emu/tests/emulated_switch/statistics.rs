@@ -12,7 +12,7 @@ use sluice_openflow::{
 use crate::support::{SwitchTest, tcp};
 
 fn every_version() -> impl Iterator<Item = Version> {
-    Versions::SPOKEN.iter()
+    Versions::SUPPORTED.iter()
 }
 
 #[test]

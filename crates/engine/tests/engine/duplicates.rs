@@ -9,7 +9,7 @@ use crate::test_peer::{TestPeer, echo_reply, echo_request};
 
 #[test]
 fn the_first_connection_stays_if_it_answers_the_probe() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let test = TestEngine::new(|cfg| cfg.limits.duplicate_timeout = Duration::from_secs(60));
         let mut first = TestPeer::connect_switch(test.addr, version, 5);
         first.expect_reply();

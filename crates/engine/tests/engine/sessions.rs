@@ -10,7 +10,7 @@ use crate::test_peer::{TestPeer, broadcast, bytes, echo_request};
 #[test]
 fn switches_of_every_version_are_supported() {
     let test = TestEngine::new(|_| {});
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut switch = TestPeer::connect_switch(test.addr, version, 1 + u64::from(version.0));
         switch.expect_reply();
         switch.expect_reply();
@@ -31,13 +31,13 @@ fn a_silent_peer_receives_hello_after_a_delay() {
     let hello = peer.receive_bytes().unwrap();
     let hello = RawMessage::new(&hello).unwrap();
     assert_eq!((hello.kind(), hello.version()), (MessageType::HELLO, Version::V1_5));
-    assert!(Hello::read(hello).unwrap().versions().is_some());
+    assert!(Hello::parse_raw(hello).unwrap().versions().is_some());
 }
 
 #[test]
 fn a_handshake_may_arrive_one_byte_at_a_time() {
     let test = TestEngine::new(|_| {});
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut switch = TestPeer::connect(test.addr);
         switch.complete_handshake(version, 5, 1);
         switch.expect_reply();
@@ -65,7 +65,7 @@ fn bytes_that_arrive_with_the_handshake_are_counted_once() {
 fn the_flow_entries_of_a_reconnecting_switch_are_kept() {
     let test = TestEngine::new(|_| {});
     for _ in 0..3 {
-        for version in Versions::SPOKEN.iter() {
+        for version in Versions::SUPPORTED.iter() {
             let mut switch = TestPeer::connect_switch(test.addr, version, u64::from(version.0));
             switch.send(&echo_request(b"done?"));
             let mut added = 0;
@@ -94,7 +94,7 @@ fn the_flow_entries_of_a_reconnecting_switch_are_kept() {
 #[test]
 fn initial_messages_are_sent_together_with_the_requests_of_the_handshake() {
     let test = TestEngine::new(|_| {});
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut switch = TestPeer::connect(test.addr);
         switch.exchange_hello(version);
         let mut kinds = vec![MessageType::FEATURES_REQUEST];

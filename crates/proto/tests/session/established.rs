@@ -12,7 +12,7 @@ use crate::test_switch::{
 
 #[test]
 fn an_echo_request_is_answered_with_its_xid_and_payload() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut switch = TestSwitch::established(&Config::default(), version);
         for payload in [vec![], b"hi".to_vec(), vec![9; 65_527]] {
             switch.send_as(77, &echo_request(&payload)).unwrap();
@@ -84,7 +84,7 @@ fn malformed_packet_in(version: Version) -> Vec<u8> {
 
 #[test]
 fn a_limited_number_of_malformed_messages_is_answered_and_tolerated() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut switch = TestSwitch::established(&config(|cfg| cfg.malformed_max = 3), version);
         let bytes = malformed_packet_in(version);
         let expected = match version {
@@ -166,7 +166,7 @@ fn a_second_hello_is_ignored() {
 
 #[test]
 fn replies_and_errors_have_the_xid_of_their_request() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut switch = TestSwitch::established(&Config::default(), version);
         assert_eq!(
             switch.send_as(40, &Message::BarrierReply),

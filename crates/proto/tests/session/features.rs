@@ -43,7 +43,7 @@ fn a_flow_entry_that_no_switch_has_is_deleted_before_1_3() {
 /// A switch is connected one round trip after its `HELLO`.
 #[test]
 fn nothing_is_sent_after_the_replies_of_the_handshake() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let cfg = config(|cfg| cfg.versions = Versions::of(&[version]));
         let mut switch = TestSwitch::negotiated(&cfg, version);
         switch.tx.clear();
@@ -111,7 +111,7 @@ fn in_1_0_the_features_reply_completes_the_handshake() {
 
 #[test]
 fn a_reply_with_an_unknown_transaction_id_is_ignored() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut switch = TestSwitch::negotiated(&Config::default(), version);
         assert_eq!(switch.send_as(switch.features_xid + 50, &switch.features()), Ok(None));
         assert!(!switch.session.is_up());
@@ -167,7 +167,7 @@ fn an_error_instead_of_the_features_reply_ends_the_session() {
 
 #[test]
 fn a_truncated_features_reply_ends_the_session() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut switch = TestSwitch::negotiated(&Config::default(), version);
         switch.tx.clear();
         let [.., xid] = switch.features_xid.to_be_bytes();
@@ -188,7 +188,7 @@ fn a_truncated_port_ends_the_session() {
 
 #[test]
 fn during_the_handshake_other_messages_are_ignored_and_echo_is_answered() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut switch = TestSwitch::negotiated(&Config::default(), version);
         switch.tx.clear();
         assert_eq!(switch.send(&packet_in()), Ok(None));

@@ -18,7 +18,7 @@ fn some() -> Config {
 fn hello_is_sent_at_once_with_all_versions() {
     let mut switch = TestSwitch::connect(&Config::default());
     assert_eq!(switch.tx[0], Version::V1_5.0);
-    let all = HelloElement::VersionBitmap { bitmaps: vec![Versions::SPOKEN.0] };
+    let all = HelloElement::VersionBitmap { bitmaps: vec![Versions::SUPPORTED.0] };
     assert_eq!(switch.received(), [Message::Hello(Hello { elements: vec![all], extra: vec![] })]);
 }
 

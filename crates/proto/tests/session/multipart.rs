@@ -14,7 +14,7 @@ fn part(more: bool, body: &[u8]) -> Multipart<'_> {
 
 #[test]
 fn interleaved_replies_are_reassembled() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut switch = TestSwitch::established(&Config::default(), version);
         for (xid, body) in [(1, b"a"), (2, b"x"), (1, b"b")] {
             assert_eq!(switch.send_part(xid, part(true, body)), Ok(None));
@@ -28,7 +28,7 @@ fn interleaved_replies_are_reassembled() {
 
 #[test]
 fn a_reply_that_exceeds_the_limit_ends_the_session() {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         let mut switch =
             TestSwitch::established(&config(|cfg| cfg.multipart_bytes_max = 100_000), version);
         let zeros = vec![0; 60_000];

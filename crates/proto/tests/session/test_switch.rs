@@ -109,7 +109,9 @@ impl TestSwitch {
         };
         let body = versions.map(element);
         let body = body.as_ref().map_or(&[][..], |element| element);
-        Encoder::new(&mut bytes, version, &mut next).raw(MessageType::HELLO, 99, body).unwrap();
+        Encoder::new(&mut bytes, version, &mut next)
+            .raw_message(MessageType::HELLO, 99, body)
+            .unwrap();
         self.send_bytes(&bytes)
     }
 

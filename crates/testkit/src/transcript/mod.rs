@@ -92,7 +92,7 @@ use runner::TranscriptRunner;
 /// If a line cannot be parsed or the application sends anything else; the message shows the transcript with the failed line marked.
 #[track_caller]
 pub fn transcript<A: App>(make: impl Fn() -> A, script: &str) {
-    for version in Versions::SPOKEN.iter() {
+    for version in Versions::SUPPORTED.iter() {
         if let Err(failure) = run(make(), version, script) {
             panic!("{failure}");
         }

@@ -205,7 +205,7 @@ impl<A: App> TranscriptRunner<A> {
             SwitchInput::TableFull => {
                 // FLOW_MOD_FAILED, whose number is another in 1.0, and TABLE_FULL.
                 let code = if self.version == Version::V1_0 { [0, 3, 0, 0] } else { [0, 5, 0, 1] };
-                out.raw(MessageType::ERROR, self.last_xid, &[&code, quoted].concat())
+                out.raw_message(MessageType::ERROR, self.last_xid, &[&code, quoted].concat())
             }
             SwitchInput::BadField => {
                 let (kind, code) = (ErrorType::BAD_MATCH, ErrorCode(6));
@@ -264,7 +264,7 @@ impl<A: App> TranscriptRunner<A> {
                 self.call_app(index, |app, ctx| app.on_error(&error, ctx));
             }
             _ => {
-                let status = PortStatus::read(msg).map_err(failed)?;
+                let status = PortStatus::parse_raw(msg).map_err(failed)?;
                 self.call_app(index, |app, ctx| app.on_port_status(&status, ctx));
             }
         }
