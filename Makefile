@@ -19,6 +19,8 @@ SEED ?= 1
 # Duration of each fuzz target in `fuzz`.
 SECONDS ?= 60
 
+# The packages for `unit` and `sim`: the same, so that cargo builds their dependencies once, with the same features.
+crates := --locked --workspace --exclude sluice-system-tests
 # Steps of `check` and of `test`. Targets joined by `+` run at the same time: linking the release build leaves a core
 # idle, and the system tests mostly wait.
 quick := fmt clippy unit tidy
@@ -42,7 +44,7 @@ check: ## the quick tests, for while you work
 	@scripts/steps.sh $(quick)
 
 bless: ## rewrite golden files, config/example.toml and generated docs; review the diff
-	SLUICE_BLESS=1 $(cargo) test --locked --workspace --exclude sluice-system-tests
+	SLUICE_BLESS=1 $(cargo) test $(crates)
 	git status --short
 
 bench: ## measure the controller relative to the null responder
@@ -75,10 +77,10 @@ clippy: ## run the lints; warnings are errors
 	$(cargo) clippy --locked --workspace --all-targets -- -D warnings
 
 unit: ## run the tests of the crates
-	$(cargo) test --locked --workspace --exclude sluice-system-tests --no-fail-fast
+	$(cargo) test $(crates) --no-fail-fast
 
 sim: ## run simulated networks with faults; SEED=7 RUNS=1 repeats one
-	SLUICE_SIM_RUNS=$(RUNS) SLUICE_SIM_SEED=$(SEED) $(cargo) test --locked -p sluice-apps --test simulation
+	SLUICE_SIM_RUNS=$(RUNS) SLUICE_SIM_SEED=$(SEED) $(cargo) test $(crates) --test simulation
 
 # Links to private items are useful to readers of the source.
 doc: ## build the documentation of the crates; warnings are errors

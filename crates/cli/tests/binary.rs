@@ -194,7 +194,7 @@ fn decode_check_fails_on_malformed_messages_and_prints_errors_and_counts() {
     let (code, text) = decoded(&["--check"], "0414000800000007 041d000c0000000800000000");
     assert_eq!(code, Some(1));
     assert!(
-        text.contains("METER_MOD (OF1.3): meter_id at byte 12: truncated (needs 4 bytes, 2 left)"),
+        text.contains("METER_MOD (OF1.3): meter_id at byte 12: truncated (needs 4 bytes, 0 left)"),
         "{text}"
     );
     assert!(text.contains("the reply is ERROR BAD_REQUEST/BAD_LEN"), "{text}");

@@ -422,7 +422,7 @@ mod tests {
             vlan: None,
             out_port: PortNo(0x1_0000),
         };
-        assert_eq!(template.encode(&mut out, &values).unwrap_err().what, "port number");
+        assert_eq!(template.encode(&mut out, &values).unwrap_err().what, "port");
         assert!(tx.is_empty());
     }
 }

@@ -396,7 +396,7 @@ impl App for Forwarding {
 /// for a frame that fits a `PACKET_IN` but not a `PACKET_OUT`: it is lost.
 fn debug_assert_encoded<T>(encoded: Result<T, EncodeError>) {
     debug_assert!(
-        encoded.as_ref().err().is_none_or(|error| error.what == "more than 65535 bytes"),
+        encoded.as_ref().err().is_none_or(|error| error.what == "length"),
         "{:?}",
         encoded.err()
     );
