@@ -41,7 +41,8 @@ finish() {
     wait "${pids[$target]}"
     code=$?
     unset "pids[$target]"
-    if [[ $code -eq 124 ]]; then echo "make $target was killed after $limit s"; fi
+    # 137: it ignored the first signal.
+    if [[ $code -eq 124 || $code -eq 137 ]]; then echo "make $target was killed after $limit s"; fi
     end=$(cat "$dir/$target.end" 2>/dev/null || date +%s)
 
     good=$(count "$log" 4) bad=$(count "$log" 6)

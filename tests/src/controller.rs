@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::process::{Daemon, run, workspace};
 use crate::test_env::TestEnv;
-use crate::{SHORT_TIMEOUT, wait_until};
+use crate::{SHORT_TIMEOUT, becomes_true, wait_until};
 
 /// Path of the binary under test: `SLUICE_BIN`, or else the release build of this workspace.
 ///
@@ -159,9 +159,8 @@ impl Controller {
     /// When that takes longer than [`SHORT_TIMEOUT`].
     #[track_caller]
     pub fn wait_for_log(&self, words: &[&str]) {
-        wait_until(SHORT_TIMEOUT, &format!("{words:?} in the log:\n{}", self.log()), || {
-            self.logged(words)
-        });
+        let is_logged = becomes_true(SHORT_TIMEOUT, || self.logged(words));
+        assert!(is_logged, "no line with {words:?} in the log:\n{}", self.log());
     }
 
     /// Whether a line of the log contains all of `words`.

@@ -14,9 +14,9 @@ const PREFIX: &str = "sluice-test-";
 /// Whether a test may run beside others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// It measures losses, load or instructions: nothing else runs.
+    /// It measures load or instructions: no other system test runs. `make test` fuzzes meanwhile, at idle priority.
     Exclusive,
-    /// It waits for conditions only: other tests of this kind may run.
+    /// It waits for conditions: other tests of this kind may run.
     Shared,
 }
 

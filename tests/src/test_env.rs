@@ -17,7 +17,7 @@ pub struct TestEnv {
 }
 
 impl TestEnv {
-    /// For a test that measures losses, load or instructions: waits until no other test runs.
+    /// For a test that measures load or instructions: waits until no other test runs.
     ///
     /// # Panics
     /// Without root privileges, which namespaces need.
@@ -26,7 +26,7 @@ impl TestEnv {
         Self::with(Sharing::Exclusive)
     }
 
-    /// For a test that only waits for conditions: others of this kind may run at the same time.
+    /// For a test that waits for conditions: others of this kind may run at the same time.
     ///
     /// # Panics
     /// Without root privileges, which namespaces need.

@@ -142,7 +142,7 @@ impl SwitchSession {
             }
             MessageType::MULTIPART_REQUEST => self.on_multipart_request(msg, tx)?,
             MessageType::ROLE_REQUEST => {
-                _ = out.raw_message(MessageType::ROLE_REPLY, xid, msg.body())
+                _ = out.raw_message(MessageType::ROLE_REPLY, xid, msg.body());
             }
             MessageType::QUEUE_GET_CONFIG_REQUEST => {
                 _ = out.raw_message(MessageType::QUEUE_GET_CONFIG_REPLY, xid, msg.body());
