@@ -14,6 +14,15 @@ use crate::report::{PacketOrigin, Reporter};
 /// Maximum size of a block of a pcapng file, in bytes.
 const BLOCK_MAX: usize = 1 << 20;
 
+/// Length of the file header of pcap, in bytes.
+const PCAP_HEADER_LEN: u64 = 24;
+
+/// Length of the start of a section header block of pcapng, in bytes: type, length of the block, byte order.
+const SECTION_START_LEN: u64 = 12;
+
+/// Minimum length of a section header block of pcapng, in bytes.
+const SECTION_LEN_MIN: u64 = 28;
+
 /// Maximum number of TCP streams, one per direction. Packets of further ones are counted only.
 const STREAMS_MAX: usize = 65_536;
 
@@ -50,10 +59,11 @@ struct CaptureInterface {
 
 /// Decodes a capture (pcap or pcapng) and reports its messages.
 pub(crate) fn decode<W: Write>(
-    input: impl Read + Send,
+    mut input: impl Read + Send,
     report: &mut Reporter<W>,
 ) -> io::Result<()> {
-    let mut reader = create_reader(BLOCK_MAX, input).map_err(|e| corrupt(&e))?;
+    let header = io::Cursor::new(read_file_header(&mut input)?);
+    let mut reader = create_reader(BLOCK_MAX, header.chain(input)).map_err(|e| corrupt(&e))?;
     let mut streams = Streams::default();
     let mut interfaces = Vec::new();
     let mut has_nanoseconds = false;
@@ -70,6 +80,7 @@ pub(crate) fn decode<W: Write>(
             }
             Err(PcapError::Eof) => break,
             Err(PcapError::Incomplete(_)) if !is_exhausted => {
+                report.flush()?;
                 reader.refill().map_err(|e| corrupt(&e))?;
             }
             Err(PcapError::Incomplete(_) | PcapError::UnexpectedEof) => {
@@ -84,6 +95,29 @@ pub(crate) fn decode<W: Write>(
         }
     }
     streams.finish(report)
+}
+
+/// Reads the file header: that of pcap, or the section header block of pcapng; less if the input ends or the header is
+/// invalid.
+///
+/// The parser needs it in one read. Everything after it may come in reads of any length, so the packets of a live capture
+/// are decoded as they arrive.
+fn read_file_header(input: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut header = Vec::new();
+    input.take(SECTION_START_LEN).read_to_end(&mut header)?;
+    let len = match *header.as_slice() {
+        [0x0a, 0x0d, 0x0d, 0x0a, a, b, c, d, ref byte_order @ ..] => {
+            let len = match byte_order {
+                [0x1a, 0x2b, 0x3c, 0x4d] => u32::from_be_bytes([a, b, c, d]),
+                [0x4d, 0x3c, 0x2b, 0x1a] => u32::from_le_bytes([a, b, c, d]),
+                _ => 0,
+            };
+            u64::from(len).clamp(SECTION_LEN_MIN, BLOCK_MAX as u64)
+        }
+        _ => PCAP_HEADER_LEN,
+    };
+    input.take(len.saturating_sub(SECTION_START_LEN)).read_to_end(&mut header)?;
+    Ok(header)
 }
 
 /// The error of a capture that cannot be read on. It does not quote the bytes that follow, which may be a megabyte.

@@ -27,9 +27,9 @@ pub(crate) fn decode(
     let mut report = Reporter::new(out, options);
     let mut first = Vec::new();
     input.by_ref().take(4).read_to_end(&mut first)?;
-    let input = io::Cursor::new(first.clone()).chain(input);
+    let input = io::Cursor::new(first.clone()).chain(RetryInterrupted(input));
     if CAPTURE_MAGICS.iter().any(|magic| first == magic) {
-        capture::decode(FullReads(input), &mut report)?;
+        capture::decode(input, &mut report)?;
     } else if first.first().is_none_or(|c| c.is_ascii_hexdigit() || b" \t\r\n#".contains(c)) {
         decode_hex(io::BufReader::new(input), &mut report)?;
     } else {
@@ -39,19 +39,17 @@ pub(crate) fn decode(
     Ok(report.counts)
 }
 
-/// Fills every buffer unless the input ends, since the capture parser takes a short read for the end of the file.
-struct FullReads<R>(R);
+/// Repeats a read that a signal interrupts.
+struct RetryInterrupted<R>(R);
 
-impl<R: Read> Read for FullReads<R> {
+impl<R: Read> Read for RetryInterrupted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut len = 0;
-        while let Some(rest) = buffer.get_mut(len..).filter(|rest| !rest.is_empty()) {
-            match self.0.read(rest)? {
-                0 => break,
-                n => len += n,
+        loop {
+            match self.0.read(buffer) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
             }
         }
-        Ok(len)
     }
 }
 
@@ -59,6 +57,7 @@ impl<R: Read> Read for FullReads<R> {
 fn decode_raw<W: Write>(mut input: impl Read, report: &mut Reporter<W>) -> io::Result<()> {
     let (mut bytes, mut buffer) = (Vec::new(), vec![0; READ_LEN]);
     loop {
+        report.flush()?;
         let len = input.read(&mut buffer)?;
         if len == 0 {
             return report_rest(&bytes, report);
@@ -74,10 +73,8 @@ fn decode_raw<W: Write>(mut input: impl Read, report: &mut Reporter<W>) -> io::R
 fn decode_hex<W: Write>(mut input: impl BufRead, report: &mut Reporter<W>) -> io::Result<()> {
     let (mut bytes, mut lines) = (Vec::new(), hex::Lines::default());
     loop {
-        let piece = match input.fill_buf() {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            piece => piece?,
-        };
+        report.flush()?;
+        let piece = input.fill_buf()?;
         let len = piece.len();
         let result = if len == 0 { lines.finish() } else { lines.decode(piece, &mut bytes) };
         input.consume(len);

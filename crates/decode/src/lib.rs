@@ -17,7 +17,8 @@ pub use report::{Filter, Format, MessageCounts, Options};
 
 /// Decodes all messages of `input` and writes them to `out`.
 ///
-/// The first bytes decide the format of the input: a capture (pcap or pcapng), hex digits, or raw messages.
+/// The first bytes decide the format of the input: a capture (pcap or pcapng), hex digits, or raw messages. The output is
+/// flushed before more input is read, so the messages of a live capture are written as they arrive.
 ///
 /// # Errors
 /// Those of reading and writing, and a capture whose structure is corrupt.

@@ -6,7 +6,10 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
-use std::io::Cursor;
+use std::io::{self, BufWriter, Cursor, Read, Write};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use etherparse::PacketBuilder;
 use serde_json::{Value, json};
@@ -141,6 +144,82 @@ fn a_capture_in_either_format_is_reassembled_on_any_port() {
         }
         assert_eq!(lines, expected);
         assert_eq!(counts, MessageCounts { well_formed: 2, ..MessageCounts::default() });
+    }
+}
+
+/// Sends what is written to a channel.
+struct ChannelWriter(mpsc::Sender<Vec<u8>>);
+
+impl Write for ChannelWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send(bytes.to_vec()).map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The first message in each input format, and the bytes that follow it with the second.
+fn inputs_in_two_parts() -> [(&'static str, Vec<u8>, Vec<u8>); 4] {
+    let packets = [packet(100, false, BARRIERS[0]), packet(108, false, BARRIERS[1])];
+    let in_two_parts = |format, first: Vec<u8>, mut both: Vec<u8>| {
+        let second = both.split_off(first.len());
+        (format, first, second)
+    };
+    [
+        in_two_parts("pcap", pcap(&packets[..1]), pcap(&packets)),
+        in_two_parts("pcapng", pcapng(&packets[..1]), pcapng(&packets)),
+        ("hex digits", b"0414000800000007\n".to_vec(), b"0112000800000008\n".to_vec()),
+        ("raw messages", BARRIERS[0].to_vec(), BARRIERS[1].to_vec()),
+    ]
+}
+
+#[test]
+fn messages_are_written_before_the_input_ends() {
+    for (format, first, second) in inputs_in_two_parts() {
+        let (input, mut pipe) = io::pipe().unwrap();
+        let (sender, output) = mpsc::channel();
+        let decoder =
+            thread::spawn(move || decode(input, BufWriter::new(ChannelWriter(sender)), JSON));
+        for (part, xid) in [(first, 7), (second, 8)] {
+            pipe.write_all(&part).unwrap();
+            let out = output.recv_timeout(Duration::from_secs(20));
+            let lines = lines(&out.unwrap_or_else(|e| panic!("{format}, message {xid}: {e}")));
+            assert_eq!((lines.len(), &lines[0]["xid"]), (1, &json!(xid)), "{format}");
+        }
+        drop(pipe);
+        let counts = decoder.join().unwrap().unwrap();
+        assert_eq!(counts, MessageCounts { well_formed: 2, ..MessageCounts::default() });
+    }
+}
+
+/// Reads one byte at a time, with an interrupted read before each.
+struct SlowReader {
+    bytes: Cursor<Vec<u8>>,
+    is_interrupted: bool,
+}
+
+impl Read for SlowReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.is_interrupted = !self.is_interrupted;
+        if self.is_interrupted {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let len = buffer.len().min(1);
+        self.bytes.read(&mut buffer[..len])
+    }
+}
+
+#[test]
+fn reads_may_be_short_or_interrupted() {
+    for (format, first, second) in inputs_in_two_parts() {
+        let file = [first, second].concat();
+        let mut out = Vec::new();
+        let input = SlowReader { bytes: Cursor::new(file.clone()), is_interrupted: false };
+        decode(input, &mut out, JSON).unwrap();
+        assert_eq!((lines(&out), lines(&out).len()), (decoded(file, JSON).0, 2), "{format}");
     }
 }
 
