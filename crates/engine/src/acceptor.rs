@@ -251,8 +251,10 @@ impl<A: App> AcceptorState<A> {
     }
 
     fn send_backlog(&mut self, io: &mut Epoll, id: ConnId) {
+        let counters = acceptor_counters(&self.registry);
         if let Some(Some(pending)) = self.pending.get_mut(id.slot()) {
-            pending.buffers.send_backlog(io, id, self.now, &self.cfg.limits);
+            let sent = pending.buffers.send_backlog(io, id, self.now, &self.cfg.limits);
+            counters.bytes_sent.add(sent as u64);
         }
     }
 
@@ -446,7 +448,8 @@ impl<A: App> AcceptorState<A> {
             // The text is short enough for a message.
             let text = reason.to_string();
             let _ = encoder.error_with(0, ErrorReason::NOT_ALLOWED, text.as_bytes());
-            io.send(id, &self.tx);
+            let sent = io.send(id, &self.tx);
+            self.counters().bytes_sent.add(sent as u64);
             self.tx.clear();
         }
         io.close(id);

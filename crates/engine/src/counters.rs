@@ -1,5 +1,6 @@
 //! Counters of each thread, and the metrics that are made of them.
 
+use std::cmp::Reverse;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -244,7 +245,9 @@ impl CounterRegistry {
     fn collect_switches(&self, emit: &mut dyn FnMut(MetricSample)) {
         let mut switches: Vec<_> =
             self.threads.iter().flat_map(|c| c.connected_switches.all()).collect();
-        switches.sort_by_key(|switch| switch.datapath_id());
+        // A switch that reconnects to another worker between the copies of two lists is in both.
+        switches.sort_by_key(|switch| (switch.datapath_id(), Reverse(switch.connected_at())));
+        switches.dedup_by_key(|switch| switch.datapath_id());
         switch_counters::collect(&switches, emit);
     }
 
@@ -347,5 +350,47 @@ fn version_name(version: usize) -> String {
     match u8::try_from(version) {
         Ok(n @ 1..=6) => Version(n).to_string(),
         _ => "other".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sluice_openflow::DatapathId;
+
+    use super::*;
+    use crate::switch_counters::SwitchCounters;
+
+    #[test]
+    fn a_switch_in_the_lists_of_two_workers_has_one_series_of_its_latest_connection() {
+        for (first_worker, second_worker) in [(10, 20), (20, 10)] {
+            let registry = CounterRegistry::new(2);
+            let connect = |thread: usize, dpid, connected_at| {
+                let (dpid, ip) = (DatapathId(dpid), [10, 0, 0, 1].into());
+                let connected_at = Duration::from_secs(connected_at);
+                let counters = Arc::new(SwitchCounters::new(dpid, Version::V1_3, ip, connected_at));
+                registry.threads[thread].connected_switches.insert(counters);
+            };
+            connect(1, 7, first_worker);
+            connect(1, 8, 30);
+            connect(2, 6, 40);
+            connect(2, 7, second_worker);
+            let (mut dpids, mut connected_at) = (Vec::new(), Vec::new());
+            registry.collect(&mut |sample| {
+                let dpid = sample.labels.into_iter().find(|(name, _)| *name == "dpid");
+                match sample.value {
+                    MetricValue::Gauge(n)
+                        if sample.name == "switch_connected_timestamp_seconds" =>
+                    {
+                        connected_at.push(Duration::from_secs_f64(n).as_secs());
+                    }
+                    _ if sample.name == "switch_sent_bytes" => dpids.push(dpid.unwrap().1),
+                    _ => {}
+                }
+            });
+            assert_eq!(dpids, [6, 7, 8].map(|id| DatapathId(id).to_string()));
+            assert_eq!(connected_at, [40, 20, 30]);
+        }
     }
 }

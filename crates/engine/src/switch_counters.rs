@@ -1,7 +1,7 @@
 //! Counters of each connected switch.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::counters::Counter;
 pub(crate) struct SwitchCounters {
     datapath_id: DatapathId,
     version: Version,
-    addr: SocketAddr,
+    ip: IpAddr,
     /// Since 1970-01-01 UTC.
     connected_at: Duration,
     pub(crate) messages_received: Counter,
@@ -33,13 +33,13 @@ impl SwitchCounters {
     pub(crate) fn new(
         datapath_id: DatapathId,
         version: Version,
-        addr: SocketAddr,
+        ip: IpAddr,
         connected_at: Duration,
     ) -> Self {
         Self {
             datapath_id,
             version,
-            addr,
+            ip,
             connected_at,
             messages_received: Counter::default(),
             packet_ins_received: Counter::default(),
@@ -54,6 +54,10 @@ impl SwitchCounters {
 
     pub(crate) fn datapath_id(&self) -> DatapathId {
         self.datapath_id
+    }
+
+    pub(crate) fn connected_at(&self) -> Duration {
+        self.connected_at
     }
 
     fn dpid(&self) -> (&'static str, String) {
@@ -119,8 +123,9 @@ pub(crate) fn collect(switches: &[Arc<SwitchCounters>], emit: &mut dyn FnMut(Met
         let version = ("version", switch.version.to_string());
         emit(MetricSample {
             name: "switch_info",
-            help: "A connected switch, with its OpenFlow version and the address of its connection; always 1",
-            labels: vec![switch.dpid(), version, ("address", switch.addr.to_string())],
+            help: "A connected switch, with its OpenFlow version and IP address; always 1",
+            // Without the port, which differs for each connection: a switch that reconnects gets the same series again.
+            labels: vec![switch.dpid(), version, ("address", switch.ip.to_string())],
             value: MetricValue::Gauge(1.0),
         });
     }

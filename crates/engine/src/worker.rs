@@ -128,7 +128,9 @@ impl<I: Io, A: App> Worker<I, A> {
                 IoEvent::Data(id, bytes) => {
                     state.counters().read(bytes.len());
                     let result = state.process_read(id, bytes);
-                    state.send_replies(io, id);
+                    if state.send_replies(io, id) > 0 {
+                        state.counters().response_latency.record_n(clock::now() - now, 1);
+                    }
                     result.unwrap_or_else(|reason| state.disconnect(io, id, reason));
                 }
                 IoEvent::Writable(id) => state.send_backlog(io, id),
@@ -179,14 +181,14 @@ impl<C, A: App> WorkerState<C, A> {
         dispatcher.process_read(switch, bytes)
     }
 
-    /// Sends what is in `tx` and `urgent` to a switch.
+    /// Sends what is in `tx` and `urgent` to a switch. Returns the bytes sent.
     #[inline]
-    fn send_replies<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId) {
+    fn send_replies<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId) -> usize {
         let counters = worker_counters(&self.registry, self.mailboxes.worker);
         let Some(Some(switch)) = self.switches.get_mut(id.slot()) else {
             self.tx.clear();
             self.urgent.clear();
-            return;
+            return 0;
         };
         let (buffers, limits) = (&mut switch.buffers, &self.cfg.limits);
         let backlog_before = buffers.backlog.len();
@@ -197,7 +199,7 @@ impl<C, A: App> WorkerState<C, A> {
         };
         self.tx.clear();
         count_sent(counters, &switch.counters, sent, (backlog_before, buffers.backlog.len()));
-        counters.response_latency.record_n(clock::now() - self.now, 1);
+        sent
     }
 
     /// Sends the backlog of a switch whose connection is writable.
@@ -274,7 +276,7 @@ impl<C, A: App> WorkerState<C, A> {
             EstablishedConnection { conn: (), session_id, addr, datapath_id, session, buffers };
         let version = connection.session.version();
         let counters =
-            Arc::new(SwitchCounters::new(datapath_id, version, addr, clock::since_epoch()));
+            Arc::new(SwitchCounters::new(datapath_id, version, addr.ip(), clock::since_epoch()));
         self.counters().connected_switches.insert(counters.clone());
         let mut switch = Box::new(ConnectedSwitch::new(id, index, connection, counters));
         self.counters().switch_connected(version);

@@ -25,14 +25,14 @@ const BACKLOG_WITH_REPLIES_MAX: u64 = (BACKLOG_MAX + 2 * READ_BYTES_MAX) as u64;
 /// More than the kernel buffers for a connection in both directions.
 const IN_KERNEL_MAX: usize = 16 << 20;
 
-fn small_limits(cfg: &mut Config) {
+pub(crate) fn small_limits(cfg: &mut Config) {
     cfg.limits.backlog_bytes_max = BACKLOG_MAX;
     cfg.limits.stuck_timeout = Duration::from_millis(1500);
     cfg.socket.send_buffer = Some(16 << 10);
 }
 
 /// A switch that sends packet-ins as fast as it can.
-struct FloodingSwitch {
+pub(crate) struct FloodingSwitch {
     peer: TestPeer,
     /// Encoded packet-ins.
     burst: Vec<u8>,
@@ -42,8 +42,11 @@ struct FloodingSwitch {
 }
 
 impl FloodingSwitch {
-    fn new<A: App>(test: &TestEngine<A>) -> Self {
-        let mut peer = TestPeer::connect_switch(test.addr, Version::V1_3, 66);
+    /// Datapath id as in labels.
+    pub(crate) const DPID: &str = "0000000000000042";
+
+    pub(crate) fn new<A: App>(test: &TestEngine<A>) -> Self {
+        let mut peer = TestPeer::connect_switch(test.addr, Version::V1_3, 0x42);
         peer.expect_reply();
         peer.stream.set_nonblocking(true).unwrap();
         let burst = bytes(Version::V1_3, &broadcast(None)).repeat(500);
@@ -66,7 +69,7 @@ impl FloodingSwitch {
     }
 
     /// Sends until the engine has stopped reading.
-    fn flood_until_paused(&mut self, test: &TestEngine) {
+    pub(crate) fn flood_until_paused(&mut self, test: &TestEngine) {
         wait_until("a full backlog", || {
             assert!(self.flood(), "connection closed");
             // The kernel may take some of the backlog after reading has stopped. Below half of the limit, reading would resume.
@@ -77,7 +80,7 @@ impl FloodingSwitch {
     }
 
     /// Reads about `bytes` bytes, or what there is.
-    fn read(&mut self, bytes: usize) -> usize {
+    pub(crate) fn read(&mut self, bytes: usize) -> usize {
         let (mut received, mut buffer) = (0, [0; 4096]);
         while received < bytes {
             match self.peer.stream.read(&mut buffer) {
@@ -187,6 +190,27 @@ fn a_backlog_of_the_handshake_is_sent_by_the_worker() {
     wait_until("an empty backlog", || test.metric("backlog_bytes", "") == 0);
 }
 
+#[test]
+fn bytes_of_a_backlog_of_the_handshake_are_counted() {
+    let test = TestEngine::new(|cfg| {
+        small_limits(cfg);
+        cfg.limits.handshake_bytes_max = IN_KERNEL_MAX;
+        cfg.limits.backlog_bytes_max = IN_KERNEL_MAX;
+    });
+    let mut slow = TestPeer::connect(test.addr);
+    slow.exchange_hello(Version::V1_0);
+    let request = echo_request(&vec![7; 50_000]);
+    for _ in 0..40 {
+        slow.send(&request);
+    }
+    let mut replies = 0;
+    while replies < 40 {
+        let message = slow.receive().unwrap();
+        replies += u32::from(matches!(message, Message::EchoReply { .. }));
+    }
+    wait_until("all bytes to be counted", || test.metric("sent_bytes", "") == slow.received_bytes);
+}
+
 /// `learning`, and a counter of link probes.
 struct ProbeCounter(Learning, Arc<AtomicU64>);
 
@@ -254,4 +278,6 @@ fn packet_ins_of_a_slow_switch_are_shed_until_its_backlog_has_drained() {
     slow.peer.stream.set_nonblocking(false).unwrap();
     slow.peer.expect_reply();
     assert_eq!((test.metric("packet_ins_shed", ""), test.closed("")), (shed, 0));
+    assert!(shed > 0);
+    assert_eq!(test.metric("switch_packet_ins_shed", FloodingSwitch::DPID), shed);
 }

@@ -19,6 +19,7 @@ pub(crate) struct TestPeer {
     rx: Vec<u8>,
     next_buffer_id: u32,
     pub(crate) sent_bytes: u64,
+    pub(crate) received_bytes: u64,
 }
 
 impl TestPeer {
@@ -27,7 +28,14 @@ impl TestPeer {
         let stream = TcpStream::connect(addr).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { stream, version: Version::V1_3, rx: Vec::new(), next_buffer_id: 1, sent_bytes: 0 }
+        Self {
+            stream,
+            version: Version::V1_3,
+            rx: Vec::new(),
+            next_buffer_id: 1,
+            sent_bytes: 0,
+            received_bytes: 0,
+        }
     }
 
     /// Connects as the switch with datapath id `id`.
@@ -100,7 +108,10 @@ impl TestPeer {
             }
             match self.stream.read(&mut buffer) {
                 Ok(0) => return None,
-                Ok(n) => self.rx.extend_from_slice(&buffer[..n]),
+                Ok(n) => {
+                    self.received_bytes += n as u64;
+                    self.rx.extend_from_slice(&buffer[..n]);
+                }
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
                 Err(error) => panic!("nothing received: {error}"),
             }
