@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::mem;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -64,15 +63,15 @@ impl ConfigSources {
     ///
     /// # Errors
     /// All errors that were found. The file that was read for `previous` must still exist, or its keys would silently
-    /// return to their defaults; and it must not be a pipe, which is empty by now or would block this thread.
+    /// return to their defaults. It must be a regular file: a pipe is empty by now, and a terminal blocks this thread.
     pub(crate) fn load_again(
         &self,
         previous: &LoadedConfig,
     ) -> Result<LoadedConfig, Vec<ConfigError>> {
         if let Some(path) = &previous.file {
             let error = match fs::metadata(path).map(|metadata| metadata.file_type()) {
-                Ok(kind) if kind.is_fifo() || kind.is_socket() => {
-                    Some("a pipe cannot be read again".to_owned())
+                Ok(kind) if !kind.is_file() => {
+                    Some("not a regular file, so it cannot be read again".to_owned())
                 }
                 Ok(_) => None,
                 Err(e) => Some(format!("cannot be read: {e}")),

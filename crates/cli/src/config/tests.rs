@@ -406,7 +406,7 @@ fn a_file_that_is_gone_is_an_error_when_the_configuration_is_loaded_again() {
     assert!(error.ends_with(": cannot be read: No such file or directory (os error 2)"), "{error}");
     assert!(Command::new("mkfifo").arg(&file.0).status().unwrap().success());
     let error = sources.load_again(&previous).unwrap_err()[0].to_string();
-    assert!(error.ends_with(": a pipe cannot be read again"), "{error}");
+    assert!(error.ends_with(": not a regular file, so it cannot be read again"), "{error}");
 }
 
 #[test]
