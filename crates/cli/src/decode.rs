@@ -1,7 +1,7 @@
 //! `sluice decode`: arguments to options of `sluice_decode`.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, ErrorKind, Read, StdoutLock, Write, stdin, stdout};
+use std::io::{self, BufWriter, ErrorKind, Read, StdoutLock, Write, stdin, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -100,7 +100,7 @@ impl DecodeArgs {
         let reader = open(input).map_err(cannot_read)?;
         let mut out = Output { inner: BufWriter::new(stdout().lock()), has_failed: false };
         let decoded = if self.batch.is_some() {
-            sluice_decode::decode_batch(BufReader::new(reader), &mut out, self.options())
+            sluice_decode::decode_batch(reader, &mut out, self.options())
         } else {
             sluice_decode::decode(reader, &mut out, self.options())
         };

@@ -1,6 +1,6 @@
 //! Batch mode: lines of JSON in, lines of JSON out.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 
 use serde::Deserialize;
 
@@ -17,13 +17,17 @@ struct BatchRequest {
 }
 
 pub(crate) fn decode(
-    mut input: impl BufRead,
+    input: impl Read,
     out: impl Write,
     options: Options,
 ) -> io::Result<MessageCounts> {
     let mut report = Reporter::new(out, Options { format: Format::Json, ..options });
-    let mut line = Vec::new();
+    let (mut input, mut line) = (BufReader::new(input), Vec::new());
     loop {
+        // Whoever sends a line and waits for the answer gets it.
+        if input.buffer().is_empty() {
+            report.flush()?;
+        }
         line.clear();
         input.by_ref().take(LINE_MAX).read_until(b'\n', &mut line)?;
         if line.is_empty() {

@@ -11,7 +11,7 @@ mod input;
 mod reassembly;
 mod report;
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, Read, Write};
 
 pub use report::{Filter, Format, MessageCounts, Options};
 
@@ -30,12 +30,13 @@ pub fn decode(
     input::decode(input, out, options)
 }
 
-/// Reads lines of JSON, `{"hex": "…"}`, and answers each with one line of JSON, in the same order.
+/// Reads lines of JSON, `{"hex": "…"}`, and answers each with one line of JSON, in the same order, before it waits for
+/// the next line.
 ///
 /// # Errors
 /// Those of reading and writing.
 pub fn decode_batch(
-    input: impl BufRead,
+    input: impl Read,
     out: impl Write,
     options: Options,
 ) -> io::Result<MessageCounts> {

@@ -195,6 +195,21 @@ fn messages_are_written_before_the_input_ends() {
     }
 }
 
+#[test]
+fn a_batch_line_is_answered_before_the_next_one_is_sent() {
+    let (input, mut pipe) = io::pipe().unwrap();
+    let (sender, output) = mpsc::channel();
+    let decoder =
+        thread::spawn(move || decode_batch(input, BufWriter::new(ChannelWriter(sender)), JSON));
+    for xid in [7, 8] {
+        writeln!(pipe, "{{\"hex\": \"041400080000000{xid}\"}}").unwrap();
+        let lines = lines(&output.recv_timeout(Duration::from_secs(20)).unwrap());
+        assert_eq!((lines.len(), &lines[0]["xid"]), (1, &json!(xid)));
+    }
+    drop(pipe);
+    assert_eq!(decoder.join().unwrap().unwrap().well_formed, 2);
+}
+
 /// Reads one byte at a time, with an interrupted read before each.
 struct SlowReader {
     bytes: Cursor<Vec<u8>>,
