@@ -33,16 +33,15 @@ controllers = {DEFAULT: lab.default_applications(), LEARNING: lab.learning()}
 ceilings = {DEFAULT: lab.null("--flow-mods", "2", name="null of two"), LEARNING: lab.null()}
 lab.table("applications", "packet-ins", "outstanding", "controller", "null responder", "ratio")
 for apps, packet_ins, outstanding, file, arguments in CASES:
-    subjects = [ceilings[apps], controllers[apps]]
+    # The null responder does not look at packets, so its answers match no request of a packet that is not buffered.
+    subjects = [controllers[apps]] if "--no-buffer" in arguments else [ceilings[apps], controllers[apps]]
     lab.compare(f"defaults/{file}", subjects, arguments, lab.rounds())
     runs = json.loads((lab.ROOT / f"lab/defaults/data/{file}.json").read_text())["runs"]
-    null, ours = (runs[subject.name] for subject in subjects)
-    if outstanding == "1":
-        cells = [median_and_range([run["p50_us"] for run in subject_runs], 0) + " µs" for subject_runs in (ours, null)]
-        ratios = [o["p50_us"] / n["p50_us"] for o, n in zip(ours, null)]
-    else:
-        cells = [median_and_range([run["per_second"] / 1e6 for run in subject_runs], 1) + " M/s" for subject_runs in (ours, null)]
-        ratios = [o["per_second"] / n["per_second"] for o, n in zip(ours, null)]
-    lab.row(apps, packet_ins, outstanding, *cells, median_and_range(ratios, 2))
+    key, scale, digits, unit = ("p50_us", 1, 0, "µs") if outstanding == "1" else ("per_second", 1e-6, 1, "M/s")
+    values = {subject: [run[key] * scale for run in runs[subject.name]] for subject in subjects}
+    cells = {subject: f"{median_and_range(values[subject], digits)} {unit}" for subject in subjects}
+    ours, null = controllers[apps], ceilings[apps]
+    ratio = median_and_range([a / b for a, b in zip(values[ours], values[null])], 2) if null in values else "–"
+    lab.row(apps, packet_ins, outstanding, cells[ours], cells.get(null, "–"), ratio)
 for subject in [*controllers.values(), *ceilings.values()]:
     subject.stop()
