@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sluice_io::{
-    ConnId, Epoll, Io, IoEvent, READ_BYTES_MAX, Reading, WaitStrategy, Waker, cores, sock,
+    ConnId, Epoll, Io, IoEvent, READ_BYTES_MAX, Reading, WaitStrategy, Wake, Waker, cores, sock,
 };
 use sluice_openflow::{
     Action, Encoder, Field, FlowMod, Instruction, MacAddr, MessageType, PortNo, SwitchConfig,

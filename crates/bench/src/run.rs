@@ -5,7 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use sluice_io::{Epoll, WaitStrategy, clock, limits};
+use sluice_io::{Epoll, Io, WaitStrategy, Wake, clock, limits};
 
 use crate::coordination::{
     SharedState, ThreadEvent, ThreadLoopResult, ThreadResult, TotalProgress,
@@ -100,7 +100,7 @@ pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error>
         }
         if collector.ready == plan.threads && shared.start().is_none() {
             shared.set_start(clock::now() + START_DELAY);
-            wakers.iter().for_each(sluice_io::Waker::wake);
+            wakers.iter().for_each(Wake::wake);
         }
         if collector.totals.len() == plan.threads {
             break Ok(());
@@ -108,7 +108,7 @@ pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error>
         collector.report_progress(&shared);
     };
     shared.stop();
-    wakers.iter().for_each(sluice_io::Waker::wake);
+    wakers.iter().for_each(Wake::wake);
     let panicked = threads.into_iter().filter_map(|thread| thread.join().err()).count();
     result?;
     if panicked > 0 {

@@ -1,12 +1,12 @@
 //! The acceptor thread: accepts connections, runs their handshakes and assigns switches to workers.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, clock, limits};
+use sluice_io::{ConnId, Io, IoEvent, Reading, limits};
 use sluice_openflow::{DatapathId, ErrorReason, SwitchFeatures};
 use sluice_proto::{ControllerSession, ReassemblyBudget};
 use sluice_sdk::App;
@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::connection::{ConnectionBuffers, EstablishedConnection};
 use crate::counters::{CounterRegistry, ThreadCounters};
 use crate::log_limit::LogLimiter;
-use crate::mailbox::{Mailbox, QueuedMessage, SessionId, ToAcceptor, ToWorker};
+use crate::mailbox::{QueuedMessage, SessionId, ToAcceptor, ToWorker, WorkerMailbox};
 use crate::pending::{DuplicateClaim, HandshakeContext, PendingConnection};
 use crate::registry::SwitchRegistry;
 use crate::worker::LoopControl;
@@ -30,13 +30,13 @@ const TIMER_INTERVAL: Duration = Duration::from_millis(100);
 const HELLO_DELAY: Duration = Duration::from_millis(100);
 
 /// The acceptor thread.
-pub(crate) struct Acceptor<A> {
-    io: Epoll,
-    state: AcceptorState<A>,
+pub(crate) struct Acceptor<I: Io, A> {
+    io: I,
+    state: AcceptorState<I, A>,
 }
 
 /// Everything of the acceptor except its connections.
-struct AcceptorState<A> {
+struct AcceptorState<I: Io, A> {
     cfg: Arc<Config>,
     listeners: Vec<(SocketAddr, ConnId)>,
     /// By [`ConnId::slot`].
@@ -46,13 +46,13 @@ struct AcceptorState<A> {
     /// The pending connections that have no [`DuplicateClaim`].
     handshake_queue: HandshakeQueue,
     switches: SwitchRegistry,
-    workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
+    workers: Vec<WorkerMailbox<I, A>>,
     /// Memory for multipart replies of pending connections. Separate, so that a flood of connections takes none from
     /// switches.
     pending_budget: ReassemblyBudget,
     /// Memory for multipart replies of the switches of each worker.
     worker_budgets: Vec<ReassemblyBudget>,
-    inbox: Receiver<ToAcceptor<A>>,
+    inbox: Receiver<ToAcceptor<I::Listener, A>>,
     registry: Arc<CounterRegistry>,
     tx: Vec<u8>,
     log_limit: LogLimiter,
@@ -61,15 +61,15 @@ struct AcceptorState<A> {
     next_timers_at: Instant,
 }
 
-impl<A: App> Acceptor<A> {
+impl<I: Io, A: App> Acceptor<I, A> {
     pub(crate) fn new(
-        io: Epoll,
+        io: I,
         cfg: Arc<Config>,
-        workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
-        inbox: Receiver<ToAcceptor<A>>,
+        workers: Vec<WorkerMailbox<I, A>>,
+        inbox: Receiver<ToAcceptor<I::Listener, A>>,
         registry: Arc<CounterRegistry>,
     ) -> Self {
-        let now = clock::now();
+        let now = io.now();
         let state = AcceptorState {
             cfg,
             listeners: Vec::new(),
@@ -91,9 +91,9 @@ impl<A: App> Acceptor<A> {
         Self { io, state }
     }
 
-    /// Accepts connections on `listener`.
-    pub(crate) fn listen(&mut self, listener: TcpListener) -> io::Result<()> {
-        self.state.listen(&mut self.io, listener)
+    /// Accepts connections on `listener`, which has the address `addr`.
+    pub(crate) fn listen(&mut self, addr: SocketAddr, listener: I::Listener) -> io::Result<()> {
+        self.state.listen(&mut self.io, addr, listener)
     }
 
     /// Runs the event loop until [`ToAcceptor::Stop`]; `app` provides the initial messages.
@@ -132,25 +132,24 @@ impl<A: App> Acceptor<A> {
         }
         let control = if is_woken { state.read_mailbox(io, app) } else { LoopControl::Continue };
         state.run_timers(io);
-        state.counters().iteration(Duration::ZERO, clock::now() - started);
+        state.counters().iteration(Duration::ZERO, io.now() - started);
         Ok(control)
     }
 }
 
-impl<A: App> AcceptorState<A> {
+impl<I: Io, A: App> AcceptorState<I, A> {
     fn counters(&self) -> &ThreadCounters {
         acceptor_counters(&self.registry)
     }
 
-    fn listen(&mut self, io: &mut Epoll, listener: TcpListener) -> io::Result<()> {
-        let addr = listener.local_addr()?;
+    fn listen(&mut self, io: &mut I, addr: SocketAddr, listener: I::Listener) -> io::Result<()> {
         let id = io.listen(listener)?;
         self.listeners.push((addr, id));
         Ok(())
     }
 
     /// Starts the handshake of a new connection, and closes another one or this one if there are too many.
-    fn accept(&mut self, io: &mut Epoll, stream: TcpStream, addr: SocketAddr) {
+    fn accept(&mut self, io: &mut I, stream: I::Conn, addr: SocketAddr) {
         self.counters().connections_accepted.add(1);
         let (source, capacity) = (SourceNetwork::new(addr.ip()), self.cfg.limits.handshakes_max);
         if self.pending_count >= capacity {
@@ -240,7 +239,7 @@ impl<A: App> AcceptorState<A> {
     }
 
     /// Sends what is in `tx`.
-    fn send_replies(&mut self, io: &mut Epoll, id: ConnId) {
+    fn send_replies(&mut self, io: &mut I, id: ConnId) {
         let counters = acceptor_counters(&self.registry);
         if let Some(Some(pending)) = self.pending.get_mut(id.slot()) {
             let limits = &self.cfg.limits;
@@ -250,7 +249,7 @@ impl<A: App> AcceptorState<A> {
         self.tx.clear();
     }
 
-    fn send_backlog(&mut self, io: &mut Epoll, id: ConnId) {
+    fn send_backlog(&mut self, io: &mut I, id: ConnId) {
         let counters = acceptor_counters(&self.registry);
         if let Some(Some(pending)) = self.pending.get_mut(id.slot()) {
             let sent = pending.buffers.send_backlog(io, id, self.now, &self.cfg.limits);
@@ -259,7 +258,7 @@ impl<A: App> AcceptorState<A> {
     }
 
     /// After the handshake: hands the switch over to a worker, or probes the connection that has its datapath id.
-    fn complete_handshake(&mut self, io: &mut Epoll, id: ConnId, features: Box<SwitchFeatures>) {
+    fn complete_handshake(&mut self, io: &mut I, id: ConnId, features: Box<SwitchFeatures>) {
         let datapath_id = features.datapath_id;
         if features.auxiliary_id != 0 {
             return self.close(io, id, CloseReason::AuxiliaryConnection(datapath_id));
@@ -290,7 +289,7 @@ impl<A: App> AcceptorState<A> {
     }
 
     /// Hands a switch over to the worker with the fewest switches.
-    fn hand_over(&mut self, io: &mut Epoll, id: ConnId, features: Box<SwitchFeatures>) {
+    fn hand_over(&mut self, io: &mut I, id: ConnId, features: Box<SwitchFeatures>) {
         let Some(pending) = self.remove(id) else { return };
         let Some(conn) = io.release(id) else { return };
         let datapath_id = features.datapath_id;
@@ -306,7 +305,7 @@ impl<A: App> AcceptorState<A> {
         self.send_to_worker(location.worker, ToWorker::Adopt(Box::new(connection), features));
     }
 
-    fn send_to_worker(&self, worker: usize, message: ToWorker<TcpStream, A>) {
+    fn send_to_worker(&self, worker: usize, message: ToWorker<I::Conn, A>) {
         if let Some(mailbox) = self.workers.get(worker) {
             mailbox.send(message);
         }
@@ -321,7 +320,7 @@ impl<A: App> AcceptorState<A> {
         Some(pending)
     }
 
-    fn read_mailbox(&mut self, io: &mut Epoll, app: &mut A) -> LoopControl {
+    fn read_mailbox(&mut self, io: &mut I, app: &mut A) -> LoopControl {
         while let Ok(message) = self.inbox.try_recv() {
             match message {
                 ToAcceptor::Disconnected(session_id) => self.on_disconnected(io, session_id),
@@ -338,7 +337,7 @@ impl<A: App> AcceptorState<A> {
     }
 
     /// Removes a switch, and hands over the connection that claims its datapath id, if any.
-    fn on_disconnected(&mut self, io: &mut Epoll, session_id: SessionId) {
+    fn on_disconnected(&mut self, io: &mut I, session_id: SessionId) {
         self.switches.remove(session_id);
         let Some(pending) = self.find_claim(session_id) else { return };
         let (id, claim) = (pending.id, pending.claim.take());
@@ -348,7 +347,7 @@ impl<A: App> AcceptorState<A> {
     }
 
     /// Closes the connection that claims the datapath id of a switch, since that has answered the probe.
-    fn on_probe_answered(&mut self, io: &mut Epoll, session_id: SessionId) {
+    fn on_probe_answered(&mut self, io: &mut I, session_id: SessionId) {
         let Some(pending) = self.find_claim(session_id) else { return };
         let id = pending.id;
         // If the answer is late, the switch is already being closed: closing the claimant too would leave neither.
@@ -380,7 +379,12 @@ impl<A: App> AcceptorState<A> {
     }
 
     /// Applies a configuration: adds the new listeners, and closes those that it does not contain.
-    fn configure(&mut self, io: &mut Epoll, cfg: Arc<Config>, listeners: Vec<TcpListener>) {
+    fn configure(
+        &mut self,
+        io: &mut I,
+        cfg: Arc<Config>,
+        listeners: Vec<(SocketAddr, I::Listener)>,
+    ) {
         self.listeners.retain(|&(addr, id)| {
             let is_wanted = cfg.listen.iter().any(|&wanted| is_same_listener(wanted, addr));
             if !is_wanted {
@@ -389,17 +393,17 @@ impl<A: App> AcceptorState<A> {
             }
             is_wanted
         });
-        for listener in listeners {
-            match self.listen(io, listener) {
-                Ok(()) => tracing::info!(addr = ?self.listeners.last().map(|l| l.0), "listening"),
-                Err(error) => tracing::error!(%error, "cannot listen"),
+        for (addr, listener) in listeners {
+            match self.listen(io, addr, listener) {
+                Ok(()) => tracing::info!(%addr, "listening"),
+                Err(error) => tracing::error!(%addr, %error, "cannot listen"),
             }
         }
         self.cfg = cfg;
     }
 
     /// Checks the timeouts of pending connections, when it is time.
-    fn run_timers(&mut self, io: &mut Epoll) {
+    fn run_timers(&mut self, io: &mut I) {
         if self.now < self.next_timers_at {
             return;
         }
@@ -438,7 +442,7 @@ impl<A: App> AcceptorState<A> {
     }
 
     /// Closes a connection, or cleans up after the peer has closed it.
-    fn close(&mut self, io: &mut Epoll, id: ConnId, reason: CloseReason) {
+    fn close(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
         let Some(mut pending) = self.remove(id) else { return };
         if let CloseReason::DuplicateDatapathId(_)
         | CloseReason::TooManySwitches
@@ -480,6 +484,11 @@ fn acceptor_counters(registry: &CounterRegistry) -> &ThreadCounters {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::net::TcpStream;
+
+    use sluice_io::Epoll;
+
+    use crate::mailbox::Mailbox;
 
     use super::*;
 
@@ -496,7 +505,7 @@ mod tests {
 
     /// Runs iterations until the worker receives a message; returns its kind.
     fn next_worker_message(
-        acceptor: &mut Acceptor<EmptyApp>,
+        acceptor: &mut Acceptor<Epoll, EmptyApp>,
         worker: &Receiver<ToWorker<TcpStream, EmptyApp>>,
     ) -> &'static str {
         for _ in 0..200 {
@@ -524,13 +533,14 @@ mod tests {
         let (worker, worker_inbox) = Mailbox::new(io.waker());
         let registry = Arc::new(CounterRegistry::new(1));
         let mut acceptor =
-            Acceptor::<EmptyApp>::new(io, Arc::new(cfg), vec![worker], inbox, registry);
+            Acceptor::<_, EmptyApp>::new(io, Arc::new(cfg), vec![worker], inbox, registry);
         let listener = sluice_io::sock::listen(
             ([127, 0, 0, 1], 0).into(),
             &sluice_io::sock::Options::default(),
         );
-        acceptor.listen(listener.unwrap()).unwrap();
-        let addr = acceptor.state.listeners[0].0;
+        let listener = listener.unwrap();
+        let addr = listener.local_addr().unwrap();
+        acceptor.listen(addr, listener).unwrap();
         let connect = || {
             let mut peer = TcpStream::connect(addr).unwrap();
             peer.write_all(&[&HELLO[..], &FEATURES_REPLY].concat()).unwrap();

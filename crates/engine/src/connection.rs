@@ -296,6 +296,30 @@ mod tests {
 
     impl Io for LimitedSender {
         type Conn = ();
+        type Listener = ();
+        type Waker = sluice_io::Waker;
+
+        fn now(&self) -> Instant {
+            sluice_io::clock::now()
+        }
+
+        fn since_epoch(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn waker(&self) -> sluice_io::Waker {
+            sluice_io::Waker::new().unwrap()
+        }
+
+        fn listen(&mut self, (): ()) -> std::io::Result<ConnId> {
+            Err(std::io::ErrorKind::Unsupported.into())
+        }
+
+        fn wait_for_wake(&mut self, deadline: Instant) -> std::io::Result<Instant> {
+            Ok(deadline)
+        }
+
+        fn set_read_max(&mut self, _: usize) {}
 
         fn wait(&mut self, _: Option<Instant>) -> std::io::Result<Instant> {
             Ok(sluice_io::clock::now())

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use sluice_base::metrics::MetricsSource;
-use sluice_io::{Epoll, WaitStrategy, cores, sock};
+use sluice_io::{Epoll, Io, WaitStrategy, cores, sock};
 use sluice_sdk::App;
 
 use crate::acceptor::{Acceptor, is_same_listener};
 use crate::config::{Config, Pin};
 use crate::counters::CounterRegistry;
-use crate::mailbox::{Mailbox, ToAcceptor, ToWorker};
+use crate::mailbox::{AcceptorMailbox, Mailbox, ToAcceptor, ToWorker, WorkerMailbox};
 use crate::worker::{Worker, WorkerMailboxes};
 
 /// Why the engine cannot start.
@@ -50,8 +50,8 @@ impl std::error::Error for StartError {}
 pub struct Engine<A> {
     addresses: Vec<SocketAddr>,
     config: Mutex<Config>,
-    acceptor: Mailbox<ToAcceptor<A>>,
-    workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
+    acceptor: AcceptorMailbox<Epoll, A>,
+    workers: Vec<WorkerMailbox<Epoll, A>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     cores: Vec<Option<usize>>,
     registry: Arc<CounterRegistry>,
@@ -93,8 +93,9 @@ impl<A: App + 'static> Engine<A> {
             Acceptor::new(io, cfg.clone(), workers.clone(), acceptor_inbox, registry.clone());
         let mut addresses = Vec::new();
         for listener in listeners {
-            addresses.push(listener.local_addr().map_err(StartError::Io)?);
-            acceptor_thread.listen(listener).map_err(StartError::Io)?;
+            let addr = listener.local_addr().map_err(StartError::Io)?;
+            addresses.push(addr);
+            acceptor_thread.listen(addr, listener).map_err(StartError::Io)?;
         }
         let mut threads = Vec::new();
         for (worker, setup) in setups.into_iter().enumerate() {
@@ -145,6 +146,9 @@ impl<A: App + 'static> Engine<A> {
         };
         let new: Vec<_> = config.listen.iter().filter(is_new).copied().collect();
         let listeners = bind(&config, &new)?;
+        let with_addr = |listener: TcpListener| Ok((listener.local_addr()?, listener));
+        let listeners = listeners.into_iter().map(with_addr).collect::<io::Result<_>>();
+        let listeners = listeners.map_err(StartError::Io)?;
         let mut restart = Vec::new();
         if config.workers != current.workers {
             restart.push("workers");

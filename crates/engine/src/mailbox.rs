@@ -1,13 +1,13 @@
 //! Messages between threads.
 
 use std::fmt;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use sluice_io::Waker;
+use sluice_io::{Io, Wake};
 use sluice_openflow::{DatapathId, Message, SwitchFeatures};
 use sluice_sdk::view::PublishedFact;
 
@@ -38,7 +38,7 @@ pub(crate) enum ToWorker<C, A> {
 }
 
 /// A message to the acceptor.
-pub(crate) enum ToAcceptor<A> {
+pub(crate) enum ToAcceptor<L, A> {
     /// A switch has disconnected.
     Disconnected(SessionId),
     /// A probed switch has sent something.
@@ -46,7 +46,7 @@ pub(crate) enum ToAcceptor<A> {
     /// Forwards an application's message to the worker of a switch.
     Forward(DatapathId, QueuedMessage),
     /// Applies a new configuration, and the function to the applications; accepts on the new listeners too.
-    Configure(Arc<Config>, Arc<dyn Fn(&mut A) + Send + Sync>, Vec<TcpListener>),
+    Configure(Arc<Config>, Arc<dyn Fn(&mut A) + Send + Sync>, Vec<(SocketAddr, L)>),
     /// Ends the thread.
     Stop,
 }
@@ -85,29 +85,36 @@ impl QueuedMessage {
 }
 
 /// The sending end of a thread's queue. Sending wakes the thread.
-pub(crate) struct Mailbox<T> {
+pub(crate) struct Mailbox<T, W> {
     sender: Sender<T>,
     /// Application messages in the queue.
     queued_messages: Arc<AtomicUsize>,
-    waker: Waker,
+    waker: W,
 }
 
-impl<T> fmt::Debug for Mailbox<T> {
+/// The mailbox of a worker whose connections are in an `I`.
+pub(crate) type WorkerMailbox<I, A> = Mailbox<ToWorker<<I as Io>::Conn, A>, <I as Io>::Waker>;
+
+/// The mailbox of the acceptor.
+pub(crate) type AcceptorMailbox<I, A> =
+    Mailbox<ToAcceptor<<I as Io>::Listener, A>, <I as Io>::Waker>;
+
+impl<T, W: Wake> fmt::Debug for Mailbox<T, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mailbox").field("waker", &self.waker).finish_non_exhaustive()
     }
 }
 
-impl<T> Clone for Mailbox<T> {
+impl<T, W: Wake> Clone for Mailbox<T, W> {
     fn clone(&self) -> Self {
         let (sender, queued_messages) = (self.sender.clone(), self.queued_messages.clone());
         Self { sender, queued_messages, waker: self.waker.clone() }
     }
 }
 
-impl<T> Mailbox<T> {
+impl<T, W: Wake> Mailbox<T, W> {
     /// A mailbox of the thread that `waker` wakes, and its receiving end.
-    pub(crate) fn new(waker: Waker) -> (Self, Receiver<T>) {
+    pub(crate) fn new(waker: W) -> (Self, Receiver<T>) {
         let (sender, receiver) = channel();
         (Self { sender, queued_messages: Arc::default(), waker }, receiver)
     }
@@ -151,7 +158,7 @@ mod tests {
         let try_send = || {
             let message = Message::EchoRequest { data: vec![] };
             mailbox.try_send_message(message, 2, |queued| {
-                ToAcceptor::<()>::Forward(DatapathId(1), queued)
+                ToAcceptor::<(), ()>::Forward(DatapathId(1), queued)
             })
         };
         assert_eq!([(); 4].map(|()| try_send()), [true, true, false, false]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use sluice_io::{ConnId, Io, IoEvent, clock};
+use sluice_io::{ConnId, Io, IoEvent};
 use sluice_openflow::{DatapathId, Message, SwitchFeatures};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
@@ -16,7 +16,7 @@ use crate::connection::EstablishedConnection;
 use crate::counters::{CounterRegistry, ThreadCounters};
 use crate::dispatch::{ConnectedSwitch, Dispatcher};
 use crate::log_limit::LogLimiter;
-use crate::mailbox::{Mailbox, SessionId, ToAcceptor, ToWorker};
+use crate::mailbox::{AcceptorMailbox, SessionId, ToAcceptor, ToWorker, WorkerMailbox};
 use crate::message_batches::MessageBatches;
 use crate::switch_counters::SwitchCounters;
 
@@ -33,11 +33,11 @@ const FACT_ROUNDS_MAX: usize = 8;
 /// A worker thread.
 pub(crate) struct Worker<I: Io, A> {
     io: I,
-    state: WorkerState<I::Conn, A>,
+    state: WorkerState<I, A>,
 }
 
 /// Everything of a worker except its connections.
-struct WorkerState<C, A> {
+struct WorkerState<I: Io, A> {
     app: A,
     cfg: Arc<Config>,
     /// By [`ConnId::slot`].
@@ -51,7 +51,7 @@ struct WorkerState<C, A> {
     urgent: Vec<u8>,
     network: Network,
     batches: MessageBatches,
-    mailboxes: WorkerMailboxes<C, A>,
+    mailboxes: WorkerMailboxes<I, A>,
     registry: Arc<CounterRegistry>,
     log_limit: LogLimiter,
     started: Instant,
@@ -61,11 +61,11 @@ struct WorkerState<C, A> {
 }
 
 /// The mailboxes of all threads, and the receiving end of this worker's.
-pub(crate) struct WorkerMailboxes<C, A> {
-    pub(crate) inbox: Receiver<ToWorker<C, A>>,
-    pub(crate) acceptor: Mailbox<ToAcceptor<A>>,
+pub(crate) struct WorkerMailboxes<I: Io, A> {
+    pub(crate) inbox: Receiver<ToWorker<I::Conn, A>>,
+    pub(crate) acceptor: AcceptorMailbox<I, A>,
     /// Including this worker's own.
-    pub(crate) workers: Vec<Mailbox<ToWorker<C, A>>>,
+    pub(crate) workers: Vec<WorkerMailbox<I, A>>,
     /// Index of this worker in `workers`.
     pub(crate) worker: usize,
 }
@@ -82,10 +82,10 @@ impl<I: Io, A: App> Worker<I, A> {
         io: I,
         app: A,
         cfg: Arc<Config>,
-        mailboxes: WorkerMailboxes<I::Conn, A>,
+        mailboxes: WorkerMailboxes<I, A>,
         registry: Arc<CounterRegistry>,
     ) -> Self {
-        let now = clock::now();
+        let now = io.now();
         let state = WorkerState {
             app,
             cfg,
@@ -129,7 +129,7 @@ impl<I: Io, A: App> Worker<I, A> {
                     state.counters().read(bytes.len());
                     let result = state.process_read(id, bytes);
                     if state.send_replies(io, id) > 0 {
-                        state.counters().response_latency.record_n(clock::now() - now, 1);
+                        state.counters().response_latency.record_n(io.now() - now, 1);
                     }
                     result.unwrap_or_else(|reason| state.disconnect(io, id, reason));
                 }
@@ -146,12 +146,12 @@ impl<I: Io, A: App> Worker<I, A> {
         let control = if is_woken { state.read_mailbox(io) } else { LoopControl::Continue };
         state.run_timers(io);
         state.deliver_from_apps(io);
-        state.counters().iteration(clock::now() - state.started, clock::now() - now);
+        state.counters().iteration(io.now() - state.started, io.now() - now);
         Ok(control)
     }
 }
 
-impl<C, A: App> WorkerState<C, A> {
+impl<I: Io, A: App> WorkerState<I, A> {
     fn counters(&self) -> &ThreadCounters {
         worker_counters(&self.registry, self.mailboxes.worker)
     }
@@ -183,7 +183,7 @@ impl<C, A: App> WorkerState<C, A> {
 
     /// Sends what is in `tx` and `urgent` to a switch. Returns the bytes sent.
     #[inline]
-    fn send_replies<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId) -> usize {
+    fn send_replies(&mut self, io: &mut I, id: ConnId) -> usize {
         let counters = worker_counters(&self.registry, self.mailboxes.worker);
         let Some(Some(switch)) = self.switches.get_mut(id.slot()) else {
             self.tx.clear();
@@ -203,7 +203,7 @@ impl<C, A: App> WorkerState<C, A> {
     }
 
     /// Sends the backlog of a switch whose connection is writable.
-    fn send_backlog<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId) {
+    fn send_backlog(&mut self, io: &mut I, id: ConnId) {
         let counters = worker_counters(&self.registry, self.mailboxes.worker);
         let Some(Some(switch)) = self.switches.get_mut(id.slot()) else { return };
         let backlog_before = switch.buffers.backlog.len();
@@ -216,7 +216,7 @@ impl<C, A: App> WorkerState<C, A> {
         count_sent(counters, &switch.counters, sent, (backlog_before, backlog));
     }
 
-    fn read_mailbox<I: Io<Conn = C>>(&mut self, io: &mut I) -> LoopControl {
+    fn read_mailbox(&mut self, io: &mut I) -> LoopControl {
         while let Ok(message) = self.mailboxes.inbox.try_recv() {
             match message {
                 ToWorker::Adopt(connection, features) => self.adopt(io, *connection, &features),
@@ -254,10 +254,10 @@ impl<C, A: App> WorkerState<C, A> {
     }
 
     /// Takes over a switch from the acceptor: notifies the applications and processes what it has sent meanwhile.
-    fn adopt<I: Io<Conn = C>>(
+    fn adopt(
         &mut self,
         io: &mut I,
-        connection: EstablishedConnection<C>,
+        connection: EstablishedConnection<I::Conn>,
         features: &SwitchFeatures,
     ) {
         let EstablishedConnection { conn, session_id, addr, datapath_id, session, buffers } =
@@ -276,7 +276,7 @@ impl<C, A: App> WorkerState<C, A> {
             EstablishedConnection { conn: (), session_id, addr, datapath_id, session, buffers };
         let version = connection.session.version();
         let counters =
-            Arc::new(SwitchCounters::new(datapath_id, version, addr.ip(), clock::since_epoch()));
+            Arc::new(SwitchCounters::new(datapath_id, version, addr.ip(), io.since_epoch()));
         self.counters().connected_switches.insert(counters.clone());
         let mut switch = Box::new(ConnectedSwitch::new(id, index, connection, counters));
         self.counters().switch_connected(version);
@@ -322,7 +322,7 @@ impl<C, A: App> WorkerState<C, A> {
         SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX))
     }
 
-    fn probe<I: Io<Conn = C>>(&mut self, io: &mut I, session_id: SessionId) {
+    fn probe(&mut self, io: &mut I, session_id: SessionId) {
         let Some(&id) = self.by_session.get(&session_id) else { return };
         if let Some(Some(switch)) = self.switches.get_mut(id.slot()) {
             switch.is_probed = true;
@@ -332,7 +332,7 @@ impl<C, A: App> WorkerState<C, A> {
     }
 
     /// Sends messages of applications to a switch; counts them as undeliverable if it has disconnected.
-    fn send_messages<'m, I: Io<Conn = C>>(
+    fn send_messages<'m>(
         &mut self,
         io: &mut I,
         id: Option<ConnId>,
@@ -361,7 +361,7 @@ impl<C, A: App> WorkerState<C, A> {
 
     /// Delivers what applications have published and sent in this iteration: facts to the applications of all workers,
     /// messages to the switches, by way of the acceptor if another worker has the switch.
-    fn deliver_from_apps<I: Io<Conn = C>>(&mut self, io: &mut I) {
+    fn deliver_from_apps(&mut self, io: &mut I) {
         if self.network.is_idle() {
             return;
         }
@@ -401,12 +401,7 @@ impl<C, A: App> WorkerState<C, A> {
         self.log_limit.add_suppressed(suppressed);
     }
 
-    fn send_batch<I: Io<Conn = C>>(
-        &mut self,
-        io: &mut I,
-        to: DatapathId,
-        messages: &mut Vec<Message>,
-    ) {
+    fn send_batch(&mut self, io: &mut I, to: DatapathId, messages: &mut Vec<Message>) {
         if let Some(&id) = self.by_datapath.get(&to) {
             self.send_messages(io, Some(id), messages.iter());
             return messages.clear();
@@ -422,7 +417,7 @@ impl<C, A: App> WorkerState<C, A> {
     }
 
     /// Checks timeouts, calls `on_tick` for each switch and collects the applications' metrics, when it is time.
-    fn run_timers<I: Io<Conn = C>>(&mut self, io: &mut I) {
+    fn run_timers(&mut self, io: &mut I) {
         if self.now < self.next_timers_at {
             return;
         }
@@ -465,7 +460,7 @@ impl<C, A: App> WorkerState<C, A> {
     }
 
     /// Closes the connection of a switch, or cleans up after it was closed, and notifies applications and acceptor.
-    fn disconnect<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
+    fn disconnect(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
         let Some(switch) = self.switches.get_mut(id.slot()).and_then(Option::take) else { return };
         io.close(id);
         let (dpid, addr, version) = (switch.datapath_id, switch.addr, switch.session.version());

@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, sockopt};
 use rustix::time::Timespec;
 
 use crate::slab::Slab;
-use crate::{ConnId, Io, IoEvent, Reading, UnsentCap, Waker, clock, sock};
+use crate::{ConnId, Io, IoEvent, Reading, UnsentCap, Waker, clock, poll, sock};
 
 /// Bytes per read. Measured in `lab/read-size`.
 pub const READ_BYTES_MAX: usize = 128 << 10;
@@ -53,6 +53,8 @@ pub struct Epoll {
     /// Connections that failed while sending; reported by `next_event`.
     failed: Vec<(ConnId, io::ErrorKind)>,
     rx: Box<[u8]>,
+    /// Bytes of one read.
+    read_max: usize,
     waker: Waker,
     waiting: WaitStrategy,
     on_peer_shutdown: OnPeerShutdown,
@@ -115,6 +117,7 @@ impl Epoll {
             resume_accept_at: clock::now(),
             failed: Vec::new(),
             rx: vec![0; READ_BYTES_MAX].into_boxed_slice(),
+            read_max: READ_BYTES_MAX,
             waker,
             waiting,
             on_peer_shutdown: OnPeerShutdown::Close,
@@ -133,19 +136,6 @@ impl Epoll {
             // Fails if the connection has failed, which is reported as an event.
             let _ = rustix::net::shutdown(&*stream, Shutdown::Write);
         }
-    }
-
-    /// Interrupts [`wait`](Io::wait) from another thread.
-    pub fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
-    /// Accepts connections on `listener`, which must be non-blocking.
-    ///
-    /// # Errors
-    /// Errors of `epoll_ctl`.
-    pub fn listen(&mut self, listener: TcpListener) -> io::Result<ConnId> {
-        self.register(Socket::Listener(listener), EventFlags::IN)
     }
 
     /// Adds a stream that is still connecting.
@@ -283,7 +273,8 @@ impl Epoll {
         if !flags.intersects(readable) {
             return StreamEvent::None;
         }
-        match recv(&*stream, &mut *self.rx, RecvFlags::DONTWAIT) {
+        let rx = self.rx.get_mut(..self.read_max).unwrap_or_default();
+        match recv(&*stream, rx, RecvFlags::DONTWAIT) {
             Ok((0, _)) if self.on_peer_shutdown == OnPeerShutdown::KeepOpen => {
                 StreamEvent::PeerShutdown
             }
@@ -328,6 +319,26 @@ enum StreamEvent {
 
 impl Io for Epoll {
     type Conn = TcpStream;
+    /// Must be non-blocking.
+    type Listener = TcpListener;
+    type Waker = Waker;
+
+    #[inline]
+    fn now(&self) -> Instant {
+        clock::now()
+    }
+
+    fn since_epoch(&self) -> Duration {
+        clock::since_epoch()
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn listen(&mut self, listener: TcpListener) -> io::Result<ConnId> {
+        self.register(Socket::Listener(listener), EventFlags::IN)
+    }
 
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<Instant> {
         if !self.failed.is_empty() {
@@ -346,6 +357,15 @@ impl Io for Epoll {
         }
         let timeout = deadline.map(|d| d.saturating_duration_since(now.unwrap_or_else(clock::now)));
         self.poll(timeout)?;
+        Ok(clock::now())
+    }
+
+    fn wait_for_wake(&mut self, deadline: Instant) -> io::Result<Instant> {
+        self.ready.clear();
+        self.at = 0;
+        if poll::wait_readable([self.waker.as_fd()], Some(deadline))? != [false] {
+            self.ready.push((WAKER, EventFlags::IN));
+        }
         Ok(clock::now())
     }
 
@@ -432,6 +452,10 @@ impl Io for Epoll {
             *unsent_cap = cap;
             sock::set_unsent_cap(stream, cap);
         }
+    }
+
+    fn set_read_max(&mut self, bytes: usize) {
+        self.read_max = bytes.clamp(1, READ_BYTES_MAX);
     }
 
     fn unread_bytes(&mut self, id: ConnId) -> usize {

@@ -21,11 +21,17 @@ mod waker;
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use epoll::{Epoll, OnPeerShutdown, READ_BYTES_MAX, WaitStrategy};
 pub use huge_pages::HugePageAlloc;
 pub use waker::Waker;
+
+/// Wakes a thread that waits in [`Io::wait`].
+pub trait Wake: Clone + Send + Sync + std::fmt::Debug + 'static {
+    /// Wakes the thread, or keeps it from blocking the next time.
+    fn wake(&self);
+}
 
 /// Identifies a connection of an [`Io`]. Never reused. The default value identifies no connection.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,16 +65,47 @@ pub enum IoEvent<'a, C> {
     AcceptFailed(io::Error),
 }
 
-/// A set of connections, and the events of all of them.
+/// A set of connections, the events of all of them, and the clock of the thread that owns it.
+///
+/// The engine does everything outside of itself through this trait, so that it runs unchanged on simulated connections and
+/// in simulated time.
 pub trait Io {
     /// A connection that is not in a set.
-    type Conn: Send + std::fmt::Debug;
+    type Conn: Send + std::fmt::Debug + 'static;
+
+    /// A listener that is not in a set.
+    type Listener: Send + std::fmt::Debug + 'static;
+
+    /// What wakes the thread.
+    type Waker: Wake;
+
+    /// The current time.
+    fn now(&self) -> Instant;
+
+    /// Time since 1970-01-01 UTC.
+    fn since_epoch(&self) -> Duration;
+
+    /// Interrupts [`wait`](Io::wait) from another thread.
+    fn waker(&self) -> Self::Waker;
+
+    /// Accepts connections on `listener`.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    fn listen(&mut self, listener: Self::Listener) -> io::Result<ConnId>;
 
     /// Waits for events or until `deadline`; returns the current time.
     ///
     /// # Errors
     /// Errors of the operating system, after which the set cannot be used.
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<Instant>;
+
+    /// Waits for a call of the waker or until `deadline`, and leaves connections alone; returns the current time. The next
+    /// event is [`Woken`](IoEvent::Woken), or there is none.
+    ///
+    /// # Errors
+    /// As [`wait`](Io::wait).
+    fn wait_for_wake(&mut self, deadline: Instant) -> io::Result<Instant>;
 
     /// The next event; `None` if there are no more until the next [`wait`](Io::wait).
     fn next_event(&mut self) -> Option<IoEvent<'_, Self::Conn>>;
@@ -79,6 +116,9 @@ pub trait Io {
 
     /// Sets or removes the limit on unsent bytes in the kernel.
     fn set_unsent_cap(&mut self, id: ConnId, cap: UnsentCap);
+
+    /// Limits the bytes of one read.
+    fn set_read_max(&mut self, bytes: usize);
 
     /// Number of received bytes that are not read yet.
     fn unread_bytes(&mut self, id: ConnId) -> usize;

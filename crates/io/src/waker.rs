@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::Wake;
+
 /// Interrupts [`wait`](crate::Io::wait) of another thread.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<OwnedFd>);
@@ -18,18 +20,20 @@ impl Waker {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
     }
 
-    /// Wakes the thread. Several calls before it wakes count once.
-    ///
-    /// # Cost
-    /// One system call.
-    pub fn wake(&self) {
-        // Fails only if the counter is full, and then the thread is being woken already.
-        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
-    }
-
     /// Resets the waker after it has woken the thread.
     pub fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
+    }
+}
+
+/// Several calls before the thread wakes count once.
+///
+/// # Cost
+/// One system call.
+impl Wake for Waker {
+    fn wake(&self) {
+        // Fails only if the counter is full, and then the thread is being woken already.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use sluice_io::netns::NetNs;
 use sluice_io::tun::{Interface, Tun};
-use sluice_io::{Waker, priority};
+use sluice_io::{Wake, Waker, priority};
 
 use super::command::{Direction, PerDirection};
 use super::config::{LinkConfig, LinkEndpoint, LinkEndpoints};
