@@ -198,6 +198,10 @@ macro_rules! apps {
                 self.for_each(|app| app.on_port_status(status, ctx));
             }
 
+            fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
+                self.for_each(|app| app.on_changes_lost(ctx));
+            }
+
             fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
                 self.for_each(|app| app.on_error(error, ctx));
             }

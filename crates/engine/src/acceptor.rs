@@ -1,13 +1,13 @@
 //! The acceptor thread: accepts connections, runs their handshakes and assigns switches to workers.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Io, IoEvent, Reading, limits};
-use sluice_openflow::{DatapathId, ErrorReason, SwitchFeatures};
+use sluice_openflow::{ErrorReason, SwitchFeatures};
 use sluice_proto::{ControllerSession, ReassemblyBudget};
 use sluice_sdk::App;
 
@@ -17,8 +17,9 @@ use crate::config::Config;
 use crate::connection::{ConnectionBuffers, EstablishedConnection};
 use crate::counters::{CounterRegistry, ThreadCounters};
 use crate::log_limit::LogLimiter;
-use crate::mailbox::{QueuedMessage, SessionId, ToAcceptor, ToWorker, WorkerMailbox};
+use crate::messages::{SessionId, ToAcceptor, ToWorker, WorkerSender};
 use crate::pending::{DuplicateClaim, HandshakeContext, PendingConnection};
+use crate::queue::Receiver;
 use crate::registry::SwitchRegistry;
 use crate::worker::LoopControl;
 
@@ -46,13 +47,15 @@ struct AcceptorState<I: Io, A> {
     /// The pending connections that have no [`DuplicateClaim`].
     handshake_queue: HandshakeQueue,
     switches: SwitchRegistry,
-    workers: Vec<WorkerMailbox<I, A>>,
+    workers: Vec<WorkerSender<I, A>>,
     /// Memory for multipart replies of pending connections. Separate, so that a flood of connections takes none from
     /// switches.
     pending_budget: ReassemblyBudget,
     /// Memory for multipart replies of the switches of each worker.
     worker_budgets: Vec<ReassemblyBudget>,
     inbox: Receiver<ToAcceptor<I::Listener, A>>,
+    /// Taken from `inbox`, to be processed.
+    received: VecDeque<ToAcceptor<I::Listener, A>>,
     registry: Arc<CounterRegistry>,
     tx: Vec<u8>,
     log_limit: LogLimiter,
@@ -65,7 +68,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
     pub(crate) fn new(
         io: I,
         cfg: Arc<Config>,
-        workers: Vec<WorkerMailbox<I, A>>,
+        workers: Vec<WorkerSender<I, A>>,
         inbox: Receiver<ToAcceptor<I::Listener, A>>,
         registry: Arc<CounterRegistry>,
     ) -> Self {
@@ -81,6 +84,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
             worker_budgets: workers.iter().map(|_| ReassemblyBudget::default()).collect(),
             workers,
             inbox,
+            received: VecDeque::new(),
             registry,
             tx: Vec::new(),
             log_limit: LogLimiter::default(),
@@ -102,11 +106,15 @@ impl<I: Io, A: App> Acceptor<I, A> {
         Ok(())
     }
 
-    fn run_iteration(&mut self, app: &mut A) -> io::Result<LoopControl> {
+    /// When [`run_iteration`](Self::run_iteration) has something to do at the latest.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.state.next_timers_at
+    }
+
+    pub(crate) fn run_iteration(&mut self, app: &mut A) -> io::Result<LoopControl> {
         let (io, state) = (&mut self.io, &mut self.state);
-        state.now = io.wait(Some(state.next_timers_at))?;
+        state.now = state.inbox.wait(io, state.now, state.next_timers_at)?;
         let started = state.now;
-        let mut is_woken = false;
         while let Some(event) = io.next_event() {
             match event {
                 IoEvent::Accepted(stream, addr) => state.accept(io, stream, addr),
@@ -126,11 +134,10 @@ impl<I: Io, A: App> Acceptor<I, A> {
                     state.close(io, id, reason);
                 }
                 IoEvent::AcceptFailed(error) => state.log_accept_error(&error),
-                IoEvent::Woken => is_woken = true,
-                IoEvent::Connected(_) => {}
+                IoEvent::Woken | IoEvent::Connected(_) => {}
             }
         }
-        let control = if is_woken { state.read_mailbox(io, app) } else { LoopControl::Continue };
+        let control = state.process_messages(io, app);
         state.run_timers(io);
         state.counters().iteration(Duration::ZERO, io.now() - started);
         Ok(control)
@@ -219,7 +226,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         pending.received_bytes += bytes.len();
         self.tx.append(&mut pending.hello);
         let features = if pending.claim.is_some() {
-            pending.buffers.partial.extend_from_slice(bytes);
+            pending.buffers.received.keep(bytes);
             None
         } else {
             let (cfg, tx, log_limit) = (&*self.cfg, &mut self.tx, &mut self.log_limit);
@@ -242,8 +249,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     fn send_replies(&mut self, io: &mut I, id: ConnId) {
         let counters = acceptor_counters(&self.registry);
         if let Some(Some(pending)) = self.pending.get_mut(id.slot()) {
-            let limits = &self.cfg.limits;
-            let sent = pending.buffers.send(io, id, self.now, &self.tx, limits);
+            let limits = self.cfg.limits.backlog();
+            let sent = pending.buffers.send(io, id, self.now, (&[], &self.tx), limits);
             counters.bytes_sent.add(sent as u64);
         }
         self.tx.clear();
@@ -252,7 +259,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     fn send_backlog(&mut self, io: &mut I, id: ConnId) {
         let counters = acceptor_counters(&self.registry);
         if let Some(Some(pending)) = self.pending.get_mut(id.slot()) {
-            let sent = pending.buffers.send_backlog(io, id, self.now, &self.cfg.limits);
+            let sent = pending.buffers.flush(io, id, self.now, self.cfg.limits.backlog());
             counters.bytes_sent.add(sent as u64);
         }
     }
@@ -306,8 +313,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     }
 
     fn send_to_worker(&self, worker: usize, message: ToWorker<I::Conn, A>) {
-        if let Some(mailbox) = self.workers.get(worker) {
-            mailbox.send(message);
+        if let Some(sender) = self.workers.get(worker) {
+            sender.send(message);
         }
     }
 
@@ -320,12 +327,12 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         Some(pending)
     }
 
-    fn read_mailbox(&mut self, io: &mut I, app: &mut A) -> LoopControl {
-        while let Ok(message) = self.inbox.try_recv() {
+    fn process_messages(&mut self, io: &mut I, app: &mut A) -> LoopControl {
+        self.inbox.take(&mut self.received);
+        while let Some(message) = self.received.pop_front() {
             match message {
                 ToAcceptor::Disconnected(session_id) => self.on_disconnected(io, session_id),
                 ToAcceptor::ProbeAnswered(session_id) => self.on_probe_answered(io, session_id),
-                ToAcceptor::Forward(to, message) => self.forward(to, message),
                 ToAcceptor::Configure(cfg, change, listeners) => {
                     change(app);
                     self.configure(io, cfg, listeners);
@@ -363,19 +370,6 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             p.claim.as_ref().is_some_and(|claim| claim.current == current)
         };
         self.pending.iter_mut().flatten().find(claims).map(Box::as_mut)
-    }
-
-    /// Forwards an application's message to the worker of its switch.
-    fn forward(&mut self, to: DatapathId, message: QueuedMessage) {
-        let Some(location) = self.switches.lookup(to) else {
-            return self.counters().app_messages_undeliverable.add(1);
-        };
-        let Some(mailbox) = self.workers.get(location.worker) else { return };
-        let wrap = |queued| ToWorker::Send(location.session_id, queued);
-        let queued_max = self.cfg.limits.queued_messages_max;
-        if !mailbox.try_send_message(message.into_message(), queued_max, wrap) {
-            self.counters().app_messages_dropped.add(1);
-        }
     }
 
     /// Applies a configuration: adds the new listeners, and closes those that it does not contain.
@@ -488,7 +482,8 @@ mod tests {
 
     use sluice_io::Epoll;
 
-    use crate::mailbox::Mailbox;
+    use crate::messages::QUEUE_CAPACITY;
+    use crate::queue::queue;
 
     use super::*;
 
@@ -509,12 +504,14 @@ mod tests {
         worker: &Receiver<ToWorker<TcpStream, EmptyApp>>,
     ) -> &'static str {
         for _ in 0..200 {
-            match worker.try_recv() {
-                Ok(ToWorker::Adopt(..)) => return "adopt",
-                Ok(ToWorker::Probe(_)) => return "probe",
-                Ok(ToWorker::Close(..)) => return "close",
-                Ok(_) => return "other",
-                Err(_) => {
+            let mut received = VecDeque::new();
+            worker.take(&mut received);
+            match received.pop_front() {
+                Some(ToWorker::Adopt(..)) => return "adopt",
+                Some(ToWorker::Probe(_)) => return "probe",
+                Some(ToWorker::Close(..)) => return "close",
+                Some(_) => return "other",
+                None => {
                     let control = acceptor.run_iteration(&mut EmptyApp).unwrap();
                     assert_eq!(control, LoopControl::Continue);
                 }
@@ -529,8 +526,8 @@ mod tests {
         let mut cfg = Config::default();
         cfg.limits.duplicate_timeout = Duration::ZERO;
         let io = Epoll::new(sluice_io::WaitStrategy::default()).unwrap();
-        let (to_acceptor, inbox) = Mailbox::new(io.waker());
-        let (worker, worker_inbox) = Mailbox::new(io.waker());
+        let (to_acceptor, inbox) = queue(QUEUE_CAPACITY, io.waker());
+        let (worker, worker_inbox) = queue(QUEUE_CAPACITY, io.waker());
         let registry = Arc::new(CounterRegistry::new(1));
         let mut acceptor =
             Acceptor::<_, EmptyApp>::new(io, Arc::new(cfg), vec![worker], inbox, registry);

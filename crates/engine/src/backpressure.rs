@@ -1,8 +1,9 @@
-//! Decides when packet-ins of a backlogged switch are shed, and when the kernel's unsent data is capped.
+//! Back-pressure of a connection: when its switch is not read, when its packet-ins are discarded, when it is given up, and
+//! when the kernel's unsent data is capped.
 
 use std::time::{Duration, Instant};
 
-use sluice_io::UnsentCap;
+use sluice_io::{Reading, UnsentCap};
 
 /// Round trips that a switch may stay unread: after a loss, or at the start of a connection, TCP needs several to send what
 /// it could otherwise send in one.
@@ -15,18 +16,85 @@ const SLOW_BYTES_PER_S: f64 = 10e6;
 /// switch was busy for a moment.
 const RATE_SPAN: Duration = Duration::from_millis(100);
 
-/// How long the input of a switch has been waiting while it was not read, and how fast its backlog drains.
+/// Bytes that the kernel must take for a backlog to have made progress, unless it is less. A peer that takes a byte now and
+/// then would otherwise hold a backlog for ever.
+const PROGRESS_BYTES: usize = 4 << 10;
+
+/// How a switch is read.
+///
+/// ```text
+///            backlog > limit               backlog <= limit / 2
+///  Reading ──────────────────▶ Paused ────────────────────────▶ Reading
+///     ▲                          │ the oldest unread input has waited for too long
+///     │ backlog <= limit / 2     ▼
+///     └──────────────────── LaggingPaused ◀──────────────┐
+///     ▲                          │ backlog <= limit      │ backlog > 2 × limit
+///     │ backlog <= limit / 2     ▼                       │
+///     └───────────────────── Lagging ────────────────────┘
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ReadState {
+    /// Messages are read and processed.
+    #[default]
+    Reading,
+    /// Nothing is read, so that TCP slows the switch down.
+    Paused,
+    /// Messages are read, so that link probes arrive, and other packet-ins are discarded: the replies are taken, but so
+    /// slowly that the input would wait for too long.
+    Lagging,
+    /// As [`Lagging`](Self::Lagging), but even so the backlog has grown too much: nothing is read.
+    LaggingPaused,
+}
+
+impl ReadState {
+    fn is_paused(self) -> bool {
+        matches!(self, Self::Paused | Self::LaggingPaused)
+    }
+
+    fn is_lagging(self) -> bool {
+        matches!(self, Self::Lagging | Self::LaggingPaused)
+    }
+
+    fn new(is_paused: bool, is_lagging: bool) -> Self {
+        match (is_paused, is_lagging) {
+            (false, false) => Self::Reading,
+            (true, false) => Self::Paused,
+            (false, true) => Self::Lagging,
+            (true, true) => Self::LaggingPaused,
+        }
+    }
+}
+
+/// The limits of a backlog.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BacklogLimits {
+    /// Bytes above which no more messages are read.
+    pub(crate) bytes_max: usize,
+    /// How long the input of the switch may wait, in addition to [`ROUND_TRIPS`].
+    pub(crate) unread_max: Duration,
+    /// How long the backlog may make no progress.
+    pub(crate) stuck_timeout: Duration,
+}
+
+/// The state of a connection's back-pressure: how long the input of the switch has been waiting while it was not read, and
+/// how fast its backlog drains.
 ///
 /// When reading stops, a mark is set. When reading resumes, the mark is put behind all bytes that have arrived until then. It is
 /// reached when these have been read, even if reading stops again in between. So the age of the mark is how
 /// long the oldest unread input has been waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Backpressure {
+    state: ReadState,
     mark: Option<UnreadMark>,
-    is_shedding: bool,
+    /// Since when the backlog has made no progress.
+    stuck_since: Option<Instant>,
+    /// Bytes sent since then.
+    sent_since: usize,
     rate: Option<RateSample>,
     /// The last measured rate was at most [`SLOW_BYTES_PER_S`].
     is_slow: bool,
+    /// Round-trip time of the connection; zero while it is unknown.
+    pub(crate) round_trip: Duration,
 }
 
 #[derive(Debug)]
@@ -43,10 +111,22 @@ struct RateSample {
 }
 
 impl Backpressure {
-    /// Whether packet-ins other than link probes are discarded, so that the switch can be read while its backlog drains.
+    /// Whether packet-ins other than link probes are discarded.
     #[inline]
-    pub(crate) fn is_shedding(&self) -> bool {
-        self.is_shedding
+    pub(crate) fn is_lagging(&self) -> bool {
+        self.state.is_lagging()
+    }
+
+    /// Whether the switch is not read.
+    #[inline]
+    pub(crate) fn is_paused(&self) -> bool {
+        self.state.is_paused()
+    }
+
+    /// Whether the backlog has made no progress for too long: the connection is given up.
+    pub(crate) fn is_stuck(&self, now: Instant, limits: BacklogLimits) -> bool {
+        let stuck = self.stuck_since.map(|since| now.saturating_duration_since(since));
+        stuck.is_some_and(|stuck| stuck > limits.stuck_timeout)
     }
 
     /// Whether unsent data in the kernel is capped.
@@ -66,39 +146,100 @@ impl Backpressure {
         }
     }
 
-    /// Records that reading stops.
-    pub(crate) fn pause(&mut self, now: Instant) {
-        self.mark.get_or_insert(UnreadMark { set_at: now, unread_bytes: None });
+    /// Records that the kernel took `sent` bytes, and that `backlog` bytes wait. Returns whether the switch must be read
+    /// from now on, or no more; after [`Reading::On`], [`resumed`](Self::resumed) must be called.
+    #[inline]
+    pub(crate) fn update(
+        &mut self,
+        now: Instant,
+        sent: usize,
+        backlog: usize,
+        limits: BacklogLimits,
+    ) -> Option<Reading> {
+        if backlog == 0 && self.state == ReadState::Reading && !self.is_slow {
+            // Without a backlog all the while, the rate would be that of our own output.
+            (self.stuck_since, self.rate) = (None, None);
+            return None;
+        }
+        self.update_backlogged(now, sent, backlog, limits)
     }
 
-    /// Records that reading resumes, with `unread_bytes` in the kernel's receive buffer.
-    pub(crate) fn resume(&mut self, unread_bytes: usize) {
+    #[cold]
+    fn update_backlogged(
+        &mut self,
+        now: Instant,
+        sent: usize,
+        backlog: usize,
+        limits: BacklogLimits,
+    ) -> Option<Reading> {
+        self.record_progress(now, sent, backlog);
+        if !self.is_slow && backlog == 0 {
+            self.rate = None;
+        } else {
+            self.measure_rate(now, sent);
+        }
+        let max = limits.bytes_max;
+        let is_lagging = backlog > max / 2
+            && (self.is_lagging() || (sent > 0 && self.is_overdue(now, limits.unread_max)));
+        // While packet-ins are discarded, input causes little output, so the switch is read despite its backlog.
+        let max = if is_lagging { max.saturating_mul(2) } else { max };
+        let is_paused = backlog > if self.is_paused() { max / 2 } else { max };
+        self.transition(now, ReadState::new(is_paused, is_lagging))
+    }
+
+    fn transition(&mut self, now: Instant, to: ReadState) -> Option<Reading> {
+        let was_paused = self.is_paused();
+        self.state = to;
+        match (was_paused, to.is_paused()) {
+            (false, true) => {
+                self.mark.get_or_insert(UnreadMark { set_at: now, unread_bytes: None });
+                Some(Reading::Off)
+            }
+            (true, false) => Some(Reading::On),
+            _ => None,
+        }
+    }
+
+    /// Records that the switch is read again, with `unread_bytes` in the kernel's receive buffer.
+    pub(crate) fn resumed(&mut self, unread_bytes: usize) {
         if let Some(mark) = &mut self.mark {
             mark.unread_bytes.get_or_insert(unread_bytes);
         }
         self.record_read(0);
     }
 
-    /// Starts shedding if the oldest unread input has been waiting for more than `unread_max`.
-    pub(crate) fn check_unread_time(&mut self, now: Instant, unread_max: Duration) {
+    /// A lagging switch that takes nothing at all any more is paused.
+    pub(crate) fn handle_timeouts(
+        &mut self,
+        now: Instant,
+        backlog: usize,
+        limits: BacklogLimits,
+    ) -> Option<Reading> {
+        let since = self.stuck_since.filter(|_| self.is_lagging())?;
+        if now.saturating_duration_since(since) <= self.unread_time_max(limits.unread_max) {
+            return None;
+        }
+        let is_paused = backlog > limits.bytes_max || self.is_paused();
+        self.transition(now, ReadState::new(is_paused, false))
+    }
+
+    /// Whether the oldest unread input has been waiting for too long.
+    fn is_overdue(&self, now: Instant, unread_max: Duration) -> bool {
         let age = self.mark.as_ref().map(|mark| now.saturating_duration_since(mark.set_at));
-        self.is_shedding |= age.is_some_and(|age| age > unread_max);
+        age.is_some_and(|age| age > self.unread_time_max(unread_max))
     }
 
-    /// Stops shedding: the backlog is small enough again, or does not drain at all.
-    #[inline]
-    pub(crate) fn stop_shedding(&mut self) {
-        self.is_shedding = false;
+    /// How long the input of the switch may wait.
+    fn unread_time_max(&self, unread_max: Duration) -> Duration {
+        unread_max + self.round_trip * ROUND_TRIPS
     }
 
-    /// Records that the kernel took `bytes`, and whether a backlog is left.
-    #[inline]
-    pub(crate) fn record_sent(&mut self, now: Instant, bytes: usize, has_backlog: bool) {
-        if !self.is_slow && !has_backlog {
-            // Without a backlog all the while, the rate would be that of our own output.
-            self.rate = None;
-        } else {
-            self.measure_rate(now, bytes);
+    fn record_progress(&mut self, now: Instant, sent: usize, backlog: usize) {
+        self.sent_since += sent;
+        if backlog == 0 {
+            self.stuck_since = None;
+        } else if self.stuck_since.is_none() || self.sent_since >= PROGRESS_BYTES {
+            (self.stuck_since, self.sent_since) = (Some(now), 0);
         }
     }
 
@@ -115,73 +256,121 @@ impl Backpressure {
     }
 }
 
-/// How long the input of a switch may wait, given the round-trip time of its connection.
-pub(crate) fn unread_time_max(unread_max: Duration, round_trip: Duration) -> Duration {
-    unread_max + round_trip * ROUND_TRIPS
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const UNREAD_MAX: Duration = Duration::from_millis(500);
+    const LIMITS: BacklogLimits = BacklogLimits {
+        bytes_max: 1000,
+        unread_max: Duration::from_millis(500),
+        stuck_timeout: Duration::from_secs(30),
+    };
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
     }
 
+    /// A connection that starts to be paused now.
+    fn paused() -> (Instant, Backpressure) {
+        let (start, mut it) = (sluice_io::clock::now(), Backpressure::default());
+        assert_eq!(it.update(start, 0, 1001, LIMITS), Some(Reading::Off));
+        (start, it)
+    }
+
     #[test]
-    fn nothing_is_shed_while_the_mark_is_reached_in_time_however_often_reading_pauses() {
+    fn a_switch_is_paused_above_the_limit_and_read_again_at_half_of_it() {
+        let (start, mut it) = paused();
+        assert_eq!(it.update(start + ms(1), 500, 501, LIMITS), None);
+        assert_eq!(it.state, ReadState::Paused);
+        assert_eq!(it.update(start + ms(2), 1, 500, LIMITS), Some(Reading::On));
+        assert_eq!(it.state, ReadState::Reading);
+        assert_eq!(it.update(start + ms(3), 0, 1000, LIMITS), None);
+    }
+
+    #[test]
+    fn nothing_is_discarded_while_the_input_is_reached_in_time_however_often_reading_pauses() {
         let (start, mut it) = (sluice_io::clock::now(), Backpressure::default());
         for at in (0..5000).step_by(250) {
-            it.pause(start + ms(at));
-            it.check_unread_time(start + ms(at + 100), UNREAD_MAX);
-            it.resume(300);
+            assert_eq!(it.update(start + ms(at), 1, 1001, LIMITS), Some(Reading::Off));
+            assert_eq!(it.update(start + ms(at + 100), 501, 500, LIMITS), Some(Reading::On));
+            it.resumed(300);
             it.record_read(200);
-            it.check_unread_time(start + ms(at + 200), UNREAD_MAX);
-            assert!(!it.is_shedding(), "at {at}");
+            it.update(start + ms(at + 200), 1, 900, LIMITS);
+            assert_eq!(it.state, ReadState::Reading, "at {at}");
             it.record_read(100);
         }
     }
 
     #[test]
-    fn shedding_starts_when_the_mark_is_not_reached_in_time_even_if_reading_resumes_now_and_then() {
-        let (start, mut it) = (sluice_io::clock::now(), Backpressure::default());
-        for at in [0, 100, 200, 300, 400, 500] {
-            it.pause(start + ms(at));
-            it.check_unread_time(start + ms(at), UNREAD_MAX);
-            assert!(!it.is_shedding(), "at {at}");
+    fn a_switch_lags_when_its_input_is_not_reached_in_time_even_if_reading_resumes_now_and_then() {
+        let (start, mut it) = paused();
+        for at in [100, 200, 300, 400, 500] {
+            it.update(start + ms(at), 501, 500, LIMITS);
             // More has arrived each time; it is behind the mark.
-            it.resume(1000 + usize::try_from(at).unwrap());
+            it.resumed(1000 + usize::try_from(at).unwrap());
             it.record_read(100);
+            it.update(start + ms(at), 1, 1001, LIMITS);
+            assert_eq!(it.state, ReadState::Paused, "at {at}");
         }
-        it.check_unread_time(start + ms(501), UNREAD_MAX);
-        assert!(it.is_shedding());
-        it.stop_shedding();
-        it.record_read(399);
-        it.check_unread_time(start + ms(600), UNREAD_MAX);
-        assert!(it.is_shedding());
-        it.stop_shedding();
-        it.record_read(1);
-        it.check_unread_time(start + ms(700), UNREAD_MAX);
-        assert!(!it.is_shedding());
+        it.update(start + ms(501), 1, 1001, LIMITS);
+        assert_eq!(it.state, ReadState::LaggingPaused);
+        assert_eq!(it.update(start + ms(502), 1, 1000, LIMITS), Some(Reading::On));
+        assert_eq!(it.state, ReadState::Lagging);
+        assert_eq!(it.update(start + ms(503), 1, 2001, LIMITS), Some(Reading::Off));
+        assert_eq!(it.update(start + ms(504), 1, 500, LIMITS), Some(Reading::On));
+        assert_eq!(it.state, ReadState::Reading);
     }
 
     #[test]
     fn a_pause_in_which_nothing_arrived_leaves_no_mark() {
-        let (start, mut it) = (sluice_io::clock::now(), Backpressure::default());
-        it.pause(start);
-        it.resume(0);
-        it.check_unread_time(start + ms(5000), UNREAD_MAX);
-        assert!(!it.is_shedding());
+        let (start, mut it) = paused();
+        assert_eq!(it.update(start, 600, 400, LIMITS), Some(Reading::On));
+        it.resumed(0);
+        it.update(start + ms(5000), 1, 900, LIMITS);
+        assert_eq!(it.state, ReadState::Reading);
+    }
+
+    #[test]
+    fn a_long_round_trip_extends_the_time_that_input_may_wait() {
+        let (start, mut it) = paused();
+        it.round_trip = ms(1000);
+        it.update(start + ms(4500), 1, 1001, LIMITS);
+        assert_eq!(it.state, ReadState::Paused);
+        it.update(start + ms(4501), 1, 1001, LIMITS);
+        assert_eq!(it.state, ReadState::LaggingPaused);
+    }
+
+    #[test]
+    fn a_lagging_switch_that_takes_nothing_more_is_paused() {
+        let (start, mut it) = paused();
+        it.update(start + ms(501), 1, 1001, LIMITS);
+        it.update(start + ms(502), 5000, 990, LIMITS);
+        assert_eq!(it.state, ReadState::Lagging);
+        assert_eq!(it.handle_timeouts(start + ms(1002), 1100, LIMITS), None);
+        assert_eq!(it.handle_timeouts(start + ms(1003), 1100, LIMITS), Some(Reading::Off));
+        assert_eq!(it.state, ReadState::Paused);
+    }
+
+    #[test]
+    fn a_backlog_is_stuck_unless_some_kilobytes_of_it_are_taken_in_time() {
+        let (start, mut it) = paused();
+        for s in 1..=30 {
+            it.update(start + ms(s * 1000), 1, 1001, LIMITS);
+            assert!(!it.is_stuck(start + ms(s * 1000), LIMITS));
+        }
+        assert!(it.is_stuck(start + ms(30_001), LIMITS), "30 bytes in 30 seconds are no progress");
+        it.update(start + ms(30_001), PROGRESS_BYTES, 1001, LIMITS);
+        assert!(!it.is_stuck(start + ms(60_000), LIMITS));
+        it.update(start + ms(60_000), 1001, 0, LIMITS);
+        assert!(!it.is_stuck(start + ms(99_000), LIMITS));
     }
 
     /// Sends `bytes` in each of 100 milliseconds; returns whether unsent data is not capped afterwards.
     fn is_fast(it: &mut Backpressure, start: Instant, bytes: usize) -> bool {
         for at in 0..100 {
-            it.record_sent(start + ms(at), bytes, at % 10 == 9);
+            it.update(start + ms(at), bytes, usize::from(at % 10 == 9), LIMITS);
         }
-        it.record_sent(start + ms(100), bytes, false);
+        it.update(start + ms(100), bytes, 0, LIMITS);
         it.unsent_cap() == UnsentCap::Off
     }
 
@@ -190,16 +379,10 @@ mod tests {
         let (start, mut it) = (sluice_io::clock::now(), Backpressure::default());
         assert!(is_fast(&mut it, start, 1_000), "the backlog did not last");
         for at in 0..=100 {
-            it.record_sent(start + ms(1000 + at), 1_000, true);
+            it.update(start + ms(1000 + at), 1_000, 1, LIMITS);
         }
         assert_eq!(it.unsent_cap(), UnsentCap::On);
         assert!(!is_fast(&mut it, start + ms(2000), 1_000));
         assert!(is_fast(&mut it, start + ms(3000), 100_000));
-    }
-
-    #[test]
-    fn a_long_round_trip_extends_the_unread_time() {
-        assert_eq!(unread_time_max(ms(500), ms(0)), ms(500));
-        assert_eq!(unread_time_max(ms(500), ms(1000)), ms(4500));
     }
 }

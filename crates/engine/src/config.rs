@@ -64,15 +64,15 @@ pub struct Limits {
     pub switches_max: usize,
     /// Bytes waiting to be sent to a switch above which no more messages are read from it.
     pub backlog_bytes_max: usize,
+    /// Bytes waiting to be sent to all switches of a worker. If they do not suffice for `backlog_bytes_max` each, every
+    /// switch with a backlog has an equal share.
+    pub backlog_total_bytes_max: usize,
     /// How long a switch may stay unread because of its backlog, in addition to four round trips.
     ///
     /// After that it is read again, so that link probes arrive, and its other packet-ins are discarded until half of the
     /// backlog is left.
     pub unread_max: Duration,
-    /// Messages of applications to switches of other workers that may wait in the mailbox of a thread: mostly a hundred
-    /// bytes, at most 64 KiB each. Further ones are dropped, as are those to a switch whose backlog exceeds its limit.
-    pub queued_messages_max: usize,
-    /// How long a switch may take none of its backlog before it is disconnected.
+    /// How long a switch may take less than 4 KiB of its backlog before it is disconnected.
     pub stuck_timeout: Duration,
     /// How long a connection may take to answer an echo request when another one has the same datapath id.
     pub duplicate_timeout: Duration,
@@ -102,8 +102,8 @@ impl Default for Limits {
             handshake_bytes_max: 256 << 10,
             switches_max: 12_288,
             backlog_bytes_max: 256 << 10,
+            backlog_total_bytes_max: 64 << 20,
             unread_max: Duration::from_secs(2),
-            queued_messages_max: 4096,
             stuck_timeout: Duration::from_secs(30),
             duplicate_timeout: Duration::from_secs(2),
         }

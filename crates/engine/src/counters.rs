@@ -82,8 +82,10 @@ pub(crate) struct ThreadCounters {
     uptime_ns: Counter,
     /// Messages of applications to a switch that is not connected or whose version cannot express them.
     pub(crate) app_messages_undeliverable: Counter,
-    /// Messages of applications dropped because a queue or a backlog was full.
+    /// Packet-outs and link probes of applications dropped because of the switch's backlog.
     pub(crate) app_messages_dropped: Counter,
+    /// Changes of a switch's tables that were not sent because of its backlog, and are made later.
+    pub(crate) changes_deferred: Counter,
     /// Packet-ins discarded because their switch was not read for too long.
     pub(crate) packet_ins_shed: Counter,
     /// From the read that returned a burst to the write of the responses.
@@ -271,7 +273,7 @@ impl MetricsSource for CounterRegistry {
     fn collect(&self, emit: &mut dyn FnMut(MetricSample)) {
         self.collect_messages(emit);
         self.collect_failures(emit);
-        let counters: [MetricRow<u64>; 7] = [
+        let counters: [MetricRow<u64>; 8] = [
             ("connections_accepted", "Connections accepted", |c| c.connections_accepted.get()),
             ("malformed_messages", "Messages from switches that could not be parsed", |c| {
                 c.malformed_messages.get()
@@ -283,8 +285,13 @@ impl MetricsSource for CounterRegistry {
             ),
             (
                 "app_messages_dropped",
-                "Messages of applications to another switch, dropped because a queue between threads or the switch's backlog was full",
+                "Packet-outs of applications dropped because too much was queued for the switch",
                 |c| c.app_messages_dropped.get(),
+            ),
+            (
+                "table_changes_deferred",
+                "Changes of flow tables, groups and meters not sent because too much was queued for the switch, which is reconciled later",
+                |c| c.changes_deferred.get(),
             ),
             (
                 "packet_ins_shed",

@@ -2,20 +2,19 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::Receiver;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use sluice_base::metrics::MetricsSource;
-use sluice_io::{Epoll, Io, WaitStrategy, cores, sock};
+use sluice_io::{Epoll, WaitStrategy, cores, sock};
 use sluice_sdk::App;
 
-use crate::acceptor::{Acceptor, is_same_listener};
+use crate::acceptor::is_same_listener;
 use crate::config::{Config, Pin};
 use crate::counters::CounterRegistry;
-use crate::mailbox::{AcceptorMailbox, Mailbox, ToAcceptor, ToWorker, WorkerMailbox};
-use crate::worker::{Worker, WorkerMailboxes};
+use crate::messages::{ChangeApp, ToAcceptor, ToWorker};
+use crate::threads::{Senders, Threads};
 
 /// Why the engine cannot start.
 #[derive(Debug)]
@@ -50,18 +49,10 @@ impl std::error::Error for StartError {}
 pub struct Engine<A> {
     addresses: Vec<SocketAddr>,
     config: Mutex<Config>,
-    acceptor: AcceptorMailbox<Epoll, A>,
-    workers: Vec<WorkerMailbox<Epoll, A>>,
+    senders: Senders<Epoll, A>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     cores: Vec<Option<usize>>,
     registry: Arc<CounterRegistry>,
-}
-
-/// What a worker needs before its thread starts.
-struct WorkerSetup<A> {
-    io: Epoll,
-    inbox: Receiver<ToWorker<TcpStream, A>>,
-    core: Option<usize>,
 }
 
 impl<A: App + 'static> Engine<A> {
@@ -77,42 +68,26 @@ impl<A: App + 'static> Engine<A> {
         make_app: impl Fn(usize) -> A + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
         let listeners = bind(&config, &config.listen)?;
+        let addresses = listeners.iter().map(|(addr, _)| *addr).collect();
         let cores = worker_cores(&config)?;
-        let (cfg, make_app) = (Arc::new(config.clone()), Arc::new(make_app));
-        let registry = Arc::new(CounterRegistry::new(cores.len()));
         let io = Epoll::new(WaitStrategy::default()).map_err(StartError::Io)?;
-        let (acceptor, acceptor_inbox) = Mailbox::new(io.waker());
-        let (mut setups, mut workers) = (Vec::new(), Vec::new());
-        for &core in &cores {
-            let io = Epoll::new(config.workers.waiting).map_err(StartError::Io)?;
-            let (mailbox, inbox) = Mailbox::new(io.waker());
-            setups.push(WorkerSetup { io, inbox, core });
-            workers.push(mailbox);
-        }
-        let mut acceptor_thread =
-            Acceptor::new(io, cfg.clone(), workers.clone(), acceptor_inbox, registry.clone());
-        let mut addresses = Vec::new();
-        for listener in listeners {
-            let addr = listener.local_addr().map_err(StartError::Io)?;
-            addresses.push(addr);
-            acceptor_thread.listen(addr, listener).map_err(StartError::Io)?;
-        }
-        let mut threads = Vec::new();
-        for (worker, setup) in setups.into_iter().enumerate() {
-            let (cfg, registry, acceptor) = (cfg.clone(), registry.clone(), acceptor.clone());
-            let (make_app, workers) = (make_app.clone(), workers.clone());
+        let worker_ios = cores.iter().map(|_| Epoll::new(config.workers.waiting));
+        let worker_ios = worker_ios.collect::<io::Result<_>>().map_err(StartError::Io)?;
+        let mut parts = Threads::new(&Arc::new(config.clone()), io, worker_ios);
+        parts.listen(listeners).map_err(StartError::Io)?;
+        let (mut threads, make_app) = (Vec::new(), Arc::new(make_app));
+        for ((worker, setup), &core) in parts.workers.into_iter().enumerate().zip(&cores) {
+            let make_app = make_app.clone();
             threads.push(spawn(format!("worker-{worker}"), move || {
                 // `worker_cores` has checked that the core is allowed.
-                setup.core.map_or(Ok(()), cores::pin)?;
-                let mailboxes = WorkerMailboxes { inbox: setup.inbox, acceptor, workers, worker };
-                Worker::new(setup.io, make_app(worker), cfg, mailboxes, registry).run()
+                core.map_or(Ok(()), cores::pin)?;
+                setup.start(make_app(worker)).run()
             })?);
         }
-        let app_number = cores.len();
-        threads
-            .push(spawn("acceptor".to_owned(), move || acceptor_thread.run(make_app(app_number)))?);
-        let config = Mutex::new(config);
-        Ok(Self { addresses, config, acceptor, workers, threads, cores, registry })
+        let (acceptor, app_number) = (parts.acceptor, cores.len());
+        threads.push(spawn("acceptor".to_owned(), move || acceptor.run(make_app(app_number)))?);
+        let (config, senders, registry) = (Mutex::new(config), parts.senders, parts.registry);
+        Ok(Self { addresses, config, senders, threads, cores, registry })
     }
 
     /// The addresses on which it listens, with the port that was chosen for port 0.
@@ -146,9 +121,6 @@ impl<A: App + 'static> Engine<A> {
         };
         let new: Vec<_> = config.listen.iter().filter(is_new).copied().collect();
         let listeners = bind(&config, &new)?;
-        let with_addr = |listener: TcpListener| Ok((listener.local_addr()?, listener));
-        let listeners = listeners.into_iter().map(with_addr).collect::<io::Result<_>>();
-        let listeners = listeners.map_err(StartError::Io)?;
         let mut restart = Vec::new();
         if config.workers != current.workers {
             restart.push("workers");
@@ -157,9 +129,9 @@ impl<A: App + 'static> Engine<A> {
             restart.push("socket");
         }
         let cfg = Arc::new(config.clone());
-        let change: Arc<dyn Fn(&mut A) + Send + Sync> = Arc::new(change);
-        self.acceptor.send(ToAcceptor::Configure(cfg.clone(), change.clone(), listeners));
-        for worker in &self.workers {
+        let change: ChangeApp<A> = Arc::new(change);
+        self.senders.acceptor.send(ToAcceptor::Configure(cfg.clone(), change.clone(), listeners));
+        for worker in &self.senders.workers {
             worker.send(ToWorker::Configure(cfg.clone(), change.clone()));
         }
         *current = config;
@@ -168,8 +140,8 @@ impl<A: App + 'static> Engine<A> {
 
     /// Stops accepting, closes all connections and joins all threads.
     pub fn stop(self) {
-        self.acceptor.send(ToAcceptor::Stop);
-        for worker in &self.workers {
+        self.senders.acceptor.send(ToAcceptor::Stop);
+        for worker in &self.senders.workers {
             worker.send(ToWorker::Stop);
         }
         for thread in self.threads {
@@ -182,16 +154,21 @@ impl<A: App + 'static> Engine<A> {
     }
 }
 
-/// Opens a listener for each of `addrs`.
-fn bind(config: &Config, addrs: &[SocketAddr]) -> Result<Vec<TcpListener>, StartError> {
+/// Opens a listener for each of `addrs`; returns it with its address, which has the port that was chosen for port 0.
+fn bind(
+    config: &Config,
+    addrs: &[SocketAddr],
+) -> Result<Vec<(SocketAddr, TcpListener)>, StartError> {
     if let Some(name) = &config.socket.congestion {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let result = sock::listen(any, &config.socket);
         result.map_err(|error| StartError::Congestion(name.clone(), error))?;
     }
-    let open =
-        |&addr| sock::listen(addr, &config.socket).map_err(|error| StartError::Listen(addr, error));
-    addrs.iter().map(open).collect()
+    let open = |addr| {
+        let listener = sock::listen(addr, &config.socket)?;
+        Ok((listener.local_addr()?, listener))
+    };
+    addrs.iter().map(|&addr| open(addr).map_err(|error| StartError::Listen(addr, error))).collect()
 }
 
 /// The core to which each worker is bound.

@@ -5,7 +5,7 @@
 //! a core. The division follows Ivashchenko, Shalimov and Smeliansky, "High performance in-kernel SDN/OpenFlow controller".
 //!
 //! Workers share nothing while they process packet-ins: no lock, no atomic read-modify-write, no allocation and no system
-//! call per message. Threads communicate through [`mailbox`] only.
+//! call per message. Threads communicate through bounded queues only, which a worker sends to once in an iteration.
 
 mod acceptor;
 mod admission;
@@ -14,15 +14,18 @@ mod close_reason;
 mod config;
 mod connection;
 mod counters;
-mod dispatch;
 mod engine;
 mod error_log;
 mod log_limit;
-mod mailbox;
-mod message_batches;
+mod messages;
 mod pending;
+mod queue;
+mod receive_buffer;
 mod registry;
+pub mod simulation;
 mod switch_counters;
+mod threads;
+mod transmit_queue;
 mod worker;
 
 pub use close_reason::CloseReason;

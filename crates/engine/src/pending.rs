@@ -11,11 +11,11 @@ use sluice_sdk::App;
 use crate::admission::QueueKey;
 use crate::close_reason::CloseReason;
 use crate::config::Config;
-use crate::connection::{ConnectionBuffers, Reassembly};
+use crate::connection::{ConnectionBuffers, framing_error};
 use crate::counters::ThreadCounters;
-use crate::dispatch::framing_error;
 use crate::log_limit::LogLimiter;
-use crate::mailbox::SessionId;
+use crate::messages::SessionId;
+use crate::receive_buffer::Reassembly;
 
 /// A connection that has not completed the handshake, or waits because its datapath id is in use.
 #[derive(Debug)]
@@ -63,23 +63,23 @@ impl PendingConnection {
         ctx: &mut HandshakeContext<'_, A>,
         bytes: &[u8],
     ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
-        let reassembled = self.buffers.reassemble(bytes);
+        let reassembled = self.buffers.received.reassemble(bytes);
         let mut rest =
             match reassembled.map_err(|error| framing_error(&mut self.session, ctx.tx, error))? {
                 Reassembly::NotNeeded(bytes) => bytes,
                 Reassembly::Incomplete => return Ok(None),
                 Reassembly::Complete(buffer, rest) => {
                     let features = self.process_messages(ctx, &mut &*buffer)?;
-                    self.buffers.reuse_buffer(buffer);
+                    self.buffers.received.reuse(buffer);
                     if features.is_some() {
-                        self.buffers.partial.extend_from_slice(rest);
+                        self.buffers.received.keep(rest);
                         return Ok(features);
                     }
                     rest
                 }
             };
         let features = self.process_messages(ctx, &mut rest)?;
-        self.buffers.partial.extend_from_slice(rest);
+        self.buffers.received.keep(rest);
         Ok(features)
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sluice_openflow::DatapathId;
 
-use crate::mailbox::SessionId;
+use crate::messages::{SessionId, SwitchLocation};
 
 /// The connected switches, and the worker of each.
 #[derive(Debug, Default)]
@@ -13,13 +13,6 @@ pub(crate) struct SwitchRegistry {
     by_session: HashMap<SessionId, DatapathId>,
     /// Number of switches of each worker.
     switch_counts: Vec<usize>,
-}
-
-/// The session of a switch, and the worker that has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SwitchLocation {
-    pub(crate) session_id: SessionId,
-    pub(crate) worker: usize,
 }
 
 impl SwitchRegistry {

@@ -101,6 +101,13 @@ pub trait App {
         let _ = (status, ctx);
     }
 
+    /// Changes to the tables of this switch were not delivered, because it took nothing for too long or a queue was full.
+    /// There is room again: make its tables what they should be. Deletions come before additions, since the tables may be
+    /// full. Called once after each such period.
+    fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
+        let _ = ctx;
+    }
+
     /// The switch has refused a request; `error` contains the beginning of it.
     fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
         let _ = (error, ctx);

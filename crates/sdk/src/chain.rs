@@ -73,6 +73,11 @@ impl<A: App, B: App> App for (A, B) {
         self.1.on_port_status(status, ctx);
     }
 
+    fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
+        self.0.on_changes_lost(ctx);
+        self.1.on_changes_lost(ctx);
+    }
+
     fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
         self.0.on_error(error, ctx);
         self.1.on_error(error, ctx);

@@ -36,6 +36,7 @@ pub struct Ctx<'t> {
     /// The rest of the network.
     pub network: &'t mut Network,
     urgent: &'t mut Vec<u8>,
+    has_room: bool,
 }
 
 impl<'t> Ctx<'t> {
@@ -49,7 +50,22 @@ impl<'t> Ctx<'t> {
         urgent: &'t mut Vec<u8>,
         network: &'t mut Network,
     ) -> Self {
-        Self { now, switch_index, datapath_id, switch, network, urgent }
+        Self { now, switch_index, datapath_id, switch, network, urgent, has_room: true }
+    }
+
+    /// For engines: whether the switch has taken all urgent messages that were sent earlier; `true` unless set.
+    #[inline]
+    #[must_use]
+    pub fn with_room(mut self, has_room: bool) -> Self {
+        self.has_room = has_room;
+        self
+    }
+
+    /// Whether the switch takes what is sent: `false` while [urgent](Self::urgent) messages that were sent earlier still
+    /// wait. An application that sends periodically waits for room, so that a slow connection determines the rate.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.has_room
     }
 
     /// Encodes messages that overtake everything that waits to be sent to the switch. For probes of links and the like,

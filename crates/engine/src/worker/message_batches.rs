@@ -9,7 +9,7 @@ const KEPT_MAX: usize = 1024;
 
 /// Messages grouped by switch, in the order in which they were sent. Memory is reused.
 #[derive(Debug, Default)]
-pub(crate) struct MessageBatches {
+pub(super) struct MessageBatches {
     /// Index of each switch in `switches` and `batches`.
     indices: HashMap<DatapathId, usize>,
     switches: Vec<DatapathId>,
@@ -18,7 +18,7 @@ pub(crate) struct MessageBatches {
 
 impl MessageBatches {
     /// Replaces the content by `messages`, grouped.
-    pub(crate) fn group(&mut self, messages: Vec<(DatapathId, Message)>) {
+    pub(super) fn group(&mut self, messages: Vec<(DatapathId, Message)>) {
         self.indices.clear();
         self.switches.clear();
         self.batches.iter_mut().for_each(|batch| batch.shrink_to(KEPT_MAX));
@@ -37,7 +37,7 @@ impl MessageBatches {
     }
 
     /// The batch of each switch, ordered by the first message of each. The caller empties the batches.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (DatapathId, &mut Vec<Message>)> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (DatapathId, &mut Vec<Message>)> {
         self.switches.iter().copied().zip(&mut self.batches)
     }
 }

@@ -1,80 +1,38 @@
 //! Processes a read of a switch: messages go to the applications, replies to the transmit buffer.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_io::ConnId;
 use sluice_openflow::view::PacketIns;
-use sluice_openflow::{DatapathId, ErrorReason, MessageType, split_message};
-use sluice_proto::{ControllerEvent, ControllerSession, SessionError};
-use sluice_sdk::{App, Ctx, Network, SwitchIndex};
+use sluice_openflow::{MessageType, split_message};
+use sluice_proto::ControllerEvent;
+use sluice_sdk::{App, Ctx, Network};
 
+use super::switches::ConnectedSwitch;
 use crate::close_reason::CloseReason;
 use crate::config::Config;
-use crate::connection::{ConnectionBuffers, EstablishedConnection, Reassembly};
+use crate::connection::framing_error;
 use crate::counters::ThreadCounters;
 use crate::error_log;
-use crate::mailbox::SessionId;
-use crate::switch_counters::SwitchCounters;
+use crate::receive_buffer::Reassembly;
 
 /// Errors and malformed messages that are logged per switch. All are counted.
 const LOGGED_MAX: u32 = 10;
 
-/// A connected switch of a worker.
-#[derive(Debug)]
-pub(crate) struct ConnectedSwitch {
-    pub(crate) id: ConnId,
-    pub(crate) session_id: SessionId,
-    pub(crate) addr: SocketAddr,
-    pub(crate) datapath_id: DatapathId,
-    pub(crate) index: SwitchIndex,
-    pub(crate) session: ControllerSession,
-    pub(crate) buffers: ConnectionBuffers,
-    pub(crate) counters: Arc<SwitchCounters>,
-    /// The acceptor waits for a sign of life.
-    pub(crate) is_probed: bool,
-    /// Log lines about this switch, up to [`LOGGED_MAX`].
-    logged: u32,
-}
-
-impl ConnectedSwitch {
-    pub(crate) fn new(
-        id: ConnId,
-        index: SwitchIndex,
-        from: EstablishedConnection<()>,
-        counters: Arc<SwitchCounters>,
-    ) -> Self {
-        Self {
-            counters,
-            id,
-            session_id: from.session_id,
-            addr: from.addr,
-            datapath_id: from.datapath_id,
-            index,
-            session: from.session,
-            buffers: from.buffers,
-            is_probed: false,
-            logged: 0,
-        }
-    }
-}
-
 /// What is needed to process a read, borrowed from a worker.
-pub(crate) struct Dispatcher<'w, A> {
-    pub(crate) app: &'w mut A,
-    pub(crate) cfg: &'w Config,
-    pub(crate) counters: &'w ThreadCounters,
-    pub(crate) network: &'w mut Network,
-    pub(crate) tx: &'w mut Vec<u8>,
+pub(super) struct Dispatcher<'w, A> {
+    pub(super) app: &'w mut A,
+    pub(super) cfg: &'w Config,
+    pub(super) counters: &'w ThreadCounters,
+    pub(super) network: &'w mut Network,
+    pub(super) tx: &'w mut Vec<u8>,
     /// Messages to be sent before the backlog.
-    pub(crate) urgent: &'w mut Vec<u8>,
-    pub(crate) now: Instant,
+    pub(super) urgent: &'w mut Vec<u8>,
+    pub(super) now: Instant,
 }
 
 impl<A: App> Dispatcher<'_, A> {
     /// Processes one read of `switch`. The replies are in `tx` and `urgent`, even after an error.
-    pub(crate) fn process_read(
+    pub(super) fn process_read(
         &mut self,
         switch: &mut ConnectedSwitch,
         bytes: &[u8],
@@ -82,18 +40,18 @@ impl<A: App> Dispatcher<'_, A> {
         switch.session.record_activity(self.now);
         switch.counters.bytes_received.add(bytes.len() as u64);
         switch.buffers.backpressure.record_read(bytes.len());
-        let reassembled = switch.buffers.reassemble(bytes);
+        let reassembled = switch.buffers.received.reassemble(bytes);
         let rest = match reassembled.map_err(|error| self.framing_error(switch, error))? {
             Reassembly::NotNeeded(bytes) => bytes,
             Reassembly::Incomplete => return Ok(()),
             Reassembly::Complete(buffer, rest) => {
                 self.process_messages(switch, &buffer)?;
-                switch.buffers.reuse_buffer(buffer);
+                switch.buffers.received.reuse(buffer);
                 rest
             }
         };
         let partial = self.process_messages(switch, rest)?;
-        switch.buffers.partial.extend_from_slice(partial);
+        switch.buffers.received.keep(partial);
         Ok(())
     }
 
@@ -139,7 +97,7 @@ impl<A: App> Dispatcher<'_, A> {
         let (index, id) = (switch.index, switch.datapath_id);
         let encoder = switch.session.encoder(self.tx);
         let mut ctx = Ctx::new(self.now, index, id, encoder, self.urgent, self.network);
-        if switch.buffers.backpressure.is_shedding() {
+        if switch.buffers.backpressure.is_lagging() {
             let shed = shed_packet_ins(self.app, &mut packet_ins, &mut ctx);
             self.counters.packet_ins_shed.add(shed);
             switch.counters.packet_ins_shed.add(shed);
@@ -224,17 +182,6 @@ fn shed_packet_ins<A: App>(app: &mut A, packet_ins: &mut PacketIns<'_>, ctx: &mu
         }
     }
     shed
-}
-
-/// Encodes an ERROR to a peer whose stream cannot be split into messages any more. Returns why it is disconnected.
-pub(crate) fn framing_error(
-    session: &mut ControllerSession,
-    tx: &mut Vec<u8>,
-    error: sluice_openflow::ParseError,
-) -> CloseReason {
-    // The text is short enough for a message.
-    let _ = session.encoder(tx).error_with(0, ErrorReason::BAD_LEN, error.what.as_bytes());
-    CloseReason::Session(SessionError::Malformed(error))
 }
 
 fn log_limited(logged: &mut u32, log: impl FnOnce()) {

@@ -1,0 +1,112 @@
+//! Runs the threads of an engine one iteration at a time, for simulations: the acceptor and the workers that production
+//! runs, on an [`Io`] that simulates connections and time.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sluice_base::metrics::MetricsSource;
+use sluice_io::Io;
+use sluice_sdk::{App, Network};
+
+use crate::acceptor::Acceptor;
+use crate::config::Config;
+use crate::counters::CounterRegistry;
+use crate::messages::{ToAcceptor, ToWorker};
+use crate::threads::{Senders, Threads};
+use crate::worker::{LoopControl, Worker};
+
+/// An engine whose threads run when they are told to. Thread 0 is the acceptor, and thread `n` is worker `n - 1`.
+pub struct SteppedEngine<I: Io, A> {
+    acceptor: Acceptor<I, A>,
+    /// The applications of the acceptor, which provide the initial messages.
+    acceptor_app: A,
+    workers: Vec<Worker<I, A>>,
+    senders: Senders<I, A>,
+    registry: Arc<CounterRegistry>,
+}
+
+impl<I: Io, A> std::fmt::Debug for SteppedEngine<I, A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SteppedEngine")
+            .field("workers", &self.workers.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<I: Io, A: App> SteppedEngine<I, A> {
+    /// An engine with an [`Io`] for the acceptor and one for each worker. `make_app` is called as by
+    /// [`Engine::start`](crate::Engine::start).
+    ///
+    /// # Errors
+    /// Errors of [`Io::listen`].
+    pub fn new(
+        cfg: Config,
+        acceptor_io: I,
+        worker_ios: Vec<I>,
+        listeners: Vec<(SocketAddr, I::Listener)>,
+        mut make_app: impl FnMut(usize) -> A,
+    ) -> io::Result<Self> {
+        let acceptor_app = make_app(worker_ios.len());
+        let mut threads = Threads::new(&Arc::new(cfg), acceptor_io, worker_ios);
+        threads.listen(listeners)?;
+        let setups = threads.workers.into_iter().enumerate();
+        Ok(Self {
+            acceptor: threads.acceptor,
+            acceptor_app,
+            workers: setups.map(|(number, setup)| setup.start(make_app(number))).collect(),
+            senders: threads.senders,
+            registry: threads.registry,
+        })
+    }
+
+    /// Number of threads.
+    pub fn thread_count(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    /// Runs one iteration of a thread. Returns whether the thread goes on.
+    ///
+    /// # Errors
+    /// Errors of [`Io::wait`], after which the thread must not run again.
+    pub fn run_iteration(&mut self, thread: usize) -> io::Result<bool> {
+        let control = match thread.checked_sub(1).map(|worker| self.workers.get_mut(worker)) {
+            None => self.acceptor.run_iteration(&mut self.acceptor_app)?,
+            Some(Some(worker)) => worker.run_iteration()?,
+            Some(None) => LoopControl::Stop,
+        };
+        Ok(control == LoopControl::Continue)
+    }
+
+    /// When a thread must run at the latest, by its own clock, even if nothing happens.
+    pub fn deadline(&self, thread: usize) -> Option<Instant> {
+        match thread.checked_sub(1) {
+            None => Some(self.acceptor.deadline()),
+            Some(worker) => self.workers.get(worker).map(Worker::deadline),
+        }
+    }
+
+    /// The applications of each worker.
+    pub fn apps(&self) -> impl Iterator<Item = &A> {
+        self.workers.iter().map(Worker::app)
+    }
+
+    /// The network view of each worker.
+    pub fn networks(&self) -> impl Iterator<Item = &Network> {
+        self.workers.iter().map(Worker::network)
+    }
+
+    /// The metrics of all threads.
+    pub fn metrics(&self) -> Arc<dyn MetricsSource> {
+        self.registry.clone()
+    }
+
+    /// Tells all threads to stop: each closes its connections in its next iteration.
+    pub fn stop(&self) {
+        self.senders.acceptor.send(ToAcceptor::Stop);
+        for worker in &self.senders.workers {
+            worker.send(ToWorker::Stop);
+        }
+    }
+}

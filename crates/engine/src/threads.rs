@@ -1,0 +1,74 @@
+//! The threads of an engine before they run: acceptor and workers, and the queues that connect them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sluice_io::Io;
+use sluice_sdk::App;
+
+use crate::acceptor::Acceptor;
+use crate::config::Config;
+use crate::counters::CounterRegistry;
+use crate::messages::{AcceptorSender, QUEUE_CAPACITY, WorkerSender};
+use crate::queue::queue;
+use crate::worker::{Worker, WorkerQueues};
+
+/// The threads of an engine before they run.
+pub(crate) struct Threads<I: Io, A> {
+    pub(crate) acceptor: Acceptor<I, A>,
+    pub(crate) workers: Vec<WorkerSetup<I, A>>,
+    pub(crate) senders: Senders<I, A>,
+    pub(crate) registry: Arc<CounterRegistry>,
+}
+
+/// The sending ends of the queues of all threads.
+#[derive(Debug)]
+pub(crate) struct Senders<I: Io, A> {
+    pub(crate) acceptor: AcceptorSender<I, A>,
+    pub(crate) workers: Vec<WorkerSender<I, A>>,
+}
+
+/// What a worker needs except its applications, which are created in its thread.
+pub(crate) struct WorkerSetup<I: Io, A> {
+    io: I,
+    cfg: Arc<Config>,
+    queues: WorkerQueues<I, A>,
+    registry: Arc<CounterRegistry>,
+}
+
+impl<I: Io, A: App> WorkerSetup<I, A> {
+    pub(crate) fn start(self, app: A) -> Worker<I, A> {
+        Worker::new(self.io, app, self.cfg, self.queues, self.registry)
+    }
+}
+
+impl<I: Io, A: App> Threads<I, A> {
+    /// An acceptor that uses `io`, and a worker for each of `worker_ios`.
+    pub(crate) fn new(cfg: &Arc<Config>, io: I, worker_ios: Vec<I>) -> Self {
+        let registry = Arc::new(CounterRegistry::new(worker_ios.len()));
+        let (acceptor, acceptor_inbox) = queue(QUEUE_CAPACITY, io.waker());
+        let (workers, inboxes): (Vec<_>, Vec<_>) =
+            worker_ios.iter().map(|io| queue(QUEUE_CAPACITY, io.waker())).unzip();
+        let setup = |(worker, (io, inbox))| {
+            let (acceptor, workers) = (acceptor.clone(), workers.clone());
+            let queues = WorkerQueues { inbox, acceptor, workers, worker };
+            WorkerSetup { io, cfg: cfg.clone(), queues, registry: registry.clone() }
+        };
+        let setups = worker_ios.into_iter().zip(inboxes).enumerate().map(setup).collect();
+        let (cfg, to_workers, counters) = (cfg.clone(), workers.clone(), registry.clone());
+        Self {
+            acceptor: Acceptor::new(io, cfg, to_workers, acceptor_inbox, counters),
+            workers: setups,
+            senders: Senders { acceptor, workers },
+            registry,
+        }
+    }
+
+    /// Accepts connections on listeners with these addresses.
+    pub(crate) fn listen(
+        &mut self,
+        listeners: impl IntoIterator<Item = (SocketAddr, I::Listener)>,
+    ) -> std::io::Result<()> {
+        listeners.into_iter().try_for_each(|(addr, listener)| self.acceptor.listen(addr, listener))
+    }
+}

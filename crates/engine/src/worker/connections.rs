@@ -1,0 +1,145 @@
+//! How a worker takes over switches, and how their connections end.
+
+use std::sync::Arc;
+
+use sluice_io::{ConnId, Io};
+use sluice_openflow::SwitchFeatures;
+use sluice_sdk::App;
+
+use super::{LoopControl, WorkerState, worker_counters};
+use crate::close_reason::CloseReason;
+use crate::connection::EstablishedConnection;
+use crate::messages::{SessionId, SwitchLocation, ToAcceptor, ToWorker};
+use crate::switch_counters::SwitchCounters;
+
+impl<I: Io, A: App> WorkerState<I, A> {
+    /// Processes the messages of other threads.
+    pub(super) fn process_messages(&mut self, io: &mut I) -> LoopControl {
+        self.inbox.take(&mut self.received);
+        while let Some(message) = self.received.pop_front() {
+            match message {
+                ToWorker::Adopt(connection, features) => self.adopt(io, *connection, &features),
+                ToWorker::Probe(session_id) => self.probe(io, session_id),
+                ToWorker::Close(session_id, reason) => {
+                    if let Some(id) = self.switches.find(session_id) {
+                        self.disconnect(io, id, reason);
+                    }
+                }
+                ToWorker::SwitchConnected(datapath_id, location) => {
+                    let known = self.remote_switches.entry(datapath_id).or_insert(location);
+                    if known.session_id < location.session_id {
+                        *known = location;
+                    }
+                }
+                ToWorker::SwitchDisconnected(datapath_id, session_id) => {
+                    let known = self.remote_switches.get(&datapath_id);
+                    if known.is_some_and(|known| known.session_id == session_id) {
+                        self.remote_switches.remove(&datapath_id);
+                    }
+                }
+                ToWorker::Facts(facts) => self.apply_facts(&facts),
+                ToWorker::Messages(to, messages) => match self.switches.find_datapath(to) {
+                    Some(id) => self.queue_messages(io, id, &messages),
+                    None => {
+                        self.counters().app_messages_undeliverable.add(messages.len() as u64);
+                    }
+                },
+                ToWorker::Configure(cfg, change) => {
+                    self.cfg = cfg;
+                    change(&mut self.app);
+                }
+                ToWorker::Stop => {
+                    for id in self.switches.ids() {
+                        self.disconnect(io, id, CloseReason::Shutdown);
+                    }
+                    return LoopControl::Stop;
+                }
+            }
+        }
+        LoopControl::Continue
+    }
+
+    /// Takes over a switch from the acceptor: notifies the applications and processes what it has sent meanwhile.
+    fn adopt(
+        &mut self,
+        io: &mut I,
+        connection: EstablishedConnection<I::Conn>,
+        features: &SwitchFeatures,
+    ) {
+        let EstablishedConnection { conn, session_id, addr, datapath_id, session, mut buffers } =
+            connection;
+        let id = match io.adopt(conn) {
+            Ok(id) => id,
+            Err(error) => {
+                tracing::warn!(dpid = %datapath_id, %addr, %error, "cannot register connection");
+                self.counters().connection_closed(CloseReason::ConnectionError(error.kind()));
+                return self.outgoing.send_to_acceptor(ToAcceptor::Disconnected(session_id));
+            }
+        };
+        let location = SwitchLocation { session_id, worker: self.outgoing.worker() };
+        // At once, so that whoever sees that the switch is connected can send to it.
+        self.outgoing.send_to_all(|| ToWorker::SwitchConnected(datapath_id, location));
+        self.outgoing.flush();
+        self.remote_switches.remove(&datapath_id);
+        let received = buffers.received.take();
+        buffers.reset_backpressure();
+        buffers.backpressure.round_trip = session.handshake_duration();
+        let backlog = buffers.transmit.len();
+        let version = session.version();
+        let counters =
+            Arc::new(SwitchCounters::new(datapath_id, version, addr.ip(), io.since_epoch()));
+        counters.backlog_bytes.set(backlog as u64);
+        self.counters().connected_switches.insert(counters.clone());
+        self.counters().backlog_bytes.add(backlog as u64);
+        self.backlog_count += usize::from(backlog > 0);
+        self.counters().switch_connected(version);
+        let (worker, ports) = (self.outgoing.worker(), features.ports.len());
+        tracing::info!(dpid = %datapath_id, %addr, %version, ports, worker, "switch connected");
+        let connection =
+            EstablishedConnection { conn: (), session_id, addr, datapath_id, session, buffers };
+        self.switches.insert(id, connection, counters);
+        self.call_app(id, |app, ctx| app.on_switch_connected(features, ctx));
+        // The messages of `on_switch_connected` precede replies.
+        self.send_replies(io, id);
+        // The acceptor may leave a backlog, and nothing reports yet that the connection is writable.
+        self.flush_switch(io, id);
+        let result = self.process_read(id, &received);
+        self.send_replies(io, id);
+        result.unwrap_or_else(|reason| self.disconnect(io, id, reason));
+    }
+
+    fn probe(&mut self, io: &mut I, session_id: SessionId) {
+        let Some(id) = self.switches.find(session_id) else { return };
+        if let Some(switch) = self.switches.get_mut(id) {
+            switch.is_probed = true;
+            switch.session.probe(self.now, &mut self.urgent);
+        }
+        self.send_replies(io, id);
+    }
+
+    /// Closes the connection of a switch, or cleans up after it was closed, and notifies applications and other threads.
+    pub(super) fn disconnect(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
+        let Some(switch) = self.switches.remove(id) else { return };
+        io.close(id);
+        let (dpid, addr, version) = (switch.datapath_id, switch.addr, switch.session.version());
+        let counters = worker_counters(&self.registry, self.outgoing.worker());
+        counters.connected_switches.remove(dpid);
+        counters.connection_closed(reason);
+        counters.switch_disconnected(version);
+        let backlog = switch.counters.backlog_bytes.get();
+        counters.backlog_bytes.sub(backlog);
+        self.backlog_count -= usize::from(backlog > 0);
+        if self.log_limit.allow(self.now) {
+            let label = reason.label();
+            if reason.is_normal() {
+                tracing::info!(%dpid, %addr, %version, reason = label, "switch disconnected");
+            } else {
+                tracing::warn!(%dpid, %addr, %version, reason = label, "switch disconnected: {reason}");
+            }
+        }
+        self.app.on_switch_disconnected(switch.index, self.now, &mut self.network);
+        let session_id = switch.session_id;
+        self.outgoing.send_to_all(|| ToWorker::SwitchDisconnected(dpid, session_id));
+        self.outgoing.send_to_acceptor(ToAcceptor::Disconnected(session_id));
+    }
+}

@@ -1,0 +1,327 @@
+//! A worker thread: its event loop, its switches and its instance of the applications.
+
+mod connections;
+mod delivery;
+mod dispatch;
+mod message_batches;
+mod outgoing;
+mod switches;
+mod timers;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluice_io::{ConnId, Io, IoEvent, READ_BYTES_MAX};
+use sluice_openflow::DatapathId;
+use sluice_sdk::{App, Ctx, Network};
+
+use crate::backpressure::BacklogLimits;
+use crate::close_reason::CloseReason;
+use crate::config::Config;
+use crate::counters::{CounterRegistry, ThreadCounters};
+use crate::log_limit::LogLimiter;
+use crate::messages::{AcceptorSender, SwitchLocation, ToAcceptor, ToWorker, WorkerSender};
+use crate::queue::Receiver;
+use crate::switch_counters::SwitchCounters;
+use dispatch::Dispatcher;
+use message_batches::MessageBatches;
+use outgoing::Outgoing;
+use switches::Switches;
+
+/// How long a worker waits for room in the queue of another thread before it tries again.
+const CONGESTION_RETRY: Duration = Duration::from_millis(1);
+
+/// Bytes of one read while the backlogs of a worker have half of the memory that they may have in all: since one read is
+/// answered in full, it bounds by how much each backlog can exceed its limit.
+const CAUTIOUS_READ_BYTES_MAX: usize = 8 << 10;
+
+/// Bytes that each backlog may have, however many there are.
+const BACKLOG_SHARE_MIN: usize = 16 << 10;
+
+/// A worker thread.
+pub(crate) struct Worker<I: Io, A> {
+    io: I,
+    state: WorkerState<I, A>,
+}
+
+/// Everything of a worker except its connections.
+struct WorkerState<I: Io, A> {
+    app: A,
+    cfg: Arc<Config>,
+    switches: Switches,
+    /// The switches of other workers.
+    remote_switches: HashMap<DatapathId, SwitchLocation>,
+    tx: Vec<u8>,
+    /// Messages to be sent before the backlog.
+    urgent: Vec<u8>,
+    network: Network,
+    batches: MessageBatches,
+    outgoing: Outgoing<I, A>,
+    inbox: Receiver<ToWorker<I::Conn, A>>,
+    /// Taken from `inbox`, to be processed.
+    received: VecDeque<ToWorker<I::Conn, A>>,
+    registry: Arc<CounterRegistry>,
+    log_limit: LogLimiter,
+    /// Number of switches with a backlog.
+    backlog_count: usize,
+    started: Instant,
+    now: Instant,
+    next_timers_at: Instant,
+    next_app_metrics_at: Instant,
+}
+
+/// How a worker is connected to the other threads.
+pub(crate) struct WorkerQueues<I: Io, A> {
+    pub(crate) inbox: Receiver<ToWorker<I::Conn, A>>,
+    pub(crate) acceptor: AcceptorSender<I, A>,
+    /// Including this worker's own.
+    pub(crate) workers: Vec<WorkerSender<I, A>>,
+    /// Number of this worker in `workers`.
+    pub(crate) worker: usize,
+}
+
+/// Whether the event loop continues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoopControl {
+    Continue,
+    Stop,
+}
+
+impl<I: Io, A: App> Worker<I, A> {
+    pub(crate) fn new(
+        io: I,
+        app: A,
+        cfg: Arc<Config>,
+        queues: WorkerQueues<I, A>,
+        registry: Arc<CounterRegistry>,
+    ) -> Self {
+        let now = io.now();
+        let state = WorkerState {
+            app,
+            cfg,
+            switches: Switches::default(),
+            remote_switches: HashMap::default(),
+            tx: Vec::new(),
+            urgent: Vec::new(),
+            network: Network::new(queues.worker),
+            batches: MessageBatches::default(),
+            outgoing: Outgoing::new(queues.worker, queues.workers, queues.acceptor),
+            inbox: queues.inbox,
+            received: VecDeque::new(),
+            registry,
+            log_limit: LogLimiter::default(),
+            backlog_count: 0,
+            started: now,
+            now,
+            next_timers_at: now,
+            next_app_metrics_at: now,
+        };
+        Self { io, state }
+    }
+
+    /// Runs the event loop until [`ToWorker::Stop`].
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        while self.run_iteration()? == LoopControl::Continue {}
+        Ok(())
+    }
+
+    /// One iteration: wait; read from and reply to each switch; process messages of other threads; run timers; deliver what
+    /// the applications send; send what was queued.
+    ///
+    /// The replies to a read are sent at once, in one write, before the next switch is read: all switches share one transmit
+    /// buffer. See `docs/adr/0002-answer-per-burst.md`. Everything else is sent once, at the end.
+    pub(crate) fn run_iteration(&mut self) -> io::Result<LoopControl> {
+        let (io, state) = (&mut self.io, &mut self.state);
+        let now = state.wait(io)?;
+        state.begin_iteration(now);
+        while let Some(event) = io.next_event() {
+            match event {
+                IoEvent::Data(id, bytes) => {
+                    state.counters().read(bytes.len());
+                    let result = state.process_read(id, bytes);
+                    if state.send_replies(io, id) > 0 {
+                        state.counters().response_latency.record_n(io.now() - now, 1);
+                    }
+                    result.unwrap_or_else(|reason| state.disconnect(io, id, reason));
+                }
+                IoEvent::Writable(id) => state.flush_switch(io, id),
+                IoEvent::Closed(id, error) => {
+                    let reason =
+                        error.map_or(CloseReason::ClosedByPeer, CloseReason::ConnectionError);
+                    state.disconnect(io, id, reason);
+                }
+                IoEvent::Woken
+                | IoEvent::Accepted(..)
+                | IoEvent::Connected(_)
+                | IoEvent::AcceptFailed(_) => {}
+            }
+        }
+        let control = state.process_messages(io);
+        state.run_timers(io);
+        state.deliver_from_apps(io);
+        state.flush(io);
+        state.counters().iteration(io.now() - state.started, io.now() - now);
+        Ok(control)
+    }
+
+    /// When [`run_iteration`](Self::run_iteration) has something to do at the latest.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.state.deadline()
+    }
+
+    pub(crate) fn app(&self) -> &A {
+        &self.state.app
+    }
+
+    pub(crate) fn network(&self) -> &Network {
+        &self.state.network
+    }
+}
+
+impl<I: Io, A: App> WorkerState<I, A> {
+    fn counters(&self) -> &ThreadCounters {
+        worker_counters(&self.registry, self.outgoing.worker())
+    }
+
+    /// Waits for something to do. While the queue of another worker is full, nothing is read, so that nothing is caused
+    /// for which there is no room.
+    fn wait(&mut self, io: &mut I) -> io::Result<Instant> {
+        let (now, deadline) = (self.now, self.deadline());
+        if self.outgoing.is_congested() {
+            return self.inbox.wait_for_items(io, now, deadline);
+        }
+        let is_cautious = self.counters().backlog_bytes.get()
+            > self.cfg.limits.backlog_total_bytes_max as u64 / 2;
+        io.set_read_max(if is_cautious { CAUTIOUS_READ_BYTES_MAX } else { READ_BYTES_MAX });
+        self.inbox.wait(io, now, deadline)
+    }
+
+    fn deadline(&self) -> Instant {
+        if self.outgoing.is_congested() {
+            return self.next_timers_at.min(self.now + CONGESTION_RETRY);
+        }
+        self.next_timers_at
+    }
+
+    fn begin_iteration(&mut self, now: Instant) {
+        self.now = now;
+        self.app.on_iteration(now);
+    }
+
+    /// Processes the bytes of one read of a switch. The replies are in `tx` and `urgent`.
+    #[inline]
+    fn process_read(&mut self, id: ConnId, bytes: &[u8]) -> Result<(), CloseReason> {
+        let counters = worker_counters(&self.registry, self.outgoing.worker());
+        let Some(switch) = self.switches.get_mut(id) else { return Ok(()) };
+        if std::mem::take(&mut switch.is_probed) {
+            self.outgoing.send_to_acceptor(ToAcceptor::ProbeAnswered(switch.session_id));
+        }
+        let mut dispatcher = Dispatcher {
+            app: &mut self.app,
+            cfg: &self.cfg,
+            counters,
+            network: &mut self.network,
+            tx: &mut self.tx,
+            urgent: &mut self.urgent,
+            now: self.now,
+        };
+        dispatcher.process_read(switch, bytes)
+    }
+
+    /// Sends what is in `tx` and `urgent` to a switch. Returns the bytes sent.
+    #[inline]
+    fn send_replies(&mut self, io: &mut I, id: ConnId) -> usize {
+        let limits = self.backlog_limits();
+        let counters = worker_counters(&self.registry, self.outgoing.worker());
+        let mut sent = 0;
+        if let Some(switch) = self.switches.get_mut(id) {
+            let buffers = &mut switch.buffers;
+            sent = buffers.send(io, id, self.now, (&self.urgent, &self.tx), limits);
+            let backlog = buffers.transmit.len();
+            count_sent(counters, &switch.counters, sent, backlog, &mut self.backlog_count);
+        }
+        self.tx.clear();
+        self.urgent.clear();
+        sent
+    }
+
+    /// Sends what waits for a switch.
+    fn flush_switch(&mut self, io: &mut I, id: ConnId) {
+        let limits = self.backlog_limits();
+        let counters = worker_counters(&self.registry, self.outgoing.worker());
+        let Some(switch) = self.switches.get_mut(id) else { return };
+        let sent = switch.buffers.flush(io, id, self.now, limits);
+        if sent > 0 && std::mem::take(&mut switch.is_probed) {
+            // A switch that takes data is alive, and its echo reply cannot arrive while it is not read.
+            self.outgoing.send_to_acceptor(ToAcceptor::ProbeAnswered(switch.session_id));
+        }
+        let backlog = switch.buffers.transmit.len();
+        count_sent(counters, &switch.counters, sent, backlog, &mut self.backlog_count);
+        self.make_lost_changes(io, id);
+    }
+
+    /// If changes of the tables of a switch were lost and there is room again, the applications make them once more.
+    fn make_lost_changes(&mut self, io: &mut I, id: ConnId) {
+        let Some(switch) = self.switches.get_mut(id).filter(|switch| switch.has_lost_changes)
+        else {
+            return;
+        };
+        if !switch.buffers.backpressure.is_paused() {
+            switch.has_lost_changes = false;
+            self.call_app(id, A::on_changes_lost);
+            self.send_replies(io, id);
+        }
+    }
+
+    /// Calls a function of the applications about a switch. What they send to it is in `tx` and `urgent`.
+    fn call_app(&mut self, id: ConnId, call: impl FnOnce(&mut A, &mut Ctx<'_>)) {
+        let Some(switch) = self.switches.get_mut(id) else { return };
+        let has_room = switch.buffers.transmit.has_no_urgent();
+        let (index, datapath_id) = (switch.index, switch.datapath_id);
+        let encoder = switch.session.encoder(&mut self.tx);
+        let (urgent, network) = (&mut self.urgent, &mut self.network);
+        let ctx = Ctx::new(self.now, index, datapath_id, encoder, urgent, network);
+        call(&mut self.app, &mut ctx.with_room(has_room));
+    }
+
+    /// The limits of the backlog of one switch. If many have one, each may have less, so that all together do not exceed
+    /// their limit by much.
+    #[inline]
+    fn backlog_limits(&self) -> BacklogLimits {
+        let limits = self.cfg.limits.backlog();
+        if self.backlog_count <= 1 {
+            return limits;
+        }
+        let share = self.cfg.limits.backlog_total_bytes_max / self.backlog_count;
+        BacklogLimits { bytes_max: limits.bytes_max.min(share.max(BACKLOG_SHARE_MIN)), ..limits }
+    }
+}
+
+#[expect(clippy::indexing_slicing, reason = "the registry has counters for every worker")]
+#[inline]
+fn worker_counters(registry: &CounterRegistry, worker: usize) -> &ThreadCounters {
+    &registry.threads[worker + 1]
+}
+
+/// Counts sent bytes, and the change of the backlog of a switch.
+#[inline]
+fn count_sent(
+    counters: &ThreadCounters,
+    switch: &SwitchCounters,
+    sent: usize,
+    backlog: usize,
+    backlog_count: &mut usize,
+) {
+    counters.bytes_sent.add(sent as u64);
+    switch.bytes_sent.add(sent as u64);
+    let (backlog, backlog_before) = (backlog as u64, switch.backlog_bytes.get());
+    if backlog != backlog_before {
+        let total = counters.backlog_bytes.get() + backlog;
+        counters.backlog_bytes.set(total.saturating_sub(backlog_before));
+        switch.backlog_bytes.set(backlog);
+        *backlog_count += usize::from(backlog > 0);
+        *backlog_count -= usize::from(backlog_before > 0);
+    }
+}

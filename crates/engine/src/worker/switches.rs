@@ -1,0 +1,143 @@
+//! The switches of a worker.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sluice_io::ConnId;
+use sluice_openflow::DatapathId;
+use sluice_proto::ControllerSession;
+use sluice_sdk::SwitchIndex;
+
+use crate::connection::{ConnectionBuffers, EstablishedConnection};
+use crate::messages::SessionId;
+use crate::switch_counters::SwitchCounters;
+
+/// A connected switch of a worker.
+#[derive(Debug)]
+pub(super) struct ConnectedSwitch {
+    pub(super) id: ConnId,
+    pub(super) session_id: SessionId,
+    pub(super) addr: SocketAddr,
+    pub(super) datapath_id: DatapathId,
+    pub(super) index: SwitchIndex,
+    pub(super) session: ControllerSession,
+    pub(super) buffers: ConnectionBuffers,
+    pub(super) counters: Arc<SwitchCounters>,
+    /// The acceptor waits for a sign of life.
+    pub(super) is_probed: bool,
+    /// Changes of its tables were not sent, because the backlog was too long. The applications must be told when there is
+    /// room.
+    pub(super) has_lost_changes: bool,
+    /// It is in [`Switches::unflushed`].
+    pub(super) is_unflushed: bool,
+    /// Log lines about this switch.
+    pub(super) logged: u32,
+}
+
+/// The switches of a worker.
+#[derive(Debug, Default)]
+pub(super) struct Switches {
+    /// By [`ConnId::slot`].
+    slots: Vec<Option<Box<ConnectedSwitch>>>,
+    by_session: HashMap<SessionId, ConnId>,
+    by_datapath: HashMap<DatapathId, ConnId>,
+    /// Whether a switch has this [`SwitchIndex`].
+    indices_in_use: Vec<bool>,
+    /// Switches to which messages were queued in this iteration, and not sent yet.
+    unflushed: Vec<ConnId>,
+}
+
+impl Switches {
+    /// Adds a switch, whose index is the lowest that is free.
+    pub(super) fn insert(
+        &mut self,
+        id: ConnId,
+        from: EstablishedConnection<()>,
+        counters: Arc<SwitchCounters>,
+    ) {
+        let switch = ConnectedSwitch {
+            id,
+            session_id: from.session_id,
+            addr: from.addr,
+            datapath_id: from.datapath_id,
+            index: self.allocate_index(),
+            session: from.session,
+            buffers: from.buffers,
+            counters,
+            is_probed: false,
+            has_lost_changes: false,
+            is_unflushed: false,
+            logged: 0,
+        };
+        self.by_session.insert(switch.session_id, id);
+        self.by_datapath.insert(switch.datapath_id, id);
+        if self.slots.len() <= id.slot() {
+            self.slots.resize_with(id.slot() + 1, || None);
+        }
+        if let Some(slot) = self.slots.get_mut(id.slot()) {
+            *slot = Some(Box::new(switch));
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: ConnId) -> Option<Box<ConnectedSwitch>> {
+        let switch = self.slots.get_mut(id.slot())?.take_if(|switch| switch.id == id)?;
+        if let Some(in_use) = self.indices_in_use.get_mut(switch.index.index()) {
+            *in_use = false;
+        }
+        self.by_session.remove(&switch.session_id);
+        self.by_datapath.remove(&switch.datapath_id);
+        Some(switch)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: ConnId) -> Option<&mut ConnectedSwitch> {
+        self.slots.get_mut(id.slot())?.as_deref_mut().filter(|switch| switch.id == id)
+    }
+
+    pub(super) fn find(&self, session_id: SessionId) -> Option<ConnId> {
+        self.by_session.get(&session_id).copied()
+    }
+
+    pub(super) fn find_datapath(&self, datapath_id: DatapathId) -> Option<ConnId> {
+        self.by_datapath.get(&datapath_id).copied()
+    }
+
+    /// The connections of all switches, in the order of their slots.
+    pub(super) fn ids(&self) -> Vec<ConnId> {
+        self.slots.iter().flatten().map(|switch| switch.id).collect()
+    }
+
+    /// Remembers that messages were queued to a switch.
+    pub(super) fn mark_unflushed(&mut self, id: ConnId) {
+        if let Some(switch) = self.get_mut(id)
+            && !std::mem::replace(&mut switch.is_unflushed, true)
+        {
+            self.unflushed.push(id);
+        }
+    }
+
+    /// Takes the switches to which messages were queued, in order. [`restore_unflushed`](Self::restore_unflushed) gives the
+    /// memory back.
+    pub(super) fn take_unflushed(&mut self) -> Vec<ConnId> {
+        std::mem::take(&mut self.unflushed)
+    }
+
+    pub(super) fn restore_unflushed(&mut self, mut list: Vec<ConnId>) {
+        if self.unflushed.is_empty() {
+            list.clear();
+            self.unflushed = list;
+        }
+    }
+
+    fn allocate_index(&mut self) -> SwitchIndex {
+        let at = self.indices_in_use.iter().position(|&in_use| !in_use).unwrap_or_else(|| {
+            self.indices_in_use.push(false);
+            self.indices_in_use.len() - 1
+        });
+        if let Some(in_use) = self.indices_in_use.get_mut(at) {
+            *in_use = true;
+        }
+        SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX))
+    }
+}
