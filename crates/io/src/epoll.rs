@@ -19,13 +19,13 @@ use crate::{ConnId, Io, IoEvent, Reading, UnsentCap, Waker, clock, poll, sock};
 pub const READ_BYTES_MAX: usize = 128 << 10;
 
 /// Ready connections per wait.
-const EVENTS_MAX: usize = 256;
+pub(crate) const EVENTS_MAX: usize = 256;
 
 /// Connections accepted from all listeners per wait, so that a flood of connections does not delay others for long.
-const ACCEPTS_MAX: u32 = 64;
+pub(crate) const ACCEPTS_MAX: u32 = 64;
 
 /// Pause after accepting failed for lack of file descriptors or memory, since the listener stays ready all the time.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Token of the waker. No [`ConnId`] has this value, since slots are less than `u32::MAX`.
 const WAKER: u64 = u64::MAX;

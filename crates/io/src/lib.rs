@@ -13,6 +13,7 @@ pub mod named_pipe;
 pub mod netns;
 pub mod poll;
 pub mod priority;
+pub mod simulated;
 mod slab;
 pub mod sock;
 pub mod terminal;
