@@ -44,27 +44,42 @@ fn start_and_serve(sources: ConfigSources, loaded: LoadedConfig) -> Result<ExitC
     let too_few_files = raise_open_files(&loaded.config);
     let signals = SignalReceiver::new().map_err(|e| advice::cannot("receive signals", &e))?;
     let logging = Logging::start(loaded.config.log);
-    let panicked = Arc::new(AtomicBool::new(false));
-    stop_on_panic(Arc::clone(&panicked));
+    let failure = FailureStop::default();
+    failure.stop_on_panic();
     if let Some(warning) = too_few_files {
         warn!("{warning}");
     }
-    RunningController::start(sources, loaded, &logging)?.serve(signals)?;
-    Ok(ExitCode::from(if panicked.load(Relaxed) { EXIT_FAILURE } else { 0 }))
+    let controller = RunningController::start(sources, loaded, &logging)?;
+    let on_failure = failure.clone();
+    controller.engine.on_failure(move || on_failure.stop());
+    controller.serve(signals)?;
+    Ok(ExitCode::from(if failure.0.load(Relaxed) { EXIT_FAILURE } else { 0 }))
 }
 
-/// Makes a panic of any thread stop the process in order: its switches can then connect to another controller, instead of
+/// Stops the process in order when a thread has failed: its switches can then connect to another controller, instead of
 /// waiting for a worker that has ended.
-fn stop_on_panic(panicked: Arc<AtomicBool>) {
-    let print_panic = panic::take_hook();
-    panic::set_hook(Box::new(move |info| {
-        print_panic(info);
-        // A failed HTTP request affects no switch.
-        if thread::current().name() != Some("api") {
-            panicked.store(true, Relaxed);
+#[derive(Clone, Default)]
+struct FailureStop(Arc<AtomicBool>);
+
+impl FailureStop {
+    /// Requests the stop; only once, since a second request would end the process at once.
+    fn stop(&self) {
+        if !self.0.swap(true, Relaxed) {
             signals::request_stop();
         }
-    }));
+    }
+
+    /// Stops the process when a thread panics.
+    fn stop_on_panic(&self) {
+        let (stop, print_panic) = (self.clone(), panic::take_hook());
+        panic::set_hook(Box::new(move |info| {
+            print_panic(info);
+            // A failed HTTP request affects no switch.
+            if thread::current().name() != Some("api") {
+                stop.stop();
+            }
+        }));
+    }
 }
 
 /// A running controller.

@@ -50,7 +50,8 @@ pub struct Engine<A> {
     addresses: Vec<SocketAddr>,
     config: Mutex<Config>,
     senders: Senders<Epoll, A>,
-    threads: Vec<JoinHandle<io::Result<()>>>,
+    threads: Vec<JoinHandle<()>>,
+    failure: Arc<ThreadFailure>,
     cores: Vec<Option<usize>>,
     registry: Arc<CounterRegistry>,
 }
@@ -76,18 +77,20 @@ impl<A: App + 'static> Engine<A> {
         let mut parts = Threads::new(&Arc::new(config.clone()), io, worker_ios);
         parts.listen(listeners).map_err(StartError::Io)?;
         let (mut threads, make_app) = (Vec::new(), Arc::new(make_app));
+        let failure = Arc::new(ThreadFailure::default());
         for ((worker, setup), &core) in parts.workers.into_iter().enumerate().zip(&cores) {
             let make_app = make_app.clone();
-            threads.push(spawn(format!("worker-{worker}"), move || {
+            threads.push(spawn(format!("worker-{worker}"), &failure, move || {
                 // `worker_cores` has checked that the core is allowed.
                 core.map_or(Ok(()), cores::pin)?;
                 setup.start(make_app(worker)).run()
             })?);
         }
         let (acceptor, app_number) = (parts.acceptor, cores.len());
-        threads.push(spawn("acceptor".to_owned(), move || acceptor.run(make_app(app_number)))?);
+        let run = move || acceptor.run(make_app(app_number));
+        threads.push(spawn("acceptor".to_owned(), &failure, run)?);
         let (config, senders, registry) = (Mutex::new(config), parts.senders, parts.registry);
-        Ok(Self { addresses, config, senders, threads, cores, registry })
+        Ok(Self { addresses, config, senders, threads, failure, cores, registry })
     }
 
     /// The addresses on which it listens, with the port that was chosen for port 0.
@@ -138,6 +141,12 @@ impl<A: App + 'static> Engine<A> {
         Ok(restart)
     }
 
+    /// Has `notify` called, in any thread and once, when a thread ends with an error, which is logged. Its switches are
+    /// served by nobody then, so the engine should be stopped.
+    pub fn on_failure(&self, notify: impl FnOnce() + Send + 'static) {
+        self.failure.subscribe(Box::new(notify));
+    }
+
     /// Stops accepting, closes all connections and joins all threads.
     pub fn stop(self) {
         self.senders.acceptor.send(ToAcceptor::Stop);
@@ -145,10 +154,8 @@ impl<A: App + 'static> Engine<A> {
             worker.send(ToWorker::Stop);
         }
         for thread in self.threads {
-            match thread.join() {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::error!(%error, "a thread failed"),
-                Err(_) => tracing::error!("a thread panicked"),
+            if thread.join().is_err() {
+                tracing::error!("a thread panicked");
             }
         }
     }
@@ -193,7 +200,84 @@ fn worker_cores(config: &Config) -> Result<Vec<Option<usize>>, StartError> {
 
 fn spawn(
     name: String,
+    failure: &Arc<ThreadFailure>,
     run: impl FnOnce() -> io::Result<()> + Send + 'static,
-) -> Result<JoinHandle<io::Result<()>>, StartError> {
+) -> Result<JoinHandle<()>, StartError> {
+    let failure = failure.clone();
+    let run = move || {
+        if let Err(error) = run() {
+            tracing::error!(%error, "thread failed");
+            failure.notify();
+        }
+    };
     std::thread::Builder::new().name(name).spawn(run).map_err(StartError::Io)
+}
+
+/// Tells somebody that a thread has failed, be it before or after it is known whom.
+#[derive(Default)]
+struct ThreadFailure(Mutex<FailureState>);
+
+#[derive(Default)]
+struct FailureState {
+    has_failed: bool,
+    subscriber: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl ThreadFailure {
+    fn notify(&self) {
+        self.update(|state| state.has_failed = true);
+    }
+
+    fn subscribe(&self, subscriber: Box<dyn FnOnce() + Send>) {
+        self.update(|state| state.subscriber = Some(subscriber));
+    }
+
+    fn update(&self, change: impl FnOnce(&mut FailureState)) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state);
+        if state.has_failed
+            && let Some(notify) = state.subscriber.take()
+        {
+            notify();
+        }
+    }
+}
+
+impl fmt::Debug for ThreadFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ThreadFailure").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_ends_with_an_error_is_reported_once_whenever_somebody_subscribes() {
+        for subscribes_first in [true, false] {
+            let failure = Arc::new(ThreadFailure::default());
+            let (sender, receiver) = channel();
+            let subscribe = || {
+                let sender = sender.clone();
+                failure.subscribe(Box::new(move || sender.send(()).unwrap()));
+            };
+            if subscribes_first {
+                subscribe();
+            }
+            for _ in 0..2 {
+                let fail = || Err(io::ErrorKind::OutOfMemory.into());
+                spawn("worker-0".to_owned(), &failure, fail).unwrap().join().unwrap();
+            }
+            if !subscribes_first {
+                subscribe();
+            }
+            assert_eq!(receiver.try_iter().count(), 1);
+        }
+        let failure = Arc::new(ThreadFailure::default());
+        failure.subscribe(Box::new(|| panic!("no thread has failed")));
+        spawn("worker-0".to_owned(), &failure, || Ok(())).unwrap().join().unwrap();
+    }
 }
