@@ -104,3 +104,39 @@ impl<A: App, B: App> App for (A, B) {
         self.1.metrics(put);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sluice_openflow::{DatapathId, Version};
+
+    use super::*;
+
+    /// Records whether its switch had room when changes to its tables had been lost.
+    #[derive(Debug, Default)]
+    struct Recorder(Vec<bool>);
+
+    impl App for Recorder {
+        fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
+            self.0.push(ctx.has_room());
+        }
+    }
+
+    #[test]
+    fn both_applications_restore_what_was_lost() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let now = Instant::now();
+        let mut apps = (Recorder::default(), (Recorder::default(), Recorder::default()));
+        let (mut tx, mut urgent, mut xid, mut network) = (vec![], vec![], 1, Network::new(0));
+        for has_room in [true, false] {
+            let out = Encoder::new(&mut tx, Version::V1_3, &mut xid);
+            let (sw, id) = (SwitchIndex(0), DatapathId(1));
+            let mut ctx = Ctx::new(now, sw, id, out, &mut urgent, &mut network);
+            if !has_room {
+                ctx = ctx.with_room(false);
+            }
+            apps.on_changes_lost(&mut ctx);
+        }
+        let (first, (second, third)) = apps;
+        assert_eq!([first.0, second.0, third.0], [[true, false]; 3]);
+    }
+}
