@@ -2,21 +2,25 @@
 //! After recovery there must be no loop, no black hole and no stale flow entry, and all hosts must reach each other.
 //!
 //! `make sim` runs ten thousand networks; `RUNS` and `SEED` set their number and the first seed. A failure prints its seed, and
-//! `make sim RUNS=1 SEED=…` repeats it; with `SLUICE_SIM_TRACE=1` it prints the faults. Randomness of the applications
-//! (keys, order of maps) does not depend on the seed.
+//! `make sim RUNS=1 SEED=…` repeats it exactly; with `SLUICE_SIM_TRACE=1` it prints the faults.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use sluice_apps::forwarding::{self, Flooding};
 use sluice_apps::forwarding::{SpanningTree, TreePhase};
+use sluice_apps::topology::{self, WallClock};
 use sluice_apps::{Chain, Config};
-use sluice_base::Rng;
+use sluice_base::{HashMap, Rng};
 use sluice_emu::link::LinkImpairments;
-use sluice_emu::net::{IpFamily, NetworkChange, NetworkOptions, NetworkSimulation, PingSummary};
+use sluice_emu::net::{
+    ConnectionId, Controller, ControllerAction, ControllerOutput, IpFamily, NetworkChange,
+    NetworkOptions, NetworkSimulation, PingSummary,
+};
 use sluice_emu::switch::{EmulatedSwitchConfig, FlowEntry};
 use sluice_emu::topology::{PortRef, Topology};
 use sluice_openflow::{Action, DatapathId, FieldId, Instruction, Version, Versions, VlanId};
@@ -26,6 +30,9 @@ use sluice_testkit::SimulatedController;
 
 /// Number of networks without `SLUICE_SIM_RUNS`.
 const RUNS: u64 = 30;
+
+/// Number of networks that are run twice and compared.
+const REPEATED_RUNS: u64 = 12;
 
 const APPS: [&str; 3] = ["topology", "hosts", "forwarding"];
 
@@ -76,8 +83,18 @@ fn after_faults_and_recovery_all_hosts_reach_each_other_and_no_entry_is_stale() 
     });
 }
 
-/// Runs the network of a seed, its faults and the checks afterwards.
-fn run_one(seed: u64) -> Result<(), String> {
+#[test]
+fn a_seed_repeats_every_byte_and_its_time() {
+    let run = |seed| std::thread::spawn(move || run_one(seed).unwrap()).join().unwrap();
+    for seed in 1..=REPEATED_RUNS {
+        assert_eq!(run(seed), run(seed), "seed {seed}");
+    }
+    assert_ne!(run(1), run(2));
+}
+
+/// Runs the network of a seed, its faults and the checks afterwards. Returns a hash of all that was sent over control
+/// connections, and the metrics of the applications.
+fn run_one(seed: u64) -> Result<(u64, String), String> {
     let mut rng = Rng::new(seed);
     let shapes = [
         "ring,3",
@@ -118,11 +135,14 @@ fn run_one(seed: u64) -> Result<(), String> {
     let flooding =
         if Rng::new(!seed).below(4) == 0 { Flooding::Tree } else { Flooding::Controller };
     let forwarding = forwarding::Config { flooding, ..forwarding::Config::default() };
-    let config = Config { forwarding, ..Config::default() };
-    let apps = |_| -> Chain { Chain::new(&names, &config).unwrap() };
-    let controller = SimulatedController::new((0..=rng.below(3)).map(apps), seed);
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
+    let clock = Some(WallClock { at: start, since_1970: Duration::ZERO });
+    let topology_app = topology::Config { clock, ..topology::Config::default() };
+    let config = Config { forwarding, topology: topology_app, ..Config::default() };
+    let apps = |_| -> Chain { Chain::new(&names, &config).unwrap() };
+    let controller = SimulatedController::new((0..=rng.below(3)).map(apps), seed);
+    let controller = RecordedController { inner: controller, start, hasher: DefaultHasher::new() };
     let mut net =
         NetworkSimulation::new(topology, &options, start, controller).map_err(|e| e.to_string())?;
     let context = format!("{shape} in {version}, floods by {flooding:?}");
@@ -136,10 +156,71 @@ fn run_one(seed: u64) -> Result<(), String> {
     check_pings(&mut net).map_err(|why| {
         let entries = check_flow_entries(&net).err().unwrap_or_default();
         failed("after recovery", &format!("{why}; {entries}; {}", metrics(&net)))
-    })
+    })?;
+    Ok((net.controller().hasher.finish(), metrics(&net)))
 }
 
-type ChainSimulation = NetworkSimulation<SimulatedController<Chain>>;
+type ChainSimulation = NetworkSimulation<RecordedController>;
+
+/// Hashes all that the controller receives and sends, with the times.
+#[derive(Debug)]
+struct RecordedController {
+    inner: SimulatedController<Chain>,
+    start: Instant,
+    hasher: DefaultHasher,
+}
+
+impl RecordedController {
+    /// Calls the controller, records what it sends, and passes it on.
+    fn call(
+        &mut self,
+        now: Instant,
+        output: &mut ControllerOutput,
+        call: impl FnOnce(&mut SimulatedController<Chain>, &mut ControllerOutput),
+    ) {
+        let mut sent = ControllerOutput::default();
+        call(&mut self.inner, &mut sent);
+        for (conn, action) in sent.take() {
+            (now - self.start, conn).hash(&mut self.hasher);
+            match action {
+                ControllerAction::Bytes(bytes) => {
+                    bytes.hash(&mut self.hasher);
+                    output.bytes_to(conn).extend(bytes);
+                }
+                ControllerAction::Close => output.close(conn),
+            }
+        }
+    }
+}
+
+impl Controller for RecordedController {
+    fn on_open(&mut self, now: Instant, conn: ConnectionId, output: &mut ControllerOutput) {
+        self.call(now, output, |inner, output| inner.on_open(now, conn, output));
+    }
+
+    fn on_bytes(
+        &mut self,
+        now: Instant,
+        conn: ConnectionId,
+        bytes: &[u8],
+        output: &mut ControllerOutput,
+    ) {
+        (now - self.start, conn, bytes).hash(&mut self.hasher);
+        self.call(now, output, |inner, output| inner.on_bytes(now, conn, bytes, output));
+    }
+
+    fn on_closed(&mut self, now: Instant, conn: ConnectionId, output: &mut ControllerOutput) {
+        self.call(now, output, |inner, output| inner.on_closed(now, conn, output));
+    }
+
+    fn on_tick(&mut self, now: Instant, output: &mut ControllerOutput) {
+        self.call(now, output, |inner, output| inner.on_tick(now, output));
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.inner.deadline()
+    }
+}
 
 /// Schedules faults, has hosts send meanwhile, and repairs permanent faults. Returns how often a host may receive one broadcast:
 /// a packet-in that a paused control link delays is flooded again if its port was not yet known to be a link.
@@ -250,7 +331,7 @@ fn check_broadcasts(
 ) -> Result<(), String> {
     let hosts = u32::try_from(net.data_plane().topology().hosts.len()).unwrap();
     if flooding == Flooding::Tree && net.data_plane().topology().switches.len() > 1 {
-        for network in net.controller().networks() {
+        for network in net.controller().inner.networks() {
             let tree = SpanningTree::of(network.view());
             if tree.is_none_or(|tree| tree.phase != TreePhase::Active) {
                 return Err(format!("no spanning tree is active: {tree:?}"));
@@ -291,7 +372,7 @@ fn host_location(net: &ChainSimulation, host: usize) -> String {
     let switch = topology.switches.get(node.port.switch).map(|switch| switch.datapath_id);
     let at = sluice_sdk::view::SwitchPort::new(switch.unwrap_or(DatapathId(0)), node.port.port);
     let id = HostId { mac: node.mac, vlan: VlanId(0) };
-    let views = net.controller().networks().map(|network| {
+    let views = net.controller().inner.networks().map(|network| {
         let view = network.view();
         let known = view.host(id).map(|host| host.at.to_string());
         format!("{known:?}, port is {:?}", view.port_role(at))
@@ -324,7 +405,7 @@ fn entries_between(net: &ChainSimulation, from: usize, to: usize) -> String {
 /// Non-zero metrics of the applications, summed over workers.
 fn metrics(net: &ChainSimulation) -> String {
     let mut counts = BTreeMap::new();
-    for app in net.controller().apps() {
+    for app in net.controller().inner.apps() {
         app.metrics(&mut |metric| *counts.entry(metric.name).or_insert(0) += metric.value);
     }
     counts.retain(|_, &mut n| n > 0);
@@ -335,7 +416,7 @@ fn metrics(net: &ChainSimulation) -> String {
 fn check_flow_entries(net: &ChainSimulation) -> Result<(), String> {
     let data_plane = net.data_plane();
     let topology = data_plane.topology();
-    let mut peers = HashMap::new();
+    let mut peers = HashMap::default();
     for link in &topology.links {
         peers.insert(link.a, link.b);
         peers.insert(link.b, link.a);

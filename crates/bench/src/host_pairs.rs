@@ -206,7 +206,7 @@ impl HostPairs {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use sluice_base::HashSet;
 
     use super::*;
 
@@ -227,7 +227,7 @@ mod tests {
             let pairs = HostPairs::new(3, hosts, ports, 0.0, 1);
             let period = HostPairs::period(hosts, ports);
             let sequence = next(&pairs, period + 1);
-            let mut seen = HashSet::new();
+            let mut seen = HashSet::default();
             for pair in &sequence[..sequence.len() - 1] {
                 let (dst, src) = (pairs.host(pair.dst).unwrap(), pairs.host(pair.src).unwrap());
                 assert_eq!(pair.in_port, 1 + src % u32::from(ports));

@@ -12,6 +12,7 @@ mod run;
 mod signals;
 mod startup_message;
 
+use std::hash::BuildHasher as _;
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
@@ -82,6 +83,7 @@ const EXIT_FAILURE: u8 = 1;
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    set_random_seed();
     match Cli::parse().command {
         Command::Run(flags) => {
             let sources = ConfigSources::new(flags);
@@ -101,6 +103,15 @@ fn main() -> ExitCode {
         },
         Command::Config(ConfigCommand::Example) => print(&config::example()),
     }
+}
+
+/// Hashes keys that peers choose with random bits of this process, so that peers cannot make them collide.
+#[expect(clippy::disallowed_types, reason = "the source of the random bits, from the system")]
+fn set_random_seed() {
+    let random = std::hash::RandomState::new();
+    let [low, high] = [0, 1].map(|n| u128::from(random.hash_one(n)));
+    let is_first = sluice_base::hash::set_seed(high << 64 | low);
+    debug_assert!(is_first, "no map is made before");
 }
 
 /// Writes `text` to standard output and reports a failure, such as a full disk.

@@ -1,11 +1,11 @@
 //! Captures: packets to TCP streams, streams to messages.
 
-use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
+use sluice_base::HashMap;
 use sluice_openflow::{HEADER_LEN, MessageType, Version, split_message};
 
 use crate::reassembly::{StreamData, TcpReassembler};

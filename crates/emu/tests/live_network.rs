@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
-use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_emu::live::{LiveError, LiveNetwork, PingPacing, PingRounds};
 use sluice_emu::net::{NetworkError, NetworkOptions};
 use sluice_emu::topology::Topology;
@@ -32,7 +32,7 @@ impl FloodingController {
         let addr = listener.local_addr().unwrap();
         let mut io = Epoll::new(WaitStrategy::default()).unwrap();
         io.listen(listener).unwrap();
-        Self { io, cfg: Config::default(), addr, sessions: HashMap::new() }
+        Self { io, cfg: Config::default(), addr, sessions: HashMap::default() }
     }
 
     /// Runs one event-loop iteration, which waits at most until `now`.

@@ -1,9 +1,10 @@
 //! Limits the number of connections in the handshake: when there are too many, chooses which one to close.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_io::ConnId;
 
 /// The share of a source is the capacity divided by this. A source with more connections loses one first.
@@ -54,7 +55,12 @@ struct AgeOrder<C> {
 
 impl<C> Default for HandshakeQueue<C> {
     fn default() -> Self {
-        Self { all: AgeOrder::default(), by_source: HashMap::new(), over_share: None, last_key: 0 }
+        Self {
+            all: AgeOrder::default(),
+            by_source: HashMap::default(),
+            over_share: None,
+            last_key: 0,
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! The connected switches, and the worker of each. Owned by the acceptor.
 
-use std::collections::HashMap;
-
+use sluice_base::HashMap;
 use sluice_openflow::DatapathId;
 
 use crate::messages::{SessionId, SwitchLocation};

@@ -10,7 +10,7 @@
 
 mod support;
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
@@ -23,7 +23,7 @@ const BYTES_TRIED_MAX: usize = 320;
 
 /// Golden messages of `version`: all with actions or fields, of the others one of each type and length.
 fn golden(version: Version) -> Vec<GoldenMessage> {
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     let mut all = golden_messages();
     all.retain(|golden| {
         let key =

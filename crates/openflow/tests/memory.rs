@@ -10,7 +10,7 @@
 mod support;
 
 use std::alloc::System;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use sluice_openflow::{FieldId, Message, RawMessage};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -41,7 +41,7 @@ fn allocation_ratio(origin: &str, bytes: &[u8]) -> usize {
 #[test]
 fn parsing_allocates_at_most_a_small_multiple_of_the_message() {
     let (mut highest, mut highest_origin) = (0, String::new());
-    let (mut parsed_large, mut seen) = (0, HashSet::new());
+    let (mut parsed_large, mut seen) = (0, BTreeSet::new());
     let mut try_one = |origin: &str, bytes: &[u8]| {
         let ratio = allocation_ratio(origin, bytes);
         if ratio > highest {

@@ -1,9 +1,9 @@
 //! Port security: only the first host that is seen at a port may use it.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
 use sluice_apps::hub::Hub;
+use sluice_base::HashMap;
 use sluice_engine::{Config, Engine};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Ethernet, Field, FlowMod, MacAddr, PortNo};

@@ -4,10 +4,9 @@
 //! that are fully known here. An application that forwards on its [fast path](crate::App::fast_path) looks hosts up, marks
 //! them as seen, and the one that learns reads when a host was seen last before it expires it.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
 
+use sluice_base::hash::{HashMap, derive_secret};
 use sluice_openflow::{DatapathId, PortNo};
 
 use crate::ctx::SwitchIndex;
@@ -35,7 +34,6 @@ pub struct FastPathHosts {
     /// By [`SwitchIndex`].
     switches: Vec<Option<SwitchHosts>>,
     indices: HashMap<DatapathId, SwitchIndex>,
-    seeds: RandomState,
 }
 
 impl FastPathHosts {
@@ -49,7 +47,7 @@ impl FastPathHosts {
             self.switches.resize_with(index + 1, || None);
         }
         if let Some(hosts) = self.switches.get_mut(index) {
-            let [start, factor] = [0, 1].map(|n| self.seeds.hash_one((sw, n)));
+            let [start, factor] = [0, 1].map(|n| derive_secret(("fast path hosts", sw, n)));
             *hosts = Some(SwitchHosts::new([start, factor | 1]));
         }
         self.indices.insert(id, sw);

@@ -303,9 +303,8 @@ impl SwitchHosts {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
 
-    use sluice_base::Rng;
+    use sluice_base::{HashMap, Rng};
     use sluice_openflow::Ethernet;
 
     use super::*;
@@ -345,7 +344,7 @@ mod tests {
         for (seed, host_count) in [(1, 20), (2, 200), (3, 3000)] {
             let mut rng = Rng::new(seed);
             let (mut hosts, mut map) =
-                (SwitchHosts::new([rng.next_u64(), rng.next_u64() | 1]), HashMap::new());
+                (SwitchHosts::new([rng.next_u64(), rng.next_u64() | 1]), HashMap::default());
             let start = now();
             for step in 0..20_000u32 {
                 let n = u64::from(rng.below(host_count));

@@ -1,9 +1,9 @@
 //! A controller in virtual time: sessions and applications of several workers, and the messages between these.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use sluice_base::Rng;
+use sluice_base::{HashMap, Rng};
 use sluice_emu::net::{ConnectionId, Controller, ControllerOutput};
 use sluice_openflow::view::PacketIns;
 use sluice_openflow::{DatapathId, Message, split_message};
@@ -74,8 +74,8 @@ impl<A: App> SimulatedController<A> {
         Self {
             cfg: Config::default(),
             workers: apps.into_iter().enumerate().map(worker).collect(),
-            worker_of_conn: HashMap::new(),
-            switches: HashMap::new(),
+            worker_of_conn: HashMap::default(),
+            switches: HashMap::default(),
             next_worker: 0,
             mailbox: VecDeque::new(),
             rng: Rng::new(seed),

@@ -1,8 +1,9 @@
 //! Switches without flow tables, the links between them, and the workers that control them, in virtual time.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use sluice_base::{HashMap, HashSet};
 use sluice_openflow::view::{PacketIn, PacketOut};
 use sluice_openflow::{
     Action, DatapathId, Encoder, Ethernet, MacAddr, Message, MessageType, PacketInReason, Port,
@@ -95,13 +96,13 @@ impl<A: App> SimulatedNetwork<A> {
             last_tick: now,
             workers,
             switches: Vec::new(),
-            by_id: HashMap::new(),
-            links: HashMap::new(),
+            by_id: HashMap::default(),
+            links: HashMap::default(),
             segments: Vec::new(),
             events: BTreeMap::new(),
             event_count: 0,
             sent_frames: Vec::new(),
-            messages: HashMap::new(),
+            messages: HashMap::default(),
             worker_delay: Duration::ZERO,
         }
     }
@@ -115,7 +116,7 @@ impl<A: App> SimulatedNetwork<A> {
             worker,
             is_connected: false,
             ports,
-            ports_down: HashSet::new(),
+            ports_down: HashSet::default(),
             control_delay: Duration::ZERO,
             next_xid: 1,
         });

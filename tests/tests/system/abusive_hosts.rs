@@ -1,7 +1,7 @@
 //! Hosts that send too much, on Open vSwitch: broadcasts of all, new flows or LLDP of one.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -41,8 +41,8 @@ fn send_broadcasts(socket: &UdpSocket, sender: usize, is_over: &AtomicBool) -> u
 }
 
 /// Receives broadcasts until `is_over`; returns how many times each was received.
-fn count_broadcasts(socket: &UdpSocket, is_over: &AtomicBool) -> HashMap<Vec<u8>, u32> {
-    let mut received = HashMap::new();
+fn count_broadcasts(socket: &UdpSocket, is_over: &AtomicBool) -> BTreeMap<Vec<u8>, u32> {
+    let mut received = BTreeMap::new();
     let mut message = [0; 64];
     while !is_over.load(Relaxed) {
         if let Ok(len) = socket.recv(&mut message) {

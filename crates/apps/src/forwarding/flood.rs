@@ -1,10 +1,11 @@
 //! Broadcasts: the ports they are flooded to, their rate limit, and detection of broadcasts that come back.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::{BuildHasher, RandomState};
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sluice_base::hash::{HashMap, HashSet, HashState};
 use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::view::{NetworkView, PortRole, SwitchPort};
 
@@ -98,7 +99,7 @@ pub(super) enum FloodDecision {
 pub(super) struct FloodFilter {
     /// Start of the current second and floods in it, by ingress port.
     counts: HashMap<SwitchPort, (Instant, u32)>,
-    seeds: RandomState,
+    hash_state: HashState,
     seen: HashMap<u64, (SwitchPort, Instant)>,
     order: VecDeque<u64>,
 }
@@ -123,7 +124,7 @@ impl FloodFilter {
             return FloodDecision::LimitExceeded;
         }
         *count += 1;
-        let hash = self.seeds.hash_one(frame);
+        let hash = self.hash_state.hash_one(frame);
         if let Some(&(port, time)) = self.seen.get(&hash)
             && now.saturating_duration_since(time) < LOOP_WINDOW
         {

@@ -1,9 +1,10 @@
 //! Flows whose flow entries are in flight to the switches, so that further packet-ins do not install them again.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use sluice_base::folded_multiply;
+use sluice_base::hash::{HashState, derive_secret};
 use sluice_openflow::{EthHeader, MacAddr};
 
 use super::flow::Flow;
@@ -35,7 +36,7 @@ const _: () = assert!(2 * TIME_MAX.as_millis() + SWEEP_GAP_MAX.as_millis() < 1 <
 pub(super) struct PendingFlows {
     /// Empty until the first flow.
     buckets: Vec<FlowBucket>,
-    seeds: RandomState,
+    hash_state: HashState,
     keys: [u64; 2],
     started: Option<Instant>,
     last_sweep: Option<Instant>,
@@ -114,11 +115,10 @@ impl FlowHash {
 
 impl Default for PendingFlows {
     fn default() -> Self {
-        let seeds = RandomState::new();
-        let keys = keys([seeds.hash_one(0), seeds.hash_one(1)]);
+        let keys = keys([0, 1].map(|n| derive_secret(("pending flows", n))));
         Self {
             buckets: Vec::new(),
-            seeds,
+            hash_state: HashState::default(),
             keys,
             started: None,
             last_sweep: None,
@@ -223,7 +223,7 @@ impl PendingFlows {
         }
         let direction = usize::from(src > dst);
         let first = if direction == 0 { *flow } else { flow.reversed() };
-        FlowHash { hash: self.seeds.hash_one(first), direction }
+        FlowHash { hash: self.hash_state.hash_one(first), direction }
     }
 }
 
@@ -377,9 +377,8 @@ fn hash_pair([first_key, second_key]: [u64; 2], [dst, src]: [u64; 2]) -> FlowHas
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
 
-    use sluice_base::Rng;
+    use sluice_base::{HashMap, Rng};
     use sluice_openflow::{Ethernet, VlanId};
 
     use super::*;
@@ -434,7 +433,7 @@ mod tests {
         let mut rng = Rng::new(3);
         for n in 0..20_000 {
             let keys = keys([rng.next_u64(), rng.next_u64()]);
-            let mut buckets = HashMap::new();
+            let mut buckets = HashMap::default();
             for host in 0..40 {
                 let [dst, src] = [host + 1, host].map(|n| mac(n).bits());
                 *buckets.entry(hash_pair(keys, [dst, src]).bucket()).or_insert(0) += 1;
@@ -475,7 +474,7 @@ mod tests {
     /// While no bucket is full, the table is a map from flows to times.
     #[test]
     fn pending_flows_agree_with_a_map_under_random_use() {
-        let (mut pending, mut map) = (PendingFlows::default(), HashMap::new());
+        let (mut pending, mut map) = (PendingFlows::default(), HashMap::default());
         let (mut rng, mut now) = (Rng::new(5), now());
         for step in 0..100_000 {
             let [src, dst] = [0; 2].map(|_| mac(rng.below(40)));

@@ -1,8 +1,9 @@
 //! Deletes flow entries that have become stale, and no others.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_openflow::{FlowMod, Message, PortNo};
 use sluice_sdk::Network;
 use sluice_sdk::view::{Fact, HostId, Link, NetworkView, PortRole, SwitchPort};

@@ -1,8 +1,8 @@
 //! Shortest paths between switches.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
-use sluice_base::Rng;
+use sluice_base::{HashMap, Rng};
 use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::view::{NetworkView, SwitchPort};
 

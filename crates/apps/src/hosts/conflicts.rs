@@ -1,9 +1,10 @@
 //! Hosts and addresses that are claimed at two places: how often they may move, and which claim is rejected.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_sdk::view::{HostId, SwitchPort};
 
 /// How long a host that moved too often is kept at its port, and how long a rejected claim stays rejected.

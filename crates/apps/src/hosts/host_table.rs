@@ -1,9 +1,10 @@
 //! The hosts at the switches of this worker: what the network view does not contain.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_sdk::view::{Host, HostId, SwitchPort};
 use sluice_sdk::{FastPathHost, FastPathHosts};
 

@@ -17,9 +17,10 @@ mod learn;
 mod port_watch;
 mod proxy;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{DatapathId, Ethernet, PacketOutRef, SwitchFeatures};
 use sluice_sdk::view::{Fact, HostId, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort};
@@ -129,9 +130,9 @@ impl Hosts {
             cfg: cfg.clone(),
             table: HostTable::default(),
             switches: Vec::new(),
-            switch_indexes: HashMap::new(),
+            switch_indexes: HashMap::default(),
             disconnected: BTreeMap::new(),
-            requests: HashMap::new(),
+            requests: HashMap::default(),
             move_limiter: MoveLimiter::default(),
             conflicts: Conflicts::default(),
             port_watch: PortWatch::default(),

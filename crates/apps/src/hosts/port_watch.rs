@@ -4,8 +4,7 @@
 //! from its new port. Therefore, when a port comes up, a flow entry sends all packets from it to the controller until a host
 //! is learned there, at most for [`WATCH_S`] seconds.
 
-use std::collections::HashSet;
-
+use sluice_base::HashSet;
 use sluice_openflow::{Action, Field, FlowMod, FlowModCommand, Instruction, Message, PortNo};
 use sluice_sdk::Network;
 use sluice_sdk::view::SwitchPort;

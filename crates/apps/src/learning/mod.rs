@@ -3,9 +3,9 @@
 mod bridge;
 mod table;
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use sluice_base::hash::derive_secret;
 use sluice_openflow::view::{PacketIn, PacketIns};
 use sluice_openflow::{
     Action, Encoder, FlowMod, FlowModCommand, PortReason, PortStatus, SwitchFeatures,
@@ -75,7 +75,6 @@ const TIMEOUT_MAX: Tick = Tick::MAX - 2 * SWEEP_SECONDS;
 pub struct Learning {
     cfg: Config,
     host_timeout: Tick,
-    seeds: RandomState,
     bridges: Vec<Option<Box<Bridge>>>,
     /// Whether all tables together are small enough for the cache of the core.
     fits_cache: bool,
@@ -96,7 +95,6 @@ impl Learning {
         Self {
             cfg: cfg.clone(),
             host_timeout: ticks(cfg.host_timeout),
-            seeds: RandomState::new(),
             bridges: Vec::new(),
             fits_cache: true,
             started: None,
@@ -146,7 +144,7 @@ impl App for Learning {
         if self.bridges.len() <= index {
             self.bridges.resize_with(index + 1, || None);
         }
-        let seed = self.seeds.hash_one(index);
+        let seed = derive_secret(("learning", index));
         let created = Bridge::new(&self.cfg, seed, &ctx.switch);
         debug_assert!(created.is_ok(), "every version can express it");
         if let (Some(slot), Ok(bridge)) = (self.bridges.get_mut(index), created) {

@@ -6,9 +6,9 @@
 mod flow_entries;
 mod leaky_bucket;
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_openflow::view::{ErrorMsg, PacketIn};
 use sluice_openflow::{
     Action, Ethernet, MultipartReply, MultipartRequest, MultipartType, PacketOutRef, PortNo,

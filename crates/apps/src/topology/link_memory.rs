@@ -1,8 +1,8 @@
 //! Links of switches that disconnected: a switch that reconnects most likely still has them.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
+use sluice_base::HashMap;
 use sluice_sdk::view::{Fact, NetworkView, SwitchPort};
 
 use super::DISCONNECTED_PEER_HOLD;

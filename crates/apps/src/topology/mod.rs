@@ -9,10 +9,10 @@ mod port;
 mod probe;
 mod switch;
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Ethernet, PacketOutRef, PortNo, PortReason, PortStatus, SwitchFeatures};
 use sluice_sdk::view::{Fact, Link, PublishedFact, SwitchPort};
@@ -109,9 +109,9 @@ impl Topology {
         Self {
             cfg: cfg.clone(),
             switches: ProbedSwitches::default(),
-            link_starts: HashMap::new(),
+            link_starts: HashMap::default(),
             memory: LinkMemory::default(),
-            went_down: HashMap::new(),
+            went_down: HashMap::default(),
             clock: cfg.clock,
             last_iteration: None,
             resumed: None,

@@ -1,10 +1,10 @@
 //! Probes: the frames that discover links. IEEE 802.1AB.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use siphasher::sip128::{Hasher128, SipHasher24};
+use sluice_base::hash::derive_secret;
 use sluice_openflow::{DatapathId, EtherType, Ethernet, MacAddr, PortNo};
 use sluice_sdk::view::SwitchPort;
 use zerocopy::big_endian::{U16, U32, U64};
@@ -78,8 +78,14 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Random numbers of this process, the same for all its workers.
-static PROCESS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+/// A key and an id that are random if the [seed](sluice_base::hash) of this process is, the same for all its workers.
+static PROCESS: LazyLock<(Secret, u32)> = LazyLock::new(|| {
+    let mut key = [0; 16];
+    let halves = [0, 1].map(|n| derive_secret(("key of probes", n)).to_be_bytes());
+    key.iter_mut().zip(halves.as_flattened()).for_each(|(to, &byte)| *to = byte);
+    let [a, b, c, d, ..] = derive_secret("id of probes").to_be_bytes();
+    (Secret(key), u32::from_be_bytes([a, b, c, d]))
+});
 
 impl Secret {
     /// Parses 32 hex digits; `None` for any other text.
@@ -89,19 +95,15 @@ impl Secret {
         is_hex.then_some(Self(number.to_be_bytes()))
     }
 
-    /// The random key of this process.
+    /// The key of this process.
     pub(super) fn of_process() -> Self {
-        let halves = [PROCESS.hash_one(0), PROCESS.hash_one(1)].map(u64::to_be_bytes);
-        let mut key = [0; 16];
-        key.iter_mut().zip(halves.as_flattened()).for_each(|(to, &byte)| *to = byte);
-        Self(key)
+        PROCESS.0
     }
 }
 
-/// A random number that identifies this process.
+/// A number that identifies this process.
 pub(super) fn process_id() -> u32 {
-    let [a, b, c, d, ..] = PROCESS.hash_one(2).to_be_bytes();
-    u32::from_be_bytes([a, b, c, d])
+    PROCESS.1
 }
 
 /// Relates monotonic time to the time of day, so that processes with a common secret agree on the age of a probe.

@@ -1,8 +1,9 @@
 //! The switches of this worker: their ports, when these are probed, and the control round-trip time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_fastpath::{MessageTemplate, TemplateValues};
 use sluice_openflow::{
     Action, DatapathId, EncodeError, Encoder, Ethernet, Field, FlowMod, Instruction, PacketOutRef,

@@ -1,9 +1,7 @@
 //! Random frames.
 
-use std::collections::HashSet;
-
 use sluice_apps::hosts::{Config, ConflictPolicy};
-use sluice_base::Rng;
+use sluice_base::{HashSet, Rng};
 use sluice_openflow::{MacAddr, Version, VlanId};
 use sluice_sdk::view::PortRole;
 use sluice_testkit::switch_port;
@@ -116,7 +114,7 @@ fn random_step(rng: &mut Rng, net: &mut TestNetwork) {
 }
 
 fn check(net: &TestNetwork, cfg: &Config, seed: u64) {
-    let mut all = HashSet::new();
+    let mut all = HashSet::default();
     for worker in &net.workers {
         let view = worker.network.view();
         assert!(view.host_count() <= cfg.hosts_max as usize, "seed {seed}");

@@ -1,10 +1,10 @@
 //! Address resolution of a host: its addresses and its neighbour cache.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use etherparse::{ArpEthIpv4Packet, ArpOperation};
+use sluice_base::HashMap;
 use sluice_openflow::MacAddr;
 
 use super::frames::{self, ADVERTISEMENT, FrameAddresses, IpPair, SOLICITATION};
@@ -51,7 +51,7 @@ impl IpStack {
             config,
             timers: TimerQueue::default(),
             counters: HostCounters::default(),
-            neighbours: HashMap::new(),
+            neighbours: HashMap::default(),
         }
     }
 

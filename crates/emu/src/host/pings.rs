@@ -1,8 +1,9 @@
 //! Pings: echo requests and their replies. RFC 792, RFC 4443 §4.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
+
+use sluice_base::HashMap;
 
 use super::frames::EchoKind;
 use super::ip_stack::IpStack;

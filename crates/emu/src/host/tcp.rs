@@ -4,12 +4,11 @@
 //! the first one does. Segments are retransmitted after a timeout or three duplicate acknowledgments. The window is
 //! fixed, and segments out of order are dropped.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use etherparse::{TcpHeader, TcpSlice};
-use sluice_base::Rng;
+use sluice_base::{HashMap, Rng};
 
 use super::ip_stack::IpStack;
 use super::timers::Timer;
@@ -256,7 +255,7 @@ const fn low_32(offset: u64) -> u32 {
 impl TcpConnections {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            open: HashMap::new(),
+            open: HashMap::default(),
             next_port: EPHEMERAL_PORT_MIN,
             next_id: 0,
             rng: Rng::new(seed),

@@ -3,12 +3,13 @@
 //! The bytes of each connection are cut into chunks that pass through the link model like packets. TCP ends at each
 //! side, so nothing is lost, and a full queue slows the sender down instead.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
+use sluice_base::HashMap;
 use sluice_io::{
     ConnId, Epoll, Io, IoEvent, OnPeerShutdown, Reading, WaitStrategy, Waker, clock, poll, sock,
 };
@@ -138,7 +139,7 @@ impl TcpProxy {
         io.listen(listener).map_err(failed)?;
         let mut duplex = DuplexLink::new(clock::now(), start);
         duplex.connections = Some((0, 0));
-        let (connections, sockets) = (BTreeMap::new(), HashMap::new());
+        let (connections, sockets) = (BTreeMap::new(), HashMap::default());
         Ok(Self { io, duplex, addr, connect, connections, sockets, next_key: 0 })
     }
 

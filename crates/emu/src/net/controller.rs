@@ -34,9 +34,12 @@ pub struct ControllerOutput {
     bytes: Vec<u8>,
 }
 
+/// What a controller does with a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum ControllerAction {
+pub enum ControllerAction {
+    /// Sends these bytes.
     Bytes(Vec<u8>),
+    /// Closes it.
     Close,
 }
 
@@ -56,7 +59,8 @@ impl ControllerOutput {
         self.list.push((conn, ControllerAction::Close));
     }
 
-    pub(super) fn take(&mut self) -> Vec<(ConnectionId, ControllerAction)> {
+    /// Takes all of it, in the order in which it was sent.
+    pub fn take(&mut self) -> Vec<(ConnectionId, ControllerAction)> {
         self.flush();
         std::mem::take(&mut self.list)
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
 
-pub use controller::{ConnectionId, Controller, ControllerOutput};
+pub use controller::{ConnectionId, Controller, ControllerAction, ControllerOutput};
 pub use data_plane::{DataPlane, LinkState};
 pub use error::NetworkError;
 pub use frame_traces::{FrameTraces, TRACED_ETHERTYPE};
@@ -30,7 +30,6 @@ use crate::link::LinkImpairments;
 use crate::switch::{EmulatedSwitch, EmulatedSwitchConfig};
 use crate::topology::{PortRef, Topology};
 use control_link::{ControlDirection, ControlEvent};
-use controller::ControllerAction;
 
 /// Most frames in flight, over all links: about 100 MiB of small ones.
 pub const FRAMES_MAX: u64 = 1 << 20;

@@ -1,8 +1,9 @@
 //! Pings between hosts of a simulated network.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
+
+use sluice_base::HashMap;
 
 use crate::host::HostEvent;
 use crate::topology::{HostNode, Topology};
@@ -60,7 +61,7 @@ impl<C: Controller> NetworkSimulation<C> {
         family: IpFamily,
         timeout: Duration,
     ) -> Result<PingSummary, NetworkError> {
-        let (mut open, mut pings) = (HashMap::new(), PingSummary::default());
+        let (mut open, mut pings) = (HashMap::default(), PingSummary::default());
         let until = self.now + timeout;
         for (from, to) in pairs {
             let host = self.data_plane.topology().hosts.get(to);

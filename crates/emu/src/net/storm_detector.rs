@@ -1,8 +1,9 @@
 //! Detects broadcast storms: one frame that is sent again and again.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
+
+use sluice_base::HashMap;
 
 /// The time over which copies are counted.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -18,7 +19,7 @@ const DISTINCT_FRAMES_MAX: usize = 1 << 18;
 pub(super) struct StormDetector {
     copies_max: u64,
     window_start: Instant,
-    copies: HashMap<u64, u64, BuildHasherDefault<DefaultHasher>>,
+    copies: HashMap<u64, u64>,
     copies_max_seen: u64,
 }
 
@@ -34,7 +35,7 @@ impl StormDetector {
             self.window_start = now;
         }
         let start = frame.get(..HASHED_LEN_MAX).unwrap_or(frame);
-        let key = BuildHasherDefault::<DefaultHasher>::new().hash_one((start, frame.len()));
+        let key = self.copies.hasher().hash_one((start, frame.len()));
         let copies = self.copies.entry(key).or_default();
         *copies += 1;
         self.copies_max_seen = self.copies_max_seen.max(*copies);

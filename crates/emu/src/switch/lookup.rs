@@ -1,8 +1,10 @@
 //! Finds the flow entry for a packet: one hash table per priority and mask.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use sluice_base::HashMap;
 
 use super::fields::{FieldMask, NormalizedMatch, PacketFields};
 

@@ -1,8 +1,9 @@
 //! Packets buffered until the controller answers. §6.1.2.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_openflow::{ErrorReason, PortNo};
 
 use super::error_reasons;
@@ -36,7 +37,7 @@ pub(crate) struct PacketBuffer {
 impl PacketBuffer {
     /// A buffer for `capacity` packets, each for at most `timeout`.
     pub(crate) fn new(capacity: usize, timeout: Duration) -> Self {
-        let (by_serial, flows) = (BTreeMap::new(), HashMap::new());
+        let (by_serial, flows) = (BTreeMap::new(), HashMap::default());
         Self { capacity, timeout, by_serial, flows, n_packets: 0, next: 0 }
     }
 

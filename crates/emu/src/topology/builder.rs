@@ -1,9 +1,9 @@
 //! Builds a topology node by node and link by link.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
+use sluice_base::HashSet;
 use sluice_openflow::{DatapathId, MacAddr, PortNo};
 
 use super::{

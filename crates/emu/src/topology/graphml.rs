@@ -3,11 +3,11 @@
 //! Every node becomes a switch with one host, every edge a link. A link's rate is its `LinkSpeedRaw`; its delay is that
 //! of light in optical fibre along the great circle between its ends, if their coordinates are known.
 
-use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use roxmltree::{Document, Node as Element, ParsingOptions};
+use sluice_base::HashMap;
 use sluice_openflow::DatapathId;
 
 use super::{
@@ -43,7 +43,7 @@ pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
     let graph =
         graph.ok_or_else(|| TopologyErrorKind::MissingElement("graph").without_location())?;
     let mut b = TopologyBuilder::new();
-    let mut nodes = HashMap::new();
+    let mut nodes = HashMap::default();
     for element in graph.children().filter(|e| e.tag_name().name() == "node") {
         let at = |fault: TopologyErrorKind| fault.at(lines.of(element));
         let id = element
@@ -102,7 +102,7 @@ struct AttributeKeys<'a>(HashMap<&'a str, Vec<&'a str>>);
 
 impl<'a> AttributeKeys<'a> {
     fn new(doc: &'a Document<'_>) -> Self {
-        let mut keys: HashMap<_, Vec<_>> = HashMap::new();
+        let mut keys: HashMap<_, Vec<_>> = HashMap::default();
         let elements = doc.root_element().children().filter(|e| e.tag_name().name() == "key");
         for (name, id) in elements.filter_map(|e| e.attribute("attr.name").zip(e.attribute("id"))) {
             keys.entry(name).or_default().push(id);

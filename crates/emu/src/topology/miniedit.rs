@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
+use sluice_base::HashMap;
 use sluice_openflow::DatapathId;
 
 use super::{ErrorLocation, NodeRef, Topology, TopologyBuilder, TopologyError, TopologyErrorKind};
@@ -74,7 +75,7 @@ pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
         TopologyErrorKind::Malformed(why.into()).at(ErrorLocation::Line(line))
     })?;
     let mut b = TopologyBuilder::new();
-    let mut nodes = std::collections::HashMap::new();
+    let mut nodes = HashMap::default();
     for (n, MiniEditSwitch { opts }) in file.switches.into_iter().enumerate() {
         let at = |fault: TopologyErrorKind| fault.at(ErrorLocation::Entry("switches", n + 1));
         if matches!(opts.switch_type.as_deref(), Some("legacySwitch" | "legacyRouter")) {

@@ -1,7 +1,6 @@
 //! Groups the messages that applications send to other switches in one iteration, by switch.
 
-use std::collections::HashMap;
-
+use sluice_base::HashMap;
 use sluice_openflow::{DatapathId, Message};
 
 /// Messages per switch for which memory is kept between iterations.

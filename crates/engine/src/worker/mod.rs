@@ -8,11 +8,12 @@ mod outgoing;
 mod switches;
 mod timers;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_io::{ConnId, Io, IoEvent, READ_BYTES_MAX};
 use sluice_openflow::DatapathId;
 use sluice_sdk::{App, Ctx, Network};

@@ -1,9 +1,9 @@
 //! The switches of a worker.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use sluice_base::HashMap;
 use sluice_io::ConnId;
 use sluice_openflow::DatapathId;
 use sluice_proto::ControllerSession;

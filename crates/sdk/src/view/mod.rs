@@ -12,10 +12,11 @@ mod records;
 mod switch;
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_openflow::{DatapathId, MacAddr, PortNo, VlanId};
 
 pub use app_fact::{AppEvent, AppRecord, EventFact, RecordFact};

@@ -148,9 +148,8 @@ pub(super) fn insert_at_home(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
 
-    use sluice_base::Rng;
+    use sluice_base::{HashMap, Rng};
     use sluice_openflow::{Ethernet, MacAddr};
 
     use super::super::tests::{TIMEOUT, check};
@@ -221,7 +220,7 @@ mod tests {
     fn burst_and_general_lookups_agree_with_a_map_under_random_use() {
         for (max, hosts) in [(10_000, 3000), (10_000, 100), (300, 3000), (40, 50)] {
             let mut rng = Rng::new(42);
-            let (mut table, mut map) = (Table::new(max, rng.next_u64()), HashMap::new());
+            let (mut table, mut map) = (Table::new(max, rng.next_u64()), HashMap::default());
             let (mut routed, mut moved) = (0, 0);
             for step in 0..100_000u32 {
                 let now = Tick::try_from(step / 5000).unwrap();

@@ -215,8 +215,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
 
+    use sluice_base::HashMap;
     use sluice_openflow::VlanId;
 
     use super::bucket::audit;
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn the_table_agrees_with_a_map_under_random_use() {
         let mut rng = Rng::new(42);
-        let (mut table, mut map) = (Table::new(10_000, rng.next_u64()), HashMap::new());
+        let (mut table, mut map) = (Table::new(10_000, rng.next_u64()), HashMap::default());
         for step in 0..200_000u32 {
             let n = u64::from(rng.below(3000));
             let port = rng.below(48);
