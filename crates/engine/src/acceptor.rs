@@ -16,15 +16,13 @@ use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::connection::{ConnectionBuffers, EstablishedConnection};
 use crate::counters::{CounterRegistry, ThreadCounters};
+use crate::deadlines::Deadlines;
 use crate::log_limit::LogLimiter;
 use crate::messages::{SessionId, ToAcceptor, ToWorker, WorkerSender};
 use crate::pending::{DuplicateClaim, HandshakeContext, PendingConnection};
 use crate::queue::Receiver;
 use crate::registry::SwitchRegistry;
 use crate::worker::LoopControl;
-
-/// Interval at which timeouts are checked.
-const TIMER_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long the acceptor waits for the peer's `HELLO` before it sends its own. Switches send theirs at once. Mininet uses
 /// `telnet` to find out whether a controller is listening, and hangs if it receives a `HELLO`.
@@ -60,8 +58,9 @@ struct AcceptorState<I: Io, A> {
     tx: Vec<u8>,
     log_limit: LogLimiter,
     last_session_id: u64,
+    /// When each pending connection is to be checked.
+    deadlines: Deadlines<ConnId>,
     now: Instant,
-    next_timers_at: Instant,
 }
 
 impl<I: Io, A: App> Acceptor<I, A> {
@@ -89,8 +88,8 @@ impl<I: Io, A: App> Acceptor<I, A> {
             tx: Vec::new(),
             log_limit: LogLimiter::default(),
             last_session_id: 0,
+            deadlines: Deadlines::default(),
             now,
-            next_timers_at: now,
         };
         Self { io, state }
     }
@@ -107,13 +106,13 @@ impl<I: Io, A: App> Acceptor<I, A> {
     }
 
     /// When [`run_iteration`](Self::run_iteration) has something to do at the latest.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.state.next_timers_at
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.state.deadlines.next()
     }
 
     pub(crate) fn run_iteration(&mut self, app: &mut A) -> io::Result<LoopControl> {
         let (io, state) = (&mut self.io, &mut self.state);
-        state.now = state.inbox.wait(io, state.now, state.next_timers_at)?;
+        state.now = state.inbox.wait(io, state.now, state.deadlines.next())?;
         let started = state.now;
         while let Some(event) = io.next_event() {
             match event {
@@ -195,6 +194,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             *slot = Some(Box::new(pending));
             self.pending_count += 1;
             self.counters().handshakes_pending.set(self.pending_count as u64);
+            self.schedule(id);
         }
     }
 
@@ -292,6 +292,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             tracing::info!(dpid = %datapath_id, %addr, "datapath id in use: probing its connection");
         }
         io.set_reading(id, Reading::Off);
+        self.schedule(id);
         self.send_to_worker(current.worker, ToWorker::Probe(current_id));
     }
 
@@ -322,6 +323,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     fn remove(&mut self, id: ConnId) -> Option<Box<PendingConnection>> {
         let pending = self.pending.get_mut(id.slot()).and_then(Option::take)?;
         self.handshake_queue.remove(pending.queue_key, SourceNetwork::new(pending.addr.ip()));
+        self.deadlines.remove(id);
         self.pending_count -= 1;
         self.counters().handshakes_pending.set(self.pending_count as u64);
         Some(pending)
@@ -396,37 +398,38 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         self.cfg = cfg;
     }
 
-    /// Checks the timeouts of pending connections, when it is time.
+    /// Checks the pending connections that are due.
     fn run_timers(&mut self, io: &mut I) {
-        if self.now < self.next_timers_at {
-            return;
-        }
-        self.next_timers_at = self.now + TIMER_INTERVAL;
-        for slot in 0..self.pending.len() {
-            let Some(Some(pending)) = self.pending.get_mut(slot) else { continue };
-            let id = pending.id;
+        while let Some(id) = self.deadlines.pop_due(self.now) {
+            let Some(Some(pending)) = self.pending.get_mut(id.slot()) else { continue };
             if pending.claim.is_some() {
-                self.check_claim(slot);
+                self.check_claim(id);
                 continue;
             }
             if self.now >= pending.hello_at && !pending.hello.is_empty() {
                 self.tx.append(&mut pending.hello);
-                self.send_replies(io, id);
-                continue;
             }
             let result = pending.session.handle_timeouts(&self.cfg.session, self.now, &mut self.tx);
-            self.tx.clear();
-            result.unwrap_or_else(|error| self.close(io, id, CloseReason::Session(error)));
+            self.send_replies(io, id);
+            match result {
+                Ok(()) => self.schedule(id),
+                Err(error) => self.close(io, id, CloseReason::Session(error)),
+            }
+        }
+    }
+
+    /// Sets when a pending connection is to be checked.
+    fn schedule(&mut self, id: ConnId) {
+        let Some(Some(pending)) = self.pending.get(id.slot()) else { return };
+        if let Some(deadline) = pending.deadline(&self.cfg.session) {
+            self.deadlines.set(id, deadline);
         }
     }
 
     /// After the deadline of a claim: has the connection closed that has the datapath id.
-    fn check_claim(&mut self, slot: usize) {
-        let Some(Some(pending)) = self.pending.get_mut(slot) else { return };
+    fn check_claim(&mut self, id: ConnId) {
+        let Some(Some(pending)) = self.pending.get_mut(id.slot()) else { return };
         let Some(claim) = &mut pending.claim else { return };
-        if self.now < claim.deadline || claim.is_granted {
-            return;
-        }
         claim.is_granted = true;
         let (current, dpid) = (claim.current, claim.features.datapath_id);
         if let Some(location) = self.switches.lookup(dpid).filter(|l| l.session_id == current) {
@@ -498,14 +501,17 @@ mod tests {
 
     impl App for EmptyApp {}
 
+    /// The queue of the worker, and what was taken from it.
+    type WorkerInbox =
+        (Receiver<ToWorker<TcpStream, EmptyApp>>, VecDeque<ToWorker<TcpStream, EmptyApp>>);
+
     /// Runs iterations until the worker receives a message; returns its kind.
     fn next_worker_message(
         acceptor: &mut Acceptor<Epoll, EmptyApp>,
-        worker: &Receiver<ToWorker<TcpStream, EmptyApp>>,
+        (worker, received): &mut WorkerInbox,
     ) -> &'static str {
         for _ in 0..200 {
-            let mut received = VecDeque::new();
-            worker.take(&mut received);
+            worker.take(received);
             match received.pop_front() {
                 Some(ToWorker::Adopt(..)) => return "adopt",
                 Some(ToWorker::Probe(_)) => return "probe",
@@ -527,7 +533,8 @@ mod tests {
         cfg.limits.duplicate_timeout = Duration::ZERO;
         let io = Epoll::new(sluice_io::WaitStrategy::default()).unwrap();
         let (to_acceptor, inbox) = queue(QUEUE_CAPACITY, io.waker());
-        let (worker, worker_inbox) = queue(QUEUE_CAPACITY, io.waker());
+        let (worker, inbox_of_worker) = queue(QUEUE_CAPACITY, io.waker());
+        let mut worker_inbox = (inbox_of_worker, VecDeque::new());
         let registry = Arc::new(CounterRegistry::new(1));
         let mut acceptor =
             Acceptor::<_, EmptyApp>::new(io, Arc::new(cfg), vec![worker], inbox, registry);
@@ -544,12 +551,12 @@ mod tests {
             peer
         };
         let _first = connect();
-        assert_eq!(next_worker_message(&mut acceptor, &worker_inbox), "adopt");
+        assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "adopt");
         let _second = connect();
-        assert_eq!(next_worker_message(&mut acceptor, &worker_inbox), "probe");
-        assert_eq!(next_worker_message(&mut acceptor, &worker_inbox), "close");
+        assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "probe");
+        assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "close");
         to_acceptor.send(ToAcceptor::ProbeAnswered(SessionId(1)));
         to_acceptor.send(ToAcceptor::Disconnected(SessionId(1)));
-        assert_eq!(next_worker_message(&mut acceptor, &worker_inbox), "adopt");
+        assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "adopt");
     }
 }

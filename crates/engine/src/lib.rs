@@ -14,6 +14,7 @@ mod close_reason;
 mod config;
 mod connection;
 mod counters;
+mod deadlines;
 mod engine;
 mod error_log;
 mod log_limit;

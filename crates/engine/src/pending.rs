@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sluice_io::ConnId;
 use sluice_openflow::{SwitchFeatures, split_message};
-use sluice_proto::{ControllerEvent, ControllerSession};
+use sluice_proto::{self as proto, ControllerEvent, ControllerSession};
 use sluice_sdk::App;
 
 use crate::admission::QueueKey;
@@ -56,6 +56,15 @@ pub(crate) struct HandshakeContext<'f, A> {
 }
 
 impl PendingConnection {
+    /// When to check the connection; `None` if it waits for another one that is being closed.
+    pub(crate) fn deadline(&self, cfg: &proto::Config) -> Option<Instant> {
+        match &self.claim {
+            Some(claim) => (!claim.is_granted).then_some(claim.deadline),
+            None if self.hello.is_empty() => Some(self.session.deadline(cfg)),
+            None => Some(self.session.deadline(cfg).min(self.hello_at)),
+        }
+    }
+
     /// Processes a read up to the end of the handshake; returns the features of the switch then. Bytes after the handshake are
     /// kept for the worker.
     pub(crate) fn process_read<A: App>(

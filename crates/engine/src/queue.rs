@@ -116,9 +116,9 @@ impl<T> Receiver<T> {
         &self,
         io: &mut I,
         now: Instant,
-        deadline: Instant,
+        deadline: Option<Instant>,
     ) -> io::Result<Instant> {
-        self.while_waiting(now, deadline, |deadline| io.wait(Some(deadline)))
+        self.while_waiting(now, deadline, |deadline| io.wait(deadline))
     }
 
     /// Waits for items until `deadline`, and leaves the connections of `io` alone.
@@ -131,17 +131,17 @@ impl<T> Receiver<T> {
         self.while_waiting(now, deadline, |deadline| io.wait_for_wake(deadline))
     }
 
-    fn while_waiting(
+    fn while_waiting<D: From<Instant>>(
         &self,
         now: Instant,
-        deadline: Instant,
-        wait: impl FnOnce(Instant) -> io::Result<Instant>,
+        deadline: D,
+        wait: impl FnOnce(D) -> io::Result<Instant>,
     ) -> io::Result<Instant> {
         let Shared { weight, is_receiver_waiting, .. } = &*self.shared;
         is_receiver_waiting.store(true, Relaxed);
         // Pairs with the fence in `Sender::push`.
         fence(SeqCst);
-        let result = wait(if weight.load(Relaxed) > 0 { now } else { deadline });
+        let result = wait(if weight.load(Relaxed) > 0 { now.into() } else { deadline });
         is_receiver_waiting.store(false, Relaxed);
         result
     }
@@ -243,7 +243,7 @@ mod tests {
             let mut items = VecDeque::new();
             while items.len() < ITEMS as usize {
                 let deadline = start + Duration::from_secs(60);
-                let now = receiver.wait(&mut io, start, deadline).unwrap();
+                let now = receiver.wait(&mut io, start, Some(deadline)).unwrap();
                 assert!(now < deadline, "{} of {ITEMS} received", items.len());
                 while let Some(event) = io.next_event() {
                     assert!(matches!(event, IoEvent::Woken));

@@ -82,7 +82,7 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
     /// When a thread must run at the latest, by its own clock, even if nothing happens.
     pub fn deadline(&self, thread: usize) -> Option<Instant> {
         match thread.checked_sub(1) {
-            None => Some(self.acceptor.deadline()),
+            None => self.acceptor.deadline(),
             Some(worker) => self.workers.get(worker).map(Worker::deadline),
         }
     }

@@ -196,7 +196,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let is_cautious = self.counters().backlog_bytes.get()
             > self.cfg.limits.backlog_total_bytes_max as u64 / 2;
         io.set_read_max(if is_cautious { CAUTIOUS_READ_BYTES_MAX } else { READ_BYTES_MAX });
-        self.inbox.wait(io, now, deadline)
+        self.inbox.wait(io, now, Some(deadline))
     }
 
     fn deadline(&self) -> Instant {
