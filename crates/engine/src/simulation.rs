@@ -71,12 +71,32 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
     /// # Errors
     /// Errors of [`Io::wait`], after which the thread must not run again.
     pub fn run_iteration(&mut self, thread: usize) -> io::Result<bool> {
+        let goes_on = self.run_first_half(thread)?;
+        self.run_second_half(thread);
+        Ok(goes_on)
+    }
+
+    /// Runs an iteration of a thread up to the point at which it has processed all events, but a worker has delivered and
+    /// sent nothing to other threads yet. A simulation can let other threads run then, as if the thread was preempted, before
+    /// [`run_second_half`](Self::run_second_half). Returns whether the thread goes on.
+    ///
+    /// # Errors
+    /// As [`run_iteration`](Self::run_iteration).
+    pub fn run_first_half(&mut self, thread: usize) -> io::Result<bool> {
         let control = match thread.checked_sub(1).map(|worker| self.workers.get_mut(worker)) {
             None => self.acceptor.run_iteration(&mut self.acceptor_app)?,
-            Some(Some(worker)) => worker.run_iteration()?,
+            Some(Some(worker)) => worker.process_events()?,
             Some(None) => LoopControl::Stop,
         };
         Ok(control == LoopControl::Continue)
+    }
+
+    /// Runs the rest of an iteration.
+    pub fn run_second_half(&mut self, thread: usize) {
+        if let Some(worker) = thread.checked_sub(1).and_then(|worker| self.workers.get_mut(worker))
+        {
+            worker.deliver();
+        }
     }
 
     /// When a thread must run at the latest, by its own clock, even if nothing happens.

@@ -134,6 +134,13 @@ impl<I: Io, A: App> Worker<I, A> {
     /// The replies to a read are sent at once, in one write, before the next switch is read: all switches share one transmit
     /// buffer. See `docs/adr/0002-answer-per-burst.md`. Everything else is sent once, at the end.
     pub(crate) fn run_iteration(&mut self) -> io::Result<LoopControl> {
+        let control = self.process_events()?;
+        self.deliver();
+        Ok(control)
+    }
+
+    /// The first half of an iteration: waits, and processes events, messages of other threads, and timers.
+    pub(crate) fn process_events(&mut self) -> io::Result<LoopControl> {
         let (io, state) = (&mut self.io, &mut self.state);
         let now = state.wait(io)?;
         state.begin_iteration(now);
@@ -161,10 +168,15 @@ impl<I: Io, A: App> Worker<I, A> {
         }
         let control = state.process_messages(io);
         state.run_timers(io);
+        Ok(control)
+    }
+
+    /// The second half of an iteration: delivers and sends what its first half has caused.
+    pub(crate) fn deliver(&mut self) {
+        let (io, state) = (&mut self.io, &mut self.state);
         state.deliver_from_apps(io);
         state.flush(io);
-        state.counters().iteration(io.now() - state.started, io.now() - now);
-        Ok(control)
+        state.counters().iteration(io.now() - state.started, io.now() - state.now);
     }
 
     /// When [`run_iteration`](Self::run_iteration) has something to do at the latest.

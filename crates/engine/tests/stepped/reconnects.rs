@@ -1,0 +1,66 @@
+//! Switches that connect again to another worker.
+
+use std::time::Duration;
+
+use sluice_io::simulated::ClockError;
+use sluice_openflow::{DatapathId, SwitchFeatures};
+use sluice_sdk::view::{Fact, SwitchInfo};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex};
+
+use crate::test_engine::{ACCEPTOR, TestEngine};
+
+/// Publishes the switches that are connected.
+#[derive(Default)]
+struct SwitchPublisher(Vec<(SwitchIndex, DatapathId)>);
+
+impl App for SwitchPublisher {
+    fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
+        self.0.push((ctx.switch_index, ctx.datapath_id));
+        ctx.publish(Fact::Switch(ctx.datapath_id, Some(SwitchInfo::default())));
+    }
+
+    fn on_switch_disconnected(
+        &mut self,
+        sw: SwitchIndex,
+        now: std::time::Instant,
+        network: &mut Network,
+    ) {
+        let at = self.0.iter().position(|&(index, _)| index == sw).unwrap();
+        network.publish(now, Fact::Switch(self.0.remove(at).1, None));
+    }
+}
+
+/// The clock of the worker that loses the switch is ahead, so the facts about the loss are later than those of the worker
+/// that gets it next, unless that has received them before.
+#[test]
+fn a_switch_that_reconnects_to_another_worker_stays_in_all_views() {
+    let ahead = ClockError { offset: Duration::from_millis(20), drift_ppm: 0 };
+    let clocks = [ahead, ClockError::default(), ClockError::default()];
+    let mut test = TestEngine::new(&clocks, |_| SwitchPublisher::default());
+    let first = test.connect(7);
+    // The next connection goes to the second worker, which has the fewest switches.
+    let others = [1, 2, 3].map(|id| test.connect(id));
+    test.kernel.peer_reset(others[0].peer);
+    test.run_all();
+    assert_eq!(test.engine.apps().map(|app| app.0.len()).collect::<Vec<_>>(), [2, 0, 1]);
+    let mut again = test.start_handshake(7);
+    for _ in 0..4 {
+        test.run(ACCEPTOR);
+        again.answer(&test.kernel);
+    }
+    test.kernel.peer_reset(first.peer);
+    // The worker that loses the switch is preempted before it sends anything.
+    test.engine.run_first_half(1).unwrap();
+    for _ in 0..5 {
+        [ACCEPTOR, 2, 3].into_iter().for_each(|thread| test.run(thread));
+    }
+    test.engine.run_second_half(1);
+    test.run_all();
+    again.answer(&test.kernel);
+    test.run_all();
+    assert_eq!(test.engine.apps().map(|app| app.0.len()).collect::<Vec<_>>(), [1, 1, 1]);
+    for (worker, network) in test.engine.networks().enumerate() {
+        let is_known = network.view().switch(DatapathId(7)).is_some();
+        assert!(is_known, "switch 7 has vanished from the view of worker {worker}");
+    }
+}

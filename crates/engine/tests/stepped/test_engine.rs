@@ -1,0 +1,145 @@
+//! An engine whose threads the test runs, and the switches that are connected to it.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use sluice_base::metrics::{MetricValue, MetricsSource};
+use sluice_engine::Config;
+use sluice_engine::simulation::SteppedEngine;
+use sluice_io::simulated::{ClockError, PeerId, SimulatedIo, SimulatedKernel, SimulatedThread};
+use sluice_openflow::{DatapathId, Encoder, Message, Version, split_message};
+use sluice_proto::{SwitchProfile, SwitchSession};
+use sluice_sdk::App;
+
+const CONTROLLER: ([u8; 4], u16) = ([10, 0, 0, 1], 6653);
+
+/// The thread number of the acceptor.
+pub(crate) const ACCEPTOR: usize = 0;
+
+/// The engine under test.
+pub(crate) struct TestEngine<A: App> {
+    pub(crate) kernel: SimulatedKernel,
+    pub(crate) engine: SteppedEngine<SimulatedIo, A>,
+    threads: Vec<SimulatedThread>,
+    now: Instant,
+    peers: u16,
+}
+
+impl<A: App> TestEngine<A> {
+    /// An engine with as many workers as there are clocks.
+    pub(crate) fn new(clocks: &[ClockError], make_app: impl FnMut(usize) -> A) -> Self {
+        let now = sluice_io::clock::now();
+        let kernel = SimulatedKernel::new(1, now);
+        let acceptor = kernel.add_thread(ClockError::default());
+        let workers: Vec<_> = clocks.iter().map(|&clock| kernel.add_thread(clock)).collect();
+        let threads = [&acceptor].into_iter().chain(&workers).map(SimulatedIo::thread).collect();
+        let addr = SocketAddr::from(CONTROLLER);
+        let listeners = vec![(addr, kernel.listen(addr).unwrap())];
+        let cfg = Config::default();
+        let engine = SteppedEngine::new(cfg, acceptor, workers, listeners, make_app).unwrap();
+        Self { kernel, engine, threads, now, peers: 0 }
+    }
+
+    /// Advances the time.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.kernel.set_time(self.now);
+    }
+
+    /// Runs an iteration of a thread.
+    pub(crate) fn run(&mut self, thread: usize) {
+        self.pass(Duration::from_micros(10));
+        self.engine.run_iteration(thread).unwrap();
+    }
+
+    /// Runs all threads until they have nothing to do.
+    pub(crate) fn run_all(&mut self) {
+        for _ in 0..1000 {
+            (0..self.engine.thread_count()).for_each(|thread| self.run(thread));
+            if !self.threads.iter().any(|&thread| self.kernel.is_ready(thread)) {
+                return;
+            }
+        }
+        panic!("the threads do not come to rest");
+    }
+
+    /// Connects a switch and completes its handshake, which assigns it to the worker with the fewest switches.
+    pub(crate) fn connect(&mut self, id: u64) -> TestSwitch {
+        let mut switch = self.start_handshake(id);
+        for _ in 0..10 {
+            self.run_all();
+            switch.answer(&self.kernel);
+        }
+        self.run_all();
+        switch
+    }
+
+    /// Connects a switch that has sent its `HELLO`.
+    pub(crate) fn start_handshake(&mut self, id: u64) -> TestSwitch {
+        self.peers += 1;
+        let peer_addr = SocketAddr::from(([10, 0, 0, 2], 40_000 + self.peers));
+        let peer = self.kernel.connect(CONTROLLER.into(), peer_addr).unwrap();
+        let version = Version::V1_3;
+        let profile =
+            SwitchProfile { datapath_id: DatapathId(id), version, n_ports: 4, n_buffers: 0 };
+        let mut tx = Vec::new();
+        let session = SwitchSession::open(profile, &mut tx);
+        let switch = TestSwitch { peer, session, version, received: Vec::new() };
+        switch.send_bytes(&self.kernel, &tx);
+        switch
+    }
+
+    /// The sum of all samples of a counter.
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        let mut sum = 0;
+        self.engine.metrics().collect(&mut |sample| match sample.value {
+            MetricValue::Counter(n) if sample.name == name => sum += n,
+            _ => {}
+        });
+        sum
+    }
+}
+
+/// A switch, which does nothing of its own.
+pub(crate) struct TestSwitch {
+    pub(crate) peer: PeerId,
+    session: SwitchSession,
+    version: Version,
+    /// Bytes of an incomplete message.
+    received: Vec<u8>,
+}
+
+impl TestSwitch {
+    pub(crate) fn send(&self, kernel: &SimulatedKernel, message: &Message) {
+        let (mut tx, mut xid) = (Vec::new(), 1);
+        Encoder::new(&mut tx, self.version, &mut xid).encode(message).unwrap();
+        self.send_bytes(kernel, &tx);
+    }
+
+    fn send_bytes(&self, kernel: &SimulatedKernel, bytes: &[u8]) {
+        assert_eq!(kernel.peer_send(self.peer, bytes), bytes.len());
+    }
+
+    /// Receives all messages that have arrived.
+    pub(crate) fn receive(&mut self, kernel: &SimulatedKernel) -> Vec<Message> {
+        self.received.extend(kernel.peer_receive(self.peer, usize::MAX));
+        let (mut rest, mut messages) = (&*self.received, Vec::new());
+        while let Some((msg, after)) = split_message(rest).unwrap() {
+            messages.push(Message::parse_raw(msg).unwrap());
+            rest = after;
+        }
+        self.received = rest.to_vec();
+        messages
+    }
+
+    /// Answers the requests of the controller that have arrived.
+    pub(crate) fn answer(&mut self, kernel: &SimulatedKernel) {
+        let bytes = kernel.peer_receive(self.peer, usize::MAX);
+        let (mut rest, mut tx) = (&*bytes, Vec::new());
+        while let Some((msg, after)) = split_message(rest).unwrap() {
+            self.session.on_message(msg, &mut tx).unwrap();
+            rest = after;
+        }
+        self.send_bytes(kernel, &tx);
+    }
+}
