@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use sluice_io::Io;
-use sluice_openflow::{DatapathId, Message, SwitchFeatures};
+use sluice_openflow::{DatapathId, EncodeError, Encoder, Message, SwitchFeatures, Version};
 use sluice_sdk::view::PublishedFact;
 
 use crate::close_reason::CloseReason;
@@ -27,6 +27,65 @@ pub(crate) struct SwitchLocation {
     pub(crate) worker: usize,
 }
 
+/// Where a switch of another worker is, and how messages to it are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RemoteSwitch {
+    pub(crate) location: SwitchLocation,
+    pub(crate) version: Version,
+}
+
+/// Encoded messages to switches of one worker, in order. They have no transaction ids yet.
+///
+/// They are encoded by the sender, so that nothing is freed by another thread than the one that has allocated it, except
+/// for one buffer.
+#[derive(Debug, Default)]
+pub(crate) struct MessageBatch {
+    bytes: Vec<u8>,
+    /// Successive messages to one switch: the switch, and the end of the messages in `bytes`.
+    runs: Vec<(DatapathId, usize)>,
+    count: usize,
+}
+
+impl MessageBatch {
+    /// Adds a message to a switch.
+    ///
+    /// # Errors
+    /// The version of the switch cannot express it.
+    pub(crate) fn push(
+        &mut self,
+        (to, version): (DatapathId, Version),
+        message: &Message,
+    ) -> Result<(), EncodeError> {
+        Encoder::new(&mut self.bytes, version, &mut 0).encode(message)?;
+        self.count += 1;
+        match self.runs.last_mut() {
+            Some((last, end)) if *last == to => *end = self.bytes.len(),
+            _ => self.runs.push((to, self.bytes.len())),
+        }
+        Ok(())
+    }
+
+    /// Switches, and successive messages to each. A switch may occur several times.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (DatapathId, &[u8])> {
+        let mut start = 0;
+        self.runs.iter().map(move |&(to, end)| {
+            let messages = self.bytes.get(start..end).unwrap_or_default();
+            start = end;
+            (to, messages)
+        })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Takes the messages, and reserves memory for as many again.
+    pub(crate) fn take(&mut self) -> Self {
+        let next = Self { bytes: Vec::with_capacity(self.bytes.len()), ..Self::default() };
+        std::mem::replace(self, next)
+    }
+}
+
 /// Changes the applications of a thread.
 pub(crate) type ChangeApp<A> = Arc<dyn Fn(&mut A) + Send + Sync>;
 
@@ -39,13 +98,13 @@ pub(crate) enum ToWorker<C, A> {
     /// Closes the connection.
     Close(SessionId, CloseReason),
     /// Another worker serves this switch from now on.
-    SwitchConnected(DatapathId, SwitchLocation),
+    SwitchConnected(DatapathId, RemoteSwitch),
     /// Another worker serves this session of a switch no longer.
     SwitchDisconnected(DatapathId, SessionId),
     /// Facts that the applications of another worker have published.
     Facts(Arc<[PublishedFact]>),
-    /// Messages of the applications of another worker to a switch of this one, in order.
-    Messages(DatapathId, Vec<Message>),
+    /// Messages of the applications of another worker to switches of this one.
+    Messages(MessageBatch),
     /// Applies a new configuration, and the function to the applications.
     Configure(Arc<Config>, ChangeApp<A>),
     /// Closes all connections and ends the thread.
@@ -56,7 +115,7 @@ impl<C, A> Weigh for ToWorker<C, A> {
     fn weight(&self) -> usize {
         match self {
             Self::Facts(facts) => facts.len().max(1),
-            Self::Messages(_, messages) => messages.len().max(1),
+            Self::Messages(messages) => messages.count.max(1),
             _ => 1,
         }
     }

@@ -5,6 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::model::reader::number;
 use crate::raw_message::Header;
+use crate::raw_message::RawMessage;
 use crate::{EncodeError, Expected, MessageType, Version};
 
 /// Appends messages to a transmit buffer, in the version of one switch, with consecutive transaction IDs.
@@ -172,6 +173,24 @@ impl<'t> Encoder<'t> {
             out.put(body);
             Ok(())
         })
+    }
+
+    /// Appends a message that is already encoded in this version, with the next transaction ID, which is returned.
+    ///
+    /// # Errors
+    /// The message has another version.
+    #[inline]
+    pub fn encoded_message(&mut self, message: RawMessage<'_>) -> Result<u32, EncodeError> {
+        if message.version() != self.version {
+            return Err(EncodeError::new("message of another version", self.version, None));
+        }
+        let (start, xid) = (self.tx.len(), *self.next_xid);
+        self.tx.extend_from_slice(message.bytes());
+        if let Some(place) = self.tx.get_mut(start + 4..start + 8) {
+            place.copy_from_slice(&xid.to_be_bytes());
+        }
+        *self.next_xid = xid.wrapping_add(1);
+        Ok(xid)
     }
 
     /// Appends a message without a body.

@@ -9,7 +9,7 @@ use sluice_sdk::App;
 use super::{LoopControl, WorkerState, worker_counters};
 use crate::close_reason::CloseReason;
 use crate::connection::EstablishedConnection;
-use crate::messages::{SessionId, SwitchLocation, ToAcceptor, ToWorker};
+use crate::messages::{RemoteSwitch, SessionId, SwitchLocation, ToAcceptor, ToWorker};
 use crate::switch_counters::SwitchCounters;
 
 impl<I: Io, A: App> WorkerState<I, A> {
@@ -25,25 +25,20 @@ impl<I: Io, A: App> WorkerState<I, A> {
                         self.disconnect(io, id, reason);
                     }
                 }
-                ToWorker::SwitchConnected(datapath_id, location) => {
-                    let known = self.remote_switches.entry(datapath_id).or_insert(location);
-                    if known.session_id < location.session_id {
-                        *known = location;
+                ToWorker::SwitchConnected(datapath_id, switch) => {
+                    let known = self.remote_switches.entry(datapath_id).or_insert(switch);
+                    if known.location.session_id < switch.location.session_id {
+                        *known = switch;
                     }
                 }
                 ToWorker::SwitchDisconnected(datapath_id, session_id) => {
                     let known = self.remote_switches.get(&datapath_id);
-                    if known.is_some_and(|known| known.session_id == session_id) {
+                    if known.is_some_and(|known| known.location.session_id == session_id) {
                         self.remote_switches.remove(&datapath_id);
                     }
                 }
                 ToWorker::Facts(facts) => self.apply_facts(&facts),
-                ToWorker::Messages(to, messages) => match self.switches.find_datapath(to) {
-                    Some(id) => self.queue_messages(io, id, &messages),
-                    None => {
-                        self.counters().app_messages_undeliverable.add(messages.len() as u64);
-                    }
-                },
+                ToWorker::Messages(batch) => self.queue_batch(io, &batch),
                 ToWorker::Configure(cfg, change) => {
                     self.cfg = cfg;
                     change(&mut self.app);
@@ -78,7 +73,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
         };
         let location = SwitchLocation { session_id, worker: self.outgoing.worker() };
         // At once, so that whoever sees that the switch is connected can send to it.
-        self.outgoing.send_to_all(|| ToWorker::SwitchConnected(datapath_id, location));
+        let remote = RemoteSwitch { location, version: session.version() };
+        self.outgoing.send_to_all(|| ToWorker::SwitchConnected(datapath_id, remote));
         self.outgoing.flush();
         self.remote_switches.remove(&datapath_id);
         let received = buffers.received.take();

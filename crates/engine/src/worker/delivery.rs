@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use sluice_io::{ConnId, Io};
-use sluice_openflow::Message;
+use sluice_openflow::{DatapathId, EncodeError, Encoder, Message, MessageType, split_message};
 use sluice_sdk::App;
 use sluice_sdk::view::PublishedFact;
 
+use super::switches::Unflushed;
 use super::{WorkerState, worker_counters};
-use crate::messages::ToWorker;
+use crate::messages::{MessageBatch, ToWorker};
 
 /// Rounds per iteration in which facts are delivered whose handlers publish further facts. The rest waits for the next
 /// iteration.
@@ -41,21 +42,37 @@ impl<I: Io, A: App> WorkerState<I, A> {
             }
         }
         self.log_app_warnings();
-        let mut batches = std::mem::take(&mut self.batches);
-        batches.group(self.network.take_messages());
-        for (to, messages) in batches.iter_mut() {
+        for (to, message) in self.network.take_messages() {
             if let Some(id) = self.switches.find_datapath(to) {
-                self.queue_messages(io, id, messages);
-                messages.clear();
-            } else if let Some(location) = self.remote_switches.get(&to) {
-                let messages = std::mem::take(messages);
-                self.outgoing.send_to(location.worker, ToWorker::Messages(to, messages));
+                let is_packet_out = matches!(message, Message::PacketOut(_));
+                self.queue_message(io, id, is_packet_out, |out| out.encode(&message));
+            } else if let Some(&at) = self.remote_switches.get(&to) {
+                if let Err(error) = self.outgoing.send_to_switch(to, at, &message) {
+                    self.report_unencodable(to, &error);
+                }
             } else {
-                self.counters().app_messages_undeliverable.add(messages.len() as u64);
-                messages.clear();
+                self.counters().app_messages_undeliverable.add(1);
             }
         }
-        self.batches = batches;
+    }
+
+    /// Queues the messages of another worker's applications.
+    pub(super) fn queue_batch(&mut self, io: &mut I, batch: &MessageBatch) {
+        for (to, mut messages) in batch.runs() {
+            let id = self.switches.find_datapath(to);
+            while let Ok(Some((message, rest))) = split_message(messages) {
+                messages = rest;
+                match id {
+                    Some(id) => {
+                        let is_packet_out = message.kind() == MessageType::PACKET_OUT;
+                        self.queue_message(io, id, is_packet_out, |out| {
+                            out.encoded_message(message)
+                        });
+                    }
+                    None => self.counters().app_messages_undeliverable.add(1),
+                }
+            }
+        }
     }
 
     /// Logs the warnings that applications have reported.
@@ -69,52 +86,62 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.log_limit.add_suppressed(suppressed);
     }
 
-    /// Encodes messages of applications into the transmit queue of a switch, to be sent at the end of the iteration.
+    /// Encodes a message of an application into the transmit queue of a switch, to be sent at the end of the iteration.
     ///
     /// If the switch is paused, packet-outs are dropped. Changes of its tables are not sent either, but are made up for by
     /// [`App::on_changes_lost`] when there is room again. While there is a backlog, changes overtake packet-outs.
-    pub(super) fn queue_messages(&mut self, io: &mut I, id: ConnId, messages: &[Message]) {
-        let limits = self.backlog_limits();
-        let (mut has_backlog, mut has_changes) = (false, false);
-        for message in messages {
-            let counters = worker_counters(&self.registry, self.outgoing.worker());
-            let Some(switch) = self.switches.get_mut(id) else { return };
-            let transmit = &mut switch.buffers.transmit;
-            has_backlog |= !switch.is_unflushed && !transmit.is_empty();
-            let is_packet_out = matches!(message, Message::PacketOut(_));
-            if switch.buffers.backpressure.is_paused() {
-                if is_packet_out {
-                    counters.app_messages_dropped.add(1);
-                } else {
-                    switch.has_lost_changes = true;
-                    counters.changes_deferred.add(1);
-                }
-                continue;
+    fn queue_message(
+        &mut self,
+        io: &mut I,
+        id: ConnId,
+        is_packet_out: bool,
+        encode: impl FnOnce(&mut Encoder<'_>) -> Result<u32, EncodeError>,
+    ) {
+        let bytes_max = self.backlog_limits().bytes_max;
+        let counters = worker_counters(&self.registry, self.outgoing.worker());
+        let Some(switch) = self.switches.get_mut(id) else { return };
+        if switch.buffers.backpressure.is_paused() {
+            if is_packet_out {
+                return counters.app_messages_dropped.add(1);
             }
-            has_changes |= !is_packet_out;
-            if let Err(error) = switch.session.encoder(transmit.buffer()).encode(message) {
-                if self.log_limit.allow(self.now) {
-                    let dpid = switch.datapath_id;
-                    tracing::warn!(%dpid, %error, "message of an application cannot be encoded");
-                }
-                counters.app_messages_undeliverable.add(1);
-            }
-            if transmit.len() > limits.bytes_max {
-                self.flush_switch(io, id);
-            }
+            switch.has_lost_changes = true;
+            return counters.changes_deferred.add(1);
         }
-        if let Some(switch) = self.switches.get_mut(id).filter(|_| has_backlog && has_changes) {
-            switch.buffers.transmit.move_packet_outs_back();
+        let transmit = &mut switch.buffers.transmit;
+        let unflushed = match switch.unflushed {
+            Unflushed::Nothing if transmit.is_empty() => Unflushed::Messages,
+            Unflushed::Nothing | Unflushed::BehindBacklog if is_packet_out => {
+                Unflushed::BehindBacklog
+            }
+            Unflushed::Nothing | Unflushed::BehindBacklog => Unflushed::Overtaking,
+            same => same,
+        };
+        let result = encode(&mut switch.session.encoder(transmit.buffer()));
+        let (datapath_id, is_long) = (switch.datapath_id, transmit.len() > bytes_max);
+        self.switches.mark_unflushed(id, unflushed);
+        if let Err(error) = result {
+            self.report_unencodable(datapath_id, &error);
+        } else if is_long {
+            self.flush_switch(io, id);
         }
-        self.switches.mark_unflushed(id);
+    }
+
+    fn report_unencodable(&mut self, dpid: DatapathId, error: &EncodeError) {
+        if self.log_limit.allow(self.now) {
+            tracing::warn!(%dpid, %error, "message of an application cannot be encoded");
+        }
+        self.counters().app_messages_undeliverable.add(1);
     }
 
     /// Sends what was queued in this iteration, to switches and to other threads.
     pub(super) fn flush(&mut self, io: &mut I) {
         let unflushed = self.switches.take_unflushed();
         for &id in &unflushed {
-            if let Some(switch) = self.switches.get_mut(id) {
-                switch.is_unflushed = false;
+            if let Some(switch) = self.switches.get_mut(id)
+                && std::mem::replace(&mut switch.unflushed, Unflushed::Nothing)
+                    == Unflushed::Overtaking
+            {
+                switch.buffers.transmit.move_packet_outs_back();
             }
             self.flush_switch(io, id);
         }

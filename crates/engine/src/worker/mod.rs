@@ -3,7 +3,6 @@
 mod connections;
 mod delivery;
 mod dispatch;
-mod message_batches;
 mod outgoing;
 mod switches;
 mod timers;
@@ -23,11 +22,10 @@ use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::counters::{CounterRegistry, ThreadCounters};
 use crate::log_limit::LogLimiter;
-use crate::messages::{AcceptorSender, SwitchLocation, ToAcceptor, ToWorker, WorkerSender};
+use crate::messages::{AcceptorSender, RemoteSwitch, ToAcceptor, ToWorker, WorkerSender};
 use crate::queue::Receiver;
 use crate::switch_counters::SwitchCounters;
 use dispatch::Dispatcher;
-use message_batches::MessageBatches;
 use outgoing::Outgoing;
 use switches::Switches;
 
@@ -53,12 +51,11 @@ struct WorkerState<I: Io, A> {
     cfg: Arc<Config>,
     switches: Switches,
     /// The switches of other workers.
-    remote_switches: HashMap<DatapathId, SwitchLocation>,
+    remote_switches: HashMap<DatapathId, RemoteSwitch>,
     tx: Vec<u8>,
     /// Messages to be sent before the backlog.
     urgent: Vec<u8>,
     network: Network,
-    batches: MessageBatches,
     outgoing: Outgoing<I, A>,
     inbox: Receiver<ToWorker<I::Conn, A>>,
     /// Taken from `inbox`, to be processed.
@@ -107,7 +104,6 @@ impl<I: Io, A: App> Worker<I, A> {
             tx: Vec::new(),
             urgent: Vec::new(),
             network: Network::new(queues.worker),
-            batches: MessageBatches::default(),
             outgoing: Outgoing::new(queues.worker, queues.workers, queues.acceptor),
             inbox: queues.inbox,
             received: VecDeque::new(),

@@ -3,8 +3,11 @@
 use std::collections::VecDeque;
 
 use sluice_io::Io;
+use sluice_openflow::{DatapathId, EncodeError, Message};
 
-use crate::messages::{AcceptorSender, ToAcceptor, ToWorker, WorkerSender};
+use crate::messages::{
+    AcceptorSender, MessageBatch, RemoteSwitch, ToAcceptor, ToWorker, WorkerSender,
+};
 
 /// Messages to other threads, in order for each; sent once in an iteration. What does not fit into the queue of a worker
 /// is kept.
@@ -15,6 +18,8 @@ pub(super) struct Outgoing<I: Io, A> {
     workers: Vec<WorkerSender<I, A>>,
     /// What is to be sent to each of `workers`.
     outboxes: Vec<VecDeque<ToWorker<I::Conn, A>>>,
+    /// Messages to the switches of each of `workers`, which are sent after what is in its outbox.
+    batches: Vec<MessageBatch>,
     acceptor: AcceptorSender<I, A>,
     to_acceptor: VecDeque<ToAcceptor<I::Listener, A>>,
     is_congested: bool,
@@ -27,8 +32,9 @@ impl<I: Io, A> Outgoing<I, A> {
         acceptor: AcceptorSender<I, A>,
     ) -> Self {
         let outboxes = workers.iter().map(|_| VecDeque::new()).collect();
+        let batches = workers.iter().map(|_| MessageBatch::default()).collect();
         let to_acceptor = VecDeque::new();
-        Self { worker, workers, outboxes, acceptor, to_acceptor, is_congested: false }
+        Self { worker, workers, outboxes, batches, acceptor, to_acceptor, is_congested: false }
     }
 
     /// Number of this worker.
@@ -45,10 +51,18 @@ impl<I: Io, A> Outgoing<I, A> {
         }
     }
 
-    pub(super) fn send_to(&mut self, worker: usize, message: ToWorker<I::Conn, A>) {
-        if let Some(outbox) = self.outboxes.get_mut(worker) {
-            outbox.push_back(message);
-        }
+    /// Sends a message to a switch of another worker.
+    ///
+    /// # Errors
+    /// The version of the switch cannot express it.
+    pub(super) fn send_to_switch(
+        &mut self,
+        to: DatapathId,
+        at: RemoteSwitch,
+        message: &Message,
+    ) -> Result<(), EncodeError> {
+        let batch = self.batches.get_mut(at.location.worker);
+        batch.map_or(Ok(()), |batch| batch.push((to, at.version), message))
     }
 
     /// Sends a message to the acceptor, after everything that this worker has sent to other workers before.
@@ -65,7 +79,11 @@ impl<I: Io, A> Outgoing<I, A> {
     /// One lock for each thread to which something is sent, and a system call if that thread waits.
     pub(super) fn flush(&mut self) {
         self.is_congested = false;
-        for (sender, outbox) in self.workers.iter().zip(&mut self.outboxes) {
+        let outboxes = self.outboxes.iter_mut().zip(&mut self.batches);
+        for (sender, (outbox, batch)) in self.workers.iter().zip(outboxes) {
+            if !batch.is_empty() {
+                outbox.push_back(ToWorker::Messages(batch.take()));
+            }
             sender.send_batch(outbox);
             self.is_congested |= !outbox.is_empty();
         }

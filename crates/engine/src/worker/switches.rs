@@ -29,10 +29,22 @@ pub(super) struct ConnectedSwitch {
     /// Changes of its tables were not sent, because the backlog was too long. The applications must be told when there is
     /// room.
     pub(super) has_lost_changes: bool,
-    /// It is in [`Switches::unflushed`].
-    pub(super) is_unflushed: bool,
+    pub(super) unflushed: Unflushed,
     /// Log lines about this switch.
     pub(super) logged: u32,
+}
+
+/// What was queued to a switch in this iteration and has not been sent yet. Unless it is nothing, the switch is in
+/// [`Switches::unflushed`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unflushed {
+    Nothing,
+    /// Messages, with nothing before them.
+    Messages,
+    /// Packet-outs, behind a backlog.
+    BehindBacklog,
+    /// Changes of tables, which are to overtake the packet-outs of the backlog.
+    Overtaking,
 }
 
 /// The switches of a worker.
@@ -67,7 +79,7 @@ impl Switches {
             counters,
             is_probed: false,
             has_lost_changes: false,
-            is_unflushed: false,
+            unflushed: Unflushed::Nothing,
             logged: 0,
         };
         self.by_session.insert(switch.session_id, id);
@@ -109,9 +121,9 @@ impl Switches {
     }
 
     /// Remembers that messages were queued to a switch.
-    pub(super) fn mark_unflushed(&mut self, id: ConnId) {
+    pub(super) fn mark_unflushed(&mut self, id: ConnId, what: Unflushed) {
         if let Some(switch) = self.get_mut(id)
-            && !std::mem::replace(&mut switch.is_unflushed, true)
+            && std::mem::replace(&mut switch.unflushed, what) == Unflushed::Nothing
         {
             self.unflushed.push(id);
         }

@@ -77,17 +77,17 @@ fn a_full_queue_slows_the_sender_down_and_loses_neither_messages_nor_facts() {
         assert!(sent <= 4096 + MESSAGES, "{sent} messages after {n} packet-ins");
     }
     assert!(test.kernel.unread_bytes(sender.peer) > 0, "the sender is not read");
-    let mut received = Vec::new();
-    while received.len() < usize::try_from(PACKET_INS * MESSAGES).unwrap() {
-        let before = received.len();
+    let mut sent_cookies = Vec::new();
+    while sent_cookies.len() < usize::try_from(PACKET_INS * MESSAGES).unwrap() {
+        let before = sent_cookies.len();
         for _ in 0..20 {
             test.run(2);
             test.run(1);
-            received.extend(cookies(&mut receiver, &test));
+            sent_cookies.extend(cookies(&mut receiver, &test));
         }
-        assert!(received.len() > before, "only {before} messages");
+        assert!(sent_cookies.len() > before, "only {before} messages");
     }
-    assert!(received.iter().copied().eq(1..=PACKET_INS * MESSAGES), "all, and in order");
+    assert!(sent_cookies.iter().copied().eq(1..=PACKET_INS * MESSAGES), "all, and in order");
     let hosts = (1..=PACKET_INS * MESSAGES).map(MacAddr::from_u64);
     assert!(test.engine.apps().nth(1).unwrap().hosts_seen.iter().copied().eq(hosts));
     assert_eq!(test.counter("app_messages_undeliverable"), 0);
@@ -100,7 +100,9 @@ fn full_queues_in_both_directions_drain() {
     let mut test = TestEngine::new(&[ClockError::default(); 2], |_| SendingApp::default());
     let switches = [test.connect(1), test.connect(2)];
     for _ in 0..50 {
-        switches.iter().for_each(|switch| switch.send(&test.kernel, &packet_in()));
+        for switch in &switches {
+            switch.send(&test.kernel, &packet_in());
+        }
         test.run(1);
     }
     test.run_all();

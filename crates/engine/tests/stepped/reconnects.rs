@@ -52,7 +52,9 @@ fn a_switch_that_reconnects_to_another_worker_stays_in_all_views() {
     // The worker that loses the switch is preempted before it sends anything.
     test.engine.run_first_half(1).unwrap();
     for _ in 0..5 {
-        [ACCEPTOR, 2, 3].into_iter().for_each(|thread| test.run(thread));
+        for thread in [ACCEPTOR, 2, 3] {
+            test.run(thread);
+        }
     }
     test.engine.run_second_half(1);
     test.run_all();

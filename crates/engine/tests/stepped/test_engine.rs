@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use sluice_base::metrics::{MetricValue, MetricsSource};
+use sluice_base::metrics::MetricValue;
 use sluice_engine::Config;
 use sluice_engine::simulation::SteppedEngine;
 use sluice_io::simulated::{ClockError, PeerId, SimulatedIo, SimulatedKernel, SimulatedThread};
