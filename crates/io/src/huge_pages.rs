@@ -26,9 +26,13 @@ fn aligned(layout: Layout) -> Layout {
 }
 
 /// Requests huge pages for a new allocation. If that fails, pages stay small.
-fn advise(allocation: *mut u8, layout: Layout) {
+///
+/// # Safety
+/// `allocation` is null, or an allocation of [`aligned`]`(layout)` that nothing else uses yet.
+unsafe fn advise(allocation: *mut u8, layout: Layout) {
     if layout.size() >= HUGE_PAGE && !allocation.is_null() {
-        // SAFETY: the range consists of whole pages of an allocation that was just made; the advice changes no content.
+        // SAFETY: the range consists of whole pages of the allocation, since it is aligned to a huge page; the advice changes
+        // no content.
         let _ = unsafe {
             madvise(allocation.cast(), layout.size() / HUGE_PAGE * HUGE_PAGE, Advice::LinuxHugepage)
         };
@@ -39,10 +43,13 @@ fn advise(allocation: *mut u8, layout: Layout) {
 // depends only on its layout.
 unsafe impl GlobalAlloc for HugePageAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller guarantees a valid layout; it is still valid with a larger alignment.
-        let allocation = unsafe { System.alloc(aligned(layout)) };
-        advise(allocation, layout);
-        allocation
+        // SAFETY: the caller guarantees a valid layout; it is still valid with a larger alignment. `advise` gets what was
+        // allocated with it.
+        unsafe {
+            let allocation = System.alloc(aligned(layout));
+            advise(allocation, layout);
+            allocation
+        }
     }
 
     unsafe fn dealloc(&self, allocation: *mut u8, layout: Layout) {

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
+use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 
 use crate::netns::NetNs;
 
@@ -218,8 +218,9 @@ fn create(netns: &NetNs, name: &str) -> Result<File, TunError> {
         Some(target) => target.copy_from_slice(name.as_bytes()),
         None => return Err(failed(Errno::INVAL.into())),
     }
-    // SAFETY: TUNSETIFF reads a `struct ifreq`, which `IfReq` has the layout of; the name ends with a zero.
-    let result = unsafe { ioctl(&file, Setter::<SET_IFF, IfReq>::new(request)) };
+    // SAFETY: TUNSETIFF reads a `struct ifreq`, which `IfReq` has the layout of, and writes it back with the name of the
+    // device; every content is valid for its fields. The name ends with a zero.
+    let result = unsafe { ioctl(&file, Updater::<SET_IFF, IfReq>::new(&mut request)) };
     result.map(|()| file).map_err(|errno| failed(errno.into()))
 }
 
