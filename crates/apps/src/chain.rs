@@ -15,6 +15,8 @@ use crate::{forwarding, hosts, hub, learning, limiter, topology};
 pub enum ChainError {
     /// There is no application of this name.
     Unknown(String),
+    /// An application is in the chain twice.
+    Repeated(String),
     /// The first application uses facts that the others publish, and not all of these are before it.
     Missing(&'static str, &'static [&'static str]),
 }
@@ -25,6 +27,7 @@ impl fmt::Display for ChainError {
             Self::Unknown(name) => {
                 write!(f, "unknown application \"{name}\" (known: {})", NAMES.join(", "))
             }
+            Self::Repeated(name) => write!(f, "application \"{name}\" is given twice"),
             Self::Missing(name, required) => {
                 let (all, chain) = (required.join(" and "), required.join(","));
                 write!(f, "{name} requires {all} before it, as in {chain},{name}")
@@ -38,14 +41,21 @@ impl std::error::Error for ChainError {}
 /// Applications that use facts which other applications publish, and these others.
 const REQUIRED: &[(&str, &[&str])] = &[("forwarding", &["topology", "hosts"])];
 
-/// Checks that `names` are applications, in an order in which each has those before it that it requires.
+/// Checks that `names` are applications, each at most once, in an order in which each has those before it that it requires.
 ///
 /// # Errors
-/// The first unknown name; or else the first application that lacks a required one.
+/// The first unknown name; or else the first that is repeated; or else the first application that lacks a required one.
 pub fn check(names: &[String]) -> Result<(), ChainError> {
     let unknown = names.iter().find(|name| !NAMES.contains(&name.as_str()));
     if let Some(name) = unknown {
         return Err(ChainError::Unknown(name.clone()));
+    }
+    let mut seen = Vec::new();
+    for name in names {
+        if seen.contains(&name) {
+            return Err(ChainError::Repeated(name.clone()));
+        }
+        seen.push(name);
     }
     for &(name, required) in REQUIRED {
         let before = names.iter().take_while(|other| *other != name);
@@ -257,6 +267,9 @@ mod tests {
             "forwarding requires topology and hosts before it, as in topology,hosts,forwarding";
         assert_eq!(check("forwarding").unwrap_err().to_string(), missing);
         assert_eq!(check("hub,forwarding,learning").unwrap_err().to_string(), missing);
+        let repeated = "application \"hub\" is given twice";
+        assert_eq!(check("hub,learning,hub").unwrap_err().to_string(), repeated);
+        assert_eq!(check(&vec!["hub"; 20_000].join(",")).unwrap_err().to_string(), repeated);
         assert!(Chain::new(&["forwarding".to_owned()], &Config::default()).is_err());
     }
 }

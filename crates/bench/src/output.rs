@@ -123,6 +123,7 @@ fn write_files(
             |to: &mut dyn Write| reports.iter().try_for_each(|report| json::write(report, to));
         if path == "-" {
             write(out)?;
+            out.flush()?;
         } else {
             let mut file = create(path)?;
             let written = write(&mut file).and_then(|()| file.flush());

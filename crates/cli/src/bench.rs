@@ -197,9 +197,9 @@ struct NullArgs {
     /// Address to listen on: host and port, or a port alone.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6653", value_parser = listen_address)]
     listen: SocketAddr,
-    /// Number of threads; connections are distributed over them.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    threads: usize,
+    /// Number of threads, 1 to 1024; connections are distributed over them.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
     /// Do not copy the buffer id into the replies; measure with --count messages then.
     #[arg(long)]
     no_copy: bool,
@@ -383,7 +383,7 @@ impl NullArgs {
     fn run(self) -> Result<(), Error> {
         let null = null::NullResponder::start(&null::Config {
             listen: self.listen,
-            threads: self.threads,
+            threads: self.threads.into(),
             spin: self.system.spin(0),
             socket: self.system.socket(),
             pin: self.system.pin,
@@ -416,8 +416,9 @@ impl FloodArgs {
             seed: self.seed,
             socket: sock::Options::default(),
         };
-        write!(stdout(), "{}", flood::run(&plan)?)?;
-        Ok(())
+        let mut out = stdout().lock();
+        write!(out, "{}", flood::run(&plan)?)?;
+        Ok(out.flush()?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _, Write as _, stdin, stdout};
+use std::io::{BufRead, BufReader, Read as _, stdin};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use sluice_io::terminal;
 use sluice_io::tun::{self, TunError};
 
 use crate::signals::{Signal, SignalReceiver};
-use crate::{EXIT_FAILURE, EXIT_USAGE, advice, print_error, signals};
+use crate::{EXIT_FAILURE, EXIT_USAGE, advice, print_error, signals, write_stdout};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -239,7 +239,7 @@ fn run_until_signal(
     let mut signals = SignalReceiver::new().map_err(|e| advice::cannot("receive signals", &e))?;
     let link = RunningLink::open(config, time_series, signals::request_stop)
         .map_err(|e| with_option(&e))?;
-    print_now(&start_message(config, &link));
+    write_stdout(&start_message(config, &link))?;
     if terminal::can_read(&stdin()) {
         spawn_command_reader("stdin", BufReader::new(stdin()), link.handle())?;
     }
@@ -251,8 +251,8 @@ fn run_until_signal(
         print_report(&link.handle());
     }
     let report = link.close().map_err(|e| with_option(&e))?;
-    print_now(&report.to_string());
-    Ok(())
+    write_stdout(&report.to_string())?;
+    report.time_series_error.map_or(Ok(()), |e| Err(format!("--series: cannot be written: {e}")))
 }
 
 /// Reads and executes commands on a new thread, which ends with the input or the process.
@@ -315,10 +315,11 @@ fn print_report(link: &LinkHandle) {
     }
 }
 
-/// Writes to standard output and flushes it. An error, such as a closed pipe, is ignored.
+/// Writes to standard output. A failure is reported but does not end the link.
 fn print_now(text: &str) {
-    let mut out = stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(error) = write_stdout(text) {
+        print_error(&error);
+    }
 }
 
 /// The endpoints, the impairments, and whether timing is accurate.

@@ -77,7 +77,8 @@ impl PathsArgs {
     fn measure(&self) -> Result<(), PathsError> {
         let report = run(&self.config().map_err(PathsError::Config)?)?;
         let text = if self.json { report.to_json() + "\n" } else { report.to_string() };
-        Ok(stdout().write_all(text.as_bytes())?)
+        let mut out = stdout().lock();
+        Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
     }
 
     fn config(&self) -> Result<PathsConfig, String> {

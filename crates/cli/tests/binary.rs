@@ -204,8 +204,13 @@ fn decode_check_fails_on_malformed_messages_and_prints_errors_and_counts() {
 
 #[test]
 fn output_to_a_full_disk_is_reported() {
+    let emulate = "--topo linear,2 --controller 127.0.0.1:1";
     for (arguments, expected) in [
         ("config example", 1),
+        ("config show --config /dev/null", 1),
+        (&format!("emu --once {emulate}"), 1),
+        (&format!("emu --start {emulate}"), 1),
+        ("link --listen 127.0.0.1:0 --connect 127.0.0.1:1", 1),
         ("decode 0414000800000007", 2),
         ("decode --check 0414000800000007", 2),
     ] {
@@ -218,5 +223,35 @@ fn output_to_a_full_disk_is_reported() {
         let error =
             "error: cannot write to standard output: No space left on device (os error 28)\n";
         assert_eq!(errors, error, "{arguments}");
+    }
+}
+
+#[test]
+fn the_report_of_a_flood_that_cannot_be_written_is_an_error() {
+    let controller = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = controller.local_addr().unwrap().port().to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let arguments = ["bench", "flood", "-c", "127.0.0.1", "--rate", "10", "--seconds", "1", "-p"];
+    let output = command.args(arguments).arg(port).stdout(full).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("No space left on device"), "{errors}");
+}
+
+#[test]
+fn a_number_of_threads_that_no_machine_can_run_is_refused_with_the_range() {
+    for count in ["2147483648", "9223372036854775807", "9223372036854775808"] {
+        let (code, log) = run_to_exit(&format!("run --threads {count}"));
+        assert_eq!(code, Some(2), "{log}");
+        assert!(log.contains("(expected a whole number from 0 to 1024)"), "{log}");
+    }
+    for count in ["0", "1025"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        let Output { status, stderr, .. } =
+            command.args(["bench", "null", "--threads", count]).output().unwrap();
+        let errors = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(2), "{errors}");
+        assert!(errors.contains("is not in 1..=1024"), "{errors}");
     }
 }

@@ -45,6 +45,9 @@ const TYPES: &[(&str, &str)] = &[
 /// `invalid value "x" (expected a whole number, 0 or more)`.
 pub(super) fn rewrite_serde_message(message: &str, value: &Value) -> String {
     if let Some(expected) = message.strip_prefix("expected ") {
+        if value.is_table() {
+            return format!("invalid value a section (expected {expected})");
+        }
         return format!("invalid value {value} (expected {expected})");
     }
     let rest =

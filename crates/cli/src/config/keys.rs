@@ -121,6 +121,11 @@ impl ConfigKey {
     }
 
     /// Whether the key may change without notice.
+    /// Whether the value must not be printed.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.path == "topology.secret"
+    }
+
     pub(crate) fn is_experimental(&self) -> bool {
         self.section == "experimental"
     }

@@ -68,19 +68,17 @@ impl ConfigSources {
         &self,
         previous: &LoadedConfig,
     ) -> Result<LoadedConfig, Vec<ConfigError>> {
-        if let Some(path) = &previous.file {
-            let error = match fs::metadata(path).map(|metadata| metadata.file_type()) {
-                Ok(kind) if !kind.is_file() => {
-                    Some("not a regular file, so it cannot be read again".to_owned())
-                }
-                Ok(_) => None,
-                Err(e) => Some(format!("cannot be read: {e}")),
-            };
-            if let Some(error) = error {
-                return Err(vec![ConfigError::File(path.as_path().into(), error)]);
+        let path = previous.file.as_deref().unwrap_or_else(|| Path::new(DEFAULT_FILE));
+        let error = match fs::metadata(path).map(|metadata| metadata.file_type()) {
+            Ok(kind) if !kind.is_file() => {
+                "not a regular file, so it cannot be read again".to_owned()
             }
-        }
-        self.load()
+            Err(e) if e.kind() != io::ErrorKind::NotFound || previous.file.is_some() => {
+                format!("cannot be read: {e}")
+            }
+            _ => return self.load(),
+        };
+        Err(vec![ConfigError::File(path.into(), error)])
     }
 
     fn merge(&self, file: Option<PathBuf>, text: &str) -> Result<LoadedConfig, Vec<ConfigError>> {

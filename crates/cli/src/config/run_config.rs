@@ -46,7 +46,7 @@ impl RunConfig {
         let engine = sluice_engine::Config {
             listen: listen.0,
             workers: sluice_engine::Workers {
-                threads: workers.threads,
+                threads: workers.threads.0,
                 pin: match workers.pin {
                     PinSetting::Each(false) => sluice_engine::Pin::Off,
                     PinSetting::Each(true) => sluice_engine::Pin::Each,

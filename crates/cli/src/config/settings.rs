@@ -11,7 +11,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::values::{
     ApiAddress, Apps, ByName, CongestionName, HostTimeout, ListenAddresses, LogFormat, Micros,
     Millis, MissSendLen, OfferedVersions, PinSetting, ProbeInterval, Seconds, SecretText,
-    TimeoutMillis,
+    TimeoutMillis, WorkerCount,
 };
 
 /// A whole configuration. Keys and sections are in the order of the example file.
@@ -55,9 +55,9 @@ pub(super) struct Settings {
 
 #[derive(Debug, confique::Config)]
 pub(super) struct WorkerSettings {
-    /// Worker threads; 0 starts one per available core.
+    /// Worker threads, at most 1024; 0 starts one per available core.
     #[config(default = 0)]
-    pub(super) threads: usize,
+    pub(super) threads: WorkerCount,
 
     /// Whether each worker is bound to a core of its own, or the list of cores to bind workers to.
     #[config(default = true)]

@@ -254,10 +254,14 @@ fn an_invalid_value_is_rejected_with_its_position_and_what_was_expected() {
     for (line, error) in [
         (
             r#"workers.threads = "many""#,
-            r#"invalid value "many" (expected a whole number, 0 or more)"#,
+            r#"invalid value "many" (expected a whole number from 0 to 1024)"#,
         ),
-        ("workers.threads = -1", "invalid value -1 (expected a whole number, 0 or more)"),
-        ("[workers.threads]", "invalid value a section (expected a whole number, 0 or more)"),
+        ("workers.threads = -1", "invalid value -1 (expected a whole number from 0 to 1024)"),
+        (
+            "workers.threads = 2147483648",
+            "invalid value 2147483648 (expected a whole number from 0 to 1024)",
+        ),
+        ("[workers.threads]", "invalid value a section (expected a whole number from 0 to 1024)"),
         ("learning.priority = 0", "invalid value 0 (expected a whole number from 1 to 65535)"),
         (
             r#"workers.pin = "0""#,
@@ -313,13 +317,39 @@ fn an_unknown_application_is_rejected_with_a_list_of_the_known_ones() {
 }
 
 #[test]
+fn an_application_is_given_at_most_once() {
+    let many = format!("apps = [{}]\n", vec!["\"hub\""; 20_000].join(","));
+    let expected = "F:1:1: `apps`: application \"hub\" is given twice";
+    assert_eq!(errors("many-apps", &many, &[], ""), [expected]);
+}
+
+#[test]
+fn a_number_of_threads_beyond_all_integers_is_rejected_with_the_range() {
+    let error = "flag --threads: `workers.threads`: invalid value \"9223372036854775808\" \
+                 (expected a whole number from 0 to 1024)";
+    assert_eq!(errors("threads", "", &[], "--threads 9223372036854775808"), [error]);
+}
+
+#[test]
+fn show_prints_lists_of_any_length_and_masks_the_secret() {
+    let cores = vec!["0"; 40_000].join(", ");
+    let secret = "0123456789abcdef0123456789abcdef";
+    let text = format!("[workers]\npin = [{cores}]\n[topology]\nsecret = \"{secret}\"\n");
+    let shown = show(&load("long", &text, &[], ""));
+    assert!(shown.contains(&cores));
+    assert!(!shown.contains(secret) && shown.contains("secret = \"(hidden)\""), "no secret");
+    assert!(shown.lines().filter(|line| !line.contains("pin = ")).all(|line| line.len() < 200));
+    assert!(show(&load("no-secret", "", &[], "")).contains("secret = \"\""));
+}
+
+#[test]
 fn the_error_names_the_invalid_flag_or_environment_variable() {
     let env = [("SLUICE_LIMITS__SWITCHES_MAX", "-5")];
     assert_eq!(
         errors("named", "", &env, "--threads x --pin maybe --log-level loud"),
         [
             "env SLUICE_LIMITS__SWITCHES_MAX: `limits.switches_max`: invalid value -5 (expected a whole number above 0)",
-            r#"flag --threads: `workers.threads`: invalid value "x" (expected a whole number, 0 or more)"#,
+            r#"flag --threads: `workers.threads`: invalid value "x" (expected a whole number from 0 to 1024)"#,
             r#"flag --pin: `workers.pin`: invalid value "maybe" (expected true, false or a list of cores, such as [0, 1])"#,
             r#"flag --log-level: `log.level`: unknown value "loud" (known: off, error, warn, info, debug, trace)"#,
         ]

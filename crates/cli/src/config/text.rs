@@ -5,14 +5,24 @@ use std::fmt::Write as _;
 use super::keys::{ConfigKey, FlagValue, KEYS};
 use super::{LoadedConfig, Origin};
 
-/// Every key with its value and origin, as TOML. Experimental keys are left out if they are not set.
+/// Longest line after which origins are aligned; a list may be much longer.
+const ALIGNED_LEN_MAX: usize = 100;
+
+/// Every key with its value and origin, as TOML. Experimental keys are left out if they are not set. A secret is masked, since
+/// the output may be published with a question.
 pub(crate) fn show(loaded: &LoadedConfig) -> String {
     let lines: Vec<_> = loaded
         .values()
         .filter(|(key, _, origin)| !key.is_experimental() || **origin != Origin::Default)
-        .map(|(key, value, origin)| (key, format!("{} = {value}", key.name), origin))
+        .map(|(key, value, origin)| match value.as_str() {
+            Some(secret) if key.is_secret() && !secret.is_empty() => {
+                (key, format!("{} = \"(hidden)\"", key.name), origin)
+            }
+            _ => (key, format!("{} = {value}", key.name), origin),
+        })
         .collect();
-    let width = lines.iter().map(|(_, line, _)| line.len()).max().unwrap_or(0);
+    let lens = lines.iter().map(|(_, line, _)| line.len());
+    let width = lens.filter(|&len| len <= ALIGNED_LEN_MAX).max().unwrap_or(0);
     let mut out = String::new();
     let mut section = "";
     for (key, line, origin) in lines {

@@ -200,6 +200,17 @@ impl TryFrom<Vec<String>> for Apps {
     }
 }
 
+/// A number of worker threads. More than the cores of any machine are a mistake, for which the system lacks memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WorkerCount(pub(super) usize);
+
+impl<'de> Deserialize<'de> for WorkerCount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let count = usize::deserialize(deserializer).ok().filter(|&count| count <= 1024);
+        count.map(Self).ok_or_else(|| D::Error::custom("expected a whole number from 0 to 1024"))
+    }
+}
+
 /// The cores of workers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged, expecting = "expected true, false or a list of cores, such as [0, 1]")]

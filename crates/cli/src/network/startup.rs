@@ -8,7 +8,7 @@ use sluice_emu::live::{LiveNetwork, StartupProgress, StartupTest};
 use sluice_io::clock;
 
 use super::summary::counted;
-use crate::{print, write_stdout};
+use crate::write_stdout;
 
 /// How long startup may take.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -23,7 +23,7 @@ pub(super) fn measure(
     let (switches, hosts) = (topology.switches.len(), topology.hosts.len());
     let (switches, hosts) =
         (counted(switches, "switch", "switches"), counted(hosts, "host", "hosts"));
-    print(&format!("{title}\n{switches}, {hosts}\n"));
+    write_stdout(&format!("{title}\n{switches}, {hosts}\n"))?;
     let mut test = StartupTest::new(network).map_err(|e| e.to_string())?;
     let deadline = clock::now() + TIMEOUT;
     let mut now = clock::now();

@@ -8,20 +8,20 @@ use sluice_io::clock;
 
 use super::summary::counted;
 use super::{CONNECT_TIMEOUT, Emulation};
-use crate::print;
+use crate::write_stdout;
 
 /// Time between two lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs the network and prints its status every second.
 pub(super) fn run(emulation: &mut Emulation, title: &str) -> Result<(), String> {
-    print(&format!("{title}\n{}", inventory(emulation)));
+    write_stdout(&format!("{title}\n{}", inventory(emulation)))?;
     let (mut next, mut previous) = (emulation.started_at + LINE_INTERVAL, NetworkStatus::default());
     while emulation.run_interval()? {
         let now = clock::now();
         if now >= next {
             let status = emulation.rounds.status();
-            print(&line(emulation, now - emulation.started_at, status, previous));
+            write_stdout(&line(emulation, now - emulation.started_at, status, previous))?;
             (next, previous) = (next + LINE_INTERVAL, status);
         }
         let is_waiting = emulation.once && emulation.rounds.completed_rounds() == 0;
