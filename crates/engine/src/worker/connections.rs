@@ -42,6 +42,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
                 ToWorker::Configure(cfg, change) => {
                     self.cfg = cfg;
                     change(&mut self.app);
+                    for id in self.switches.ids() {
+                        self.deadlines.set(id, self.now);
+                    }
                 }
                 ToWorker::Stop => {
                     for id in self.switches.ids() {
@@ -93,6 +96,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         tracing::info!(dpid = %datapath_id, %addr, %version, ports, worker, "switch connected");
         let connection =
             EstablishedConnection { conn: (), session_id, addr, datapath_id, session, buffers };
+        self.deadlines.set(id, connection.session.deadline(&self.cfg.session));
         self.switches.insert(id, connection, counters);
         self.call_app(id, |app, ctx| app.on_switch_connected(features, ctx));
         // The messages of `on_switch_connected` precede replies.
@@ -117,6 +121,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
     pub(super) fn disconnect(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
         let Some(switch) = self.switches.remove(id) else { return };
         io.close(id);
+        self.deadlines.remove(id);
         let (dpid, addr, version) = (switch.datapath_id, switch.addr, switch.session.version());
         let counters = worker_counters(&self.registry, self.outgoing.worker());
         counters.connected_switches.remove(dpid);

@@ -21,6 +21,7 @@ use crate::backpressure::BacklogLimits;
 use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::counters::{CounterRegistry, ThreadCounters};
+use crate::deadlines::Deadlines;
 use crate::log_limit::LogLimiter;
 use crate::messages::{AcceptorSender, RemoteSwitch, ToAcceptor, ToWorker, WorkerSender};
 use crate::queue::Receiver;
@@ -64,9 +65,11 @@ struct WorkerState<I: Io, A> {
     log_limit: LogLimiter,
     /// Number of switches with a backlog.
     backlog_count: usize,
+    /// When each session is to be checked for timeouts.
+    deadlines: Deadlines<ConnId>,
     started: Instant,
     now: Instant,
-    next_timers_at: Instant,
+    next_tick_at: Instant,
     next_app_metrics_at: Instant,
 }
 
@@ -110,9 +113,10 @@ impl<I: Io, A: App> Worker<I, A> {
             registry,
             log_limit: LogLimiter::default(),
             backlog_count: 0,
+            deadlines: Deadlines::default(),
             started: now,
             now,
-            next_timers_at: now,
+            next_tick_at: now,
             next_app_metrics_at: now,
         };
         Self { io, state }
@@ -208,10 +212,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
     }
 
     fn deadline(&self) -> Instant {
-        if self.outgoing.is_congested() {
-            return self.next_timers_at.min(self.now + CONGESTION_RETRY);
-        }
-        self.next_timers_at
+        let congestion = self.outgoing.is_congested().then(|| self.now + CONGESTION_RETRY);
+        let others = [self.deadlines.next(), congestion].into_iter().flatten();
+        others.fold(self.next_tick_at, Instant::min)
     }
 
     fn begin_iteration(&mut self, now: Instant) {

@@ -8,22 +8,27 @@ use sluice_sdk::App;
 use super::WorkerState;
 use crate::close_reason::CloseReason;
 
-/// Interval of [`App::on_tick`], at which timeouts are checked too. They are seconds long, so that this precision is enough.
+/// Interval of [`App::on_tick`], at which backlogs are checked too. Their timeouts are seconds long, so that this precision
+/// is enough.
 const TICK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Interval at which the metrics of the applications are collected.
 const APP_METRICS_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<I: Io, A: App> WorkerState<I, A> {
-    /// Runs the timers, when it is time.
+    /// Runs the timers that are due.
     pub(super) fn run_timers(&mut self, io: &mut I) {
-        if self.now < self.next_timers_at {
+        while let Some(id) = self.deadlines.pop_due(self.now) {
+            self.check_session(io, id);
+        }
+        if self.now < self.next_tick_at {
             return;
         }
-        self.next_timers_at = self.now + TICK_INTERVAL;
+        self.next_tick_at = self.now + TICK_INTERVAL;
         self.network.expire(self.now);
         for id in self.switches.ids() {
-            self.run_switch_timers(io, id);
+            self.check_backlog(io, id);
+            self.tick(io, id);
         }
         if self.now >= self.next_app_metrics_at {
             self.next_app_metrics_at = self.now + APP_METRICS_INTERVAL;
@@ -31,23 +36,26 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
     }
 
-    fn run_switch_timers(&mut self, io: &mut I, id: ConnId) {
+    /// Checks the timeouts of a session whose deadline was due. Received data has moved it back in most cases.
+    fn check_session(&mut self, io: &mut I, id: ConnId) {
+        let Some(switch) = self.switches.get_mut(id) else { return };
+        if switch.buffers.backpressure.is_paused() {
+            // An echo reply may be waiting unread. `check_backlog` detects a dead switch in this case.
+            switch.session.record_activity(self.now);
+        }
+        let result = switch.session.handle_timeouts(&self.cfg.session, self.now, &mut self.urgent);
+        self.deadlines.set(id, switch.session.deadline(&self.cfg.session));
+        self.send_replies(io, id);
+        result.unwrap_or_else(|error| self.disconnect(io, id, CloseReason::Session(error)));
+    }
+
+    fn check_backlog(&mut self, io: &mut I, id: ConnId) {
         let limits = self.backlog_limits();
         let Some(switch) = self.switches.get_mut(id) else { return };
         if switch.buffers.backpressure.is_stuck(self.now, limits) {
             return self.disconnect(io, id, CloseReason::SendTimeout);
         }
         switch.buffers.handle_timeouts(io, id, self.now, limits);
-        if switch.buffers.backpressure.is_paused() {
-            // An echo reply may be waiting unread. `is_stuck` detects a dead switch in this case.
-            switch.session.record_activity(self.now);
-        }
-        let result = switch.session.handle_timeouts(&self.cfg.session, self.now, &mut self.urgent);
-        self.send_replies(io, id);
-        match result {
-            Ok(()) => self.tick(io, id),
-            Err(error) => self.disconnect(io, id, CloseReason::Session(error)),
-        }
     }
 
     /// Calls [`App::on_tick`] for a switch. While urgent messages wait for the switch, it gets no more of them.
