@@ -35,12 +35,12 @@ const REMOVED_KEPT: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub struct NetworkView {
     switches: BTreeMap<DatapathId, (Stamp, Option<SwitchInfo>)>,
-    /// When each port changed last.
-    ports: HashMap<SwitchPort, Stamp>,
+    /// The last fact about each port that is later than the last one about its whole switch.
+    ports: BTreeMap<SwitchPort, (Stamp, Option<PortInfo>)>,
     /// By receiving port.
     links: BTreeMap<SwitchPort, (Stamp, Option<Link>)>,
-    /// Receiving port by sending port.
-    links_from: BTreeMap<SwitchPort, SwitchPort>,
+    /// Sending and receiving port of each link. Until the older one is removed, two links may have the same sending port.
+    links_from: BTreeSet<(SwitchPort, SwitchPort)>,
     hosts: HashMap<HostId, (Stamp, Option<Host>)>,
     hosts_by_addr: BTreeSet<(IpAddr, VlanId, HostId)>,
     hosts_by_port: BTreeSet<(SwitchPort, HostId)>,
@@ -89,9 +89,14 @@ impl NetworkView {
         self.links.get(&to)?.1.as_ref()
     }
 
-    /// The link into which `from` sends.
+    /// The link into which `from` sends; of several, the one that was published last.
     pub fn link_from(&self, from: SwitchPort) -> Option<&Link> {
-        self.link_to(*self.links_from.get(&from)?)
+        let links = self.links_from.range((from, SwitchPort::FIRST)..=(from, SwitchPort::LAST));
+        let links = links.filter_map(|(_, to)| {
+            let (stamp, link) = self.links.get(to)?;
+            Some((*stamp, link.as_ref()?))
+        });
+        links.max_by_key(|&(stamp, link)| (stamp, link.to)).map(|(_, link)| link)
     }
 
     /// All links, each direction on its own, in the order of their receiving ports.
@@ -101,9 +106,12 @@ impl NetworkView {
 
     /// The links that a switch may send into, in the order of its ports: those whose other direction is known as well.
     pub fn links_of(&self, id: DatapathId) -> impl Iterator<Item = &Link> {
-        let (first, last) = (SwitchPort::new(id, PortNo(0)), SwitchPort::new(id, PortNo(u32::MAX)));
-        let links = self.links_from.range(first..=last).filter_map(|(_, &to)| self.link_to(to));
-        links.filter(|link| self.link_to(link.from).is_some_and(|back| back.from == link.to))
+        let (first, last) = ports_of(id);
+        let links = self.links_from.range((first, SwitchPort::FIRST)..=(last, SwitchPort::LAST));
+        links.filter_map(|&(from, to)| {
+            let link = self.link_from(from).filter(|link| link.to == to)?;
+            self.link_to(from).is_some_and(|back| back.from == to).then_some(link)
+        })
     }
 
     /// A host.
@@ -138,7 +146,8 @@ impl NetworkView {
 
     /// The hosts at a switch, in the order of its ports.
     pub fn hosts_of(&self, id: DatapathId) -> impl Iterator<Item = (HostId, &Host)> {
-        self.hosts_between(SwitchPort::new(id, PortNo(0)), SwitchPort::new(id, PortNo(u32::MAX)))
+        let (first, last) = ports_of(id);
+        self.hosts_between(first, last)
     }
 
     fn hosts_between(
@@ -182,8 +191,14 @@ impl NetworkView {
     pub(crate) fn stamp_of(&self, fact: &Fact) -> Option<Stamp> {
         let of_switch = |id| self.switches.get(id).map(|&(stamp, _)| stamp);
         match fact {
-            Fact::Switch(id, _) => of_switch(id),
-            Fact::Port(at, _) => of_switch(&at.switch).max(self.ports.get(at).copied()),
+            Fact::Switch(id, _) => {
+                let (first, last) = ports_of(*id);
+                let ports = self.ports.range(first..=last).map(|(_, &(stamp, _))| stamp);
+                of_switch(id).max(ports.max())
+            }
+            Fact::Port(at, _) => {
+                of_switch(&at.switch).max(self.ports.get(at).map(|&(stamp, _)| stamp))
+            }
             Fact::Link(to, _) => self.links.get(to).map(|&(stamp, _)| stamp),
             Fact::Host(id, _) => self.hosts.get(id).map(|&(stamp, _)| stamp),
             Fact::Record(record) => self.records.stamp_of(record),
@@ -225,17 +240,36 @@ impl NetworkView {
             return false;
         }
         *old_stamp = stamp;
-        if old.as_ref() == new {
+        let (first, last) = ports_of(id);
+        let mut new = new.cloned();
+        // A later fact about a port may have arrived earlier.
+        let ports = self.ports.range(first..=last);
+        let older: Vec<_> =
+            ports.filter(|(_, (of_port, _))| *of_port < stamp).map(|(&at, _)| at).collect();
+        for at in older {
+            self.ports.remove(&at);
+        }
+        if let Some(switch) = &mut new {
+            for (at, (_, port)) in self.ports.range(first..=last) {
+                match port {
+                    Some(port) => switch.ports.insert(at.port, port.clone()),
+                    None => switch.ports.remove(&at.port),
+                };
+            }
+        }
+        if *old == new {
             return false;
         }
         self.switch_count =
             self.switch_count + usize::from(new.is_some()) - usize::from(old.is_some());
-        let old = std::mem::replace(old, new.cloned());
+        let ports = new.iter().flat_map(|switch| switch.ports.values());
+        let added: Vec<_> = ports.map(|port| port.hw_addr).collect();
+        let old = std::mem::replace(old, new);
         for port in old.iter().flat_map(|switch| switch.ports.values()) {
             self.uncount_port(port.hw_addr);
         }
-        for port in new.iter().flat_map(|switch| switch.ports.values()) {
-            *self.port_addrs.entry(port.hw_addr).or_default() += 1;
+        for addr in added {
+            *self.port_addrs.entry(addr).or_default() += 1;
         }
         true
     }
@@ -250,14 +284,14 @@ impl NetworkView {
     }
 
     fn set_port(&mut self, stamp: Stamp, at: SwitchPort, new: Option<&PortInfo>) -> bool {
-        let Some((connected, Some(switch))) = self.switches.get_mut(&at.switch) else {
-            return false;
-        };
-        let last = self.ports.entry(at).or_insert(*connected);
-        if stamp < *connected || stamp < *last {
+        let last = self.ports.get(&at).map(|&(last, _)| last);
+        let of_switch = self.switches.get(&at.switch).map(|&(of_switch, _)| of_switch);
+        if last.max(of_switch).is_some_and(|last| stamp < last) {
             return false;
         }
-        *last = stamp;
+        self.ports.insert(at, (stamp, new.cloned()));
+        // If the switch is not known yet, the port is added with it.
+        let Some((_, Some(switch))) = self.switches.get_mut(&at.switch) else { return false };
         if switch.ports.get(&at.port) == new {
             return false;
         }
@@ -279,20 +313,25 @@ impl NetworkView {
         if stamp < *old_stamp {
             return false;
         }
-        *old_stamp = stamp;
-        if old.as_ref() == new {
+        let is_same = old.as_ref() == new;
+        if is_same && (new.is_none() || *old_stamp == stamp) {
+            *old_stamp = stamp;
             return false;
         }
-        let old = std::mem::replace(old, new.copied());
-        if let Some(old) = old
-            && self.links_from.get(&old.from) == Some(&to)
-        {
-            self.links_from.remove(&old.from);
+        let link_from = |view: &Self| {
+            let link = new.and_then(|new| view.link_from(new.from));
+            link.map(|link| link.to)
+        };
+        let before = link_from(self);
+        let old = self.links.insert(to, (stamp, new.copied())).and_then(|(_, old)| old);
+        if let Some(old) = old {
+            self.links_from.remove(&(old.from, to));
         }
         if let Some(new) = new {
-            self.links_from.insert(new.from, to);
+            self.links_from.insert((new.from, to));
         }
-        true
+        // The same link, published again, may be the last one from its port now.
+        !is_same || link_from(self) != before
     }
 
     fn set_host(&mut self, stamp: Stamp, id: HostId, new: Option<&Host>) -> bool {
@@ -331,8 +370,13 @@ impl NetworkView {
             let switch = switches.get(&at.switch).and_then(|(_, switch)| switch.as_ref());
             switch.is_some_and(|switch| switch.ports.contains_key(&at.port))
         };
-        self.ports.retain(|at, stamp| keep(stamp, is_port(at)));
+        self.ports.retain(|at, (stamp, _)| keep(stamp, is_port(at)));
     }
+}
+
+/// The first and the last port that a switch may have.
+fn ports_of(id: DatapathId) -> (SwitchPort, SwitchPort) {
+    (SwitchPort::new(id, PortNo(0)), SwitchPort::new(id, PortNo(u32::MAX)))
 }
 
 #[cfg(test)]

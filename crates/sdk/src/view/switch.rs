@@ -16,6 +16,9 @@ pub struct SwitchPort {
 }
 
 impl SwitchPort {
+    pub(super) const FIRST: Self = Self::new(DatapathId(0), PortNo(0));
+    pub(super) const LAST: Self = Self::new(DatapathId(u64::MAX), PortNo(u32::MAX));
+
     /// Port `port` of `switch`.
     pub const fn new(switch: DatapathId, port: PortNo) -> Self {
         Self { switch, port }

@@ -102,3 +102,127 @@ fn removed_things_are_forgotten_after_a_while() {
     assert!(view.hosts_by_addr.is_empty() && view.links_from.is_empty());
     assert!(view.hosts_by_port.is_empty() && view.port_addrs.is_empty());
 }
+
+/// What a view says, in an order that does not depend on how it came to know it.
+#[derive(Debug, PartialEq)]
+struct Snapshot {
+    switches: Vec<(DatapathId, SwitchInfo)>,
+    links: Vec<Link>,
+    /// The link from each port.
+    links_from: Vec<Option<Link>>,
+    links_of: Vec<Link>,
+    hosts: Vec<(HostId, Host)>,
+    hosts_of: Vec<HostId>,
+    owners: Vec<Option<HostId>>,
+    port_addrs: Vec<bool>,
+    records: Vec<(u64, Tag)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Tag(u32);
+
+impl AppRecord for Tag {
+    type Key = u64;
+}
+
+fn addr(n: u32) -> IpAddr {
+    IpAddr::from([10, 0, 0, u8::try_from(n).unwrap()])
+}
+
+fn mac(n: u32) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, u8::try_from(n).unwrap()])
+}
+
+impl Snapshot {
+    fn of(view: &NetworkView) -> Self {
+        let mut hosts: Vec<_> = view.hosts().map(|(id, host)| (id, host.clone())).collect();
+        hosts.sort_by_key(|&(id, _)| id);
+        let ports = (0..3).flat_map(|switch| (0..4).map(move |no| at(switch, no)));
+        let owner = |n| view.host_by_addr(addr(n), VlanId(0)).map(|(id, _)| id);
+        let ids = || (0..3).map(DatapathId);
+        assert_eq!(
+            (hosts.len(), view.switches().count()),
+            (view.host_count(), view.switch_count())
+        );
+        Self {
+            switches: view.switches().map(|(id, switch)| (id, switch.clone())).collect(),
+            links: view.links().copied().collect(),
+            links_from: ports.map(|at| view.link_from(at).copied()).collect(),
+            links_of: ids().flat_map(|id| view.links_of(id)).copied().collect(),
+            hosts_of: ids().flat_map(|id| view.hosts_of(id)).map(|(id, _)| id).collect(),
+            hosts,
+            owners: (0..3).map(owner).collect(),
+            port_addrs: (0..8).map(|n| view.is_port_addr(mac(n))).collect(),
+            records: view.records::<Tag>().map(|(key, tag)| (key, tag.clone())).collect(),
+        }
+    }
+}
+
+/// A fact about one of a few things, with one of a few values, so that values are repeated and come back.
+fn random_fact(rng: &mut sluice_base::Rng) -> Fact {
+    let mut below = |n| rng.below(n);
+    let is_there = below(3) > 0;
+    let (from, to) = (at(below(3).into(), below(4)), at(below(3).into(), below(4)));
+    let port = PortInfo {
+        hw_addr: mac(below(8)),
+        ..port(if below(2) == 0 { PortRole::Edge } else { PortRole::Link })
+    };
+    match below(6) {
+        0 => {
+            let ports = (0..below(5)).map(|no| (PortNo(no), port.clone())).collect();
+            Fact::Switch(to.switch, is_there.then_some(SwitchInfo { ports }))
+        }
+        1 | 2 => Fact::Port(to, is_there.then_some(port)),
+        3 => {
+            let link = Link { from, to, delay: Duration::ZERO };
+            Fact::Link(to, is_there.then_some(link))
+        }
+        4 => {
+            let id = HostId { mac: mac(below(4)), vlan: VlanId(0) };
+            let addrs = (0..below(3)).map(addr).collect();
+            Fact::Host(id, is_there.then_some(Host { at: to, addrs }))
+        }
+        _ => {
+            let (key, tag) = (below(3).into(), Tag(below(2)));
+            Fact::Record(RecordFact::new(key, is_there.then_some(tag)))
+        }
+    }
+}
+
+/// Three workers publish at random; what one sends to another arrives in order, but at any time. Their iterations begin at
+/// different times, so one may know a fact before its time.
+#[test]
+fn views_of_three_workers_become_equal() {
+    const WORKERS: usize = 3;
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    let start = Instant::now();
+    for seed in 0..500 {
+        let mut rng = sluice_base::Rng::new(seed);
+        let mut workers = [0, 1, 2].map(crate::Network::new);
+        let mut queues: [[std::collections::VecDeque<PublishedFact>; WORKERS]; WORKERS] =
+            Default::default();
+        let is_empty = |queues: &[[std::collections::VecDeque<_>; WORKERS]; WORKERS]| {
+            queues.iter().flatten().all(std::collections::VecDeque::is_empty)
+        };
+        let mut step = 0;
+        while step < 200 || !is_empty(&queues) {
+            step += 1;
+            let [from, to] = [0; 2].map(|_| rng.below(3) as usize);
+            if step <= 200 && rng.below(2) == 0 {
+                let now = start + Duration::from_micros(step * 500 + u64::from(rng.below(4000)));
+                workers[from].publish(now, random_fact(&mut rng));
+                for fact in workers[from].take_facts() {
+                    for queue in &mut queues[from] {
+                        queue.push_back(fact.clone());
+                    }
+                }
+                queues[from][from].clear();
+            } else if let Some(fact) = queues[from][to].pop_front() {
+                workers[to].apply_remote(&fact);
+            }
+        }
+        let [first, second, third] = workers.map(|network| Snapshot::of(network.view()));
+        assert_eq!(first, second, "seed {seed}");
+        assert_eq!(first, third, "seed {seed}");
+    }
+}
