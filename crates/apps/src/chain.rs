@@ -163,6 +163,10 @@ macro_rules! apps {
                 self.for_each(|app| app.on_fact(published, now, network));
             }
 
+            fn on_deferred_work(&mut self, now: Instant, network: &mut Network) {
+                self.for_each(|app| app.on_deferred_work(now, network));
+            }
+
             fn fast_path(&mut self, packet_ins: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
                 for app in &mut self.0 {
                     match app {

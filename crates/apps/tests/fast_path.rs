@@ -101,14 +101,7 @@ impl TestWorker {
         self.apps.on_iteration(now);
         process(self);
         let mut published = Vec::new();
-        while let facts = self.network.take_facts()
-            && !facts.is_empty()
-        {
-            for fact in &facts {
-                self.apps.on_fact(fact, now, &mut self.network);
-            }
-            published.extend(facts);
-        }
+        self.network.deliver(&mut self.apps, now, |facts| published.extend_from_slice(&facts));
         self.network.take_reports();
         let mut metrics = Vec::new();
         if read_metrics == ReadMetrics::Yes {

@@ -56,6 +56,12 @@ pub trait App {
         let _ = (published, now, network);
     }
 
+    /// Continues what an application has postponed by [`Network::defer_work`]. Called in each event-loop iteration that
+    /// follows such a call, before facts are delivered. An application that has postponed nothing does nothing.
+    fn on_deferred_work(&mut self, now: Instant, network: &mut Network) {
+        let _ = (now, network);
+    }
+
     /// Handles packet-ins at the front of `packet_ins` in a loop of its own, as far as it can, and leaves the rest.
     ///
     /// The other applications do not get these packet-ins. So it may handle only those from which the applications before it

@@ -43,6 +43,11 @@ impl<A: App, B: App> App for (A, B) {
         self.1.on_fact(published, now, network);
     }
 
+    fn on_deferred_work(&mut self, now: Instant, network: &mut Network) {
+        self.0.on_deferred_work(now, network);
+        self.1.on_deferred_work(now, network);
+    }
+
     #[inline]
     fn fast_path(&mut self, packet_ins: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
         self.0.fast_path(packet_ins, ctx);

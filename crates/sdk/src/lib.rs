@@ -31,6 +31,7 @@
 mod app;
 mod chain;
 mod ctx;
+mod delivery;
 mod fast_path_hosts;
 mod metric;
 mod network;

@@ -29,6 +29,7 @@ pub struct Network {
     rtts: Vec<Option<Duration>>,
     worker: usize,
     expired: Option<Instant>,
+    has_deferred_work: bool,
 }
 
 impl Network {
@@ -44,6 +45,7 @@ impl Network {
             rtts: Vec::new(),
             worker,
             expired: None,
+            has_deferred_work: false,
         }
     }
 
@@ -80,12 +82,14 @@ impl Network {
     }
 
     /// Publishes a fact to all applications of all workers, this one included, unless the view says the same already.
-    /// Returns whether the view has changed.
+    /// Returns whether the view has changed. A fact about a port of a switch that is not connected is ignored.
     ///
     /// # Cost
     /// A copy, and a hop between cores for every other worker.
     pub fn publish(&mut self, now: Instant, fact: Fact) -> bool {
-        if self.view.knows(&fact) {
+        let is_of_no_switch =
+            matches!(fact, Fact::Port(at, _) if self.view.switch(at.switch).is_none());
+        if is_of_no_switch || self.view.knows(&fact) {
             return false;
         }
         let stamp = Stamp::new(now, self.worker).after(self.view.stamp_of(&fact));
@@ -157,6 +161,23 @@ impl Network {
         }
     }
 
+    /// Calls [`App::on_deferred_work`](crate::App::on_deferred_work) in the next event-loop iteration, which then begins at
+    /// once. For work that would delay other switches if it were done in one iteration.
+    pub fn defer_work(&mut self) {
+        self.has_deferred_work = true;
+    }
+
+    /// For engines: whether deferred work was asked for since the last call.
+    pub(crate) fn take_deferred_work(&mut self) -> bool {
+        std::mem::take(&mut self.has_deferred_work)
+    }
+
+    /// For engines: whether there is work for the next event-loop iteration, which must not wait for anything else then.
+    #[inline]
+    pub fn wants_iteration(&self) -> bool {
+        self.has_deferred_work || !self.published.is_empty()
+    }
+
     /// For engines: takes the log lines of this iteration, and how many more there were.
     pub fn take_reports(&mut self) -> (Vec<String>, u64) {
         (std::mem::take(&mut self.reports), std::mem::take(&mut self.unreported))
@@ -189,10 +210,10 @@ impl Network {
         std::mem::take(&mut self.published)
     }
 
-    /// For engines: whether there is no message, no fact and no log line to take.
+    /// For engines: whether there is no deferred work to be done, and no message, no fact and no log line to take.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.messages.is_empty() && self.published.is_empty() && self.reports.is_empty()
+        self.messages.is_empty() && self.reports.is_empty() && !self.wants_iteration()
     }
 
     /// For engines: forgets what was removed from the view long ago. Cheap if called often.

@@ -1,6 +1,7 @@
 //! A controller in virtual time: sessions and applications of several workers, and the messages between these.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_base::{HashMap, Rng};
@@ -16,9 +17,6 @@ const TICK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Longest delay of a message between two workers, in microseconds.
 const WORKER_DELAY_MAX_US: u32 = 300;
-
-/// How many times in one event-loop iteration facts may cause further facts.
-const FACT_ROUNDS_MAX: usize = 8;
 
 /// A controller without threads or sockets: it does what the engine does, at the times that it is given.
 #[derive(Debug)]
@@ -95,19 +93,15 @@ impl<A: App> SimulatedController<A> {
 
     /// Delivers the facts that a worker's applications published and the messages that they sent to other switches.
     fn deliver_outgoing(&mut self, from: usize, now: Instant, replies: &mut ControllerOutput) {
-        for _ in 0..FACT_ROUNDS_MAX {
-            let Some(worker) = self.workers.get_mut(from) else { return };
-            let facts = worker.network.take_facts();
-            if facts.is_empty() {
-                break;
-            }
-            for fact in &facts {
-                worker.app.on_fact(fact, now, &mut worker.network);
-            }
-            for to in (0..self.workers.len()).filter(|&to| to != from) {
-                for fact in &facts {
-                    self.post(now, to, WorkerMessage::Fact(fact.clone()));
-                }
+        let Some(worker) = self.workers.get_mut(from) else { return };
+        let mut published = Vec::new();
+        while worker.network.wants_iteration() {
+            let publish = |facts: Arc<[_]>| published.extend_from_slice(&facts);
+            worker.network.deliver(&mut worker.app, now, publish);
+        }
+        for to in (0..self.workers.len()).filter(|&to| to != from) {
+            for fact in &published {
+                self.post(now, to, WorkerMessage::Fact(fact.clone()));
             }
         }
         let Some(worker) = self.workers.get_mut(from) else { return };

@@ -1,6 +1,7 @@
 //! Switches without flow tables, the links between them, and the workers that control them, in virtual time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_base::{HashMap, HashSet};
@@ -73,7 +74,7 @@ enum ScheduledEvent {
     /// A frame arrives at a port.
     FrameIn(SwitchPort, Vec<u8>),
     /// Facts arrive at a worker.
-    Facts(usize, Vec<PublishedFact>),
+    Facts(usize, Arc<[PublishedFact]>),
 }
 
 /// Port `port` of switch `switch`.
@@ -276,11 +277,7 @@ impl<A: App> SimulatedNetwork<A> {
             ScheduledEvent::Facts(n, facts) => {
                 if let Some(SimulatedWorker { app, network }) = self.workers.get_mut(n) {
                     app.on_iteration(self.now);
-                    for fact in &facts {
-                        if network.apply_remote(fact) {
-                            app.on_fact(fact, self.now, network);
-                        }
-                    }
+                    network.receive_facts(app, &facts, self.now);
                 }
                 self.deliver_facts(n);
             }
@@ -412,14 +409,12 @@ impl<A: App> SimulatedNetwork<A> {
 
     /// Delivers the facts that worker `from` published to its own application and to all other workers.
     fn deliver_facts(&mut self, from: usize) {
-        while let Some(SimulatedWorker { app, network }) = self.workers.get_mut(from) {
-            let facts = network.take_facts();
-            if facts.is_empty() {
-                break;
-            }
-            for fact in &facts {
-                app.on_fact(fact, self.now, network);
-            }
+        let Some(SimulatedWorker { app, network }) = self.workers.get_mut(from) else { return };
+        let mut published = Vec::new();
+        while network.wants_iteration() {
+            network.deliver(app, self.now, |facts| published.push(facts));
+        }
+        for facts in published {
             for n in (0..self.workers.len()).filter(|&n| n != from) {
                 self.schedule(self.worker_delay, ScheduledEvent::Facts(n, facts.clone()));
             }

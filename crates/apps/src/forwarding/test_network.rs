@@ -185,12 +185,12 @@ impl TestNetwork {
     fn deliver(&mut self) {
         while self.workers.iter().any(|(_, network)| !network.is_idle()) {
             for from in 0..self.workers.len() {
-                for fact in self.workers[from].1.take_facts() {
-                    for (to, (app, network)) in self.workers.iter_mut().enumerate() {
-                        if to == from || network.apply_remote(&fact) {
-                            app.on_fact(&fact, self.now, network);
-                        }
-                    }
+                let (mut published, (app, network)) = (Vec::new(), &mut self.workers[from]);
+                app.on_iteration(self.now);
+                network.deliver(app, self.now, |facts| published.extend_from_slice(&facts));
+                let others = self.workers.iter_mut().enumerate().filter(|&(to, _)| to != from);
+                for (_, (app, network)) in others {
+                    network.receive_facts(app, &published, self.now);
                 }
                 self.workers[from].1.take_reports();
                 for (to, message) in self.workers[from].1.take_messages() {

@@ -133,24 +133,28 @@ impl TestNetwork {
         }
     }
 
+    /// The end of an event-loop iteration of each worker. Returns the number of facts that were published.
+    pub(crate) fn iterate(&mut self) -> usize {
+        let (mut count, now) = (0, self.now);
+        for n in 0..self.workers.len() {
+            let mut published = Vec::new();
+            let HostsWorker { app, network, .. } = &mut self.workers[n];
+            app.on_iteration(now);
+            network.deliver(app, now, |facts| published.extend_from_slice(&facts));
+            for (_, HostsWorker { app, network, .. }) in
+                self.workers.iter_mut().enumerate().filter(|&(m, _)| m != n)
+            {
+                network.receive_facts(app, &published, now);
+            }
+            count += published.len();
+        }
+        count
+    }
+
     /// Delivers facts to all workers and messages to the switches.
     fn deliver(&mut self) {
-        loop {
-            let mut is_done = true;
-            for n in 0..self.workers.len() {
-                let facts = self.workers[n].network.take_facts();
-                is_done &= facts.is_empty();
-                for (m, HostsWorker { app, network, .. }) in self.workers.iter_mut().enumerate() {
-                    for fact in &facts {
-                        if m == n || network.apply_remote(fact) {
-                            app.on_fact(fact, self.now, network);
-                        }
-                    }
-                }
-            }
-            if is_done {
-                break;
-            }
+        while self.workers.iter().any(|worker| worker.network.wants_iteration()) {
+            self.iterate();
         }
         for n in 0..self.workers.len() {
             let network = &mut self.workers[n].network;

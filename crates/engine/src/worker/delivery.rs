@@ -1,7 +1,5 @@
 //! Delivers what applications publish and send: facts to the applications of all workers, messages to any switch.
 
-use std::sync::Arc;
-
 use sluice_io::{ConnId, Io};
 use sluice_openflow::{DatapathId, EncodeError, Encoder, Message, MessageType, split_message};
 use sluice_sdk::App;
@@ -11,18 +9,10 @@ use super::switches::Unflushed;
 use super::{WorkerState, worker_counters};
 use crate::messages::{MessageBatch, ToWorker};
 
-/// Rounds per iteration in which facts are delivered whose handlers publish further facts. The rest waits for the next
-/// iteration.
-const FACT_ROUNDS_MAX: usize = 8;
-
 impl<I: Io, A: App> WorkerState<I, A> {
     /// Applies facts that another worker has published.
     pub(super) fn apply_facts(&mut self, facts: &[PublishedFact]) {
-        for fact in facts {
-            if self.network.apply_remote(fact) {
-                self.app.on_fact(fact, self.now, &mut self.network);
-            }
-        }
+        self.network.receive_facts(&mut self.app, facts, self.now);
     }
 
     /// Delivers what applications have published and sent in this iteration.
@@ -30,17 +20,10 @@ impl<I: Io, A: App> WorkerState<I, A> {
         if self.network.is_idle() {
             return;
         }
-        for _ in 0..FACT_ROUNDS_MAX {
-            let facts = self.network.take_facts();
-            if facts.is_empty() {
-                break;
-            }
-            let facts: Arc<[_]> = facts.into();
-            self.outgoing.send_to_all(|| ToWorker::Facts(facts.clone()));
-            for fact in &*facts {
-                self.app.on_fact(fact, self.now, &mut self.network);
-            }
-        }
+        let outgoing = &mut self.outgoing;
+        self.network.deliver(&mut self.app, self.now, |facts| {
+            outgoing.send_to_all(|| ToWorker::Facts(facts.clone()));
+        });
         self.log_app_warnings();
         for (to, message) in self.network.take_messages() {
             if let Some(id) = self.switches.find_datapath(to) {

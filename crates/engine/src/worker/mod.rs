@@ -213,7 +213,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
 
     fn deadline(&self) -> Instant {
         let congestion = self.outgoing.is_congested().then(|| self.now + CONGESTION_RETRY);
-        let others = [self.deadlines.next(), congestion].into_iter().flatten();
+        // Deferred work causes messages, for which there is no room during congestion.
+        let deferred = (congestion.is_none() && self.network.wants_iteration()).then_some(self.now);
+        let others = [self.deadlines.next(), congestion, deferred].into_iter().flatten();
         others.fold(self.next_tick_at, Instant::min)
     }
 

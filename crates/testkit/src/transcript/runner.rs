@@ -289,14 +289,8 @@ impl<A: App> TranscriptRunner<A> {
 
     /// Delivers the application's facts to itself and its messages to the switches, and records these.
     fn collect_messages(&mut self) -> Result<(), String> {
-        loop {
-            let facts = self.network.take_facts();
-            if facts.is_empty() {
-                break;
-            }
-            for fact in &facts {
-                self.app.on_fact(fact, self.now, &mut self.network);
-            }
+        while self.network.wants_iteration() {
+            self.network.deliver(&mut self.app, self.now, |_| {});
         }
         self.record_sent()?;
         let mut messages = self.network.take_messages();
