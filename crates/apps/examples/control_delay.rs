@@ -82,7 +82,7 @@ fn linear(
         ..NetworkOptions::default()
     };
     let names = ["limiter", "topology", "hosts", "forwarding"].map(str::to_owned);
-    Scenario::new(topology, &options, Chain::new(&names, cfg).unwrap())
+    Scenario::new(topology, &options, || Chain::new(&names, cfg).unwrap())
 }
 
 /// Flow entries match five-tuples, packet-ins contain addresses and ports only, no limiter.

@@ -43,7 +43,7 @@ fn linear_over(
         ..NetworkOptions::default()
     };
     let names = ["limiter", "topology", "hosts", "forwarding"].map(str::to_owned);
-    Scenario::new(topology, &options, Chain::new(&names, cfg).unwrap())
+    Scenario::new(topology, &options, || Chain::new(&names, cfg).unwrap())
 }
 
 fn delayed(delay: Duration) -> LinkImpairments {

@@ -1,12 +1,13 @@
 //! Random networks in virtual time, with failed links, lost control connections, moved hosts, and late or reordered replies.
-//! After recovery there must be no loop, no black hole and no stale flow entry, and all hosts must reach each other.
+//! After recovery there must be no loop, no black hole and no stale flow entry, and all hosts must reach each other. The
+//! controller is the engine with its acceptor and workers, whose threads are delayed at random and whose connections have
+//! buffers of random sizes.
 //!
 //! `make sim` runs ten thousand networks; `RUNS` and `SEED` set their number and the first seed. A failure prints its seed, and
 //! `make sim RUNS=1 SEED=…` repeats it exactly; with `SLUICE_SIM_TRACE=1` it prints the faults.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -17,16 +18,13 @@ use sluice_apps::topology::{self, WallClock};
 use sluice_apps::{Chain, Config};
 use sluice_base::{HashMap, Rng};
 use sluice_emu::link::LinkImpairments;
-use sluice_emu::net::{
-    ConnectionId, Controller, ControllerAction, ControllerOutput, IpFamily, NetworkChange,
-    NetworkOptions, NetworkSimulation, PingSummary,
-};
+use sluice_emu::net::{IpFamily, NetworkChange, NetworkOptions, NetworkSimulation, PingSummary};
 use sluice_emu::switch::{EmulatedSwitchConfig, FlowEntry};
 use sluice_emu::topology::{PortRef, Topology};
 use sluice_openflow::{Action, DatapathId, FieldId, Instruction, Version, Versions, VlanId};
 use sluice_sdk::App;
 use sluice_sdk::view::HostId;
-use sluice_testkit::SimulatedController;
+use sluice_testkit::{SimulatedEngine, SimulatedEngineOptions};
 
 /// Number of networks without `SLUICE_SIM_RUNS`.
 const RUNS: u64 = 30;
@@ -141,8 +139,9 @@ fn run_one(seed: u64) -> Result<(u64, String), String> {
     let topology_app = topology::Config { clock, ..topology::Config::default() };
     let config = Config { forwarding, topology: topology_app, ..Config::default() };
     let apps = |_| -> Chain { Chain::new(&names, &config).unwrap() };
-    let controller = SimulatedController::new((0..=rng.below(3)).map(apps), seed);
-    let controller = RecordedController { inner: controller, start, hasher: DefaultHasher::new() };
+    let workers = 1 + rng.below(3) as usize;
+    let engine = SimulatedEngineOptions { seed, workers, ..SimulatedEngineOptions::default() };
+    let controller = SimulatedEngine::new(&engine, start, apps);
     let mut net =
         NetworkSimulation::new(topology, &options, start, controller).map_err(|e| e.to_string())?;
     let context = format!("{shape} in {version}, floods by {flooding:?}");
@@ -157,70 +156,10 @@ fn run_one(seed: u64) -> Result<(u64, String), String> {
         let entries = check_flow_entries(&net).err().unwrap_or_default();
         failed("after recovery", &format!("{why}; {entries}; {}", metrics(&net)))
     })?;
-    Ok((net.controller().hasher.finish(), metrics(&net)))
+    Ok((net.controller().digest(), metrics(&net)))
 }
 
-type ChainSimulation = NetworkSimulation<RecordedController>;
-
-/// Hashes all that the controller receives and sends, with the times.
-#[derive(Debug)]
-struct RecordedController {
-    inner: SimulatedController<Chain>,
-    start: Instant,
-    hasher: DefaultHasher,
-}
-
-impl RecordedController {
-    /// Calls the controller, records what it sends, and passes it on.
-    fn call(
-        &mut self,
-        now: Instant,
-        output: &mut ControllerOutput,
-        call: impl FnOnce(&mut SimulatedController<Chain>, &mut ControllerOutput),
-    ) {
-        let mut sent = ControllerOutput::default();
-        call(&mut self.inner, &mut sent);
-        for (conn, action) in sent.take() {
-            (now - self.start, conn).hash(&mut self.hasher);
-            match action {
-                ControllerAction::Bytes(bytes) => {
-                    bytes.hash(&mut self.hasher);
-                    output.bytes_to(conn).extend(bytes);
-                }
-                ControllerAction::Close => output.close(conn),
-            }
-        }
-    }
-}
-
-impl Controller for RecordedController {
-    fn on_open(&mut self, now: Instant, conn: ConnectionId, output: &mut ControllerOutput) {
-        self.call(now, output, |inner, output| inner.on_open(now, conn, output));
-    }
-
-    fn on_bytes(
-        &mut self,
-        now: Instant,
-        conn: ConnectionId,
-        bytes: &[u8],
-        output: &mut ControllerOutput,
-    ) {
-        (now - self.start, conn, bytes).hash(&mut self.hasher);
-        self.call(now, output, |inner, output| inner.on_bytes(now, conn, bytes, output));
-    }
-
-    fn on_closed(&mut self, now: Instant, conn: ConnectionId, output: &mut ControllerOutput) {
-        self.call(now, output, |inner, output| inner.on_closed(now, conn, output));
-    }
-
-    fn on_tick(&mut self, now: Instant, output: &mut ControllerOutput) {
-        self.call(now, output, |inner, output| inner.on_tick(now, output));
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.inner.deadline()
-    }
-}
+type ChainSimulation = NetworkSimulation<SimulatedEngine<Chain>>;
 
 /// Schedules faults, has hosts send meanwhile, and repairs permanent faults. Returns how often a host may receive one broadcast:
 /// a packet-in that a paused control link delays is flooded again if its port was not yet known to be a link.
@@ -331,7 +270,7 @@ fn check_broadcasts(
 ) -> Result<(), String> {
     let hosts = u32::try_from(net.data_plane().topology().hosts.len()).unwrap();
     if flooding == Flooding::Tree && net.data_plane().topology().switches.len() > 1 {
-        for network in net.controller().inner.networks() {
+        for network in net.controller().networks() {
             let tree = SpanningTree::of(network.view());
             if tree.is_none_or(|tree| tree.phase != TreePhase::Active) {
                 return Err(format!("no spanning tree is active: {tree:?}"));
@@ -372,7 +311,7 @@ fn host_location(net: &ChainSimulation, host: usize) -> String {
     let switch = topology.switches.get(node.port.switch).map(|switch| switch.datapath_id);
     let at = sluice_sdk::view::SwitchPort::new(switch.unwrap_or(DatapathId(0)), node.port.port);
     let id = HostId { mac: node.mac, vlan: VlanId(0) };
-    let views = net.controller().inner.networks().map(|network| {
+    let views = net.controller().networks().map(|network| {
         let view = network.view();
         let known = view.host(id).map(|host| host.at.to_string());
         format!("{known:?}, port is {:?}", view.port_role(at))
@@ -405,7 +344,7 @@ fn entries_between(net: &ChainSimulation, from: usize, to: usize) -> String {
 /// Non-zero metrics of the applications, summed over workers.
 fn metrics(net: &ChainSimulation) -> String {
     let mut counts = BTreeMap::new();
-    for app in net.controller().inner.apps() {
+    for app in net.controller().apps() {
         app.metrics(&mut |metric| *counts.entry(metric.name).or_insert(0) += metric.value);
     }
     counts.retain(|_, &mut n| n > 0);

@@ -10,7 +10,7 @@ use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::Topology;
 use sluice_openflow::{Version, Versions};
 use sluice_sdk::view::PortRole;
-use sluice_testkit::SimulatedController;
+use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
 /// Round-trip time to the controller.
 const ROUND_TRIP: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ const STEP: Duration = Duration::from_millis(10);
 /// Interval between ticks of a switch in the controller.
 const TICK_INTERVAL: Duration = Duration::from_millis(250);
 
-type ChainSimulation = NetworkSimulation<SimulatedController<Chain>>;
+type ChainSimulation = NetworkSimulation<SimulatedEngine<Chain>>;
 
 fn network(shape: &str, version: Version, apps: &[&str]) -> ChainSimulation {
     let one_way = LinkImpairments { delay: ROUND_TRIP / 2, ..LinkImpairments::default() };
@@ -33,9 +33,15 @@ fn network(shape: &str, version: Version, apps: &[&str]) -> ChainSimulation {
         ..NetworkOptions::default()
     };
     let names: Vec<_> = apps.iter().map(|&name| name.to_owned()).collect();
-    let controller = SimulatedController::new([Chain::new(&names, &Config::default()).unwrap()], 1);
+    let engine = SimulatedEngineOptions {
+        workers: 1,
+        conditions: Conditions::ideal(),
+        ..SimulatedEngineOptions::default()
+    };
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
+    let controller =
+        SimulatedEngine::new(&engine, start, |_| Chain::new(&names, &Config::default()).unwrap());
     NetworkSimulation::new(Topology::from_text(shape).unwrap(), &options, start, controller)
         .unwrap()
 }

@@ -5,13 +5,16 @@
 mod support;
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
 
 use sluice_emu::host::{HostEvent, UdpStream};
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{
-    IpFamily, NetworkChange, NetworkError, NetworkOptions, NetworkSimulation, PingSummary,
+    ConnectionId, ControlTransport, Controller, ControllerOutput, FrameTraces, IpFamily,
+    NetworkChange, NetworkError, NetworkOptions, NetworkSimulation, PingSummary,
 };
+use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::{PortRef, Topology};
 use sluice_openflow::{PortNo, Version, Versions};
 use support::{
@@ -76,7 +79,7 @@ fn delays_and_rates_of_links_add_up() {
     let mut topology = Topology::from_text("linear,3").unwrap();
     topology.set_impairments(LinkImpairments {
         delay: 2 * MS,
-        rate_bps: std::num::NonZeroU64::new(1_000_000),
+        rate_bps: NonZeroU64::new(1_000_000),
         ..LinkImpairments::default()
     });
     let controller = TestController::new(support::InstallPaths::new(&topology));
@@ -181,14 +184,148 @@ fn a_paused_control_link_delays_messages_and_a_silent_switch_is_disconnected() {
     assert_eq!((pings.answered, pings.rtt_max), (1, 2 * S));
     net.apply(NetworkChange::PauseControlLink(0)).unwrap();
     net.run_for(120 * S).unwrap();
-    assert_eq!(
-        sluice_emu::net::Controller::deadline(net.controller()),
-        None,
-        "the controller closed the session"
-    );
+    assert_eq!(net.controller().deadline(), None, "the controller closed the session");
     net.apply(NetworkChange::ResumeControlLink(0)).unwrap();
     net.run_for(5 * S).unwrap();
     assert_eq!((net.controller().opened, net.connected_switches()), (2, 1));
+}
+
+/// Takes and sends few bytes at a time.
+struct SlowController {
+    inner: TestController<FloodPacketIns>,
+    /// Bytes that it takes in each millisecond, and those left of this one.
+    bytes_per_ms: usize,
+    left: usize,
+    next_tick: Option<Instant>,
+    /// Bytes that it has to send, and most that it sent at a time.
+    unsent: usize,
+    sent_max: usize,
+}
+
+impl SlowController {
+    fn new(bytes_per_ms: usize) -> Self {
+        let inner = TestController::new(FloodPacketIns);
+        Self { inner, bytes_per_ms, left: bytes_per_ms, next_tick: None, unsent: 0, sent_max: 0 }
+    }
+
+    /// Sends echo replies that nobody has asked for.
+    fn send(&mut self, conn: ConnectionId, output: &mut ControllerOutput) {
+        const ECHO_REPLY: [u8; 8] = [6, 3, 0, 8, 0, 0, 0, 0];
+        let len = output.room(conn).min(self.unsent) / 8 * 8;
+        output.bytes_to(conn).extend(ECHO_REPLY.iter().cycle().take(len));
+        self.unsent -= len;
+        self.sent_max = self.sent_max.max(len);
+        if self.unsent > 0 {
+            output.wait_for_room(conn);
+        }
+    }
+}
+
+impl Controller for SlowController {
+    fn on_open(&mut self, now: Instant, conn: ConnectionId, output: &mut ControllerOutput) {
+        self.inner.on_open(now, conn, output);
+        self.next_tick = Some(now + MS);
+    }
+
+    fn on_bytes(
+        &mut self,
+        now: Instant,
+        conn: ConnectionId,
+        bytes: &[u8],
+        output: &mut ControllerOutput,
+    ) -> usize {
+        let taken = self.left.min(bytes.len());
+        self.left -= taken;
+        self.inner.on_bytes(now, conn, bytes.get(..taken).unwrap(), output)
+    }
+
+    fn on_closed(&mut self, now: Instant, conn: ConnectionId, output: &mut ControllerOutput) {
+        self.inner.on_closed(now, conn, output);
+    }
+
+    fn on_room(&mut self, _: Instant, conn: ConnectionId, output: &mut ControllerOutput) {
+        self.send(conn, output);
+    }
+
+    fn on_tick(&mut self, now: Instant, output: &mut ControllerOutput) {
+        self.left = self.bytes_per_ms;
+        self.next_tick = Some(now + MS);
+        if self.unsent > 0
+            && let Some(conn) = self.inner.first_connection()
+        {
+            self.send(conn, output);
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.next_tick
+    }
+}
+
+fn network_with_slow_controller(options: &NetworkOptions) -> NetworkSimulation<SlowController> {
+    let topology = Topology::from_text("single,2").unwrap();
+    let controller = SlowController::new(1000);
+    let start = sluice_io::clock::now();
+    let mut net = NetworkSimulation::new(topology, options, start, controller).unwrap();
+    net.run_for(S).unwrap();
+    assert_eq!(net.connected_switches(), 1);
+    net
+}
+
+#[test]
+fn a_switch_waits_while_the_controller_takes_nothing_and_nothing_is_lost() {
+    for control_transport in [ControlTransport::Ideal, ControlTransport::Tcp] {
+        let switch =
+            EmulatedSwitchConfig { tx_backlog_max: 20_000, ..EmulatedSwitchConfig::default() };
+        let control = delayed(5 * MS);
+        let options = NetworkOptions {
+            switch,
+            control_transport,
+            control_up: control,
+            control_down: control,
+            ..NetworkOptions::default()
+        };
+        let mut net = network_with_slow_controller(&options);
+        net.controller_mut().bytes_per_ms = 0;
+        net.run_for(2 * MS).unwrap();
+        let (before, frames) = (net.controller().inner.received.len(), 4000);
+        for number in 0..frames {
+            let mac = net.data_plane().topology().hosts.first().unwrap().mac;
+            let (now, data_plane) = net.data_plane_mut();
+            data_plane.send_frame(now, 0, FrameTraces::frame(mac, number)).unwrap();
+            net.run_for(MS).unwrap();
+        }
+        assert_eq!(net.controller().inner.received.len(), before, "{control_transport:?}");
+        let counters = *net.data_plane().switch(0).unwrap().counters();
+        assert!(counters.drops.tx_backlog > 0, "{control_transport:?}: the window is open");
+        assert!(counters.packet_ins > 500, "{control_transport:?}: {}", counters.packet_ins);
+        net.controller_mut().bytes_per_ms = 77;
+        net.run_for(60 * S).unwrap();
+        let received = net.controller().inner.packet_ins as u64;
+        assert_eq!(received, counters.packet_ins, "{control_transport:?}");
+    }
+}
+
+#[test]
+fn a_controller_that_waits_for_room_sends_as_much_as_the_control_link_takes() {
+    let control = LinkImpairments { rate_bps: NonZeroU64::new(8_000_000), ..delayed(5 * MS) };
+    let options =
+        NetworkOptions { control_up: control, control_down: control, ..NetworkOptions::default() };
+    let mut net = network_with_slow_controller(&options);
+    let sent_bytes = |net: &NetworkSimulation<SlowController>| net.control_bytes(0).unwrap().1;
+    let before = sent_bytes(&net);
+    net.controller_mut().unsent = 4_000_000;
+    net.run_for(S).unwrap();
+    let sent = sent_bytes(&net) - before;
+    assert!((900_000..=1_100_000).contains(&sent), "{sent} bytes in a second at 1 MB/s");
+    net.apply(NetworkChange::PauseControlLink(0)).unwrap();
+    let paused = sent_bytes(&net);
+    net.run_for(10 * S).unwrap();
+    assert_eq!(sent_bytes(&net), paused, "a paused link takes nothing");
+    net.apply(NetworkChange::ResumeControlLink(0)).unwrap();
+    net.run_for(4 * S).unwrap();
+    assert_eq!((net.controller().unsent, sent_bytes(&net) - before), (0, 4_000_000));
+    assert!(net.controller().sent_max < 100_000, "{} at a time", net.controller().sent_max);
 }
 
 #[test]

@@ -107,7 +107,8 @@ impl<I: Io, A: App> Acceptor<I, A> {
 
     /// When [`run_iteration`](Self::run_iteration) has something to do at the latest.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.state.deadlines.next()
+        let state = &self.state;
+        if state.inbox.has_items() { Some(state.now) } else { state.deadlines.next() }
     }
 
     pub(crate) fn run_iteration(&mut self, app: &mut A) -> io::Result<LoopControl> {

@@ -137,13 +137,18 @@ impl<T> Receiver<T> {
         deadline: D,
         wait: impl FnOnce(D) -> io::Result<Instant>,
     ) -> io::Result<Instant> {
-        let Shared { weight, is_receiver_waiting, .. } = &*self.shared;
+        let is_receiver_waiting = &self.shared.is_receiver_waiting;
         is_receiver_waiting.store(true, Relaxed);
         // Pairs with the fence in `Sender::push`.
         fence(SeqCst);
-        let result = wait(if weight.load(Relaxed) > 0 { now.into() } else { deadline });
+        let result = wait(if self.has_items() { now.into() } else { deadline });
         is_receiver_waiting.store(false, Relaxed);
         result
+    }
+
+    /// Whether there are items in the queue.
+    pub(crate) fn has_items(&self) -> bool {
+        self.shared.weight.load(Relaxed) > 0
     }
 
     /// Moves all items of the queue to the end of `items`.
@@ -151,7 +156,7 @@ impl<T> Receiver<T> {
     /// # Cost
     /// One lock; nothing if there are none.
     pub(crate) fn take(&self, items: &mut VecDeque<T>) {
-        if self.shared.weight.load(Relaxed) > 0 {
+        if self.has_items() {
             let mut queued = self.shared.items.lock().unwrap_or_else(PoisonError::into_inner);
             if items.is_empty() {
                 std::mem::swap(&mut *queued, items);

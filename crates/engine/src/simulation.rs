@@ -99,12 +99,20 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
         }
     }
 
-    /// When a thread must run at the latest, by its own clock, even if nothing happens.
+    /// When a thread must run at the latest, by its own clock, even if nothing happens on its connections. This is past if
+    /// there are messages of other threads: these wake only a thread that is in [`Io::wait`], where it is not between two
+    /// iterations.
     pub fn deadline(&self, thread: usize) -> Option<Instant> {
         match thread.checked_sub(1) {
             None => self.acceptor.deadline(),
             Some(worker) => self.workers.get(worker).map(Worker::deadline),
         }
+    }
+
+    /// Whether a thread waits for another one only, and leaves its connections alone: it uses [`Io::wait_for_wake`].
+    pub fn is_congested(&self, thread: usize) -> bool {
+        let worker = thread.checked_sub(1).and_then(|worker| self.workers.get(worker));
+        worker.is_some_and(Worker::is_congested)
     }
 
     /// The applications of each worker.

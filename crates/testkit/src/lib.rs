@@ -1,15 +1,15 @@
-//! Test support for applications: transcripts, a simulated controller, simulated networks.
+//! Test support for applications: transcripts, the engine in simulated time, simulated networks.
 #![expect(
     clippy::panic,
     reason = "a failed expectation of this library fails the test that uses it"
 )]
 
 mod scenario;
-mod simulated_controller;
+mod simulated_engine;
 mod simulated_network;
 pub mod transcript;
 
 pub use scenario::{ControlLoad, OpenedConnection, PacketInCounts, Scenario, StreamCounts};
-pub use simulated_controller::SimulatedController;
+pub use simulated_engine::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 pub use simulated_network::{SimulatedNetwork, switch_port};
 pub use transcript::transcript;

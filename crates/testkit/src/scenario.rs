@@ -1,4 +1,4 @@
-//! A scenario: model switches and hosts in virtual time, with a simulated controller.
+//! A scenario: model switches and hosts in virtual time, and the engine, which takes no time.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use sluice_openflow::view::PacketIn;
 use sluice_openflow::{EtherType, Ethernet};
 use sluice_sdk::{App, Ctx, Verdict};
 
-use crate::SimulatedController;
+use crate::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
 /// Long enough to discover the topology, whatever the delay of the control links.
 const DISCOVERY_TIME: Duration = Duration::from_secs(30);
@@ -105,21 +105,33 @@ pub struct ControlLoad {
     pub bytes: (u64, u64),
 }
 
-/// A network with a simulated controller of one worker that knows all hosts.
+/// A network whose controller has one worker that knows all hosts.
 #[derive(Debug)]
 pub struct Scenario<A> {
-    net: NetworkSimulation<SimulatedController<(PacketInCounts, A)>>,
+    net: NetworkSimulation<SimulatedEngine<(PacketInCounts, A)>>,
 }
 
 impl<A: App> Scenario<A> {
-    /// Starts the network of `topology`, waits for the discovery of its links and announces all hosts.
+    /// Starts the network of `topology`, waits for the discovery of its links and announces all hosts. `make_app` creates the
+    /// application, for the worker and for the acceptor.
     ///
     /// # Panics
     /// If the network cannot be built or fails.
-    pub fn new(topology: Topology, options: &NetworkOptions, app: A) -> Self {
+    pub fn new(
+        topology: Topology,
+        options: &NetworkOptions,
+        mut make_app: impl FnMut() -> A,
+    ) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = std::time::Instant::now();
-        let controller = SimulatedController::new([(PacketInCounts::default(), app)], options.seed);
+        let engine_options = SimulatedEngineOptions {
+            seed: options.seed,
+            workers: 1,
+            conditions: Conditions::ideal(),
+            ..SimulatedEngineOptions::default()
+        };
+        let make_app = |_| (PacketInCounts::default(), make_app());
+        let controller = SimulatedEngine::new(&engine_options, start, make_app);
         let mut scenario =
             Self { net: must(NetworkSimulation::new(topology, options, start, controller)) };
         scenario.run_for(DISCOVERY_TIME);
@@ -217,7 +229,7 @@ impl<A: App> Scenario<A> {
     }
 
     /// The simulated network.
-    pub fn net(&mut self) -> &mut NetworkSimulation<SimulatedController<(PacketInCounts, A)>> {
+    pub fn net(&mut self) -> &mut NetworkSimulation<SimulatedEngine<(PacketInCounts, A)>> {
         &mut self.net
     }
 

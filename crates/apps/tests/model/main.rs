@@ -16,7 +16,7 @@ use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::Topology;
 use sluice_openflow::{Version, Versions};
 use sluice_sdk::App;
-use sluice_testkit::SimulatedController;
+use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
 /// Long enough for discovery, and for the installation of a spanning tree if configured.
 const STARTUP_TIME: Duration = Duration::from_secs(16);
@@ -24,7 +24,7 @@ const STARTUP_TIME: Duration = Duration::from_secs(16);
 /// A simulated network of emulated switches and hosts.
 #[derive(Debug)]
 struct ModelNetwork {
-    simulation: NetworkSimulation<SimulatedController<Chain>>,
+    simulation: NetworkSimulation<SimulatedEngine<Chain>>,
     config: Config,
     /// Number of traced broadcasts sent so far.
     traced_frames: u32,
@@ -34,9 +34,15 @@ fn switch_config(version: Version) -> EmulatedSwitchConfig {
     EmulatedSwitchConfig { versions: Versions::of(&[version]), ..EmulatedSwitchConfig::default() }
 }
 
-fn controller(config: &Config) -> SimulatedController<Chain> {
+/// A controller that starts at the time `start`.
+fn controller(config: &Config, start: Instant) -> SimulatedEngine<Chain> {
     let names = ["topology", "hosts", "forwarding"].map(str::to_owned);
-    SimulatedController::new((0..2).map(|_| Chain::new(&names, config).unwrap()), 7)
+    let options = SimulatedEngineOptions {
+        workers: 2,
+        conditions: Conditions::ideal(),
+        ..SimulatedEngineOptions::default()
+    };
+    SimulatedEngine::new(&options, start, |_| Chain::new(&names, config).unwrap())
 }
 
 impl ModelNetwork {
@@ -59,7 +65,7 @@ impl ModelNetwork {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
         let simulation =
-            NetworkSimulation::new(topology, &options, start, controller(&config)).unwrap();
+            NetworkSimulation::new(topology, &options, start, controller(&config, start)).unwrap();
         Self { simulation, config, traced_frames: 0 }
     }
 

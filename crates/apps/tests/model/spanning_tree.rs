@@ -129,7 +129,7 @@ fn a_tree_is_removed_before_its_flow_entries_expire_if_a_control_link_stalls() {
 fn after_a_restart_flow_entries_of_the_old_tree_are_removed_first() {
     let mut network = ModelNetwork::with_flooding("ring,4", Version::V1_3, Flooding::Tree);
     network.active_tree_generation();
-    let restarted = controller(&network.config);
+    let restarted = controller(&network.config, network.simulation.now());
     network.simulation.replace_controller(restarted).unwrap();
     network.run_for(Duration::from_secs(4));
     assert_eq!(network.tree(), None);
@@ -140,7 +140,7 @@ fn after_a_restart_flow_entries_of_the_old_tree_are_removed_first() {
     // A controller without a spanning tree lets the existing flow entries expire.
     let forwarding = forwarding::Config::default();
     network.config = Config { forwarding, ..Config::default() };
-    let restarted = controller(&network.config);
+    let restarted = controller(&network.config, network.simulation.now());
     network.simulation.replace_controller(restarted).unwrap();
     network.run_for(Duration::from_secs(4));
     network.assert_broadcasts_reach_all();
@@ -154,7 +154,7 @@ fn after_a_restart_broadcasts_do_not_loop_through_a_switch_that_has_not_reconnec
         network.active_tree_generation();
         // The root of the tree, which forwards broadcasts for some seconds more.
         network.apply(NetworkChange::PauseControlLink(0));
-        let restarted = controller(&network.config);
+        let restarted = controller(&network.config, network.simulation.now());
         network.simulation.replace_controller(restarted).unwrap();
         network.run_for(Duration::from_secs(3));
         for number in 0..30 {

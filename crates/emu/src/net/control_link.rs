@@ -13,6 +13,9 @@ use super::{ConnectionId, ControlTransport, NetworkError};
 /// Most bytes that may wait at one end of a control link.
 const BACKLOG_BYTES_MAX: usize = 64 << 20;
 
+/// Bytes for which there is room at each end of a control link: to be sent, and received but not taken.
+pub(super) const WINDOW_BYTES: usize = 64 << 10;
+
 /// TCP payload of a segment, and length of its IPv4 and TCP headers with timestamps.
 pub(super) const SEGMENT_LEN: usize = 1448;
 pub(super) const HEADERS_LEN: u32 = 52;
@@ -35,9 +38,13 @@ impl ControlEvent {
 #[derive(Debug)]
 pub(super) struct ControlDirection {
     carrier: ControlCarrier,
-    /// Events that wait while the link is paused.
-    paused_events: VecDeque<(ConnectionId, ControlEvent)>,
-    paused_bytes: usize,
+    /// Events that have arrived and were not taken.
+    arrived: VecDeque<(ConnectionId, ControlEvent)>,
+    arrived_bytes: usize,
+    in_transit_bytes: usize,
+    /// Events that wait while the link is paused or the receive window is closed.
+    waiting: VecDeque<(ConnectionId, ControlEvent)>,
+    waiting_bytes: usize,
     wakeup_at: Option<Instant>,
     is_paused: bool,
     bytes: u64,
@@ -61,6 +68,14 @@ impl ControlCarrier {
             ControlTransport::Tcp => Self::Tcp(Box::new(TcpModel::new(impairments, reverse_delay))),
         }
     }
+
+    /// The next event that arrives by `now`.
+    fn receive(&mut self, now: Instant) -> Option<(ConnectionId, ControlEvent)> {
+        match self {
+            Self::Ideal(model) => model.pop_due(now).map(|departure| departure.item),
+            Self::Tcp(transport) => transport.receive(),
+        }
+    }
 }
 
 impl ControlDirection {
@@ -72,8 +87,11 @@ impl ControlDirection {
     ) -> Self {
         Self {
             carrier: ControlCarrier::new(transport, impairments, reverse_delay),
-            paused_events: VecDeque::new(),
-            paused_bytes: 0,
+            arrived: VecDeque::new(),
+            arrived_bytes: 0,
+            in_transit_bytes: 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
             wakeup_at: None,
             is_paused: false,
             bytes: 0,
@@ -89,12 +107,12 @@ impl ControlDirection {
         rng: &mut Rng,
     ) -> Result<(), NetworkError> {
         self.bytes += event.len() as u64;
-        if !self.is_paused {
+        if self.waiting.is_empty() && !self.is_paused && !self.is_window_closed() {
             return self.enqueue(now, conn, event, rng);
         }
-        self.paused_bytes += event.len();
-        self.paused_events.push_back((conn, event));
-        (self.paused_bytes <= BACKLOG_BYTES_MAX)
+        self.waiting_bytes += event.len();
+        self.waiting.push_back((conn, event));
+        (self.waiting_bytes <= BACKLOG_BYTES_MAX)
             .then_some(())
             .ok_or_else(|| NetworkError::ControlBacklog(conn.switch()))
     }
@@ -106,6 +124,7 @@ impl ControlDirection {
         event: ControlEvent,
         rng: &mut Rng,
     ) -> Result<(), NetworkError> {
+        self.in_transit_bytes += event.len();
         let carrier = &mut self.carrier;
         let mut offer = |event: ControlEvent| {
             let is_taken = match &mut *carrier {
@@ -130,19 +149,46 @@ impl ControlDirection {
     }
 
     /// The next event that has arrived.
-    pub(super) fn receive(&mut self, now: Instant) -> Option<(ConnectionId, ControlEvent)> {
-        match &mut self.carrier {
-            ControlCarrier::Ideal(model) => model.pop_due(now).map(|departure| departure.item),
-            ControlCarrier::Tcp(transport) => transport.receive(),
-        }
+    pub(super) fn receive(&mut self) -> Option<(ConnectionId, ControlEvent)> {
+        let (conn, event) = self.arrived.pop_front()?;
+        self.arrived_bytes -= event.len();
+        Some((conn, event))
     }
 
-    /// Handles a wake-up.
+    /// Returns the rest of bytes that were received. While the receiver does not take them, the window closes.
+    pub(super) fn put_back(&mut self, conn: ConnectionId, rest: Vec<u8>) {
+        self.arrived_bytes += rest.len();
+        self.arrived.push_front((conn, ControlEvent::Bytes(rest)));
+    }
+
+    /// Whether the receiver takes less than arrives. What is in transit would have been sent anyway.
+    fn is_window_closed(&self) -> bool {
+        self.arrived_bytes > 0 && self.arrived_bytes + self.in_transit_bytes >= WINDOW_BYTES
+    }
+
+    /// Handles a wake-up: receives what has arrived.
     pub(super) fn on_wakeup(&mut self, now: Instant, rng: &mut Rng) {
         self.wakeup_at.take_if(|wakeup_at| *wakeup_at <= now);
         if let ControlCarrier::Tcp(transport) = &mut self.carrier {
             transport.tick(now, rng);
         }
+        while let Some((conn, event)) = self.carrier.receive(now) {
+            self.in_transit_bytes = self.in_transit_bytes.saturating_sub(event.len());
+            self.arrived_bytes += event.len();
+            self.arrived.push_back((conn, event));
+        }
+    }
+
+    /// Sends events that wait, as far as the link is not paused and the window is open.
+    pub(super) fn send_waiting(&mut self, now: Instant, rng: &mut Rng) -> Result<(), NetworkError> {
+        while !self.is_paused
+            && !self.is_window_closed()
+            && let Some((conn, event)) = self.waiting.pop_front()
+        {
+            self.waiting_bytes -= event.len();
+            self.enqueue(now, conn, event, rng)?;
+        }
+        Ok(())
     }
 
     /// The time of a wake-up that must be scheduled.
@@ -161,8 +207,10 @@ impl ControlDirection {
             ControlCarrier::Ideal(model) => **model = LinkModel::new(model.impairments()),
             ControlCarrier::Tcp(transport) => **transport = transport.emptied(),
         }
-        self.paused_events.clear();
-        (self.paused_bytes, self.wakeup_at) = (0, None);
+        self.arrived.clear();
+        self.waiting.clear();
+        (self.arrived_bytes, self.in_transit_bytes, self.waiting_bytes) = (0, 0, 0);
+        self.wakeup_at = None;
     }
 
     /// Pauses the link; further events wait.
@@ -173,9 +221,7 @@ impl ControlDirection {
     /// Resumes the link and sends the events that waited.
     pub(super) fn resume(&mut self, now: Instant, rng: &mut Rng) -> Result<(), NetworkError> {
         self.is_paused = false;
-        self.paused_bytes = 0;
-        let mut paused_events = std::mem::take(&mut self.paused_events).into_iter();
-        paused_events.try_for_each(|(conn, event)| self.enqueue(now, conn, event, rng))
+        self.send_waiting(now, rng)
     }
 
     /// Changes the impairments; `reverse_delay` is the delay of the other direction.
@@ -216,7 +262,12 @@ impl ControlDirection {
             }
             ControlCarrier::Tcp(transport) => transport.unsent_bytes(),
         };
-        self.paused_bytes + unsent
+        self.waiting_bytes + unsent
+    }
+
+    /// How many bytes it takes now without a growing backlog.
+    pub(super) fn room(&mut self, now: Instant) -> usize {
+        if self.is_paused { 0 } else { WINDOW_BYTES.saturating_sub(self.backlog_bytes(now)) }
     }
 
     /// Bytes ever sent.

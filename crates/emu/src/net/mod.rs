@@ -14,12 +14,12 @@ mod storm_detector;
 mod tcp_model;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
 
-pub use controller::{ConnectionId, Controller, ControllerAction, ControllerOutput};
+pub use controller::{ConnectionId, Controller, ControllerOutput};
 pub use data_plane::{DataPlane, LinkState};
 pub use error::NetworkError;
 pub use frame_traces::{FrameTraces, TRACED_ETHERTYPE};
@@ -30,6 +30,7 @@ use crate::link::LinkImpairments;
 use crate::switch::{EmulatedSwitch, EmulatedSwitchConfig};
 use crate::topology::{PortRef, Topology};
 use control_link::{ControlDirection, ControlEvent};
+use controller::ControllerAction;
 
 /// Most frames in flight, over all links: about 100 MiB of small ones.
 pub const FRAMES_MAX: u64 = 1 << 20;
@@ -136,7 +137,9 @@ enum SimulationEvent {
 ///
 /// impl Controller for Mute {
 ///     fn on_open(&mut self, _: Instant, _: ConnectionId, _: &mut ControllerOutput) {}
-///     fn on_bytes(&mut self, _: Instant, _: ConnectionId, _: &[u8], _: &mut ControllerOutput) {}
+///     fn on_bytes(&mut self, _: Instant, _: ConnectionId, bytes: &[u8], _: &mut ControllerOutput) -> usize {
+///         bytes.len()
+///     }
 ///     fn on_closed(&mut self, _: Instant, _: ConnectionId, _: &mut ControllerOutput) {}
 /// }
 ///
@@ -156,6 +159,8 @@ pub struct NetworkSimulation<C> {
     n_events: u64,
     changes: BTreeMap<u64, NetworkChange>,
     controller_output: ControllerOutput,
+    /// Switches with bytes that the controller did not take.
+    untaken: BTreeSet<usize>,
     rng: Rng,
     reconnect: Duration,
     start: Instant,
@@ -211,6 +216,7 @@ impl<C: Controller> NetworkSimulation<C> {
             n_events: 0,
             changes: BTreeMap::new(),
             controller_output: ControllerOutput::default(),
+            untaken: BTreeSet::new(),
             // Independent of the random numbers of the links.
             rng: Rng::new(!options.seed),
             reconnect: options.reconnect_delay,
@@ -249,7 +255,7 @@ impl<C: Controller> NetworkSimulation<C> {
     /// # Errors
     /// As [`run_for`](Self::run_for).
     pub fn step(&mut self, until: Instant) -> Result<bool, NetworkError> {
-        self.transmit_pending(self.now)?;
+        self.exchange(self.now)?;
         let Some(next) = self.deadline().filter(|&next| next <= until) else { return Ok(false) };
         self.steps_at_once = if next > self.now { 0 } else { self.steps_at_once + 1 };
         if self.steps_at_once > STEPS_AT_ONCE_MAX {
@@ -264,8 +270,11 @@ impl<C: Controller> NetworkSimulation<C> {
         self.data_plane.tick(now)?;
         if self.controller.deadline().is_some_and(|at| at <= now) {
             self.controller.on_tick(now, &mut self.controller_output);
+            for switch in std::mem::take(&mut self.untaken) {
+                self.deliver_to_controller(now, switch)?;
+            }
         }
-        self.transmit_pending(now)?;
+        self.exchange(now)?;
         Ok(true)
     }
 
@@ -282,7 +291,9 @@ impl<C: Controller> NetworkSimulation<C> {
 
     fn handle_event(&mut self, now: Instant, event: SimulationEvent) -> Result<(), NetworkError> {
         match event {
-            SimulationEvent::ArriveAtController(switch) => self.deliver_to_controller(now, switch),
+            SimulationEvent::ArriveAtController(switch) => {
+                self.deliver_to_controller(now, switch)?;
+            }
             SimulationEvent::ArriveAtSwitch(switch) => self.deliver_to_switch(now, switch)?,
             SimulationEvent::Connect(switch) => self.connect(now, switch),
             SimulationEvent::Connected(conn) => {
@@ -316,10 +327,10 @@ impl<C: Controller> NetworkSimulation<C> {
         self.push_event(now + trip, SimulationEvent::Connected(conn));
     }
 
-    fn deliver_to_controller(&mut self, now: Instant, switch: usize) {
-        let Some(link) = self.control_links.get_mut(switch) else { return };
+    fn deliver_to_controller(&mut self, now: Instant, switch: usize) -> Result<(), NetworkError> {
+        let Some(link) = self.control_links.get_mut(switch) else { return Ok(()) };
         link.up.on_wakeup(now, &mut self.rng);
-        while let Some((conn, letter)) = link.up.receive(now) {
+        while let Some((conn, letter)) = link.up.receive() {
             match letter {
                 ControlEvent::Open => {
                     if let Some(old) = link.accepted.replace(conn) {
@@ -328,8 +339,14 @@ impl<C: Controller> NetworkSimulation<C> {
                     self.controller.on_open(now, conn, &mut self.controller_output);
                 }
                 _ if link.accepted != Some(conn) => {}
-                ControlEvent::Bytes(bytes) => {
-                    self.controller.on_bytes(now, conn, &bytes, &mut self.controller_output);
+                ControlEvent::Bytes(mut bytes) => {
+                    let output = &mut self.controller_output;
+                    let taken = self.controller.on_bytes(now, conn, &bytes, output);
+                    if taken < bytes.len() {
+                        link.up.put_back(conn, bytes.split_off(taken));
+                        self.untaken.insert(switch);
+                        break;
+                    }
                 }
                 ControlEvent::Close => {
                     link.accepted = None;
@@ -337,14 +354,16 @@ impl<C: Controller> NetworkSimulation<C> {
                 }
             }
         }
+        link.up.send_waiting(now, &mut self.rng)?;
         self.schedule_arrivals(switch);
+        Ok(())
     }
 
     fn deliver_to_switch(&mut self, now: Instant, switch: usize) -> Result<(), NetworkError> {
         let Some(link) = self.control_links.get_mut(switch) else { return Ok(()) };
         link.down.on_wakeup(now, &mut self.rng);
         while let Some(link) = self.control_links.get_mut(switch)
-            && let Some((conn, letter)) = link.down.receive(now)
+            && let Some((conn, letter)) = link.down.receive()
         {
             if conn != link.conn || !link.is_open {
                 continue;
@@ -390,7 +409,18 @@ impl<C: Controller> NetworkSimulation<C> {
         Ok(())
     }
 
-    /// Transmits everything that switches and the controller want to send.
+    /// Transmits everything that switches and the controller want to send, and lets the controller send more where it waited
+    /// for room.
+    fn exchange(&mut self, now: Instant) -> Result<(), NetworkError> {
+        self.transmit_pending(now)?;
+        while let Some(conn) = self.controller_output.next_with_room() {
+            self.controller.on_room(now, conn, &mut self.controller_output);
+            self.transmit_pending(now)?;
+        }
+        Ok(())
+    }
+
+    /// Transmits what switches and the controller have sent.
     fn transmit_pending(&mut self, now: Instant) -> Result<(), NetworkError> {
         while let Some((switch, bytes)) = self.data_plane.take_control_output() {
             let Some(link) = self.control_links.get_mut(switch).filter(|link| link.is_open) else {
@@ -419,6 +449,7 @@ impl<C: Controller> NetworkSimulation<C> {
         let Some(link) = self.control_links.get_mut(switch) else { return };
         let (up, down) = (link.up.next_wakeup(), link.down.next_wakeup());
         self.data_plane.set_tx_backlog(switch, link.up.backlog_bytes(self.now));
+        self.controller_output.set_room(switch, link.down.room(self.now));
         if let Some(at) = up {
             self.push_event(at, SimulationEvent::ArriveAtController(switch));
         }
@@ -465,6 +496,7 @@ impl<C: Controller> NetworkSimulation<C> {
                 let link = self.control_link(switch)?;
                 link.up.pause();
                 link.down.pause();
+                self.schedule_arrivals(switch);
                 Ok(())
             }
             NetworkChange::ResumeControlLink(switch) => {
@@ -501,6 +533,7 @@ impl<C: Controller> NetworkSimulation<C> {
             }
             self.close(self.now, switch, PendingBytes::Lost)?;
         }
+        self.controller_output.clear();
         Ok(std::mem::replace(&mut self.controller, controller))
     }
 

@@ -58,6 +58,11 @@ impl<L: ControllerLogic> TestController<L> {
         }
     }
 
+    /// The open connection of the first switch that has one.
+    pub(crate) fn first_connection(&self) -> Option<ConnectionId> {
+        self.sessions.keys().next().copied()
+    }
+
     /// A controller that supports `versions`.
     pub(crate) fn with_versions(versions: Versions, logic: L) -> Self {
         let mut controller = Self::new(logic);
@@ -79,9 +84,9 @@ impl<L: ControllerLogic> Controller for TestController<L> {
         conn: ConnectionId,
         bytes: &[u8],
         replies: &mut ControllerOutput,
-    ) {
+    ) -> usize {
         self.received.extend(bytes);
-        let Some((session, partial)) = self.sessions.get_mut(&conn) else { return };
+        let Some((session, partial)) = self.sessions.get_mut(&conn) else { return bytes.len() };
         session.record_activity(now);
         let mut all = std::mem::take(partial);
         all.extend(bytes);
@@ -103,6 +108,7 @@ impl<L: ControllerLogic> Controller for TestController<L> {
             }
         }
         *partial = rest.to_vec();
+        bytes.len()
     }
 
     fn on_closed(&mut self, _: Instant, conn: ConnectionId, _: &mut ControllerOutput) {

@@ -181,7 +181,13 @@ impl<I: Io, A: App> Worker<I, A> {
 
     /// When [`run_iteration`](Self::run_iteration) has something to do at the latest.
     pub(crate) fn deadline(&self) -> Instant {
-        self.state.deadline()
+        let state = &self.state;
+        if state.inbox.has_items() { state.now } else { state.deadline() }
+    }
+
+    /// Whether the thread reads nothing, because the queue of another one is full.
+    pub(crate) fn is_congested(&self) -> bool {
+        self.state.outgoing.is_congested()
     }
 
     pub(crate) fn app(&self) -> &A {

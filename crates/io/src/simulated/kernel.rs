@@ -48,6 +48,11 @@ impl SimulatedKernel {
         state.now = state.now.max(now);
     }
 
+    /// The time of the simulation.
+    pub fn now(&self) -> Instant {
+        self.state().now
+    }
+
     /// The time of the simulation at which the clock of `thread` shows `shown`; the current time if that is past.
     pub fn time_of(&self, thread: SimulatedThread, shown: Instant) -> Instant {
         self.state().time_of(thread, shown)
@@ -56,6 +61,12 @@ impl SimulatedKernel {
     /// Whether [`wait`](crate::Io::wait) of `thread` would return an event now.
     pub fn is_ready(&self, thread: SimulatedThread) -> bool {
         self.state().is_ready(thread)
+    }
+
+    /// When [`wait`](crate::Io::wait) of `thread` would return even without a deadline: accepting has failed, and is tried again
+    /// after a pause.
+    pub fn wait_end(&self, thread: SimulatedThread) -> Option<Instant> {
+        self.state().wait_end(thread)
     }
 
     /// Whether [`wait_for_wake`](crate::Io::wait_for_wake) of `thread` would return an event now.

@@ -27,9 +27,8 @@ pub struct SimulatedIo {
     ready: Vec<Ready>,
     at: usize,
     accepts_left: u32,
-    /// Listeners on which accepting has failed; they are enabled again at `resume_accept_at`.
+    /// Listeners on which accepting has failed.
     paused_listeners: Vec<ConnId>,
-    resume_accept_at: Option<Instant>,
     rx: Vec<u8>,
     /// Bytes of one read.
     read_max: usize,
@@ -60,7 +59,6 @@ impl SimulatedIo {
             at: 0,
             accepts_left: ACCEPTS_MAX,
             paused_listeners: Vec::new(),
-            resume_accept_at: None,
             rx: Vec::new(),
             read_max: READ_BYTES_MAX,
         }
@@ -110,7 +108,8 @@ impl SimulatedIo {
                     *interest = EventFlags::empty();
                 }
                 self.paused_listeners.push(id);
-                self.resume_accept_at = Some(self.now() + ACCEPT_PAUSE);
+                let resume_at = self.now() + ACCEPT_PAUSE;
+                self.kernel.state().pause_accepting(self.thread, resume_at);
                 Some(IoEvent::AcceptFailed(error))
             }
         }
@@ -118,12 +117,13 @@ impl SimulatedIo {
 
     /// Enables paused listeners again, when it is time.
     fn resume_listeners(&mut self) {
-        if self.resume_accept_at.is_none_or(|at| self.now() < at) {
+        let now = self.now();
+        let mut state = self.kernel.state();
+        if !state.resumes_accepting(self.thread, now) {
             return;
         }
-        self.resume_accept_at = None;
         for id in self.paused_listeners.drain(..) {
-            if let Some(interest) = self.kernel.state().interest(self.thread, id) {
+            if let Some(interest) = state.interest(self.thread, id) {
                 *interest = EventFlags::IN;
             }
         }

@@ -68,6 +68,8 @@ struct Thread {
     is_woken: bool,
     has_ended: bool,
     registered: BTreeMap<ConnId, Registration>,
+    /// When it accepts connections again, by its own clock.
+    resume_accept_at: Option<Instant>,
     /// Connections that failed while sending.
     failed: VecDeque<(ConnId, ErrorKind)>,
 }
@@ -108,6 +110,7 @@ impl KernelState {
             is_woken: false,
             has_ended: false,
             registered: BTreeMap::new(),
+            resume_accept_at: None,
             failed: VecDeque::new(),
         });
         SimulatedThread(number)
@@ -118,6 +121,7 @@ impl KernelState {
         if let Some(thread) = self.thread(thread) {
             thread.registered.clear();
             thread.failed.clear();
+            thread.resume_accept_at = None;
             (thread.is_woken, thread.has_ended) = (false, true);
         }
     }
@@ -230,6 +234,25 @@ impl KernelState {
         id: ConnId,
     ) -> Option<&mut EventFlags> {
         Some(&mut self.thread(thread)?.registered.get_mut(&id)?.interest)
+    }
+
+    /// Accepting has failed; the thread tries again at the time `until` of its clock.
+    pub(super) fn pause_accepting(&mut self, thread: SimulatedThread, until: Instant) {
+        if let Some(thread) = self.thread(thread) {
+            thread.resume_accept_at = Some(until);
+        }
+    }
+
+    /// Whether the time has come to accept connections again; `true` once.
+    pub(super) fn resumes_accepting(&mut self, thread: SimulatedThread, now: Instant) -> bool {
+        let thread = self.thread(thread);
+        thread.is_some_and(|it| it.resume_accept_at.take_if(|at| *at <= now).is_some())
+    }
+
+    /// When the thread accepts connections again after a failure, in the time of the simulation.
+    pub(super) fn wait_end(&mut self, thread: SimulatedThread) -> Option<Instant> {
+        let at = self.thread(thread)?.resume_accept_at?;
+        Some(self.time_of(thread, at))
     }
 
     pub(super) fn push_failed(&mut self, thread: SimulatedThread, id: ConnId, kind: ErrorKind) {

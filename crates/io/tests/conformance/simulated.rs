@@ -133,8 +133,11 @@ fn accepting_pauses_when_descriptors_run_out() {
     kernel.set_time(at + Duration::from_millis(50));
     io.wait(None).unwrap();
     assert!(io.next_event().is_none());
-    kernel.set_time(at + Duration::from_millis(101));
+    let end = kernel.wait_end(io.thread()).unwrap();
+    assert!(end < at + Duration::from_millis(101), "{:?}", end - at);
+    kernel.set_time(end);
     accept(&mut io);
+    assert_eq!(kernel.wait_end(io.thread()), None);
 }
 
 #[test]
