@@ -335,6 +335,13 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         while let Some(message) = self.received.pop_front() {
             match message {
                 ToAcceptor::Disconnected(session_id) => self.on_disconnected(io, session_id),
+                ToAcceptor::Move(datapath_id, to) => {
+                    let current = self.switches.lookup(datapath_id);
+                    if let Some(current) = current.filter(|_| to < self.workers.len()) {
+                        self.send_to_worker(current.worker, ToWorker::Move(current.session_id, to));
+                    }
+                }
+                ToAcceptor::Moved(session_id, to) => self.switches.relocate(session_id, to),
                 ToAcceptor::ProbeAnswered(session_id) => self.on_probe_answered(io, session_id),
                 ToAcceptor::Configure(cfg, change, listeners) => {
                     change(app);

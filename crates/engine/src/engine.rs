@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use sluice_base::metrics::MetricsSource;
 use sluice_io::{Epoll, WaitStrategy, cores, sock};
+use sluice_openflow::DatapathId;
 use sluice_sdk::App;
 
 use crate::acceptor::is_same_listener;
@@ -139,6 +140,13 @@ impl<A: App + 'static> Engine<A> {
         }
         *current = config;
         Ok(restart)
+    }
+
+    /// Moves a switch to another worker: between two messages, in order, and without losing any in either direction. The
+    /// applications of its worker see it disconnect, those of the other one see it connect, and the switch sees nothing. Does
+    /// nothing if there is no such switch or worker.
+    pub fn move_switch(&self, datapath_id: DatapathId, worker: usize) {
+        self.senders.acceptor.send(ToAcceptor::Move(datapath_id, worker));
     }
 
     /// Has `notify` called, in any thread and once, when a thread ends with an error, which is logged. Its switches are

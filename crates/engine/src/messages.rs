@@ -65,6 +65,13 @@ impl MessageBatch {
         Ok(())
     }
 
+    /// Adds encoded messages to a switch.
+    pub(crate) fn append(&mut self, to: DatapathId, messages: &[u8]) {
+        self.bytes.extend_from_slice(messages);
+        self.runs.push((to, self.bytes.len()));
+        self.count += 1;
+    }
+
     /// Switches, and successive messages to each. A switch may occur several times.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (DatapathId, &[u8])> {
         let mut start = 0;
@@ -73,6 +80,10 @@ impl MessageBatch {
             start = end;
             (to, messages)
         })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -93,6 +104,12 @@ pub(crate) type ChangeApp<A> = Arc<dyn Fn(&mut A) + Send + Sync>;
 pub(crate) enum ToWorker<C, A> {
     /// Takes over a switch that has completed the handshake.
     Adopt(Box<EstablishedConnection<C>>, Box<SwitchFeatures>),
+    /// Moves a switch to another worker. See [`migration`](crate::worker::migration).
+    Move(SessionId, usize),
+    /// A switch moves: from this worker, to the one of the new location. Nothing must be sent to the old one any more.
+    SwitchMoving(DatapathId, RemoteSwitch, usize),
+    /// The sender sends nothing to this session here any more.
+    MoveAcknowledged(SessionId),
     /// Sends an echo request, because another connection has the same datapath id.
     Probe(SessionId),
     /// Closes the connection.
@@ -125,6 +142,10 @@ impl<C, A> Weigh for ToWorker<C, A> {
 pub(crate) enum ToAcceptor<L, A> {
     /// A switch has disconnected.
     Disconnected(SessionId),
+    /// Moves a switch to another worker.
+    Move(DatapathId, usize),
+    /// A switch has moved to another worker.
+    Moved(SessionId, usize),
     /// A probed switch has sent something.
     ProbeAnswered(SessionId),
     /// Applies a new configuration, and the function to the applications; accepts on the new listeners too.

@@ -41,6 +41,17 @@ impl SwitchRegistry {
         location
     }
 
+    /// Records that a session has moved to another worker.
+    pub(crate) fn relocate(&mut self, session_id: SessionId, worker: usize) {
+        let Some(id) = self.by_session.get(&session_id) else { return };
+        let Some(location) = self.by_datapath.get_mut(id) else { return };
+        let from = std::mem::replace(&mut location.worker, worker);
+        if let Ok([from, to]) = self.switch_counts.get_disjoint_mut([from, worker]) {
+            *from -= 1;
+            *to += 1;
+        }
+    }
+
     /// Removes a session; returns the datapath id of its switch.
     pub(crate) fn remove(&mut self, session_id: SessionId) -> Option<DatapathId> {
         let id = self.by_session.remove(&session_id)?;
@@ -66,5 +77,9 @@ mod tests {
         assert_eq!(registry.remove(SessionId(1)), None);
         assert_eq!(registry.assign(DatapathId(9), SessionId(9)).worker, 1);
         assert_eq!((registry.len(), registry.lookup(DatapathId(1))), (4, None));
+        registry.relocate(SessionId(0), 1);
+        registry.relocate(SessionId(2), 1);
+        assert_eq!(registry.lookup(DatapathId(0)).unwrap().worker, 1);
+        assert_eq!(registry.assign(DatapathId(5), SessionId(10)).worker, 0);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use sluice_base::metrics::MetricsSource;
 use sluice_io::Io;
+use sluice_openflow::DatapathId;
 use sluice_sdk::{App, Network};
 
 use crate::acceptor::Acceptor;
@@ -128,6 +129,11 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
     /// The metrics of all threads.
     pub fn metrics(&self) -> Arc<dyn MetricsSource> {
         self.registry.clone()
+    }
+
+    /// Moves a switch to another worker. See [`Engine::move_switch`](crate::Engine::move_switch).
+    pub fn move_switch(&self, datapath_id: DatapathId, worker: usize) {
+        self.senders.acceptor.send(ToAcceptor::Move(datapath_id, worker));
     }
 
     /// Tells all threads to stop: each closes its connections in its next iteration.

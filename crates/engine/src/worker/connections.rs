@@ -18,13 +18,24 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.inbox.take(&mut self.received);
         while let Some(message) = self.received.pop_front() {
             match message {
-                ToWorker::Adopt(connection, features) => self.adopt(io, *connection, &features),
-                ToWorker::Probe(session_id) => self.probe(io, session_id),
-                ToWorker::Close(session_id, reason) => {
-                    if let Some(id) = self.switches.find(session_id) {
-                        self.disconnect(io, id, reason);
-                    }
+                ToWorker::Adopt(connection, features) => self.adopt(io, *connection, features),
+                ToWorker::Move(session_id, to) => self.start_move(session_id, to),
+                ToWorker::SwitchMoving(datapath_id, switch, from) => {
+                    self.acknowledge_move(datapath_id, switch, from);
                 }
+                ToWorker::MoveAcknowledged(session_id) => self.count_acknowledgment(session_id),
+                ToWorker::Probe(session_id) => match self.moved.get(&session_id) {
+                    Some(&to) => self.outgoing.send_to(to, ToWorker::Probe(session_id)),
+                    None => self.probe(io, session_id),
+                },
+                ToWorker::Close(session_id, reason) => match self.moved.get(&session_id) {
+                    Some(&to) => self.outgoing.send_to(to, ToWorker::Close(session_id, reason)),
+                    None => {
+                        if let Some(id) = self.switches.find(session_id) {
+                            self.disconnect(io, id, reason);
+                        }
+                    }
+                },
                 ToWorker::SwitchConnected(datapath_id, switch) => {
                     let known = self.remote_switches.entry(datapath_id).or_insert(switch);
                     if known.location.session_id < switch.location.session_id {
@@ -36,6 +47,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
                     if known.is_some_and(|known| known.location.session_id == session_id) {
                         self.remote_switches.remove(&datapath_id);
                     }
+                    self.forget_move(datapath_id, session_id);
                 }
                 ToWorker::Facts(facts) => self.apply_facts(&facts),
                 ToWorker::Messages(batch) => self.queue_batch(io, &batch),
@@ -57,12 +69,13 @@ impl<I: Io, A: App> WorkerState<I, A> {
         LoopControl::Continue
     }
 
-    /// Takes over a switch from the acceptor: notifies the applications and processes what it has sent meanwhile.
+    /// Takes over a switch from the acceptor or another worker: notifies the applications and processes what was sent to it
+    /// and what it has sent meanwhile.
     fn adopt(
         &mut self,
         io: &mut I,
         connection: EstablishedConnection<I::Conn>,
-        features: &SwitchFeatures,
+        features: Box<SwitchFeatures>,
     ) {
         let EstablishedConnection { conn, session_id, addr, datapath_id, session, mut buffers } =
             connection;
@@ -97,8 +110,10 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let connection =
             EstablishedConnection { conn: (), session_id, addr, datapath_id, session, buffers };
         self.deadlines.set(id, connection.session.deadline(&self.cfg.session));
-        self.switches.insert(id, connection, counters);
-        self.call_app(id, |app, ctx| app.on_switch_connected(features, ctx));
+        let features = Arc::from(features);
+        self.switches.insert(id, connection, Arc::clone(&features), counters);
+        self.call_app(id, |app, ctx| app.on_switch_connected(&features, ctx));
+        self.queue_parked_messages(io, datapath_id);
         // The messages of `on_switch_connected` precede replies.
         self.send_replies(io, id);
         // The acceptor may leave a backlog, and nothing reports yet that the connection is writable.

@@ -20,10 +20,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         if self.network.is_idle() {
             return;
         }
-        let outgoing = &mut self.outgoing;
-        self.network.deliver(&mut self.app, self.now, |facts| {
-            outgoing.send_to_all(|| ToWorker::Facts(facts.clone()));
-        });
+        self.deliver_facts();
         self.log_app_warnings();
         for (to, message) in self.network.take_messages() {
             if let Some(id) = self.switches.find_datapath(to) {
@@ -33,16 +30,34 @@ impl<I: Io, A: App> WorkerState<I, A> {
                 if let Err(error) = self.outgoing.send_to_switch(to, at, &message) {
                     self.report_unencodable(to, &error);
                 }
+            } else if let Some(arriving) = self.arriving.get_mut(&to) {
+                if let Err(error) = arriving.parked.push((to, arriving.version), &message) {
+                    self.report_unencodable(to, &error);
+                }
             } else {
                 self.counters().app_messages_undeliverable.add(1);
             }
         }
     }
 
+    /// Delivers facts that applications have published, to those of all workers.
+    pub(super) fn deliver_facts(&mut self) {
+        let outgoing = &mut self.outgoing;
+        self.network.deliver(&mut self.app, self.now, |facts| {
+            outgoing.send_to_all(|| ToWorker::Facts(facts.clone()));
+        });
+    }
+
     /// Queues the messages of another worker's applications.
     pub(super) fn queue_batch(&mut self, io: &mut I, batch: &MessageBatch) {
         for (to, mut messages) in batch.runs() {
             let id = self.switches.find_datapath(to);
+            if id.is_none()
+                && let Some(arriving) = self.arriving.get_mut(&to)
+            {
+                arriving.parked.append(to, messages);
+                continue;
+            }
             while let Ok(Some((message, rest))) = split_message(messages) {
                 messages = rest;
                 match id {

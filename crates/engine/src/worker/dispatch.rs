@@ -133,6 +133,7 @@ impl<A: App> Dispatcher<'_, A> {
             ControllerEvent::PortStatus(status) => {
                 let (port, name) = (status.port.port_no, status.port.name());
                 let up = status.port.is_up();
+                switch.record_port(status);
                 tracing::debug!(dpid = %id, %port, name, up, reason = status.reason.0, "port status");
             }
             ControllerEvent::RoleReply(role) => {

@@ -3,6 +3,7 @@
 mod connections;
 mod delivery;
 mod dispatch;
+pub(crate) mod migration;
 mod outgoing;
 mod switches;
 mod timers;
@@ -23,10 +24,13 @@ use crate::config::Config;
 use crate::counters::{CounterRegistry, ThreadCounters};
 use crate::deadlines::Deadlines;
 use crate::log_limit::LogLimiter;
-use crate::messages::{AcceptorSender, RemoteSwitch, ToAcceptor, ToWorker, WorkerSender};
+use crate::messages::{
+    AcceptorSender, RemoteSwitch, SessionId, ToAcceptor, ToWorker, WorkerSender,
+};
 use crate::queue::Receiver;
 use crate::switch_counters::SwitchCounters;
 use dispatch::Dispatcher;
+use migration::ArrivingSwitch;
 use outgoing::Outgoing;
 use switches::Switches;
 
@@ -53,6 +57,10 @@ struct WorkerState<I: Io, A> {
     switches: Switches,
     /// The switches of other workers.
     remote_switches: HashMap<DatapathId, RemoteSwitch>,
+    /// Switches that are about to move to this worker.
+    arriving: HashMap<DatapathId, ArrivingSwitch>,
+    /// The worker to which each session has moved from this one.
+    moved: HashMap<SessionId, usize>,
     tx: Vec<u8>,
     /// Messages to be sent before the backlog.
     urgent: Vec<u8>,
@@ -63,6 +71,8 @@ struct WorkerState<I: Io, A> {
     received: VecDeque<ToWorker<I::Conn, A>>,
     registry: Arc<CounterRegistry>,
     log_limit: LogLimiter,
+    /// A switch may be handed over to another worker at the end of this iteration.
+    is_handing_over: bool,
     /// Number of switches with a backlog.
     backlog_count: usize,
     /// When each session is to be checked for timeouts.
@@ -104,6 +114,8 @@ impl<I: Io, A: App> Worker<I, A> {
             cfg,
             switches: Switches::default(),
             remote_switches: HashMap::default(),
+            arriving: HashMap::default(),
+            moved: HashMap::default(),
             tx: Vec::new(),
             urgent: Vec::new(),
             network: Network::new(queues.worker),
@@ -112,6 +124,7 @@ impl<I: Io, A: App> Worker<I, A> {
             received: VecDeque::new(),
             registry,
             log_limit: LogLimiter::default(),
+            is_handing_over: false,
             backlog_count: 0,
             deadlines: Deadlines::default(),
             started: now,
@@ -174,6 +187,7 @@ impl<I: Io, A: App> Worker<I, A> {
     /// The second half of an iteration: delivers and sends what its first half has caused.
     pub(crate) fn deliver(&mut self) {
         let (io, state) = (&mut self.io, &mut self.state);
+        state.hand_over_switches(io);
         state.deliver_from_apps(io);
         state.flush(io);
         state.counters().iteration(io.now() - state.started, io.now() - state.now);

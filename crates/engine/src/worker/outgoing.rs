@@ -42,6 +42,17 @@ impl<I: Io, A> Outgoing<I, A> {
         self.worker
     }
 
+    /// Number of other workers.
+    pub(super) fn other_workers(&self) -> usize {
+        self.workers.len().saturating_sub(1)
+    }
+
+    pub(super) fn send_to(&mut self, worker: usize, message: ToWorker<I::Conn, A>) {
+        if let Some(outbox) = self.outboxes.get_mut(worker) {
+            outbox.push_back(message);
+        }
+    }
+
     /// Sends `message()` to every other worker.
     pub(super) fn send_to_all(&mut self, message: impl Fn() -> ToWorker<I::Conn, A>) {
         for (number, outbox) in self.outboxes.iter_mut().enumerate() {

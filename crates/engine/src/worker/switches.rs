@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluice_base::HashMap;
 use sluice_io::ConnId;
-use sluice_openflow::DatapathId;
+use sluice_openflow::{DatapathId, PortReason, PortStatus, SwitchFeatures};
 use sluice_proto::ControllerSession;
 use sluice_sdk::SwitchIndex;
 
@@ -21,6 +21,9 @@ pub(super) struct ConnectedSwitch {
     pub(super) addr: SocketAddr,
     pub(super) datapath_id: DatapathId,
     pub(super) index: SwitchIndex,
+    /// As reported in the handshake, with the ports that it has now.
+    pub(super) features: Arc<SwitchFeatures>,
+    pub(super) migration: Option<Migration>,
     pub(super) session: ControllerSession,
     pub(super) buffers: ConnectionBuffers,
     pub(super) counters: Arc<SwitchCounters>,
@@ -32,6 +35,25 @@ pub(super) struct ConnectedSwitch {
     pub(super) unflushed: Unflushed,
     /// Log lines about this switch.
     pub(super) logged: u32,
+}
+
+/// A switch that is about to move to another worker.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Migration {
+    pub(super) to: usize,
+    /// Workers that may still send messages to the switch here.
+    pub(super) missing_acks: usize,
+}
+
+impl ConnectedSwitch {
+    /// Keeps the list of ports current.
+    pub(super) fn record_port(&mut self, status: &PortStatus) {
+        let ports = &mut Arc::make_mut(&mut self.features).ports;
+        ports.retain(|port| port.port_no != status.port.port_no);
+        if status.reason != PortReason::DELETE {
+            ports.push(status.port.clone());
+        }
+    }
 }
 
 /// What was queued to a switch in this iteration and has not been sent yet. Unless it is nothing, the switch is in
@@ -66,6 +88,7 @@ impl Switches {
         &mut self,
         id: ConnId,
         from: EstablishedConnection<()>,
+        features: Arc<SwitchFeatures>,
         counters: Arc<SwitchCounters>,
     ) {
         let switch = ConnectedSwitch {
@@ -74,6 +97,8 @@ impl Switches {
             addr: from.addr,
             datapath_id: from.datapath_id,
             index: self.allocate_index(),
+            features,
+            migration: None,
             session: from.session,
             buffers: from.buffers,
             counters,
@@ -113,6 +138,13 @@ impl Switches {
 
     pub(super) fn find_datapath(&self, datapath_id: DatapathId) -> Option<ConnId> {
         self.by_datapath.get(&datapath_id).copied()
+    }
+
+    /// The switches that are about to move and to which no other worker sends messages here any more, with their new workers.
+    pub(super) fn ready_to_move(&self) -> Vec<(ConnId, usize)> {
+        let switches = self.slots.iter().flatten();
+        let ready = switches.filter_map(|switch| Some((switch.id, switch.migration?)));
+        ready.filter(|(_, m)| m.missing_acks == 0).map(|(id, m)| (id, m.to)).collect()
     }
 
     /// The connections of all switches, in the order of their slots.

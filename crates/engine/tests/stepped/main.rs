@@ -5,6 +5,7 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+mod migration;
 mod queues;
 mod reconnects;
 mod test_engine;

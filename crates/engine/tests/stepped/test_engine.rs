@@ -56,7 +56,12 @@ impl<A: App> TestEngine<A> {
     pub(crate) fn run_all(&mut self) {
         for _ in 0..1000 {
             (0..self.engine.thread_count()).for_each(|thread| self.run(thread));
-            if !self.threads.iter().any(|&thread| self.kernel.is_ready(thread)) {
+            let mut threads = self.threads.iter().enumerate();
+            let is_due = |n, thread| {
+                let deadline = self.engine.deadline(n);
+                deadline.is_some_and(|at| self.kernel.time_of(thread, at) <= self.now)
+            };
+            if !threads.any(|(n, &thread)| self.kernel.is_ready(thread) || is_due(n, thread)) {
                 return;
             }
         }
@@ -111,9 +116,13 @@ pub(crate) struct TestSwitch {
 
 impl TestSwitch {
     pub(crate) fn send(&self, kernel: &SimulatedKernel, message: &Message) {
+        self.send_bytes(kernel, &self.encode(message));
+    }
+
+    pub(crate) fn encode(&self, message: &Message) -> Vec<u8> {
         let (mut tx, mut xid) = (Vec::new(), 1);
         Encoder::new(&mut tx, self.version, &mut xid).encode(message).unwrap();
-        self.send_bytes(kernel, &tx);
+        tx
     }
 
     fn send_bytes(&self, kernel: &SimulatedKernel, bytes: &[u8]) {

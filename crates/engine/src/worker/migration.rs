@@ -1,0 +1,148 @@
+//! Moves a switch from one worker to another, between two messages.
+//!
+//! ```text
+//!  acceptor          worker O (old)              other workers T            worker N (new)
+//!     ├── Move ──────────▶│
+//!     │                   ├── SwitchMoving ─────────▶│──────────────────────────▶│
+//!     │                   │                          │ sends to N from now on    │ parks messages
+//!     │                   │◀── MoveAcknowledged ─────┤◀──────────────────────────┤
+//!     │                   │ has every message that was sent to it               │
+//!     │                   ├── Adopt ────────────────────────────────────────────▶│
+//!     │◀──── Moved ───────┤                                                      │ sends what was parked
+//! ```
+//!
+//! The queue between two workers keeps its order. So when O has the acknowledgment of T, it has all messages that T has
+//! sent to it before; N keeps the later ones until it has the connection. With the connection go the bytes of an incomplete
+//! message and those that the kernel has not taken yet.
+//!
+//! Until `Adopt`, O serves the switch. If the switch disconnects meanwhile, `SwitchDisconnected` ends the move.
+
+use std::sync::Arc;
+
+use sluice_io::{ConnId, Io};
+use sluice_openflow::{DatapathId, Version};
+use sluice_sdk::App;
+
+use super::switches::Migration;
+use super::{WorkerState, worker_counters};
+use crate::close_reason::CloseReason;
+use crate::connection::EstablishedConnection;
+use crate::messages::{
+    MessageBatch, RemoteSwitch, SessionId, SwitchLocation, ToAcceptor, ToWorker,
+};
+
+/// A switch that is about to move to this worker.
+#[derive(Debug)]
+pub(super) struct ArrivingSwitch {
+    session_id: SessionId,
+    pub(super) version: Version,
+    /// Messages of applications to it.
+    pub(super) parked: MessageBatch,
+}
+
+impl<I: Io, A: App> WorkerState<I, A> {
+    /// Announces that a switch of this worker moves to another one.
+    pub(super) fn start_move(&mut self, session_id: SessionId, to: usize) {
+        let others = self.outgoing.other_workers();
+        let from = self.outgoing.worker();
+        let id = self.switches.find(session_id).filter(|_| to != from);
+        let Some(switch) = id.and_then(|id| self.switches.get_mut(id)) else { return };
+        if switch.migration.is_some() {
+            return;
+        }
+        switch.migration = Some(Migration { to, missing_acks: others });
+        let location = SwitchLocation { session_id, worker: to };
+        let remote = RemoteSwitch { location, version: switch.session.version() };
+        let datapath_id = switch.datapath_id;
+        self.outgoing.send_to_all(|| ToWorker::SwitchMoving(datapath_id, remote, from));
+    }
+
+    /// Sends messages to a switch of another worker to its new one from now on, or parks them if that is this one.
+    pub(super) fn acknowledge_move(&mut self, to: DatapathId, switch: RemoteSwitch, from: usize) {
+        let session_id = switch.location.session_id;
+        let known = self.remote_switches.get(&to);
+        if known.is_some_and(|known| known.location.session_id == session_id) {
+            if switch.location.worker == self.outgoing.worker() {
+                self.remote_switches.remove(&to);
+                let parked = MessageBatch::default();
+                let version = switch.version;
+                self.arriving.insert(to, ArrivingSwitch { session_id, version, parked });
+            } else {
+                self.remote_switches.insert(to, switch);
+            }
+        }
+        self.outgoing.send_to(from, ToWorker::MoveAcknowledged(session_id));
+    }
+
+    pub(super) fn count_acknowledgment(&mut self, session_id: SessionId) {
+        let id = self.switches.find(session_id);
+        let switch = id.and_then(|id| self.switches.get_mut(id));
+        if let Some(migration) = switch.and_then(|switch| switch.migration.as_mut()) {
+            migration.missing_acks = migration.missing_acks.saturating_sub(1);
+            self.is_handing_over |= migration.missing_acks == 0;
+        }
+    }
+
+    /// Hands over the switches to which no other worker sends messages here any more.
+    pub(super) fn hand_over_switches(&mut self, io: &mut I) {
+        if !std::mem::take(&mut self.is_handing_over) {
+            return;
+        }
+        for (id, to) in self.switches.ready_to_move() {
+            self.hand_over(io, id, to);
+        }
+    }
+
+    fn hand_over(&mut self, io: &mut I, id: ConnId, to: usize) {
+        let Some(conn) = io.release(id) else {
+            // The connection has just failed; its event follows.
+            return self.disconnect(io, id, CloseReason::ClosedByPeer);
+        };
+        let Some(switch) = self.switches.remove(id) else { return };
+        self.deadlines.remove(id);
+        let (datapath_id, session_id) = (switch.datapath_id, switch.session_id);
+        let version = switch.session.version();
+        let counters = worker_counters(&self.registry, self.outgoing.worker());
+        counters.connected_switches.remove(datapath_id);
+        counters.switch_disconnected(version);
+        let backlog = switch.counters.backlog_bytes.get();
+        counters.backlog_bytes.sub(backlog);
+        self.backlog_count -= usize::from(backlog > 0);
+        self.app.on_switch_disconnected(switch.index, self.now, &mut self.network);
+        // The other worker must have the facts about this before it has the switch.
+        self.deliver_facts();
+        let location = SwitchLocation { session_id, worker: to };
+        self.remote_switches.insert(datapath_id, RemoteSwitch { location, version });
+        self.moved.insert(session_id, to);
+        let connection = EstablishedConnection {
+            conn,
+            session_id,
+            addr: switch.addr,
+            datapath_id,
+            session: switch.session,
+            buffers: switch.buffers,
+        };
+        let features = Box::new(Arc::unwrap_or_clone(switch.features));
+        self.outgoing.send_to(to, ToWorker::Adopt(Box::new(connection), features));
+        self.outgoing.send_to_acceptor(ToAcceptor::Moved(session_id, to));
+        tracing::info!(dpid = %datapath_id, from = self.outgoing.worker(), to, "switch moved");
+    }
+
+    /// Sends what was parked for a switch that has arrived.
+    pub(super) fn queue_parked_messages(&mut self, io: &mut I, datapath_id: DatapathId) {
+        if let Some(arriving) = self.arriving.remove(&datapath_id) {
+            self.queue_batch(io, &arriving.parked);
+        }
+    }
+
+    /// A session that was moving or has moved is over.
+    pub(super) fn forget_move(&mut self, datapath_id: DatapathId, session_id: SessionId) {
+        self.moved.remove(&session_id);
+        let arriving = self.arriving.get(&datapath_id);
+        if arriving.is_some_and(|arriving| arriving.session_id == session_id)
+            && let Some(arriving) = self.arriving.remove(&datapath_id)
+        {
+            self.counters().app_messages_undeliverable.add(arriving.parked.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Switches that move from one worker to another.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use sluice_base::Rng;
+use sluice_io::simulated::{BufferSizes, ClockError};
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{
+    DatapathId, Field, FlowMod, Message, PacketInReason, PortNo, SwitchFeatures,
+};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};
+
+use crate::test_engine::{TestEngine, TestSwitch};
+
+/// The switch that moves.
+const MOVING: u64 = 1;
+
+/// Records the packet-ins of the moving switch, by the cookie in each, and sends it a flow-mod for each packet-in of
+/// another switch. The cookie of a flow-mod contains the sender and its count.
+#[derive(Default)]
+struct RecordingApp {
+    /// Of the moving switch, in order.
+    received: Vec<u64>,
+    sent: BTreeMap<DatapathId, u64>,
+    ports: usize,
+}
+
+impl App for RecordingApp {
+    fn on_switch_connected(&mut self, features: &SwitchFeatures, ctx: &mut Ctx<'_>) {
+        if ctx.datapath_id == DatapathId(MOVING) {
+            self.ports = features.ports.len();
+        }
+    }
+
+    fn on_switch_disconnected(&mut self, _: SwitchIndex, _: Instant, _: &mut Network) {}
+
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
+        if ctx.datapath_id == DatapathId(MOVING) {
+            self.received.push(p.cookie);
+            return Verdict::Stop;
+        }
+        let count = self.sent.entry(ctx.datapath_id).or_default();
+        *count += 1;
+        let cookie = ctx.datapath_id.0 << 32 | *count;
+        let flow_mod = Message::FlowMod(FlowMod { cookie, ..FlowMod::delete([]) });
+        ctx.send_to(DatapathId(MOVING), flow_mod);
+        Verdict::Stop
+    }
+}
+
+fn packet_in(cookie: u64, len: usize) -> Message {
+    Message::PacketIn(sluice_openflow::PacketIn {
+        buffer_id: None,
+        total_len: 64,
+        reason: PacketInReason::NO_MATCH,
+        table_id: 0,
+        cookie,
+        matching: [Field::in_port(PortNo(1))].into(),
+        data: vec![0; len],
+    })
+}
+
+/// Takes what the moving switch has received; returns the cookies of flow-mods.
+fn cookies(switch: &mut TestSwitch, test: &TestEngine<RecordingApp>) -> Vec<u64> {
+    let messages = switch.receive(&test.kernel).into_iter();
+    messages
+        .filter_map(|m| if let Message::FlowMod(m) = m { Some(m.cookie) } else { None })
+        .collect()
+}
+
+/// Random packet-ins of all switches, moves to random workers, and a random order of the threads. The moving switch has
+/// small buffers, so that messages are torn apart in both directions.
+#[test]
+fn a_switch_that_moves_loses_no_message_in_either_direction_and_keeps_their_order() {
+    let mut moves = 0;
+    for seed in 0..30 {
+        let mut rng = Rng::new(seed);
+        let mut test = TestEngine::new(&[ClockError::default(); 3], |_| RecordingApp::default());
+        let mut moving = test.connect(MOVING);
+        let others = [2, 3, 4].map(|id| test.connect(id));
+        moving.receive(&test.kernel);
+        test.kernel.set_buffer_sizes(moving.peer, BufferSizes { send: 500, receive: 300 });
+        let (mut sent, mut unsent, mut received) = (0, Vec::new(), Vec::new());
+        for _ in 0..600 {
+            match rng.below(10) {
+                0 => test.engine.move_switch(DatapathId(MOVING), rng.below(3) as usize),
+                1 | 2 => {
+                    sent += 1;
+                    unsent.extend(moving.encode(&packet_in(sent, rng.below(100) as usize)));
+                }
+                3 => {
+                    let at = rng.below(3) as usize;
+                    others.get(at).unwrap().send(&test.kernel, &packet_in(0, 64));
+                }
+                4 => received.extend(cookies(&mut moving, &test)),
+                _ => test.run(rng.below(4) as usize),
+            }
+            let taken = test.kernel.peer_send(moving.peer, &unsent);
+            unsent.drain(..taken);
+        }
+        for _ in 0..200 {
+            test.run_all();
+            let taken = test.kernel.peer_send(moving.peer, &unsent);
+            unsent.drain(..taken);
+            received.extend(cookies(&mut moving, &test));
+        }
+        let mut packet_ins: Vec<_> =
+            test.engine.apps().flat_map(|app| app.received.iter().copied()).collect();
+        assert!(test.engine.apps().all(|app| app.received.is_sorted()), "seed {seed}");
+        packet_ins.sort_unstable();
+        assert!(packet_ins.iter().copied().eq(1..=sent), "seed {seed}: {packet_ins:?} of {sent}");
+        for id in [2, 3, 4] {
+            let of_one: Vec<_> = received.iter().filter(|&&cookie| cookie >> 32 == id).collect();
+            let apps = test.engine.apps();
+            let sent: u64 = apps.filter_map(|app| app.sent.get(&DatapathId(id))).sum();
+            assert!(of_one.iter().map(|&&cookie| cookie & 0xffff_ffff).eq(1..=sent), "seed {seed}");
+        }
+        assert_eq!(test.counter("app_messages_undeliverable"), 0, "seed {seed}");
+        assert!(test.engine.apps().all(|app| app.ports == 0 || app.ports == 4));
+        moves += test.engine.apps().filter(|app| !app.received.is_empty()).count() - 1;
+    }
+    assert!(moves > 30, "only {moves} moves");
+}
+
+#[test]
+fn a_switch_that_disconnects_while_it_moves_leaves_nothing_behind() {
+    let mut test = TestEngine::new(&[ClockError::default(); 3], |_| RecordingApp::default());
+    let moving = test.connect(MOVING);
+    let other = test.connect(2);
+    test.engine.move_switch(DatapathId(MOVING), 1);
+    // The acceptor, the old worker, and the new one, which parks messages from now on. The third worker does not run, so its
+    // acknowledgment is missing.
+    for thread in [0, 1, 2] {
+        test.run(thread);
+    }
+    other.send(&test.kernel, &packet_in(0, 64));
+    test.run(2);
+    assert_eq!(test.counter("app_messages_undeliverable"), 0);
+    test.kernel.peer_reset(moving.peer);
+    for thread in [0, 1, 2].into_iter().cycle().take(60) {
+        test.run(thread);
+    }
+    assert_eq!(test.counter("app_messages_undeliverable"), 1);
+    other.send(&test.kernel, &packet_in(0, 64));
+    test.run_all();
+    assert_eq!(test.counter("app_messages_undeliverable"), 2);
+    let mut again = test.connect(MOVING);
+    again.receive(&test.kernel);
+    other.send(&test.kernel, &packet_in(0, 64));
+    test.run_all();
+    assert_eq!(cookies(&mut again, &test).len(), 1);
+}
