@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
 use sluice_openflow::view::PacketIn;
-use sluice_openflow::{Ethernet, PacketOutRef, PortNo, PortReason, PortStatus, SwitchFeatures};
-use sluice_sdk::view::{Fact, Link, PublishedFact, SwitchPort};
+use sluice_openflow::{
+    DatapathId, Ethernet, PacketOutRef, PortNo, PortReason, PortStatus, SwitchFeatures,
+};
+use sluice_sdk::view::{AppRecord, Fact, Link, PublishedFact, SwitchPort};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
 use counters::{Counters, PortCounts, RecentMax};
@@ -72,6 +74,15 @@ const CLEANUP_INTERVAL: Duration = Duration::from_secs(1);
 const SUSPENDED_AFTER: Duration = Duration::from_secs(2);
 /// Time between two log lines about rejected frames.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The switch does not take probes as fast as they are due, so that its neighbors receive none. Not a reason to take its links
+/// for failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LateProbes;
+
+impl AppRecord for LateProbes {
+    type Key = DatapathId;
+}
 
 /// Discovers links and port roles.
 #[derive(Debug)]
@@ -235,7 +246,7 @@ impl Topology {
         } else {
             None
         };
-        if let Some(kind) = reply_kind.filter(|_| port.admit_answer(now)) {
+        if let Some(kind) = reply_kind.filter(|_| ctx.has_room() && port.admit_answer(now)) {
             switch.send_probe(n, kind, ctx, settings, &mut self.counters);
         }
         if from == to {
@@ -451,6 +462,7 @@ impl App for Topology {
     fn on_switch_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
         network.forget_rtt(sw);
         let Some(switch) = self.switches.remove(sw) else { return };
+        network.publish_record::<LateProbes>(now, switch.id, None);
         // Before the facts about its links, so that others see that the links were lost with the switch and did not fail.
         network.publish(now, Fact::Switch(switch.id, None));
         for port in &switch.ports {
@@ -465,14 +477,23 @@ impl App for Topology {
         let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
         switch.expire_barriers(now);
         for port in &mut switch.ports {
-            port.expire(now, &settings.timers);
+            let view = ctx.network.view();
+            port.expire(now, &settings.timers, |id| view.record::<LateProbes>(id).is_some());
             if let Some(peer) = port.silent_link() {
                 let state = peer_state(port.at, peer, ctx.network);
                 port.check_silent_link(state, now);
             }
             publish(port, now, ctx.network, &mut self.counters);
         }
+        switch.adapt_window(ctx);
         switch.send_due_probes(ctx, &settings, &mut self.counters);
+        let late = switch.is_late(now).then_some(LateProbes);
+        ctx.publish_record(ctx.datapath_id, late);
+    }
+
+    /// Writes the flow entries that send probes to the controller again.
+    fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
+        install_probe_entries(&mut ctx.urgent());
     }
 
     fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
@@ -502,6 +523,10 @@ impl App for Topology {
                 self.remove_neighbors(at, published.stamp.at(), network);
             }
             _ => {}
+        }
+        if let Some((id, None)) = published.fact.record::<LateProbes>() {
+            let ports = self.switches.iter_mut().flat_map(|switch| &mut switch.ports);
+            ports.for_each(|port| port.excuse_silence(id, now));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{MacAddr, Port as PortDescription, PortNo};
+use sluice_openflow::{DatapathId, MacAddr, Port as PortDescription, PortNo};
 use sluice_sdk::view::{PortInfo, PortRole, SwitchPort};
 
 use super::probe::ProbeKind;
@@ -80,6 +80,9 @@ pub(super) struct Port {
     pub(super) hw_addr: MacAddr,
     /// When the next LLDP probe is due.
     pub(super) next_lldp: Instant,
+    /// When the last LLDP probe was sent, and the interval that it stated.
+    pub(super) last_lldp: Option<Instant>,
+    pub(super) stated_interval: Duration,
     /// When the next broadcast probe is due.
     pub(super) next_broadcast: Instant,
     /// The port at which frames that are sent here are received, as the worker of that port published.
@@ -110,6 +113,8 @@ impl Port {
             at,
             hw_addr: description.hw_addr,
             next_lldp: now,
+            last_lldp: None,
+            stated_interval: Duration::ZERO,
             next_broadcast: now,
             link_to: None,
             published_link: None,
@@ -138,7 +143,7 @@ impl Port {
     pub(super) fn set_up(&mut self, now: Instant) {
         self.reset();
         self.phase = PortPhase::Probing(None);
-        (self.next_lldp, self.next_broadcast) = (now, now);
+        (self.next_lldp, self.next_broadcast, self.last_lldp) = (now, now, None);
     }
 
     /// The port was part of a link when its switch disconnected, and is taken for one until a probe shows otherwise.
@@ -205,10 +210,31 @@ impl Port {
         }
     }
 
-    /// Removes neighbors whose probes stopped; makes a port an edge port that was quiet for long enough.
-    pub(super) fn expire(&mut self, now: Instant, timers: &PortTimers) {
+    /// Probes of a switch were late and are not any more: its ports are silent from now on only.
+    pub(super) fn excuse_silence(&mut self, switch: DatapathId, now: Instant) {
+        for neighbor in self.neighbors.iter_mut().filter(|it| it.at.switch == switch) {
+            neighbor.last_seen = neighbor.last_seen.max(now);
+        }
+    }
+
+    /// Whether an LLDP probe is to be sent.
+    pub(super) fn is_lldp_due(&self, now: Instant) -> bool {
+        self.is_up() && self.next_lldp <= now
+    }
+
+    /// Removes neighbors whose probes stopped, except for those at switches to which no probes can be sent; makes a port an
+    /// edge port that was quiet for long enough.
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        timers: &PortTimers,
+        is_late: impl Fn(DatapathId) -> bool,
+    ) {
         let before = self.neighbors.len();
         self.neighbors.retain(|neighbor| {
+            if is_late(neighbor.at.switch) {
+                return true;
+            }
             let seen = neighbor.last_seen;
             let since = timers.resumed.map_or(seen, |resumed| resumed.max(seen));
             now.saturating_duration_since(since) <= neighbor.lifetime

@@ -28,6 +28,13 @@ pub(super) const PORTS_MAX: usize = 4096;
 const PORTS_PER_BATCH: usize = 64;
 /// Batches of one interval.
 const BATCHES: u64 = 16;
+/// Probes that a switch gets at once at first, at least and at most. As long as it takes them, the number is doubled with each
+/// tick; when it does not, the number is halved, so that few wait in front of other urgent messages.
+const WINDOW_FIRST: usize = 1024;
+const WINDOW_MIN: usize = 16;
+const WINDOW_MAX: usize = 2 * PORTS_MAX;
+/// A port is late when it has not been probed for this many intervals: fewer than a link may be silent.
+const LATE_AFTER: u32 = super::LOST_PROBES_MAX - 1;
 /// Priority of the flow entries that send probes to the controller: above all that forward, which must not hide links, and
 /// below those that block a port from which too many such frames come.
 const PRIORITY: u16 = u16::MAX - 1;
@@ -57,6 +64,12 @@ pub(super) struct ProbedSwitch {
     /// Transaction id and time of each barrier request in flight, in the order of sending.
     barriers: VecDeque<(u32, Instant)>,
     last_barrier: Option<Instant>,
+    /// Probes that are sent at once at most.
+    window: usize,
+    /// The port with which the next probes begin.
+    next_port: usize,
+    /// Whether probes that were due have not been sent, as the switch does not take them fast enough.
+    is_behind: bool,
 }
 
 impl ProbedSwitch {
@@ -88,6 +101,9 @@ impl ProbedSwitch {
             probe: ProbeTemplate::new(ctx.datapath_id, lifetime),
             barriers: VecDeque::new(),
             last_barrier: None,
+            window: WINDOW_FIRST,
+            next_port: 0,
+            is_behind: false,
         })
     }
 
@@ -118,7 +134,14 @@ impl ProbedSwitch {
             ProbeKind::Lldp => settings.lldp_interval,
             ProbeKind::Broadcast => settings.broadcast_interval,
         };
-        let interval_ms = u32::try_from(interval.as_millis()).unwrap_or(u32::MAX);
+        // The receiver derives from it how long a link may be silent. Behind a slow connection that is longer.
+        let passed = port.last_lldp.map_or(interval, |at| ctx.now.saturating_duration_since(at));
+        let stated =
+            if kind == ProbeKind::Lldp && self.is_behind { interval.max(passed) } else { interval };
+        if kind == ProbeKind::Lldp {
+            (port.last_lldp, port.stated_interval) = (Some(ctx.now), stated);
+        }
+        let interval_ms = u32::try_from(stated.as_millis()).unwrap_or(u32::MAX);
         let times = (sent_us, rtt_us, interval_ms);
         let frame = self.probe.encode(kind, (port_no, port.hw_addr), times, &settings.secret);
         let Some(eth) = Ethernet::new(frame) else { return };
@@ -139,27 +162,52 @@ impl ProbedSwitch {
         counters.sent += 1;
     }
 
-    /// Sends all probes that are due, and a barrier request if a first probe is among them or the round-trip time is to be
-    /// measured.
+    /// Sends the probes that are due, and a barrier request if a first probe is among them or the round-trip time is to be
+    /// measured. Sends nothing while the switch does not take what was sent earlier, and continues later with the ports
+    /// that were left out.
     pub(super) fn send_due_probes(
         &mut self,
         ctx: &mut Ctx<'_>,
         settings: &ProbeSettings,
         counters: &mut Counters,
     ) {
-        let mut has_first_probe = false;
-        for n in 0..self.ports.len() {
+        if !ctx.has_room() {
+            self.is_behind |= self.ports.iter().any(|port| port.is_lldp_due(ctx.now));
+            return;
+        }
+        let (count, first) = (self.ports.len(), self.next_port);
+        let mut sent = 0;
+        let mut left_out = None;
+        for n in (first..count).chain(0..first.min(count)) {
             let Some(port) = self.ports.get(n).filter(|port| port.is_up()) else { continue };
-            has_first_probe |= port.phase == PortPhase::Probing(None);
-            let is_lldp_due = port.next_lldp <= ctx.now;
+            let is_lldp_due = port.is_lldp_due(ctx.now);
             let is_broadcast_due = port.next_broadcast <= ctx.now && port.needs_broadcast_probes();
+            if !is_lldp_due && !is_broadcast_due {
+                continue;
+            }
+            if sent >= self.window {
+                left_out = Some(n);
+                break;
+            }
             if is_lldp_due {
                 self.send_probe(n, ProbeKind::Lldp, ctx, settings, counters);
             }
             if is_broadcast_due {
                 self.send_probe(n, ProbeKind::Broadcast, ctx, settings, counters);
             }
+            sent += usize::from(is_lldp_due) + usize::from(is_broadcast_due);
         }
+        (self.is_behind, self.next_port) = (left_out.is_some(), left_out.unwrap_or(0));
+        self.send_barrier(ctx, settings);
+    }
+
+    /// Sends a barrier request if first probes were sent that the switch has not confirmed, or the round-trip time is to be
+    /// measured.
+    fn send_barrier(&mut self, ctx: &mut Ctx<'_>, settings: &ProbeSettings) {
+        let now = ctx.now;
+        let is_first_sent =
+            |port: &Port| port.phase == PortPhase::Probing(None) && !port.is_lldp_due(now);
+        let has_first_probe = self.ports.iter().any(is_first_sent);
         let rtt_interval = settings.lldp_interval * RTT_INTERVAL_PROBES;
         let is_rtt_due = self
             .last_barrier
@@ -168,12 +216,25 @@ impl ProbedSwitch {
             let xid = ctx.urgent().barrier_request();
             self.barriers.push_back((xid, ctx.now));
             self.last_barrier = Some(ctx.now);
-            for port in &mut self.ports {
-                if port.phase == PortPhase::Probing(None) {
-                    port.phase = PortPhase::Probing(Some(xid));
-                }
+            for port in self.ports.iter_mut().filter(|port| is_first_sent(port)) {
+                port.phase = PortPhase::Probing(Some(xid));
             }
         }
+    }
+
+    /// Adapts the number of probes that are sent at once to what the switch takes. Called with each tick.
+    pub(super) fn adapt_window(&mut self, ctx: &Ctx<'_>) {
+        let window = if ctx.has_room() { self.window * 2 } else { self.window / 2 };
+        self.window = window.clamp(WINDOW_MIN, WINDOW_MAX);
+    }
+
+    /// Whether a port has not been probed for longer than its last probe said, as the switch does not take probes.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        let is_late = |port: &Port| {
+            let since = port.last_lldp.map(|at| now.saturating_duration_since(at));
+            port.is_up() && since.is_some_and(|since| since > port.stated_interval * LATE_AFTER)
+        };
+        self.is_behind && self.ports.iter().any(is_late)
     }
 
     /// Treats barrier requests without a reply as if it had come.

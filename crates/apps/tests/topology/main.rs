@@ -2,6 +2,7 @@
 
 mod links;
 mod roles;
+mod room;
 mod spoofing;
 
 use std::time::Duration;
