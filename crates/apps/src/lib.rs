@@ -10,6 +10,7 @@ mod chain;
 pub mod forwarding;
 pub mod hosts;
 pub mod hub;
+mod iteration_budget;
 pub mod learning;
 pub mod limiter;
 pub mod topology;

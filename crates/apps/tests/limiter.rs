@@ -214,6 +214,13 @@ fn with_proactive_edge_ports_are_limited_from_the_beginning() {
         link s1:2 s2:2 up
         wait 1s
         [1.3..] s1 > flow_mod   delete_strict match=in_port in_port=2 priority=2
+        # Whether the switch has got this deletion is unknown.
+        s1 loses changes
+        [1.3..] s1 > flow_mod   delete_strict match=in_port in_port=2 priority=2
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > flow_mod   meter=100+output=controller match=in_port in_port=1 priority=2 hard_timeout=0
+        wait 1s
         ",
     );
 }

@@ -18,6 +18,7 @@ mod switches;
 #[cfg(test)]
 mod test_network;
 mod tree;
+mod verify;
 
 use std::time::{Duration, Instant};
 
@@ -232,6 +233,7 @@ impl App for Forwarding {
     fn on_iteration(&mut self, now: Instant) {
         self.trees.on_iteration(now);
         self.pending.on_iteration(now);
+        self.repair.on_iteration();
         let last_sweep = *self.last_sweep.get_or_insert(now);
         if now.saturating_duration_since(last_sweep) >= Duration::from_secs(1) {
             self.last_sweep = Some(now);
@@ -271,7 +273,8 @@ impl App for Forwarding {
         self.switches.tick(ctx);
         self.expire_refused_matches(ctx);
         self.trees.tick(self.cfg.flooding, ctx);
-        self.counters.stale_deletions += self.repair.tick(ctx.now, &self.switches, ctx.network);
+        self.counters.stale_deletions +=
+            self.repair.repeat_due(ctx.now, &self.switches, ctx.network);
         self.counters.stale_deletions += self.switches.delete_conflicting(ctx.now, ctx.network);
     }
 
@@ -292,6 +295,15 @@ impl App for Forwarding {
         }
     }
 
+    fn on_deferred_work(&mut self, now: Instant, network: &mut Network) {
+        self.counters.stale_deletions += self.repair.repeat_due(now, &self.switches, network);
+    }
+
+    fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
+        self.delete_simpler_entries(ctx);
+        self.switches.verify_entries(ctx);
+    }
+
     fn on_multipart_reply(
         &mut self,
         xid: u32,
@@ -303,6 +315,7 @@ impl App for Forwarding {
         let priority = self.cfg.priority;
         self.counters.stale_deletions +=
             self.switches.on_multipart_reply(xid, kind, body, priority, ctx);
+        self.counters.stale_deletions += self.switches.delete_wrong_entries(&mut self.routes, ctx);
     }
 
     fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {

@@ -10,6 +10,7 @@ use sluice_sdk::view::{Fact, HostId, Link, NetworkView, PortRole, SwitchPort};
 
 use super::flow_entries::EntrySelector;
 use super::switches::LocalSwitches;
+use crate::iteration_budget::IterationBudget;
 
 /// The links and hosts that flow entries depend on, so that entries can be deleted when these change. Each worker
 /// repairs its own switches.
@@ -22,7 +23,21 @@ pub(super) struct Repair {
     repeats: VecDeque<(Instant, Stale)>,
     /// Start of the current second, and the hosts for which all switches got a deletion within it.
     broadcast_deletions: Option<(Instant, u32)>,
+    repeat_budget: RepeatBudget,
 }
+
+/// The repetitions of this event-loop iteration.
+#[derive(Debug)]
+struct RepeatBudget(IterationBudget);
+
+impl Default for RepeatBudget {
+    fn default() -> Self {
+        Self(IterationBudget::new(REPEATS_PER_ITERATION_MAX))
+    }
+}
+
+/// Deletions that are repeated in one event-loop iteration at most: thousands may be due at the same time.
+const REPEATS_PER_ITERATION_MAX: usize = 256;
 
 /// Hosts per second for which every switch gets a deletion when they move or leave; for more, only the switch that
 /// they left. Entries elsewhere lead there, where a new path is installed.
@@ -118,6 +133,10 @@ impl Stale {
 }
 
 impl Repair {
+    pub(super) fn on_iteration(&mut self) {
+        self.repeat_budget.0.refill();
+    }
+
     /// Handles a change of the view. Returns the number of deletions sent.
     pub(super) fn on_fact(
         &mut self,
@@ -142,11 +161,13 @@ impl Repair {
                 // that port are right.
                 let is_link = |old: &SwitchPort| network.view().port_role(*old) == PortRole::Link;
                 let left = old.filter(|old| has_left(old) && !is_link(old));
-                left.map(|old| {
+                // All entries to a port that is down have been deleted.
+                let is_up = |at: SwitchPort| network.view().port(at).is_some_and(|port| port.is_up);
+                left.and_then(|old| {
                     if self.admit_broadcast(now) {
-                        Stale::HostEverywhere(*id, old)
+                        Some(Stale::HostEverywhere(*id, old))
                     } else {
-                        Stale::Host(*id, old)
+                        is_up(old).then_some(Stale::Host(*id, old))
                     }
                 })
             }
@@ -188,8 +209,9 @@ impl Repair {
         *count <= BROADCASTS_PER_S_MAX
     }
 
-    /// Repeats the deletions that are due. Returns the number of deletions sent.
-    pub(super) fn tick(
+    /// Repeats the deletions that are due, or defers them if they are too many for one event-loop iteration. Returns the
+    /// number of deletions sent.
+    pub(super) fn repeat_due(
         &mut self,
         now: Instant,
         switches: &LocalSwitches,
@@ -199,6 +221,10 @@ impl Repair {
         while let Some(&(due, stale)) = self.repeats.front()
             && due <= now
         {
+            if !self.repeat_budget.0.take() {
+                network.defer_work();
+                break;
+            }
             self.repeats.pop_front();
             if stale.is_still_stale(network.view()) {
                 deleted += stale.delete(switches, network);
@@ -268,4 +294,36 @@ fn delete(
     let Some(selector) = switches.selector(at.switch) else { return 0 };
     network.send_to(at.switch, Message::FlowMod(deletion(selector)));
     1
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_openflow::{DatapathId, MacAddr, VlanId};
+
+    use super::*;
+
+    struct NoApp;
+
+    impl sluice_sdk::App for NoApp {}
+
+    #[test]
+    fn deletions_that_are_due_at_the_same_time_are_repeated_over_several_iterations() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let now = Instant::now();
+        let (mut repair, mut network) = (Repair::default(), Network::new(0));
+        let (switches, at) = (LocalSwitches::default(), SwitchPort::new(DatapathId(1), PortNo(1)));
+        for n in 0..1000 {
+            let id = HostId { mac: MacAddr::from_u64(n), vlan: VlanId(0) };
+            repair.repeats.push_back((now, Stale::Host(id, at)));
+        }
+        for left in [744, 488, 232, 0] {
+            repair.on_iteration();
+            // Ticks of several switches.
+            repair.repeat_due(now, &switches, &mut network);
+            repair.repeat_due(now, &switches, &mut network);
+            assert_eq!(repair.repeats.len(), left);
+            assert_eq!(network.wants_iteration(), left > 0);
+            network.deliver(&mut NoApp, now, |_| {});
+        }
+    }
 }

@@ -78,6 +78,19 @@ impl Routes {
         }
     }
 
+    /// The number of links between two switches; `None` if there is no path.
+    pub(super) fn distance(
+        &mut self,
+        view: &NetworkView,
+        from: DatapathId,
+        to: DatapathId,
+    ) -> Option<u32> {
+        self.refresh(view);
+        let (&from, &to) = (self.index_of.get(&from)?, self.index_of.get(&to)?);
+        let distance = self.distances(to).get(from).copied();
+        distance.filter(|&distance| distance != UNREACHABLE)
+    }
+
     /// All switches to which there is a path from `id`, including `id` itself.
     pub(super) fn reachable(&mut self, view: &NetworkView, id: DatapathId) -> Vec<DatapathId> {
         self.refresh(view);

@@ -28,23 +28,25 @@ const QUERIES_MAX: usize = 8;
 
 /// A switch of this worker.
 #[derive(Debug)]
-struct LocalSwitch {
+pub(super) struct LocalSwitch {
     sw: SwitchIndex,
-    selector: EntrySelector,
+    pub(super) selector: EntrySelector,
     /// Whether its version can match IPv6 addresses.
     supports_ipv6_match: bool,
     /// Until when no flow entries are installed, as it has refused one.
     paused_until: Option<Instant>,
     /// Whether it has refused the match of a flow entry.
     has_refused_match: bool,
-    query: EntryQuery,
+    pub(super) query: EntryQuery,
+    /// Whether the query is to find entries that are wrong, and not hosts.
+    pub(super) is_verified: bool,
     /// Hosts to which its old flow entries send, by output port, until the role of that port is known.
-    hosts_by_port: BTreeMap<PortNo, Vec<HostId>>,
+    pub(super) hosts_by_port: BTreeMap<PortNo, Vec<HostId>>,
 }
 
 /// Progress of the query for old flow entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EntryQuery {
+pub(super) enum EntryQuery {
     /// Due at this time.
     Due(Instant),
     /// The number of entries was requested with this transaction id.
@@ -57,7 +59,7 @@ enum EntryQuery {
 /// The switches of this worker.
 #[derive(Debug, Default)]
 pub(super) struct LocalSwitches {
-    all: BTreeMap<DatapathId, LocalSwitch>,
+    pub(super) all: BTreeMap<DatapathId, LocalSwitch>,
     /// When the first switch connected.
     first_connected: Option<Instant>,
     /// Old flow entries to hosts that are known at another port. They are deleted once all switches have had time to
@@ -86,6 +88,7 @@ impl LocalSwitches {
             paused_until,
             has_refused_match,
             query,
+            is_verified: false,
             hosts_by_port,
         };
         self.first_connected.get_or_insert(ctx.now);
@@ -149,7 +152,7 @@ impl LocalSwitches {
         for switch in
             self.all.values_mut().filter(|switch| switch.selector == EntrySelector::ByPort)
         {
-            switch.query = EntryQuery::Due(at);
+            (switch.query, switch.is_verified) = (EntryQuery::Due(at), false);
             switch.hosts_by_port.clear();
         }
     }
@@ -163,7 +166,7 @@ impl LocalSwitches {
     }
 
     /// Asks a switch for its number of flow entries, if that is due and not too many other queries are in flight.
-    fn start_query(&mut self, ctx: &mut Ctx<'_>) {
+    pub(super) fn start_query(&mut self, ctx: &mut Ctx<'_>) {
         let is_in_flight = |switch: &&LocalSwitch| {
             matches!(switch.query, EntryQuery::Counting(_) | EntryQuery::Listing(_))
         };
@@ -199,6 +202,9 @@ impl LocalSwitches {
                     None
                 };
                 switch.query = query.map_or(EntryQuery::Done, EntryQuery::Listing);
+                if switch.is_verified && entries > ENTRIES_MAX {
+                    return self.delete_all(ctx);
+                }
                 0
             }
             EntryQuery::Listing(query) if query == xid => {
@@ -231,6 +237,9 @@ impl LocalSwitches {
                         switch.hosts_by_port.entry(port).or_default().push(HostId { mac, vlan });
                     }
                 }
+                if switch.is_verified {
+                    return deleted;
+                }
                 let ports: Vec<_> = switch.hosts_by_port.keys().copied().collect();
                 let (id, now) = (ctx.datapath_id, ctx.now);
                 let handle_port =
@@ -253,7 +262,7 @@ impl LocalSwitches {
         let Some(switch) = self
             .all
             .get_mut(&at.switch)
-            .filter(|switch| switch.hosts_by_port.contains_key(&at.port))
+            .filter(|switch| !switch.is_verified && switch.hosts_by_port.contains_key(&at.port))
         else {
             return 0;
         };

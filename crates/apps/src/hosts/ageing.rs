@@ -19,7 +19,8 @@ impl Hosts {
     pub(super) fn probe_silent_hosts(&mut self, now: Instant, network: &mut Network) {
         let policy = AgeingPolicy { timeout: self.cfg.timeout, probes: self.cfg.probes };
         for _ in 0..HOSTS_PER_TICK_MAX {
-            let due = self.table.next_due(now, policy, network.fast_path_hosts());
+            let has_room = |switch| !self.without_room.contains(&switch);
+            let due = self.table.next_due(now, policy, network.fast_path_hosts(), has_room);
             let Some((id, action)) = due else { break };
             let is_kept = match action {
                 DueAction::None => true,
@@ -82,11 +83,7 @@ impl Hosts {
             if network.view().switch(switch).is_some() {
                 continue;
             }
-            let ids: Vec<_> = network.view().hosts_of(switch).map(|(id, _)| id).collect();
-            for id in ids {
-                self.counters.expired.count();
-                self.remove_host(id, now, network);
-            }
+            self.remove_hosts_of(switch, now, network);
         }
     }
 }

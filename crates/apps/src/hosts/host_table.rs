@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
+use sluice_openflow::DatapathId;
 use sluice_sdk::view::{Host, HostId, SwitchPort};
 use sluice_sdk::{FastPathHost, FastPathHosts};
 
@@ -164,12 +165,19 @@ impl HostTable {
         }
     }
 
+    /// When a host was last seen, on the fast path or not.
+    pub(super) fn last_seen(&self, id: HostId, fast_path: &FastPathHosts) -> Option<Instant> {
+        let local = self.hosts.get(&id)?;
+        fast_path.last_seen(local.at.switch, id).max(Some(local.last_seen))
+    }
+
     /// The next host that is due, and what to do about it.
     pub(super) fn next_due(
         &mut self,
         now: Instant,
         policy: AgeingPolicy,
         fast_path: &FastPathHosts,
+        has_room: impl Fn(DatapathId) -> bool,
     ) -> Option<(HostId, DueAction)> {
         let &(due, id) = self.due.first().filter(|&&(due, _)| due <= now)?;
         self.due.remove(&(due, id));
@@ -182,6 +190,10 @@ impl HostTable {
         let timeout_at = local.last_seen + policy.timeout;
         let action = if timeout_at > now {
             local.due = timeout_at;
+            DueAction::None
+        } else if !has_room(local.at.switch) {
+            // A host that was not probed cannot have failed to answer.
+            local.due = now + PROBE_INTERVAL;
             DueAction::None
         } else if local.probes_sent < policy.probes {
             local.probes_sent += 1;

@@ -16,8 +16,9 @@ mod host_table;
 mod learn;
 mod port_watch;
 mod proxy;
+mod removal;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
@@ -34,6 +35,7 @@ use frames::{AGEING_PROBE_MAC, CONFLICT_PROBE_MAC};
 use host_table::HostTable;
 use learn::LearnOutcome;
 use port_watch::PortWatch;
+use removal::Removals;
 
 /// Settings of the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +101,8 @@ pub struct Hosts {
     /// The switches of this worker, by switch index.
     switches: Vec<Option<DatapathId>>,
     switch_indexes: HashMap<DatapathId, SwitchIndex>,
+    /// Switches of this worker that do not take what is sent. Their hosts are not probed.
+    without_room: BTreeSet<DatapathId>,
     /// Disconnected switches of any worker that have hosts, with the time of the disconnect.
     disconnected: BTreeMap<DatapathId, Instant>,
     /// Requests from each port in the current second.
@@ -106,6 +110,7 @@ pub struct Hosts {
     move_limiter: MoveLimiter,
     conflicts: Conflicts,
     port_watch: PortWatch,
+    removals: Removals,
     counters: Counters,
     last_tick: Option<Instant>,
 }
@@ -131,11 +136,13 @@ impl Hosts {
             table: HostTable::default(),
             switches: Vec::new(),
             switch_indexes: HashMap::default(),
+            without_room: BTreeSet::new(),
             disconnected: BTreeMap::new(),
             requests: HashMap::default(),
             move_limiter: MoveLimiter::default(),
             conflicts: Conflicts::default(),
             port_watch: PortWatch::default(),
+            removals: Removals::default(),
             counters: Counters::default(),
             last_tick: None,
         }
@@ -230,31 +237,6 @@ impl Hosts {
         network.publish(now, Fact::Host(id, None));
     }
 
-    /// Removes the hosts at a port of a switch of this worker.
-    fn remove_hosts_at(&mut self, at: SwitchPort, now: Instant, network: &mut Network) {
-        self.requests.remove(&at);
-        let ids: Vec<_> = network.view().hosts_at(at).map(|(id, _)| id).collect();
-        for id in ids {
-            self.remove_host(id, now, network);
-        }
-    }
-
-    /// Removes the hosts at ports that a switch of this worker does not have, or that can have no hosts.
-    fn remove_hosts_at_changed_ports(
-        &mut self,
-        switch: DatapathId,
-        now: Instant,
-        network: &mut Network,
-    ) {
-        let view = network.view();
-        let mut ports: Vec<_> = view.hosts_of(switch).map(|(_, host)| host.at).collect();
-        ports.dedup();
-        ports.retain(|&at| !can_have_hosts(at, view.port(at)));
-        for at in ports {
-            self.remove_hosts_at(at, now, network);
-        }
-    }
-
     /// Starts and stops watching ports that came up.
     fn update_port_watch(&mut self, fact: &Fact, network: &mut Network) {
         match fact {
@@ -293,6 +275,19 @@ impl Hosts {
 }
 
 impl App for Hosts {
+    fn on_iteration(&mut self, _: Instant) {
+        self.removals.on_iteration();
+    }
+
+    fn on_deferred_work(&mut self, now: Instant, network: &mut Network) {
+        self.continue_removals(now, network);
+    }
+
+    /// Ports are watched again whose watch may not have begun. One that may not have ended ends by its timeout.
+    fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
+        self.port_watch.restore(ctx);
+    }
+
     fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         let index = ctx.switch_index.index();
         if self.switches.len() <= index {
@@ -318,6 +313,7 @@ impl App for Hosts {
             return;
         }
         self.switch_indexes.remove(&switch);
+        self.without_room.remove(&switch);
         let (view, fast_path) = network.view_and_fast_path_hosts();
         for (id, _) in view.hosts_of(switch) {
             self.table.remove(id, fast_path);
@@ -325,6 +321,11 @@ impl App for Hosts {
     }
 
     fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
+        if ctx.has_room() {
+            self.without_room.remove(&ctx.datapath_id);
+        } else {
+            self.without_room.insert(ctx.datapath_id);
+        }
         // Called for every switch, but all of this is for all switches.
         if self.last_tick == Some(ctx.now) {
             return;

@@ -6,8 +6,8 @@
 
 use sluice_base::HashSet;
 use sluice_openflow::{Action, Field, FlowMod, FlowModCommand, Instruction, Message, PortNo};
-use sluice_sdk::Network;
 use sluice_sdk::view::SwitchPort;
+use sluice_sdk::{Ctx, Network};
 
 /// Cookie of these flow entries: `hosts` in ASCII.
 const COOKIE: u64 = 0x0000_686f_7374_7300;
@@ -44,6 +44,17 @@ impl PortWatch {
         if self.watched.remove(&at) {
             let command = FlowModCommand::DELETE_STRICT;
             network.send_to(at.switch, Message::FlowMod(FlowMod { command, ..watch_entry(at) }));
+        }
+    }
+
+    /// Writes the flow entries for the watched ports of a switch again.
+    pub(super) fn restore(&self, ctx: &mut Ctx<'_>) {
+        let id = ctx.datapath_id;
+        let mut ports: Vec<_> = self.watched.iter().filter(|at| at.switch == id).collect();
+        ports.sort_unstable();
+        for &at in ports {
+            let written = ctx.switch.flow_mod(&watch_entry(at));
+            debug_assert!(written.is_ok(), "every version can express it");
         }
     }
 

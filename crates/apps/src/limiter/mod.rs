@@ -164,8 +164,14 @@ impl App for Limiter {
 
     fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
         let Some(Some(switch)) = self.switches.get_mut(ctx.switch_index.index()) else { return };
-        if switch.metered_version != Some(ctx.view().version()) {
+        if switch.metered_version != Some(ctx.view().version()) && ctx.has_room() {
             switch.update_proactive_meters(&self.cfg, ctx);
+        }
+    }
+
+    fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(Some(switch)) = self.switches.get_mut(ctx.switch_index.index()) {
+            switch.restore(&self.cfg, ctx);
         }
     }
 
@@ -304,6 +310,27 @@ impl SwitchLimits {
                 }
             }
         }
+    }
+
+    /// Installs proactive meters again and removes those of other ports. A port that is blocked will be blocked again by
+    /// its next packet-in over the limit.
+    fn restore(&mut self, cfg: &Config, ctx: &mut Ctx<'_>) {
+        let is_free = |port: &PortLimits| !port.has_proactive_meter && port.misses.until <= ctx.now;
+        let had_meter = self.ports.iter().filter(|(_, port)| port.misses.meter.is_some());
+        let mut unlimited: Vec<_> =
+            had_meter.filter(|(_, port)| is_free(port)).map(|(&no, _)| no).collect();
+        unlimited.sort_unstable();
+        for no in unlimited {
+            let written = flow_entries::remove_meter(&mut ctx.switch, no);
+            debug_assert!(written.is_ok(), "every version can express it");
+        }
+        for port in self.ports.values_mut() {
+            (port.misses.until, port.probes.until, port.marked_until) = (ctx.now, ctx.now, ctx.now);
+        }
+        // First those that are to be removed, with the old flags; then all that are to be there.
+        self.update_proactive_meters(cfg, ctx);
+        self.ports.values_mut().for_each(|port| port.has_proactive_meter = false);
+        self.update_proactive_meters(cfg, ctx);
     }
 
     /// The id of the meter for a kind of packet-in of a port; `None` if no id is left.

@@ -175,3 +175,51 @@ fn flow_entries_to_a_disconnected_switch_are_deleted_when_it_reconnects_with_ano
         ",
     );
 }
+
+#[test]
+fn after_lost_changes_the_flow_entries_that_are_wrong_are_deleted_and_no_others() {
+    run_with_defaults(
+        LINEAR,
+        "
+        ports s2:4 down
+        s2 > flow_mod   delete match= out_port=4
+        wait 1s
+        s2 > flow_mod   delete match= out_port=4
+        s2 loses changes
+        s2 > multipart_request
+        s2 < aggregate_stats flows=7
+        s2 > multipart_request
+        s2 < flow_stats cookie=7381244169710206976 a:1 b:1 a:2 b:2 z:2 b:2 a:4
+        s2 > flow_mod   delete match=eth_dst eth_dst=b out_port=1
+        s2 > flow_mod   delete match=eth_dst eth_dst=a out_port=2
+        s2 > flow_mod   delete match=eth_dst eth_dst=z out_port=2
+        s2 > flow_mod   delete match= out_port=4
+        s3 loses changes
+        s3 > multipart_request
+        s3 < aggregate_stats flows=3
+        s3 > multipart_request
+        s3 < flow_stats cookie=7381244169710206976 b:3 a:1 b:1
+        s3 > flow_mod   delete match=eth_dst eth_dst=b out_port=1
+        s1 loses changes
+        s1 > multipart_request
+        s1 < aggregate_stats flows=0
+        ",
+    );
+}
+
+#[test]
+fn after_lost_changes_a_table_that_is_too_large_to_be_read_is_emptied() {
+    run_with_defaults(
+        SINGLE_SWITCH,
+        "
+        s1 loses changes
+        s1 > multipart_request
+        s1 < aggregate_stats flows=20000
+        [1.0]   s1 > flow_mod delete match= out_port=1
+        [1.0]   s1 > flow_mod delete match= out_port=2
+        [1.0]   s1 > flow_mod delete match= out_port=3
+        [1.0]   s1 > flow_mod delete match= out_port=4
+        [1.1..] s1 > flow_mod delete match=
+        ",
+    );
+}

@@ -13,4 +13,5 @@ mod learning;
 mod moving;
 mod proxy;
 mod random;
+mod removal;
 mod test_network;

@@ -28,6 +28,8 @@ pub(crate) struct TestNetwork {
     pub(crate) version: Version,
     pub(crate) now: Instant,
     pub(crate) workers: Vec<HostsWorker>,
+    /// Whether switches take what is sent.
+    pub(crate) has_room: bool,
     connected: Vec<u64>,
     xid: u32,
     sent: Vec<SentFrame>,
@@ -73,6 +75,7 @@ impl TestNetwork {
             version,
             now,
             workers,
+            has_room: true,
             connected: vec![],
             xid: 1,
             sent: vec![],
@@ -88,12 +91,17 @@ impl TestNetwork {
         usize::try_from(switch).unwrap() % self.workers.len()
     }
 
-    fn call_app<T>(&mut self, switch: u64, call: impl FnOnce(&mut Hosts, &mut Ctx<'_>) -> T) -> T {
+    pub(crate) fn call_app<T>(
+        &mut self,
+        switch: u64,
+        call: impl FnOnce(&mut Hosts, &mut Ctx<'_>) -> T,
+    ) -> T {
         let (mut tx, mut urgent, n) = (Vec::new(), Vec::new(), self.worker_of(switch));
         let HostsWorker { app, network, .. } = &mut self.workers[n];
         let encoder = Encoder::new(&mut tx, self.version, &mut self.xid);
         let sw = SwitchIndex(u32::try_from(switch).unwrap());
-        let mut ctx = Ctx::new(self.now, sw, DatapathId(switch), encoder, &mut urgent, network);
+        let ctx = Ctx::new(self.now, sw, DatapathId(switch), encoder, &mut urgent, network);
+        let mut ctx = ctx.with_room(self.has_room);
         let result = call(app, &mut ctx);
         assert!(urgent.is_empty());
         self.record_messages(switch, &tx);
@@ -172,6 +180,12 @@ impl TestNetwork {
     }
 
     fn publish(&mut self, fact: Fact) {
+        self.publish_undelivered(fact);
+        self.deliver();
+    }
+
+    /// Publishes a fact, which is delivered in the next iteration.
+    fn publish_undelivered(&mut self, fact: Fact) {
         let at = match fact {
             Fact::Port(at, _) => at.switch.0,
             Fact::Switch(id, _) => id.0,
@@ -179,7 +193,6 @@ impl TestNetwork {
         };
         let (n, now) = (self.worker_of(at), self.now);
         self.workers[n].network.publish(now, fact);
-        self.deliver();
     }
 
     /// Connects a switch. All its ports are edge ports.
@@ -205,8 +218,19 @@ impl TestNetwork {
     }
 
     pub(crate) fn port_down(&mut self, at: SwitchPort) {
+        self.begin_port_down(at);
+        self.deliver();
+    }
+
+    /// A port goes down; its worker has not finished the iteration yet.
+    pub(crate) fn begin_port_down(&mut self, at: SwitchPort) {
         let port = PortInfo { is_up: false, ..port(at, PortRole::Pending) };
-        self.publish(Fact::Port(at, Some(port)));
+        self.publish_undelivered(Fact::Port(at, Some(port)));
+    }
+
+    /// A port is an edge port again; its worker has not finished the iteration yet.
+    pub(crate) fn begin_port_up(&mut self, at: SwitchPort) {
+        self.publish_undelivered(Fact::Port(at, Some(port(at, PortRole::Edge))));
     }
 
     pub(crate) fn delete_port(&mut self, at: SwitchPort) {

@@ -14,6 +14,7 @@ mod switch;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::ops::Bound::{Excluded, Included};
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
@@ -142,6 +143,17 @@ impl NetworkView {
     /// The hosts at a port, in the order of their addresses.
     pub fn hosts_at(&self, at: SwitchPort) -> impl Iterator<Item = (HostId, &Host)> {
         self.hosts_between(at, at)
+    }
+
+    /// The hosts at a port that follow the host `after` in the order of their addresses; all if that is `None`.
+    pub fn hosts_at_after(
+        &self,
+        at: SwitchPort,
+        after: Option<HostId>,
+    ) -> impl Iterator<Item = (HostId, &Host)> {
+        let first = after.map_or(Included((at, HostId::FIRST)), |after| Excluded((at, after)));
+        let ids = self.hosts_by_port.range((first, Included((at, HostId::LAST))));
+        ids.filter_map(|&(_, id)| Some((id, self.host(id)?)))
     }
 
     /// The hosts at a switch, in the order of its ports.

@@ -21,6 +21,7 @@
 //! | --- | --- |
 //! | `s1 connects` | the handshake of `s1` completes |
 //! | `s1 disconnects` | the control connection of `s1` is closed |
+//! | `s1 loses changes` | changes of its tables were not delivered, and there is room again |
 //!
 //! A switch that other lines use without `connects` is connected first, and the messages that the application sends to it
 //! on connection are ignored.

@@ -31,6 +31,8 @@ pub(super) enum TranscriptStep {
 pub(super) enum SwitchInput {
     Connects,
     Disconnects,
+    /// Changes of its tables were lost, and there is room again.
+    ChangesLost,
     PortUp(PortNo),
     PortDown(PortNo),
     PortDeleted(PortNo),
@@ -106,6 +108,7 @@ impl TranscriptStep {
             }
             [switch, "connects"] => Some(switch_input(switch, SwitchInput::Connects)),
             [switch, "disconnects"] => Some(switch_input(switch, SwitchInput::Disconnects)),
+            [switch, "loses", "changes"] => Some(switch_input(switch, SwitchInput::ChangesLost)),
             [switch, "<", ref message @ ..] => {
                 SwitchInput::parse(message).map(|input| switch_input(switch, input))
             }

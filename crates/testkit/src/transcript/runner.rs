@@ -126,6 +126,10 @@ impl<A: App> TranscriptRunner<A> {
                 self.app.on_switch_disconnected(switch_index(index), self.now, &mut self.network);
                 self.with_switch(index, |switch| switch.is_connected = false);
             }
+            SwitchInput::ChangesLost => {
+                self.ensure_connected(index);
+                self.call_app(index, A::on_changes_lost);
+            }
             event => {
                 self.ensure_connected(index);
                 let bytes = self.encode(index, event)?;
@@ -198,7 +202,7 @@ impl<A: App> TranscriptRunner<A> {
             Message::PortStatus(PortStatus { reason, port: port(n, state) }).encode(0, &mut out)
         };
         let encoded = match *event {
-            SwitchInput::Connects | SwitchInput::Disconnects => Ok(()),
+            SwitchInput::Connects | SwitchInput::Disconnects | SwitchInput::ChangesLost => Ok(()),
             SwitchInput::PortUp(n) => port_status(n, PortReason::MODIFY, PortState::default()),
             SwitchInput::PortDown(n) => port_status(n, PortReason::MODIFY, PortState::LINK_DOWN),
             SwitchInput::PortDeleted(n) => port_status(n, PortReason::DELETE, PortState::default()),

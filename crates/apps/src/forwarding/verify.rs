@@ -1,0 +1,89 @@
+//! Verifies the flow entries of a switch to which changes were lost, and deletes those that are wrong.
+//!
+//! Right is an entry that sends to the port of the host or to a switch that is nearer to it, so that the right entries of all
+//! switches together contain no loop. Packets whose entries are missing come to the controller, which installs their path.
+
+use sluice_openflow::{FlowMod, Message, PortNo};
+use sluice_sdk::view::{HostId, NetworkView, PortRole, SwitchPort};
+use sluice_sdk::{Ctx, Network};
+
+use super::flow_entries::EntrySelector;
+use super::routes::Routes;
+use super::switches::{EntryQuery, LocalSwitches};
+
+impl LocalSwitches {
+    /// Requests the flow entries of a switch, of which those that are wrong will be deleted.
+    pub(super) fn verify_entries(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(switch) = self.all.get_mut(&ctx.datapath_id) {
+            (switch.query, switch.is_verified) = (EntryQuery::Due(ctx.now), true);
+            switch.hosts_by_port.clear();
+        }
+        self.start_query(ctx);
+    }
+
+    /// When the entries of a switch have been listed, deletes those that are wrong. Returns the number of deletions sent.
+    pub(super) fn delete_wrong_entries(&mut self, routes: &mut Routes, ctx: &mut Ctx<'_>) -> u64 {
+        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
+        if !switch.is_verified || switch.query != EntryQuery::Done {
+            return 0;
+        }
+        switch.is_verified = false;
+        let (hosts_by_port, selector) =
+            (std::mem::take(&mut switch.hosts_by_port), switch.selector);
+        let mut deleted = 0;
+        let mut delete = |deletion: FlowMod, network: &mut Network| {
+            network.send_to(ctx.datapath_id, Message::FlowMod(deletion));
+            deleted += 1;
+        };
+        for (port, mut hosts) in hosts_by_port {
+            let at = SwitchPort::new(ctx.datapath_id, port);
+            if ctx.network.view().port(at).is_none_or(|port| !port.is_up) {
+                delete(selector.delete_to_port(port), ctx.network);
+                continue;
+            }
+            hosts.sort_unstable();
+            hosts.dedup();
+            for host in hosts {
+                if is_wrong(host, at, routes, ctx.network.view()) {
+                    delete(selector.delete_to_host(host, port), ctx.network);
+                }
+            }
+        }
+        deleted
+    }
+
+    /// Deletes all flow entries of a switch that has too many to be listed. Returns the number of deletions sent.
+    pub(super) fn delete_all(&mut self, ctx: &mut Ctx<'_>) -> u64 {
+        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
+        switch.is_verified = false;
+        let selector = switch.selector;
+        let ports: Vec<_> = match selector {
+            EntrySelector::ByCookie => vec![PortNo::ANY],
+            // Without cookies, a deletion for any port would delete the entries of other applications, too.
+            EntrySelector::ByPort => {
+                let info = ctx.view().switch(ctx.datapath_id);
+                info.into_iter().flat_map(|switch| switch.ports.keys().copied()).collect()
+            }
+        };
+        for &port in &ports {
+            ctx.send_to(ctx.datapath_id, Message::FlowMod(selector.delete_to_port(port)));
+        }
+        ports.len() as u64
+    }
+}
+
+/// Whether flow entries that send packets for a host to the port `at`, which is up, are wrong.
+fn is_wrong(id: HostId, at: SwitchPort, routes: &mut Routes, view: &NetworkView) -> bool {
+    let Some(host) = view.host(id) else { return true };
+    if host.at.switch == at.switch {
+        return host.at != at;
+    }
+    // Without a path, the entry may lead over switches that are disconnected and still forward.
+    let Some(distance) = routes.distance(view, at.switch, host.at.switch) else { return false };
+    match view.link_from(at).map(|link| link.to.switch) {
+        Some(next) => {
+            routes.distance(view, next, host.at.switch).is_none_or(|left| left >= distance)
+        }
+        None => view.port_role(at) != PortRole::Pending,
+    }
+}
