@@ -26,6 +26,7 @@ pub mod output;
 mod outstanding;
 mod plan;
 mod reply;
+mod reply_templates;
 mod report;
 mod requests;
 mod run;

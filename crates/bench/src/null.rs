@@ -2,8 +2,8 @@
 //!
 //! It completes handshakes, answers `ECHO_REQUEST`, and replies to each `PACKET_IN` with as many bytes as the `FLOW_MOD` of
 //! a learning switch application has. Of a request, it reads the length and copies the buffer id, so that the load
-//! generator can match the reply. The throughput of a controller relative to the null responder shows how close it comes to
-//! the limit of the machine.
+//! generator can match the reply; or, if packets are not buffered, their addresses and the packet itself. The throughput of
+//! a controller relative to the null responder shows how close it comes to the limit of the machine.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -12,25 +12,18 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sluice_io::{
-    ConnId, Epoll, Io, IoEvent, READ_BYTES_MAX, Reading, WaitStrategy, Wake, Waker, cores, sock,
-};
-use sluice_openflow::{
-    Action, Encoder, Field, FlowMod, Instruction, MacAddr, MessageType, PortNo, SwitchConfig,
-    Version, VlanId,
-};
+use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, WaitStrategy, Wake, Waker, cores, sock};
+use sluice_openflow::{Encoder, MessageType, SwitchConfig, Version};
 
 use crate::Error;
+use crate::reply_templates::ReplyTemplates;
 
-/// Length of a reply in each version, 1.0 first, in bytes: a `FLOW_MOD` with one action that matches port, both MAC
+/// Length of a reply without a packet in each version, 1.0 first, in bytes: a `FLOW_MOD` with one action that matches port, both MAC
 /// addresses and VLAN, as Sluice's learning switch sends it.
 pub const REPLY_LENS: [usize; VERSIONS] = [80, 160, 112, 112, 112, 112];
 
 /// Number of OpenFlow versions.
 const VERSIONS: usize = 6;
-
-/// Length of the shortest `PACKET_IN`; as many replies are prepared as requests fit into one read.
-const REQUEST_LEN_MIN: usize = 18;
 
 /// Configuration of a null responder.
 #[derive(Debug, Clone)]
@@ -50,6 +43,24 @@ pub struct Config {
     /// `FLOW_MOD`s per reply, 1 to [`FLOW_MODS_MAX`]. The last one has the buffer id of the request; the others have none,
     /// like the flow entry for the reverse direction.
     pub flow_mods: u8,
+    /// What the flow entries match, which is what their length depends on.
+    pub matching: FlowMatch,
+}
+
+impl Config {
+    /// One thread without polling, which replies with one flow-mod and copies the buffer id.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            threads: 1,
+            pin: Vec::new(),
+            spin: Duration::ZERO,
+            socket: sock::Options::default(),
+            content: ReplyContent::BufferId,
+            flow_mods: 1,
+            matching: FlowMatch::PortPair,
+        }
+    }
 }
 
 /// Maximum number of `FLOW_MOD`s per reply.
@@ -62,6 +73,18 @@ pub enum ReplyContent {
     BufferId,
     /// Nothing, so that replies can only be counted.
     Constant,
+    /// Both addresses, into the flow entries, and the packet, into a `PACKET_OUT`: for packets that are not buffered.
+    /// Fast as long as all packets have the same length.
+    Packet,
+}
+
+/// What a flow entry matches, besides the VLAN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowMatch {
+    /// Ingress port and both addresses, like Sluice's `learning`.
+    PortPair,
+    /// Both addresses, like Sluice's `forwarding`.
+    Pair,
 }
 
 /// A running null responder.
@@ -149,14 +172,6 @@ struct ResponderConnection {
     unsent: Vec<u8>,
 }
 
-/// Identical replies, in which only the buffer id is patched.
-#[derive(Debug)]
-struct ReplyTemplates {
-    bytes: Vec<u8>,
-    len: usize,
-    buffer_id_at: usize,
-}
-
 impl ResponderThread {
     fn new(
         config: &Config,
@@ -165,8 +180,7 @@ impl ResponderThread {
         accepted: Receiver<TcpStream>,
         stop: &Arc<AtomicBool>,
     ) -> Self {
-        let replies =
-            [1, 2, 3, 4, 5, 6].map(|byte| ReplyTemplates::new(Version(byte), config.flow_mods));
+        let replies = [1, 2, 3, 4, 5, 6].map(|byte| ReplyTemplates::new(Version(byte), config));
         let (config, stop) = (config.clone(), Arc::clone(stop));
         Self {
             config,
@@ -209,13 +223,13 @@ impl ResponderThread {
             }
             IoEvent::Data(id, bytes) => {
                 let Some(connection) = self.connections.get_mut(id.slot()) else { return true };
-                let received = connection.receive(bytes, self.config.content, &mut self.replies);
+                let received = connection.receive(bytes, &mut self.replies);
                 let Some((version, n)) = received else {
                     self.io.close(id);
                     return true;
                 };
                 let replies = self.replies.get(version_index(version));
-                let replies = replies.and_then(|replies| replies.bytes.get(..n * replies.len));
+                let replies = replies.map(|replies| replies.first(n));
                 send(&mut self.io, id, connection, replies);
             }
             IoEvent::Writable(id) => {
@@ -265,7 +279,6 @@ impl ResponderConnection {
     fn receive(
         &mut self,
         bytes: &[u8],
-        content: ReplyContent,
         replies: &mut [ReplyTemplates; VERSIONS],
     ) -> Option<(u8, usize)> {
         let mut n = 0;
@@ -283,11 +296,11 @@ impl ResponderConnection {
                 self.partial = partial;
                 return Some((version, 0));
             }
-            self.process(&partial, content, replies, &mut n, &mut version)?;
+            self.process(&partial, replies, &mut n, &mut version)?;
             self.partial = partial;
             self.partial.clear();
         }
-        let left = self.process(rest, content, replies, &mut n, &mut version)?;
+        let left = self.process(rest, replies, &mut n, &mut version)?;
         self.partial.extend_from_slice(rest.get(rest.len() - left..).unwrap_or_default());
         Some((version, n))
     }
@@ -314,7 +327,6 @@ impl ResponderConnection {
     fn process(
         &mut self,
         bytes: &[u8],
-        content: ReplyContent,
         replies: &mut [ReplyTemplates; VERSIONS],
         n: &mut usize,
         version: &mut u8,
@@ -322,8 +334,6 @@ impl ResponderConnection {
         let mut rest = bytes;
         *version = bytes.first().copied().unwrap_or(*version);
         let replies = replies.get_mut(version_index(*version))?;
-        let (len, at) = (replies.len, replies.buffer_id_at);
-        let mut replies = replies.bytes.chunks_exact_mut(len).skip(*n);
         while let Some(head) = rest.first_chunk::<12>() {
             let len = usize::from(u16::from_be_bytes([head[2], head[3]]));
             if len < 8 {
@@ -335,13 +345,7 @@ impl ResponderConnection {
                 self.handle_other(msg);
                 continue;
             }
-            let reply = replies.next()?;
-            *n += 1;
-            if content == ReplyContent::BufferId
-                && let Some(buffer_id) = reply.get_mut(at..at + 4)
-            {
-                buffer_id.copy_from_slice(&head[8..12]);
-            }
+            replies.patch(msg, n, &mut self.unsent)?;
         }
         // The last message may be a header alone.
         while let Some(head) = rest.first_chunk::<8>() {
@@ -385,57 +389,4 @@ impl ResponderConnection {
 /// Index of a version's reply templates. Every byte has one: unknown versions are answered in 1.5.
 fn version_index(version: u8) -> usize {
     usize::from(version.saturating_sub(1)).min(VERSIONS - 1)
-}
-
-impl ReplyTemplates {
-    fn new(version: Version, flow_mods: u8) -> Self {
-        let (mut tx, mut xid) = (vec![], 1);
-        let fields = [
-            Field::in_port(PortNo(1)),
-            Field::eth_dst(MacAddr([0; 6])),
-            Field::eth_src(MacAddr([0; 6])),
-            Field::vlan(VlanId(0)),
-        ];
-        // Before 1.2 the match has a fixed length; without fields it matches no particular pair of addresses.
-        let used = if version < Version::V1_2 { 0 } else { fields.len() };
-        let flow_mod = FlowMod {
-            matching: fields.into_iter().take(used).collect(),
-            instructions: vec![Instruction::apply([Action::output(PortNo(2))])],
-            ..FlowMod::default()
-        };
-        // Does not fail: all versions have these fields.
-        let _ = Encoder::new(&mut tx, version, &mut xid).flow_mod(&flow_mod);
-        let flow_mods = usize::from(flow_mods.clamp(1, FLOW_MODS_MAX));
-        let buffer_id_at = if version == Version::V1_0 { 64 } else { 32 };
-        let buffer_id_at = buffer_id_at + tx.len() * (flow_mods - 1);
-        let reply = tx.repeat(flow_mods);
-        let bytes = reply.repeat(READ_BYTES_MAX / REQUEST_LEN_MIN);
-        Self { len: reply.len(), bytes, buffer_id_at }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use sluice_openflow::Versions;
-
-    use super::*;
-
-    #[test]
-    fn a_reply_is_as_long_as_that_of_a_learning_switch() {
-        let lens = Versions::SUPPORTED.iter().map(|version| ReplyTemplates::new(version, 1).len);
-        assert_eq!(lens.collect::<Vec<_>>(), REPLY_LENS);
-    }
-
-    #[test]
-    fn the_last_flow_mod_of_a_reply_has_the_buffer_id() {
-        let mut connection = ResponderConnection::default();
-        let mut replies = [1, 2, 3, 4, 5, 6].map(|byte| ReplyTemplates::new(Version(byte), 2));
-        let mut request = vec![1, 10, 0, 18, 0, 0, 0, 1, 0, 0, 0, 7];
-        request.resize(18, 0);
-        let received = connection.receive(&request, ReplyContent::BufferId, &mut replies);
-        assert_eq!(received, Some((1, 1)));
-        let reply = &replies[0].bytes[..160];
-        let buffer_ids = reply.chunks(80).map(|flow_mod| flow_mod[64..68].to_vec());
-        assert_eq!(buffer_ids.collect::<Vec<_>>(), [vec![255; 4], vec![0, 0, 0, 7]]);
-    }
 }

@@ -83,6 +83,22 @@ fn replies_without_a_buffer_id_can_be_counted_as_messages() {
 }
 
 #[test]
+fn the_null_responder_answers_packets_that_are_not_buffered() {
+    let null = support::null(null::ReplyContent::Packet);
+    for version in Versions::SUPPORTED.iter() {
+        for load in [Load::Window(16), Load::Unlimited] {
+            let buffering = Buffering::Unbuffered;
+            let report = measure(&Plan { version, buffering, load, ..plan(null.addr()) });
+            let RequestCounts { answered, two_part, .. } = report.counts;
+            assert!(answered > 0 && two_part == answered, "{version}: {:?}", report.counts);
+            let counts = RequestCounts { two_part: 0, ..report.counts };
+            assert_clean(&Report { counts, ..report });
+        }
+    }
+    null.stop().unwrap();
+}
+
+#[test]
 fn a_flow_entry_and_a_packet_out_are_one_answer() {
     for version in Versions::SUPPORTED.iter() {
         for buffering in [Buffering::Buffered, Buffering::Unbuffered] {

@@ -189,7 +189,7 @@ struct SystemArgs {
 /// Run a null responder: the minimum that a controller must do, for comparison.
 ///
 /// Completes handshakes and replies to each packet-in with a prepared flow-mod,
-/// without reading the packet. Measure it on the same machine as a controller: the
+/// without reading the packet; with `--no-buffer` it returns the packet, too. Measure it on the same machine as a controller: the
 /// ratio of the two figures depends less on the machine than either figure.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = NULL_EXAMPLES)]
@@ -207,8 +207,24 @@ struct NullArgs {
     #[arg(long, value_name = "N", alias = "rules", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=i64::from(null::FLOW_MODS_MAX)))]
     flow_mods: u8,
+    /// Answer packet-ins that are not buffered, as of Open vSwitch: copy both addresses
+    /// into the flow-mods, and return the packet in a packet-out.
+    #[arg(long, conflicts_with = "no_copy")]
+    no_buffer: bool,
+    /// What the flow-mods match, besides the VLAN; `pair` is shorter from OpenFlow 1.2 on.
+    #[arg(long = "match", value_name = "MATCH", value_enum, default_value_t = NullMatch::PortPair)]
+    matching: NullMatch,
     #[command(flatten)]
     system: SystemArgs,
+}
+
+/// What flow-mods of the null responder match.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum NullMatch {
+    /// Ingress port and both addresses, as `learning` of `sluice run`.
+    PortPair,
+    /// Both addresses, as the default applications of `sluice run`.
+    Pair,
 }
 
 /// Open many connections that never complete a handshake.
@@ -387,12 +403,16 @@ impl NullArgs {
             spin: self.system.spin(0),
             socket: self.system.socket(),
             pin: self.system.pin,
-            content: if self.no_copy {
-                null::ReplyContent::Constant
-            } else {
-                null::ReplyContent::BufferId
+            content: match (self.no_copy, self.no_buffer) {
+                (true, _) => null::ReplyContent::Constant,
+                (_, true) => null::ReplyContent::Packet,
+                _ => null::ReplyContent::BufferId,
             },
             flow_mods: self.flow_mods,
+            matching: match self.matching {
+                NullMatch::PortPair => null::FlowMatch::PortPair,
+                NullMatch::Pair => null::FlowMatch::Pair,
+            },
         })?;
         writeln!(stderr(), "null responder listening on {}, Ctrl-C to stop", null.addr())?;
         null.join()

@@ -34,16 +34,9 @@ pub(crate) fn plan(target: SocketAddr) -> Plan {
 
 /// A null responder on a free port.
 pub(crate) fn null(content: null::ReplyContent) -> null::NullResponder {
-    null::NullResponder::start(&null::Config {
-        listen: ([127, 0, 0, 1], 0).into(),
-        threads: 1,
-        pin: vec![],
-        spin: Duration::ZERO,
-        socket: sock::Options::default(),
-        content,
-        flow_mods: 1,
-    })
-    .unwrap()
+    let listen = ([127, 0, 0, 1], 0).into();
+    let config = null::Config { content, ..null::Config::new(listen) };
+    null::NullResponder::start(&config).unwrap()
 }
 
 /// A controller that completes handshakes and calls `answer` for each `PACKET_IN`, with its number on that connection,
