@@ -132,8 +132,11 @@ enum Input {
     Tick,
 }
 
+/// Lengths of frames, around those that are copied at once.
+const FRAME_LENS: [usize; 8] = [60, 64, 65, 74, 127, 128, 129, 1500];
+
 /// Encodes a packet-in from one of `hosts` hosts. Most contain common packets; some are ARP or neighbor discovery, tagged, broadcast,
-/// from another port, or truncated.
+/// from another port, truncated, or not sent whole.
 fn encode_packet_in(rng: &mut Rng, hosts: u32, out: &mut Encoder<'_>) {
     let mut below = |n| u8::try_from(rng.below(n)).unwrap();
     let (dst, src) = (u32::from(below(hosts)), u32::from(below(hosts)));
@@ -162,13 +165,15 @@ fn encode_packet_in(rng: &mut Rng, hosts: u32, out: &mut Encoder<'_>) {
         }
     };
     let mut frame = [&dst.0[..], &host(src).mac.0, tag, &inner].concat();
-    frame.resize(frame.len().max(60), 0);
+    frame.resize(FRAME_LENS[usize::from(below(8))], below(250));
+    let total_len =
+        u16::try_from(frame.len() + [0, 4, 5][usize::from(below(20)).saturating_sub(17)]).unwrap();
     if below(40) == 0 {
         frame.truncate(13 + usize::from(below(30)));
     }
-    let buffer_id = (below(3) != 0).then(|| below(200).into());
+    let buffer_id = (below(2) == 0).then(|| below(200).into());
     let (reason, table_id, cookie) = (PacketInReason::NO_MATCH, 0, u64::MAX);
-    let p = PacketIn { buffer_id, in_port, total_len: 60, reason, table_id, cookie, frame: &frame };
+    let p = PacketIn { buffer_id, in_port, total_len, reason, table_id, cookie, frame: &frame };
     p.encode(out).unwrap();
 }
 

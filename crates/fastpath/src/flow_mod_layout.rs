@@ -16,7 +16,8 @@ pub(crate) trait PortFlowLayout:
     /// A port number as it is encoded in this version.
     type Port;
 
-    const VERSION: Version;
+    /// The versions that have this layout.
+    const VERSIONS: &[Version];
 
     /// Offsets of buffer id, ingress port, source, destination, VLAN and output port.
     const OFFSETS: [usize; 6];
@@ -68,7 +69,7 @@ pub(crate) struct PortFlowV1_0 {
 impl PortFlowLayout for PortFlowV1_0 {
     type Port = U16;
 
-    const VERSION: Version = Version::V1_0;
+    const VERSIONS: &[Version] = &[Version::V1_0];
 
     const OFFSETS: [usize; 6] = [
         offset_of!(Self, buffer_id),
@@ -94,7 +95,7 @@ impl PortFlowLayout for PortFlowV1_0 {
     }
 }
 
-/// §7.3.4.1.
+/// §7.3.4.1, and the same in 1.4.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct PortFlowV1_3 {
@@ -122,7 +123,7 @@ pub(crate) struct PortFlowV1_3 {
 impl PortFlowLayout for PortFlowV1_3 {
     type Port = U32;
 
-    const VERSION: Version = Version::V1_3;
+    const VERSIONS: &[Version] = &[Version::V1_3, Version::V1_4];
 
     const OFFSETS: [usize; 6] = [
         offset_of!(Self, buffer_id),
@@ -155,7 +156,8 @@ pub(crate) trait AddressFlowLayout:
     /// A port number as it is encoded in this version.
     type Port: Copy;
 
-    const VERSION: Version;
+    /// The versions that have this layout.
+    const VERSIONS: &[Version];
 
     /// Offsets of buffer id, ingress port (none), source, destination, VLAN and output port.
     const OFFSETS: [usize; 6];
@@ -210,7 +212,7 @@ pub(crate) struct AddressFlowV1_0(PortFlowV1_0);
 impl AddressFlowLayout for AddressFlowV1_0 {
     type Port = U16;
 
-    const VERSION: Version = Version::V1_0;
+    const VERSIONS: &[Version] = &[Version::V1_0];
 
     const OFFSETS: [usize; 6] = {
         let [buffer_id, _, src, dst, vlan, out_port] = PortFlowV1_0::OFFSETS;
@@ -233,7 +235,7 @@ impl AddressFlowLayout for AddressFlowV1_0 {
     }
 }
 
-/// §7.3.4.1.
+/// §7.3.4.1, and the same in 1.4.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct AddressFlowV1_3 {
@@ -259,7 +261,7 @@ pub(crate) struct AddressFlowV1_3 {
 impl AddressFlowLayout for AddressFlowV1_3 {
     type Port = U32;
 
-    const VERSION: Version = Version::V1_3;
+    const VERSIONS: &[Version] = &[Version::V1_3, Version::V1_4];
 
     const OFFSETS: [usize; 6] = [
         offset_of!(Self, buffer_id),

@@ -1,18 +1,14 @@
 //! Flow entries for one or both directions of a conversation per packet-in, and the frame itself.
 
 use sluice_openflow::view::PacketIns;
-use sluice_openflow::{Action, EncodeError, Encoder, EthHeader, FlowMod, PacketOutRef, PortNo};
-use zerocopy::big_endian::U16;
+use sluice_openflow::{
+    Action, EncodeError, Encoder, EthHeader, FlowMod, PacketOutRef, PortNo, Version,
+};
 
 use crate::flow_mod_layout::{AddressFlowLayout, AddressFlowV1_0, AddressFlowV1_3};
 use crate::packet_in_layout::{PacketInLayout, PacketInV1_0, PacketInV1_3};
+use crate::packet_out_layout::{PacketOutLayout, PacketOutV1_0, PacketOutV1_3};
 use crate::template::{MessageTemplate, TemplateValues};
-
-/// Bytes of the checksum of a frame. Some switches count it in `total_len`, none sends it. IEEE 802.3 §3.2.9.
-const FCS_LEN: usize = 4;
-
-/// Longest frame that is sent back; fits a `PACKET_OUT` of every version.
-const FRAME_BYTES_MAX: usize = 60_000;
 
 /// What an application decides for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +54,16 @@ impl PathTemplates {
         self.both_directions = both_directions;
         Ok(())
     }
+
+    /// The flow entry and the `PACKET_OUT` in the layouts `F` and `O`, with the templates themselves; `None` if one of them
+    /// has another layout or is of another version than `version`.
+    #[inline]
+    fn layouts<F: AddressFlowLayout, O: PacketOutLayout>(
+        &self,
+        version: Version,
+    ) -> Option<(&F, &O, &Self)> {
+        Some((self.flow.address_flow(version)?, self.packet_out.packet_out_head(version)?, self))
+    }
 }
 
 /// Answers each of the next packet-ins of OpenFlow 1.0 as `decide` says.
@@ -81,12 +87,13 @@ pub fn install_paths_v1_0<T>(
     table: &mut T,
     decide: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<ForwardingDecision>,
 ) {
-    if let Some(flow) = templates.flow.address_flow::<AddressFlowV1_0>(packet_ins.version()) {
-        install_paths::<PacketInV1_0, _, _>(packet_ins, out, (flow, templates), table, decide);
+    if let Some(layouts) = templates.layouts::<AddressFlowV1_0, PacketOutV1_0>(packet_ins.version())
+    {
+        install_paths::<PacketInV1_0, _, _, _>(packet_ins, out, layouts, table, decide);
     }
 }
 
-/// [`install_paths_v1_0`] for OpenFlow 1.3.
+/// [`install_paths_v1_0`] for OpenFlow 1.3 and 1.4.
 #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
 #[inline(always)]
 pub fn install_paths_v1_3<T>(
@@ -96,87 +103,84 @@ pub fn install_paths_v1_3<T>(
     table: &mut T,
     decide: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<ForwardingDecision>,
 ) {
-    if let Some(flow) = templates.flow.address_flow::<AddressFlowV1_3>(packet_ins.version()) {
-        install_paths::<PacketInV1_3, _, _>(packet_ins, out, (flow, templates), table, decide);
+    if let Some(layouts) = templates.layouts::<AddressFlowV1_3, PacketOutV1_3>(packet_ins.version())
+    {
+        install_paths::<PacketInV1_3, _, _, _>(packet_ins, out, layouts, table, decide);
     }
 }
 
 #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
 #[inline(always)]
-fn install_paths<'a, P: PacketInLayout + 'a, F: AddressFlowLayout, T>(
+fn install_paths<'a, P: PacketInLayout + 'a, F: AddressFlowLayout, O: PacketOutLayout, T>(
     packet_ins: &mut PacketIns<'a>,
     out: &mut Encoder<'_>,
-    (flow, templates): (&F, &PathTemplates),
+    (flow, packet_out, templates): (&F, &O, &PathTemplates),
     table: &mut T,
     decide: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<ForwardingDecision>,
 ) {
+    let version = packet_ins.version();
     let (mut rest, mut taken) = (packet_ins.rest(), 0);
     let mut xid = out.next_xid();
-    while let Some((p, after)) = P::split::<false>(rest) {
+    while let Some((p, after)) = P::split(rest, version) {
         let Some(in_port) = p.in_port() else { break };
-        let msg = rest.len() - after.len();
-        let Some(frame) = rest.get(P::FRAME_OFFSET..msg) else { break };
-        if !p.is_buffered() && !can_send_back(frame, p.total_len()) {
+        let frame = P::frame(rest, after);
+        if !p.is_buffered() && !p.can_send_back(frame) {
             break;
         }
-        let Some(decision) = decide(table, in_port, p.eth(), frame) else { break };
+        let Some(decision) = decide(table, in_port, p.eth(), frame.bytes()) else { break };
+        let (start, mut next_xid) = (out.len(), xid);
         let (ForwardingDecision::Install(out_port) | ForwardingDecision::SendOnly(out_port)) =
             decision;
-        let installs = matches!(decision, ForwardingDecision::Install(_));
+        let (installs, ports) =
+            (matches!(decision, ForwardingDecision::Install(_)), [in_port, out_port]);
         if installs {
-            let (values, ports) = ((p.buffer_id(), p.eth()), [in_port, out_port]);
+            let values = (p.buffer_id(), p.eth());
             let appended = if templates.both_directions {
                 flow.append_both(out, xid, values, ports)
             } else {
                 flow.append_one(out, xid, values, ports)
             };
             let Some(next) = appended else { break };
-            xid = next;
+            next_xid = next;
         }
         // A flow entry with a buffer id sends the buffered frame.
-        if !(installs && p.is_buffered()) {
-            out.set_next_xid(xid);
-            let sent = send::<P>(p, out_port, frame, templates, out);
-            xid = out.next_xid();
-            if sent.is_none() {
+        if !p.is_buffered() {
+            if packet_out.append_with_frame(out, next_xid, ports, frame).is_none() {
+                out.truncate(start);
                 break;
             }
+            next_xid = next_xid.wrapping_add(1);
+        } else if !installs {
+            out.set_next_xid(xid);
+            if send_buffered::<P>(p, out_port, templates, out).is_none() {
+                break;
+            }
+            next_xid = out.next_xid();
         }
-        (rest, taken) = (after, taken + 1);
+        (rest, taken, xid) = (after, taken + 1, next_xid);
     }
     packet_ins.skip_to(rest, taken);
     out.set_next_xid(xid);
 }
 
-/// Whether a frame came whole, and fits a `PACKET_OUT`.
-#[inline]
-fn can_send_back(frame: &[u8], total_len: U16) -> bool {
-    frame.len() + FCS_LEN >= usize::from(total_len.get()) && frame.len() <= FRAME_BYTES_MAX
-}
-
-/// Sends a frame to a port, from the switch's buffer if it is there.
+/// Sends a frame to a port, from the switch's buffer.
 #[inline(never)]
-fn send<P: PacketInLayout>(
+fn send_buffered<P: PacketInLayout>(
     p: &P,
     out_port: PortNo,
-    frame: &[u8],
     templates: &PathTemplates,
     out: &mut Encoder<'_>,
 ) -> Option<()> {
-    let buffer_id = Some(u32::from_be_bytes(p.buffer_id())).filter(|_| p.is_buffered());
+    let buffer_id = Some(u32::from_be_bytes(p.buffer_id()));
     let values =
         TemplateValues { buffer_id, in_port: p.in_port()?, eth: p.eth(), vlan: None, out_port };
-    match buffer_id {
-        Some(_) => templates.packet_out.encode(out, &values).ok(),
-        None => templates.packet_out.encode_with_frame(out, &values, frame).ok(),
-    }
-    .map(drop)
+    templates.packet_out.encode(out, &values).ok().map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use sluice_openflow::view::PacketIn;
-    use sluice_openflow::{Field, Instruction, MacAddr, PacketInReason, Version};
+    use sluice_openflow::{Field, Instruction, MacAddr, PacketInReason};
 
     use super::*;
 
@@ -234,7 +238,7 @@ mod tests {
 
     #[test]
     fn each_frame_gets_the_messages_that_the_encoder_would_write() {
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in [Version::V1_0, Version::V1_3, Version::V1_4] {
             for buffer_id in [Some(77), None] {
                 for both_directions in [false, true] {
                     let p = PacketIn { buffer_id, ..UNTAGGED };
@@ -275,7 +279,7 @@ mod tests {
             PacketIn { frame: &FRAME[..13], ..UNTAGGED },
             PacketIn { buffer_id: None, total_len: 21, ..UNTAGGED },
         ];
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in [Version::V1_0, Version::V1_3, Version::V1_4] {
             for other in others {
                 let (tx, left) = install(version, &[UNTAGGED, other, UNTAGGED], false, to(7));
                 assert_eq!(left, 2, "{version} {other:?}");
@@ -286,6 +290,6 @@ mod tests {
         let local = PacketIn { in_port: PortNo::LOCAL, ..UNTAGGED };
         assert_eq!(install(Version::V1_0, &[local], true, to(7)), (vec![], 1));
         assert_eq!(install(Version::V1_0, &[UNTAGGED], true, to(0x1_0000)), (vec![], 1));
-        assert_eq!(install(Version::V1_4, &[UNTAGGED], true, to(7)), (vec![], 1));
+        assert_eq!(install(Version::V1_5, &[UNTAGGED], true, to(7)), (vec![], 1));
     }
 }

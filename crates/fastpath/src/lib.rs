@@ -7,22 +7,23 @@
 //! Most packet-ins of a loaded network look alike: an untagged frame from a physical port. For these there are loops that
 //! read the message and write the answer at offsets that the compiler knows:
 //!
-//! - [`install_flows_v1_0`], [`install_flows_v1_3`]: one flow entry per packet-in, for a frame that the switch has
-//!   buffered. `learning` uses them.
+//! - [`install_flows_v1_0`], [`install_flows_v1_3`]: one flow entry per packet-in, and the frame itself if the switch has
+//!   not buffered it. `learning` uses them.
 //! - [`install_paths_v1_0`], [`install_paths_v1_3`]: flow entries for one or both directions of a conversation, and the
-//!   frame itself if the switch has not buffered it. `forwarding` uses them.
+//!   frame likewise. `forwarding` uses them.
 //!
 //! Each loop ends at the first packet-in that looks different, which the application then handles on its general path.
-//! The functions for OpenFlow 1.0 do nothing for a switch of another version, and so do those for 1.3: an application
+//! The functions for OpenFlow 1.0 do nothing for a switch of another version, and so do those for 1.3 and 1.4: an application
 //! calls both, and need not know which version its switch speaks.
 
 mod flow_mod_layout;
 mod install_flows;
 mod install_paths;
 mod packet_in_layout;
+mod packet_out_layout;
 mod template;
 
-pub use install_flows::{install_flows_v1_0, install_flows_v1_3};
+pub use install_flows::{FlowTemplates, install_flows_v1_0, install_flows_v1_3};
 pub use install_paths::{
     ForwardingDecision, PathTemplates, install_paths_v1_0, install_paths_v1_3,
 };

@@ -1,30 +1,51 @@
 //! Layouts of the `PACKET_IN` messages that the burst loops answer.
 
-use sluice_openflow::{EthHeader, NO_BUFFER, PortNo};
+use sluice_openflow::{EthHeader, NO_BUFFER, PortNo, Version};
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+/// Message type of `PACKET_IN`, the same in all versions. §7.1.
+const PACKET_IN: u8 = 10;
+
+/// Bytes of the checksum of a frame. Some switches count it in `total_len`, none sends it. IEEE 802.3 §3.2.9.
+const FCS_LEN: usize = 4;
+
+/// Longest frame that is sent back; fits a `PACKET_OUT` of every version.
+const FRAME_BYTES_MAX: usize = 60_000;
+
+/// A frame in a burst of messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BurstFrame<'a> {
+    /// The burst from the frame on: the frame, then the messages after it.
+    pub(crate) burst: &'a [u8],
+    pub(crate) len: usize,
+}
+
+impl<'a> BurstFrame<'a> {
+    /// The frame.
+    #[inline]
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        self.burst.get(..self.len).unwrap_or_default()
+    }
+}
 
 /// A `PACKET_IN` of an untagged frame, from its header to the Ethernet header of the frame.
 pub(crate) trait PacketInLayout:
     Sized + FromBytes + Immutable + KnownLayout + Unaligned
 {
-    /// The first two bytes of the message: version and type.
-    const VERSION_AND_TYPE: [u8; 2];
-
     /// Offset of the frame in the message.
     const FRAME_OFFSET: usize = size_of::<Self>() - size_of::<EthHeader>();
 
-    /// Splits the first message off `bytes`; `None` if it is incomplete or of another layout. With `BUFFERED`, also
-    /// `None` if the switch has not buffered the frame.
+    /// Splits the first message off `bytes`, which has to be of `version`, one of this layout; `None` if it is incomplete
+    /// or different.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn split<const BUFFERED: bool>(bytes: &[u8]) -> Option<(&Self, &[u8])> {
+    fn split(bytes: &[u8], version: Version) -> Option<(&Self, &[u8])> {
         let (p, _) = Self::ref_from_prefix(bytes).ok()?;
         let (version_and_type, len) = p.head();
         let len = usize::from(len.get());
-        let has_layout = version_and_type == Self::VERSION_AND_TYPE
+        let has_layout = version_and_type == [version.0, PACKET_IN]
             && len >= size_of::<Self>()
-            && (!BUFFERED || p.is_buffered())
             && p.matches_in_port_only()
             && !p.eth().is_tagged();
         if has_layout { Some((p, bytes.get(len..)?)) } else { None }
@@ -48,6 +69,20 @@ pub(crate) trait PacketInLayout:
     #[inline]
     fn is_buffered(&self) -> bool {
         self.buffer_id() != NO_BUFFER.to_be_bytes()
+    }
+
+    /// The frame of the first message of `burst`, which is followed by `after`.
+    #[inline]
+    fn frame<'a>(burst: &'a [u8], after: &[u8]) -> BurstFrame<'a> {
+        let len = (burst.len() - after.len()).saturating_sub(Self::FRAME_OFFSET);
+        BurstFrame { burst: burst.get(Self::FRAME_OFFSET..).unwrap_or_default(), len }
+    }
+
+    /// Whether a frame that is not buffered came whole, and fits a `PACKET_OUT`.
+    #[inline]
+    fn can_send_back(&self, frame: BurstFrame<'_>) -> bool {
+        let total_len = usize::from(self.total_len().get());
+        frame.len + FCS_LEN >= total_len && frame.len <= FRAME_BYTES_MAX
     }
 
     /// Whether the match has the ingress port and no other field.
@@ -75,8 +110,6 @@ pub(crate) struct PacketInV1_0 {
 }
 
 impl PacketInLayout for PacketInV1_0 {
-    const VERSION_AND_TYPE: [u8; 2] = [1, 10];
-
     #[inline]
     fn head(&self) -> ([u8; 2], U16) {
         (self.version_and_type, self.len)
@@ -108,7 +141,7 @@ impl PacketInLayout for PacketInV1_0 {
     }
 }
 
-/// §7.4.1, with a match of the ingress port alone.
+/// §7.4.1, the same in 1.4, with a match of the ingress port alone.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct PacketInV1_3 {
@@ -127,8 +160,6 @@ pub(crate) struct PacketInV1_3 {
 }
 
 impl PacketInLayout for PacketInV1_3 {
-    const VERSION_AND_TYPE: [u8; 2] = [4, 10];
-
     #[inline]
     fn head(&self) -> ([u8; 2], U16) {
         (self.version_and_type, self.len)

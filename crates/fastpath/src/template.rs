@@ -8,6 +8,7 @@ use sluice_openflow::{
 use crate::flow_mod_layout::{
     AddressFlowLayout, AddressFlowV1_0, AddressFlowV1_3, PortFlowLayout, PortFlowV1_0, PortFlowV1_3,
 };
+use crate::packet_out_layout::{PacketOutLayout, PacketOutV1_0, PacketOutV1_3};
 
 /// Bytes of a `FLOW_MOD` of 1.0 with one action. Templates up to this length are copied with this length.
 pub(crate) const LEN_SHORT: usize = 80;
@@ -41,6 +42,8 @@ pub struct MessageTemplate {
     is_port_flow: bool,
     /// Whether the offsets are those of an [`AddressFlowLayout`].
     is_address_flow: bool,
+    /// Whether the offsets are those of a [`PacketOutLayout`].
+    is_packet_out: bool,
 }
 
 /// The values that are patched into a copy of a [`MessageTemplate`], as far as the message has them.
@@ -141,6 +144,8 @@ impl MessageTemplate {
         if let Some(Action::Output { .. }) = p.actions.first() {
             template.out_port = to_offset(actions_at + 4);
         }
+        template.is_packet_out = template.has_packet_out_layout::<PacketOutV1_0>()
+            || template.has_packet_out_layout::<PacketOutV1_3>();
         Ok(template)
     }
 
@@ -160,6 +165,7 @@ impl MessageTemplate {
             out_port: scratch,
             is_port_flow: false,
             is_address_flow: false,
+            is_packet_out: false,
         };
         let room = template.bytes.get_mut(..LEN_MAX).and_then(|room| room.get_mut(..bytes.len()));
         room.ok_or(too_long)?.copy_from_slice(bytes);
@@ -167,23 +173,28 @@ impl MessageTemplate {
     }
 
     fn has_port_flow_layout<F: PortFlowLayout>(&self) -> bool {
-        self.has_layout(F::VERSION, size_of::<F>(), F::OFFSETS)
+        self.has_layout(F::VERSIONS, size_of::<F>(), F::OFFSETS)
     }
 
     fn has_address_flow_layout<F: AddressFlowLayout>(&self) -> bool {
-        self.has_layout(F::VERSION, size_of::<F>(), F::OFFSETS)
+        self.has_layout(F::VERSIONS, size_of::<F>(), F::OFFSETS)
     }
 
-    fn has_layout(&self, version: Version, len: usize, offsets: [usize; 6]) -> bool {
+    fn has_packet_out_layout<O: PacketOutLayout>(&self) -> bool {
+        self.has_layout(O::VERSIONS, size_of::<O>(), O::OFFSETS)
+    }
+
+    fn has_layout(&self, versions: &[Version], len: usize, offsets: [usize; 6]) -> bool {
         let Self { buffer_id, in_port, eth_src, eth_dst, vlan, out_port, .. } = *self;
         let own = [buffer_id, in_port, eth_src, eth_dst, vlan, out_port].map(usize::from);
-        self.version == version && usize::from(self.len) == len && own == offsets
+        versions.contains(&self.version) && usize::from(self.len) == len && own == offsets
     }
 
     /// The message as layout `F`; `None` if it has another layout or is of another version than `version`.
     #[inline]
     pub(crate) fn port_flow<F: PortFlowLayout>(&self, version: Version) -> Option<&F> {
-        let has_layout = self.is_port_flow && self.version == F::VERSION && version == F::VERSION;
+        let has_layout =
+            self.is_port_flow && self.version == version && F::VERSIONS.contains(&version);
         let (flow, _) = F::ref_from_prefix(&self.bytes).ok()?;
         has_layout.then_some(flow)
     }
@@ -192,9 +203,18 @@ impl MessageTemplate {
     #[inline]
     pub(crate) fn address_flow<F: AddressFlowLayout>(&self, version: Version) -> Option<&F> {
         let has_layout =
-            self.is_address_flow && self.version == F::VERSION && version == F::VERSION;
+            self.is_address_flow && self.version == version && F::VERSIONS.contains(&version);
         let (flow, _) = F::ref_from_prefix(&self.bytes).ok()?;
         has_layout.then_some(flow)
+    }
+
+    /// The message as layout `O`; `None` if it has another layout or is of another version than `version`.
+    #[inline]
+    pub(crate) fn packet_out_head<O: PacketOutLayout>(&self, version: Version) -> Option<&O> {
+        let has_layout =
+            self.is_packet_out && self.version == version && O::VERSIONS.contains(&version);
+        let (head, _) = O::ref_from_prefix(&self.bytes).ok()?;
+        has_layout.then_some(head)
     }
 
     fn set_offset(&mut self, id: FieldId, offset: u8) {

@@ -1,7 +1,9 @@
 //! One learning switch: its host table, and the flow entries and packet-outs it sends.
 
 use arrayvec::ArrayVec;
-use sluice_fastpath::{MessageTemplate, TemplateValues, install_flows_v1_0, install_flows_v1_3};
+use sluice_fastpath::{
+    FlowTemplates, MessageTemplate, TemplateValues, install_flows_v1_0, install_flows_v1_3,
+};
 use sluice_openflow::view::{PacketIn, PacketIns};
 use sluice_openflow::{
     Action, EncodeError, Encoder, EthHeader, Ethernet, Field, FlowMod, FlowModCommand, Instruction,
@@ -166,18 +168,19 @@ impl Bridge {
         ctx: &mut Ctx<'_>,
     ) {
         let table = &mut self.table.for_burst(ageing.now, ageing.timeout);
-        let (out, flow) = (&mut ctx.switch, &self.flow);
+        let templates = FlowTemplates { flow: &self.flow, packet_out: &self.packet_out };
+        let out = &mut ctx.switch;
         let hash = |table: &mut BurstTable<'_>, eth: &EthHeader| {
             if AHEAD == 0 { table.hash(eth) } else { table.hash_and_prefetch(eth) }
         };
         let route = |table: &mut BurstTable<'_>, hashes, eth: &EthHeader, port| {
             table.route::<FLOODED>(hashes, eth, port)
         };
-        install_flows_v1_0::<AHEAD, _, _>(packets, out, flow, table, hash, route);
+        install_flows_v1_0::<AHEAD, _, _>(packets, out, templates, table, hash, route);
         let route = |table: &mut BurstTable<'_>, hashes, eth: &EthHeader, port| {
             table.route::<FLOODED>(hashes, eth, port)
         };
-        install_flows_v1_3::<AHEAD, _, _>(packets, out, flow, table, hash, route);
+        install_flows_v1_3::<AHEAD, _, _>(packets, out, templates, table, hash, route);
     }
 
     /// Parses the addresses of a frame; `None` if bridges do not forward it.

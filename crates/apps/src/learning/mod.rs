@@ -268,9 +268,12 @@ mod tests {
         }
     }
 
-    /// Appends a packet-in with random addresses of `hosts` hosts at four ports. Some are tagged, to a group, without
-    /// a buffer, or truncated.
-    fn put_frame(rng: &mut Rng, hosts: u32, out: &mut Encoder<'_>) {
+    /// Lengths of frames, around those that are copied at once.
+    const FRAME_LENS: [usize; 8] = [17, 60, 64, 65, 127, 128, 129, 1500];
+
+    /// Appends a packet-in with random addresses of `hosts` hosts at four ports. Some are tagged, to a group,
+    /// truncated, or not sent whole; of ten, `buffered` are buffered.
+    fn put_frame(rng: &mut Rng, hosts: u32, buffered: u8, out: &mut Encoder<'_>) {
         let host = |n: u32| match n {
             0 => [3, 0, 0, 0, 0, 0],
             n => MacAddr::from_u64(0x0200_0000_0000 | u64::from(n)).0,
@@ -280,13 +283,15 @@ mod tests {
         let in_port = PortNo(if few(40) == 0 { few(4).into() } else { src % 4 } + 1);
         let tag: &[u8] = if few(10) == 0 { &[0x81, 0, 0, few(2)] } else { &[] };
         let mut frame = [&host(dst)[..], &host(src), tag, &[8, 0, 69]].concat();
+        frame.resize(FRAME_LENS[usize::from(few(8))].max(frame.len()), few(250));
+        let missing = [0, 4, 5][usize::from(few(20)).saturating_sub(17)];
+        let total_len = u16::try_from(frame.len() + missing).unwrap();
         if few(50) == 0 {
             frame.truncate(13);
         }
-        let buffer_id = (few(10) != 0).then_some(7);
+        let buffer_id = (few(10) < buffered).then_some(7);
         let (reason, table_id, cookie) = (PacketInReason::NO_MATCH, 0, u64::MAX);
-        let p =
-            PacketIn { buffer_id, in_port, total_len: 19, reason, table_id, cookie, frame: &frame };
+        let p = PacketIn { buffer_id, in_port, total_len, reason, table_id, cookie, frame: &frame };
         p.encode(out).unwrap();
     }
 
@@ -298,7 +303,8 @@ mod tests {
         for second in 0..100 {
             let (mut rx, mut xid) = (Vec::new(), 0);
             let mut out = Encoder::new(&mut rx, version, &mut xid);
-            (0..rng.below(120)).for_each(|_| put_frame(&mut rng, hosts, &mut out));
+            let buffered = [9, 5, 1, 0][usize::from(second) % 4];
+            (0..rng.below(120)).for_each(|_| put_frame(&mut rng, hosts, buffered, &mut out));
             for (switch, fits_cache) in all.iter_mut().zip([true, true, false]) {
                 (switch.app.now, switch.app.fits_cache) = (second, fits_cache);
             }
