@@ -24,7 +24,7 @@ use sluice_emu::topology::{PortRef, Topology};
 use sluice_openflow::{Action, DatapathId, FieldId, Instruction, Version, Versions, VlanId};
 use sluice_sdk::App;
 use sluice_sdk::view::HostId;
-use sluice_testkit::{SimulatedEngine, SimulatedEngineOptions};
+use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
 /// Number of networks without `SLUICE_SIM_RUNS`.
 const RUNS: u64 = 30;
@@ -130,8 +130,10 @@ fn run_one(seed: u64) -> Result<(u64, String), String> {
     };
     let names = APPS.map(str::to_owned);
     // From a separate stream, so that the other choices of a seed do not depend on it.
-    let flooding =
-        if Rng::new(!seed).below(4) == 0 { Flooding::Tree } else { Flooding::Controller };
+    let mut more = Rng::new(!seed);
+    let flooding = if more.below(4) == 0 { Flooding::Tree } else { Flooding::Controller };
+    let conditions =
+        if more.below(4) == 0 { Conditions::overloaded() } else { Conditions::default() };
     let forwarding = forwarding::Config { flooding, ..forwarding::Config::default() };
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
@@ -140,7 +142,8 @@ fn run_one(seed: u64) -> Result<(u64, String), String> {
     let config = Config { forwarding, topology: topology_app, ..Config::default() };
     let apps = |_| -> Chain { Chain::new(&names, &config).unwrap() };
     let workers = 1 + rng.below(3) as usize;
-    let engine = SimulatedEngineOptions { seed, workers, ..SimulatedEngineOptions::default() };
+    let engine =
+        SimulatedEngineOptions { seed, workers, conditions, ..SimulatedEngineOptions::default() };
     let controller = SimulatedEngine::new(&engine, start, apps);
     let mut net =
         NetworkSimulation::new(topology, &options, start, controller).map_err(|e| e.to_string())?;

@@ -82,6 +82,18 @@ impl Default for Conditions {
 }
 
 impl Conditions {
+    /// Threads often wait for tens of milliseconds, clocks are bad, and all buffers are small.
+    pub fn overloaded() -> Self {
+        Self {
+            preemption_odds: 20,
+            interruption_odds: 2,
+            clock_offset_max: Duration::from_millis(20),
+            clock_drift_ppm_max: 500,
+            small_buffer_odds: 1,
+            ..Self::default()
+        }
+    }
+
     /// Threads run at once, clocks are exact, and buffers are large: for tests of how long something takes.
     pub fn ideal() -> Self {
         Self {
