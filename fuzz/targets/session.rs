@@ -89,7 +89,7 @@ impl Stream {
         let plan =
             SwitchProfile { datapath_id: DatapathId(1), version, n_ports: 4, n_buffers: 256 };
         let (mut to_switch, mut to_controller) = (Vec::new(), Vec::new());
-        let session = ControllerSession::open(&cfg, now, &mut to_switch);
+        let session = ControllerSession::open(&cfg, 1, now, &mut to_switch);
         let switch = SwitchSession::open(plan, &mut to_controller);
         let (tx, other) = match end {
             End::Session => (to_switch, to_controller),

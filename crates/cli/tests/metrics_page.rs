@@ -48,7 +48,8 @@ The label `reason` of `sluice_connections_closed_total`, and the field `reason` 
 | `malformed_message` | the byte stream cannot be split into messages, or a message of the handshake cannot be parsed |
 | `too_many_malformed` | more than 1000 malformed messages |
 | `multipart_reply_too_large` | incomplete multipart replies of the switch exceeded 4 MiB |
-| `multipart_memory_limit` | incomplete multipart replies of all switches of a worker together exceeded 64 MiB |
+| `multipart_memory_limit` | incomplete multipart replies of all switches of a worker together exceeded 64 MiB, and this switch was the oldest holder of the address with the most bytes |
+| `multipart_timeout` | a multipart reply was not continued for 30 s |
 | `no_common_version` | the peer supports none of the configured OpenFlow versions |
 | `wrong_version` | a message has another version than the negotiated one |
 | `unexpected_message` | a message that is not allowed there, or that only controllers send |

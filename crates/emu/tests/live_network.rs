@@ -75,7 +75,7 @@ impl FloodingController {
         }
         for stream in accepted {
             let (id, mut replies) = (self.io.adopt(stream).unwrap(), vec![]);
-            let session = ControllerSession::open(&self.cfg, now, &mut replies);
+            let session = ControllerSession::open(&self.cfg, 1, now, &mut replies);
             self.sessions.insert(id, (session, vec![]));
             tx.push((id, replies));
         }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sluice_base::hash::derive_secret;
 use sluice_io::{ConnId, Io, IoEvent, Reading, limits};
 use sluice_openflow::{ErrorReason, SwitchFeatures};
 use sluice_proto::{ControllerSession, ReassemblyBudget};
@@ -58,6 +59,8 @@ struct AcceptorState<I: Io, A> {
     tx: Vec<u8>,
     log_limit: LogLimiter,
     last_session_id: u64,
+    /// Number of accepted connections.
+    accepted: u64,
     /// When each pending connection is to be checked.
     deadlines: Deadlines<ConnId>,
     now: Instant,
@@ -88,6 +91,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
             tx: Vec::new(),
             log_limit: LogLimiter::default(),
             last_session_id: 0,
+            accepted: 0,
             deadlines: Deadlines::default(),
             now,
         };
@@ -175,8 +179,10 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             }
         };
         let mut hello = Vec::new();
-        let mut session = ControllerSession::open(&self.cfg.session, self.now, &mut hello);
-        session.set_reassembly_budget(&self.pending_budget);
+        self.accepted += 1;
+        let xid = first_xid(self.accepted);
+        let mut session = ControllerSession::open(&self.cfg.session, xid, self.now, &mut hello);
+        session.set_reassembly_budget(&self.pending_budget, source.id());
         let pending = PendingConnection {
             id,
             addr,
@@ -306,7 +312,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         let location = self.switches.assign(datapath_id, SessionId(self.last_session_id));
         let PendingConnection { addr, mut session, buffers, .. } = *pending;
         if let Some(budget) = self.worker_budgets.get(location.worker) {
-            session.set_reassembly_budget(budget);
+            session.set_reassembly_budget(budget, SourceNetwork::new(addr.ip()).id());
         }
         let session_id = location.session_id;
         let connection =
@@ -481,6 +487,12 @@ pub(crate) fn is_same_listener(wanted: SocketAddr, open: SocketAddr) -> bool {
     is_same_ip && (wanted.port() == open.port() || wanted.port() == 0)
 }
 
+/// The first transaction id of a session. Peers cannot predict it, unless the process has no random seed.
+#[expect(clippy::cast_possible_truncation, reason = "any 32 bits will do")]
+fn first_xid(connection: u64) -> u32 {
+    derive_secret(("first transaction id", connection)) as u32
+}
+
 #[expect(clippy::indexing_slicing, reason = "the registry has counters for the acceptor")]
 fn acceptor_counters(registry: &CounterRegistry) -> &ThreadCounters {
     &registry.threads[0]
@@ -499,11 +511,15 @@ mod tests {
     use super::*;
 
     const HELLO: [u8; 8] = [1, 0, 0, 8, 0, 0, 0, 9];
-    /// The reply of datapath 7 to the second message of a session.
-    const FEATURES_REPLY: [u8; 32] = [
-        1, 6, 0, 32, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 7, 0, 0,
-        0, 1,
-    ];
+    /// The reply of datapath 7 to the features request of a connection.
+    fn features_reply(connection: u64) -> [u8; 32] {
+        let mut reply = [
+            1, 6, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 7, 0,
+            0, 0, 1,
+        ];
+        reply[4..8].copy_from_slice(&first_xid(connection).to_be_bytes());
+        reply
+    }
 
     struct EmptyApp;
 
@@ -553,14 +569,14 @@ mod tests {
         let listener = listener.unwrap();
         let addr = listener.local_addr().unwrap();
         acceptor.listen(addr, listener).unwrap();
-        let connect = || {
+        let connect = |connection| {
             let mut peer = TcpStream::connect(addr).unwrap();
-            peer.write_all(&[&HELLO[..], &FEATURES_REPLY].concat()).unwrap();
+            peer.write_all(&[&HELLO[..], &features_reply(connection)].concat()).unwrap();
             peer
         };
-        let _first = connect();
+        let _first = connect(1);
         assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "adopt");
-        let _second = connect();
+        let _second = connect(2);
         assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "probe");
         assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "close");
         to_acceptor.send(ToAcceptor::ProbeAnswered(SessionId(1)));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
 use sluice_io::ConnId;
+use sluice_proto::SourceId;
 
 /// The share of a source is the capacity divided by this. A source with more connections loses one first.
 const SHARE_DIVISOR: usize = 2;
@@ -24,6 +25,14 @@ impl SourceNetwork {
         Self(match ip.to_canonical() {
             IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
             v4 @ IpAddr::V4(_) => v4,
+        })
+    }
+
+    /// The source for the memory of multipart replies.
+    pub(crate) fn id(self) -> SourceId {
+        SourceId(match self.0 {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(ip) => ip.to_bits(),
         })
     }
 }

@@ -35,7 +35,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All values of the label `reason` of the metric `connections_closed`.
-    pub(crate) const LABELS: [&'static str; 21] = [
+    pub(crate) const LABELS: [&'static str; 22] = [
         "closed_by_peer",
         "connection_reset",
         "connection_error",
@@ -57,6 +57,7 @@ impl CloseReason {
         "too_many_malformed",
         "multipart_reply_too_large",
         "multipart_memory_limit",
+        "multipart_timeout",
     ];
 
     /// Value of the label `reason` in metrics and log lines.
@@ -135,6 +136,7 @@ mod tests {
             SessionError::TooManyMalformed,
             SessionError::MultipartReplyTooLarge,
             SessionError::MultipartBudgetExceeded,
+            SessionError::MultipartTimeout,
         ];
         let mut labels: Vec<_> = [
             CloseReason::ClosedByPeer,

@@ -72,6 +72,7 @@ impl PendingConnection {
         ctx: &mut HandshakeContext<'_, A>,
         bytes: &[u8],
     ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
+        self.session.record_activity(ctx.now);
         let reassembled = self.buffers.received.reassemble(bytes);
         let mut rest =
             match reassembled.map_err(|error| framing_error(&mut self.session, ctx.tx, error))? {
@@ -117,6 +118,7 @@ impl PendingConnection {
                         tracing::warn!(%addr, %error, "message rejected during the handshake");
                     }
                 }
+                Some(ControllerEvent::Malformed(..)) => ctx.counters.malformed_messages.add(1),
                 _ => {}
             }
         }

@@ -1,17 +1,19 @@
 //! The controller's end of one connection.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::view::{ErrorMsg, FlowRemoved, Multipart, PacketIn};
 use sluice_openflow::{
-    Encoder, ErrorReason, Field, FlowMod, FlowModCommand, Hello, MacAddr, MessageType,
-    MultipartType, ParseError, ParseErrorKind, Port, PortStatus, RawMessage, Role, RoleRequest,
-    SwitchConfig, SwitchFeatures, Version, Versions, ports,
+    Encoder, ErrorReason, Field, FlowMod, FlowModCommand, Hello, MacAddr, Message, MessageType,
+    MultipartType, ParseError, ParseErrorKind, Port, PortNo, PortReason, PortStatus, RawMessage,
+    Role, RoleRequest, SwitchConfig, SwitchFeatures, Version, Versions, ports,
 };
 
 use crate::SessionError;
-use crate::reassembly::{Reassembler, ReassemblyBudget, ReassemblyLimits};
+use crate::budget::{ReassemblyBudget, SourceId};
+use crate::reassembly::{Reassembler, ReassemblyLimits};
 
 /// Source and destination address, Ethernet type and priority of a flow entry that no switch has: a locally administered
 /// address that is not in use, and an Ethernet type for local experiments.
@@ -40,6 +42,8 @@ pub struct Config {
     pub multipart_bytes_max: usize,
     /// Bytes of incomplete multipart replies of all sessions that share a [`ReassemblyBudget`]. Default: 64 MiB.
     pub multipart_total_bytes_max: usize,
+    /// How long an incomplete multipart reply may make no progress. Default: 30 s.
+    pub multipart_timeout: Duration,
     /// Malformed messages that a session tolerates. Default: 1000.
     pub malformed_max: u32,
 }
@@ -56,6 +60,7 @@ impl Default for Config {
             generation_id: 0,
             multipart_bytes_max: 4 << 20,
             multipart_total_bytes_max: 64 << 20,
+            multipart_timeout: Duration::from_secs(30),
             malformed_max: 1000,
         }
     }
@@ -128,6 +133,27 @@ struct PendingFeatures {
     ports_xid: Option<u32>,
     features: Option<SwitchFeatures>,
     ports: Option<Vec<Port>>,
+    /// The last change of each port since the `HELLO`: a reply may describe the ports as they were before it. Owners limit
+    /// the bytes of a handshake, and so this.
+    port_changes: BTreeMap<PortNo, PortStatus>,
+}
+
+impl PendingFeatures {
+    /// The ports of the replies, with the changes applied.
+    fn into_features(self) -> Option<SwitchFeatures> {
+        let mut features = self.features?;
+        features.ports.append(&mut self.ports.unwrap_or_default());
+        for PortStatus { reason, port } in self.port_changes.into_values() {
+            let known = features.ports.iter().position(|known| known.port_no == port.port_no);
+            match known.and_then(|at| features.ports.get_mut(at).map(|known| (at, known))) {
+                Some((at, _)) if reason == PortReason::DELETE => _ = features.ports.remove(at),
+                Some((_, known)) => *known = port,
+                None if reason == PortReason::DELETE => {}
+                None => features.ports.push(port),
+            }
+        }
+        Some(features)
+    }
 }
 
 /// What a message of a switch means to the controller.
@@ -156,13 +182,16 @@ pub enum ControllerEvent<'a> {
 }
 
 impl ControllerSession {
-    /// Starts a session: appends `HELLO` to `tx`.
-    pub fn open(cfg: &Config, now: Instant, tx: &mut Vec<u8>) -> Self {
+    /// Starts a session: appends `HELLO` to `tx`. The requests of the handshake have the transaction ids from `first_xid` on;
+    /// if that is unpredictable, a peer completes the handshake only after it has received them.
+    ///
+    /// The `HELLO` has a version bitmap only if that can make a difference.
+    pub fn open(cfg: &Config, first_xid: u32, now: Instant, tx: &mut Vec<u8>) -> Self {
         let version = cfg.versions.highest().unwrap_or(Version::V1_0);
         let mut session = Self {
             state: State::AwaitingHello,
             version,
-            next_xid: 1,
+            next_xid: first_xid,
             opened_at: now,
             handshake_duration: Duration::ZERO,
             last_received_at: now,
@@ -170,13 +199,25 @@ impl ControllerSession {
             malformed: 0,
             reassembler: Reassembler::default(),
         };
-        session.encoder(tx).hello(cfg.versions);
+        session.send_hello(cfg.versions, tx);
         session
     }
 
-    /// Charges the memory of incomplete multipart replies to `budget`, which other sessions may share.
-    pub fn set_reassembly_budget(&mut self, budget: &ReassemblyBudget) {
-        self.reassembler.set_budget(budget);
+    /// Sends `HELLO` with the transaction id 0.
+    fn send_hello(&mut self, versions: Versions, tx: &mut Vec<u8>) {
+        let mut xid = 0;
+        let mut encoder = Encoder::new(tx, self.version, &mut xid);
+        if needs_bitmap(versions) {
+            encoder.hello(versions);
+        } else {
+            // Cannot fail: every version has a `HELLO` without elements.
+            let _ = encoder.encode(&Message::Hello(Hello::default()));
+        }
+    }
+
+    /// Uses the memory of `budget` for incomplete multipart replies, as a session of `source`. Discards those that there are.
+    pub fn set_reassembly_budget(&mut self, budget: &ReassemblyBudget, source: SourceId) {
+        self.reassembler.set_budget(budget, source);
     }
 
     /// An encoder that appends messages to `tx` with the version and the next transaction ids of this session.
@@ -228,7 +269,8 @@ impl ControllerSession {
                 Ok(Parsed::Event(event)) => Ok(Some(event)),
                 Ok(Parsed::MultipartPart(part)) => {
                     let (xid, kind) = (msg.xid(), part.kind);
-                    let body = self.reassembler.add(xid, part, cfg.reassembly_limits())?;
+                    let (now, limits) = (self.last_received_at, cfg.reassembly_limits());
+                    let body = self.reassembler.add(xid, part, now, limits)?;
                     Ok(body.map(|body| ControllerEvent::MultipartReply(xid, kind, body)))
                 }
                 Err(error) => self.on_malformed(cfg, msg, error, tx),
@@ -271,7 +313,13 @@ impl ControllerSession {
             let _ =
                 out.role_request(&RoleRequest { role, generation_id, ..RoleRequest::default() });
         }
-        let pending = PendingFeatures { features_xid, ports_xid, features: None, ports: None };
+        let pending = PendingFeatures {
+            features_xid,
+            ports_xid,
+            features: None,
+            ports: None,
+            port_changes: BTreeMap::new(),
+        };
         self.state = State::AwaitingFeatures(Box::new(pending));
         if version < Version::V1_3 {
             self.send_no_op_deletion(tx);
@@ -298,7 +346,8 @@ impl ControllerSession {
             MessageType::MULTIPART_REPLY if Some(msg.xid()) == pending.ports_xid => {
                 match Multipart::new(msg) {
                     Ok(part) if part.kind == MultipartType::PORT_DESC => {
-                        match self.reassembler.add(msg.xid(), part, cfg.reassembly_limits())? {
+                        let (now, limits) = (self.last_received_at, cfg.reassembly_limits());
+                        match self.reassembler.add(msg.xid(), part, now, limits)? {
                             Some(body) => ports(msg.version(), &body, 16)
                                 .map(|ports| pending.ports = Some(ports)),
                             None => Ok(()),
@@ -316,6 +365,13 @@ impl ControllerSession {
             MessageType::ERROR if msg.xid() == pending.features_xid => {
                 return Err(handshake_rejected(msg));
             }
+            MessageType::PORT_STATUS => match PortStatus::parse_raw(msg) {
+                Ok(status) => {
+                    pending.port_changes.insert(status.port.port_no, status);
+                    Ok(())
+                }
+                Err(error) => return self.on_malformed(cfg, msg, error, tx),
+            },
             MessageType::ERROR => return Ok(ErrorMsg::new(msg).ok().map(ControllerEvent::Error)),
             kind if is_sent_by_switches(kind) => Ok(()),
             _ => return Err(self.reject_unexpected(msg, tx)),
@@ -330,9 +386,13 @@ impl ControllerSession {
         if pending.ports_xid.is_some() && pending.ports.is_none() {
             return None;
         }
-        let mut features = pending.features.take()?;
-        features.ports.append(pending.ports.as_mut().unwrap_or(&mut Vec::new()));
-        self.state = State::Up;
+        if pending.features.is_none() {
+            return None;
+        }
+        let State::AwaitingFeatures(pending) = std::mem::replace(&mut self.state, State::Up) else {
+            return None;
+        };
+        let features = pending.into_features()?;
         self.handshake_duration = self.last_received_at.saturating_duration_since(self.opened_at);
         Some(Box::new(features))
     }
@@ -380,17 +440,19 @@ impl ControllerSession {
         Ok(Some(ControllerEvent::Malformed(msg.kind(), error)))
     }
 
-    /// Checks the timeouts: sends an echo request to a switch that was silent for `echo_interval`. Does nothing before
-    /// [`deadline`](Self::deadline).
+    /// Checks the timeouts: sends an echo request to a switch that was silent for `echo_interval`. Has nothing to do before
+    /// [`deadline`](Self::deadline), unless another session has taken the memory of incomplete multipart replies.
     ///
     /// # Errors
-    /// The session must end: the handshake or the answer to an echo request took too long.
+    /// The session must end: the handshake, a multipart reply or the answer to an echo request took too long, or it has lost
+    /// its incomplete multipart replies.
     pub fn handle_timeouts(
         &mut self,
         cfg: &Config,
         now: Instant,
         tx: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
+        self.reassembler.check(cfg.multipart_timeout, now)?;
         if now < self.deadline(cfg) {
             return Ok(());
         }
@@ -416,13 +478,15 @@ impl ControllerSession {
 
     /// When to call [`handle_timeouts`](Self::handle_timeouts) next.
     pub fn deadline(&self, cfg: &Config) -> Instant {
-        match (&self.state, self.probed_at) {
+        let of_state = match (&self.state, self.probed_at) {
             (State::AwaitingHello | State::AwaitingFeatures(_), _) => {
                 self.opened_at + cfg.handshake_timeout
             }
             (State::Up, Some(probed_at)) => probed_at + cfg.echo_timeout,
             (State::Up, None) => self.last_received_at + cfg.echo_interval,
-        }
+        };
+        let of_replies = self.reassembler.deadline(cfg.multipart_timeout);
+        of_replies.map_or(of_state, |deadline| deadline.min(of_state))
     }
 
     /// When the outstanding echo request was sent; `None` if data was received since.
@@ -447,6 +511,16 @@ impl ControllerSession {
     pub fn is_up(&self) -> bool {
         matches!(self.state, State::Up)
     }
+}
+
+/// Whether a `HELLO` for `versions` must have a version bitmap so that each peer that has one of them finds the best one.
+///
+/// Without bitmap the smaller of the two highest versions is used (§6.3.1). That is the best common one if there is only one
+/// version, or if all from some version up to the highest that exists are supported.
+fn needs_bitmap(versions: Versions) -> bool {
+    let Some(lowest) = versions.iter().next() else { return false };
+    let mut upper = Versions::SUPPORTED.iter().filter(|&version| version >= lowest);
+    versions.iter().count() > 1 && !upper.all(|version| versions.contains(version))
 }
 
 /// A parsed message of a session that is up.

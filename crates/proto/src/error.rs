@@ -27,9 +27,11 @@ pub enum SessionError {
     TooManyMalformed,
     /// The incomplete multipart replies of this session are larger than its limit.
     MultipartReplyTooLarge,
-    /// The incomplete multipart replies of all sessions that share a [`ReassemblyBudget`](crate::ReassemblyBudget) are
-    /// larger than its limit.
+    /// The incomplete multipart replies of this session were discarded, because those of all sessions that share a
+    /// [`ReassemblyBudget`](crate::ReassemblyBudget) are larger than its limit.
     MultipartBudgetExceeded,
+    /// An incomplete multipart reply made no progress for too long.
+    MultipartTimeout,
 }
 
 impl SessionError {
@@ -46,6 +48,7 @@ impl SessionError {
             Self::TooManyMalformed => "too_many_malformed",
             Self::MultipartReplyTooLarge => "multipart_reply_too_large",
             Self::MultipartBudgetExceeded => "multipart_memory_limit",
+            Self::MultipartTimeout => "multipart_timeout",
         }
     }
 }
@@ -67,10 +70,13 @@ impl fmt::Display for SessionError {
             Self::HandshakeTimeout => f.write_str("the handshake was not complete in time"),
             Self::EchoTimeout => f.write_str("no answer to an echo request"),
             Self::TooManyMalformed => f.write_str("too many malformed messages"),
-            Self::MultipartReplyTooLarge => f.write_str("a multipart reply exceeds the limit"),
-            Self::MultipartBudgetExceeded => {
-                f.write_str("the multipart replies of all switches together exceed the limit")
+            Self::MultipartReplyTooLarge => {
+                f.write_str("the incomplete multipart replies exceed the limit")
             }
+            Self::MultipartBudgetExceeded => f.write_str(
+                "the incomplete multipart replies of all switches together exceed the limit",
+            ),
+            Self::MultipartTimeout => f.write_str("a multipart reply was not continued in time"),
         }
     }
 }

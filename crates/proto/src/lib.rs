@@ -4,12 +4,13 @@
 //! messages and the time; the session appends its messages to a transmit buffer of the owner, and returns at most
 //! one event for each message. Sessions have no socket, clock, thread or logger.
 
+mod budget;
 mod controller;
 mod error;
 mod reassembly;
 mod switch;
 
+pub use budget::{ReassemblyBudget, SourceId};
 pub use controller::{Config, ControllerEvent, ControllerSession};
 pub use error::SessionError;
-pub use reassembly::ReassemblyBudget;
 pub use switch::{SwitchEvent, SwitchProfile, SwitchSession};

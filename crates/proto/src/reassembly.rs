@@ -1,70 +1,40 @@
 //! Reassembly of multipart replies (§7.3.5).
 
 use std::borrow::Cow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use sluice_openflow::MultipartType;
 use sluice_openflow::view::Multipart;
 
 use crate::SessionError;
+use crate::budget::{HolderId, ReassemblyBudget, SourceId};
 
-/// Incomplete replies of a session; the next one replaces the oldest.
+/// Incomplete replies of a session.
 const INCOMPLETE_MAX: usize = 8;
 
-/// Counts the memory that incomplete multipart replies of several sessions use, so that it can be limited.
-///
-/// Clones share one count.
-///
-/// # Cost
-/// Two atomic additions for each part of a reply that has more than one part; none for other replies.
-#[derive(Debug, Clone, Default)]
-pub struct ReassemblyBudget(Arc<AtomicUsize>);
-
-impl ReassemblyBudget {
-    /// Bytes in use now.
-    pub fn used_bytes(&self) -> usize {
-        self.0.load(Relaxed)
-    }
-}
-
-/// Bytes charged to a budget until this is dropped.
-#[derive(Debug)]
-struct Reservation {
-    budget: ReassemblyBudget,
-    bytes: usize,
-}
-
-impl Reservation {
-    /// Charges `bytes` more; fails if the budget then exceeds `bytes_max`.
-    fn grow(&mut self, bytes: usize, bytes_max: usize) -> Result<(), SessionError> {
-        let ReassemblyBudget(used) = &self.budget;
-        let fits = used.fetch_add(bytes, Relaxed).saturating_add(bytes) <= bytes_max;
-        // Also charged if it does not fit: dropping the reservation gives all of it back.
-        self.bytes += bytes;
-        if fits { Ok(()) } else { Err(SessionError::MultipartBudgetExceeded) }
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.budget.0.fetch_sub(self.bytes, Relaxed);
-    }
-}
-
-/// The incomplete multipart replies of one session.
+/// The incomplete multipart replies of one session. Their parts are in a [`ReassemblyBudget`].
 #[derive(Debug, Default)]
 pub(crate) struct Reassembler {
     budget: ReassemblyBudget,
-    replies: Vec<PartialReply>,
+    source: SourceId,
+    /// Set while there are incomplete replies.
+    holder: Option<HolderId>,
+    incomplete: Vec<IncompleteReply>,
 }
 
 #[derive(Debug)]
-struct PartialReply {
+struct IncompleteReply {
     xid: u32,
     kind: MultipartType,
-    body: Vec<u8>,
-    reservation: Reservation,
+    /// When the last part was received.
+    progressed_at: Instant,
+}
+
+impl IncompleteReply {
+    /// Key of the reply in the budget.
+    fn key(&self) -> u64 {
+        u64::from(self.kind.0) << 32 | u64::from(self.xid)
+    }
 }
 
 /// Limits on the memory of incomplete replies.
@@ -77,42 +47,85 @@ pub(crate) struct ReassemblyLimits {
 }
 
 impl Reassembler {
-    /// Charges replies that start from now on to `budget`.
-    pub(crate) fn set_budget(&mut self, budget: &ReassemblyBudget) {
-        self.budget = budget.clone();
+    /// Uses the memory of `budget` as a session of `source`, and discards incomplete replies.
+    pub(crate) fn set_budget(&mut self, budget: &ReassemblyBudget, source: SourceId) {
+        let budget = budget.clone();
+        *self = Self { budget, source, holder: None, incomplete: Vec::new() };
     }
 
     /// Adds a part of the reply to request `xid`; returns the whole body if it was the last part.
     ///
     /// # Errors
-    /// `MultipartReplyTooLarge` or `MultipartBudgetExceeded` if the part does not fit into the limits.
+    /// `MultipartReplyTooLarge` if the part exceeds the limits of the session, `MultipartBudgetExceeded` if the session has
+    /// lost its parts to others.
     pub(crate) fn add<'a>(
         &mut self,
         xid: u32,
         part: Multipart<'a>,
+        now: Instant,
         limits: ReassemblyLimits,
     ) -> Result<Option<Cow<'a, [u8]>>, SessionError> {
-        let at = self.replies.iter().position(|r| r.xid == xid && r.kind == part.kind);
+        let at = self.incomplete.iter().position(|r| r.xid == xid && r.kind == part.kind);
         if at.is_none() && !part.more {
             return Ok(Some(Cow::Borrowed(part.body)));
         }
-        let held: usize = self.replies.iter().map(|reply| reply.body.len()).sum();
-        if held + part.body.len() > limits.session_bytes {
+        let (budget, source) = (self.budget.clone(), self.source);
+        let mut holdings = budget.lock();
+        let holder = *self.holder.get_or_insert_with(|| holdings.add_holder(source));
+        let held = holdings.held_bytes(source, holder);
+        let held = held.ok_or(SessionError::MultipartBudgetExceeded)?;
+        let is_one_more = at.is_none() && self.incomplete.len() == INCOMPLETE_MAX;
+        if is_one_more || held + part.body.len() > limits.session_bytes {
             return Err(SessionError::MultipartReplyTooLarge);
         }
         let at = at.unwrap_or_else(|| {
-            if self.replies.len() == INCOMPLETE_MAX {
-                self.replies.remove(0);
-            }
-            let reservation = Reservation { budget: self.budget.clone(), bytes: 0 };
-            self.replies.push(PartialReply { xid, kind: part.kind, body: Vec::new(), reservation });
-            self.replies.len() - 1
+            self.incomplete.push(IncompleteReply { xid, kind: part.kind, progressed_at: now });
+            self.incomplete.len() - 1
         });
-        if let Some(reply) = self.replies.get_mut(at) {
-            reply.reservation.grow(part.body.len(), limits.shared_bytes)?;
-            reply.body.extend_from_slice(part.body);
+        let Some(reply) = self.incomplete.get_mut(at) else { return Ok(None) };
+        reply.progressed_at = now;
+        let key = reply.key();
+        holdings.append((source, holder), key, part.body, limits.shared_bytes)?;
+        if part.more {
+            return Ok(None);
         }
-        Ok(if part.more { None } else { Some(Cow::Owned(self.replies.remove(at).body)) })
+        let body = holdings.take(source, holder, key);
+        self.incomplete.remove(at);
+        if self.incomplete.is_empty() {
+            holdings.remove_holder(source, holder);
+            self.holder = None;
+        }
+        Ok(Some(Cow::Owned(body)))
+    }
+
+    /// When an incomplete reply has expired; `None` if there is none.
+    pub(crate) fn deadline(&self, timeout: Duration) -> Option<Instant> {
+        self.incomplete.iter().map(|reply| reply.progressed_at + timeout).min()
+    }
+
+    /// Why the session must end at `now`.
+    ///
+    /// # Errors
+    /// `MultipartTimeout` if a reply has made no progress for `timeout`, `MultipartBudgetExceeded` if the session has lost its
+    /// parts.
+    pub(crate) fn check(&self, timeout: Duration, now: Instant) -> Result<(), SessionError> {
+        let Some(holder) = self.holder else { return Ok(()) };
+        if self.budget.lock().held_bytes(self.source, holder).is_none() {
+            return Err(SessionError::MultipartBudgetExceeded);
+        }
+        if self.deadline(timeout).is_some_and(|deadline| now >= deadline) {
+            return Err(SessionError::MultipartTimeout);
+        }
+        Ok(())
+    }
+}
+
+/// Frees the memory of incomplete replies.
+impl Drop for Reassembler {
+    fn drop(&mut self) {
+        if let Some(holder) = self.holder {
+            self.budget.lock().remove_holder(self.source, holder);
+        }
     }
 }
 
@@ -121,50 +134,87 @@ mod tests {
     use super::*;
 
     const LIMITS: ReassemblyLimits = ReassemblyLimits { session_bytes: 100, shared_bytes: 150 };
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     fn part(more: bool, body: &[u8]) -> Multipart<'_> {
         Multipart { kind: MultipartType::FLOW, more, body }
     }
 
+    fn now() -> Instant {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        Instant::now()
+    }
+
+    /// Adds a part; the time does not matter.
+    fn add(
+        reassembler: &mut Reassembler,
+        xid: u32,
+        more: bool,
+        body: &[u8],
+    ) -> Result<Option<Vec<u8>>, SessionError> {
+        Ok(reassembler.add(xid, part(more, body), now(), LIMITS)?.map(Cow::into_owned))
+    }
+
     #[test]
     fn interleaved_replies_are_reassembled_in_order() {
         let mut reassembler = Reassembler::default();
-        assert_eq!(reassembler.add(1, part(true, b"a"), LIMITS), Ok(None));
-        assert_eq!(reassembler.add(2, part(true, b"x"), LIMITS), Ok(None));
-        assert_eq!(reassembler.add(1, part(true, b"b"), LIMITS), Ok(None));
-        assert_eq!(reassembler.add(1, part(false, b"c"), LIMITS).unwrap().unwrap(), &b"abc"[..]);
-        assert_eq!(reassembler.add(2, part(false, b"y"), LIMITS).unwrap().unwrap(), &b"xy"[..]);
-        assert!(reassembler.replies.is_empty());
+        for (xid, body) in [(1, b"a"), (2, b"x"), (1, b"b")] {
+            assert_eq!(add(&mut reassembler, xid, true, body), Ok(None));
+        }
+        assert_eq!(add(&mut reassembler, 1, false, b"c"), Ok(Some(b"abc".to_vec())));
+        assert_eq!(add(&mut reassembler, 2, false, b"y"), Ok(Some(b"xy".to_vec())));
+        assert!(reassembler.incomplete.is_empty() && reassembler.holder.is_none());
     }
 
+    /// A reply that was dropped for another one would look complete when its last part arrives.
     #[test]
     fn a_session_limits_the_bytes_and_the_number_of_incomplete_replies() {
+        const TOO_LARGE: Result<Option<Vec<u8>>, SessionError> =
+            Err(SessionError::MultipartReplyTooLarge);
         let mut reassembler = Reassembler::default();
-        assert_eq!(reassembler.add(1, part(true, &[0; 60]), LIMITS), Ok(None));
-        assert_eq!(
-            reassembler.add(2, part(true, &[0; 60]), LIMITS),
-            Err(SessionError::MultipartReplyTooLarge)
-        );
-        for xid in 0..1000 {
-            assert_eq!(reassembler.add(xid, part(true, b""), LIMITS), Ok(None));
+        assert_eq!(add(&mut reassembler, 1, true, &[0; 60]), Ok(None));
+        assert_eq!(add(&mut reassembler, 2, true, &[0; 60]), TOO_LARGE);
+        for xid in 2..9 {
+            assert_eq!(add(&mut reassembler, xid, true, b""), Ok(None));
         }
-        assert_eq!(reassembler.replies.len(), INCOMPLETE_MAX);
+        assert_eq!(add(&mut reassembler, 9, true, b""), TOO_LARGE);
+        assert_eq!(add(&mut reassembler, 10, false, b"whole"), Ok(Some(b"whole".to_vec())));
     }
 
     #[test]
-    fn a_shared_budget_limits_several_sessions_and_is_released() {
+    fn a_session_that_needs_little_keeps_its_parts_when_another_source_has_filled_the_budget() {
         let budget = ReassemblyBudget::default();
-        let new = || Reassembler { budget: budget.clone(), replies: Vec::new() };
-        let (mut a, mut b) = (new(), new());
-        assert_eq!(a.add(1, part(true, &[0; 90]), LIMITS), Ok(None));
-        assert_eq!(b.add(1, part(true, &[0; 60]), LIMITS), Ok(None));
-        assert_eq!(
-            b.add(1, part(true, &[0; 1]), LIMITS),
-            Err(SessionError::MultipartBudgetExceeded)
-        );
-        drop(b);
-        assert_eq!(budget.used_bytes(), 90);
-        assert_eq!(a.add(1, part(false, &[0; 10]), LIMITS).unwrap().unwrap().len(), 100);
+        let new = |source| {
+            let mut reassembler = Reassembler::default();
+            reassembler.set_budget(&budget, SourceId(source));
+            reassembler
+        };
+        let (mut good, mut first, mut second) = (new(1), new(2), new(2));
+        assert_eq!(add(&mut good, 1, true, &[1; 10]), Ok(None));
+        assert_eq!(add(&mut first, 1, true, &[0; 90]), Ok(None));
+        assert_eq!(add(&mut second, 1, true, &[0; 50]), Ok(None));
+        assert_eq!(add(&mut good, 1, false, &[1; 10]), Ok(Some(vec![1; 20])));
+        let lost = SessionError::MultipartBudgetExceeded;
+        assert_eq!(first.check(TIMEOUT, now()), Err(lost));
+        assert_eq!(add(&mut first, 1, false, b"the rest"), Err(lost));
+        assert_eq!(second.check(TIMEOUT, now()), Ok(()));
+        assert_eq!(budget.used_bytes(), 50);
+        drop(second);
         assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_reply_without_progress_expires() {
+        let (mut reassembler, start) = (Reassembler::default(), now());
+        assert_eq!(reassembler.deadline(TIMEOUT), None);
+        for (xid, seconds) in [(1, 0), (2, 5), (1, 20)] {
+            let at = start + Duration::from_secs(seconds);
+            assert_eq!(reassembler.add(xid, part(true, b"x"), at, LIMITS), Ok(None));
+        }
+        let expires_at = start + Duration::from_secs(5) + TIMEOUT;
+        assert_eq!(reassembler.deadline(TIMEOUT), Some(expires_at));
+        assert_eq!(reassembler.check(TIMEOUT, expires_at - Duration::from_nanos(1)), Ok(()));
+        let expired = reassembler.check(TIMEOUT, expires_at);
+        assert_eq!(expired, Err(SessionError::MultipartTimeout));
     }
 }

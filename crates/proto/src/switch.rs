@@ -319,7 +319,7 @@ mod tests {
         let now = Instant::now();
         let (mut to_switch, mut to_controller) = (vec![], vec![]);
         let cfg = Config::default();
-        let mut session = ControllerSession::open(&cfg, now, &mut to_switch);
+        let mut session = ControllerSession::open(&cfg, 1, now, &mut to_switch);
         let datapath_id = DatapathId(7);
         let profile = SwitchProfile { datapath_id, version, n_ports, n_buffers: 256 };
         let mut switch = SwitchSession::open(profile, &mut to_controller);

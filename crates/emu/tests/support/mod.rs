@@ -74,7 +74,7 @@ impl<L: ControllerLogic> TestController<L> {
 impl<L: ControllerLogic> Controller for TestController<L> {
     fn on_open(&mut self, now: Instant, conn: ConnectionId, replies: &mut ControllerOutput) {
         self.opened += 1;
-        let session = ControllerSession::open(&self.cfg, now, replies.bytes_to(conn));
+        let session = ControllerSession::open(&self.cfg, 1, now, replies.bytes_to(conn));
         self.sessions.insert(conn, (session, vec![]));
     }
 

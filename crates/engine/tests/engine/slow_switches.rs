@@ -169,8 +169,7 @@ fn a_backlog_of_the_handshake_is_sent_by_the_worker() {
     for _ in 0..40 {
         slow.send(&echo_request(&payload));
     }
-    let [.., xid] = xid.to_be_bytes();
-    let mut features = vec![1, 6, 0, 32, 0, 0, 0, xid];
+    let mut features = [[1, 6, 0, 32], xid.to_be_bytes()].concat();
     features.resize(32, 0);
     slow.send_bytes(&features);
     wait_until("the switch to connect", || test.metric("switches_connected", "1.0") == 1);

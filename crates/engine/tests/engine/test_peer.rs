@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use sluice_openflow::view::Multipart;
 use sluice_openflow::{
     Action, DatapathId, Encoder, ErrorReason, Field, Hello, HelloElement, Message, MessageType,
-    PacketIn, PacketInReason, PortNo, RawMessage, Version, Versions, split_message,
+    MultipartType, PacketIn, PacketInReason, PortNo, RawMessage, SwitchFeatures, Version, Versions,
+    split_message,
 };
 use sluice_proto::{SwitchProfile, SwitchSession};
 
@@ -91,10 +92,30 @@ impl TestPeer {
         self.send_bytes(&bytes);
     }
 
+    /// Performs the handshake of a switch of 1.3 that describes the ports in `ports` in a part of its own.
+    pub(crate) fn complete_handshake_in_parts(&mut self, id: u64, ports: &[u8]) {
+        let xid = self.exchange_hello(Version::V1_3);
+        let part = Multipart { kind: MultipartType::PORT_DESC, more: true, body: ports };
+        self.send_multipart_part_as(xid.wrapping_add(1), part);
+        self.send_multipart_part_as(
+            xid.wrapping_add(1),
+            Multipart { more: false, body: &[], ..part },
+        );
+        let features = SwitchFeatures { datapath_id: DatapathId(id), ..SwitchFeatures::default() };
+        let (mut tx, mut next) = (Vec::new(), 1);
+        Encoder::new(&mut tx, self.version, &mut next).features_reply(xid, &features).unwrap();
+        self.send_bytes(&tx);
+    }
+
     /// Sends a part of a multipart reply, even an invalid one.
     pub(crate) fn send_multipart_part(&mut self, part: Multipart<'_>) {
-        let (mut tx, mut xid) = (Vec::new(), 1);
-        Encoder::new(&mut tx, self.version, &mut xid).multipart_reply(9, part).unwrap();
+        self.send_multipart_part_as(9, part);
+    }
+
+    /// Sends a part of the reply to the multipart request `xid`.
+    pub(crate) fn send_multipart_part_as(&mut self, xid: u32, part: Multipart<'_>) {
+        let (mut tx, mut next) = (Vec::new(), 1);
+        Encoder::new(&mut tx, self.version, &mut next).multipart_reply(xid, part).unwrap();
         self.send_bytes(&tx);
     }
 

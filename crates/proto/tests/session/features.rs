@@ -3,14 +3,14 @@
 use sluice_openflow::view::Multipart;
 use sluice_openflow::{
     ErrorCode, ErrorReason, ErrorType, FlowModCommand, Message, MessageType, MultipartFlags,
-    MultipartRequest, MultipartType, PortDescRequest, Role, RoleRequest, SwitchConfig, Version,
-    Versions,
+    MultipartRequest, MultipartType, Port, PortDescRequest, PortNo, PortReason, PortState,
+    PortStatus, RawMessage, Role, RoleRequest, SwitchConfig, Version, Versions,
 };
-use sluice_proto::{Config, SessionError};
+use sluice_proto::{Config, ControllerSession, SessionError};
 
 use crate::test_switch::{
     OwnedEvent, TestSwitch, config, echo_reply, echo_request, error, flow_mod, packet_in,
-    port_desc_part, port_desc_reply,
+    port_desc_part, port_desc_reply, types_and_xids,
 };
 
 #[test]
@@ -116,6 +116,67 @@ fn a_reply_with_an_unknown_transaction_id_is_ignored() {
         assert_eq!(switch.send_as(switch.features_xid + 50, &switch.features()), Ok(None));
         assert!(!switch.session.is_up());
     }
+}
+
+/// A port may change after the switch has described it.
+#[test]
+fn changes_of_ports_during_the_handshake_are_applied_to_the_list() {
+    for version in Versions::SUPPORTED.iter() {
+        for late in [true, false] {
+            let mut switch = TestSwitch::negotiated(&Config::default(), version);
+            let ports_are_separate = version >= Version::V1_3;
+            let (first, last) = (switch.features(), port_desc_reply(2));
+            let (xid, ports_xid) = (switch.features_xid, switch.ports_xid);
+            if late && ports_are_separate {
+                assert_eq!(switch.send_as(ports_xid, &last), Ok(None));
+            }
+            let port = |port_no| Port { port_no: PortNo(port_no), ..Port::default() };
+            for (reason, port_no) in [
+                (PortReason::MODIFY, 1),
+                (PortReason::DELETE, 2),
+                (PortReason::ADD, 7),
+                (PortReason::ADD, 8),
+                (PortReason::DELETE, 8),
+            ] {
+                let mut port = port(port_no);
+                port.state = PortState::LINK_DOWN;
+                let status = Message::PortStatus(PortStatus { reason, port });
+                assert_eq!(switch.send(&status), Ok(None));
+            }
+            let mut up = switch.send_as(xid, &first);
+            if !late && ports_are_separate {
+                up = switch.send_as(ports_xid, &last);
+            }
+            let Ok(Some(OwnedEvent::SwitchConnected(features))) = up else { panic!("{up:?}") };
+            let ports: Vec<_> = features.ports.iter().map(|p| (p.port_no.0, p.is_up())).collect();
+            assert_eq!(ports, [(1, false), (7, false)], "{version}");
+        }
+    }
+}
+
+#[test]
+fn a_malformed_change_of_a_port_does_not_end_the_handshake() {
+    let mut switch = TestSwitch::negotiated(&Config::default(), Version::V1_0);
+    let malformed = switch.send_bytes(&[1, 12, 0, 9, 0, 0, 0, 9, 0]);
+    assert_eq!(malformed, Ok(Some(OwnedEvent::Malformed(MessageType::PORT_STATUS))));
+    assert!(switch.send_as(switch.features_xid, &switch.features()).unwrap().is_some());
+}
+
+/// A peer that cannot read what it is sent cannot complete the handshake.
+#[test]
+fn the_transaction_ids_of_the_requests_follow_from_the_first() {
+    let mut ids = vec![];
+    for first in [1, 77, u32::MAX] {
+        let mut tx = Vec::new();
+        let cfg = Config::default();
+        let mut session =
+            ControllerSession::open(&cfg, first, TestSwitch::connect(&cfg).now, &mut tx);
+        tx.clear();
+        let hello = RawMessage::new(&[4, 0, 0, 8, 0, 0, 0, 9]).unwrap();
+        session.on_message(&cfg, hello, &mut tx).unwrap();
+        ids.push(types_and_xids(&tx)[..2].iter().map(|(_, xid)| *xid).collect::<Vec<_>>());
+    }
+    assert_eq!(ids, [[1, 2], [77, 78], [u32::MAX, 0]]);
 }
 
 #[test]

@@ -15,11 +15,25 @@ fn some() -> Config {
 }
 
 #[test]
-fn hello_is_sent_at_once_with_all_versions() {
+fn hello_is_sent_at_once_without_bitmap_if_all_versions_up_to_the_highest_are_offered() {
     let mut switch = TestSwitch::connect(&Config::default());
-    assert_eq!(switch.tx[0], Version::V1_5.0);
-    let all = HelloElement::VersionBitmap { bitmaps: vec![Versions::SUPPORTED.0] };
-    assert_eq!(switch.received(), [Message::Hello(Hello { elements: vec![all], extra: vec![] })]);
+    assert_eq!(switch.tx, [Version::V1_5.0, 0, 0, 8, 0, 0, 0, 0]);
+    assert_eq!(switch.received(), [Message::Hello(Hello::default())]);
+    for only in Versions::SUPPORTED.iter() {
+        let cfg = Config { versions: Versions::of(&[only]), ..Config::default() };
+        assert_eq!(TestSwitch::connect(&cfg).tx, [only.0, 0, 0, 8, 0, 0, 0, 0]);
+    }
+}
+
+#[test]
+fn hello_has_a_bitmap_if_versions_are_left_out() {
+    let up_to_1_3 = Versions(Versions::SUPPORTED.0 & 0b1_1110);
+    for versions in [some().versions, up_to_1_3] {
+        let mut switch = TestSwitch::connect(&Config { versions, ..Config::default() });
+        let bitmap = HelloElement::VersionBitmap { bitmaps: vec![versions.0] };
+        let hello = Hello { elements: vec![bitmap], extra: vec![] };
+        assert_eq!(switch.received(), [Message::Hello(hello)]);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use sluice_openflow::view::Multipart;
 use sluice_openflow::{ErrorReason, MessageType, MultipartType, Version, Versions};
-use sluice_proto::{Config, ReassemblyBudget, SessionError};
+use sluice_proto::{Config, ReassemblyBudget, SessionError, SourceId};
 
 use crate::test_switch::{OwnedEvent, TestSwitch, config};
 
@@ -51,23 +51,50 @@ fn the_limit_applies_to_all_incomplete_replies_of_a_session_together() {
     );
 }
 
+/// Thirty-six sessions hold as much as one may; others get what they need, and those that lost their parts end.
 #[test]
-fn a_shared_budget_limits_the_incomplete_replies_of_all_sessions() {
-    let (cfg, budget) =
-        (config(|cfg| cfg.multipart_total_bytes_max = 100_000), ReassemblyBudget::default());
-    let mut switches: Vec<_> =
-        (0..6).map(|_| TestSwitch::established(&cfg, Version::V1_3)).collect();
-    let zeros = vec![0; 20_000];
-    let half = part(true, &zeros);
-    for (n, switch) in switches.iter_mut().enumerate() {
-        switch.session.set_reassembly_budget(&budget);
-        let expected = if n < 5 { Ok(None) } else { Err(SessionError::MultipartBudgetExceeded) };
-        assert_eq!(switch.send_part(99, half), expected);
+fn sessions_that_fill_the_shared_budget_lose_their_parts_and_others_do_not() {
+    let cfg = config(|cfg| {
+        (cfg.multipart_bytes_max, cfg.multipart_total_bytes_max) = (60_000, 16 * 60_000);
+    });
+    let budget = ReassemblyBudget::default();
+    let session_of = |source| {
+        let mut switch = TestSwitch::established(&cfg, Version::V1_3);
+        switch.session.set_reassembly_budget(&budget, SourceId(source));
+        switch
+    };
+    let mut good = session_of(1);
+    assert_eq!(good.send_part(99, part(true, b"good")), Ok(None));
+    let zeros = vec![0; 60_000];
+    let mut hoarding: Vec<_> = (0..36).map(|_| session_of(2)).collect();
+    for switch in &mut hoarding {
+        assert_eq!(switch.send_part(99, part(true, &zeros)), Ok(None));
+        assert!(budget.used_bytes() <= cfg.multipart_total_bytes_max);
     }
-    // Replies of one part need no memory, and closed sessions release theirs.
-    assert!(switches[0].send_part(7, part(false, b"whole")).unwrap().is_some());
-    switches.drain(1..);
-    assert_eq!((budget.used_bytes(), switches[0].send_part(99, half)), (20_000, Ok(None)));
+    let mut late = session_of(3);
+    assert_eq!(late.send_part(99, part(true, &zeros)), Ok(None));
+    for switch in [&mut good, &mut late] {
+        let whole = switch.send_part(99, part(false, b"")).unwrap();
+        assert!(matches!(whole, Some(OwnedEvent::MultipartReply(99, ..))), "{whole:?}");
+    }
+    let lost = Err(SessionError::MultipartBudgetExceeded);
+    let first = &mut hoarding[0];
+    assert_eq!(first.session.handle_timeouts(&cfg, first.now, &mut Vec::new()), lost);
+    assert_eq!(hoarding[1].send_part(99, part(false, b"")).map(|_| ()), lost);
+    assert_eq!(hoarding[35].send_part(99, part(false, b"")).map(|_| ()), Ok(()));
+    hoarding.clear();
+    assert_eq!(budget.used_bytes(), 0);
+}
+
+#[test]
+fn a_reply_that_is_not_continued_ends_the_session() {
+    let cfg = config(|cfg| cfg.echo_interval = 2 * cfg.multipart_timeout);
+    let mut switch = TestSwitch::established(&cfg, Version::V1_3);
+    assert_eq!(switch.send_part(1, part(true, b"a")), Ok(None));
+    let deadline = switch.now + cfg.multipart_timeout;
+    assert_eq!(switch.session.deadline(&cfg), deadline);
+    let expired = switch.session.handle_timeouts(&cfg, deadline, &mut switch.tx);
+    assert_eq!(expired, Err(SessionError::MultipartTimeout));
 }
 
 #[test]

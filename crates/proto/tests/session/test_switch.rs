@@ -27,7 +27,7 @@ impl TestSwitch {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let (mut tx, cfg) = (Vec::new(), cfg.clone());
-        let session = ControllerSession::open(&cfg, now, &mut tx);
+        let session = ControllerSession::open(&cfg, 1, now, &mut tx);
         Self { cfg, now, session, tx, features_xid: 0, ports_xid: 0 }
     }
 

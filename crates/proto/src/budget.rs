@@ -1,0 +1,157 @@
+//! The memory that several sessions share for incomplete multipart replies.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::SessionError;
+
+/// Where a session comes from. Sessions of one source share what a [`ReassemblyBudget`] grants to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct SourceId(pub u128);
+
+/// The memory that several sessions share for incomplete multipart replies. Clones share it.
+///
+/// If it is full, the source with the most bytes loses: of its sessions, the one that has had incomplete replies for longest.
+/// All its parts are freed at once, and that session ends with [`SessionError::MultipartBudgetExceeded`] at its next part or
+/// timeout. So a session of a source that needs little keeps its parts, whatever others hold.
+///
+/// # Cost
+/// A lock for each part of a reply that has more than one part; none for other replies.
+#[derive(Debug, Clone, Default)]
+pub struct ReassemblyBudget(Arc<Mutex<Holdings>>);
+
+impl ReassemblyBudget {
+    /// Bytes in use now.
+    pub fn used_bytes(&self) -> usize {
+        self.lock().used_bytes
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Holdings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Number of a session that has incomplete replies, increasing with the time since it has some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HolderId(u64);
+
+/// The incomplete replies of all sessions that share a budget.
+#[derive(Debug, Default)]
+pub(crate) struct Holdings {
+    used_bytes: usize,
+    by_source: BTreeMap<SourceId, SourceHoldings>,
+    last_holder: u64,
+}
+
+/// The incomplete replies of the sessions of one source.
+#[derive(Debug, Default)]
+struct SourceHoldings {
+    bytes: usize,
+    /// Bodies by request of each session.
+    sessions: BTreeMap<HolderId, BTreeMap<u64, Vec<u8>>>,
+}
+
+impl Holdings {
+    /// Adds a session that has no incomplete reply yet.
+    pub(crate) fn add_holder(&mut self, source: SourceId) -> HolderId {
+        self.last_holder += 1;
+        let holder = HolderId(self.last_holder);
+        self.by_source.entry(source).or_default().sessions.insert(holder, BTreeMap::new());
+        holder
+    }
+
+    /// Bytes of all incomplete replies of a session; `None` if it has lost them.
+    pub(crate) fn held_bytes(&self, source: SourceId, holder: HolderId) -> Option<usize> {
+        let replies = self.by_source.get(&source)?.sessions.get(&holder)?;
+        Some(replies.values().map(Vec::len).sum())
+    }
+
+    /// Appends to the reply with the key `reply`. If more than `bytes_max` are used then, sessions lose theirs until it fits.
+    ///
+    /// # Errors
+    /// `MultipartBudgetExceeded` if this session has lost its replies.
+    pub(crate) fn append(
+        &mut self,
+        (source, holder): (SourceId, HolderId),
+        reply: u64,
+        bytes: &[u8],
+        bytes_max: usize,
+    ) -> Result<(), SessionError> {
+        let lost = SessionError::MultipartBudgetExceeded;
+        let holdings = self.by_source.get_mut(&source).ok_or(lost)?;
+        let replies = holdings.sessions.get_mut(&holder).ok_or(lost)?;
+        replies.entry(reply).or_default().extend_from_slice(bytes);
+        holdings.bytes += bytes.len();
+        self.used_bytes += bytes.len();
+        while self.used_bytes > bytes_max
+            && let Some((source, holder)) = self.eviction_candidate()
+        {
+            self.remove_holder(source, holder);
+        }
+        self.held_bytes(source, holder).map(|_| ()).ok_or(lost)
+    }
+
+    /// The oldest session of the source with the most bytes.
+    fn eviction_candidate(&self) -> Option<(SourceId, HolderId)> {
+        let (&source, holdings) = self.by_source.iter().max_by_key(|(_, held)| held.bytes)?;
+        Some((source, *holdings.sessions.keys().next()?))
+    }
+
+    /// Removes a complete reply and returns its body.
+    pub(crate) fn take(&mut self, source: SourceId, holder: HolderId, reply: u64) -> Vec<u8> {
+        let Some(holdings) = self.by_source.get_mut(&source) else { return Vec::new() };
+        let replies = holdings.sessions.get_mut(&holder);
+        let body = replies.and_then(|replies| replies.remove(&reply)).unwrap_or_default();
+        holdings.bytes -= body.len();
+        self.used_bytes -= body.len();
+        body
+    }
+
+    /// Removes a session and its incomplete replies, if there are any.
+    pub(crate) fn remove_holder(&mut self, source: SourceId, holder: HolderId) {
+        let Some(holdings) = self.by_source.get_mut(&source) else { return };
+        let replies = holdings.sessions.remove(&holder).unwrap_or_default();
+        let bytes: usize = replies.values().map(Vec::len).sum();
+        holdings.bytes -= bytes;
+        self.used_bytes -= bytes;
+        if holdings.sessions.is_empty() {
+            self.by_source.remove(&source);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: SourceId = SourceId(1);
+    const B: SourceId = SourceId(2);
+    const LOST: Result<(), SessionError> = Err(SessionError::MultipartBudgetExceeded);
+
+    #[test]
+    fn the_source_with_the_most_bytes_loses_those_of_its_oldest_session() {
+        let mut holdings = Holdings::default();
+        let [old, young] = [(); 2].map(|()| holdings.add_holder(A));
+        let small = holdings.add_holder(B);
+        assert_eq!(holdings.append((A, young), 1, &[0; 60], 100), Ok(()));
+        assert_eq!(holdings.append((A, old), 1, &[0; 30], 100), Ok(()));
+        assert_eq!(holdings.append((B, small), 1, &[0; 20], 100), Ok(()));
+        let held =
+            |h: &Holdings| [h.held_bytes(A, old), h.held_bytes(A, young), h.held_bytes(B, small)];
+        assert_eq!(held(&holdings), [None, Some(60), Some(20)]);
+        assert_eq!((holdings.used_bytes, holdings.append((A, old), 1, &[0], 100)), (80, LOST));
+    }
+
+    #[test]
+    fn a_session_alone_loses_its_own_and_nothing_is_kept_of_removed_ones() {
+        let mut holdings = Holdings::default();
+        let (first, second) = (holdings.add_holder(A), holdings.add_holder(A));
+        assert_eq!(holdings.append((A, first), 1, &[0; 101], 100), LOST);
+        assert_eq!(holdings.append((A, second), 1, &[0; 50], 100), Ok(()));
+        assert_eq!(holdings.append((A, second), 2, b"x", 100), Ok(()));
+        assert_eq!(holdings.take(A, second, 1).len(), 50);
+        assert_eq!(holdings.used_bytes, 1);
+        holdings.remove_holder(A, second);
+        assert_eq!((holdings.used_bytes, holdings.by_source.len()), (0, 0));
+    }
+}
