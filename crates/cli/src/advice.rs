@@ -39,9 +39,9 @@ pub(crate) fn cannot(action: &str, error: &Error) -> String {
 }
 
 /// The warning that too few files may be open, and what to do.
-pub(crate) fn open_files(wanted: u64, allowed: u64) -> String {
+pub(crate) fn open_files(wanted: usize, allowed: usize) -> String {
     format!(
-        "at most {allowed} files may be open, {wanted} may be needed: raise the limit (`ulimit -n {wanted}`, or \
+        "at most {allowed} files may be open, {wanted} may be needed, so fewer switches and handshakes are accepted: raise the limit (`ulimit -n {wanted}`, or \
          LimitNOFILE= of systemd), or lower limits.switches_max and limits.handshakes_max"
     )
 }

@@ -20,7 +20,8 @@ use crate::signals::{Signal, SignalReceiver};
 use crate::startup_message::StartupMessage;
 use crate::{EXIT_FAILURE, advice, print, print_error, signals, startup_message};
 
-/// File descriptors that are not connections to switches: standard streams, listeners, metrics, wake-ups.
+/// File descriptors reserved for all that is not a connection to a switch: standard streams, listeners, metrics, wake-ups. If few
+/// files may be open, half of them.
 const OTHER_FILES: usize = 256;
 
 /// How long the workers may take to stop before the process ends anyway.
@@ -41,7 +42,7 @@ pub(crate) fn run(sources: ConfigSources, loaded: LoadedConfig) -> ExitCode {
 }
 
 fn start_and_serve(sources: ConfigSources, loaded: LoadedConfig) -> Result<ExitCode, String> {
-    let too_few_files = raise_open_files(&loaded.config);
+    let too_few_files = OpenFiles::raise(&loaded.config).warning();
     let signals = SignalReceiver::new().map_err(|e| advice::cannot("receive signals", &e))?;
     let logging = Logging::start(loaded.config.log);
     let failure = FailureStop::default();
@@ -157,7 +158,7 @@ impl<'l> RunningController<'l> {
         } else {
             info!(changed = applied, "configuration reloaded");
         }
-        if let Some(warning) = raise_open_files(&new.config) {
+        if let Some(warning) = OpenFiles::raise(&new.config).warning() {
             warn!("{warning}");
         }
         let pending = key_names(&self.started.changed_keys(&new), |key| key.needs_restart);
@@ -223,19 +224,36 @@ fn engine_config(
 ) -> sluice_engine::Config {
     let mut config = loaded.config.engine.clone();
     config.session.generation_id = generation_id;
+    let allowed = OpenFiles::raise(&loaded.config).allowed;
+    config.limits.limit_connections(allowed - OTHER_FILES.min(allowed / 2));
     if congestion == CongestionChoice::SystemForDefault && loaded.is_default(CONGESTION) {
         config.socket.congestion = None;
     }
     config
 }
 
-/// Raises the limit of open files as far as the limits of connections need; returns a warning if the system allows fewer.
-fn raise_open_files(config: &RunConfig) -> Option<String> {
-    let limits = &config.engine.limits;
-    let connections = limits.switches_max.saturating_add(limits.handshakes_max);
-    let wanted = connections.saturating_add(OTHER_FILES) as u64;
-    let allowed = limits::raise_open_files(wanted);
-    (allowed < wanted).then(|| advice::open_files(wanted, allowed))
+/// How many files may be open.
+struct OpenFiles {
+    /// What the limits of connections need.
+    wanted: usize,
+    /// The limit of the process.
+    allowed: usize,
+}
+
+impl OpenFiles {
+    /// Raises the limit as far as the limits of connections need and the system allows.
+    fn raise(config: &RunConfig) -> Self {
+        let limits = &config.engine.limits;
+        let connections = limits.switches_max.saturating_add(limits.handshakes_max);
+        let wanted = connections.saturating_add(OTHER_FILES);
+        let allowed = limits::raise_open_files(wanted as u64);
+        Self { wanted, allowed: usize::try_from(allowed).unwrap_or(usize::MAX) }
+    }
+
+    /// A warning if there are too few.
+    fn warning(&self) -> Option<String> {
+        (self.allowed < self.wanted).then(|| advice::open_files(self.wanted, self.allowed))
+    }
 }
 
 fn message_text(loaded: &LoadedConfig, engine: &Engine<Chain>, api: Option<&Server>) -> String {

@@ -15,7 +15,11 @@ struct SluiceProcess {
 
 impl SluiceProcess {
     fn new(arguments: &str) -> Self {
-        let mut sluice = sluice(&format!("run --listen 127.0.0.1:0 --threads 1 {arguments}"));
+        let sluice = sluice(&format!("run --listen 127.0.0.1:0 --threads 1 {arguments}"));
+        Self::start(sluice)
+    }
+
+    fn start(mut sluice: Command) -> Self {
         let mut child = sluice.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let stderr = child.stderr.take().unwrap();
@@ -126,6 +130,42 @@ fn too_few_file_descriptors_are_reported_with_what_to_do() {
     let line = log.find(|line| line.contains("cannot accept: ")).unwrap();
     assert!(line.contains("cannot accept: Too many open files (os error 24); raise "), "{line}");
     assert!(line.contains("`ulimit -n`"), "{line}");
+}
+
+/// A flood of silent peers takes all file descriptors, and nothing ends by itself.
+#[test]
+fn a_switch_can_connect_and_metrics_are_served_when_file_descriptors_run_out() {
+    let directory = std::env::temp_dir().join(format!("sluice-files-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("sluice.toml");
+    std::fs::write(&file, "[experimental]\nhandshake_timeout_ms = 600000\n").unwrap();
+    let mut sluice = Command::new("prlimit");
+    sluice.args(["--nofile=128:128", env!("CARGO_BIN_EXE_sluice"), "run", "--threads", "1"]);
+    sluice.args(["--listen", "127.0.0.1:0", "--api", "127.0.0.1:0", "--config"]).arg(&file);
+    // Root could raise the limit.
+    if Command::new("id").arg("-u").output().unwrap().stdout == b"0\n" {
+        let mut nobody = Command::new("setpriv");
+        nobody.args(["--bounding-set=-sys_resource", "--inh-caps=-sys_resource"]);
+        nobody.arg(sluice.get_program()).args(sluice.get_args());
+        sluice = nobody;
+    }
+    let mut process = SluiceProcess::start(sluice);
+    let address = process.output_after("listening on ");
+    let metrics = process.output_after("metrics on http://");
+    let _silent: Vec<_> = (0..600).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let mut switch = TcpStream::connect(&address).unwrap();
+    // HELLO of 1.0; both HELLOs are followed by the FEATURES_REQUEST.
+    switch.write_all(&[1, 0, 0, 8, 0, 0, 0, 9]).unwrap();
+    let mut received = [0; 16];
+    switch.read_exact(&mut received).unwrap();
+    assert_eq!((received[1], received[9]), (0, 5));
+    let authority = metrics.split('/').next().unwrap();
+    let mut page = TcpStream::connect(authority).unwrap();
+    page.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    page.read_to_string(&mut text).unwrap();
+    assert!(text.contains("reason=\"too_many_handshakes\""), "{text}");
+    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]

@@ -52,8 +52,9 @@ pub enum Pin {
 pub struct Limits {
     /// Connections in the handshake. It bounds the memory that a flood of connections costs.
     ///
-    /// For one more, the connection that has been silent for longest is closed, or else the one with the oldest `HELLO` if
-    /// that is older than `hello_grace`. Connections from an address that has more than half of them are closed first.
+    /// For one more, a connection of the address that has the most is closed if the new one's has fewer: the one that has been
+    /// silent for longest, or else the one with the oldest `HELLO`. Otherwise it is one of any address, if that is older than
+    /// `hello_grace`.
     pub handshakes_max: usize,
     /// How long a peer that has sent `HELLO` stays connected when `handshakes_max` is reached: long enough for the replies
     /// of a distant switch, and short enough that a flood of peers that send `HELLO` keeps no switch out.
@@ -61,6 +62,9 @@ pub struct Limits {
     /// Bytes that a peer may send in the handshake: a `HELLO` and the descriptions of some thousand ports.
     pub handshake_bytes_max: usize,
     /// Connected switches. Each takes a file descriptor.
+    ///
+    /// For one more, the newest session of the address that has the most is closed if the new one's has fewer; otherwise the new
+    /// one is refused.
     pub switches_max: usize,
     /// Bytes waiting to be sent to a switch above which no more messages are read from it.
     pub backlog_bytes_max: usize,
@@ -76,6 +80,18 @@ pub struct Limits {
     pub stuck_timeout: Duration,
     /// How long a connection may take to answer an echo request when another one has the same datapath id.
     pub duplicate_timeout: Duration,
+}
+
+impl Limits {
+    /// Reduces `handshakes_max` and `switches_max` so that there are at most `connections` together, a quarter of them in the
+    /// handshake at most. There is always one of each.
+    pub fn limit_connections(&mut self, connections: usize) {
+        if self.handshakes_max.saturating_add(self.switches_max) > connections {
+            self.handshakes_max = self.handshakes_max.min(connections / 4).max(1);
+            let rest = connections.saturating_sub(self.handshakes_max);
+            self.switches_max = self.switches_max.min(rest).max(1);
+        }
+    }
 }
 
 /// The ports to which switches connect: the registered one, and the one that was used before. §6.3.3.
@@ -107,5 +123,24 @@ impl Default for Limits {
             stuck_timeout: Duration::from_secs(30),
             duplicate_timeout: Duration::from_secs(2),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_connections_are_reduced_only_as_far_as_needed() {
+        let limited = |handshakes_max, switches_max, connections| {
+            let mut limits = Limits { handshakes_max, switches_max, ..Limits::default() };
+            limits.limit_connections(connections);
+            (limits.handshakes_max, limits.switches_max)
+        };
+        assert_eq!(limited(4096, 12_288, 16_384), (4096, 12_288));
+        assert_eq!(limited(4096, 12_288, 64), (16, 48));
+        assert_eq!(limited(4, 12_288, 64), (4, 60));
+        assert_eq!(limited(4096, 10, 64), (16, 10));
+        assert_eq!(limited(4096, 12_288, 0), (1, 1));
     }
 }

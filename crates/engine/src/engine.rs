@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use sluice_base::metrics::MetricsSource;
@@ -113,7 +113,8 @@ impl<A: App + 'static> Engine<A> {
     /// keys whose change takes effect only after a restart.
     ///
     /// # Errors
-    /// If it cannot listen on a new address; nothing is changed then.
+    /// If it cannot listen on a new address; nothing is changed then. If a listener that `config` does not contain has the port of
+    /// a new one, it is closed first and opened again after an error; in between, new connections to it are refused.
     pub fn apply(
         &self,
         config: Config,
@@ -124,7 +125,7 @@ impl<A: App + 'static> Engine<A> {
             !current.listen.iter().any(|&open| is_same_listener(**wanted, open))
         };
         let new: Vec<_> = config.listen.iter().filter(is_new).copied().collect();
-        let listeners = bind(&config, &new)?;
+        let listeners = self.bind_new(&config, &current, &new)?;
         let mut restart = Vec::new();
         if config.workers != current.workers {
             restart.push("workers");
@@ -153,6 +154,36 @@ impl<A: App + 'static> Engine<A> {
     /// served by nobody then, so the engine should be stopped.
     pub fn on_failure(&self, notify: impl FnOnce() + Send + 'static) {
         self.failure.subscribe(Box::new(notify));
+    }
+
+    /// Opens listeners on `new`, and closes those first that are in the way and that `config` does not contain.
+    fn bind_new(
+        &self,
+        config: &Config,
+        current: &Config,
+        new: &[SocketAddr],
+    ) -> Result<Vec<(SocketAddr, TcpListener)>, StartError> {
+        let is_obsolete = |open: &&SocketAddr| {
+            !config.listen.iter().any(|&wanted| is_same_listener(wanted, **open))
+                && new.iter().any(|new| new.port() == open.port())
+        };
+        let obsolete: Vec<_> = current.listen.iter().filter(is_obsolete).copied().collect();
+        match bind(config, new) {
+            Err(StartError::Listen(_, error))
+                if error.kind() == io::ErrorKind::AddrInUse && !obsolete.is_empty() => {}
+            result => return result,
+        }
+        let (done, is_done) = mpsc::channel();
+        self.senders.acceptor.send(ToAcceptor::StopListening(obsolete.clone(), done));
+        // Fails if the acceptor has ended.
+        let _ = is_done.recv();
+        bind(config, new).inspect_err(|_| match bind(current, &obsolete) {
+            Ok(listeners) => {
+                let (cfg, no_change) = (Arc::new(current.clone()), Arc::new(|_: &mut A| {}));
+                self.senders.acceptor.send(ToAcceptor::Configure(cfg, no_change, listeners));
+            }
+            Err(error) => tracing::error!("cannot listen again: {error}"),
+        })
     }
 
     /// Stops accepting, closes all connections and joins all threads.

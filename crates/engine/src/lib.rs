@@ -8,7 +8,6 @@
 //! call per message. Threads communicate through bounded queues only, which a worker sends to once in an iteration.
 
 mod acceptor;
-mod admission;
 mod backpressure;
 mod close_reason;
 mod config;
@@ -19,10 +18,8 @@ mod engine;
 mod error_log;
 mod log_limit;
 mod messages;
-mod pending;
 mod queue;
 mod receive_buffer;
-mod registry;
 pub mod simulation;
 mod switch_counters;
 mod threads;

@@ -1,7 +1,7 @@
 //! Messages between the threads of the engine.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use sluice_io::Io;
 use sluice_openflow::{DatapathId, EncodeError, Encoder, Message, SwitchFeatures, Version};
@@ -150,6 +150,8 @@ pub(crate) enum ToAcceptor<L, A> {
     ProbeAnswered(SessionId),
     /// Applies a new configuration, and the function to the applications; accepts on the new listeners too.
     Configure(Arc<Config>, ChangeApp<A>, Vec<(SocketAddr, L)>),
+    /// Closes the listeners with these addresses, then sends `()`.
+    StopListening(Vec<SocketAddr>, mpsc::Sender<()>),
     /// Ends the thread.
     Stop,
 }

@@ -21,7 +21,7 @@ pub const READ_BYTES_MAX: usize = 128 << 10;
 /// Ready connections per wait.
 pub(crate) const EVENTS_MAX: usize = 256;
 
-/// Connections accepted from all listeners per wait, so that a flood of connections does not delay others for long.
+/// Connections accepted from each listener per wait, so that a flood of connections does not delay others for long.
 pub(crate) const ACCEPTS_MAX: u32 = 64;
 
 /// Pause after accepting failed for lack of file descriptors or memory, since the listener stays ready all the time.
@@ -47,9 +47,9 @@ pub struct Epoll {
     ready: Vec<(u64, EventFlags)>,
     at: usize,
     accepts_left: u32,
-    /// Listeners on which accepting has failed; they are enabled again at `resume_accept_at`.
+    /// Listeners on which accepting has failed; they are enabled again at `resume_accept_at`, or when a connection was closed.
     paused_listeners: Vec<ConnId>,
-    resume_accept_at: Instant,
+    resume_accept_at: Option<Instant>,
     /// Connections that failed while sending; reported by `next_event`.
     failed: Vec<(ConnId, io::ErrorKind)>,
     rx: Box<[u8]>,
@@ -114,7 +114,7 @@ impl Epoll {
             at: 0,
             accepts_left: ACCEPTS_MAX,
             paused_listeners: Vec::new(),
-            resume_accept_at: clock::now(),
+            resume_accept_at: None,
             failed: Vec::new(),
             rx: vec![0; READ_BYTES_MAX].into_boxed_slice(),
             read_max: READ_BYTES_MAX,
@@ -224,7 +224,7 @@ impl Epoll {
                     && epoll::modify(&self.set, &*listener, token(id), NO_EVENTS).is_ok()
                 {
                     self.paused_listeners.push(id);
-                    self.resume_accept_at = clock::now() + ACCEPT_PAUSE;
+                    self.resume_accept_at = Some(clock::now() + ACCEPT_PAUSE);
                 }
                 Some(IoEvent::AcceptFailed(e))
             }
@@ -236,8 +236,8 @@ impl Epoll {
         if self.paused_listeners.is_empty() {
             return deadline;
         }
-        if clock::now() < self.resume_accept_at {
-            return deadline.into_iter().chain([self.resume_accept_at]).min();
+        if let Some(resume_at) = self.resume_accept_at.filter(|&at| clock::now() < at) {
+            return deadline.into_iter().chain([resume_at]).min();
         }
         for id in self.paused_listeners.drain(..) {
             if let Some(Socket::Listener(listener)) = self.slab.get_mut(id) {
@@ -385,10 +385,11 @@ impl Io for Epoll {
             }
             let id = ConnId(token);
             if let Some(Socket::Listener(_)) = self.slab.get_mut(id) {
-                match self.accept(id) {
-                    Some(event) => return Some(event),
-                    None => self.at += 1,
+                if let Some(event) = self.accept(id) {
+                    return Some(event);
                 }
+                self.at += 1;
+                self.accepts_left = ACCEPTS_MAX;
                 continue;
             }
             match self.stream_event(id, flags) {
@@ -490,6 +491,8 @@ impl Io for Epoll {
 
     fn close(&mut self, id: ConnId) {
         if let Some(Socket::Stream { stream, .. }) = self.slab.remove(id) {
+            // There is a file descriptor for the next one.
+            self.resume_accept_at = None;
             // Closing a socket with unread data resets the connection, and the peer could lose what was sent last.
             let _ = rustix::net::shutdown(&stream, Shutdown::Write);
             let _ = recv(&stream, &mut *self.rx, RecvFlags::DONTWAIT);

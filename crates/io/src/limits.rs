@@ -29,6 +29,11 @@ pub fn raise_open_files(wanted: u64) -> u64 {
     current
 }
 
+/// Whether no more files can be opened, by this process or by any.
+pub fn is_lack_of_files(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
 /// Advice for the user if `error` is the lack of a resource.
 pub fn remedy(error: &io::Error) -> Option<&'static str> {
     Some(match Errno::from_io_error(error)? {

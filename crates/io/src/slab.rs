@@ -22,7 +22,7 @@ impl<T> Slab<T> {
 
     pub(crate) fn insert(&mut self, value: T) -> ConnId {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, value: None });
+            self.slots.push(Slot { generation: 1, value: None });
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
         let generation = self.slots.get_mut(index as usize).map_or(0, |slot| {
@@ -38,7 +38,8 @@ impl<T> Slab<T> {
             return None;
         }
         let value = slot.value.take()?;
-        slot.generation = slot.generation.wrapping_add(1);
+        // Never 0, so that the default id is none.
+        slot.generation = slot.generation.checked_add(1).unwrap_or(1);
         self.free.push(u32::try_from(id.slot()).unwrap_or(u32::MAX));
         Some(value)
     }
@@ -53,6 +54,21 @@ impl<T> Slab<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_default_id_is_none() {
+        let mut slots = Slab::new();
+        for _ in 0..3 {
+            let id = slots.insert('a');
+            assert_ne!(id, ConnId::default());
+            assert_eq!(slots.get_mut(ConnId::default()), None);
+            slots.remove(id);
+        }
+        let id = slots.insert('b');
+        slots.slots[0].generation = u32::MAX;
+        assert_eq!(slots.remove(ConnId(u64::from(u32::MAX) << 32)), Some('b'));
+        assert_eq!((slots.insert('c').0 >> 32, id.slot()), (1, 0));
+    }
 
     #[test]
     fn a_reused_slot_has_another_id() {

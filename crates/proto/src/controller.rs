@@ -386,9 +386,7 @@ impl ControllerSession {
         if pending.ports_xid.is_some() && pending.ports.is_none() {
             return None;
         }
-        if pending.features.is_none() {
-            return None;
-        }
+        pending.features.as_ref()?;
         let State::AwaitingFeatures(pending) = std::mem::replace(&mut self.state, State::Up) else {
             return None;
         };

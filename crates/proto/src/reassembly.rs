@@ -211,9 +211,10 @@ mod tests {
             let at = start + Duration::from_secs(seconds);
             assert_eq!(reassembler.add(xid, part(true, b"x"), at, LIMITS), Ok(None));
         }
+        let almost = start + Duration::from_secs(4) + TIMEOUT;
         let expires_at = start + Duration::from_secs(5) + TIMEOUT;
         assert_eq!(reassembler.deadline(TIMEOUT), Some(expires_at));
-        assert_eq!(reassembler.check(TIMEOUT, expires_at - Duration::from_nanos(1)), Ok(()));
+        assert_eq!(reassembler.check(TIMEOUT, almost), Ok(()));
         let expired = reassembler.check(TIMEOUT, expires_at);
         assert_eq!(expired, Err(SessionError::MultipartTimeout));
     }

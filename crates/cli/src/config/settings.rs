@@ -101,11 +101,11 @@ pub(super) struct SessionSettings {
 )]
 pub(super) struct LimitSettings {
     /// Connections that may be in the handshake at one time. For one more, the connection that has been silent for longest
-    /// is closed; connections from an address that has more than half of them are closed first.
+    /// is closed, of the address that has the most.
     #[config(default = 4096)]
     pub(super) handshakes_max: NonZeroUsize,
 
-    /// Switches connected at one time; more are refused.
+    /// Switches connected at one time. One more is refused, or replaces one of the address that has the most.
     #[config(default = 12_288)]
     pub(super) switches_max: NonZeroUsize,
 

@@ -184,3 +184,52 @@ fn a_switch_with_too_many_malformed_messages_is_disconnected() {
     assert_eq!(switch.expect_close(), Some(ErrorReason::BAD_LEN));
     test.expect_closed(1, "too_many_malformed");
 }
+
+/// Any source may have all places as long as no other wants them. Its oldest sessions stay.
+#[test]
+fn a_source_that_has_all_switches_gives_up_places_to_others() {
+    let test = TestEngine::new(|cfg| {
+        cfg.listen = vec![(Ipv6Addr::UNSPECIFIED, 0).into()];
+        cfg.limits.switches_max = 4;
+    });
+    if test.addr.is_ipv4() || TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        println!("SKIP a_source_that_has_all_switches…: this machine has no IPv6");
+        return;
+    }
+    let at = |ip: IpAddr| SocketAddr::new(ip, test.addr.port());
+    let (many_from, few_from) = (at(Ipv4Addr::LOCALHOST.into()), at(Ipv6Addr::LOCALHOST.into()));
+    let mut first = TestPeer::connect_switch(few_from, Version::V1_3, 100);
+    first.expect_reply();
+    let mut many: Vec<_> = (0..3)
+        .map(|id| {
+            let mut switch = TestPeer::connect_switch(many_from, Version::V1_3, id);
+            switch.expect_reply();
+            switch
+        })
+        .collect();
+    let mut one_more = TestPeer::connect_switch(many_from, Version::V1_3, 9);
+    assert_eq!(one_more.expect_close(), Some(ErrorReason::NOT_ALLOWED));
+    let mut second = TestPeer::connect_switch(few_from, Version::V1_3, 101);
+    second.expect_reply();
+    test.expect_closed(2, "too_many_switches");
+    many.pop().unwrap().expect_close();
+    for switch in [&mut first, &mut second].into_iter().chain(&mut many) {
+        switch.expect_reply();
+    }
+    let mut third = TestPeer::connect_switch(few_from, Version::V1_3, 102);
+    assert_eq!(third.expect_close(), Some(ErrorReason::NOT_ALLOWED), "shares are equal");
+}
+
+/// The transaction id of the request used to be always the same.
+#[test]
+fn a_peer_that_sends_the_whole_handshake_without_reading_is_no_switch() {
+    let test = TestEngine::new(|cfg| cfg.session.handshake_timeout = Duration::from_millis(300));
+    let mut blind = TestPeer::connect(test.addr);
+    for xid in 1..10 {
+        let mut features = [[1, 6, 0, 32], [0, 0, 0, xid], [0; 4], [0, 0, 0, 7]].concat();
+        features.resize(32, 0);
+        blind.send_bytes(&[&[1, 0, 0, 8, 0, 0, 0, 9], &*features].concat());
+    }
+    blind.expect_close();
+    test.expect_closed(1, "handshake_timeout");
+}

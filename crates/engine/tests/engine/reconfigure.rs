@@ -45,6 +45,27 @@ fn an_address_in_use_is_an_error_and_changes_nothing() {
     TestPeer::connect_switch(test.addr, Version::V1_3, 2).expect_reply();
 }
 
+/// A wildcard address and a specific one exclude each other on one port.
+#[test]
+fn a_wildcard_address_can_be_changed_to_a_specific_one_on_the_same_port() {
+    let port = TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+    let (any, specific) =
+        (SocketAddr::from(([0; 4], port)), SocketAddr::from(([127, 0, 0, 1], port)));
+    let test = TestEngine::new(|cfg| cfg.listen = vec![any]);
+    let engine = test.engine.as_ref().unwrap();
+    let mut switch = TestPeer::connect_switch(specific, Version::V1_3, 1);
+    // 192.0.2.0/24 is for documentation; no host has such an address.
+    let unavailable = SocketAddr::from(([192, 0, 2, 1], port));
+    let result = engine.apply(config(|cfg| cfg.listen = vec![specific, unavailable]), |_| {});
+    assert!(matches!(result, Err(StartError::Listen(at, _)) if at == unavailable), "{result:?}");
+    wait_until("the old listener again", || TcpStream::connect(specific).is_ok());
+    for listen in [specific, any] {
+        engine.apply(config(|cfg| cfg.listen = vec![listen]), |_| {}).unwrap();
+        TestPeer::connect_switch(specific, Version::V1_3, 2).expect_reply();
+    }
+    switch.expect_reply();
+}
+
 #[test]
 fn limits_and_applications_change_at_once_and_threads_after_a_restart() {
     let test = TestEngine::new(|_| {});

@@ -6,7 +6,7 @@ use sluice_openflow::view::Multipart;
 use sluice_openflow::{MultipartType, Version};
 
 use crate::test_engine::{TestEngine, wait_until};
-use crate::test_peer::TestPeer;
+use crate::test_peer::{TestPeer, echo_reply, echo_request};
 
 /// Each switch is below its own limit. Those that have held their parts for longest lose them.
 #[test]
@@ -51,13 +51,18 @@ fn unproved_peers_that_hold_parts_do_not_keep_switches_out() {
         let features_xid = peer.exchange_hello(Version::V1_3);
         let first = Multipart { kind: MultipartType::PORT_DESC, more: true, body: &part };
         peer.send_multipart_part_as(features_xid.wrapping_add(1), first);
-        hoarding.push(peer);
+        peer.send(&echo_request(b"received?"));
+        while peer.receive() != Some(echo_reply(b"received?")) {}
+        hoarding.push((peer, features_xid.wrapping_add(1), first));
     }
-    wait_until("parts to be discarded", || test.closed("multipart_memory_limit") > 0);
     let switches_from = (Ipv6Addr::LOCALHOST, test.addr.port()).into();
     for id in 0..4 {
         let mut switch = TestPeer::connect(switches_from);
         switch.complete_handshake_in_parts(id, &part);
         switch.expect_reply();
     }
+    let (mut oldest, xid, part) = hoarding.swap_remove(0);
+    oldest.send_multipart_part_as(xid, part);
+    oldest.expect_close();
+    wait_until("a counted close", || test.closed("multipart_memory_limit") == 1);
 }

@@ -226,10 +226,11 @@ impl Io for SimulatedIo {
                 Ready::Socket(id, events) => (id, events),
             };
             if let Some(Socket::Listener(_)) = self.slab.get_mut(id) {
-                match self.accept(id) {
-                    Some(event) => return Some(event),
-                    None => self.at += 1,
+                if let Some(event) = self.accept(id) {
+                    return Some(event);
                 }
+                self.at += 1;
+                self.accepts_left = ACCEPTS_MAX;
                 continue;
             }
             match self.conn_event(id, events) {
@@ -317,6 +318,11 @@ impl Io for SimulatedIo {
 
     fn close(&mut self, id: ConnId) {
         let Some(Socket::Conn(conn)) = self.remove(id) else { return };
+        if !self.paused_listeners.is_empty() {
+            // There is a file descriptor for the next one.
+            let now = self.now();
+            self.kernel.state().pause_accepting(self.thread, now);
+        }
         // As much as `Epoll` reads before it closes a socket; if more is unread, the connection is reset.
         if let Some(connection) = self.kernel.state().connection(conn.handle) {
             let _ = connection.read(READ_BYTES_MAX, &mut self.rx);

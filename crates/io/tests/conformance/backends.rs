@@ -113,8 +113,11 @@ impl Backend for Simulated {
     }
 
     fn listen(&self) -> (SimulatedListener, SocketAddr) {
-        let addr = ([127, 0, 0, 1], 6653).into();
-        (self.kernel.listen(addr).unwrap(), addr)
+        let listen_on = |port| {
+            let addr = ([127, 0, 0, 1], port).into();
+            Some((self.kernel.listen(addr).ok()?, addr))
+        };
+        (6653..).find_map(listen_on).unwrap()
     }
 
     fn connect(&mut self, addr: SocketAddr) -> std::io::Result<Self::Peer> {

@@ -47,6 +47,7 @@ for_each_backend! {
     a_closed_connection_delivers_what_was_sent
     a_connection_dropped_with_unread_bytes_is_reset
     a_closed_listener_accepts_nothing
+    a_flooded_listener_does_not_starve_another
     wakes_before_a_wait_count_once
     waiting_for_a_wake_leaves_connections_alone
     a_send_is_limited_while_unsent_bytes_are_capped
@@ -262,6 +263,24 @@ fn a_closed_listener_accepts_nothing<B: Backend>() {
     assert_eq!(backend.receive(&mut waiting, 1), Err(PeerState::Reset));
     let refused = backend.connect(addr).err().map(|e| e.kind());
     assert_eq!(refused, Some(ErrorKind::ConnectionRefused));
+}
+
+fn a_flooded_listener_does_not_starve_another<B: Backend>() {
+    let mut backend = B::new();
+    let mut thread = Thread::new(backend.add_thread());
+    let addrs = [(); 2].map(|()| {
+        let (listener, addr) = backend.listen();
+        thread.io.listen(listener).unwrap();
+        addr
+    });
+    let _flood: Vec<_> = (0..100).map(|_| backend.connect(addrs[0]).unwrap()).collect();
+    let one = backend.connect(addrs[1]).unwrap();
+    let now = thread.io.now();
+    thread.io.wait(Some(now)).unwrap();
+    thread.handle_events();
+    assert!(thread.accepted.len() < 100, "{}", thread.accepted.len());
+    let one = backend.addr(&one);
+    assert!(thread.accepted.iter().any(|&(_, addr)| addr == one));
 }
 
 fn wakes_before_a_wait_count_once<B: Backend>() {

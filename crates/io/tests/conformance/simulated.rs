@@ -141,6 +141,21 @@ fn accepting_pauses_when_descriptors_run_out() {
 }
 
 #[test]
+fn accepting_resumes_when_a_connection_is_closed() {
+    let (kernel, mut io) = start(1, clock::now());
+    let _first = connect(&kernel, 1);
+    io.wait(None).unwrap();
+    let id = accept(&mut io);
+    let _second = connect(&kernel, 1);
+    kernel.fail_for_descriptors(DescriptorUse::Accept, 1);
+    io.wait(None).unwrap();
+    assert!(matches!(io.next_event(), Some(IoEvent::AcceptFailed(_))));
+    io.close(id);
+    io.wait(None).unwrap();
+    accept(&mut io);
+}
+
+#[test]
 fn a_connection_that_cannot_be_adopted_is_closed() {
     let (kernel, mut io) = start(1, clock::now());
     let peer = connect(&kernel, 1);

@@ -8,13 +8,13 @@ use sluice_openflow::{SwitchFeatures, split_message};
 use sluice_proto::{self as proto, ControllerEvent, ControllerSession};
 use sluice_sdk::App;
 
-use crate::admission::QueueKey;
+use super::admission::QueueKey;
+use super::source::SourceNetwork;
 use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::connection::{ConnectionBuffers, framing_error};
 use crate::counters::ThreadCounters;
 use crate::log_limit::LogLimiter;
-use crate::messages::SessionId;
 use crate::receive_buffer::Reassembly;
 
 /// A connection that has not completed the handshake, or waits because its datapath id is in use.
@@ -22,7 +22,9 @@ use crate::receive_buffer::Reassembly;
 pub(crate) struct PendingConnection {
     pub(crate) id: ConnId,
     pub(crate) addr: SocketAddr,
-    pub(crate) queue_key: QueueKey,
+    pub(crate) source: SourceNetwork,
+    /// `None` if it has completed the handshake.
+    pub(crate) queue_key: Option<QueueKey>,
     pub(crate) session: ControllerSession,
     /// Our `HELLO`, until it is sent.
     pub(crate) hello: Vec<u8>,
@@ -30,19 +32,6 @@ pub(crate) struct PendingConnection {
     pub(crate) hello_at: Instant,
     pub(crate) buffers: ConnectionBuffers,
     pub(crate) received_bytes: usize,
-    pub(crate) claim: Option<DuplicateClaim>,
-}
-
-/// The claim of a connection to a datapath id that another connection has.
-#[derive(Debug)]
-pub(crate) struct DuplicateClaim {
-    pub(crate) features: Box<SwitchFeatures>,
-    /// The session that has the datapath id.
-    pub(crate) current: SessionId,
-    /// When `current` is closed unless it has answered a probe.
-    pub(crate) deadline: Instant,
-    /// `current` is being closed.
-    pub(crate) is_granted: bool,
 }
 
 /// What is needed to process a read, borrowed from the acceptor.
@@ -56,13 +45,10 @@ pub(crate) struct HandshakeContext<'f, A> {
 }
 
 impl PendingConnection {
-    /// When to check the connection; `None` if it waits for another one that is being closed.
-    pub(crate) fn deadline(&self, cfg: &proto::Config) -> Option<Instant> {
-        match &self.claim {
-            Some(claim) => (!claim.is_granted).then_some(claim.deadline),
-            None if self.hello.is_empty() => Some(self.session.deadline(cfg)),
-            None => Some(self.session.deadline(cfg).min(self.hello_at)),
-        }
+    /// When the handshake must have made progress.
+    pub(crate) fn deadline(&self, cfg: &proto::Config) -> Instant {
+        let deadline = self.session.deadline(cfg);
+        if self.hello.is_empty() { deadline } else { deadline.min(self.hello_at) }
     }
 
     /// Processes a read up to the end of the handshake; returns the features of the switch then. Bytes after the handshake are
@@ -72,7 +58,31 @@ impl PendingConnection {
         ctx: &mut HandshakeContext<'_, A>,
         bytes: &[u8],
     ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
+        ctx.counters.bytes_received.add(bytes.len() as u64);
+        ctx.tx.append(&mut self.hello);
+        self.received_bytes += bytes.len();
         self.session.record_activity(ctx.now);
+        if self.queue_key.is_none() {
+            self.buffers.received.keep(bytes);
+            return self.check_size(ctx.cfg).map(|()| None);
+        }
+        let features = self.process_bytes(ctx, bytes)?;
+        if features.is_none() {
+            self.check_size(ctx.cfg)?;
+        }
+        Ok(features)
+    }
+
+    fn check_size(&self, cfg: &Config) -> Result<(), CloseReason> {
+        let is_too_large = self.received_bytes > cfg.limits.handshake_bytes_max;
+        if is_too_large { Err(CloseReason::HandshakeTooLarge) } else { Ok(()) }
+    }
+
+    fn process_bytes<A: App>(
+        &mut self,
+        ctx: &mut HandshakeContext<'_, A>,
+        bytes: &[u8],
+    ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
         let reassembled = self.buffers.received.reassemble(bytes);
         let mut rest =
             match reassembled.map_err(|error| framing_error(&mut self.session, ctx.tx, error))? {

@@ -1,0 +1,190 @@
+//! The connections in the handshake.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use sluice_base::hash::derive_secret;
+use sluice_io::ConnId;
+use sluice_openflow::SwitchFeatures;
+use sluice_proto::{self as proto, ControllerSession, ReassemblyBudget};
+use sluice_sdk::App;
+
+use super::admission::HandshakeQueue;
+use super::pending::{HandshakeContext, PendingConnection};
+use super::source::SourceNetwork;
+use crate::close_reason::CloseReason;
+use crate::config::Limits;
+use crate::connection::ConnectionBuffers;
+use crate::deadlines::Deadlines;
+
+/// How long a `HELLO` that confuses Mininet waits for the peer's. Switches send theirs at once.
+const HELLO_DELAY: Duration = Duration::from_millis(100);
+
+/// The connections in the handshake, and those that wait because their datapath id is in use.
+#[derive(Debug, Default)]
+pub(crate) struct Handshakes {
+    /// By [`ConnId::slot`].
+    connections: Vec<Option<Box<PendingConnection>>>,
+    /// Number of connections in `connections`.
+    count: usize,
+    /// Those that have not completed the handshake.
+    queue: HandshakeQueue,
+    /// When a connection that has not completed the handshake must do something.
+    deadlines: Deadlines<ConnId>,
+    /// Memory for multipart replies. Separate, so that a flood of connections takes none from switches.
+    budget: ReassemblyBudget,
+    /// Number of connections so far.
+    opened: u64,
+}
+
+impl Handshakes {
+    /// Number of connections.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut PendingConnection> {
+        self.connections.get_mut(id.slot())?.as_deref_mut().filter(|pending| pending.id == id)
+    }
+
+    /// Starts the handshake of a new connection. The `HELLO` is appended to `tx` if it is to be sent at once.
+    pub(crate) fn open(
+        &mut self,
+        id: ConnId,
+        addr: SocketAddr,
+        cfg: &proto::Config,
+        now: Instant,
+        tx: &mut Vec<u8>,
+    ) {
+        self.opened += 1;
+        let (source, mut hello) = (SourceNetwork::new(addr.ip()), Vec::new());
+        let mut session = ControllerSession::open(cfg, first_xid(self.opened), now, &mut hello);
+        session.set_reassembly_budget(&self.budget, source.id());
+        if !confuses_mininet(&hello) {
+            tx.append(&mut hello);
+        }
+        let pending = PendingConnection {
+            id,
+            addr,
+            source,
+            queue_key: Some(self.queue.insert(id, source)),
+            session,
+            hello,
+            hello_at: now + HELLO_DELAY,
+            buffers: ConnectionBuffers::default(),
+            received_bytes: 0,
+        };
+        self.deadlines.set(id, pending.deadline(cfg));
+        if self.connections.len() <= id.slot() {
+            self.connections.resize_with(id.slot() + 1, || None);
+        }
+        if let Some(slot) = self.connections.get_mut(id.slot()) {
+            *slot = Some(Box::new(pending));
+            self.count += 1;
+        }
+    }
+
+    /// Processes a read; the replies are in the transmit buffer of `ctx`. Returns the features of the switch at the end of the
+    /// handshake; the connection can no longer be evicted then.
+    pub(crate) fn process_read<A: App>(
+        &mut self,
+        id: ConnId,
+        bytes: &[u8],
+        ctx: &mut HandshakeContext<'_, A>,
+    ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
+        let pending = self.connections.get_mut(id.slot()).and_then(Option::as_deref_mut);
+        let Some(pending) = pending.filter(|pending| pending.id == id) else { return Ok(None) };
+        let was_negotiated = pending.session.is_version_negotiated();
+        let result = pending.process_read(ctx, bytes);
+        if !was_negotiated
+            && pending.session.is_version_negotiated()
+            && let Some(key) = &mut pending.queue_key
+        {
+            *key = self.queue.record_hello(*key, pending.source, ctx.now);
+        }
+        if let Ok(Some(_)) = result
+            && let Some(key) = pending.queue_key.take()
+        {
+            self.queue.remove(key, pending.source);
+            self.deadlines.remove(id);
+        }
+        result
+    }
+
+    /// When to call [`pop_due`](Self::pop_due) next.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.next()
+    }
+
+    /// A connection whose deadline has come.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<ConnId> {
+        self.deadlines.pop_due(now)
+    }
+
+    /// Runs the timers of a connection that is due; messages are appended to `tx`.
+    pub(crate) fn handle_timeouts(
+        &mut self,
+        id: ConnId,
+        cfg: &proto::Config,
+        now: Instant,
+        tx: &mut Vec<u8>,
+    ) -> Result<(), CloseReason> {
+        let Some(pending) = self.get_mut(id) else { return Ok(()) };
+        if now >= pending.hello_at {
+            tx.append(&mut pending.hello);
+        }
+        pending.session.handle_timeouts(cfg, now, tx).map_err(CloseReason::Session)?;
+        let deadline = pending.deadline(cfg);
+        self.deadlines.set(id, deadline);
+        Ok(())
+    }
+
+    /// Removes a connection.
+    pub(crate) fn remove(&mut self, id: ConnId) -> Option<Box<PendingConnection>> {
+        self.get_mut(id)?;
+        let pending = self.connections.get_mut(id.slot())?.take()?;
+        if let Some(key) = pending.queue_key {
+            self.queue.remove(key, pending.source);
+        }
+        self.deadlines.remove(id);
+        self.count -= 1;
+        Some(pending)
+    }
+
+    /// Whether there is no room for a connection from `source`, and the one to close for it.
+    pub(crate) fn admit(&self, source: SourceNetwork, now: Instant, limits: &Limits) -> Admission {
+        if self.count < limits.handshakes_max {
+            return Admission::Admitted;
+        }
+        let evicted = self.queue.eviction_candidate(source, now, limits.hello_grace);
+        evicted.map_or(Admission::Refused, Admission::Replaces)
+    }
+
+    /// The connection to close when there is no file descriptor for a new one.
+    pub(crate) fn oldest_of_largest_source(&self, now: Instant) -> Option<ConnId> {
+        self.queue.oldest_of_largest_source(now)
+    }
+}
+
+/// Whether a new connection is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Admitted,
+    /// It is, and this one is closed for it.
+    Replaces(ConnId),
+    Refused,
+}
+
+/// The first transaction id of a session. Peers cannot predict it, unless the process has no random seed.
+#[expect(clippy::cast_possible_truncation, reason = "any 32 bits will do")]
+pub(crate) fn first_xid(connection: u64) -> u32 {
+    derive_secret(("first transaction id", connection)) as u32
+}
+
+/// Whether Mininet may hang if it receives this `HELLO`.
+///
+/// Mininet runs `telnet` to find out whether a controller is listening. If that prints what it receives before it ends, Mininet
+/// searches it: byte 1 starts a process id, for whose end it waits forever, and byte 127 ends the output of the command.
+fn confuses_mininet(hello: &[u8]) -> bool {
+    hello.iter().any(|byte| matches!(byte, 1 | 127))
+}

@@ -1,0 +1,423 @@
+//! The acceptor thread: accepts connections, runs their handshakes and assigns switches to workers.
+
+mod admission;
+mod claims;
+mod handshakes;
+mod listeners;
+mod pending;
+mod placement;
+mod registry;
+mod source;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluice_io::{ConnId, Io, IoEvent, limits};
+use sluice_openflow::{ErrorReason, SwitchFeatures};
+use sluice_proto::ReassemblyBudget;
+use sluice_sdk::App;
+
+use claims::DuplicateClaims;
+use handshakes::{Admission, Handshakes};
+use listeners::Listeners;
+use pending::HandshakeContext;
+use registry::SwitchRegistry;
+use source::SourceNetwork;
+
+use crate::close_reason::CloseReason;
+use crate::config::Config;
+use crate::counters::{CounterRegistry, ThreadCounters};
+use crate::log_limit::LogLimiter;
+use crate::messages::{ToAcceptor, ToWorker, WorkerSender};
+use crate::queue::Receiver;
+use crate::worker::LoopControl;
+
+pub(crate) use listeners::is_same_listener;
+
+/// The acceptor thread.
+pub(crate) struct Acceptor<I: Io, A> {
+    io: I,
+    state: AcceptorState<I, A>,
+}
+
+/// Everything of the acceptor except its connections.
+struct AcceptorState<I: Io, A> {
+    cfg: Arc<Config>,
+    listeners: Listeners,
+    handshakes: Handshakes,
+    /// Of connections in `handshakes`.
+    claims: DuplicateClaims,
+    switches: SwitchRegistry,
+    last_session_id: u64,
+    workers: Vec<WorkerSender<I, A>>,
+    /// Memory for multipart replies of the switches of each worker.
+    worker_budgets: Vec<ReassemblyBudget>,
+    inbox: Receiver<ToAcceptor<I::Listener, A>>,
+    /// Taken from `inbox`, to be processed.
+    received: VecDeque<ToAcceptor<I::Listener, A>>,
+    registry: Arc<CounterRegistry>,
+    tx: Vec<u8>,
+    log_limit: LogLimiter,
+    now: Instant,
+}
+
+impl<I: Io, A: App> Acceptor<I, A> {
+    pub(crate) fn new(
+        io: I,
+        cfg: Arc<Config>,
+        workers: Vec<WorkerSender<I, A>>,
+        inbox: Receiver<ToAcceptor<I::Listener, A>>,
+        registry: Arc<CounterRegistry>,
+    ) -> Self {
+        let now = io.now();
+        let state = AcceptorState {
+            cfg,
+            listeners: Listeners::default(),
+            handshakes: Handshakes::default(),
+            claims: DuplicateClaims::default(),
+            switches: SwitchRegistry::new(workers.len()),
+            last_session_id: 0,
+            worker_budgets: workers.iter().map(|_| ReassemblyBudget::default()).collect(),
+            workers,
+            inbox,
+            received: VecDeque::new(),
+            registry,
+            tx: Vec::new(),
+            log_limit: LogLimiter::default(),
+            now,
+        };
+        Self { io, state }
+    }
+
+    /// Accepts connections on `listener`, which has the address `addr`.
+    pub(crate) fn listen(&mut self, addr: SocketAddr, listener: I::Listener) -> io::Result<()> {
+        self.state.listeners.add(&mut self.io, addr, listener)
+    }
+
+    /// Runs the event loop until [`ToAcceptor::Stop`]; `app` provides the initial messages.
+    pub(crate) fn run(mut self, mut app: A) -> io::Result<()> {
+        while self.run_iteration(&mut app)? == LoopControl::Continue {}
+        Ok(())
+    }
+
+    /// When [`run_iteration`](Self::run_iteration) has something to do at the latest.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let state = &self.state;
+        if state.inbox.has_items() { Some(state.now) } else { state.next_deadline() }
+    }
+
+    /// One iteration: wait; accept connections, read and reply; process messages of workers; run timers.
+    pub(crate) fn run_iteration(&mut self, app: &mut A) -> io::Result<LoopControl> {
+        let (io, state) = (&mut self.io, &mut self.state);
+        state.now = state.inbox.wait(io, state.now, state.next_deadline())?;
+        let started = state.now;
+        while let Some(event) = io.next_event() {
+            match event {
+                IoEvent::Accepted(stream, addr) => state.accept(io, stream, addr),
+                IoEvent::Data(id, bytes) => {
+                    let result = state.process_read(app, id, bytes);
+                    state.send_replies(io, id);
+                    match result {
+                        Ok(None) => {}
+                        Ok(Some(features)) => state.complete_handshake(io, id, features),
+                        Err(reason) => state.close(io, id, reason),
+                    }
+                }
+                IoEvent::Writable(id) => state.send_backlog(io, id),
+                IoEvent::Closed(id, error) => {
+                    let reason =
+                        error.map_or(CloseReason::ClosedByPeer, CloseReason::ConnectionError);
+                    state.close(io, id, reason);
+                }
+                IoEvent::AcceptFailed(error) => state.on_accept_failed(io, &error),
+                IoEvent::Woken | IoEvent::Connected(_) => {}
+            }
+        }
+        let control = state.process_messages(io, app);
+        state.run_timers(io);
+        state.counters().iteration(Duration::ZERO, io.now() - started);
+        Ok(control)
+    }
+}
+
+impl<I: Io, A: App> AcceptorState<I, A> {
+    fn counters(&self) -> &ThreadCounters {
+        acceptor_counters(&self.registry)
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let deadlines = [self.handshakes.next_deadline(), self.claims.next_deadline()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Starts the handshake of a new connection, and closes another one or this one if there are too many.
+    fn accept(&mut self, io: &mut I, stream: I::Conn, addr: SocketAddr) {
+        self.counters().connections_accepted.add(1);
+        match self.handshakes.admit(SourceNetwork::new(addr.ip()), self.now, &self.cfg.limits) {
+            Admission::Admitted => {}
+            Admission::Replaces(id) => self.close(io, id, CloseReason::TooManyHandshakes),
+            Admission::Refused => return self.log_closed(addr, CloseReason::TooManyHandshakes),
+        }
+        match io.adopt(stream) {
+            Ok(id) => {
+                self.handshakes.open(id, addr, &self.cfg.session, self.now, &mut self.tx);
+                self.publish_handshake_count();
+                self.send_replies(io, id);
+            }
+            Err(error) => {
+                self.log_closed(addr, CloseReason::ConnectionError(error.kind()));
+                self.on_accept_failed(io, &error);
+            }
+        }
+    }
+
+    /// After a connection was not accepted. For want of a file descriptor, closes the connection that may be missed least.
+    fn on_accept_failed(&mut self, io: &mut I, error: &io::Error) {
+        if self.log_limit.allow(self.now) {
+            let remedy = limits::remedy(error).map_or_else(String::new, |what| format!("; {what}"));
+            tracing::warn!("cannot accept: {error}{remedy}");
+        }
+        if limits::is_lack_of_files(error)
+            && let Some(id) = self.handshakes.oldest_of_largest_source(self.now)
+        {
+            self.close(io, id, CloseReason::TooManyHandshakes);
+        }
+    }
+
+    /// Processes a read; the replies are in `tx`. Returns the features of the switch at the end of the handshake.
+    fn process_read(
+        &mut self,
+        app: &A,
+        id: ConnId,
+        bytes: &[u8],
+    ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
+        let mut ctx = HandshakeContext {
+            cfg: &self.cfg,
+            app,
+            counters: acceptor_counters(&self.registry),
+            tx: &mut self.tx,
+            log_limit: &mut self.log_limit,
+            now: self.now,
+        };
+        self.handshakes.process_read(id, bytes, &mut ctx)
+    }
+
+    /// Sends what is in `tx`.
+    fn send_replies(&mut self, io: &mut I, id: ConnId) {
+        let counters = acceptor_counters(&self.registry);
+        if let Some(pending) = self.handshakes.get_mut(id) {
+            let limits = self.cfg.limits.backlog();
+            let sent = pending.buffers.send(io, id, self.now, (&[], &self.tx), limits);
+            counters.bytes_sent.add(sent as u64);
+        }
+        self.tx.clear();
+    }
+
+    fn send_backlog(&mut self, io: &mut I, id: ConnId) {
+        let counters = acceptor_counters(&self.registry);
+        if let Some(pending) = self.handshakes.get_mut(id) {
+            let sent = pending.buffers.flush(io, id, self.now, self.cfg.limits.backlog());
+            counters.bytes_sent.add(sent as u64);
+        }
+    }
+
+    fn process_messages(&mut self, io: &mut I, app: &mut A) -> LoopControl {
+        self.inbox.take(&mut self.received);
+        while let Some(message) = self.received.pop_front() {
+            match message {
+                ToAcceptor::Disconnected(session_id) => self.on_disconnected(io, session_id),
+                ToAcceptor::Move(datapath_id, to) => {
+                    let current = self.switches.lookup(datapath_id);
+                    if let Some(current) = current.filter(|_| to < self.workers.len()) {
+                        self.send_to_worker(current.worker, ToWorker::Move(current.session_id, to));
+                    }
+                }
+                ToAcceptor::Moved(session_id, to) => self.switches.relocate(session_id, to),
+                ToAcceptor::ProbeAnswered(session_id) => self.on_probe_answered(io, session_id),
+                ToAcceptor::Configure(cfg, change, listeners) => {
+                    change(app);
+                    self.configure(io, cfg, listeners);
+                }
+                ToAcceptor::StopListening(addrs, done) => {
+                    let is_wanted = |open| !addrs.iter().any(|&addr| is_same_listener(addr, open));
+                    self.listeners.retain(io, is_wanted);
+                    // The sender may have given up waiting.
+                    let _ = done.send(());
+                }
+                ToAcceptor::Stop => return LoopControl::Stop,
+            }
+        }
+        LoopControl::Continue
+    }
+
+    /// Applies a configuration: adds the new listeners, and closes those that it does not contain.
+    fn configure(
+        &mut self,
+        io: &mut I,
+        cfg: Arc<Config>,
+        listeners: Vec<(SocketAddr, I::Listener)>,
+    ) {
+        let is_wanted = |open| cfg.listen.iter().any(|&wanted| is_same_listener(wanted, open));
+        self.listeners.retain(io, is_wanted);
+        for (addr, listener) in listeners {
+            match self.listeners.add(io, addr, listener) {
+                Ok(()) => tracing::info!(%addr, "listening"),
+                Err(error) => tracing::error!(%addr, %error, "cannot listen"),
+            }
+        }
+        self.cfg = cfg;
+    }
+
+    /// Runs the timers of the connections and claims that are due.
+    fn run_timers(&mut self, io: &mut I) {
+        while let Some(id) = self.handshakes.pop_due(self.now) {
+            let cfg = &self.cfg.session;
+            let result = self.handshakes.handle_timeouts(id, cfg, self.now, &mut self.tx);
+            self.send_replies(io, id);
+            result.unwrap_or_else(|reason| self.close(io, id, reason));
+        }
+        while let Some((session_id, datapath_id)) = self.claims.pop_due(self.now) {
+            self.replace_session(session_id, datapath_id);
+        }
+    }
+
+    fn publish_handshake_count(&self) {
+        self.counters().handshakes_pending.set(self.handshakes.len() as u64);
+    }
+
+    fn send_to_worker(&self, worker: usize, message: ToWorker<I::Conn, A>) {
+        if let Some(sender) = self.workers.get(worker) {
+            sender.send(message);
+        }
+    }
+
+    /// Closes a connection, or cleans up after the peer has closed it.
+    fn close(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
+        let Some(mut pending) = self.handshakes.remove(id) else { return };
+        self.publish_handshake_count();
+        self.claims.remove_claimant(id);
+        if let CloseReason::DuplicateDatapathId(_)
+        | CloseReason::TooManySwitches
+        | CloseReason::AuxiliaryConnection(_) = reason
+        {
+            let mut error = Vec::new();
+            let mut encoder = pending.session.encoder(&mut error);
+            // The text is short enough for a message.
+            let text = reason.to_string();
+            let _ = encoder.error_with(0, ErrorReason::NOT_ALLOWED, text.as_bytes());
+            let sent = io.send(id, &error);
+            self.counters().bytes_sent.add(sent as u64);
+        }
+        io.close(id);
+        self.log_closed(pending.addr, reason);
+    }
+
+    /// Counts and logs a closed connection.
+    fn log_closed(&mut self, addr: SocketAddr, reason: CloseReason) {
+        self.counters().connection_closed(reason);
+        if self.log_limit.allow(self.now) {
+            let label = reason.label();
+            if reason.is_normal() {
+                tracing::debug!(%addr, reason = label, "connection closed");
+            } else {
+                tracing::warn!(%addr, reason = label, "connection closed: {reason}");
+            }
+        }
+    }
+}
+
+#[expect(clippy::indexing_slicing, reason = "the registry has counters for the acceptor")]
+fn acceptor_counters(registry: &CounterRegistry) -> &ThreadCounters {
+    &registry.threads[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpStream;
+
+    use sluice_io::Epoll;
+
+    use super::handshakes::first_xid;
+    use crate::messages::{QUEUE_CAPACITY, SessionId};
+    use crate::queue::queue;
+
+    use super::*;
+
+    const HELLO: [u8; 8] = [1, 0, 0, 8, 0, 0, 0, 9];
+    /// The reply of datapath 7 to the features request of a connection.
+    fn features_reply(connection: u64) -> [u8; 32] {
+        let mut reply = [
+            1, 6, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 7, 0,
+            0, 0, 1,
+        ];
+        reply[4..8].copy_from_slice(&first_xid(connection).to_be_bytes());
+        reply
+    }
+
+    struct EmptyApp;
+
+    impl App for EmptyApp {}
+
+    /// The queue of the worker, and what was taken from it.
+    type WorkerInbox =
+        (Receiver<ToWorker<TcpStream, EmptyApp>>, VecDeque<ToWorker<TcpStream, EmptyApp>>);
+
+    /// Runs iterations until the worker receives a message; returns its kind.
+    fn next_worker_message(
+        acceptor: &mut Acceptor<Epoll, EmptyApp>,
+        (worker, received): &mut WorkerInbox,
+    ) -> &'static str {
+        for _ in 0..200 {
+            worker.take(received);
+            match received.pop_front() {
+                Some(ToWorker::Adopt(..)) => return "adopt",
+                Some(ToWorker::Probe(_)) => return "probe",
+                Some(ToWorker::Close(..)) => return "close",
+                Some(_) => return "other",
+                None => {
+                    let control = acceptor.run_iteration(&mut EmptyApp).unwrap();
+                    assert_eq!(control, LoopControl::Continue);
+                }
+            }
+        }
+        "none"
+    }
+
+    /// The answer to the probe arrives when the connection is already being closed.
+    #[test]
+    fn one_of_two_connections_with_one_datapath_id_stays_even_if_the_older_answers_late() {
+        let mut cfg = Config::default();
+        cfg.limits.duplicate_timeout = Duration::ZERO;
+        let io = Epoll::new(sluice_io::WaitStrategy::default()).unwrap();
+        let (to_acceptor, inbox) = queue(QUEUE_CAPACITY, io.waker());
+        let (worker, inbox_of_worker) = queue(QUEUE_CAPACITY, io.waker());
+        let mut worker_inbox = (inbox_of_worker, VecDeque::new());
+        let registry = Arc::new(CounterRegistry::new(1));
+        let mut acceptor =
+            Acceptor::<_, EmptyApp>::new(io, Arc::new(cfg), vec![worker], inbox, registry);
+        let listener = sluice_io::sock::listen(
+            ([127, 0, 0, 1], 0).into(),
+            &sluice_io::sock::Options::default(),
+        );
+        let listener = listener.unwrap();
+        let addr = listener.local_addr().unwrap();
+        acceptor.listen(addr, listener).unwrap();
+        let connect = |connection| {
+            let mut peer = TcpStream::connect(addr).unwrap();
+            peer.write_all(&[&HELLO[..], &features_reply(connection)].concat()).unwrap();
+            peer
+        };
+        let _first = connect(1);
+        assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "adopt");
+        let _second = connect(2);
+        assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "probe");
+        assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "close");
+        to_acceptor.send(ToAcceptor::ProbeAnswered(SessionId(1)));
+        to_acceptor.send(ToAcceptor::Disconnected(SessionId(1)));
+        assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "adopt");
+    }
+}
