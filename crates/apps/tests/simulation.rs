@@ -1,7 +1,10 @@
 //! Random networks in virtual time, with failed links, lost control connections, moved hosts, and late or reordered replies.
-//! After recovery there must be no loop, no black hole and no stale flow entry, and all hosts must reach each other. The
-//! controller is the engine with its acceptor and workers, whose threads are delayed at random and whose connections have
-//! buffers of random sizes.
+//! After recovery there must be no loop, no black hole and no stale flow entry, all hosts must reach each other, and all
+//! workers must have the same view.
+//!
+//! The controller is the engine with its acceptor and one to four workers, whose threads are delayed at random and whose
+//! connections have buffers of random sizes. In half of the networks control links lose packets and have a rate of 0.5 to
+//! 100 Mbit/s; in some the backlogs of switches have a small limit, or switches move between workers.
 //!
 //! `make sim` runs ten thousand networks; `RUNS` and `SEED` set their number and the first seed. A failure prints its seed, and
 //! `make sim RUNS=1 SEED=…` repeats it exactly; with `SLUICE_SIM_TRACE=1` it prints the faults.
@@ -9,6 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -17,13 +21,15 @@ use sluice_apps::forwarding::{SpanningTree, TreePhase};
 use sluice_apps::topology::{self, WallClock};
 use sluice_apps::{Chain, Config};
 use sluice_base::{HashMap, Rng};
-use sluice_emu::link::LinkImpairments;
-use sluice_emu::net::{IpFamily, NetworkChange, NetworkOptions, NetworkSimulation, PingSummary};
+use sluice_emu::link::{LinkImpairments, LossRatio};
+use sluice_emu::net::{
+    ControlTransport, IpFamily, NetworkChange, NetworkOptions, NetworkSimulation, PingSummary,
+};
 use sluice_emu::switch::{EmulatedSwitchConfig, FlowEntry};
 use sluice_emu::topology::{PortRef, Topology};
 use sluice_openflow::{Action, DatapathId, FieldId, Instruction, Version, Versions, VlanId};
 use sluice_sdk::App;
-use sluice_sdk::view::HostId;
+use sluice_sdk::view::{HostId, NetworkView};
 use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
 /// Number of networks without `SLUICE_SIM_RUNS`.
@@ -32,7 +38,8 @@ const RUNS: u64 = 30;
 /// Number of networks that are run twice and compared.
 const REPEATED_RUNS: u64 = 12;
 
-const APPS: [&str; 3] = ["topology", "hosts", "forwarding"];
+const APPS: &[&str] = &["topology", "hosts", "forwarding"];
+const APPS_WITH_LIMITER: &[&str] = &["topology", "limiter", "hosts", "forwarding"];
 
 /// Delay of links. While the flow entries of a new path are being sent, which takes longer if a control link is paused, a frame
 /// may match old and new ones and loop.
@@ -115,6 +122,7 @@ fn run_one(seed: u64) -> Result<(u64, String), String> {
         jitter: Duration::from_micros(rng.below(5_000).into()),
         ..LinkImpairments::default()
     };
+    let conditions = NetworkConditions::new(seed);
     let options = NetworkOptions {
         seed,
         switch: EmulatedSwitchConfig {
@@ -122,18 +130,17 @@ fn run_one(seed: u64) -> Result<(u64, String), String> {
             n_buffers: if rng.below(2) == 0 { 0 } else { 64 },
             ..EmulatedSwitchConfig::default()
         },
-        control_up: control(&mut rng),
-        control_down: control(&mut rng),
+        control_up: conditions.on_link(control(&mut rng)),
+        control_down: conditions.on_link(control(&mut rng)),
+        control_transport: conditions.transport,
         connect_spread: Duration::from_millis(200),
         frame_copies_max: Some(COPIES_MAX),
         ..NetworkOptions::default()
     };
-    let names = APPS.map(str::to_owned);
+    let names: Vec<_> = conditions.apps.iter().map(|&name| name.to_owned()).collect();
     // From a separate stream, so that the other choices of a seed do not depend on it.
     let mut more = Rng::new(!seed);
     let flooding = if more.below(4) == 0 { Flooding::Tree } else { Flooding::Controller };
-    let conditions =
-        if more.below(4) == 0 { Conditions::overloaded() } else { Conditions::default() };
     let forwarding = forwarding::Config { flooding, ..forwarding::Config::default() };
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
@@ -141,25 +148,82 @@ fn run_one(seed: u64) -> Result<(u64, String), String> {
     let topology_app = topology::Config { clock, ..topology::Config::default() };
     let config = Config { forwarding, topology: topology_app, ..Config::default() };
     let apps = |_| -> Chain { Chain::new(&names, &config).unwrap() };
-    let workers = 1 + rng.below(3) as usize;
-    let engine =
-        SimulatedEngineOptions { seed, workers, conditions, ..SimulatedEngineOptions::default() };
+    // The choice that was made here before there were four workers, so that the others of a seed stay.
+    rng.below(3);
+    let mut engine = SimulatedEngineOptions { seed, ..SimulatedEngineOptions::default() };
+    engine.workers = conditions.workers;
+    engine.config.limits.backlog_bytes_max = conditions.backlog_bytes_max;
+    if more.below(4) == 0 {
+        engine.conditions = Conditions::overloaded();
+    }
     let controller = SimulatedEngine::new(&engine, start, apps);
     let mut net =
         NetworkSimulation::new(topology, &options, start, controller).map_err(|e| e.to_string())?;
-    let context = format!("{shape} in {version}, floods by {flooding:?}");
+    let context = format!("{shape} in {version}, floods by {flooding:?}, {conditions:?}");
     let failed = |what: &str, why: &dyn std::fmt::Display| format!("{context}: {what}: {why}");
     let startup = if flooding == Flooding::Tree { TREE_INSTALLATION_TIME } else { DISCOVERY_TIME };
     net.run_for(startup).map_err(|e| failed("discovery", &e))?;
-    let deliveries_max = run_with_faults(&mut net, &mut rng).map_err(|e| failed("faults", &e))?;
+    let deliveries_max =
+        run_with_faults(&mut net, &mut rng, &conditions).map_err(|e| failed("faults", &e))?;
     net.run_for(RECOVERY_TIME).map_err(|e| failed("recovery", &e))?;
-    check_broadcasts(&mut net, flooding, deliveries_max)
+    check_broadcasts(&mut net, flooding, deliveries_max, &conditions)
         .map_err(|why| failed("broadcasts", &why))?;
+    check_views(&net).map_err(|why| failed("after recovery", &why))?;
     check_pings(&mut net).map_err(|why| {
         let entries = check_flow_entries(&net).err().unwrap_or_default();
         failed("after recovery", &format!("{why}; {entries}; {}", metrics(&net)))
     })?;
     Ok((net.controller().digest(), metrics(&net)))
+}
+
+/// What is decided from a separate stream of random numbers, so that the other choices of a seed do not depend on it.
+#[derive(Debug)]
+struct NetworkConditions {
+    workers: usize,
+    apps: &'static [&'static str],
+    transport: ControlTransport,
+    /// Rate of control links, and packets that they lose.
+    rate_bps: Option<NonZeroU64>,
+    loss: LossRatio,
+    backlog_bytes_max: usize,
+    /// Switches move from worker to worker.
+    moves_switches: bool,
+}
+
+impl NetworkConditions {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed.wrapping_mul(3) ^ 0xc0d1);
+        let mut one_in = |n: u32| rng.below(n) == 0;
+        let (is_tcp, is_limited, has_limiter) = (one_in(2), one_in(4), one_in(8));
+        let moves_switches = one_in(4);
+        // From 0.5 to 100 Mbit/s, evenly in the logarithm.
+        let kbit = 500.0 * 200f64.powf(f64::from(rng.below(1000)) / 1000.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
+        let rate_bps = NonZeroU64::new(kbit as u64 * 1000).filter(|_| is_tcp);
+        let loss = LossRatio::from_ppm(if is_tcp { rng.below(20_000) } else { 0 });
+        Self {
+            workers: 1 + rng.below(4) as usize,
+            apps: if has_limiter { APPS_WITH_LIMITER } else { APPS },
+            transport: if is_tcp { ControlTransport::Tcp } else { ControlTransport::Ideal },
+            rate_bps,
+            loss,
+            backlog_bytes_max: if is_limited { 8 << 10 } else { 256 << 10 },
+            moves_switches,
+        }
+    }
+
+    /// How long the controller may take to flood a packet: several retransmissions, if control links lose packets.
+    fn flood_time(&self) -> Duration {
+        match self.transport {
+            ControlTransport::Ideal => Duration::from_millis(200),
+            ControlTransport::Tcp => Duration::from_secs(5),
+        }
+    }
+
+    /// The impairments of a control link.
+    fn on_link(&self, link: LinkImpairments) -> LinkImpairments {
+        LinkImpairments { rate_bps: self.rate_bps, loss: self.loss, ..link }
+    }
 }
 
 type ChainSimulation = NetworkSimulation<SimulatedEngine<Chain>>;
@@ -169,6 +233,7 @@ type ChainSimulation = NetworkSimulation<SimulatedEngine<Chain>>;
 fn run_with_faults(
     net: &mut ChainSimulation,
     rng: &mut Rng,
+    conditions: &NetworkConditions,
 ) -> Result<u32, sluice_emu::net::NetworkError> {
     let topology = net.data_plane().topology().clone();
     let (n_links, n_switches) = (topology.links.len(), topology.switches.len());
@@ -228,19 +293,36 @@ fn run_with_faults(
         let at = start + Duration::from_millis(rng.below(FAULTS_MS + 12_000).into());
         net.schedule(at, NetworkChange::SendTracedFrame(pick(rng, topology.hosts.len()), number));
     }
-    for _ in 0..5 {
-        let pairs: Vec<_> =
-            PingSummary::all_pairs(&topology).filter(|_| rng.below(3) == 0).collect();
-        net.ping(pairs, IpFamily::V4, Duration::from_millis((FAULTS_MS / 5).into()))?;
-        let until = start + Duration::from_millis((FAULTS_MS / 5).into());
-        net.run_until(until.max(net.now()))?;
-    }
+    ping_meanwhile(net, rng, conditions)?;
     let end = start + Duration::from_millis((FAULTS_MS + 12_000).into());
     net.run_until(end.max(net.now()))?;
     // In a partitioned network some pairs cannot reach each other.
     cut_links.iter().try_for_each(|&link| net.apply(NetworkChange::RestoreLink(link)))?;
     paused.iter().try_for_each(|&switch| net.apply(NetworkChange::ResumeControlLink(switch)))?;
     Ok(if paused.is_empty() { 1 } else { 2 })
+}
+
+/// Has hosts ping each other while faults occur, and moves switches between workers.
+fn ping_meanwhile(
+    net: &mut ChainSimulation,
+    rng: &mut Rng,
+    conditions: &NetworkConditions,
+) -> Result<(), sluice_emu::net::NetworkError> {
+    let (topology, start) = (net.data_plane().topology().clone(), net.now());
+    for round in 0..5 {
+        if conditions.moves_switches {
+            for (n, switch) in topology.switches.iter().enumerate() {
+                let worker = (n + round) % conditions.workers;
+                net.controller_mut().move_switch(switch.datapath_id, worker);
+            }
+        }
+        let pairs: Vec<_> =
+            PingSummary::all_pairs(&topology).filter(|_| rng.below(3) == 0).collect();
+        net.ping(pairs, IpFamily::V4, Duration::from_millis((FAULTS_MS / 5).into()))?;
+        let until = start + Duration::from_millis((FAULTS_MS / 5).into());
+        net.run_until(until.max(net.now()))?;
+    }
+    Ok(())
 }
 
 /// Checks that all hosts reach each other and that no flow entry is stale, before and after the pings.
@@ -270,6 +352,7 @@ fn check_broadcasts(
     net: &mut ChainSimulation,
     flooding: Flooding,
     deliveries_max: u32,
+    conditions: &NetworkConditions,
 ) -> Result<(), String> {
     let hosts = u32::try_from(net.data_plane().topology().hosts.len()).unwrap();
     if flooding == Flooding::Tree && net.data_plane().topology().switches.len() > 1 {
@@ -283,7 +366,7 @@ fn check_broadcasts(
     for from in 0..hosts {
         net.apply(NetworkChange::SendTracedFrame(from as usize, TRACED_FRAMES + from))
             .map_err(|e| e.to_string())?;
-        net.run_for(Duration::from_millis(200)).map_err(|e| e.to_string())?;
+        net.run_for(conditions.flood_time()).map_err(|e| e.to_string())?;
     }
     let traces = net.data_plane().traces();
     for number in 0..TRACED_FRAMES + hosts {
@@ -305,6 +388,22 @@ fn check_broadcasts(
         }
     }
     Ok(())
+}
+
+/// Checks that all workers have the same view of the network.
+fn check_views(net: &ChainSimulation) -> Result<(), String> {
+    let describe = |view: &NetworkView| {
+        let switches: BTreeMap<_, _> = view.switches().collect();
+        let links: BTreeSet<_> = view.links().map(|link| (link.from, link.to)).collect();
+        let hosts: BTreeMap<_, _> = view.hosts().map(|(id, host)| (id, host.at)).collect();
+        format!("{switches:?}\n{links:?}\n{hosts:?}")
+    };
+    let mut views = net.controller().networks().map(|network| describe(network.view()));
+    let first = views.next().unwrap_or_default();
+    match views.find(|view| *view != first) {
+        Some(other) => Err(format!("two workers have different views:\n{first}\n{other}")),
+        None => Ok(()),
+    }
 }
 
 /// The location of a host, and what each worker knows of the host and its port.

@@ -15,6 +15,7 @@ use sluice_engine::simulation::SteppedEngine;
 use sluice_io::simulated::{
     BufferSizes, ClockError, PeerId, PeerState, SimulatedIo, SimulatedKernel, SimulatedThread,
 };
+use sluice_openflow::DatapathId;
 use sluice_sdk::{App, Network};
 
 /// Where the engine listens.
@@ -219,6 +220,12 @@ impl<A: App> SimulatedEngine<A> {
     /// The kernel, to let operations fail.
     pub fn kernel(&self) -> &SimulatedKernel {
         &self.kernel
+    }
+
+    /// Moves a switch to another worker. See [`sluice_engine::Engine::move_switch`].
+    pub fn move_switch(&mut self, datapath_id: DatapathId, worker: usize) {
+        self.engine.move_switch(datapath_id, worker);
+        self.schedule(self.kernel.now());
     }
 
     /// Has all threads close their connections and end.
