@@ -41,6 +41,18 @@ const REPEATED_RUNS: u64 = 12;
 const APPS: &[&str] = &["topology", "hosts", "forwarding"];
 const APPS_WITH_LIMITER: &[&str] = &["topology", "limiter", "hosts", "forwarding"];
 
+const SHAPES: [&str; 9] = [
+    "ring,3",
+    "ring,4",
+    "ring,6",
+    "mesh,4",
+    "mesh,5",
+    "leafspine,2,4,1",
+    "tree,2,2",
+    "torus,3,3",
+    "linear,4",
+];
+
 /// Delay of links. While the flow entries of a new path are being sent, which takes longer if a control link is paused, a frame
 /// may match old and new ones and loop.
 const LINK_DELAY: Duration = Duration::from_millis(1);
@@ -101,18 +113,7 @@ fn a_seed_repeats_every_byte_and_its_time() {
 /// connections, and the metrics of the applications.
 fn run_one(seed: u64) -> Result<(u64, String), String> {
     let mut rng = Rng::new(seed);
-    let shapes = [
-        "ring,3",
-        "ring,4",
-        "ring,6",
-        "mesh,4",
-        "mesh,5",
-        "leafspine,2,4,1",
-        "tree,2,2",
-        "torus,3,3",
-        "linear,4",
-    ];
-    let shape = shapes.get(rng.below(9) as usize).unwrap();
+    let shape = SHAPES.get(rng.below(9) as usize).unwrap();
     let mut topology = Topology::from_text(shape).map_err(|e| e.to_string())?;
     topology.set_impairments(LinkImpairments { delay: LINK_DELAY, ..LinkImpairments::default() });
     let versions = [Version::V1_0, Version::V1_3, Version::V1_3, Version::V1_5];
