@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sluice_io::{ConnId, Io};
-use sluice_openflow::SwitchFeatures;
+use sluice_openflow::{DatapathId, SwitchFeatures};
 use sluice_sdk::App;
 
 use super::{LoopControl, WorkerState, worker_counters};
@@ -84,15 +84,17 @@ impl<I: Io, A: App> WorkerState<I, A> {
             Err(error) => {
                 tracing::warn!(dpid = %datapath_id, %addr, %error, "cannot register connection");
                 self.counters().connection_closed(CloseReason::ConnectionError(error.kind()));
-                return self.outgoing.send_to_acceptor(ToAcceptor::Disconnected(session_id));
+                self.forget_move(datapath_id, session_id);
+                return self.announce_end(datapath_id, session_id);
             }
         };
         let location = SwitchLocation { session_id, worker: self.outgoing.worker() };
         // At once, so that whoever sees that the switch is connected can send to it.
         let remote = RemoteSwitch { location, version: session.version() };
         self.outgoing.send_to_all(|| ToWorker::SwitchConnected(datapath_id, remote));
-        self.outgoing.flush();
+        self.outgoing.flush_to_workers();
         self.remote_switches.remove(&datapath_id);
+        self.moved.remove(&session_id);
         let received = buffers.received.take();
         buffers.reset_backpressure();
         buffers.backpressure.round_trip = session.handshake_duration();
@@ -154,8 +156,12 @@ impl<I: Io, A: App> WorkerState<I, A> {
             }
         }
         self.app.on_switch_disconnected(switch.index, self.now, &mut self.network);
-        let session_id = switch.session_id;
-        self.outgoing.send_to_all(|| ToWorker::SwitchDisconnected(dpid, session_id));
+        self.announce_end(dpid, switch.session_id);
+    }
+
+    /// Tells all other threads that a session is over.
+    fn announce_end(&mut self, datapath_id: DatapathId, session_id: SessionId) {
+        self.outgoing.send_to_all(|| ToWorker::SwitchDisconnected(datapath_id, session_id));
         self.outgoing.send_to_acceptor(ToAcceptor::Disconnected(session_id));
     }
 }

@@ -124,6 +124,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
         };
         let features = Box::new(Arc::unwrap_or_clone(switch.features));
         self.outgoing.send_to(to, ToWorker::Adopt(Box::new(connection), features));
+        if switch.is_probed {
+            self.outgoing.send_to(to, ToWorker::Probe(session_id));
+        }
         self.outgoing.send_to_acceptor(ToAcceptor::Moved(session_id, to));
         tracing::info!(dpid = %datapath_id, from = self.outgoing.worker(), to, "switch moved");
     }

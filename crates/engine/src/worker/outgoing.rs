@@ -76,7 +76,7 @@ impl<I: Io, A> Outgoing<I, A> {
         batch.map_or(Ok(()), |batch| batch.push((to, at.version), message))
     }
 
-    /// Sends a message to the acceptor, after everything that this worker has sent to other workers before.
+    /// Sends a message to the acceptor, after everything that this worker sends to other workers in this iteration.
     ///
     /// The acceptor may hand a switch over to another worker as soon as it knows that this worker has lost it. That worker
     /// must have received the facts about the loss by then, or they would replace those about the new connection.
@@ -84,11 +84,20 @@ impl<I: Io, A> Outgoing<I, A> {
         self.to_acceptor.push_back(message);
     }
 
-    /// Sends what fits into the queues.
+    /// Sends what fits into the queues, at the end of an iteration.
     ///
     /// # Cost
     /// One lock for each thread to which something is sent, and a system call if that thread waits.
     pub(super) fn flush(&mut self) {
+        self.flush_to_workers();
+        if !self.is_congested {
+            self.acceptor.send_batch(&mut self.to_acceptor);
+        }
+    }
+
+    /// Sends what fits into the queues of the workers. At any time in an iteration: facts of this iteration may follow, so the
+    /// acceptor gets nothing.
+    pub(super) fn flush_to_workers(&mut self) {
         self.is_congested = false;
         let outboxes = self.outboxes.iter_mut().zip(&mut self.batches);
         for (sender, (outbox, batch)) in self.workers.iter().zip(outboxes) {
@@ -97,9 +106,6 @@ impl<I: Io, A> Outgoing<I, A> {
             }
             sender.send_batch(outbox);
             self.is_congested |= !outbox.is_empty();
-        }
-        if !self.is_congested {
-            self.acceptor.send_batch(&mut self.to_acceptor);
         }
     }
 

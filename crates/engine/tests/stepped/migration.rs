@@ -1,10 +1,10 @@
 //! Switches that move from one worker to another.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
-use sluice_io::simulated::{BufferSizes, ClockError};
+use sluice_io::simulated::{BufferSizes, ClockError, DescriptorUse, PeerState};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
     DatapathId, Field, FlowMod, Message, PacketInReason, PortNo, SwitchFeatures,
@@ -150,4 +150,57 @@ fn a_switch_that_disconnects_while_it_moves_leaves_nothing_behind() {
     other.send(&test.kernel, &packet_in(0, 64));
     test.run_all();
     assert_eq!(cookies(&mut again, &test).len(), 1);
+}
+
+/// Another connection claims the datapath id of a switch that has moved to another worker and back.
+#[test]
+fn a_switch_that_has_moved_back_is_probed_where_it_is() {
+    let mut test = TestEngine::new(&[ClockError::default(); 2], |_| RecordingApp::default());
+    let mut moving = test.connect(MOVING);
+    for worker in [1, 0] {
+        test.engine.move_switch(DatapathId(MOVING), worker);
+        test.run_all();
+    }
+    moving.receive(&test.kernel);
+    let _claimant = test.connect(MOVING);
+    let requests = moving.receive(&test.kernel);
+    assert!(requests.iter().any(|m| matches!(m, Message::EchoRequest { .. })), "{requests:?}");
+}
+
+/// The answer arrives at another worker than the one that has sent the probe.
+#[test]
+fn a_switch_that_answers_a_probe_while_it_moves_stays() {
+    let mut test = TestEngine::new(&[ClockError::default(); 3], |_| RecordingApp::default());
+    let mut moving = test.connect(MOVING);
+    test.engine.move_switch(DatapathId(MOVING), 1);
+    let mut claimant = test.start_handshake(MOVING);
+    // The third worker does not run, so its acknowledgment is missing.
+    for _ in 0..4 {
+        for thread in [0, 1, 2] {
+            test.run(thread);
+        }
+        claimant.answer(&test.kernel);
+    }
+    test.run_all();
+    moving.answer(&test.kernel);
+    test.run_all();
+    test.pass(Duration::from_secs(5));
+    test.run_all();
+    assert_eq!(test.kernel.peer_state(moving.peer), PeerState::Open);
+    claimant.answer(&test.kernel);
+    assert_eq!(test.kernel.peer_state(claimant.peer), PeerState::EndOfStream);
+}
+
+#[test]
+fn a_switch_that_the_new_worker_cannot_take_over_leaves_nothing_behind() {
+    let mut test = TestEngine::new(&[ClockError::default(); 3], |_| RecordingApp::default());
+    let moving = test.connect(MOVING);
+    let other = test.connect(2);
+    test.kernel.fail_for_descriptors(DescriptorUse::Adopt, 1);
+    test.engine.move_switch(DatapathId(MOVING), 1);
+    test.run_all();
+    assert_ne!(test.kernel.peer_state(moving.peer), PeerState::Open);
+    other.send(&test.kernel, &packet_in(0, 64));
+    test.run_all();
+    assert_eq!(test.counter("app_messages_undeliverable"), 1);
 }

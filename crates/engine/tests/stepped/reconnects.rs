@@ -66,3 +66,40 @@ fn a_switch_that_reconnects_to_another_worker_stays_in_all_views() {
         assert!(is_known, "switch 7 has vanished from the view of worker {worker}");
     }
 }
+
+/// The worker that loses the switch gets another one in the same iteration, and announces that at once.
+#[test]
+fn the_acceptor_learns_of_a_loss_after_the_facts_even_if_the_worker_gets_another_switch() {
+    let ahead = ClockError { offset: Duration::from_millis(20), drift_ppm: 0 };
+    let clocks = [ahead, ClockError::default(), ClockError::default()];
+    let mut test = TestEngine::new(&clocks, |_| SwitchPublisher::default());
+    let first = test.connect(7);
+    let others = [1, 2].map(|id| test.connect(id));
+    // All workers have one switch. The first one is assigned another, which it does not have yet.
+    let mut new = test.start_handshake(8);
+    for _ in 0..4 {
+        test.run(ACCEPTOR);
+        new.answer(&test.kernel);
+    }
+    test.kernel.peer_reset(others[0].peer);
+    test.run(2);
+    let mut again = test.start_handshake(7);
+    for _ in 0..4 {
+        test.run(ACCEPTOR);
+        again.answer(&test.kernel);
+    }
+    test.kernel.peer_reset(first.peer);
+    test.engine.run_first_half(1).unwrap();
+    for _ in 0..5 {
+        for thread in [ACCEPTOR, 2, 3] {
+            test.run(thread);
+        }
+    }
+    test.engine.run_second_half(1);
+    test.run_all();
+    assert_eq!(test.engine.apps().map(|app| app.0.len()).collect::<Vec<_>>(), [1, 1, 1]);
+    for (worker, network) in test.engine.networks().enumerate() {
+        let is_known = network.view().switch(DatapathId(7)).is_some();
+        assert!(is_known, "switch 7 has vanished from the view of worker {worker}");
+    }
+}
