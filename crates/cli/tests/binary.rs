@@ -151,7 +151,7 @@ fn a_switch_can_connect_and_metrics_are_served_when_file_descriptors_run_out() {
     }
     let mut process = SluiceProcess::start(sluice);
     let address = process.output_after("listening on ");
-    let metrics = process.output_after("metrics on http://");
+    let metrics = process.output_after("metrics: http://");
     let _silent: Vec<_> = (0..600).map(|_| TcpStream::connect(&address).unwrap()).collect();
     let mut switch = TcpStream::connect(&address).unwrap();
     // HELLO of 1.0; both HELLOs are followed by the FEATURES_REQUEST.
