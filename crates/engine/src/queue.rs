@@ -25,6 +25,8 @@ struct Shared<T> {
     weight: AtomicUsize,
     /// The receiver waits, or is about to, and must be woken.
     is_receiver_waiting: AtomicBool,
+    /// The thread of the receiver has ended. Written under the lock.
+    is_closed: AtomicBool,
     capacity: usize,
 }
 
@@ -39,12 +41,14 @@ pub(crate) struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// A queue of the thread that `waker` wakes, for items of about `capacity` in weight.
+/// A queue of the thread that `waker` wakes, for items of about `capacity` in weight. When the receiver is dropped, so are
+/// the items in the queue, and all that are sent later.
 pub(crate) fn queue<T: Weigh, W: Wake>(capacity: usize, waker: W) -> (Sender<T, W>, Receiver<T>) {
     let shared = Arc::new(Shared {
         items: Mutex::default(),
         weight: AtomicUsize::new(0),
         is_receiver_waiting: AtomicBool::new(false),
+        is_closed: AtomicBool::new(false),
         capacity,
     });
     (Sender { shared: shared.clone(), waker }, Receiver { shared })
@@ -96,6 +100,11 @@ impl<T: Weigh, W: Wake> Sender<T, W> {
     /// Has `add` append items and return their weight; wakes the receiver if there are any.
     fn push(&self, add: impl FnOnce(&mut VecDeque<T>) -> usize) {
         let mut items = self.shared.items.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.shared.is_closed.load(Relaxed) {
+            drop(items);
+            add(&mut VecDeque::new());
+            return;
+        }
         let added = add(&mut items);
         let weight = self.shared.weight.load(Relaxed) + added;
         self.shared.weight.store(weight, Relaxed);
@@ -168,6 +177,17 @@ impl<T> Receiver<T> {
     }
 }
 
+/// Whoever waits for the answer to a message learns that there will be none, and no sender waits for room.
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let mut items = self.shared.items.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.is_closed.store(true, Relaxed);
+        self.shared.weight.store(0, Relaxed);
+        let items = std::mem::take(&mut *items);
+        drop(items);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU32;
@@ -210,6 +230,29 @@ mod tests {
         sender.send_batch(&mut outbox);
         assert_eq!((take(&receiver), outbox.len()), (vec![3, 4], 0));
         assert_eq!(take(&receiver), []);
+    }
+
+    impl Weigh for Arc<()> {
+        fn weight(&self) -> usize {
+            1
+        }
+    }
+
+    #[test]
+    fn items_for_a_thread_that_has_ended_are_dropped_and_fill_no_queue() {
+        let (item, waker) = (Arc::new(()), CountingWaker::default());
+        let (sender, receiver) = queue(3, waker.clone());
+        sender.send(item.clone());
+        drop(receiver);
+        for _ in 0..9 {
+            sender.send(item.clone());
+        }
+        let mut outbox: VecDeque<_> = (0..9).map(|_| item.clone()).collect();
+        for _ in 0..3 {
+            sender.send_batch(&mut outbox);
+        }
+        assert_eq!((outbox.len(), Arc::strong_count(&item)), (0, 1));
+        assert_eq!(waker.0.load(Relaxed), 0);
     }
 
     #[test]
