@@ -57,6 +57,8 @@ impl Network {
 
 #[cfg(test)]
 mod tests {
+    use sluice_openflow::{DatapathId, Message};
+
     use super::*;
     use crate::view::{AppEvent, AppRecord};
 
@@ -125,6 +127,16 @@ mod tests {
         here.receive_facts(&mut app, &facts, now);
         assert_eq!(here.view().record(()), Some(&Count(1)));
         assert!(here.is_idle());
+    }
+
+    /// Such as from [`App::on_changes_lost`], which may be called after the messages were taken.
+    #[test]
+    fn a_message_that_was_not_taken_is_sent_in_the_next_iteration_which_begins_at_once() {
+        let mut network = Network::new(0);
+        network.send_to(DatapathId(1), Message::BarrierRequest);
+        assert!(network.wants_iteration() && !network.is_idle());
+        network.take_messages();
+        assert!(!network.wants_iteration() && network.is_idle());
     }
 
     #[test]
