@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use sluice_io::{ConnId, Io, Reading};
+use sluice_io::{ConnId, Io, Reading, UnsentCap};
 use sluice_openflow::{DatapathId, ErrorReason};
 use sluice_proto::{ControllerSession, SessionError};
 
@@ -31,6 +31,9 @@ pub(crate) struct ConnectionBuffers {
     pub(crate) received: ReceiveBuffer,
     pub(crate) transmit: TransmitQueue,
     pub(crate) backpressure: Backpressure,
+    /// Changes of the switch's tables were not sent, because the backlog was too long. The applications must be told when
+    /// there is room.
+    pub(crate) has_lost_changes: bool,
 }
 
 impl ConnectionBuffers {
@@ -106,7 +109,11 @@ impl ConnectionBuffers {
     }
 
     /// Resets the back-pressure, since the connection has moved to another [`Io`], which reads from it.
-    pub(crate) fn reset_backpressure(&mut self) {
+    pub(crate) fn reset_backpressure<I: Io>(&mut self, io: &mut I, id: ConnId) {
+        if self.backpressure.unsent_cap() == UnsentCap::On {
+            // The kernel still has it.
+            io.set_unsent_cap(id, UnsentCap::Off);
+        }
         self.backpressure = Backpressure::default();
     }
 }

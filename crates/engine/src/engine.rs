@@ -145,7 +145,7 @@ impl<A: App + 'static> Engine<A> {
 
     /// Moves a switch to another worker: between two messages, in order, and without losing any in either direction. The
     /// applications of its worker see it disconnect, those of the other one see it connect, and the switch sees nothing. Does
-    /// nothing if there is no such switch or worker.
+    /// nothing if there is no such switch or worker, or if the switch is moving already.
     pub fn move_switch(&self, datapath_id: DatapathId, worker: usize) {
         self.senders.acceptor.send(ToAcceptor::Move(datapath_id, worker));
     }

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 
 use sluice_io::Io;
-use sluice_openflow::{DatapathId, EncodeError, Encoder, Message, SwitchFeatures, Version};
+use sluice_openflow::{
+    DatapathId, EncodeError, Encoder, Message, SwitchFeatures, Version, split_message,
+};
 use sluice_sdk::view::PublishedFact;
 
 use crate::close_reason::CloseReason;
@@ -69,7 +71,11 @@ impl MessageBatch {
     pub(crate) fn append(&mut self, to: DatapathId, messages: &[u8]) {
         self.bytes.extend_from_slice(messages);
         self.runs.push((to, self.bytes.len()));
-        self.count += 1;
+        let mut rest = messages;
+        while let Ok(Some((_, after))) = split_message(rest) {
+            self.count += 1;
+            rest = after;
+        }
     }
 
     /// Switches, and successive messages to each. A switch may occur several times.

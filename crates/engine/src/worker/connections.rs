@@ -96,7 +96,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.remote_switches.remove(&datapath_id);
         self.moved.remove(&session_id);
         let received = buffers.received.take();
-        buffers.reset_backpressure();
+        buffers.reset_backpressure(io, id);
         buffers.backpressure.round_trip = session.handshake_duration();
         let backlog = buffers.transmit.len();
         let version = session.version();

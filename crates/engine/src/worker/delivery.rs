@@ -102,7 +102,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             if is_packet_out {
                 return counters.app_messages_dropped.add(1);
             }
-            switch.has_lost_changes = true;
+            switch.buffers.has_lost_changes = true;
             return counters.changes_deferred.add(1);
         }
         let transmit = &mut switch.buffers.transmit;

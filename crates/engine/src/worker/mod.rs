@@ -298,12 +298,10 @@ impl<I: Io, A: App> WorkerState<I, A> {
 
     /// If changes of the tables of a switch were lost and there is room again, the applications make them once more.
     fn make_lost_changes(&mut self, io: &mut I, id: ConnId) {
-        let Some(switch) = self.switches.get_mut(id).filter(|switch| switch.has_lost_changes)
-        else {
-            return;
-        };
-        if !switch.buffers.backpressure.is_paused() {
-            switch.has_lost_changes = false;
+        let Some(switch) = self.switches.get_mut(id) else { return };
+        let buffers = &mut switch.buffers;
+        if buffers.has_lost_changes && !buffers.backpressure.is_paused() {
+            buffers.has_lost_changes = false;
             self.call_app(id, A::on_changes_lost);
             self.send_replies(io, id);
         }

@@ -29,9 +29,6 @@ pub(super) struct ConnectedSwitch {
     pub(super) counters: Arc<SwitchCounters>,
     /// The acceptor waits for a sign of life.
     pub(super) is_probed: bool,
-    /// Changes of its tables were not sent, because the backlog was too long. The applications must be told when there is
-    /// room.
-    pub(super) has_lost_changes: bool,
     pub(super) unflushed: Unflushed,
     /// Log lines about this switch.
     pub(super) logged: u32,
@@ -103,7 +100,6 @@ impl Switches {
             buffers: from.buffers,
             counters,
             is_probed: false,
-            has_lost_changes: false,
             unflushed: Unflushed::Nothing,
             logged: 0,
         };

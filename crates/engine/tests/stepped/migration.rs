@@ -24,6 +24,8 @@ struct RecordingApp {
     received: Vec<u64>,
     sent: BTreeMap<DatapathId, u64>,
     ports: usize,
+    /// Calls of `on_changes_lost` for the moving switch.
+    restored: u32,
 }
 
 impl App for RecordingApp {
@@ -34,6 +36,10 @@ impl App for RecordingApp {
     }
 
     fn on_switch_disconnected(&mut self, _: SwitchIndex, _: Instant, _: &mut Network) {}
+
+    fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
+        self.restored += u32::from(ctx.datapath_id == DatapathId(MOVING));
+    }
 
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         if ctx.datapath_id == DatapathId(MOVING) {
@@ -203,4 +209,32 @@ fn a_switch_that_the_new_worker_cannot_take_over_leaves_nothing_behind() {
     other.send(&test.kernel, &packet_in(0, 64));
     test.run_all();
     assert_eq!(test.counter("app_messages_undeliverable"), 1);
+}
+
+#[test]
+fn the_new_worker_makes_the_changes_of_tables_that_were_lost_before_the_switch_moved() {
+    let mut test = TestEngine::new(&[ClockError::default(); 2], |_| RecordingApp::default());
+    let mut moving = test.connect(MOVING);
+    let other = test.connect(2);
+    moving.receive(&test.kernel);
+    test.kernel.set_buffer_sizes(moving.peer, BufferSizes { send: 500, receive: 300 });
+    let packet_ins = other.encode(&packet_in(0, 0)).repeat(500);
+    for _ in 0..1000 {
+        test.kernel.peer_send(other.peer, &packet_ins);
+        test.run_all();
+        if test.counter("table_changes_deferred") > 0 {
+            break;
+        }
+    }
+    assert!(test.counter("table_changes_deferred") > 0);
+    test.engine.move_switch(DatapathId(MOVING), 1);
+    test.run_all();
+    test.kernel.set_buffer_sizes(moving.peer, BufferSizes { send: 500, receive: 1 << 16 });
+    for _ in 0..1000 {
+        test.run_all();
+        if moving.receive(&test.kernel).is_empty() {
+            break;
+        }
+    }
+    assert_eq!(test.engine.apps().map(|app| app.restored).collect::<Vec<_>>(), [0, 1]);
 }
