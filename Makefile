@@ -82,6 +82,9 @@ unit: ## run the tests of the crates
 sim: ## run simulated networks with faults; SEED=7 RUNS=1 repeats one
 	SLUICE_SIM_RUNS=$(RUNS) SLUICE_SIM_SEED=$(SEED) $(cargo) test $(crates) --test simulation
 
+sim-bugs: ## check that the simulation finds the bugs of crates/testkit/bugs; takes half an hour
+	scripts/sim-bugs.sh
+
 # Links to private items are useful to readers of the source.
 doc: ## build the documentation of the crates; warnings are errors
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(cargo) doc --locked --workspace --no-deps
@@ -97,4 +100,4 @@ clean: ## remove build products
 	$(cargo) clean
 	rm -rf fuzz/target fuzz/artifacts fuzz/seeds
 
-.PHONY: help run play test check bless bench lab fuzz fuzz-regression setup release fmt clippy unit sim doc tidy system clean
+.PHONY: help run play test check bless bench lab fuzz fuzz-regression setup release fmt clippy unit sim sim-bugs doc tidy system clean

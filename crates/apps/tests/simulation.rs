@@ -1,10 +1,11 @@
 //! Random networks in virtual time, with failed links, lost control connections, moved hosts, and late or reordered replies.
 //! After recovery there must be no loop, no black hole and no stale flow entry, all hosts must reach each other, and all
-//! workers must have the same view.
+//! workers must have the same view. No message may have been torn apart on a control connection.
 //!
 //! The controller is the engine with its acceptor and one to four workers, whose threads are delayed at random and whose
 //! connections have buffers of random sizes. In half of the networks control links lose packets and have a rate of 0.5 to
-//! 100 Mbit/s; in some the backlogs of switches have a small limit, or switches move between workers.
+//! 100 Mbit/s; in some the end of a connection is not noticed, the backlogs of switches or the queues between threads have
+//! small limits, or switches move between workers.
 //!
 //! `make sim` runs ten thousand networks; `RUNS` and `SEED` set their number and the first seed. A failure prints its seed, and
 //! `make sim RUNS=1 SEED=…` repeats it exactly; with `SLUICE_SIM_TRACE=1` it prints the faults.
@@ -20,6 +21,7 @@ use sluice_apps::forwarding::{self, Flooding};
 use sluice_apps::forwarding::{SpanningTree, TreePhase};
 use sluice_apps::topology::{self, WallClock};
 use sluice_apps::{Chain, Config};
+use sluice_base::metrics::MetricValue;
 use sluice_base::{HashMap, Rng};
 use sluice_emu::link::{LinkImpairments, LossRatio};
 use sluice_emu::net::{
@@ -74,6 +76,10 @@ const FAULTS_MS: u32 = 10_000;
 
 /// Time after the faults in which everything must recover: covers lost probes, probed hosts and expiring limits.
 const RECOVERY_TIME: Duration = Duration::from_secs(30);
+
+/// Reasons for which the engine closes connections only if messages were torn apart.
+const FAULTS_OF_STREAMS: [&str; 4] =
+    ["malformed_message", "too_many_malformed", "wrong_version", "unexpected_message"];
 
 #[test]
 fn after_faults_and_recovery_all_hosts_reach_each_other_and_no_entry_is_stale() {
@@ -154,9 +160,11 @@ fn run_one(seed: u64) -> Result<(u64, String), String> {
     let mut engine = SimulatedEngineOptions { seed, ..SimulatedEngineOptions::default() };
     engine.workers = conditions.workers;
     engine.config.limits.backlog_bytes_max = conditions.backlog_bytes_max;
+    engine.config.limits.queue_capacity = conditions.queue_capacity;
     if more.below(4) == 0 {
         engine.conditions = Conditions::overloaded();
     }
+    engine.conditions.silent_end_odds = if more.below(2) == 0 { 2 } else { 0 };
     let controller = SimulatedEngine::new(&engine, start, apps);
     let mut net =
         NetworkSimulation::new(topology, &options, start, controller).map_err(|e| e.to_string())?;
@@ -169,6 +177,7 @@ fn run_one(seed: u64) -> Result<(u64, String), String> {
     net.run_for(RECOVERY_TIME).map_err(|e| failed("recovery", &e))?;
     check_broadcasts(&mut net, flooding, deliveries_max, &conditions)
         .map_err(|why| failed("broadcasts", &why))?;
+    check_streams(&net).map_err(|why| failed("streams", &why))?;
     check_views(&net).map_err(|why| failed("after recovery", &why))?;
     check_pings(&mut net).map_err(|why| {
         let entries = check_flow_entries(&net).err().unwrap_or_default();
@@ -187,6 +196,8 @@ struct NetworkConditions {
     rate_bps: Option<NonZeroU64>,
     loss: LossRatio,
     backlog_bytes_max: usize,
+    /// Weight of what may wait for a thread.
+    queue_capacity: usize,
     /// Switches move from worker to worker.
     moves_switches: bool,
 }
@@ -202,13 +213,17 @@ impl NetworkConditions {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
         let rate_bps = NonZeroU64::new(kbit as u64 * 1000).filter(|_| is_tcp);
         let loss = LossRatio::from_ppm(if is_tcp { rng.below(20_000) } else { 0 });
+        let workers = 1 + rng.below(4) as usize;
+        let backlog_bytes_max = 512 << rng.below(5);
+        let queue_capacity = if rng.below(4) == 0 { 1 + rng.below(16) as usize } else { 4096 };
         Self {
-            workers: 1 + rng.below(4) as usize,
+            workers,
             apps: if has_limiter { APPS_WITH_LIMITER } else { APPS },
             transport: if is_tcp { ControlTransport::Tcp } else { ControlTransport::Ideal },
             rate_bps,
             loss,
-            backlog_bytes_max: if is_limited { 8 << 10 } else { 256 << 10 },
+            backlog_bytes_max: if is_limited { backlog_bytes_max } else { 256 << 10 },
+            queue_capacity,
             moves_switches,
         }
     }
@@ -311,14 +326,17 @@ fn ping_meanwhile(
 ) -> Result<(), sluice_emu::net::NetworkError> {
     let (topology, start) = (net.data_plane().topology().clone(), net.now());
     for round in 0..5 {
+        let pairs: Vec<_> =
+            PingSummary::all_pairs(&topology).filter(|_| rng.below(3) == 0).collect();
         if conditions.moves_switches {
+            // Entries are being installed while the switches move.
+            let soon = Duration::from_millis(rng.below(50).into());
+            net.ping(pairs.clone(), IpFamily::V4, soon)?;
             for (n, switch) in topology.switches.iter().enumerate() {
                 let worker = (n + round) % conditions.workers;
                 net.controller_mut().move_switch(switch.datapath_id, worker);
             }
         }
-        let pairs: Vec<_> =
-            PingSummary::all_pairs(&topology).filter(|_| rng.below(3) == 0).collect();
         net.ping(pairs, IpFamily::V4, Duration::from_millis((FAULTS_MS / 5).into()))?;
         let until = start + Duration::from_millis((FAULTS_MS / 5).into());
         net.run_until(until.max(net.now()))?;
@@ -389,6 +407,25 @@ fn check_broadcasts(
         }
     }
     Ok(())
+}
+
+/// Checks that both ends of all connections could split what they received into messages, however these were torn and delayed.
+fn check_streams(net: &ChainSimulation) -> Result<(), String> {
+    if let Some((switch, error)) = net.data_plane().session_error() {
+        return Err(format!("switch {switch} closed its connection: {error}"));
+    }
+    let mut closed = Vec::new();
+    net.controller().metrics().collect(&mut |sample| {
+        let is_fault =
+            sample.labels.iter().any(|(_, value)| FAULTS_OF_STREAMS.contains(&value.as_str()));
+        if is_fault
+            && sample.name == "connections_closed"
+            && sample.value != MetricValue::Counter(0)
+        {
+            closed.push(sample.labels);
+        }
+    });
+    if closed.is_empty() { Ok(()) } else { Err(format!("the controller has closed {closed:?}")) }
 }
 
 /// Checks that all workers have the same view of the network.

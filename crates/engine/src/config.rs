@@ -80,6 +80,9 @@ pub struct Limits {
     pub stuck_timeout: Duration,
     /// How long a connection may take to answer an echo request when another one has the same datapath id.
     pub duplicate_timeout: Duration,
+    /// Weight of the messages and facts that may wait for a thread. A worker whose items do not fit keeps them, and reads no
+    /// more from its switches until they do.
+    pub queue_capacity: usize,
 }
 
 impl Limits {
@@ -122,6 +125,7 @@ impl Default for Limits {
             unread_max: Duration::from_secs(2),
             stuck_timeout: Duration::from_secs(30),
             duplicate_timeout: Duration::from_secs(2),
+            queue_capacity: 4096,
         }
     }
 }

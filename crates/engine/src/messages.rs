@@ -14,10 +14,6 @@ use crate::config::Config;
 use crate::connection::EstablishedConnection;
 use crate::queue::{Sender, Weigh};
 
-/// Weight of the messages and facts that may wait for a thread. A worker whose items do not fit keeps them, and reads no
-/// more from its switches until they do.
-pub(crate) const QUEUE_CAPACITY: usize = 4096;
-
 /// Identifies a session of a switch. A later session has a greater one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SessionId(pub(crate) u64);

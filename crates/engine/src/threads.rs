@@ -9,7 +9,7 @@ use sluice_sdk::App;
 use crate::acceptor::Acceptor;
 use crate::config::Config;
 use crate::counters::CounterRegistry;
-use crate::messages::{AcceptorSender, QUEUE_CAPACITY, WorkerSender};
+use crate::messages::{AcceptorSender, WorkerSender};
 use crate::queue::queue;
 use crate::worker::{Worker, WorkerQueues};
 
@@ -46,9 +46,10 @@ impl<I: Io, A: App> Threads<I, A> {
     /// An acceptor that uses `io`, and a worker for each of `worker_ios`.
     pub(crate) fn new(cfg: &Arc<Config>, io: I, worker_ios: Vec<I>) -> Self {
         let registry = Arc::new(CounterRegistry::new(worker_ios.len()));
-        let (acceptor, acceptor_inbox) = queue(QUEUE_CAPACITY, io.waker());
+        let capacity = cfg.limits.queue_capacity;
+        let (acceptor, acceptor_inbox) = queue(capacity, io.waker());
         let (workers, inboxes): (Vec<_>, Vec<_>) =
-            worker_ios.iter().map(|io| queue(QUEUE_CAPACITY, io.waker())).unzip();
+            worker_ios.iter().map(|io| queue(capacity, io.waker())).unzip();
         let setup = |(worker, (io, inbox))| {
             let (acceptor, workers) = (acceptor.clone(), workers.clone());
             let queues = WorkerQueues { inbox, acceptor, workers, worker };

@@ -65,6 +65,8 @@ pub struct Conditions {
     pub buffers: RangeInclusive<u32>,
     /// One of so many connections has buffers of at most 4 KiB, which messages do not fit into; 0 for none.
     pub small_buffer_odds: u32,
+    /// The engine is not told of the end of one of so many connections, as if the switch had lost its power; 0 for none.
+    pub silent_end_odds: u32,
 }
 
 impl Default for Conditions {
@@ -78,6 +80,7 @@ impl Default for Conditions {
             clock_drift_ppm_max: 50,
             buffers: (16 << 10)..=(256 << 10),
             small_buffer_odds: 4,
+            silent_end_odds: 0,
         }
     }
 }
@@ -106,6 +109,7 @@ impl Conditions {
             clock_drift_ppm_max: 0,
             buffers: (256 << 10)..=(256 << 10),
             small_buffer_odds: 0,
+            silent_end_odds: 0,
         }
     }
 }
@@ -393,8 +397,11 @@ impl<A: App> Controller for SimulatedEngine<A> {
 
     fn on_closed(&mut self, now: Instant, conn: ConnectionId, _: &mut ControllerOutput) {
         self.kernel.set_time(now);
+        let odds = self.conditions.silent_end_odds;
         if let Some(peer) = self.peers.remove(&conn) {
-            if self.rng.below(2) == 0 {
+            if odds > 0 && self.rng.below(odds) == 0 {
+                // The connection stays, and nothing is sent or taken any more.
+            } else if self.rng.below(2) == 0 {
                 self.kernel.peer_close(peer);
             } else {
                 self.kernel.peer_reset(peer);

@@ -1,14 +1,17 @@
-//! Patches of experiments apply to the current sources.
+//! Patches of experiments, and those with bugs that the simulation must find, apply to the current sources.
 
 use std::process::Command;
 
 use crate::checkout::{CheckoutFile, assert_none, files, root};
 
 #[test]
-fn every_patch_of_the_laboratory_applies() {
+fn every_patch_applies() {
     let files = files();
     let patches: Vec<_> = files.iter().filter(|file| file.is_any(&[".patch"])).collect();
-    assert!(!patches.is_empty(), "no patches found");
+    for folder in ["lab/", "crates/testkit/bugs/"] {
+        let is_found = patches.iter().any(|patch| patch.path.starts_with(folder));
+        assert!(is_found, "no patches found in {folder}");
+    }
     let fault = |patch: &&CheckoutFile| {
         let mut check = Command::new("git");
         check.current_dir(root()).args(["apply", "--check", &patch.path]);

@@ -342,7 +342,7 @@ mod tests {
     use sluice_io::Epoll;
 
     use super::handshakes::first_xid;
-    use crate::messages::{QUEUE_CAPACITY, SessionId};
+    use crate::messages::SessionId;
     use crate::queue::queue;
 
     use super::*;
@@ -393,8 +393,8 @@ mod tests {
         let mut cfg = Config::default();
         cfg.limits.duplicate_timeout = Duration::ZERO;
         let io = Epoll::new(sluice_io::WaitStrategy::default()).unwrap();
-        let (to_acceptor, inbox) = queue(QUEUE_CAPACITY, io.waker());
-        let (worker, inbox_of_worker) = queue(QUEUE_CAPACITY, io.waker());
+        let (to_acceptor, inbox) = queue(cfg.limits.queue_capacity, io.waker());
+        let (worker, inbox_of_worker) = queue(cfg.limits.queue_capacity, io.waker());
         let mut worker_inbox = (inbox_of_worker, VecDeque::new());
         let registry = Arc::new(CounterRegistry::new(1));
         let mut acceptor =

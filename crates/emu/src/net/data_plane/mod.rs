@@ -53,6 +53,7 @@ pub struct DataPlane {
     traces: FrameTraces,
     frames_in_flight: u64,
     failed: Option<NetworkError>,
+    session_error: Option<(usize, SessionError)>,
     outbox: SwitchOutput,
     frames: Vec<Vec<u8>>,
     /// Switches with output for the controller.
@@ -109,6 +110,7 @@ impl DataPlane {
             traces: FrameTraces::default(),
             frames_in_flight: 0,
             failed: None,
+            session_error: None,
             outbox: SwitchOutput::default(),
             frames: Vec::new(),
             switches_with_output: Vec::new(),

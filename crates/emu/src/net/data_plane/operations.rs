@@ -34,7 +34,16 @@ impl DataPlane {
     ) -> Result<(), SessionError> {
         let result = self
             .with_switch(now, switch, |switch, out| Some(switch.on_control_bytes(now, bytes, out)));
-        result.unwrap_or(Ok(()))
+        let result = result.unwrap_or(Ok(()));
+        if let Err(error) = result {
+            self.session_error.get_or_insert((switch, error));
+        }
+        result
+    }
+
+    /// The first switch that could not understand what the controller sent, and why.
+    pub fn session_error(&self) -> Option<(usize, SessionError)> {
+        self.session_error
     }
 
     /// The next switch with output for the controller, and the output.
