@@ -19,6 +19,8 @@ pub struct Config {
     pub socket: sock::Options,
     /// Limits of memory and time.
     pub limits: Limits,
+    /// Interval at which every switch moves to the next worker. For tests: nothing else moves switches.
+    pub move_interval: Option<Duration>,
 }
 
 /// The configuration of the worker threads.
@@ -109,6 +111,7 @@ impl Default for Config {
             session: proto::Config::default(),
             socket: sock::Options { congestion: Some("cubic".into()), ..sock::Options::default() },
             limits: Limits::default(),
+            move_interval: None,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Hosts on Open vSwitch reach each other, and the flow entries are those that the documentation promises.
 
 use sluice_system_tests::{
-    Controller, Host, ListedFlow, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, every_version,
-    wait_until,
+    Controller, Host, ListedFlow, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, binary,
+    every_version, wait_until,
 };
 
 every_version! {
@@ -105,4 +105,19 @@ fn the_hub_connects_hosts_without_flow_entries_for_them() {
     for flow in network.flows("s2") {
         assert_eq!((flow.value("dl_src"), flow.value("dl_dst")), (None, None), "{flow}");
     }
+}
+
+/// Every packet goes to the controller, so a message that was lost or late on the way to another worker would be a lost ping.
+#[test]
+fn no_packet_is_lost_while_switches_move_between_workers() {
+    let network = OvsNetwork::line(TestEnv::shared(), OpenFlow::V13, 3);
+    let mut command = network.env().command(&binary().to_string_lossy());
+    command.args(["run", "--threads", "2", "--no-api", "--app", "hub"]);
+    command.env("SLUICE_EXPERIMENTAL__MOVE_INTERVAL_MS", "50");
+    let controller = Controller::with(command, network.env().dir());
+    let (h1, h2) = (network.host("s1"), network.host("s3"));
+    network.connect(&controller);
+    h1.assert_reaches(&h2);
+    let moves = controller.log().matches("switch moved").count();
+    assert!(moves >= 30, "only {moves} moves");
 }

@@ -73,6 +73,7 @@ impl RunConfig {
                 backlog_bytes_max: limits.backlog_bytes_max.get(),
                 ..sluice_engine::Limits::default()
             },
+            move_interval: Some(experimental.move_interval_ms.0).filter(|time| !time.is_zero()),
         };
         #[allow(
             clippy::needless_update,

@@ -303,4 +303,8 @@ pub(super) struct ExperimentalSettings {
     /// once no connected switch has refused it.
     #[config(default = 10)]
     pub(super) refused_retry_s: Seconds,
+
+    /// Milliseconds after which every switch moves to the next worker, again and again; 0 for never.
+    #[config(default = 0)]
+    pub(super) move_interval_ms: Millis,
 }

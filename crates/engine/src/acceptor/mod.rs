@@ -31,7 +31,7 @@ use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::counters::{CounterRegistry, ThreadCounters};
 use crate::log_limit::LogLimiter;
-use crate::messages::{ToAcceptor, ToWorker, WorkerSender};
+use crate::messages::{SwitchLocation, ToAcceptor, ToWorker, WorkerSender};
 use crate::queue::Receiver;
 use crate::worker::LoopControl;
 
@@ -61,6 +61,8 @@ struct AcceptorState<I: Io, A> {
     registry: Arc<CounterRegistry>,
     tx: Vec<u8>,
     log_limit: LogLimiter,
+    /// When all switches moved last.
+    moved_at: Instant,
     now: Instant,
 }
 
@@ -87,6 +89,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
             registry,
             tx: Vec::new(),
             log_limit: LogLimiter::default(),
+            moved_at: now,
             now,
         };
         Self { io, state }
@@ -149,7 +152,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let deadlines = [self.handshakes.next_deadline(), self.claims.next_deadline()];
+        let next_move = self.cfg.move_interval.map(|interval| self.moved_at + interval);
+        let deadlines = [self.handshakes.next_deadline(), self.claims.next_deadline(), next_move];
         deadlines.into_iter().flatten().min()
     }
 
@@ -281,6 +285,20 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         }
         while let Some((session_id, datapath_id)) = self.claims.pop_due(self.now) {
             self.replace_session(session_id, datapath_id);
+        }
+        self.move_switches();
+    }
+
+    /// Moves every switch to the next worker, if it is time.
+    fn move_switches(&mut self) {
+        let is_due = |interval| self.now >= self.moved_at + interval;
+        if !self.cfg.move_interval.is_some_and(is_due) {
+            return;
+        }
+        self.moved_at = self.now;
+        for SwitchLocation { session_id, worker } in self.switches.locations() {
+            let to = (worker + 1) % self.workers.len().max(1);
+            self.send_to_worker(worker, ToWorker::Move(session_id, to));
         }
     }
 

@@ -43,6 +43,11 @@ impl SwitchRegistry {
         self.by_datapath.get(&id).copied()
     }
 
+    /// The connected switches, in any order.
+    pub(crate) fn locations(&self) -> impl Iterator<Item = SwitchLocation> {
+        self.by_datapath.values().copied()
+    }
+
     /// Assigns a switch to the worker with the fewest switches.
     pub(crate) fn assign(
         &mut self,
