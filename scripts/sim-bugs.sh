@@ -20,7 +20,8 @@ git ls-files --cached --others --exclude-standard | while IFS= read -r file; do
     [[ ! -f $file ]] || cmp --quiet "$file" "$tree/$file" || install -D --mode=644 "$file" "$tree/$file"
 done
 
-# Simulates $2 networks from seed $1 on. Returns 1 if one fails; $seed and $why are that with the lowest seed.
+# Simulates $2 networks from seed $1 on. Returns 1 if one fails; $seed is the lowest such seed, and $why what was wrong, without
+# the conditions of the network.
 simulate() {
     if (cd "$tree" && SLUICE_SIM_SEED=$1 SLUICE_SIM_RUNS=$2 timeout 1200 cargo test --quiet --locked \
         --package sluice-apps --test simulation after_faults) >"$log" 2>&1; then
@@ -29,7 +30,7 @@ simulate() {
     local failure
     failure=$(grep -oP 'SLUICE_SIM_RUNS=1 SLUICE_SIM_SEED=\K.*' "$log" | sort --numeric-sort | head -n 1)
     [[ -n $failure ]] || { cat "$log" >&2; exit 1; }
-    seed=${failure%%:*} why=${failure#*: }
+    seed=${failure%%:*} why=${failure#*\}: }
     return 1
 }
 
@@ -51,7 +52,6 @@ for file in "$PWD"/crates/testkit/bugs/*"$text"*.patch; do
     if all_work; then
         missed=$((missed + 1)) seed="not found" why=
     fi
-    # The first line names the conditions, then what failed.
     printf '%-34s %-9s %.200s\n' "$(basename "$file" .patch)" "$seed" "$why"
     patch --quiet --reverse --strip=1 --directory="$tree" <"$file"
     patch=
