@@ -134,9 +134,9 @@ mod tests {
     fn a_message_that_was_not_taken_is_sent_in_the_next_iteration_which_begins_at_once() {
         let mut network = Network::new(0);
         network.send_to(DatapathId(1), Message::BarrierRequest);
-        assert!(network.wants_iteration() && !network.is_idle());
+        assert!(network.has_messages() && !network.is_idle());
         network.take_messages();
-        assert!(!network.wants_iteration() && network.is_idle());
+        assert!(!network.has_messages() && network.is_idle());
     }
 
     #[test]

@@ -175,7 +175,13 @@ impl Network {
     /// For engines: whether there is work for the next event-loop iteration, which must not wait for anything else then.
     #[inline]
     pub fn wants_iteration(&self) -> bool {
-        self.has_deferred_work || !self.published.is_empty() || !self.messages.is_empty()
+        self.has_deferred_work || !self.published.is_empty()
+    }
+
+    /// For engines: whether there are messages to take.
+    #[inline]
+    pub fn has_messages(&self) -> bool {
+        !self.messages.is_empty()
     }
 
     /// For engines: takes the log lines of this iteration, and how many more there were.
@@ -213,7 +219,7 @@ impl Network {
     /// For engines: whether there is no deferred work to be done, and no message, no fact and no log line to take.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.reports.is_empty() && !self.wants_iteration()
+        self.reports.is_empty() && !self.has_messages() && !self.wants_iteration()
     }
 
     /// For engines: forgets what was removed from the view long ago. Cheap if called often.

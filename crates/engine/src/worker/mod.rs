@@ -234,7 +234,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
     fn deadline(&self) -> Instant {
         let congestion = self.outgoing.is_congested().then(|| self.now + CONGESTION_RETRY);
         // Deferred work causes messages, for which there is no room during congestion.
-        let deferred = (congestion.is_none() && self.network.wants_iteration()).then_some(self.now);
+        let has_work = self.network.wants_iteration() || self.network.has_messages();
+        let deferred = (congestion.is_none() && has_work).then_some(self.now);
         let others = [self.deadlines.next(), congestion, deferred].into_iter().flatten();
         others.fold(self.next_tick_at, Instant::min)
     }
