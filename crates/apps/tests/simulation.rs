@@ -7,7 +7,7 @@
 //! 100 Mbit/s; in some the end of a connection is not noticed, the backlogs of switches or the queues between threads have
 //! small limits, or switches move between workers.
 //!
-//! `make sim` runs two thousand networks; `RUNS` and `SEED` set their number and the first seed. A failure prints its seed, and
+//! `make sim` runs ten thousand networks; `RUNS` and `SEED` set their number and the first seed. A failure prints its seed, and
 //! `make sim RUNS=1 SEED=…` repeats it exactly; with `SLUICE_SIM_TRACE=1` it prints the faults.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
