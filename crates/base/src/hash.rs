@@ -8,8 +8,8 @@
 //! Here, all maps of a process share one seed. A program that serves remote peers calls [`set_seed`] with random bits before it
 //! makes the first map; a test or a simulation does not, and is repeated exactly. One seed for all maps suffices: without
 //! the seed, colliding keys can only be found by trying, and peers see neither hashes nor the layout of a map. The hash is
-//! not cryptographic; whoever could read many hash values could compute the keys of the maps. Secrets that peers receive
-//! something computed from are therefore derived with [`derive_secret`], and differ from the keys of the maps.
+//! not cryptographic: the keys of the maps can be computed from many hash values. So a value that peers receive is never made
+//! with these keys, but with a secret from [`derive_secret`].
 
 #![expect(clippy::disallowed_types, reason = "the aliases name the maps of the standard library")]
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use sluice_io::Io;
 use sluice_openflow::{
-    DatapathId, EncodeError, Encoder, Message, SwitchFeatures, Version, split_message,
+    DatapathId, EncodeError, Encoder, Message, RawMessage, SwitchFeatures, Version,
 };
 use sluice_sdk::view::PublishedFact;
 
@@ -55,22 +55,22 @@ impl MessageBatch {
         message: &Message,
     ) -> Result<(), EncodeError> {
         Encoder::new(&mut self.bytes, version, &mut 0).encode(message)?;
+        self.count_message(to);
+        Ok(())
+    }
+
+    /// Adds an encoded message to a switch.
+    pub(crate) fn append(&mut self, to: DatapathId, message: RawMessage<'_>) {
+        self.bytes.extend_from_slice(message.bytes());
+        self.count_message(to);
+    }
+
+    /// Counts the message at the end of `bytes`.
+    fn count_message(&mut self, to: DatapathId) {
         self.count += 1;
         match self.runs.last_mut() {
             Some((last, end)) if *last == to => *end = self.bytes.len(),
             _ => self.runs.push((to, self.bytes.len())),
-        }
-        Ok(())
-    }
-
-    /// Adds encoded messages to a switch.
-    pub(crate) fn append(&mut self, to: DatapathId, messages: &[u8]) {
-        self.bytes.extend_from_slice(messages);
-        self.runs.push((to, self.bytes.len()));
-        let mut rest = messages;
-        while let Ok(Some((_, after))) = split_message(rest) {
-            self.count += 1;
-            rest = after;
         }
     }
 

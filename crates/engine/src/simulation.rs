@@ -18,7 +18,7 @@ use crate::messages::{ToAcceptor, ToWorker};
 use crate::threads::{Senders, Threads};
 use crate::worker::{LoopControl, Worker};
 
-/// An engine whose threads run when they are told to. Thread 0 is the acceptor, and thread `n` is worker `n - 1`.
+/// An engine without threads of the system: its owner runs one iteration of a thread at a time. Thread 0 is the acceptor, and thread `n` is worker `n - 1`.
 pub struct SteppedEngine<I: Io, A> {
     acceptor: Acceptor<I, A>,
     /// The applications of the acceptor, which provide the initial messages.

@@ -36,11 +36,22 @@ impl Network {
         &mut self,
         app: &mut A,
         now: Instant,
-        mut publish: impl FnMut(Arc<[PublishedFact]>),
+        publish: impl FnMut(Arc<[PublishedFact]>),
     ) {
         if self.take_deferred_work() {
             app.on_deferred_work(now, self);
         }
+        self.deliver_published(app, now, publish);
+    }
+
+    /// For engines: as [`deliver`](Self::deliver), but deferred work waits. For an iteration in which there is no room for the
+    /// messages that it would cause.
+    pub fn deliver_published<A: App + ?Sized>(
+        &mut self,
+        app: &mut A,
+        now: Instant,
+        mut publish: impl FnMut(Arc<[PublishedFact]>),
+    ) {
         for _ in 0..ROUNDS_MAX {
             let facts = self.take_facts();
             if facts.is_empty() {
@@ -148,5 +159,18 @@ mod tests {
             assert_eq!(app.deferred, iteration.min(3));
             assert_eq!(network.wants_iteration(), iteration < 3);
         }
+    }
+
+    #[test]
+    fn deferred_work_waits_while_there_is_no_room_for_what_it_causes_but_facts_are_delivered() {
+        let (mut network, mut app, now) = (Network::new(0), Counter::default(), now());
+        network.publish_event(now, Start);
+        let mut published = 0;
+        for _ in 0..3 {
+            network.deliver_published(&mut app, now, |facts| published += facts.len());
+        }
+        assert_eq!((app.deferred, published, network.wants_iteration()), (0, 1, true));
+        network.deliver(&mut app, now, |_| {});
+        assert_eq!(app.deferred, 1);
     }
 }

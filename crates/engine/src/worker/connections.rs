@@ -89,7 +89,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             }
         };
         let location = SwitchLocation { session_id, worker: self.outgoing.worker() };
-        // At once, so that whoever sees that the switch is connected can send to it.
+        // Sent now, not at the end of the iteration: other workers can then send to the switch as soon as it counts as connected.
         let remote = RemoteSwitch { location, version: session.version() };
         self.outgoing.send_to_all(|| ToWorker::SwitchConnected(datapath_id, remote));
         self.outgoing.flush_to_workers();
@@ -115,7 +115,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let features = Arc::from(features);
         self.switches.insert(id, connection, Arc::clone(&features), counters);
         self.call_app(id, |app, ctx| app.on_switch_connected(&features, ctx));
-        self.queue_parked_messages(io, datapath_id);
+        self.queue_parked_messages(io, id, datapath_id);
         // The messages of `on_switch_connected` precede replies.
         self.send_replies(io, id);
         // The acceptor may leave a backlog, and nothing reports yet that the connection is writable.

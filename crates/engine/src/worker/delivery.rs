@@ -1,5 +1,7 @@
 //! Delivers what applications publish and send: facts to the applications of all workers, messages to any switch.
 
+use std::sync::Arc;
+
 use sluice_io::{ConnId, Io};
 use sluice_openflow::{DatapathId, EncodeError, Encoder, Message, MessageType, split_message};
 use sluice_sdk::App;
@@ -30,10 +32,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
                 if let Err(error) = self.outgoing.send_to_switch(to, at, &message) {
                     self.report_unencodable(to, &error);
                 }
-            } else if let Some(arriving) = self.arriving.get_mut(&to) {
-                if let Err(error) = arriving.parked.push((to, arriving.version), &message) {
-                    self.report_unencodable(to, &error);
-                }
+            } else if self.arriving.contains_key(&to) {
+                self.park_message(to, &message);
             } else {
                 self.counters().app_messages_undeliverable.add(1);
             }
@@ -42,20 +42,24 @@ impl<I: Io, A: App> WorkerState<I, A> {
 
     /// Delivers facts that applications have published, to those of all workers.
     pub(super) fn deliver_facts(&mut self) {
+        let is_congested = self.outgoing.is_congested();
         let outgoing = &mut self.outgoing;
-        self.network.deliver(&mut self.app, self.now, |facts| {
+        let publish = |facts: Arc<[PublishedFact]>| {
             outgoing.send_to_all(|| ToWorker::Facts(facts.clone()));
-        });
+        };
+        if is_congested {
+            self.network.deliver_published(&mut self.app, self.now, publish);
+        } else {
+            self.network.deliver(&mut self.app, self.now, publish);
+        }
     }
 
     /// Queues the messages of another worker's applications.
     pub(super) fn queue_batch(&mut self, io: &mut I, batch: &MessageBatch) {
         for (to, mut messages) in batch.runs() {
             let id = self.switches.find_datapath(to);
-            if id.is_none()
-                && let Some(arriving) = self.arriving.get_mut(&to)
-            {
-                arriving.parked.append(to, messages);
+            if id.is_none() && self.arriving.contains_key(&to) {
+                self.park_encoded(to, messages);
                 continue;
             }
             while let Ok(Some((message, rest))) = split_message(messages) {
@@ -124,7 +128,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
     }
 
-    fn report_unencodable(&mut self, dpid: DatapathId, error: &EncodeError) {
+    pub(super) fn report_unencodable(&mut self, dpid: DatapathId, error: &EncodeError) {
         if self.log_limit.allow(self.now) {
             tracing::warn!(%dpid, %error, "message of an application cannot be encoded");
         }

@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use sluice_io::{ConnId, Io};
-use sluice_openflow::{DatapathId, Version};
+use sluice_openflow::{DatapathId, Encoder, Message, MessageType, Version, split_message};
 use sluice_sdk::App;
 
 use super::switches::Migration;
@@ -35,9 +35,11 @@ use crate::messages::{
 #[derive(Debug)]
 pub(super) struct ArrivingSwitch {
     session_id: SessionId,
-    pub(super) version: Version,
-    /// Messages of applications to it.
-    pub(super) parked: MessageBatch,
+    version: Version,
+    /// Messages of applications to it, not more than fit into a queue.
+    parked: MessageBatch,
+    /// Changes of its tables did not fit.
+    has_lost_changes: bool,
 }
 
 impl<I: Io, A: App> WorkerState<I, A> {
@@ -64,9 +66,13 @@ impl<I: Io, A: App> WorkerState<I, A> {
         if known.is_some_and(|known| known.location.session_id == session_id) {
             if switch.location.worker == self.outgoing.worker() {
                 self.remote_switches.remove(&to);
-                let parked = MessageBatch::default();
-                let version = switch.version;
-                self.arriving.insert(to, ArrivingSwitch { session_id, version, parked });
+                let arriving = ArrivingSwitch {
+                    session_id,
+                    version: switch.version,
+                    parked: MessageBatch::default(),
+                    has_lost_changes: false,
+                };
+                self.arriving.insert(to, arriving);
             } else {
                 self.remote_switches.insert(to, switch);
             }
@@ -131,10 +137,41 @@ impl<I: Io, A: App> WorkerState<I, A> {
         tracing::info!(dpid = %datapath_id, from = self.outgoing.worker(), to, "switch moved");
     }
 
-    /// Sends what was parked for a switch that has arrived.
-    pub(super) fn queue_parked_messages(&mut self, io: &mut I, datapath_id: DatapathId) {
-        if let Some(arriving) = self.arriving.remove(&datapath_id) {
-            self.queue_batch(io, &arriving.parked);
+    /// Keeps a message of an application of this worker to a switch that is about to arrive.
+    pub(super) fn park_message(&mut self, to: DatapathId, message: &Message) {
+        let Some(arriving) = self.arriving.get(&to) else { return };
+        let (mut bytes, mut xid) = (Vec::new(), 0);
+        match Encoder::new(&mut bytes, arriving.version, &mut xid).encode(message) {
+            Ok(_) => self.park_encoded(to, &bytes),
+            Err(error) => self.report_unencodable(to, &error),
+        }
+    }
+
+    /// Keeps messages to a switch that is about to arrive. If there are as many as fit into a queue, further packet-outs are
+    /// dropped, and changes of its tables are made when it has arrived, as for a paused switch.
+    pub(super) fn park_encoded(&mut self, to: DatapathId, mut messages: &[u8]) {
+        let capacity = self.cfg.limits.queue_capacity;
+        let counters = worker_counters(&self.registry, self.outgoing.worker());
+        let Some(arriving) = self.arriving.get_mut(&to) else { return };
+        while let Ok(Some((message, rest))) = split_message(messages) {
+            messages = rest;
+            if arriving.parked.len() < capacity {
+                arriving.parked.append(to, message);
+            } else if message.kind() == MessageType::PACKET_OUT {
+                counters.app_messages_dropped.add(1);
+            } else {
+                arriving.has_lost_changes = true;
+                counters.changes_deferred.add(1);
+            }
+        }
+    }
+
+    /// Queues what was parked for a switch that has arrived.
+    pub(super) fn queue_parked_messages(&mut self, io: &mut I, id: ConnId, to: DatapathId) {
+        let Some(arriving) = self.arriving.remove(&to) else { return };
+        self.queue_batch(io, &arriving.parked);
+        if let Some(switch) = self.switches.get_mut(id) {
+            switch.buffers.has_lost_changes |= arriving.has_lost_changes;
         }
     }
 

@@ -238,3 +238,33 @@ fn the_new_worker_makes_the_changes_of_tables_that_were_lost_before_the_switch_m
     }
     assert_eq!(test.engine.apps().map(|app| app.restored).collect::<Vec<_>>(), [0, 1]);
 }
+
+/// One worker does not run, so that its acknowledgment is missing, and the new worker keeps what the others send.
+#[test]
+fn messages_to_a_moving_switch_are_kept_up_to_a_limit_and_further_changes_are_made_when_it_has_moved()
+ {
+    const LIMIT: usize = 4096;
+    const SENT: usize = LIMIT + 900;
+    let mut test = TestEngine::new(&[ClockError::default(); 3], |_| RecordingApp::default());
+    let mut moving = test.connect(MOVING);
+    let other = test.connect(2);
+    moving.receive(&test.kernel);
+    let large = BufferSizes { send: 4 << 20, receive: 1 << 16 };
+    test.kernel.set_buffer_sizes(moving.peer, large);
+    test.engine.move_switch(DatapathId(MOVING), 1);
+    for thread in [0, 1, 2] {
+        test.run(thread);
+    }
+    for _ in 0..SENT {
+        other.send(&test.kernel, &packet_in(0, 64));
+        test.run(2);
+    }
+    assert_eq!(test.counter("table_changes_deferred"), (SENT - LIMIT) as u64);
+    assert_eq!(cookies(&mut moving, &test), [0; 0], "it has not moved");
+    test.run_all();
+    test.run_all();
+    let expected = (1..=LIMIT as u64).map(|n| 2 << 32 | n);
+    assert!(cookies(&mut moving, &test).into_iter().eq(expected));
+    assert_eq!(test.engine.apps().map(|app| app.restored).collect::<Vec<_>>(), [0, 1, 0]);
+    assert_eq!(test.counter("app_messages_undeliverable"), 0);
+}

@@ -30,13 +30,39 @@ impl App for SwitchPublisher {
     }
 }
 
+/// Three workers, of which the clock of the first is ahead.
+fn engine_with_first_clock_ahead() -> TestEngine<SwitchPublisher> {
+    let ahead = ClockError { offset: Duration::from_millis(20), drift_ppm: 0 };
+    let clocks = [ahead, ClockError::default(), ClockError::default()];
+    TestEngine::new(&clocks, |_| SwitchPublisher::default())
+}
+
+/// Runs an iteration of the first worker that is preempted before it sends anything to other threads.
+fn run_others_before_the_first_worker_sends(test: &mut TestEngine<SwitchPublisher>) {
+    test.engine.run_first_half(1).unwrap();
+    for _ in 0..5 {
+        for thread in [ACCEPTOR, 2, 3] {
+            test.run(thread);
+        }
+    }
+    test.engine.run_second_half(1);
+}
+
+/// Checks that each worker has one switch, and that all know switch `id`.
+#[track_caller]
+fn assert_is_in_all_views(test: &TestEngine<SwitchPublisher>, id: u64) {
+    assert_eq!(test.engine.apps().map(|app| app.0.len()).collect::<Vec<_>>(), [1, 1, 1]);
+    for (worker, network) in test.engine.networks().enumerate() {
+        let is_known = network.view().switch(DatapathId(id)).is_some();
+        assert!(is_known, "switch {id} has vanished from the view of worker {worker}");
+    }
+}
+
 /// The clock of the worker that loses the switch is ahead, so the facts about the loss are later than those of the worker
 /// that gets it next, unless that has received them before.
 #[test]
 fn a_switch_that_reconnects_to_another_worker_stays_in_all_views() {
-    let ahead = ClockError { offset: Duration::from_millis(20), drift_ppm: 0 };
-    let clocks = [ahead, ClockError::default(), ClockError::default()];
-    let mut test = TestEngine::new(&clocks, |_| SwitchPublisher::default());
+    let mut test = engine_with_first_clock_ahead();
     let first = test.connect(7);
     // The next connection goes to the second worker, which has the fewest switches.
     let others = [1, 2, 3].map(|id| test.connect(id));
@@ -49,30 +75,17 @@ fn a_switch_that_reconnects_to_another_worker_stays_in_all_views() {
         again.answer(&test.kernel);
     }
     test.kernel.peer_reset(first.peer);
-    // The worker that loses the switch is preempted before it sends anything.
-    test.engine.run_first_half(1).unwrap();
-    for _ in 0..5 {
-        for thread in [ACCEPTOR, 2, 3] {
-            test.run(thread);
-        }
-    }
-    test.engine.run_second_half(1);
+    run_others_before_the_first_worker_sends(&mut test);
     test.run_all();
     again.answer(&test.kernel);
     test.run_all();
-    assert_eq!(test.engine.apps().map(|app| app.0.len()).collect::<Vec<_>>(), [1, 1, 1]);
-    for (worker, network) in test.engine.networks().enumerate() {
-        let is_known = network.view().switch(DatapathId(7)).is_some();
-        assert!(is_known, "switch 7 has vanished from the view of worker {worker}");
-    }
+    assert_is_in_all_views(&test, 7);
 }
 
 /// The worker that loses the switch gets another one in the same iteration, and announces that at once.
 #[test]
 fn the_acceptor_learns_of_a_loss_after_the_facts_even_if_the_worker_gets_another_switch() {
-    let ahead = ClockError { offset: Duration::from_millis(20), drift_ppm: 0 };
-    let clocks = [ahead, ClockError::default(), ClockError::default()];
-    let mut test = TestEngine::new(&clocks, |_| SwitchPublisher::default());
+    let mut test = engine_with_first_clock_ahead();
     let first = test.connect(7);
     let others = [1, 2].map(|id| test.connect(id));
     // All workers have one switch. The first one is assigned another, which it does not have yet.
@@ -89,17 +102,7 @@ fn the_acceptor_learns_of_a_loss_after_the_facts_even_if_the_worker_gets_another
         again.answer(&test.kernel);
     }
     test.kernel.peer_reset(first.peer);
-    test.engine.run_first_half(1).unwrap();
-    for _ in 0..5 {
-        for thread in [ACCEPTOR, 2, 3] {
-            test.run(thread);
-        }
-    }
-    test.engine.run_second_half(1);
+    run_others_before_the_first_worker_sends(&mut test);
     test.run_all();
-    assert_eq!(test.engine.apps().map(|app| app.0.len()).collect::<Vec<_>>(), [1, 1, 1]);
-    for (worker, network) in test.engine.networks().enumerate() {
-        let is_known = network.view().switch(DatapathId(7)).is_some();
-        assert!(is_known, "switch 7 has vanished from the view of worker {worker}");
-    }
+    assert_is_in_all_views(&test, 7);
 }
