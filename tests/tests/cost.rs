@@ -1,4 +1,4 @@
-//! Instructions and system calls per packet-in, which are the same on every machine.
+//! Instructions and system calls per packet-in and per path, which are the same on every machine.
 //!
 //! Each is counted under a short and a long load; the difference excludes the start and the end of the process. Times are
 //! never asserted. `crates/engine` counts allocations.
@@ -13,7 +13,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sluice_system_tests::{Controller, SHORT_TIMEOUT, TestEnv, binary, wait_until};
 
@@ -40,38 +41,76 @@ const INSTRUCTIONS_MAX_FORWARDING: u64 = 360;
 /// The same if the packets are not buffered.
 const INSTRUCTIONS_MAX_FORWARDING_NO_BUFFER: u64 = 475;
 
+/// User-space instructions of the process per path of the default applications in 1.3: three switches, six flow entries, both
+/// hosts known, 128 hosts. All switches belong to one worker.
+const INSTRUCTIONS_MAX_PATH: u64 = 39_000;
+
+/// The same with two workers, each of which has half of the switches.
+const INSTRUCTIONS_MAX_PATH_TWO_WORKERS: u64 = 42_000;
+
 const LEARNING: &str = "learning";
 const FORWARDING: &str = "topology,hosts,forwarding";
 
 /// System calls per 1 000 packet-ins under load.
 const CALLS_MAX: u64 = 10;
 
-/// One count at a time: periodic work has more weight when packet-ins are slow.
-static SERIAL: Mutex<()> = Mutex::new(());
+/// Fewer between the short and the long load would say little.
+const PACKET_INS_MIN: u64 = 50_000;
+const PATHS_MIN: u64 = 1_000;
 
-/// A count and the number of packet-ins that it covers.
+/// Two counts at a time: periodic work has more weight when packet-ins are slow.
+static PERMITS: (Mutex<()>, Mutex<()>) = (Mutex::new(()), Mutex::new(()));
+
+/// How a controller is run and loaded.
+#[derive(Debug, Clone, Copy)]
+struct Load<'a> {
+    apps: &'a str,
+    workers: &'a str,
+    /// Mode and options of `sluice bench`.
+    bench: &'a [&'a str],
+    /// The metric that counts what has been done: its name and one of its labels.
+    done: (&'a str, &'a str),
+}
+
+impl<'a> Load<'a> {
+    /// Packet-ins of four switches with 1 000 hosts each in throughput mode.
+    fn packet_ins(apps: &'a str, options: &'a [&'a str]) -> Self {
+        Self { apps, workers: "1", bench: options, done: ("messages_received", "PACKET_IN") }
+    }
+
+    /// Paths between hosts at different leaves of a network of two spines and eight leaves.
+    fn paths(workers: &'a str) -> Self {
+        let bench = &["paths", "--topo", "leafspine,4,16,64", "--settle", "2000", "--window", "64"];
+        Self { apps: FORWARDING, workers, bench, done: ("forwarding_paths_installed", "") }
+    }
+
+    fn run(&self, port: &str, loops: u32) {
+        let mut bench = Command::new(binary());
+        bench.arg("bench").args(self.bench).args(["-c", &format!("127.0.0.1:{port}")]);
+        bench.args(["-w", "0", "-m", "1000", "-l", &loops.to_string()]);
+        let output = bench.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// Instructions or system calls, and the number of packet-ins or paths that they are for.
 #[derive(Debug, Clone, Copy)]
 struct Count {
     cost: u64,
-    packet_ins: u64,
+    done: u64,
 }
 
-/// Cost of 1 000 packet-ins, by the difference of two counts.
-fn per_thousand(short: Count, long: Count) -> u64 {
-    let packet_ins = long.packet_ins - short.packet_ins;
-    assert!(packet_ins > 50_000, "only {packet_ins} packet-ins between {short:?} and {long:?}");
-    (long.cost - short.cost) * 1000 / packet_ins
+/// Cost of 1 000 packet-ins or paths, by the difference of two counts, if these differ by `least` of them at least.
+fn per_thousand(short: Count, long: Count, least: u64) -> u64 {
+    let done = long.done.saturating_sub(short.done);
+    assert!(done >= least, "only {done} between {short:?} and {long:?}");
+    (long.cost - short.cost) * 1000 / done
 }
 
-/// Runs the controller with `apps` under `tool`, with a load of `loops` seconds. The tool writes its report to the file that
-/// replaces `REPORT` in its arguments; `count` parses it, and returns `None` until it is complete. `options` are of the bench.
-fn counted(
-    tool: &[&str],
-    (apps, options): (&str, &[&str]),
-    loops: u32,
-    count: impl Fn(&str) -> Option<u64>,
-) -> Count {
-    let _guard = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+/// Runs the controller under `tool`, with a load of `loops` seconds. The tool writes its report to the file that replaces
+/// `REPORT` in its arguments; `cost` parses it, and returns `None` until it is complete.
+fn counted(tool: &[&str], load: Load<'_>, loops: u32, cost: impl Fn(&str) -> Option<u64>) -> Count {
+    let _permit = permit();
     let env = TestEnv::new();
     let report = env.file("report");
     let (program, arguments) = tool.split_first().unwrap();
@@ -79,36 +118,33 @@ fn counted(
     for argument in arguments {
         command.arg(argument.replace("REPORT", &report.to_string_lossy()));
     }
-    command.arg(binary()).args(["run", "--threads", "1", "--pin", "off", "--api", "127.0.0.1:0"]);
-    command.args(["--app", apps]);
+    command.arg(binary()).args(["run", "--threads", load.workers, "--pin", "off"]);
+    command.args(["--api", "127.0.0.1:0", "--app", load.apps]);
     command.env(HOSTS_MAX.0, HOSTS_MAX.1);
     let mut controller = Controller::with(command, env.dir());
-    let load = load(controller.port(), options, loops).output().unwrap();
-    assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
-    let packet_ins = all_packet_ins_received(&env);
+    load.run(controller.port(), loops);
+    let done = all_done(&env, load.done);
     controller.terminate();
-    let read = || count(&fs::read_to_string(&report).unwrap_or_default());
+    let read = || cost(&fs::read_to_string(&report).unwrap_or_default());
     wait_until(SHORT_TIMEOUT, "the report of the tool", || read().is_some());
-    Count { cost: read().unwrap(), packet_ins }
+    Count { cost: read().unwrap(), done }
 }
 
-/// Load of four switches with 1 000 hosts each in throughput mode.
-fn load(port: &str, options: &[&str], loops: u32) -> Command {
-    let mut bench = Command::new(binary());
-    bench.args(["bench", "-c", "127.0.0.1", "-p", port, "-s", "4", "-M", "1000", "-t", "-w", "0"]);
-    bench.args(["-m", "1000", "-l", &loops.to_string()]).args(options);
-    bench
+fn permit() -> MutexGuard<'static, ()> {
+    static IS_FIRST: AtomicBool = AtomicBool::new(true);
+    let permit = if IS_FIRST.fetch_not(Relaxed) { &PERMITS.0 } else { &PERMITS.1 };
+    permit.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Number of packet-ins after the switches have disconnected. When the load ends, some are still in the sockets, and the
-/// tool counts the instructions that they take.
-fn all_packet_ins_received(env: &TestEnv) -> u64 {
+/// Number of packet-ins or paths after the switches have disconnected. When the load ends, some are still in the sockets, and
+/// the tool counts the instructions that they take.
+fn all_done(env: &TestEnv, metric: (&str, &str)) -> u64 {
     let is_end = |page: &str| {
         let connected = page.lines().filter(|line| line.starts_with("sluice_switches_connected{"));
         connected.filter(|line| !line.ends_with(" 0.0")).count() == 0
     };
     wait_until(SHORT_TIMEOUT, "the switches to disconnect", || is_end(&metrics(env)));
-    packet_ins_received(&metrics(env))
+    value(&metrics(env), metric)
 }
 
 fn metrics(env: &TestEnv) -> String {
@@ -122,10 +158,10 @@ fn metrics(env: &TestEnv) -> String {
     page
 }
 
-/// Number of packet-ins that the controller has received, from its metrics.
-fn packet_ins_received(page: &str) -> u64 {
-    let is_count = |line: &&str| line.contains("messages_received") && line.contains("PACKET_IN");
-    let line = page.lines().find(is_count).unwrap_or_else(|| panic!("no packet-ins in {page}"));
+fn value(page: &str, (name, label): (&str, &str)) -> u64 {
+    let name = format!("sluice_{name}_total");
+    let is_it = |line: &&str| line.starts_with(&name) && line.contains(label);
+    let line = page.lines().find(is_it).unwrap_or_else(|| panic!("no {name} in {page}"));
     line.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap()
 }
 
@@ -137,11 +173,17 @@ const LOOPS_FULL_TABLE: [u32; 2] = [2, 8];
 
 /// Instructions per 1 000 packet-ins, by callgrind.
 fn instructions(apps: &str, options: &[&str], loops: [u32; 2]) -> u64 {
+    let four_switches = ["-s", "4", "-M", "1000", "-t"];
+    let options = [&four_switches, options].concat();
+    let [short, long] = loops.map(|loops| callgrind(Load::packet_ins(apps, &options), loops));
+    per_thousand(short, long, PACKET_INS_MIN)
+}
+
+fn callgrind(load: Load<'_>, loops: u32) -> Count {
     let tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=REPORT"];
-    let total =
-        |report: &str| report.lines().find_map(|l| l.strip_prefix("totals: ")?.parse().ok());
-    let [short, long] = loops.map(|loops| counted(&tool, (apps, options), loops, total));
-    per_thousand(short, long)
+    counted(&tool, load, loops, |report| {
+        report.lines().find_map(|line| line.strip_prefix("totals: ")?.parse().ok())
+    })
 }
 
 #[test]
@@ -199,7 +241,25 @@ fn a_thousand_packet_ins_take_at_most_ten_system_calls() {
         let line = report.lines().rfind(|line| line.ends_with("total"))?;
         line.split_whitespace().nth(3)?.parse().ok()
     };
-    let [short, long] = [1, 4].map(|loops| counted(&tool, (LEARNING, &[]), loops, total));
-    let calls = per_thousand(short, long);
+    let load = Load::packet_ins(LEARNING, &["-s", "4", "-M", "1000", "-t"]);
+    let [short, long] = LOOPS.map(|loops| counted(&tool, load, loops, total));
+    let calls = per_thousand(short, long, PACKET_INS_MIN);
     assert!(calls <= CALLS_MAX, "{calls} system calls per 1000 packet-ins");
+}
+
+#[test]
+fn a_path_within_a_worker_takes_no_more_instructions_than_the_limit() {
+    let cost = instructions_per_path("1");
+    assert!(cost <= INSTRUCTIONS_MAX_PATH, "{cost} instructions per path");
+}
+
+#[test]
+fn a_path_over_switches_of_two_workers_takes_no_more_instructions_than_the_limit() {
+    let cost = instructions_per_path("2");
+    assert!(cost <= INSTRUCTIONS_MAX_PATH_TWO_WORKERS, "{cost} instructions per path");
+}
+
+fn instructions_per_path(workers: &str) -> u64 {
+    let [short, long] = LOOPS.map(|loops| callgrind(Load::paths(workers), loops));
+    per_thousand(short, long, PATHS_MIN) / 1000
 }
