@@ -432,7 +432,8 @@ impl App for Topology {
 
     fn on_switch_connected(&mut self, features: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         let settings = self.probe_settings(ctx.now);
-        let switch = ProbedSwitch::new(features, ctx, &settings);
+        let went_down = self.went_down.get(&SwitchPort::new(ctx.datapath_id, PortNo::ANY)).copied();
+        let switch = ProbedSwitch::new(features, went_down, ctx, &settings);
         debug_assert!(switch.is_ok(), "its messages can be encoded in every version");
         let Ok(mut switch) = switch else { return };
         for description in features.ports.iter().filter(|port| port.is_up()) {

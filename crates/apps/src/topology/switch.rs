@@ -57,6 +57,9 @@ pub(super) struct ProbedSwitch {
     pub(super) id: DatapathId,
     /// In the order of their numbers.
     pub(super) ports: Vec<Port>,
+    /// When its previous connection was lost, by the clock of the worker that served it: probes must not be older, or they
+    /// count as outdated. The iteration in which this worker takes the switch over may have begun before.
+    went_down: Option<Instant>,
     /// Smoothed control round-trip time.
     pub(super) rtt: Option<Duration>,
     packet_out: MessageTemplate,
@@ -73,12 +76,13 @@ pub(super) struct ProbedSwitch {
 }
 
 impl ProbedSwitch {
-    /// A switch whose ports are all down.
+    /// A switch whose ports are all down. `went_down` is when its previous connection was lost.
     ///
     /// # Errors
     /// If its version cannot express a packet-out, which every version can.
     pub(super) fn new(
         features: &SwitchFeatures,
+        went_down: Option<Instant>,
         ctx: &Ctx<'_>,
         settings: &ProbeSettings,
     ) -> Result<Self, EncodeError> {
@@ -96,6 +100,7 @@ impl ProbedSwitch {
         Ok(Self {
             id: ctx.datapath_id,
             ports,
+            went_down,
             rtt: None,
             packet_out: MessageTemplate::packet_out(&ctx.switch, &packet_out)?,
             probe: ProbeTemplate::new(ctx.datapath_id, lifetime),
@@ -129,7 +134,7 @@ impl ProbedSwitch {
         let Some(port) = self.ports.get_mut(n) else { return };
         let port_no = port.at.port;
         let rtt_us = self.rtt.map_or(0, |rtt| u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX));
-        let sent_us = settings.clock.us(ctx.now);
+        let sent_us = settings.clock.us(self.went_down.map_or(ctx.now, |at| at.max(ctx.now)));
         let interval = match kind {
             ProbeKind::Lldp => settings.lldp_interval,
             ProbeKind::Broadcast => settings.broadcast_interval,

@@ -34,7 +34,12 @@ struct SlowSwitch {
 
 impl SlowSwitch {
     fn new(worker: usize, id: u64, ports: u32, now: Instant) -> Self {
-        let (app, network, id) = (Topology::default(), Network::new(worker), DatapathId(id));
+        Self::of_worker(Topology::default(), Network::new(worker), id, ports, now)
+    }
+
+    /// A switch that connects to a worker which has received facts.
+    fn of_worker(app: Topology, network: Network, id: u64, ports: u32, now: Instant) -> Self {
+        let id = DatapathId(id);
         let (queue, taken) = (Vec::new(), BTreeMap::new());
         let bytes_per_tick = usize::MAX;
         let mut switch = Self { app, network, now, id, queue, bytes_per_tick, next_xid: 1, taken };
@@ -198,6 +203,31 @@ fn a_link_is_not_lost_because_its_probes_could_not_be_sent() {
     net.is_link_up = false;
     run(&mut net, 40);
     assert_eq!(net.links(), [false; 2], "its probes are sent and do not arrive");
+}
+
+/// As in an iteration that began before the one in which the other worker has lost the switch, and has taken messages after it.
+#[test]
+fn the_first_probes_of_a_switch_count_though_their_worker_has_an_earlier_time_than_the_loss() {
+    let begin = now();
+    let lost_at = begin + S;
+    let worker = || (Topology::default(), Network::new(1));
+    let [(mut app, mut network), (mut other_app, mut other_network)] = [worker(), worker()];
+    let mut old = SlowSwitch::new(0, 1, 1, begin);
+    for lost in [false, true] {
+        if lost {
+            old.app.on_switch_disconnected(SwitchIndex(0), lost_at, &mut old.network);
+        }
+        let facts = old.deliver();
+        assert!(!facts.is_empty());
+        network.receive_facts(&mut app, &facts, lost_at);
+        other_network.receive_facts(&mut other_app, &facts, lost_at);
+    }
+    let mut receiver = SlowSwitch::of_worker(other_app, other_network, 2, 1, lost_at);
+    let mut new = SlowSwitch::of_worker(app, network, 1, 1, begin + MS * 999);
+    new.tick();
+    let first = new.taken[&PortNo(1)][0].clone();
+    receiver.receive(1, &first);
+    assert!(receiver.network.view().link_to(switch_port(2, 1)).is_some());
 }
 
 #[test]
