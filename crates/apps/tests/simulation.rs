@@ -9,10 +9,6 @@
 //!
 //! `make sim` runs four thousand networks; `RUNS` and `SEED` set their number and the first seed. A failure prints its seed, and
 //! `make sim RUNS=1 SEED=…` repeats it exactly; with `SLUICE_SIM_TRACE=1` it prints the faults.
-//!
-//! Two seeds are known to fail. 4092: all switches move between workers at once over control links of 0.57 Mbit/s; the
-//! applications see them disconnect and connect, and a broadcast crosses links before these are discovered again, three times. 6497:
-//! over control links that lose 1.9 %, it takes up to 40 s instead of 30 s until the spanning tree is active again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_openflow::view::flow_stats;
 use sluice_openflow::{DatapathId, FlowMod, MultipartRequest, MultipartType};
 use sluice_sdk::view::{Fact, SwitchPort};
@@ -32,6 +33,8 @@ const RETRY: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Members {
     all: BTreeMap<DatapathId, Member>,
+    /// Where each link starts, by the port that it leads to.
+    link_starts: HashMap<SwitchPort, SwitchPort>,
     started: Option<Instant>,
 }
 
@@ -213,6 +216,14 @@ impl Members {
 
     pub(super) fn on_fact(&mut self, fact: &Fact, now: Instant, network: &mut Network) {
         let Fact::Link(to, link) = fact else { return };
+        let known = match network.view().link_to(*to) {
+            Some(current) => self.link_starts.insert(*to, current.from),
+            None => self.link_starts.remove(to),
+        };
+        if known.is_some() && known == link.map(|link| link.from) {
+            // Only its delay has changed.
+            return;
+        }
         let ends = [Some(to.switch), link.map(|link| link.from.switch)];
         for id in ends.into_iter().flatten() {
             let Some(member) = self.all.get_mut(&id) else { continue };
@@ -332,4 +343,92 @@ fn send_entries(entries: &[FlowMod], ctx: &mut Ctx<'_>) -> u32 {
         super::super::debug_assert_encoded(ctx.switch.flow_mod(entry));
     }
     ctx.switch.barrier_request()
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_openflow::{Encoder, PortNo, Version};
+    use sluice_sdk::App;
+    use sluice_sdk::view::{Link, PublishedFact};
+
+    use super::super::state::tree_state;
+    use super::*;
+
+    const ID: DatapathId = DatapathId(1);
+
+    struct OneSwitch {
+        members: Members,
+        network: Network,
+        now: Instant,
+        next_xid: u32,
+    }
+
+    /// Collects the facts that are delivered.
+    #[derive(Default)]
+    struct Facts(Vec<PublishedFact>);
+
+    impl App for Facts {
+        fn on_fact(&mut self, published: &PublishedFact, _: Instant, _: &mut Network) {
+            self.0.push(published.clone());
+        }
+    }
+
+    impl OneSwitch {
+        fn call<T>(&mut self, call: impl FnOnce(&mut Members, &mut Ctx<'_>) -> T) -> T {
+            let (mut tx, mut urgent) = (Vec::new(), Vec::new());
+            let encoder = Encoder::new(&mut tx, Version::V1_3, &mut self.next_xid);
+            let sw = SwitchIndex(0);
+            let mut ctx = Ctx::new(self.now, sw, ID, encoder, &mut urgent, &mut self.network);
+            call(&mut self.members, &mut ctx)
+        }
+
+        fn set_link(&mut self, link: Option<Link>) {
+            self.network.publish(self.now, Fact::Link(SwitchPort::new(ID, PortNo(1)), link));
+            let mut facts = Facts::default();
+            self.network.deliver(&mut facts, self.now, |_| {});
+            for published in facts.0 {
+                self.members.on_fact(&published.fact, self.now, &mut self.network);
+            }
+        }
+
+        /// Whether the switch can get the flow entries of a tree.
+        fn is_ready(&self) -> bool {
+            matches!(tree_state(self.network.view(), ID), Some(SwitchTreeState::Clear { .. }))
+        }
+    }
+
+    /// On lossy control links measured delays change often.
+    #[test]
+    fn a_switch_waits_for_quiet_links_if_one_has_changed_but_not_if_only_its_delay_has() {
+        let start = {
+            #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+            Instant::now()
+        };
+        let (members, network) = (Members::default(), Network::new(0));
+        let mut switch = OneSwitch { members, network, now: start, next_xid: 1 };
+        switch.members.on_iteration(start);
+        switch.now = start + LIFETIME;
+        switch.call(|members, ctx| {
+            members.on_connected(Flooding::Tree, ctx);
+            members.tick(Flooding::Tree, ctx);
+        });
+        let cleared = switch.members.all.get(&ID).map(|member| member.state);
+        let Some(MemberState::Clearing { xid, .. }) = cleared else { panic!("{cleared:?}") };
+        switch.call(|members, ctx| members.on_barrier_reply(xid, ctx));
+        let [from, to] = [2, 1].map(|id| SwitchPort::new(DatapathId(id), PortNo(1)));
+        let link = |delay| Some(Link { from, to, delay });
+        for change in [link(Duration::ZERO), None, link(Duration::ZERO)] {
+            switch.now += QUIET_TIME;
+            switch.call(|members, ctx| members.tick(Flooding::Tree, ctx));
+            assert!(switch.is_ready());
+            switch.set_link(change);
+            assert!(!switch.is_ready(), "{change:?}");
+        }
+        switch.now += QUIET_TIME;
+        switch.call(|members, ctx| members.tick(Flooding::Tree, ctx));
+        for delay_ms in [5, 20, 3] {
+            switch.set_link(link(Duration::from_millis(delay_ms)));
+            assert!(switch.is_ready());
+        }
+    }
 }
