@@ -1,13 +1,17 @@
 //! Hosts: network namespaces attached to switch ports.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use rustix::process::Signal;
 
+use crate::controller::append_to;
 use crate::namespace::Namespace;
 use crate::process::{Daemon, output_of, run};
+use crate::test_env::TestEnv;
 use crate::{SHORT_TIMEOUT, wait_until};
 
 /// Python program that sends raw frames, for which the standard library of Rust has no socket.
@@ -56,14 +60,21 @@ pub struct Host {
     pub(crate) number: u8,
     pub(crate) interface: String,
     pub(crate) port: u16,
+    ping_output: PathBuf,
 }
 
 impl Host {
-    /// Creates host `number` (the last byte of its addresses), connected by a veth pair to namespace `env`.
-    pub(crate) fn new(name: &str, number: u8, env: &str, interface: &str) -> Self {
-        let new =
-            Self { ns: Namespace::new(name), number, interface: interface.to_owned(), port: 0 };
-        new.ns.ip(&format!("link add eth0 type veth peer name {interface} netns {env}"));
+    /// Creates host `number` (the last byte of its addresses), connected by a veth pair to the namespace of `env`.
+    pub(crate) fn new(number: u8, env: &TestEnv, interface: &str) -> Self {
+        let name = format!("{}-{interface}", env.name());
+        let new = Self {
+            ns: Namespace::new(&name),
+            number,
+            interface: interface.to_owned(),
+            port: 0,
+            ping_output: env.file(&format!("{interface}.ping")),
+        };
+        new.ns.ip(&format!("link add eth0 type veth peer name {interface} netns {}", env.name()));
         new.ns.ip(&format!("link set eth0 address {} up", new.mac()));
         new.ns.ip(&format!("addr add {}/24 dev eth0", new.ipv4()));
         // A veth pair leaves checksums to hardware offload; TCP over Open vSwitch hangs without this.
@@ -93,9 +104,23 @@ impl Host {
     /// Starts to ping `other` ten times a second.
     #[track_caller]
     pub fn start_ping(&self, other: &Self) -> BackgroundPing {
+        self.start_ping_at("0.1", other)
+    }
+
+    /// Starts to ping `other` a hundred times a second.
+    #[track_caller]
+    pub fn start_fast_ping(&self, other: &Self) -> BackgroundPing {
+        self.start_ping_at("0.01", other)
+    }
+
+    /// Starts to ping `other` every `interval_s`; a host runs one such ping at a time.
+    #[track_caller]
+    fn start_ping_at(&self, interval_s: &str, other: &Self) -> BackgroundPing {
+        // A file, since ping stops sending when nobody reads its output and a pipe is full.
+        _ = fs::remove_file(&self.ping_output);
         let mut ping = self.ns.command("ping");
-        ping.args(["-n", "-i", "0.1", &other.ipv4()]).stdout(Stdio::piped());
-        BackgroundPing { daemon: Daemon::new(&mut ping) }
+        ping.args(["-n", "-i", interval_s, &other.ipv4()]).stdout(append_to(&self.ping_output));
+        BackgroundPing { daemon: Daemon::new(&mut ping), output: self.ping_output.clone() }
     }
 
     /// Adds an IPv6 address.
@@ -161,7 +186,7 @@ impl Host {
         }
     }
 
-    /// TCP throughput to `other` over two seconds, measured by `iperf3`, bits per second.
+    /// TCP throughput to `other`, measured by `iperf3` over ten megabytes, bits per second.
     ///
     /// # Panics
     /// When the connection fails.
@@ -170,7 +195,7 @@ impl Host {
         let mut server =
             Daemon::new(other.ns.command("iperf3").args(["-s", "-1"]).stdout(Stdio::null()));
         let mut client = self.ns.command("iperf3");
-        client.args(["-J", "-t", "2", "--connect-timeout", "3000", "-c", &other.ipv4()]);
+        client.args(["-J", "-n", "10M", "--connect-timeout", "3000", "-c", &other.ipv4()]);
         let mut report = String::new();
         wait_until(SHORT_TIMEOUT, "iperf3", || {
             report = String::from_utf8_lossy(&run(&mut client).stdout).into_owned();
@@ -181,14 +206,6 @@ impl Host {
         let rate = sum.split("\"bits_per_second\":").nth(1).unwrap_or_default();
         let rate = rate.split([',', '}']).next().unwrap_or_default().trim().parse();
         rate.unwrap_or_else(|_| panic!("no throughput in the report of iperf3: {report}"))
-    }
-
-    /// Starts to ping `other` a hundred times a second.
-    #[track_caller]
-    pub fn start_fast_ping(&self, other: &Self) -> BackgroundPing {
-        let mut ping = self.ns.command("ping");
-        ping.args(["-n", "-i", "0.01", &other.ipv4()]).stdout(Stdio::piped());
-        BackgroundPing { daemon: Daemon::new(&mut ping) }
     }
 
     /// Opens a TCP connection to `other` and closes it.
@@ -277,15 +294,38 @@ pub(crate) fn frames_both_directions(output: &str) -> u64 {
 #[derive(Debug)]
 pub struct BackgroundPing {
     daemon: Daemon,
+    output: PathBuf,
 }
 
 impl BackgroundPing {
+    /// Waits until `count` more replies have been received.
+    ///
+    /// # Panics
+    /// When that takes longer than [`SHORT_TIMEOUT`].
+    #[track_caller]
+    pub fn wait_for_replies(&self, count: u32) {
+        let wanted = self.counts().received + count;
+        wait_until(SHORT_TIMEOUT, &format!("{count} more replies to a ping"), || {
+            self.counts().received >= wanted
+        });
+    }
+
     /// Stops it; counts requests up to the last reply, since later ones may still be in flight.
+    #[track_caller]
     pub fn stop(mut self) -> PingCounts {
         self.daemon.signal(Signal::INT);
-        let output = self.daemon.read_output();
-        let replies = output.split_whitespace().filter_map(|word| word.strip_prefix("icmp_seq="));
-        let replies: BTreeSet<u32> = replies.filter_map(|number| number.parse().ok()).collect();
+        wait_until(SHORT_TIMEOUT, "ping to end", || self.daemon.exit_status().is_some());
+        self.counts()
+    }
+
+    fn counts(&self) -> PingCounts {
+        let output = fs::read_to_string(&self.output).unwrap_or_default();
+        // The last line may be incomplete.
+        let lines = output.rsplit_once('\n').map_or("", |(lines, _)| lines);
+        // Other lines with a sequence number report that the host is unreachable.
+        let replies = lines.lines().filter(|line| line.contains(" bytes from "));
+        let numbers = replies.filter_map(|line| line.split_once("icmp_seq=")?.1.split_once(' '));
+        let replies: BTreeSet<u32> = numbers.filter_map(|(n, _)| n.parse().ok()).collect();
         let received = u32::try_from(replies.len()).unwrap_or(u32::MAX);
         PingCounts { sent: replies.last().copied().unwrap_or_default(), received }
     }

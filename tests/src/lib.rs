@@ -17,6 +17,7 @@ mod osken;
 mod ovs;
 mod process;
 mod test_env;
+mod traffic;
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ pub use mininet::pingall;
 pub use osken::message_types_read_by_osken;
 pub use ovs::OvsNetwork;
 pub use test_env::TestEnv;
+pub use traffic::{BackgroundTraffic, send_at_intervals};
 
 /// Time limit for what should happen at once, on a busy machine.
 pub const SHORT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -107,11 +109,6 @@ pub fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
 fn deadline(within: Duration) -> impl Fn() -> bool {
     let at = Instant::now() + within;
     move || Instant::now() > at
-}
-
-/// Sleeps: for tests in which other programs work for a given time.
-pub fn sleep_for(time: Duration) {
-    pause(time);
 }
 
 #[expect(clippy::disallowed_methods, reason = "other programs run in real time")]

@@ -265,6 +265,19 @@ impl OvsNetwork {
         });
     }
 
+    /// Waits until `topology` has sent `count` more probes, one a second through each port by default.
+    ///
+    /// By then timers have run again, and the metrics of applications, which are collected once a second, are new.
+    ///
+    /// # Panics
+    /// When that takes longer than [`SHORT_TIMEOUT`].
+    #[track_caller]
+    pub fn wait_for_probes(&self, count: u64) {
+        let sent = || self.env.metric("topology_probes_sent_total").unwrap_or_default();
+        let wanted = sent() + count;
+        wait_until(SHORT_TIMEOUT, &format!("{count} more probes"), || sent() >= wanted);
+    }
+
     /// The environment that it runs in.
     pub fn env(&self) -> &TestEnv {
         &self.env
@@ -280,8 +293,7 @@ impl OvsNetwork {
 
     fn add_host(&self, number: u8, bridge: &str) -> Host {
         let interface = format!("interface{}", self.next_port.get());
-        let env = self.env.name();
-        let mut host = Host::new(&format!("{env}-{interface}"), number, env, &interface);
+        let mut host = Host::new(number, &self.env, &interface);
         self.ip(&format!("link set {interface} up"));
         self.attach(&mut host, bridge);
         host

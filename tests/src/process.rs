@@ -1,6 +1,5 @@
 //! Running other programs.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output};
 
@@ -76,14 +75,6 @@ impl Daemon {
         // Both fail only when the program has ended and has been waited for.
         _ = self.child.kill();
         _ = self.child.wait();
-    }
-
-    /// Reads a piped standard output until the program ends.
-    pub(crate) fn read_output(&mut self) -> String {
-        let mut output = String::new();
-        // An error leaves the output incomplete, and the caller's check fails.
-        _ = self.child.stdout.take().map(|mut out| out.read_to_string(&mut output));
-        output
     }
 
     /// Takes the piped standard input.

@@ -1,10 +1,9 @@
 //! Broadcasts along a spanning tree, and full flow tables, on Open vSwitch.
-
-use std::time::Duration;
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use sluice_system_tests::{
     Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, both_versions,
-    sleep_for, wait_until,
+    wait_until,
 };
 
 both_versions! {
@@ -17,6 +16,9 @@ const API: &str = "127.0.0.1:8653";
 
 /// Broadcasts in one round.
 const FRAMES: u32 = 100;
+
+/// UDP port of the last broadcast of a round.
+const PORT: u16 = 5006;
 
 fn config(keys: &str) -> String {
     format!("experimental.settle_ms = 500\n{keys}\n")
@@ -66,13 +68,17 @@ fn broadcast(network: &OvsNetwork, hosts: &[Host; 4]) -> [u64; 2] {
         let now = others.iter().map(Host::broadcasts_received);
         now.zip(received_before).map(|(now, before)| now - before).collect()
     };
+    let wait_for = |frames| {
+        wait_until(LONG_TIMEOUT, &format!("{frames} broadcasts to arrive"), || {
+            received().iter().all(|&n| n >= frames)
+        });
+    };
     let frames = u64::from(FRAMES);
-    wait_until(LONG_TIMEOUT, "all broadcasts to arrive", || {
-        received().iter().all(|&n| n >= frames)
-    });
-    // Duplicates would arrive late.
-    sleep_for(Duration::from_millis(300));
-    assert_eq!(received(), [frames; 3]);
+    wait_for(frames);
+    // Duplicates would arrive late, but before what is sent after them.
+    sender.udp(0).send_to(b"last", ("10.0.0.255", PORT)).unwrap();
+    wait_for(frames + 1);
+    assert_eq!(received(), [frames + 1; 3]);
     let after = counters();
     [after[0] - before[0], after[1] - before[1]]
 }
@@ -93,7 +99,9 @@ fn broadcasts(version: OpenFlow) {
     controller.reload();
     wait_until(LONG_TIMEOUT, "a spanning tree", || forwarding(&network, "tree_active") == 1);
     let along_tree = broadcast(&network, &hosts);
-    assert!(forwarding(&network, "floods_along_tree_total") >= FRAMES.into());
+    wait_until(LONG_TIMEOUT, "the count of floods along the tree", || {
+        forwarding(&network, "floods_along_tree_total") >= FRAMES.into()
+    });
     // The broadcasts, and the probes of a second or two.
     for [_, packet_ins] in [one_by_one, along_tree] {
         assert!((FRAMES.into()..u64::from(FRAMES) * 2).contains(&packet_ins), "{packet_ins}");

@@ -1,17 +1,15 @@
 //! How many times paths are installed for a TCP connection, on Open vSwitch.
 
-use std::time::Duration;
-
 use sluice_system_tests::{
     Controller, LONG_TIMEOUT, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, binary, both_versions,
-    sleep_for, wait_until,
+    wait_until,
 };
 
 /// Address of the metrics; each test environment has its own loopback interface.
 const API: &str = "127.0.0.1:8653";
 
-/// Maximum age of the values there.
-const METRICS_AGE_MAX: Duration = Duration::from_millis(1500);
+/// Number of ports of four switches in a line and two hosts.
+const PORTS: u64 = 8;
 
 const CONNECTIONS: u64 = 5;
 
@@ -40,11 +38,11 @@ fn connections(version: OpenFlow, both_directions: bool, each: u64) {
     wait_until(LONG_TIMEOUT, "the hosts to reach each other", || a.ping(&b, 1).lost() == 0);
     a.add_neighbour(&b);
     b.add_neighbour(&a);
-    sleep_for(METRICS_AGE_MAX);
+    network.wait_for_probes(1);
     let before = paths_installed(&network);
     (0..CONNECTIONS).for_each(|_| a.open_connection(&b));
     let installed = || paths_installed(&network) - before;
     wait_until(SHORT_TIMEOUT, "the paths of all connections", || installed() >= CONNECTIONS * each);
-    sleep_for(METRICS_AGE_MAX);
+    network.wait_for_probes(2 * PORTS);
     assert_eq!(installed(), CONNECTIONS * each);
 }

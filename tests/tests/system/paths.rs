@@ -1,11 +1,9 @@
 //! The default applications on Open vSwitch: all pairs of hosts, failed links, lost control connections, a restarted
 //! controller.
 
-use std::time::Duration;
-
 use sluice_system_tests::{
     BackgroundPing, Controller, Host, LONG_TIMEOUT, ListedFlow, OpenFlow, OvsNetwork, TestEnv,
-    binary, both_versions, sleep_for, wait_until,
+    binary, both_versions, wait_until,
 };
 
 both_versions! {
@@ -66,10 +64,14 @@ fn hosts_at(network: OvsNetwork, switches: [u16; 4]) -> (OvsNetwork, Controller,
 fn all_pairs(version: OpenFlow, network: fn(OpenFlow) -> OvsNetwork, switches: [u16; 4]) {
     let (_network, _controller, hosts) = hosts_at(network(version), switches);
     hosts.iter().for_each(Host::enable_ipv6);
-    let before = hosts[2].frames_received();
+    let (frames, broadcasts) = (hosts[2].frames_received(), hosts[2].broadcasts_received());
     hosts[0].broadcast(20);
-    sleep_for(Duration::from_secs(1));
-    let received = hosts[2].frames_received() - before;
+    wait_until(LONG_TIMEOUT, "the broadcasts to arrive", || {
+        hosts[2].broadcasts_received() >= broadcasts + 20
+    });
+    // A storm would go on.
+    assert_eq!(hosts[0].ping(&hosts[2], 10).lost(), 0);
+    let received = hosts[2].frames_received() - frames;
     assert!(received < 200, "{received} frames received after 20 broadcasts");
     for a in &hosts {
         for b in hosts.iter().filter(|b| b.mac() != a.mac()) {
@@ -85,19 +87,28 @@ fn all_pairs(version: OpenFlow, network: fn(OpenFlow) -> OvsNetwork, switches: [
 fn failed_link(version: OpenFlow) {
     let (network, _controller, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
     let pinging = hosts[0].start_fast_ping(&hosts[2]);
-    sleep_for(Duration::from_millis(500));
+    let traffic_with_links = |count| {
+        wait_until(LONG_TIMEOUT, &format!("{count} links"), || {
+            network.env().metric("topology_links") == Some(count)
+        });
+        pinging.wait_for_replies(100);
+    };
+    traffic_with_links(8);
     // One of the two links is on the path. Both switches see the first link fail, only s1 sees the second.
     network.cut_link("s1", "s2");
-    sleep_for(Duration::from_secs(1));
+    traffic_with_links(6);
     network.restore_link("s1", "s2");
-    sleep_for(Duration::from_secs(3));
+    traffic_with_links(8);
     network.remove_link_port("s1", "s4");
-    sleep_for(Duration::from_secs(1));
+    traffic_with_links(6);
     network.add_link_port("s1", "s4");
-    sleep_for(Duration::from_secs(1));
+    traffic_with_links(8);
     let loss = pinging.stop();
     assert!(loss.sent > 100 && loss.lost() < 60, "{loss:?}");
 }
+
+/// Enough probes for three rounds of the ring's ports: to its links and to four hosts.
+const PROBES: u64 = 36;
 
 const SWITCHES: [&str; 4] = ["s1", "s2", "s3", "s4"];
 
@@ -129,9 +140,10 @@ fn lost_control_connections(version: OpenFlow) {
         || controller.log().lines().filter(|line| line.contains("switch disconnected")).count();
     let before = flow_entries(&network);
     let pinging = hosts[0].start_fast_ping(&hosts[2]);
+    pinging.wait_for_replies(100);
     network.set_unreachable_controller("s1");
     wait_until(LONG_TIMEOUT, "s1 to be disconnected", || disconnected() == 1);
-    sleep_for(Duration::from_secs(1));
+    network.wait_for_probes(PROBES);
     assert_flows_kept(&network, &before);
     network.set_controller("s1", &controller);
     controller.wait_for_sessions(5);
@@ -151,9 +163,12 @@ fn restart(version: OpenFlow) {
     let (network, first, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
     let before = flow_entries(&network);
     let pinging = hosts[0].start_fast_ping(&hosts[2]);
-    sleep_for(Duration::from_secs(1));
+    pinging.wait_for_replies(100);
     drop(first);
-    sleep_for(Duration::from_secs(1));
+    wait_until(LONG_TIMEOUT, "the switches to notice", || {
+        SWITCHES.iter().all(|switch| network.disconnections(switch) > 0)
+    });
+    pinging.wait_for_replies(100);
     assert_flows_kept(&network, &before);
     let second = controller(&network);
     // The last switch connects later: until then the ports to it belong to no known link.
@@ -161,15 +176,17 @@ fn restart(version: OpenFlow) {
         network.set_controller(switch, &second);
     }
     second.wait_for_sessions(3);
-    sleep_for(Duration::from_secs(1));
+    let is_metric = |name, count| network.env().metric(name) == Some(count);
+    wait_until(LONG_TIMEOUT, "the links between three switches to be known", || {
+        is_metric("topology_links", 4) && is_metric("topology_ports_pending", 0)
+    });
     network.set_controller("s1", &second);
     // Two hosts are silent: the controller learns their locations from the flow entries.
-    let is_metric = |name, count| network.env().metric(name) == Some(count);
     wait_until(LONG_TIMEOUT, "all links and hosts to be known", || {
         is_metric("topology_links", 8) && is_metric("hosts", 4)
     });
     // Deletions are repeated after a second.
-    sleep_for(Duration::from_millis(1500));
+    network.wait_for_probes(PROBES);
     assert_flows_kept(&network, &before);
     assert_no_loss(pinging);
     wait_until(LONG_TIMEOUT, "the other hosts to reach each other", || {
