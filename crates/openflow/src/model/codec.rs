@@ -207,10 +207,13 @@ impl ChoiceRow {
 }
 
 /// The error that `version` does not have `what`, with the first later version for which `has` is true.
+///
+/// Not generic, since there are hundreds of callers and each would be compiled with its own copy.
+#[cold]
 pub(crate) fn unsupported(
     what: &'static str,
     version: Version,
-    has: impl Fn(u8) -> bool,
+    has: &dyn Fn(u8) -> bool,
 ) -> EncodeError {
     let needs = (1..=6).find(|&v| v > version.0 && has(v)).map(Version);
     EncodeError::new(what, version, needs)

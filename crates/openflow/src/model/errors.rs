@@ -56,7 +56,9 @@ impl ErrorType {
         let number = old.map_or(self.0, |row| row.0);
         let what = self.name().unwrap_or("error type");
         if since > version || number >= 2 * UNDEFINED || self == Self::EXPERIMENTER {
-            return Err(unsupported(what, version, |v| since.0 <= v && self != Self::EXPERIMENTER));
+            return Err(unsupported(what, version, &|v| {
+                since.0 <= v && self != Self::EXPERIMENTER
+            }));
         }
         Ok(low(number))
     }
@@ -242,14 +244,14 @@ impl ErrorReason {
             return Ok(numbers);
         }
         let what = row.map_or("error", |row| row.name);
-        let none = |needs: u8| unsupported(what, version, |v| v >= needs);
+        let none = |needs: u8| unsupported(what, version, &|v| v >= needs);
         match self {
             Self::Standard { kind, code } => {
                 if let Some(row) = row {
-                    return Err(unsupported(what, version, |v| row.numbers(Version(v)).is_some()));
+                    return Err(unsupported(what, version, &|v| row.numbers(Version(v)).is_some()));
                 }
                 if code.0 >= 2 * UNDEFINED {
-                    return Err(unsupported("error code", version, |_| false));
+                    return Err(unsupported("error code", version, &|_| false));
                 }
                 Ok(ErrorNumbers::Standard(kind.to_wire(version)?, low(code.0)))
             }

@@ -185,7 +185,7 @@ macro_rules! each_field {
             !$crate::model::codec::layout_contains($crate::model::rows::each_field!(@tokens $layout), stringify!($field))
         } && *$field != $default
         {
-            return Err($crate::model::codec::unsupported(stringify!($field), $out.version(), |v| {
+            return Err($crate::model::codec::unsupported(stringify!($field), $out.version(), &|v| {
                 ($has)(v, stringify!($field))
             }));
         }
@@ -197,10 +197,11 @@ macro_rules! each_field {
         if const {
             $crate::model::codec::layout_contains($crate::model::rows::each_field!(@tokens $layout), stringify!($field))
         } {
-            $map.push((
-                stringify!($field).into(),
+            $crate::model::value::push_entry(
+                &mut $map,
+                stringify!($field),
                 $crate::model::value::NeutralForm::to_value($field, $version),
-            ));
+            );
         }
     )*};
 }

@@ -121,7 +121,7 @@ macro_rules! record {
                         $crate::model::rows::each_field!(@absent_in out absent Self::has; [$($layout)*] $names);
                         $crate::model::rows::layout!(@encode out start sized; $($layout)*);
                     } )*
-                    _ => return Err($crate::model::codec::unsupported($what, out.version(), |v| {
+                    _ => return Err($crate::model::codec::unsupported($what, out.version(), &|v| {
                         matches!(v, $($versions)|*)
                     })),
                 }
@@ -139,7 +139,7 @@ macro_rules! record {
                         $crate::model::rows::each_field!(@value map version [$($layout)*] $names);
                     } )*
                     _ => { $(
-                        map.push((stringify!($field).into(), $crate::model::value::NeutralForm::to_value($field, version)));
+                        $crate::model::value::push_entry(&mut map, stringify!($field), $crate::model::value::NeutralForm::to_value($field, version));
                     )* }
                 }
                 $crate::model::value::Value::Map(map)
@@ -252,7 +252,7 @@ macro_rules! choice {
                         return if is_known { Err(unsupported) } else { Ok(*code) };
                     }
                 };
-                let unsupported = || $crate::model::codec::unsupported(what, version, |v| code(v).is_some());
+                let unsupported = || $crate::model::codec::unsupported(what, version, &|v| code(v).is_some());
                 code(version.0).ok_or_else(unsupported)
             }
 
@@ -276,14 +276,14 @@ macro_rules! choice {
                 let mut map: Vec<(std::borrow::Cow<'static, str>, Value)> = Vec::new();
                 match self {
                     $( Self::$variant $( { $($field),* } )? $( ($crate::model::rows::choice!(@bind inner $inner)) )? => {
-                        map.push(("type".into(), Value::text($text)));
+                        $crate::model::value::push_entry(&mut map, "type", Value::text($text));
                         $( $crate::model::rows::choice!(@fields map version $rows { $($field),* }); )?
                         $( $crate::model::rows::choice!(@nest map version inner $inner); )?
                     } )*
                     Self::Other { code, body } => {
-                        map.push(("type".into(), Value::text("other")));
-                        map.push(("code".into(), $crate::model::value::number_to_value(*code)));
-                        map.push(("body".into(), Value::Text($crate::model::value::hex(body))));
+                        $crate::model::value::push_entry(&mut map, "type", Value::text("other"));
+                        $crate::model::value::push_entry(&mut map, "code", $crate::model::value::number_to_value(*code));
+                        $crate::model::value::push_entry(&mut map, "body", Value::Text($crate::model::value::hex(body)));
                     }
                 }
                 Value::Map(map)
@@ -405,7 +405,7 @@ macro_rules! choice {
         match $out.version().0 {
             $( $versions => { $crate::model::rows::choice!(
                 @put $out $start $sized $bound $shape $all $([$($layout)*])?); } )+
-            _ => return Err($crate::model::codec::unsupported($text, $out.version(), |v| {
+            _ => return Err($crate::model::codec::unsupported($text, $out.version(), &|v| {
                 matches!(v, $($versions)|+)
             })),
         }
@@ -431,13 +431,13 @@ macro_rules! choice {
         let code: Option<u64> = $crate::model::rows::choice!(@code n; $rows);
         if code.is_none() || $crate::model::rows::choice!(@has n stringify!($field); $rows) {
             let value = $crate::model::value::NeutralForm::to_value($field, $version);
-            $map.push((stringify!($field).into(), value));
+            $crate::model::value::push_entry(&mut $map, stringify!($field), value);
         }
     )*};
     (@nest $map:ident $version:ident $bound:ident $inner:ty) => {
         match $crate::model::value::NeutralForm::to_value($bound, $version) {
             Value::Map(entries) => $map.extend(entries),
-            other => $map.push(("value".into(), other)),
+            other => $crate::model::value::push_entry(&mut $map, "value", other),
         }
     };
     (@read $entries:ident $version:ident $variant:ident) => {{

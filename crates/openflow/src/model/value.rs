@@ -122,6 +122,16 @@ pub(crate) fn expect_number(value: &Value) -> Result<u64, ValueError> {
     }
 }
 
+/// Appends an entry to the entries of a map. The code that is generated for each field calls it, so it is not inlined.
+#[inline(never)]
+pub(crate) fn push_entry(
+    map: &mut Vec<(Cow<'static, str>, Value)>,
+    name: &'static str,
+    value: Value,
+) {
+    map.push((name.into(), value));
+}
+
 /// A number, as text if it is larger than [`NUMBER_MAX`].
 pub(crate) fn number_to_value(n: u64) -> Value {
     if n > NUMBER_MAX { Value::Text(format!("{n:#x}")) } else { Value::Number(n) }
@@ -409,8 +419,10 @@ impl<'a> Entries<'a> {
         name: &'static str,
         version: Version,
     ) -> Result<Option<T>, ValueError> {
-        let convert = |value| T::from_value(value, version).map_err(|e| e.under(name));
-        self.take(name).map(convert).transpose()
+        match self.take(name) {
+            Some(value) => T::from_value(value, version).map(Some).map_err(|e| e.under(name)),
+            None => Ok(None),
+        }
     }
 
     /// Checks that no entry is left.
