@@ -40,7 +40,7 @@ pub fn set_seed(seed: u128) -> bool {
     SEED.set(seed).is_ok()
 }
 
-/// A number derived from the seed of this process and `purpose`, by `SipHash`. Whoever knows some of these numbers cannot
+/// A number derived from the seed of this process and `purpose`, by `SipHash`. A peer that knows some of these numbers cannot
 /// compute others. The same seed and purpose give the same number.
 pub fn derive_secret(purpose: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();

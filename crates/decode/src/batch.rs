@@ -24,7 +24,7 @@ pub(crate) fn decode(
     let mut report = Reporter::new(out, Options { format: Format::Json, ..options });
     let (mut input, mut line) = (BufReader::new(input), Vec::new());
     loop {
-        // Whoever sends a line and waits for the answer gets it.
+        // A program that sends a line and waits for the answer receives it at once.
         if input.buffer().is_empty() {
             report.flush()?;
         }

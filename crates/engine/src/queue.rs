@@ -177,7 +177,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// Whoever waits for the answer to a message learns that there will be none, and no sender waits for room.
+/// A thread that waits for the answer to a message is notified that there will be none, and no sender waits for room.
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let mut items = self.shared.items.lock().unwrap_or_else(PoisonError::into_inner);

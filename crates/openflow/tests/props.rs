@@ -141,7 +141,7 @@ fn check_flow_views(raw: RawMessage<'_>, owned: sluice_openflow::Result<&Message
     }
 }
 
-/// Where a fault is and what it is; a name for all that a message holds is given by whoever reads it.
+/// Where an error is and of what kind. The names in errors are not compared: those of a view and of the model differ.
 fn location(error: &sluice_openflow::ParseError) -> (u16, ParseErrorKind) {
     (error.at, error.why)
 }

@@ -1,4 +1,4 @@
-//! Extracts from a packet what it tells about the addresses of hosts.
+//! Extracts addresses of hosts from a packet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use zerocopy::FromBytes;
 
 use super::headers::{Arp, Dhcp, ETHERTYPE_IPV6, Ipv4, Ipv6, LinkAddrOption, NeighborMessage, Udp};
 
-/// What a packet tells about addresses.
+/// What a packet reveals about the address of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddressInfo {
     /// Nothing.
@@ -31,7 +31,7 @@ pub(super) enum AddressInfo {
 const INITIAL_TTLS: [u8; 4] = [32, 64, 128, 255];
 
 impl AddressInfo {
-    /// Parses `frame`, which may be truncated; `eth` is its Ethernet header. A malformed packet tells nothing.
+    /// Parses `frame`, which may be truncated; `eth` is its Ethernet header. A malformed packet yields `None`.
     #[inline]
     pub(super) fn parse(eth: &Ethernet<'_>, frame: &[u8]) -> Self {
         let packet = frame.get(if eth.tagged { 18 } else { 14 }..).unwrap_or_default();

@@ -22,7 +22,7 @@ pub(super) enum Timer {
 
 /// Timers in order of their time; equal ones in the order in which they were set.
 ///
-/// Timers are never cancelled: the handler checks whether a timer still matters.
+/// Timers are never cancelled: the handler checks whether a timer is still needed.
 #[derive(Debug, Default)]
 pub(super) struct TimerQueue {
     heap: BinaryHeap<Reverse<(Instant, u64, Timer)>>,

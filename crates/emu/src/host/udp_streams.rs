@@ -24,7 +24,7 @@ const SENT_STREAMS_MAX: usize = 1 << 16;
 /// Most streams that a host receives; packets of further ones are not counted.
 const RECEIVED_STREAMS_MAX: usize = 1 << 16;
 
-/// How far behind the highest number duplicates are detected.
+/// Duplicates are detected among this many packets before the highest number.
 const DUPLICATE_WINDOW: u64 = 4096;
 
 /// A stream to send.

@@ -153,7 +153,7 @@ impl LiveNetwork {
                     self.connect_error = why;
                     (id, &[][..], true)
                 }
-                // Sending is retried in every iteration, and nothing listens here.
+                // Sending is retried in every iteration anyway, and there is no listener.
                 IoEvent::Writable(_)
                 | IoEvent::Woken
                 | IoEvent::Accepted(..)

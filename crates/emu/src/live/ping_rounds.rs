@@ -9,7 +9,7 @@ use crate::net::{IpFamily, PingSummary};
 
 use super::{LiveError, LiveNetwork};
 
-/// The pace of pings.
+/// Rate and timeouts of pings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PingPacing {
     /// Pings per second, at least 1.
