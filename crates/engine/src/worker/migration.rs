@@ -2,18 +2,21 @@
 //!
 //! ```text
 //!  acceptor          worker O (old)              other workers T            worker N (new)
-//!     ├── Move ──────────▶│
-//!     │                   ├── SwitchMoving ─────────▶│──────────────────────────▶│
-//!     │                   │                          │ sends to N from now on    │ parks messages
-//!     │                   │◀── MoveAcknowledged ─────┤◀──────────────────────────┤
-//!     │                   │ has every message that was sent to it               │
+//!     ├── Move ──────────▶│                          │                          │
+//!     │                   ├── SwitchMoving ─────────────────────────────────────▶│
+//!     │                   │◀── MoveAcknowledged ─────────────────────────────────┤
+//!     │                   │                          │                           │ parks messages
+//!     │                   ├── SwitchMoving ─────────▶│                           │
+//!     │                   │◀── MoveAcknowledged ─────┤ sends to N from now on    │
+//!     │                   │ has every message that was sent to it                │
 //!     │                   ├── Adopt ────────────────────────────────────────────▶│
 //!     │◀──── Moved ───────┤                                                      │ sends what was parked
 //! ```
 //!
 //! The queue between two workers keeps its order. So when O has the acknowledgment of T, it has all messages that T has
-//! sent to it before; N keeps the later ones until it has the connection. With the connection go the bytes of an incomplete
-//! message and those that the kernel has not taken yet.
+//! sent to it before; N keeps the later ones until it has the connection. N is notified before all others: the queues from O and
+//! from T to N are not in order with each other, and N must know of the move when it gets the first message of T. With the
+//! connection go the bytes of an incomplete message and those that the kernel has not taken yet.
 //!
 //! Until `Adopt`, O serves the switch. If the switch disconnects meanwhile, `SwitchDisconnected` ends the move.
 
@@ -43,20 +46,18 @@ pub(super) struct ArrivingSwitch {
 }
 
 impl<I: Io, A: App> WorkerState<I, A> {
-    /// Announces that a switch of this worker moves to another one.
+    /// Announces to another worker that a switch of this one moves there.
     pub(super) fn start_move(&mut self, session_id: SessionId, to: usize) {
-        let others = self.outgoing.other_workers();
         let from = self.outgoing.worker();
         let id = self.switches.find(session_id).filter(|_| to != from);
         let Some(switch) = id.and_then(|id| self.switches.get_mut(id)) else { return };
         if switch.migration.is_some() {
             return;
         }
-        switch.migration = Some(Migration { to, missing_acks: others });
-        let location = SwitchLocation { session_id, worker: to };
-        let remote = RemoteSwitch { location, version: switch.session.version() };
-        let datapath_id = switch.datapath_id;
-        self.outgoing.send_to_all(|| ToWorker::SwitchMoving(datapath_id, remote, from));
+        switch.migration = Some(Migration { to, is_announced: false, missing_acks: 1 });
+        let (datapath_id, version) = (switch.datapath_id, switch.session.version());
+        let remote = RemoteSwitch { location: SwitchLocation { session_id, worker: to }, version };
+        self.outgoing.send_to(to, ToWorker::SwitchMoving(datapath_id, remote, from));
     }
 
     /// Sends messages to a switch of another worker to its new one from now on, or parks them if that is this one.
@@ -80,13 +81,23 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.outgoing.send_to(from, ToWorker::MoveAcknowledged(session_id));
     }
 
+    /// Another worker sends nothing to a moving switch here any more. If it is the new one, all others are notified.
     pub(super) fn count_acknowledgment(&mut self, session_id: SessionId) {
+        let (from, others) = (self.outgoing.worker(), self.outgoing.other_workers());
         let id = self.switches.find(session_id);
-        let switch = id.and_then(|id| self.switches.get_mut(id));
-        if let Some(migration) = switch.and_then(|switch| switch.migration.as_mut()) {
-            migration.missing_acks = migration.missing_acks.saturating_sub(1);
-            self.is_handing_over |= migration.missing_acks == 0;
+        let Some(switch) = id.and_then(|id| self.switches.get_mut(id)) else { return };
+        let (datapath_id, version) = (switch.datapath_id, switch.session.version());
+        let Some(migration) = &mut switch.migration else { return };
+        migration.missing_acks = migration.missing_acks.saturating_sub(1);
+        if !migration.is_announced {
+            (migration.is_announced, migration.missing_acks) = (true, others.saturating_sub(1));
+            let to = migration.to;
+            let location = SwitchLocation { session_id, worker: to };
+            let remote = RemoteSwitch { location, version };
+            let message = || ToWorker::SwitchMoving(datapath_id, remote, from);
+            self.outgoing.send_to_all_but(to, message);
         }
+        self.is_handing_over |= migration.missing_acks == 0;
     }
 
     /// Hands over the switches to which no other worker sends messages here any more.

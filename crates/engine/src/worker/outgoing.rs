@@ -62,6 +62,19 @@ impl<I: Io, A> Outgoing<I, A> {
         }
     }
 
+    /// Sends `message()` to every other worker but `excluded`.
+    pub(super) fn send_to_all_but(
+        &mut self,
+        excluded: usize,
+        message: impl Fn() -> ToWorker<I::Conn, A>,
+    ) {
+        for (number, outbox) in self.outboxes.iter_mut().enumerate() {
+            if number != self.worker && number != excluded {
+                outbox.push_back(message());
+            }
+        }
+    }
+
     /// Sends a message to a switch of another worker.
     ///
     /// # Errors

@@ -38,7 +38,9 @@ pub(super) struct ConnectedSwitch {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Migration {
     pub(super) to: usize,
-    /// Workers that may still send messages to the switch here.
+    /// Whether all workers have been notified, and not only the new one.
+    pub(super) is_announced: bool,
+    /// Workers that have been notified and may still send messages to the switch here.
     pub(super) missing_acks: usize,
 }
 
@@ -140,7 +142,10 @@ impl Switches {
     pub(super) fn ready_to_move(&self) -> Vec<(ConnId, usize)> {
         let switches = self.slots.iter().flatten();
         let ready = switches.filter_map(|switch| Some((switch.id, switch.migration?)));
-        ready.filter(|(_, m)| m.missing_acks == 0).map(|(id, m)| (id, m.to)).collect()
+        ready
+            .filter(|(_, m)| m.is_announced && m.missing_acks == 0)
+            .map(|(id, m)| (id, m.to))
+            .collect()
     }
 
     /// The connections of all switches, in the order of their slots.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
+use sluice_engine::Config;
 use sluice_io::simulated::{BufferSizes, ClockError, DescriptorUse, PeerState};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
@@ -127,6 +128,34 @@ fn a_switch_that_moves_loses_no_message_in_either_direction_and_keeps_their_orde
         moves += test.engine.apps().filter(|app| !app.received.is_empty()).count() - 1;
     }
     assert!(moves > 30, "only {moves} moves");
+}
+
+/// A third worker is notified of the move and sends a message to the new worker while the queue of that is full for the old one.
+#[test]
+fn the_new_worker_knows_of_a_move_before_others_send_to_it() {
+    let mut cfg = Config::default();
+    cfg.limits.queue_capacity = 1;
+    let clocks = [ClockError::default(); 3];
+    let mut test = TestEngine::with_config(cfg, &clocks, |_| RecordingApp::default());
+    let mut moving = test.connect(MOVING);
+    let others = [2, 3].map(|id| test.connect(id));
+    moving.receive(&test.kernel);
+    // The third worker fills the queue of the second.
+    test.engine.move_switch(DatapathId(3), 1);
+    for thread in [0, 3, 1, 3] {
+        test.run(thread);
+    }
+    test.engine.move_switch(DatapathId(MOVING), 1);
+    for thread in [0, 1, 3] {
+        test.run(thread);
+    }
+    others[1].send(&test.kernel, &packet_in(0, 64));
+    for thread in [3, 2, 3, 2] {
+        test.run(thread);
+    }
+    test.run_all();
+    assert_eq!(test.counter("app_messages_undeliverable"), 0);
+    assert_eq!(cookies(&mut moving, &test), [3 << 32 | 1]);
 }
 
 #[test]

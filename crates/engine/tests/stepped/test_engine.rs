@@ -28,6 +28,14 @@ pub(crate) struct TestEngine<A: App> {
 impl<A: App> TestEngine<A> {
     /// An engine with as many workers as there are clocks.
     pub(crate) fn new(clocks: &[ClockError], make_app: impl FnMut(usize) -> A) -> Self {
+        Self::with_config(Config::default(), clocks, make_app)
+    }
+
+    pub(crate) fn with_config(
+        cfg: Config,
+        clocks: &[ClockError],
+        make_app: impl FnMut(usize) -> A,
+    ) -> Self {
         let now = sluice_io::clock::now();
         let kernel = SimulatedKernel::new(1, now);
         let acceptor = kernel.add_thread(ClockError::default());
@@ -35,7 +43,6 @@ impl<A: App> TestEngine<A> {
         let threads = [&acceptor].into_iter().chain(&workers).map(SimulatedIo::thread).collect();
         let addr = SocketAddr::from(CONTROLLER);
         let listeners = vec![(addr, kernel.listen(addr).unwrap())];
-        let cfg = Config::default();
         let engine = SteppedEngine::new(cfg, acceptor, workers, listeners, make_app).unwrap();
         Self { kernel, engine, threads, now, peers: 0 }
     }
