@@ -48,7 +48,36 @@ pub(crate) struct Holdings {
 struct SourceHoldings {
     bytes: usize,
     /// Bodies by request of each session.
-    sessions: BTreeMap<HolderId, BTreeMap<u64, Vec<u8>>>,
+    sessions: BTreeMap<HolderId, BTreeMap<u64, PartialBody>>,
+}
+
+/// Largest chunk of a [`PartialBody`], unless a part is larger.
+const CHUNK_BYTES_MAX: usize = 64 << 10;
+
+/// The received parts of a reply, in chunks. A single buffer that grows would be copied, and take up to twice as much memory
+/// as it has bytes.
+#[derive(Debug, Default)]
+struct PartialBody {
+    chunks: Vec<Vec<u8>>,
+    len: usize,
+}
+
+impl PartialBody {
+    /// Appends a part.
+    ///
+    /// # Cost
+    /// May allocate as much as the part needs, or as there is already, up to [`CHUNK_BYTES_MAX`].
+    fn append(&mut self, bytes: &[u8]) {
+        let free = self.chunks.last().map_or(0, |chunk| chunk.capacity() - chunk.len());
+        if free < bytes.len() {
+            let capacity = bytes.len().max(self.len.min(CHUNK_BYTES_MAX));
+            self.chunks.push(Vec::with_capacity(capacity));
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.extend_from_slice(bytes);
+        }
+        self.len += bytes.len();
+    }
 }
 
 impl Holdings {
@@ -63,7 +92,7 @@ impl Holdings {
     /// Bytes of all incomplete replies of a session; `None` if it has lost them.
     pub(crate) fn held_bytes(&self, source: SourceId, holder: HolderId) -> Option<usize> {
         let replies = self.by_source.get(&source)?.sessions.get(&holder)?;
-        Some(replies.values().map(Vec::len).sum())
+        Some(replies.values().map(|body| body.len).sum())
     }
 
     /// Appends to the reply with the key `reply`. If more than `bytes_max` are used then, sessions lose theirs until it fits.
@@ -80,7 +109,7 @@ impl Holdings {
         let lost = SessionError::MultipartBudgetExceeded;
         let holdings = self.by_source.get_mut(&source).ok_or(lost)?;
         let replies = holdings.sessions.get_mut(&holder).ok_or(lost)?;
-        replies.entry(reply).or_default().extend_from_slice(bytes);
+        replies.entry(reply).or_default().append(bytes);
         holdings.bytes += bytes.len();
         self.used_bytes += bytes.len();
         while self.used_bytes > bytes_max
@@ -102,16 +131,16 @@ impl Holdings {
         let Some(holdings) = self.by_source.get_mut(&source) else { return Vec::new() };
         let replies = holdings.sessions.get_mut(&holder);
         let body = replies.and_then(|replies| replies.remove(&reply)).unwrap_or_default();
-        holdings.bytes -= body.len();
-        self.used_bytes -= body.len();
-        body
+        holdings.bytes -= body.len;
+        self.used_bytes -= body.len;
+        body.chunks.concat()
     }
 
     /// Removes a session and its incomplete replies, if there are any.
     pub(crate) fn remove_holder(&mut self, source: SourceId, holder: HolderId) {
         let Some(holdings) = self.by_source.get_mut(&source) else { return };
         let replies = holdings.sessions.remove(&holder).unwrap_or_default();
-        let bytes: usize = replies.values().map(Vec::len).sum();
+        let bytes: usize = replies.values().map(|body| body.len).sum();
         holdings.bytes -= bytes;
         self.used_bytes -= bytes;
         if holdings.sessions.is_empty() {
@@ -140,6 +169,22 @@ mod tests {
             |h: &Holdings| [h.held_bytes(A, old), h.held_bytes(A, young), h.held_bytes(B, small)];
         assert_eq!(held(&holdings), [None, Some(60), Some(20)]);
         assert_eq!((holdings.used_bytes, holdings.append((A, old), 1, &[0], 100)), (80, LOST));
+    }
+
+    #[test]
+    fn parts_take_little_more_memory_than_they_have_bytes() {
+        for part in [1, 16, 1000, 40_000, 65_519] {
+            let (mut body, bytes, count) =
+                (PartialBody::default(), vec![7; part], (2 << 20) / part);
+            (0..count).for_each(|_| body.append(&bytes));
+            let capacity: usize = body.chunks.iter().map(Vec::capacity).sum();
+            assert!(
+                capacity <= body.len * 13 / 8,
+                "{capacity} for {} in parts of {part}",
+                body.len
+            );
+            assert_eq!(body.chunks.concat(), bytes.repeat(count));
+        }
     }
 
     #[test]
