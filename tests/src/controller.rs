@@ -134,6 +134,15 @@ impl Controller {
         self.address.rsplit(':').next().unwrap_or_default()
     }
 
+    /// Its resident memory, KiB.
+    ///
+    /// # Panics
+    /// When it has ended.
+    #[track_caller]
+    pub fn resident_kib(&self) -> u64 {
+        self.daemon.resident_kib().unwrap_or_else(|| panic!("sluice has ended: {}", self.log()))
+    }
+
     /// Its log so far, over all starts.
     pub fn log(&self) -> String {
         read(&self.stderr)

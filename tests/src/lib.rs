@@ -16,6 +16,7 @@ mod namespace;
 mod osken;
 mod ovs;
 mod process;
+mod socket;
 mod test_env;
 mod traffic;
 
@@ -30,6 +31,7 @@ pub use link::{FAR_ADDR, LinkProcess};
 pub use mininet::pingall;
 pub use osken::message_types_read_by_osken;
 pub use ovs::OvsNetwork;
+pub use socket::connect_from;
 pub use test_env::TestEnv;
 pub use traffic::{BackgroundTraffic, send_at_intervals};
 
@@ -99,10 +101,31 @@ pub fn becomes_true(within: Duration, mut condition: impl FnMut() -> bool) -> bo
 }
 
 /// Result of `act` and the time that it took.
-#[expect(clippy::disallowed_methods, reason = "other programs run in real time")]
 pub fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     (act(), start.elapsed())
+}
+
+/// Measures the time since it was started.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts now.
+    #[expect(clippy::disallowed_methods, reason = "other programs run in real time")]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// The time since the start.
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// Waits until that is `time`: for loads that last for a time, or are sent at an interval.
+    pub fn wait_until(self, time: Duration) {
+        pause(time.saturating_sub(self.elapsed()));
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "other programs run in real time")]

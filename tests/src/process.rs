@@ -1,5 +1,6 @@
 //! Running other programs.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output};
 
@@ -80,6 +81,15 @@ impl Daemon {
     /// Takes the piped standard input.
     pub(crate) fn input(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
+    }
+
+    /// Resident memory, KiB; `None` when the program has ended.
+    ///
+    /// The commands of a namespace replace themselves by the program, so that it has the id of the child.
+    pub(crate) fn resident_kib(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim_end_matches("kB").trim().parse().ok()
     }
 
     /// Exit status; `None` while the program runs.

@@ -44,9 +44,9 @@ impl TestEnv {
         self.ns.command(program)
     }
 
-    /// Runs `act` in the namespace, on a thread of its own.
+    /// Runs `act` in the namespace, on a thread of its own. Sockets that it opens and threads that it starts stay there.
     #[track_caller]
-    pub(crate) fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+    pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         self.ns.within(act)
     }
 

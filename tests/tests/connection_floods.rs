@@ -29,7 +29,6 @@ const API: &str = "127.0.0.1:8653";
 /// A controller that is flooded, and measurements of it from outside.
 struct Flooded {
     controller: Controller,
-    config: String,
     env: TestEnv,
 }
 
@@ -44,11 +43,10 @@ impl Flooded {
                  [api]\nlisten = \"{API}\"\n"
             ),
         );
-        let config = config.to_string_lossy().into_owned();
         let mut command = env.command(&binary().to_string_lossy());
-        command.args(["run", "--threads", "1", "--app", "learning", "--config", &config]);
+        command.args(["run", "--threads", "1", "--app", "learning", "--config"]).arg(config);
         let controller = Controller::with(command, env.dir());
-        Self { controller, config, env }
+        Self { controller, env }
     }
 
     /// Starts a flood of peers that send `payload`.
@@ -64,14 +62,6 @@ impl Flooded {
         bench.args(["bench"]).args(arguments.split_whitespace());
         bench.args(["-c", "127.0.0.1", "-p", self.controller.port()]);
         bench
-    }
-
-    /// Resident memory of the controller, KiB.
-    fn resident_kib(&self) -> u64 {
-        let pid = process_with(&self.config);
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim_end_matches("kB").trim().parse().unwrap()
     }
 
     /// All samples of `name`.
@@ -123,20 +113,6 @@ impl Flooded {
     }
 }
 
-/// Process id of the only process with `argument` on its command line.
-fn process_with(argument: &str) -> String {
-    let has = |pid: &String| {
-        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        words.split(|&byte| byte == 0).any(|word| word == argument.as_bytes())
-    };
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut found = pids.filter(|pid| pid.parse::<u32>().is_ok()).filter(has);
-    let one = found.next().unwrap();
-    assert_eq!(found.next(), None);
-    one
-}
-
 /// Numbers after each `"key":` of a JSON text; of a list, the first.
 fn numbers(json: &str, key: &str) -> Vec<f64> {
     let key = format!("\"{key}\":");
@@ -152,12 +128,13 @@ fn flood(payload: &str, reasons: &[&str]) {
     let flooded = Flooded::new(1500);
     let report = flooded.env.file("measured.json");
     let mut measured = flooded.measured_switch(&report, SECONDS + 2);
-    let (before, lines) = (flooded.resident_kib(), flooded.controller.log().lines().count());
+    let (before, lines) =
+        (flooded.controller.resident_kib(), flooded.controller.log().lines().count());
 
     let mut flood = flooded.flood(payload);
     let mut most = before;
     wait_until(LONG_TIMEOUT, "the end of the flood", || {
-        most = most.max(flooded.resident_kib());
+        most = most.max(flooded.controller.resident_kib());
         flood.try_wait().unwrap().is_some()
     });
     assert!(most <= before + GROWTH_MAX_KIB, "{most} KiB in a flood, {before} before");

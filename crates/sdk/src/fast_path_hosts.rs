@@ -32,7 +32,7 @@ pub struct FastPathHost {
 #[derive(Debug, Default)]
 pub struct FastPathHosts {
     /// By [`SwitchIndex`].
-    switches: Vec<Option<SwitchHosts>>,
+    switches: Vec<Option<(DatapathId, SwitchHosts)>>,
     indices: HashMap<DatapathId, SwitchIndex>,
 }
 
@@ -48,23 +48,24 @@ impl FastPathHosts {
         }
         if let Some(hosts) = self.switches.get_mut(index) {
             let [start, factor] = [0, 1].map(|n| derive_secret(("fast path hosts", sw, n)));
-            *hosts = Some(SwitchHosts::new([start, factor | 1]));
+            *hosts = Some((id, SwitchHosts::new([start, factor | 1])));
         }
         self.indices.insert(id, sw);
     }
 
     /// Removes a switch and its hosts.
     pub fn remove_switch(&mut self, sw: SwitchIndex) {
-        if let Some(hosts) = self.switches.get_mut(sw.index()) {
-            *hosts = None;
+        if let Some((id, _)) = self.switches.get_mut(sw.index()).and_then(Option::take)
+            && self.indices.get(&id) == Some(&sw)
+        {
+            self.indices.remove(&id);
         }
-        self.indices.retain(|_, index| *index != sw);
     }
 
     /// The hosts at a switch.
     #[inline]
     pub fn switch(&mut self, sw: SwitchIndex) -> Option<&mut SwitchHosts> {
-        self.switches.get_mut(sw.index())?.as_mut()
+        self.switches.get_mut(sw.index())?.as_mut().map(|(_, hosts)| hosts)
     }
 
     /// Adds a host at a switch of this worker, or updates it. Of two times at which it was seen, the later one is
@@ -85,7 +86,7 @@ impl FastPathHosts {
     /// When a host was seen last; `None` if that was before the first host of its switch was added.
     pub fn last_seen(&self, switch: DatapathId, id: HostId) -> Option<Instant> {
         let index = self.indices.get(&switch)?.index();
-        self.switches.get(index)?.as_ref()?.last_seen(key(id))
+        self.switches.get(index)?.as_ref()?.1.last_seen(key(id))
     }
 
     fn hosts_mut(&mut self, switch: DatapathId) -> Option<&mut SwitchHosts> {

@@ -262,8 +262,9 @@ impl App for Forwarding {
     }
 
     fn on_switch_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
-        self.switches.on_disconnected(sw);
-        self.trees.on_disconnected(sw, now, network);
+        if let Some(id) = self.switches.on_disconnected(sw) {
+            self.trees.on_disconnected(id, sw, now, network);
+        }
         if let Some(slot) = self.fast_paths.get_mut(sw.index()) {
             *slot = None;
         }

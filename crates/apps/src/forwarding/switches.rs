@@ -26,6 +26,10 @@ const ENTRIES_MAX: u32 = 16_384;
 /// Most switches of a worker that are queried at the same time, so that their replies fit `session.multipart_total_bytes_max`.
 const QUERIES_MAX: usize = 8;
 
+/// A query that has been in flight for longer does not count any more, so that switches that do not answer delay the queries of
+/// others only for a while. Its reply is still awaited.
+const QUERY_TIME: Duration = Duration::from_secs(2);
+
 /// A switch of this worker.
 #[derive(Debug)]
 pub(super) struct LocalSwitch {
@@ -60,8 +64,13 @@ pub(super) enum EntryQuery {
 #[derive(Debug, Default)]
 pub(super) struct LocalSwitches {
     pub(super) all: BTreeMap<DatapathId, LocalSwitch>,
+    by_index: BTreeMap<SwitchIndex, DatapathId>,
     /// When the first switch connected.
     first_connected: Option<Instant>,
+    /// The last queries that were started, and when; at most [`QUERIES_MAX`].
+    started_queries: Vec<(DatapathId, Instant)>,
+    /// When there was no place for another query last.
+    full_at: Option<Instant>,
     /// Old flow entries to hosts that are known at another port. They are deleted once all switches have had time to
     /// reconnect.
     conflicting: Vec<(SwitchPort, HostId)>,
@@ -93,11 +102,17 @@ impl LocalSwitches {
         };
         self.first_connected.get_or_insert(ctx.now);
         self.all.insert(ctx.datapath_id, switch);
+        self.by_index.insert(sw, ctx.datapath_id);
         self.start_query(ctx);
     }
 
-    pub(super) fn on_disconnected(&mut self, sw: SwitchIndex) {
-        self.all.retain(|_, switch| switch.sw != sw);
+    /// Removes the switch with this index; returns its id. If it has reconnected with another index, it is not removed.
+    pub(super) fn on_disconnected(&mut self, sw: SwitchIndex) -> Option<DatapathId> {
+        let id = self.by_index.remove(&sw)?;
+        if self.all.get(&id).is_some_and(|switch| switch.sw == sw) {
+            self.all.remove(&id);
+        }
+        Some(id)
     }
 
     /// All switches, and how their flow entries are selected.
@@ -167,17 +182,31 @@ impl LocalSwitches {
 
     /// Asks a switch for its number of flow entries, if that is due and not too many other queries are in flight.
     pub(super) fn start_query(&mut self, ctx: &mut Ctx<'_>) {
-        let is_in_flight = |switch: &&LocalSwitch| {
-            matches!(switch.query, EntryQuery::Counting(_) | EntryQuery::Listing(_))
-        };
-        let in_flight = self.all.values().filter(is_in_flight).count();
-        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return };
-        let is_due = matches!(switch.query, EntryQuery::Due(at) if at <= ctx.now);
-        if is_due && in_flight < QUERIES_MAX {
-            let query =
-                ctx.request(MultipartRequest::AggregateStats(switch.selector.stats_request()));
-            switch.query = query.map_or(EntryQuery::Done, EntryQuery::Counting);
+        let Some(switch) = self.all.get(&ctx.datapath_id) else { return };
+        if !matches!(switch.query, EntryQuery::Due(at) if at <= ctx.now) || !self.may_query(ctx.now)
+        {
+            return;
         }
+        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return };
+        let query = ctx.request(MultipartRequest::AggregateStats(switch.selector.stats_request()));
+        switch.query = query.map_or(EntryQuery::Done, EntryQuery::Counting);
+        self.started_queries.push((ctx.datapath_id, ctx.now));
+    }
+
+    /// Whether fewer than [`QUERIES_MAX`] queries are in flight. Checked once at a time, however many switches wait.
+    fn may_query(&mut self, now: Instant) -> bool {
+        if self.full_at == Some(now) {
+            return false;
+        }
+        let all = &self.all;
+        self.started_queries.retain(|(id, started)| {
+            let query = all.get(id).map(|switch| switch.query);
+            matches!(query, Some(EntryQuery::Counting(_) | EntryQuery::Listing(_)))
+                && now.saturating_duration_since(*started) < QUERY_TIME
+        });
+        let has_place = self.started_queries.len() < QUERIES_MAX;
+        self.full_at = (!has_place).then_some(now);
+        has_place
     }
 
     /// Handles the reply to a query. Returns the number of deletions sent.

@@ -252,7 +252,7 @@ impl Hosts {
                 let down = switch.ports.iter().filter(|(_, port)| !port.is_up);
                 down.for_each(|(&no, _)| self.port_watch.port_down(SwitchPort::new(*id, no)));
             }
-            Fact::Switch(id, None) => self.port_watch.retain(|at| at.switch != *id),
+            Fact::Switch(id, None) => self.port_watch.forget_switch(*id),
             _ => {}
         }
     }

@@ -4,8 +4,12 @@
 //! from its new port. Therefore, when a port comes up, a flow entry sends all packets from it to the controller until a host
 //! is learned there, at most for [`WATCH_S`] seconds.
 
-use sluice_base::HashSet;
-use sluice_openflow::{Action, Field, FlowMod, FlowModCommand, Instruction, Message, PortNo};
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use sluice_openflow::{
+    Action, DatapathId, Field, FlowMod, FlowModCommand, Instruction, Message, PortNo,
+};
 use sluice_sdk::view::SwitchPort;
 use sluice_sdk::{Ctx, Network};
 
@@ -21,8 +25,8 @@ const WATCH_S: u16 = 10;
 /// The ports of this worker's switches that are down or watched.
 #[derive(Debug, Default)]
 pub(super) struct PortWatch {
-    down: HashSet<SwitchPort>,
-    watched: HashSet<SwitchPort>,
+    down: BTreeSet<SwitchPort>,
+    watched: BTreeSet<SwitchPort>,
 }
 
 impl PortWatch {
@@ -49,20 +53,25 @@ impl PortWatch {
 
     /// Writes the flow entries for the watched ports of a switch again.
     pub(super) fn restore(&self, ctx: &mut Ctx<'_>) {
-        let id = ctx.datapath_id;
-        let mut ports: Vec<_> = self.watched.iter().filter(|at| at.switch == id).collect();
-        ports.sort_unstable();
-        for &at in ports {
+        for &at in self.watched.range(ports_of(ctx.datapath_id)) {
             let written = ctx.switch.flow_mod(&watch_entry(at));
             debug_assert!(written.is_ok(), "every version can express it");
         }
     }
 
-    /// Forgets ports that are not to `keep`, without removing their flow entries.
-    pub(super) fn retain(&mut self, keep: impl Fn(&SwitchPort) -> bool) {
-        self.down.retain(&keep);
-        self.watched.retain(keep);
+    /// Forgets the ports of a switch, without removing their flow entries.
+    pub(super) fn forget_switch(&mut self, id: DatapathId) {
+        for ports in [&mut self.down, &mut self.watched] {
+            while let Some(&at) = ports.range(ports_of(id)).next() {
+                ports.remove(&at);
+            }
+        }
     }
+}
+
+/// All ports of a switch.
+fn ports_of(id: DatapathId) -> RangeInclusive<SwitchPort> {
+    SwitchPort::new(id, PortNo(0))..=SwitchPort::new(id, PortNo(u32::MAX))
 }
 
 /// The flow entry that sends all packets from a port to the controller.

@@ -211,6 +211,7 @@ impl Topology {
         settings: &ProbeSettings,
     ) {
         let (now, from) = (ctx.now, probe.from);
+        self.switches.mark_with_neighbors(ctx.switch_index);
         let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
         let rtt = switch.rtt;
         let Some(port) = switch.ports.get_mut(n) else { return };
@@ -256,7 +257,7 @@ impl Topology {
         if is_link {
             self.set_link(from, Some(to), now, ctx.network);
         } else if phase == PortPhase::SharedSegment
-            && let Some(port) = self.switches.port_mut(from)
+            && let Some(port) = self.switches.port_with_neighbors_mut(from)
             && port.is_up()
         {
             port.add_neighbor(to, kind, lifetime, now);
@@ -382,12 +383,10 @@ impl Topology {
         self.went_down.insert(gone, now);
         let is_gone =
             |at: SwitchPort| at == gone || (gone.port == PortNo::ANY && at.switch == gone.switch);
-        for switch in self.switches.iter_mut() {
-            for port in switch.ports.iter_mut().filter(|port| port.has_neighbors()) {
-                port.remove_neighbors(is_gone, now);
-                publish(port, now, network, &mut self.counters);
-            }
-        }
+        self.switches.for_each_port_with_neighbors(|port| {
+            port.remove_neighbors(is_gone, now);
+            publish(port, now, network, &mut self.counters);
+        });
     }
 }
 
@@ -526,8 +525,7 @@ impl App for Topology {
             _ => {}
         }
         if let Some((id, None)) = published.fact.record::<LateProbes>() {
-            let ports = self.switches.iter_mut().flat_map(|switch| &mut switch.ports);
-            ports.for_each(|port| port.excuse_silence(id, now));
+            self.switches.for_each_port_with_neighbors(|port| port.excuse_silence(id, now));
         }
     }
 

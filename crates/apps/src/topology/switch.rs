@@ -1,6 +1,6 @@
 //! The switches of this worker: their ports, when these are probed, and the control round-trip time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
@@ -303,6 +303,8 @@ fn time_to_next_probe(id: DatapathId, n: usize, now_us: u64, interval: Duration)
 pub(super) struct ProbedSwitches {
     by_index: Vec<Option<Box<ProbedSwitch>>>,
     by_id: HashMap<DatapathId, SwitchIndex>,
+    /// All switches with a port that has neighbors, and some that had one.
+    with_neighbors: BTreeSet<SwitchIndex>,
 }
 
 impl ProbedSwitches {
@@ -334,11 +336,38 @@ impl ProbedSwitches {
         switch.ports.get_mut(n)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &ProbedSwitch> {
-        self.by_index.iter().filter_map(Option::as_deref)
+    /// Must be called before a neighbor is added to a port of the switch `sw`.
+    pub(super) fn mark_with_neighbors(&mut self, sw: SwitchIndex) {
+        self.with_neighbors.insert(sw);
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut ProbedSwitch> {
-        self.by_index.iter_mut().filter_map(Option::as_deref_mut)
+    /// A port to which a neighbor may be added, if its switch is one of this worker.
+    pub(super) fn port_with_neighbors_mut(&mut self, at: SwitchPort) -> Option<&mut Port> {
+        let &sw = self.by_id.get(&at.switch)?;
+        self.mark_with_neighbors(sw);
+        self.port_mut(at)
+    }
+
+    /// Calls `act` for each port that has neighbors.
+    ///
+    /// # Cost
+    /// None for switches whose ports have none.
+    pub(super) fn for_each_port_with_neighbors(&mut self, mut act: impl FnMut(&mut Port)) {
+        let by_index = &mut self.by_index;
+        self.with_neighbors.retain(|sw| {
+            let switch = by_index.get_mut(sw.index()).and_then(Option::as_deref_mut);
+            let mut has_neighbors = false;
+            for port in switch.into_iter().flat_map(|switch| &mut switch.ports) {
+                if port.has_neighbors() {
+                    act(port);
+                    has_neighbors |= port.has_neighbors();
+                }
+            }
+            has_neighbors
+        });
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ProbedSwitch> {
+        self.by_index.iter().filter_map(Option::as_deref)
     }
 }

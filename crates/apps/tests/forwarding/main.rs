@@ -3,6 +3,7 @@
 mod connections;
 mod flooding;
 mod path_installation;
+mod queries;
 mod refused_entries;
 mod stale_entries;
 

@@ -144,17 +144,21 @@ impl Members {
         }
     }
 
-    pub(super) fn on_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
-        self.all.retain(|&id, member| {
-            let is_disconnected = member.sw == sw;
-            if is_disconnected {
-                network.publish_record::<SwitchTreeState>(now, id, None);
-                for at in member.stale_ports.drain(..) {
-                    network.publish_record::<StaleTreePort>(now, at, None);
-                }
-            }
-            !is_disconnected
-        });
+    pub(super) fn on_disconnected(
+        &mut self,
+        id: DatapathId,
+        sw: SwitchIndex,
+        now: Instant,
+        network: &mut Network,
+    ) {
+        if self.all.get(&id).is_none_or(|member| member.sw != sw) {
+            return;
+        }
+        let Some(member) = self.all.remove(&id) else { return };
+        network.publish_record::<SwitchTreeState>(now, id, None);
+        for at in member.stale_ports {
+            network.publish_record::<StaleTreePort>(now, at, None);
+        }
     }
 
     /// Performs what is due for a switch.

@@ -69,8 +69,15 @@ impl Trees {
         self.members.on_multipart_reply(xid, kind, body, ctx);
     }
 
-    pub(super) fn on_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
-        self.members.on_disconnected(sw, now, network);
+    /// A switch has disconnected; it may have reconnected with another index.
+    pub(super) fn on_disconnected(
+        &mut self,
+        id: DatapathId,
+        sw: SwitchIndex,
+        now: Instant,
+        network: &mut Network,
+    ) {
+        self.members.on_disconnected(id, sw, now, network);
     }
 
     /// Performs what is due for a switch.
