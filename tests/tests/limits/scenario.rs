@@ -1,0 +1,318 @@
+//! A controller with an attacker, a bystander and newcomers at different addresses.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{JoinHandle, spawn};
+use std::time::Duration;
+
+use sluice_system_tests::{
+    Controller, LONG_TIMEOUT, Stopwatch, TestEnv, binary, timed, wait_until,
+};
+
+use crate::peer::{Peer, Profile};
+
+const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const BYSTANDER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+const NEWCOMER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
+
+/// Address of the metrics; each scenario has its own loopback interface.
+const API: &str = "127.0.0.1:8653";
+
+/// The address of the second listener.
+const SECOND_LISTENER: &str = "127.0.0.1:6633";
+
+/// Attacks in one scenario, each after a time without.
+const ROUNDS: usize = 2;
+
+/// Switches of the bystander.
+pub(crate) const BYSTANDERS: u64 = 4;
+
+/// Switches that connect during each attack.
+const NEWCOMERS: u64 = 4;
+
+/// Time between two requests of a bystander's switch.
+const INTERVAL: Duration = Duration::from_millis(1);
+
+/// Requests of each bystander's switch between two looks at the controller.
+const BATCH: u32 = 50;
+
+/// Batches that are measured at least each time.
+const BATCHES_MIN: u32 = 4;
+
+/// How long a newcomer may take. On a machine that is not busy, none takes a second.
+const NEWCOMER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The 99th percentile of the bystander's round trips. Long, since the attacker, other tests and the controller share the machine.
+const P99_MAX: Duration = NEWCOMER_TIMEOUT;
+
+/// How the controller is started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setup {
+    /// Options of `sluice run`, separated by spaces.
+    pub(crate) options: &'static str,
+    /// A key of the configuration as an environment variable, and its value.
+    pub(crate) key: Option<(&'static str, &'static str)>,
+    /// The limit of open files, which the controller cannot raise.
+    pub(crate) open_files: Option<u32>,
+    pub(crate) link: LinkKind,
+    /// Ports of each newcomer.
+    pub(crate) newcomer_ports: u32,
+    /// Maximum growth of the controller's resident memory, KiB.
+    pub(crate) growth_max_kib: u64,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let options = "--app learning";
+        let link = LinkKind::Loopback;
+        let (newcomer_ports, growth_max_kib) = (4, 8 << 10);
+        Self { options, key: None, open_files: None, link, newcomer_ports, growth_max_kib }
+    }
+}
+
+/// The network between peers and controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkKind {
+    Loopback,
+    /// With the packet length of Ethernet, so that the kernel buffers no more than for other networks.
+    Ethernet,
+}
+
+/// A controller with the switches of a bystander.
+pub(crate) struct Scenario<'a> {
+    setup: Setup,
+    controller: &'a Controller,
+    bystanders: Vec<Peer>,
+    /// Where the attacker connects.
+    to: SocketAddr,
+    /// Where newcomers connect.
+    newcomers_to: SocketAddr,
+}
+
+/// Attacks a controller several times, and checks each time that the bystander's switches stay connected and are answered, that
+/// newcomers get in, and that memory stays bounded. Prints what was measured.
+///
+/// `attack` returns what keeps the attack going until it is dropped. `has_effect` is called between measurements, until it is
+/// true.
+pub(crate) fn withstands<T>(
+    setup: Setup,
+    attack: impl Fn(Target) -> io::Result<T> + Send,
+    has_effect: impl Fn(&T) -> bool + Send,
+) {
+    let env = TestEnv::shared();
+    if setup.link == LinkKind::Ethernet {
+        env.ip("link set lo mtu 1500");
+    }
+    let controller = &start(&env, setup);
+    env.within(move || {
+        let mut scenario = Scenario::new(setup, controller);
+        let before = controller.resident_kib();
+        let (mut calm, mut attacked) = (Measured::default(), Measured::default());
+        for _ in 0..ROUNDS {
+            scenario.measure(&mut calm, || true);
+            let held = attack(Target(scenario.to)).unwrap();
+            scenario.measure(&mut attacked, || has_effect(&held));
+            scenario.connect_newcomers(&mut attacked);
+            scenario.measure(&mut attacked, || true);
+            drop(held);
+            wait_until(LONG_TIMEOUT, "the end of the attack", || {
+                metric("sluice_switches_connected", "") == BYSTANDERS
+            });
+        }
+        report(&calm, &attacked, before);
+        let growth = attacked.resident_kib.saturating_sub(before);
+        assert!(growth <= setup.growth_max_kib, "the controller has grown by {growth} KiB");
+        assert!(attacked.p99() <= P99_MAX, "{:?} instead of {:?}", attacked.p99(), calm.p99());
+    });
+}
+
+fn start(env: &TestEnv, setup: Setup) -> Controller {
+    let mut command = env.command(match setup.open_files {
+        None => "env",
+        // Root could raise the limit otherwise.
+        Some(_) => "setpriv",
+    });
+    if let Some(n) = setup.open_files {
+        command.args(["--bounding-set=-sys_resource", "prlimit", &format!("--nofile={n}:{n}")]);
+    }
+    command.arg(binary()).args(["run", "--threads", "1", "--pin", "off", "--api", API]);
+    command.args(["--listen", SECOND_LISTENER]).args(setup.options.split_whitespace());
+    command.envs(setup.key);
+    Controller::with(command, env.dir())
+}
+
+impl<'a> Scenario<'a> {
+    fn new(setup: Setup, controller: &'a Controller) -> Self {
+        let to = controller.address().parse().unwrap();
+        let newcomers_to = SECOND_LISTENER.parse().unwrap();
+        let bystanders = (1..=BYSTANDERS)
+            .map(|datapath_id| {
+                let profile = Profile::new(datapath_id);
+                Peer::connect_switch(BYSTANDER, newcomers_to, profile).unwrap()
+            })
+            .collect();
+        Self { setup, controller, bystanders, to, newcomers_to }
+    }
+
+    /// Measures round trips of the bystander's switches until there are enough and the attack `has_effect`.
+    fn measure(&mut self, measured: &mut Measured, has_effect: impl Fn() -> bool) {
+        let (mut batches, mut is_effective) = (0, false);
+        wait_until(LONG_TIMEOUT, "the effect of the attack", || {
+            self.measure_batch(measured);
+            batches += 1;
+            measured.resident_kib = measured.resident_kib.max(self.controller.resident_kib());
+            is_effective = is_effective || has_effect();
+            is_effective && batches >= BATCHES_MIN
+        });
+    }
+
+    /// Measures round trips at an interval. Those that are late because others took long count from the time when they were due.
+    fn measure_batch(&mut self, measured: &mut Measured) {
+        let start = Stopwatch::start();
+        for n in 0..BATCH {
+            let due = n * INTERVAL;
+            start.wait_until(due);
+            for switch in &mut self.bystanders {
+                let late = start.elapsed().saturating_sub(due + INTERVAL);
+                let (result, delay) = timed(|| switch.echo());
+                result.expect("the bystander's switches stay connected");
+                measured.round_trips.push(late + delay);
+            }
+        }
+    }
+
+    /// Connects switches from an address that has none, each again until it succeeds, as switches do.
+    fn connect_newcomers(&self, measured: &mut Measured) {
+        let connect = |n| {
+            let profile = Profile { datapath_id: 100 + n, ports: self.setup.newcomer_ports };
+            let mut peer = Peer::connect(NEWCOMER, self.newcomers_to)?;
+            peer.set_timeout(NEWCOMER_TIMEOUT)?;
+            peer.complete_handshake(profile).map(|()| peer)
+        };
+        let connected: Vec<_> = (0..NEWCOMERS)
+            .map(|n| {
+                let mut newcomer = None;
+                let ((), delay) = timed(|| {
+                    wait_until(NEWCOMER_TIMEOUT, "a newcomer to be connected", || {
+                        newcomer = connect(n).ok();
+                        newcomer.is_some()
+                    });
+                });
+                measured.newcomers.push(delay);
+                newcomer
+            })
+            .collect();
+        for mut newcomer in connected.into_iter().flatten() {
+            newcomer.echo().expect("newcomers stay connected");
+        }
+    }
+}
+
+/// The controller, as the attacker sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target(SocketAddr);
+
+impl Target {
+    /// Connects and sends nothing.
+    pub(crate) fn connect(self) -> io::Result<Peer> {
+        Peer::connect(ATTACKER, self.0)
+    }
+
+    /// Connects with a receive buffer of `bytes`.
+    pub(crate) fn connect_with(self, bytes: usize) -> io::Result<Peer> {
+        Peer::connect_with(ATTACKER, self.0, Some(bytes))
+    }
+
+    /// Connects the attacker's `n`-th switch.
+    pub(crate) fn connect_switch(self, n: u64) -> io::Result<Peer> {
+        Peer::connect_switch(ATTACKER, self.0, Profile::attacking(n))
+    }
+}
+
+/// Sum of all samples of the metric `name` that have `label`; of all if that is empty.
+#[track_caller]
+pub(crate) fn metric(name: &str, label: &str) -> u64 {
+    let text = scrape().expect("the page with the metrics is served");
+    let samples = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+    let samples = samples.filter(|line| line.contains(label));
+    let whole = |number: &str| number.split('.').next()?.parse::<u64>().ok();
+    samples.map(|line| whole(line.rsplit(' ').next().unwrap()).unwrap()).sum()
+}
+
+/// Connections that have ended with `reason`.
+#[track_caller]
+pub(crate) fn closed(reason: &str) -> u64 {
+    metric("sluice_connections_closed_total", &format!("reason=\"{reason}\""))
+}
+
+/// The page with the metrics.
+fn scrape() -> io::Result<String> {
+    let mut stream = TcpStream::connect(API)?;
+    stream.set_read_timeout(Some(LONG_TIMEOUT))?;
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// What was measured, over all rounds.
+#[derive(Debug, Default)]
+struct Measured {
+    /// Round trips of the bystander's switches.
+    round_trips: Vec<Duration>,
+    /// The time that each newcomer needed.
+    newcomers: Vec<Duration>,
+    /// The largest resident memory.
+    resident_kib: u64,
+}
+
+impl Measured {
+    /// The 99th percentile of round trips.
+    fn p99(&self) -> Duration {
+        let mut sorted = self.round_trips.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() * 99 / 100).copied().unwrap_or_default()
+    }
+}
+
+fn report(calm: &Measured, attacked: &Measured, resident_before_kib: u64) {
+    let (before, after) = (calm.p99().as_secs_f64() * 1e3, attacked.p99().as_secs_f64() * 1e3);
+    let newcomer = attacked.newcomers.iter().max().map_or(0, Duration::as_millis);
+    println!(
+        "p99 {before:.2} ms, attacked {after:.2} ms: ratio {:.2}; slowest newcomer {newcomer} ms; \
+         resident {resident_before_kib} KiB, attacked {} KiB",
+        after / before,
+        attacked.resident_kib,
+    );
+}
+
+/// Work on a thread of its own, repeated until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Background {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Calls `act` again and again.
+    pub(crate) fn new(mut act: impl FnMut() + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = spawn(move || {
+            while !stopped.load(Relaxed) {
+                act();
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        // If it has panicked, the attack had no effect, and the test fails for that.
+        _ = self.thread.take().map(JoinHandle::join);
+    }
+}
