@@ -47,9 +47,11 @@ pub(crate) struct Holdings {
 #[derive(Debug, Default)]
 struct SourceHoldings {
     bytes: usize,
-    /// Bodies by request of each session.
-    sessions: BTreeMap<HolderId, BTreeMap<u64, PartialBody>>,
+    sessions: BTreeMap<HolderId, PartialReplies>,
 }
+
+/// The incomplete replies of a session, by request.
+pub(crate) type PartialReplies = BTreeMap<u64, PartialBody>;
 
 /// Largest chunk of a [`PartialBody`], unless a part is larger.
 const CHUNK_BYTES_MAX: usize = 64 << 10;
@@ -57,7 +59,7 @@ const CHUNK_BYTES_MAX: usize = 64 << 10;
 /// The received parts of a reply, in chunks. A single buffer that grows would be copied, and take up to twice as much memory
 /// as it has bytes.
 #[derive(Debug, Default)]
-struct PartialBody {
+pub(crate) struct PartialBody {
     chunks: Vec<Vec<u8>>,
     len: usize,
 }
@@ -136,16 +138,38 @@ impl Holdings {
         body.chunks.concat()
     }
 
+    /// Adds a session with its incomplete replies, from another budget. The limit applies with its next part.
+    pub(crate) fn add_replies(&mut self, source: SourceId, replies: PartialReplies) -> HolderId {
+        let holder = self.add_holder(source);
+        let bytes: usize = replies.values().map(|body| body.len).sum();
+        self.used_bytes += bytes;
+        if let Some(holdings) = self.by_source.get_mut(&source) {
+            holdings.bytes += bytes;
+            holdings.sessions.insert(holder, replies);
+        }
+        holder
+    }
+
     /// Removes a session and its incomplete replies, if there are any.
     pub(crate) fn remove_holder(&mut self, source: SourceId, holder: HolderId) {
-        let Some(holdings) = self.by_source.get_mut(&source) else { return };
-        let replies = holdings.sessions.remove(&holder).unwrap_or_default();
+        self.take_holder(source, holder);
+    }
+
+    /// Removes a session, and returns its incomplete replies; `None` if it has lost them.
+    pub(crate) fn take_holder(
+        &mut self,
+        source: SourceId,
+        holder: HolderId,
+    ) -> Option<PartialReplies> {
+        let holdings = self.by_source.get_mut(&source)?;
+        let replies = holdings.sessions.remove(&holder)?;
         let bytes: usize = replies.values().map(|body| body.len).sum();
         holdings.bytes -= bytes;
         self.used_bytes -= bytes;
         if holdings.sessions.is_empty() {
             self.by_source.remove(&source);
         }
+        Some(replies)
     }
 }
 

@@ -220,6 +220,11 @@ impl ControllerSession {
         self.reassembler.set_budget(budget, source);
     }
 
+    /// Uses the memory of `budget` from now on, and moves incomplete multipart replies there.
+    pub fn move_reassembly_budget(&mut self, budget: &ReassemblyBudget) {
+        self.reassembler.move_to(budget);
+    }
+
     /// An encoder that appends messages to `tx` with the version and the next transaction ids of this session.
     #[inline]
     pub fn encoder<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Encoder<'t> {
@@ -230,6 +235,13 @@ impl ControllerSession {
     #[inline]
     pub fn record_activity(&mut self, now: Instant) {
         (self.last_received_at, self.probed_at) = (now, None);
+    }
+
+    /// Records that the peer is not read at present. Its echo reply, or the rest of a multipart reply, may be among what it has
+    /// sent, so that both get their full time again.
+    pub fn record_unread(&mut self, now: Instant) {
+        self.record_activity(now);
+        self.reassembler.record_unread(now);
     }
 
     /// How long the handshake took: a round trip and the time that the switch needed. Zero until it is complete.

@@ -53,6 +53,23 @@ impl Reassembler {
         *self = Self { budget, source, holder: None, incomplete: Vec::new() };
     }
 
+    /// Uses the memory of `budget` from now on, and moves incomplete replies there. A session that has lost its parts keeps
+    /// its budget, where it finds out.
+    pub(crate) fn move_to(&mut self, budget: &ReassemblyBudget) {
+        if let Some(holder) = self.holder {
+            let Some(replies) = self.budget.lock().take_holder(self.source, holder) else { return };
+            self.holder = Some(budget.lock().add_replies(self.source, replies));
+        }
+        self.budget = budget.clone();
+    }
+
+    /// The session was not read until now, so that incomplete replies could make no progress.
+    pub(crate) fn record_unread(&mut self, now: Instant) {
+        for reply in &mut self.incomplete {
+            reply.progressed_at = now;
+        }
+    }
+
     /// Adds a part of the reply to request `xid`; returns the whole body if it was the last part.
     ///
     /// # Errors
@@ -201,6 +218,42 @@ mod tests {
         assert_eq!(budget.used_bytes(), 50);
         drop(second);
         assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_session_that_moves_to_another_budget_takes_its_parts_along() {
+        let [old, new] = [(); 2].map(|()| ReassemblyBudget::default());
+        let mut moving = Reassembler::default();
+        moving.set_budget(&old, SourceId(1));
+        assert_eq!(add(&mut moving, 1, true, b"ab"), Ok(None));
+        moving.move_to(&new);
+        assert_eq!((old.used_bytes(), new.used_bytes()), (0, 2));
+        assert_eq!(add(&mut moving, 1, false, b"c"), Ok(Some(b"abc".to_vec())));
+        assert_eq!(new.used_bytes(), 0);
+        moving.move_to(&old);
+        assert_eq!(add(&mut moving, 1, true, b"d"), Ok(None));
+        assert_eq!((old.used_bytes(), new.used_bytes()), (1, 0));
+    }
+
+    #[test]
+    fn a_session_that_has_lost_its_parts_still_ends_after_it_has_moved() {
+        let [old, new] = [(); 2].map(|()| ReassemblyBudget::default());
+        let [mut first, mut second] = [(); 2].map(|()| Reassembler::default());
+        first.set_budget(&old, SourceId(1));
+        second.set_budget(&old, SourceId(1));
+        assert_eq!(add(&mut first, 1, true, &[0; 90]), Ok(None));
+        assert_eq!(add(&mut second, 1, true, &[0; 90]), Ok(None));
+        first.move_to(&new);
+        assert_eq!(first.check(TIMEOUT, now()), Err(SessionError::MultipartBudgetExceeded));
+    }
+
+    #[test]
+    fn a_reply_does_not_expire_while_its_session_is_not_read() {
+        let (mut reassembler, start) = (Reassembler::default(), now());
+        assert_eq!(reassembler.add(1, part(true, b"x"), start, LIMITS), Ok(None));
+        reassembler.record_unread(start + TIMEOUT);
+        assert_eq!(reassembler.check(TIMEOUT, start + TIMEOUT), Ok(()));
+        assert_eq!(reassembler.deadline(TIMEOUT), Some(start + TIMEOUT + TIMEOUT));
     }
 
     #[test]

@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Io, IoEvent, limits};
 use sluice_openflow::{ErrorReason, SwitchFeatures};
-use sluice_proto::ReassemblyBudget;
 use sluice_sdk::App;
 
 use claims::DuplicateClaims;
@@ -53,8 +52,6 @@ struct AcceptorState<I: Io, A> {
     switches: SwitchRegistry,
     last_session_id: u64,
     workers: Vec<WorkerSender<I, A>>,
-    /// Memory for multipart replies of the switches of each worker.
-    worker_budgets: Vec<ReassemblyBudget>,
     inbox: Receiver<ToAcceptor<I::Listener, A>>,
     /// Taken from `inbox`, to be processed.
     received: VecDeque<ToAcceptor<I::Listener, A>>,
@@ -82,7 +79,6 @@ impl<I: Io, A: App> Acceptor<I, A> {
             claims: DuplicateClaims::default(),
             switches: SwitchRegistry::new(workers.len()),
             last_session_id: 0,
-            worker_budgets: workers.iter().map(|_| ReassemblyBudget::default()).collect(),
             workers,
             inbox,
             received: VecDeque::new(),

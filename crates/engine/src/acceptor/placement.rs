@@ -67,17 +67,17 @@ impl<I: Io, A: App> AcceptorState<I, A> {
 
     /// Hands a switch over to the worker with the fewest switches.
     fn hand_over(&mut self, io: &mut I, id: ConnId, features: Box<SwitchFeatures>) {
+        let Some(conn) = io.release(id) else {
+            // The connection has just failed.
+            return self.close(io, id, CloseReason::ClosedByPeer);
+        };
         let Some(pending) = self.handshakes.remove(id) else { return };
         self.publish_handshake_count();
-        let Some(conn) = io.release(id) else { return };
-        let PendingConnection { addr, source, mut session, buffers, .. } = *pending;
+        let PendingConnection { addr, source, session, buffers, .. } = *pending;
         let datapath_id = features.datapath_id;
         self.last_session_id += 1;
         let session_id = SessionId(self.last_session_id);
         let SwitchLocation { worker, .. } = self.switches.assign(datapath_id, session_id, source);
-        if let Some(budget) = self.worker_budgets.get(worker) {
-            session.set_reassembly_budget(budget, source.id());
-        }
         let connection =
             EstablishedConnection { conn, session_id, addr, datapath_id, session, buffers };
         self.send_to_worker(worker, ToWorker::Adopt(Box::new(connection), features));

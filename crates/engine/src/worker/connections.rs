@@ -77,8 +77,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
         connection: EstablishedConnection<I::Conn>,
         features: Box<SwitchFeatures>,
     ) {
-        let EstablishedConnection { conn, session_id, addr, datapath_id, session, mut buffers } =
+        let EstablishedConnection { conn, session_id, addr, datapath_id, mut session, mut buffers } =
             connection;
+        session.move_reassembly_budget(&self.reassembly_budget);
         let id = match io.adopt(conn) {
             Ok(id) => id,
             Err(error) => {

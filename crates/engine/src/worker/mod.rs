@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use sluice_base::HashMap;
 use sluice_io::{ConnId, Io, IoEvent, READ_BYTES_MAX};
 use sluice_openflow::DatapathId;
+use sluice_proto::ReassemblyBudget;
 use sluice_sdk::{App, Ctx, Network};
 
 use crate::backpressure::BacklogLimits;
@@ -55,6 +56,8 @@ struct WorkerState<I: Io, A> {
     app: A,
     cfg: Arc<Config>,
     switches: Switches,
+    /// Memory for their multipart replies.
+    reassembly_budget: ReassemblyBudget,
     /// The switches of other workers.
     remote_switches: HashMap<DatapathId, RemoteSwitch>,
     /// Switches that are about to move to this worker.
@@ -113,6 +116,7 @@ impl<I: Io, A: App> Worker<I, A> {
             app,
             cfg,
             switches: Switches::default(),
+            reassembly_budget: ReassemblyBudget::default(),
             remote_switches: HashMap::default(),
             arriving: HashMap::default(),
             moved: HashMap::default(),

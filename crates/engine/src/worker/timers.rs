@@ -39,9 +39,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
     /// Checks the timeouts of a session whose deadline was due. Received data has moved it back in most cases.
     fn check_session(&mut self, io: &mut I, id: ConnId) {
         let Some(switch) = self.switches.get_mut(id) else { return };
-        if switch.buffers.backpressure.is_paused() {
-            // An echo reply may be waiting unread. `check_backlog` detects a dead switch in this case.
-            switch.session.record_activity(self.now);
+        if switch.buffers.backpressure.is_paused() || self.outgoing.is_congested() {
+            // What is missing may be waiting unread. `check_backlog` detects a dead switch in this case.
+            switch.session.record_unread(self.now);
         }
         let result = switch.session.handle_timeouts(&self.cfg.session, self.now, &mut self.urgent);
         self.deadlines.set(id, switch.session.deadline(&self.cfg.session));

@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use sluice_io::simulated::{BufferSizes, ClockError};
 use sluice_openflow::view::PacketIn;
-use sluice_openflow::{DatapathId, FlowMod, MacAddr, Message, PacketInReason, PortNo, VlanId};
+use sluice_openflow::{DatapathId, FlowMod, MacAddr, Message, PortNo, VlanId};
 use sluice_sdk::view::{Fact, Host, HostId, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, Verdict};
 
+use crate::packet_in;
 use crate::test_engine::{TestEngine, TestSwitch};
 
 /// Messages that one packet-in causes.
@@ -38,18 +39,6 @@ impl App for SendingApp {
             self.hosts_seen.push(id.mac);
         }
     }
-}
-
-fn packet_in() -> Message {
-    Message::PacketIn(sluice_openflow::PacketIn {
-        buffer_id: None,
-        total_len: 64,
-        reason: PacketInReason::NO_MATCH,
-        table_id: 0,
-        cookie: 0,
-        matching: [sluice_openflow::Field::in_port(PortNo(1))].into(),
-        data: vec![0; 64],
-    })
 }
 
 fn cookies(switch: &mut TestSwitch, test: &TestEngine<SendingApp>) -> Vec<u64> {

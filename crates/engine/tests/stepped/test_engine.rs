@@ -31,6 +31,7 @@ impl<A: App> TestEngine<A> {
         Self::with_config(Config::default(), clocks, make_app)
     }
 
+    /// As [`new`](Self::new), with a configuration.
     pub(crate) fn with_config(
         cfg: Config,
         clocks: &[ClockError],
@@ -132,7 +133,7 @@ impl TestSwitch {
         tx
     }
 
-    fn send_bytes(&self, kernel: &SimulatedKernel, bytes: &[u8]) {
+    pub(crate) fn send_bytes(&self, kernel: &SimulatedKernel, bytes: &[u8]) {
         assert_eq!(kernel.peer_send(self.peer, bytes), bytes.len());
     }
 
