@@ -1,5 +1,6 @@
 //! The binary against Open vSwitch, Mininet and foreign decoders. These tests and those of `limits` wait for conditions and run
-//! beside each other; those that measure the process, `cost`, `connection_cost` and `connection_floods`, have the machine for themselves.
+//! beside each other; those that measure the process, `cost`, `connection_cost` and `connection_floods`, have the machine for
+//! themselves.
 
 mod abusive_hosts;
 mod broadcast_tree;
