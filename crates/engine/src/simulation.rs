@@ -28,6 +28,31 @@ pub struct SteppedEngine<I: Io, A> {
     registry: Arc<CounterRegistry>,
 }
 
+/// A part of an iteration of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IterationPart {
+    /// Waits, and processes the events of connections.
+    Events,
+    /// Processes messages of other threads, and runs timers.
+    Messages,
+    /// Delivers what the applications have published, and sends everything.
+    Delivery,
+}
+
+impl IterationPart {
+    /// All parts, in order.
+    pub const ALL: [Self; 3] = [Self::Events, Self::Messages, Self::Delivery];
+
+    /// The part that follows; `None` after the last one.
+    pub fn next(self) -> Option<Self> {
+        match self {
+            Self::Events => Some(Self::Messages),
+            Self::Messages => Some(Self::Delivery),
+            Self::Delivery => None,
+        }
+    }
+}
+
 impl<I: Io, A> std::fmt::Debug for SteppedEngine<I, A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SteppedEngine")
@@ -72,32 +97,39 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
     /// # Errors
     /// Errors of [`Io::wait`], after which the thread must not run again.
     pub fn run_iteration(&mut self, thread: usize) -> io::Result<bool> {
-        let goes_on = self.run_first_half(thread)?;
-        self.run_second_half(thread);
+        let mut goes_on = true;
+        for part in IterationPart::ALL {
+            goes_on &= self.run_part(thread, part)?;
+        }
         Ok(goes_on)
     }
 
-    /// Runs an iteration of a thread up to the point at which it has processed all events, but a worker has delivered and
-    /// sent nothing to other threads yet. A simulation can let other threads run then, as if the thread was preempted, before
-    /// [`run_second_half`](Self::run_second_half). Returns whether the thread goes on.
+    /// Runs a part of an iteration of a thread: a simulation can let other threads run before the next part, as if the thread
+    /// was preempted. All of the acceptor's iteration is in the first part. Returns whether the thread goes on after this
+    /// iteration.
     ///
     /// # Errors
     /// As [`run_iteration`](Self::run_iteration).
-    pub fn run_first_half(&mut self, thread: usize) -> io::Result<bool> {
-        let control = match thread.checked_sub(1).map(|worker| self.workers.get_mut(worker)) {
-            None => self.acceptor.run_iteration(&mut self.acceptor_app)?,
-            Some(Some(worker)) => worker.process_events()?,
-            Some(None) => LoopControl::Stop,
-        };
+    pub fn run_part(&mut self, thread: usize, part: IterationPart) -> io::Result<bool> {
+        let mut control = LoopControl::Continue;
+        match thread.checked_sub(1) {
+            None if part == IterationPart::Events => {
+                control = self.acceptor.run_iteration(&mut self.acceptor_app)?;
+            }
+            None => {}
+            Some(worker) => match (self.workers.get_mut(worker), part) {
+                (Some(worker), IterationPart::Events) => worker.process_events()?,
+                (Some(worker), IterationPart::Messages) => control = worker.process_messages(),
+                (Some(worker), IterationPart::Delivery) => worker.deliver(),
+                (None, _) => control = LoopControl::Stop,
+            },
+        }
         Ok(control == LoopControl::Continue)
     }
 
-    /// Runs the rest of an iteration.
-    pub fn run_second_half(&mut self, thread: usize) {
-        if let Some(worker) = thread.checked_sub(1).and_then(|worker| self.workers.get_mut(worker))
-        {
-            worker.deliver();
-        }
+    /// Whether nothing is in flight between workers, if all are between two iterations: then all have the same view.
+    pub fn is_quiet(&self) -> bool {
+        self.workers.iter().all(Worker::is_quiet)
     }
 
     /// When a thread must run at the latest, by its own clock, even if nothing happens on its connections. This is past if

@@ -1,6 +1,7 @@
 //! The engine in virtual time: its acceptor and workers, on simulated connections.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,15 +12,19 @@ use sluice_base::Rng;
 use sluice_base::metrics::{MetricValue, MetricsSource};
 use sluice_emu::net::{ConnectionId, Controller, ControllerOutput};
 use sluice_engine::Config;
-use sluice_engine::simulation::SteppedEngine;
+use sluice_engine::simulation::{IterationPart, SteppedEngine};
 use sluice_io::simulated::{
     BufferSizes, ClockError, PeerId, PeerState, SimulatedIo, SimulatedKernel, SimulatedThread,
 };
 use sluice_openflow::DatapathId;
+use sluice_sdk::view::{Host, HostId, NetworkView};
 use sluice_sdk::{App, Network};
 
 /// Where the engine listens.
 const LISTENER: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 0, 0, 1), 6653);
+
+/// How often the views of workers are compared, in simulated time.
+const COMPARISON_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How a [`SimulatedEngine`] runs.
 #[derive(Debug, Clone)]
@@ -54,8 +59,8 @@ pub struct Conditions {
     pub preemption_odds: u32,
     /// How long a thread may have to wait for other programs, in microseconds.
     pub preemption_us: RangeInclusive<u32>,
-    /// One of so many iterations of a worker is interrupted before it sends to other threads, and goes on like a thread with
-    /// something to do; 0 for none.
+    /// At each point between two parts of an iteration, one of so many iterations of a worker is interrupted, and goes on like a
+    /// thread with something to do; 0 for none.
     pub interruption_odds: u32,
     /// By how much the clocks of two threads may differ at the start.
     pub clock_offset_max: Duration,
@@ -116,7 +121,7 @@ impl Conditions {
 
 /// The engine as the controller of a simulated network. A seed replays a run exactly.
 ///
-/// Each thread runs an iteration, or half of one, when it has something to do or its deadline has passed, after a random delay.
+/// Each thread runs an iteration, or a part of one, when it has something to do or its deadline has passed, after a random delay.
 /// Threads that are due at the same time run in random order.
 #[derive(Debug)]
 pub struct SimulatedEngine<A> {
@@ -130,14 +135,19 @@ pub struct SimulatedEngine<A> {
     start: Instant,
     /// Of all that was received and sent, with the times.
     digest: DefaultHasher,
+    /// What two workers did not agree on although nothing was in flight between them, when that was first so.
+    divergence: Option<String>,
+    /// When the views of workers were compared last.
+    compared_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct ScheduledThread {
     thread: SimulatedThread,
-    /// When its next iteration starts, or the second half of one, if it has something to do.
+    /// When its next iteration starts, or the rest of one, if it has something to do.
     starts_at: Option<Instant>,
-    is_interrupted: bool,
+    /// The part of its iteration that it has to go on with.
+    interrupted_before: Option<IterationPart>,
     has_ended: bool,
 }
 
@@ -161,7 +171,7 @@ impl<A: App> SimulatedEngine<A> {
         let schedule = |io: &SimulatedIo| ScheduledThread {
             thread: io.thread(),
             starts_at: Some(start),
-            is_interrupted: false,
+            interrupted_before: None,
             has_ended: false,
         };
         let threads = ios.iter().map(schedule).collect();
@@ -182,6 +192,8 @@ impl<A: App> SimulatedEngine<A> {
             next_tick: Some(start),
             start,
             digest: DefaultHasher::new(),
+            divergence: None,
+            compared_at: None,
         }
     }
 
@@ -219,6 +231,16 @@ impl<A: App> SimulatedEngine<A> {
     /// A hash of all bytes that the engine received and sent, with their times. Runs of one seed have the same.
     pub fn digest(&self) -> u64 {
         self.digest.finish()
+    }
+
+    /// What two workers did not agree on although nothing was in flight between them, when that was first so.
+    pub fn divergence(&self) -> Option<&str> {
+        self.divergence.as_deref()
+    }
+
+    /// When the views of all workers were compared last, because nothing was in flight between them.
+    pub fn compared_at(&self) -> Option<Instant> {
+        self.compared_at
     }
 
     /// The kernel, to let operations fail.
@@ -259,21 +281,38 @@ impl<A: App> SimulatedEngine<A> {
         }
     }
 
-    /// Runs an iteration of a thread, or only the first or the second half of one.
+    /// Runs an iteration of a thread, or what is left of one, up to its end or the next interruption.
     fn run_thread(&mut self, now: Instant, number: usize) {
         let Some(thread) = self.threads.get_mut(number) else { return };
         thread.starts_at = None;
-        if std::mem::take(&mut thread.is_interrupted) {
-            return self.engine.run_second_half(number);
+        let mut part = thread.interrupted_before.take().unwrap_or(IterationPart::Events);
+        loop {
+            let goes_on = self.engine.run_part(number, part);
+            thread.has_ended |= !goes_on.unwrap_or_else(|error| panic!("thread {number}: {error}"));
+            let Some(next) = part.next() else { return };
+            part = next;
+            let odds = self.conditions.interruption_odds;
+            if number > 0 && !thread.has_ended && odds > 0 && self.rng.below(odds) == 0 {
+                thread.interrupted_before = Some(part);
+                thread.starts_at = Some(now + scheduling_delay(&self.conditions, &mut self.rng));
+                return;
+            }
         }
-        let goes_on = self.engine.run_first_half(number);
-        thread.has_ended = !goes_on.unwrap_or_else(|error| panic!("thread {number}: {error}"));
-        let odds = self.conditions.interruption_odds;
-        if number > 0 && !thread.has_ended && odds > 0 && self.rng.below(odds) == 0 {
-            thread.is_interrupted = true;
-            thread.starts_at = Some(now + scheduling_delay(&self.conditions, &mut self.rng));
-        } else {
-            self.engine.run_second_half(number);
+    }
+
+    /// Compares the views of all workers, if it is time and nothing is in flight between them.
+    fn compare_views(&mut self, now: Instant) {
+        let is_early = self.compared_at.is_some_and(|at| now < at + COMPARISON_INTERVAL);
+        let is_interrupted = self.threads.iter().any(|it| it.interrupted_before.is_some());
+        if is_early || is_interrupted || !self.engine.is_quiet() {
+            return;
+        }
+        self.compared_at = Some(now);
+        let mut views = self.engine.networks().map(Network::view);
+        if let Some(first) = views.next()
+            && self.divergence.is_none()
+        {
+            self.divergence = views.find_map(|view| difference(first, view));
         }
     }
 
@@ -329,6 +368,26 @@ impl<A: App> SimulatedEngine<A> {
         }
         self.next_tick = next_tick;
     }
+}
+
+/// The first thing that two views do not agree on.
+fn difference(view: &NetworkView, other: &NetworkView) -> Option<String> {
+    let describe = |one: &dyn Debug, two: &dyn Debug| Some(format!("{one:?} and {two:?}"));
+    if !view.switches().eq(other.switches()) {
+        let [one, two] = [view, other].map(|view| view.switches().collect::<Vec<_>>());
+        return describe(&one, &two);
+    }
+    if !view.links().eq(other.links()) {
+        let [one, two] = [view, other].map(|view| view.links().collect::<Vec<_>>());
+        return describe(&one, &two);
+    }
+    let hosts = |view: &NetworkView, other: &NetworkView| {
+        let differs = |&(id, host): &(HostId, &Host)| other.host(id) != Some(host);
+        view.hosts()
+            .find(differs)
+            .map(|(id, host)| format!("{id:?}: {host:?} and {:?}", other.host(id)))
+    };
+    hosts(view, other).or_else(|| hosts(other, view))
 }
 
 fn clock_error(conditions: &Conditions, rng: &mut Rng) -> ClockError {
@@ -419,6 +478,7 @@ impl<A: App> Controller for SimulatedEngine<A> {
     fn on_tick(&mut self, now: Instant, output: &mut ControllerOutput) {
         self.kernel.set_time(now);
         self.run_threads(now, output);
+        self.compare_views(now);
         self.schedule(now);
     }
 

@@ -151,13 +151,14 @@ impl<I: Io, A: App> Worker<I, A> {
     /// The replies to a read are sent at once, in one write, before the next switch is read: all switches share one transmit
     /// buffer. See `docs/adr/0002-answer-per-burst.md`. Everything else is sent once, at the end.
     pub(crate) fn run_iteration(&mut self) -> io::Result<LoopControl> {
-        let control = self.process_events()?;
+        self.process_events()?;
+        let control = self.process_messages();
         self.deliver();
         Ok(control)
     }
 
-    /// The first half of an iteration: waits, and processes events, messages of other threads, and timers.
-    pub(crate) fn process_events(&mut self) -> io::Result<LoopControl> {
+    /// The first part of an iteration: waits, and processes the events of connections.
+    pub(crate) fn process_events(&mut self) -> io::Result<()> {
         let (io, state) = (&mut self.io, &mut self.state);
         let now = state.wait(io)?;
         state.begin_iteration(now);
@@ -183,12 +184,18 @@ impl<I: Io, A: App> Worker<I, A> {
                 | IoEvent::AcceptFailed(_) => {}
             }
         }
-        let control = state.process_messages(io);
-        state.run_timers(io);
-        Ok(control)
+        Ok(())
     }
 
-    /// The second half of an iteration: delivers and sends what its first half has caused.
+    /// The second part of an iteration: processes messages of other threads, and runs timers.
+    pub(crate) fn process_messages(&mut self) -> LoopControl {
+        let (io, state) = (&mut self.io, &mut self.state);
+        let control = state.process_messages(io);
+        state.run_timers(io);
+        control
+    }
+
+    /// The last part of an iteration: delivers and sends what the others have caused.
     pub(crate) fn deliver(&mut self) {
         let (io, state) = (&mut self.io, &mut self.state);
         state.hand_over_switches(io);
@@ -206,6 +213,12 @@ impl<I: Io, A: App> Worker<I, A> {
     /// Whether the thread reads nothing, because the queue of another one is full.
     pub(crate) fn is_congested(&self) -> bool {
         self.state.outgoing.is_congested()
+    }
+
+    /// Whether there is nothing to receive from other threads and nothing to be sent to them, between two iterations.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let state = &self.state;
+        !state.inbox.has_items() && !state.outgoing.is_congested() && state.network.is_idle()
     }
 
     pub(crate) fn app(&self) -> &A {

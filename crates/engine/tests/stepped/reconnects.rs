@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sluice_engine::simulation::IterationPart;
 use sluice_io::simulated::ClockError;
 use sluice_openflow::{DatapathId, SwitchFeatures};
 use sluice_sdk::view::{Fact, SwitchInfo};
@@ -39,13 +40,14 @@ fn engine_with_first_clock_ahead() -> TestEngine<SwitchPublisher> {
 
 /// Runs an iteration of the first worker that is preempted before it sends anything to other threads.
 fn run_others_before_the_first_worker_sends(test: &mut TestEngine<SwitchPublisher>) {
-    test.engine.run_first_half(1).unwrap();
+    test.engine.run_part(1, IterationPart::Events).unwrap();
+    test.engine.run_part(1, IterationPart::Messages).unwrap();
     for _ in 0..5 {
         for thread in [ACCEPTOR, 2, 3] {
             test.run(thread);
         }
     }
-    test.engine.run_second_half(1);
+    test.engine.run_part(1, IterationPart::Delivery).unwrap();
 }
 
 /// Checks that each worker has one switch, and that all know switch `id`.
