@@ -135,6 +135,21 @@ impl OvsNetwork {
         self.bridges.push(name.to_owned());
     }
 
+    /// Adds a hub, which no controller manages: it sends each frame out of all other ports, except for those that no bridge
+    /// forwards, such as LLDP.
+    #[track_caller]
+    pub fn hub(&self, name: &str) {
+        self.vsctl(&format!(
+            "add-br {name} -- set bridge {name} datapath_type=netdev fail_mode=secure"
+        ));
+        let reserved = "priority=2,dl_dst=01:80:c2:00:00:00/ff:ff:ff:ff:ff:f0,actions=drop";
+        for entry in [reserved, "priority=1,actions=flood"] {
+            let mut ofctl = self.env.command("ovs-ofctl");
+            let socket = self.env.file(&format!("{name}.mgmt"));
+            output_of(ofctl.args(["add-flow", &unix(&socket), entry]));
+        }
+    }
+
     /// Limits the flow table of `bridge`; further entries are refused.
     pub fn limit_flow_entries(&self, bridge: &str, flow_limit: u16) {
         self.vsctl(&format!(

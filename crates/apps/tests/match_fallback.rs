@@ -11,13 +11,13 @@ const LINEAR: &str = "
     host a at s1:3
     host b at s3:3
     s1 < packet_in  port=3 a>b
-    s3 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=3 priority=100
-    s3 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=1
+    s3 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=3 priority=100
+    s3 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=1
     s3 > packet_out output=3
-    s2 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=2
-    s2 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=1
-    s1 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=1
-    s1 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=3
+    s2 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=2
+    s2 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=1
+    s1 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=1
+    s1 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=3
 ";
 
 #[track_caller]
@@ -53,13 +53,13 @@ fn if_a_switch_refuses_a_match_all_switches_get_a_simpler_one_of_higher_priority
         [1.1..] s3 > flow_mod delete match= cookie=7381244169710206977
         s2 < error bad_field                                  # for a flow entry that was sent earlier
         s1 < packet_in  port=3 a>b
-        s3 > flow_mod   match=eth_dst+vlan_vid eth_dst=b output=3 priority=101
-        s3 > flow_mod   match=eth_dst+vlan_vid eth_dst=a output=1 priority=101
+        s3 > flow_mod   match=in_port+eth_dst+vlan_vid eth_dst=b output=3 priority=101
+        s3 > flow_mod   match=in_port+eth_dst+vlan_vid eth_dst=a output=1 priority=101
         s3 > packet_out output=3
-        s2 > flow_mod   match=eth_dst+vlan_vid eth_dst=b output=2 priority=101
-        s2 > flow_mod   match=eth_dst+vlan_vid eth_dst=a output=1 priority=101
-        s1 > flow_mod   match=eth_dst+vlan_vid eth_dst=b output=1 priority=101
-        s1 > flow_mod   match=eth_dst+vlan_vid eth_dst=a output=3 priority=101
+        s2 > flow_mod   match=in_port+eth_dst+vlan_vid eth_dst=b output=2 priority=101
+        s2 > flow_mod   match=in_port+eth_dst+vlan_vid eth_dst=a output=1 priority=101
+        s1 > flow_mod   match=in_port+eth_dst+vlan_vid eth_dst=b output=1 priority=101
+        s1 > flow_mod   match=in_port+eth_dst+vlan_vid eth_dst=a output=3 priority=101
         wait 1s
         [1.1..] s1 > flow_mod delete match= cookie=7381244169710206977
         [1.1..] s2 > flow_mod delete match= cookie=7381244169710206977
@@ -87,8 +87,8 @@ fn the_configured_match_is_restored_ten_seconds_after_the_switch_has_disconnecte
         ports s1:2 edge
         host c at s1:2
         s1 < packet_in  port=3 a>c
-        s1 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=c eth_dst=a output=3 priority=100
-        s1 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=c output=2 priority=100
+        s1 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=c eth_dst=a output=3 priority=100
+        s1 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=a eth_dst=c output=2 priority=100
         s1 > packet_out output=2
         s2 connects                                      # its flow entries are unknown
         [1.3..] s2 > flow_mod output=controller priority=0
@@ -108,11 +108,11 @@ fn with_1_0_flow_entries_with_a_simpler_match_are_read_and_deleted_one_by_one() 
         host a at s1:3
         host b at s2:3
         [1.0] s1 < packet_in  port=3 a>b
-        [1.0] s2 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=3
-        [1.0] s2 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=1
+        [1.0] s2 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=3
+        [1.0] s2 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=1
         [1.0] s2 > packet_out output=3
-        [1.0] s1 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=1
-        [1.0] s1 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=3
+        [1.0] s1 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=1
+        [1.0] s1 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=3
         [1.0] s2 < error bad_field
         [1.0] s2 disconnects
         [1.0] switch s2 removed
@@ -142,13 +142,13 @@ fn the_configured_match_is_tried_again_after_a_reconnect_and_later_after_each_re
         [1.1..] s2 > flow_mod delete match= cookie=7381244169710206978
         [1.1..] s3 > flow_mod delete match= cookie=7381244169710206978
         s1 < packet_in  port=3 a>b
-        s3 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=3 priority=100
-        s3 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=1 priority=100
+        s3 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=3 priority=100
+        s3 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=1 priority=100
         s3 > packet_out output=3
-        s2 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=2 priority=100
-        s2 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=1 priority=100
-        s1 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=1 priority=100
-        s1 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=3 priority=100
+        s2 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=2 priority=100
+        s2 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=1 priority=100
+        s1 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b output=1 priority=100
+        s1 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=b eth_dst=a output=3 priority=100
         s2 < error bad_field                                  # as before
         [1.1..] s1 > flow_mod delete match= cookie=7381244169710206977
         [1.1..] s2 > flow_mod delete match= cookie=7381244169710206977
@@ -187,8 +187,8 @@ fn packets_of_a_switch_that_refuses_the_simplest_match_are_forwarded_one_by_one(
         host a at s1:1
         host b at s1:2
         s1 < packet_in  port=1 a>b
-        s1 > flow_mod   match=eth_dst+vlan_vid eth_dst=a output=1
-        s1 > flow_mod   match=eth_dst+vlan_vid eth_dst=b output=2
+        s1 > flow_mod   match=in_port+eth_dst+vlan_vid eth_dst=a output=1
+        s1 > flow_mod   match=in_port+eth_dst+vlan_vid eth_dst=b output=2
         s1 > packet_out output=2
         s1 < error bad_field
         wait 1s

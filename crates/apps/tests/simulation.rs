@@ -568,7 +568,8 @@ fn check_flow_entries(net: &ChainSimulation) -> Result<(), String> {
             let Some(dst) = value(entry, FieldId::ETH_DST) else { continue };
             let Some(&host_port) = host_ports.get(&dst) else { continue };
             let (mut switch, mut current) = (at, Some(entry));
-            for _ in 0..=topology.switches.len() {
+            // Entries form chains of pairs of switch and ingress port.
+            for _ in 0..=peers.len() {
                 let Some(port) = current.and_then(output) else { break };
                 let out = PortRef { switch, port };
                 if out == host_port {
@@ -587,7 +588,9 @@ fn check_flow_entries(net: &ChainSimulation) -> Result<(), String> {
                     data_plane.switch(switch).into_iter().flat_map(|s| s.flow_entries(0));
                 current = others.find(|other| {
                     let dst = value(other, FieldId::ETH_DST);
-                    dst.map(|dst| (value(other, FieldId::ETH_SRC), dst)) == Some(key)
+                    let in_port = value(other, FieldId::IN_PORT);
+                    in_port == Some(to.port.0.into())
+                        && dst.map(|dst| (value(other, FieldId::ETH_SRC), dst)) == Some(key)
                 });
             }
             if current.and_then(output).is_some() {

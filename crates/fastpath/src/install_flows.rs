@@ -4,7 +4,7 @@ use sluice_openflow::view::PacketIns;
 use sluice_openflow::{Encoder, EthHeader, PortNo};
 
 use crate::MessageTemplate;
-use crate::flow_mod_layout::{PortFlowLayout, PortFlowV1_0, PortFlowV1_3};
+use crate::flow_mod_layout::{FlowModLayout, FlowModV1_0, FlowModV1_3};
 use crate::packet_in_layout::{PacketInLayout, PacketInV1_0, PacketInV1_3};
 use crate::packet_out_layout::{PacketOutLayout, PacketOutV1_0, PacketOutV1_3};
 
@@ -42,7 +42,7 @@ pub fn install_flows_v1_0<const AHEAD: usize, T, K: Copy + Default>(
     route: impl Fn(&mut T, K, &EthHeader, PortNo) -> Option<PortNo>,
 ) {
     let version = packet_ins.version();
-    if let Some(flow) = templates.flow.port_flow::<PortFlowV1_0>(version)
+    if let Some(flow) = templates.flow.flow_mod_layout::<FlowModV1_0>(version)
         && let Some(packet_out) = templates.packet_out.packet_out_head::<PacketOutV1_0>(version)
     {
         let layouts = (flow, packet_out);
@@ -64,7 +64,7 @@ pub fn install_flows_v1_3<const AHEAD: usize, T, K: Copy + Default>(
     route: impl Fn(&mut T, K, &EthHeader, PortNo) -> Option<PortNo>,
 ) {
     let version = packet_ins.version();
-    if let Some(flow) = templates.flow.port_flow::<PortFlowV1_3>(version)
+    if let Some(flow) = templates.flow.flow_mod_layout::<FlowModV1_3>(version)
         && let Some(packet_out) = templates.packet_out.packet_out_head::<PacketOutV1_3>(version)
     {
         let layouts = (flow, packet_out);
@@ -80,7 +80,7 @@ fn install_flows<
     'a,
     const AHEAD: usize,
     P: PacketInLayout + 'a,
-    F: PortFlowLayout,
+    F: FlowModLayout,
     O: PacketOutLayout,
     T,
     K: Copy + Default,

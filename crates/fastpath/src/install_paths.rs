@@ -5,7 +5,7 @@ use sluice_openflow::{
     Action, EncodeError, Encoder, EthHeader, FlowMod, PacketOutRef, PortNo, Version,
 };
 
-use crate::flow_mod_layout::{AddressFlowLayout, AddressFlowV1_0, AddressFlowV1_3};
+use crate::flow_mod_layout::{FlowModLayout, FlowModV1_0, FlowModV1_3};
 use crate::packet_in_layout::{PacketInLayout, PacketInV1_0, PacketInV1_3};
 use crate::packet_out_layout::{PacketOutLayout, PacketOutV1_0, PacketOutV1_3};
 use crate::template::{MessageTemplate, TemplateValues};
@@ -28,8 +28,8 @@ pub struct PathTemplates {
 }
 
 impl PathTemplates {
-    /// Encodes the templates in the version of `out`. Of `flow`, the buffer id, the addresses and the port of the only
-    /// output are patched later. With `both_directions`, a flow entry for the replies is installed too, before the other.
+    /// Encodes the templates in the version of `out`. Of `flow`, the buffer id, the ingress port, the addresses and the
+    /// port of the only output are patched later. With `both_directions`, a flow entry for the replies is installed too, before the other.
     ///
     /// # Errors
     /// Names what the version cannot express.
@@ -58,11 +58,11 @@ impl PathTemplates {
     /// The flow entry and the `PACKET_OUT` in the layouts `F` and `O`, with the templates themselves; `None` if one of them
     /// has another layout or is of another version than `version`.
     #[inline]
-    fn layouts<F: AddressFlowLayout, O: PacketOutLayout>(
+    fn layouts<F: FlowModLayout, O: PacketOutLayout>(
         &self,
         version: Version,
     ) -> Option<(&F, &O, &Self)> {
-        Some((self.flow.address_flow(version)?, self.packet_out.packet_out_head(version)?, self))
+        Some((self.flow.flow_mod_layout(version)?, self.packet_out.packet_out_head(version)?, self))
     }
 }
 
@@ -72,7 +72,7 @@ impl PathTemplates {
 ///
 /// Handles untagged frames from physical ports that the switch has buffered or sent whole. Stops at the first packet-in of
 /// another kind, and at the first for which `decide` returns `None`: that one is what [`next`](Iterator::next) yields. Does
-/// nothing for other versions, and nothing if the flow entry does not match destination, source and VLAN, in this order.
+/// nothing for other versions, and nothing if the flow entry does not match ingress port, source, destination and VLAN, in this order.
 /// Ports that `decide` returns must be ports of the switch.
 ///
 /// # Cost
@@ -87,8 +87,7 @@ pub fn install_paths_v1_0<T>(
     table: &mut T,
     decide: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<ForwardingDecision>,
 ) {
-    if let Some(layouts) = templates.layouts::<AddressFlowV1_0, PacketOutV1_0>(packet_ins.version())
-    {
+    if let Some(layouts) = templates.layouts::<FlowModV1_0, PacketOutV1_0>(packet_ins.version()) {
         install_paths::<PacketInV1_0, _, _, _>(packet_ins, out, layouts, table, decide);
     }
 }
@@ -103,15 +102,14 @@ pub fn install_paths_v1_3<T>(
     table: &mut T,
     decide: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<ForwardingDecision>,
 ) {
-    if let Some(layouts) = templates.layouts::<AddressFlowV1_3, PacketOutV1_3>(packet_ins.version())
-    {
+    if let Some(layouts) = templates.layouts::<FlowModV1_3, PacketOutV1_3>(packet_ins.version()) {
         install_paths::<PacketInV1_3, _, _, _>(packet_ins, out, layouts, table, decide);
     }
 }
 
 #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
 #[inline(always)]
-fn install_paths<'a, P: PacketInLayout + 'a, F: AddressFlowLayout, O: PacketOutLayout, T>(
+fn install_paths<'a, P: PacketInLayout + 'a, F: FlowModLayout, O: PacketOutLayout, T>(
     packet_ins: &mut PacketIns<'a>,
     out: &mut Encoder<'_>,
     (flow, packet_out, templates): (&F, &O, &PathTemplates),
@@ -134,11 +132,10 @@ fn install_paths<'a, P: PacketInLayout + 'a, F: AddressFlowLayout, O: PacketOutL
         let (installs, ports) =
             (matches!(decision, ForwardingDecision::Install(_)), [in_port, out_port]);
         if installs {
-            let values = (p.buffer_id(), p.eth());
             let appended = if templates.both_directions {
-                flow.append_both(out, xid, values, ports)
+                flow.append_both(out, xid, p.buffer_id(), p.eth(), ports)
             } else {
-                flow.append_one(out, xid, values, ports)
+                flow.append(out, xid, p.buffer_id(), p.eth(), ports)
             };
             let Some(next) = appended else { break };
             next_xid = next;
@@ -196,14 +193,21 @@ mod tests {
         frame: &FRAME,
     };
 
-    fn flow_mod(buffer_id: Option<u32>, [dst, src]: [u64; 2], port: PortNo) -> FlowMod {
+    fn flow_mod(buffer_id: Option<u32>, [dst, src]: [u64; 2], ports: [u32; 2]) -> FlowMod {
+        let [in_port, out_port] = ports.map(PortNo);
         let [dst, src] = [dst, src].map(|n| MacAddr::from_u64(0x0200_0000_0000 | n));
         FlowMod {
             cookie: 9,
             idle_timeout: 60,
             buffer_id,
-            matching: [Field::eth_dst(dst), Field::eth_src(src), Field::untagged()].into(),
-            instructions: vec![Instruction::apply([Action::output(port)])],
+            matching: [
+                Field::in_port(in_port),
+                Field::eth_src(src),
+                Field::eth_dst(dst),
+                Field::untagged(),
+            ]
+            .into(),
+            instructions: vec![Instruction::apply([Action::output(out_port)])],
             ..FlowMod::default()
         }
     }
@@ -220,7 +224,7 @@ mod tests {
             p.encode(&mut Encoder::new(&mut rx, version, &mut xid)).unwrap();
         }
         let mut out = Encoder::new(&mut tx, version, &mut xid);
-        let flow = flow_mod(None, [1, 1], PortNo(1));
+        let flow = flow_mod(None, [1, 1], [1, 1]);
         let templates = PathTemplates::new(&out, &flow, both_directions).unwrap();
         let (mut packet_ins, mut calls) = (PacketIns::new(version, &rx), 0);
         let decide = |calls: &mut u64, in_port, eth: &EthHeader, frame: &[u8]| {
@@ -248,9 +252,9 @@ mod tests {
                     let mut out = Encoder::new(&mut expected, version, &mut xid);
                     for _ in 0..3 {
                         if both_directions {
-                            out.flow_mod(&flow_mod(None, [8, 9], PortNo(3))).unwrap();
+                            out.flow_mod(&flow_mod(None, [8, 9], [7, 3])).unwrap();
                         }
-                        out.flow_mod(&flow_mod(buffer_id, [9, 8], PortNo(7))).unwrap();
+                        out.flow_mod(&flow_mod(buffer_id, [9, 8], [3, 7])).unwrap();
                         if buffer_id.is_none() {
                             out.packet_out(&packet_out).unwrap();
                         }
@@ -283,7 +287,7 @@ mod tests {
             for other in others {
                 let (tx, left) = install(version, &[UNTAGGED, other, UNTAGGED], false, to(7));
                 assert_eq!(left, 2, "{version} {other:?}");
-                assert_eq!(tx.len(), if version == Version::V1_0 { 80 } else { 104 });
+                assert_eq!(tx.len(), if version == Version::V1_0 { 80 } else { 112 });
             }
             assert_eq!(install(version, &[UNTAGGED], true, None), (vec![], 1), "no decision");
         }

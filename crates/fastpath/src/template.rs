@@ -5,9 +5,7 @@ use sluice_openflow::{
     PacketOutRef, PortNo, Version, VlanId,
 };
 
-use crate::flow_mod_layout::{
-    AddressFlowLayout, AddressFlowV1_0, AddressFlowV1_3, PortFlowLayout, PortFlowV1_0, PortFlowV1_3,
-};
+use crate::flow_mod_layout::{FlowModLayout, FlowModV1_0, FlowModV1_3};
 use crate::packet_out_layout::{PacketOutLayout, PacketOutV1_0, PacketOutV1_3};
 
 /// Bytes of a `FLOW_MOD` of 1.0 with one action. Templates up to this length are copied with this length.
@@ -38,10 +36,8 @@ pub struct MessageTemplate {
     eth_src: u8,
     vlan: u8,
     out_port: u8,
-    /// Whether the offsets are those of a [`PortFlowLayout`].
-    is_port_flow: bool,
-    /// Whether the offsets are those of an [`AddressFlowLayout`].
-    is_address_flow: bool,
+    /// Whether the offsets are those of a [`FlowModLayout`].
+    is_flow_mod: bool,
     /// Whether the offsets are those of a [`PacketOutLayout`].
     is_packet_out: bool,
 }
@@ -109,10 +105,8 @@ impl MessageTemplate {
         if has_output {
             template.out_port = to_offset(actions_at + 4);
         }
-        template.is_port_flow = template.has_port_flow_layout::<PortFlowV1_0>()
-            || template.has_port_flow_layout::<PortFlowV1_3>();
-        template.is_address_flow = template.has_address_flow_layout::<AddressFlowV1_0>()
-            || template.has_address_flow_layout::<AddressFlowV1_3>();
+        template.is_flow_mod = template.has_flow_mod_layout::<FlowModV1_0>()
+            || template.has_flow_mod_layout::<FlowModV1_3>();
         Ok(template)
     }
 
@@ -163,8 +157,7 @@ impl MessageTemplate {
             eth_src: scratch,
             vlan: scratch,
             out_port: scratch,
-            is_port_flow: false,
-            is_address_flow: false,
+            is_flow_mod: false,
             is_packet_out: false,
         };
         let room = template.bytes.get_mut(..LEN_MAX).and_then(|room| room.get_mut(..bytes.len()));
@@ -172,11 +165,7 @@ impl MessageTemplate {
         Ok(template)
     }
 
-    fn has_port_flow_layout<F: PortFlowLayout>(&self) -> bool {
-        self.has_layout(F::VERSIONS, size_of::<F>(), F::OFFSETS)
-    }
-
-    fn has_address_flow_layout<F: AddressFlowLayout>(&self) -> bool {
+    fn has_flow_mod_layout<F: FlowModLayout>(&self) -> bool {
         self.has_layout(F::VERSIONS, size_of::<F>(), F::OFFSETS)
     }
 
@@ -192,18 +181,9 @@ impl MessageTemplate {
 
     /// The message as layout `F`; `None` if it has another layout or is of another version than `version`.
     #[inline]
-    pub(crate) fn port_flow<F: PortFlowLayout>(&self, version: Version) -> Option<&F> {
+    pub(crate) fn flow_mod_layout<F: FlowModLayout>(&self, version: Version) -> Option<&F> {
         let has_layout =
-            self.is_port_flow && self.version == version && F::VERSIONS.contains(&version);
-        let (flow, _) = F::ref_from_prefix(&self.bytes).ok()?;
-        has_layout.then_some(flow)
-    }
-
-    /// The message as layout `F`; `None` if it has another layout or is of another version than `version`.
-    #[inline]
-    pub(crate) fn address_flow<F: AddressFlowLayout>(&self, version: Version) -> Option<&F> {
-        let has_layout =
-            self.is_address_flow && self.version == version && F::VERSIONS.contains(&version);
+            self.is_flow_mod && self.version == version && F::VERSIONS.contains(&version);
         let (flow, _) = F::ref_from_prefix(&self.bytes).ok()?;
         has_layout.then_some(flow)
     }

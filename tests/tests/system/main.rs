@@ -13,4 +13,5 @@ mod link;
 mod mininet;
 mod path_requests;
 mod paths;
+mod segments;
 mod topology;

@@ -47,9 +47,10 @@ impl SwitchFastPath {
     }
 }
 
-/// A flow entry between two hosts; addresses and port are placeholders.
+/// A flow entry between two hosts; addresses and ports are placeholders.
 fn flow_entry(cfg: &Config) -> sluice_openflow::FlowMod {
-    flow_entries::flow_entry(cfg, Flow::pair(MacAddr::BROADCAST, MacAddr::BROADCAST), PortNo(1))
+    let flow = Flow::pair(MacAddr::BROADCAST, MacAddr::BROADCAST);
+    flow_entries::flow_entry(cfg, flow, [PortNo(1), PortNo(2)])
 }
 
 impl EdgePortBits {

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket};
-use sluice_openflow::{EtherType, Ethernet, Field, FieldId, MacAddr, Match, VlanId};
+use sluice_openflow::{EtherType, Ethernet, Field, FieldId, MacAddr, Match, PortNo, VlanId};
 
 use super::Matching;
 
@@ -101,14 +101,14 @@ impl Flow {
         hasher.finish()
     }
 
-    /// The match of its flow entries.
-    pub(super) fn to_match(self, matching: Matching) -> Match {
+    /// The match of its flow entry for packets from `in_port`. The fast path expects this order.
+    pub(super) fn to_match(self, matching: Matching, in_port: PortNo) -> Match {
         let vlan = self.vlan.map_or_else(Field::untagged, Field::vlan);
-        let dst = Field::eth_dst(self.dst);
+        let (in_port, dst) = (Field::in_port(in_port), Field::eth_dst(self.dst));
         if matching == Matching::Dst {
-            return [dst, vlan].into();
+            return [in_port, dst, vlan].into();
         }
-        let pair = [dst, Field::eth_src(self.src), vlan];
+        let pair = [in_port, Field::eth_src(self.src), dst, vlan];
         pair.into_iter().chain(self.protocol.fields()).collect()
     }
 }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn names(flow: Flow) -> String {
-        let matching = flow.to_match(Matching::FiveTuple);
+        let matching = flow.to_match(Matching::FiveTuple, PortNo(1));
         let names: Vec<_> = matching.iter().map(|field| field.id.name()).collect();
         names.join(" ")
     }
@@ -236,9 +236,10 @@ mod tests {
     #[test]
     fn flows_differ_by_port_and_both_directions_have_one_hash() {
         let there = parse(&tcp([1000, 80])).unwrap();
-        let pair = "eth_dst eth_src vlan_vid eth_type ip_proto";
+        let pair = "in_port eth_src eth_dst vlan_vid eth_type ip_proto";
         assert_eq!(names(there), format!("{pair} ipv4_src ipv4_dst tcp_src tcp_dst"));
-        let value = |flow: Flow, id| flow.to_match(Matching::FiveTuple).get(id).unwrap().value;
+        let value =
+            |flow: Flow, id| flow.to_match(Matching::FiveTuple, PortNo(1)).get(id).unwrap().value;
         assert_eq!(value(there, FieldId::TCP_SRC), 1000);
         assert_eq!(value(there.reversed(), FieldId::TCP_SRC), 80);
         assert_eq!(there.reversed().reversed(), there);
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn other_protocols_are_matched_by_type_and_truncated_packets_not_at_all() {
         let arp = [&DST[..], &SRC, &[8, 6, 0, 1]].concat();
-        assert_eq!(names(parse(&arp).unwrap()), "eth_dst eth_src vlan_vid eth_type");
+        assert_eq!(names(parse(&arp).unwrap()), "in_port eth_src eth_dst vlan_vid eth_type");
         let llc = [&DST[..], &SRC, &[0, 9, 0, 1]].concat();
         assert_eq!(parse(&llc), None);
         let frame = tcp([1000, 80]);
@@ -285,7 +286,7 @@ mod tests {
                 let rule = crate::forwarding::flow_entries::flow_entry(
                     &crate::forwarding::Config { matching, ..Default::default() },
                     flow,
-                    sluice_openflow::PortNo(1),
+                    [PortNo(1), PortNo(2)],
                 );
                 assert_eq!(rule.matching.check(), Ok(()));
                 for version in (1..=6).map(Version) {

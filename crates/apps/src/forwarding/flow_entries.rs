@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 
 use sluice_openflow::{
     Action, Encoder, EtherType, Field, FlowMod, FlowModCommand, FlowStatsRequest, Instruction,
-    Match, PortNo, Version, VlanId,
+    PortNo, Version, VlanId,
 };
 use sluice_sdk::view::HostId;
 
@@ -15,17 +15,20 @@ use super::flow::Flow;
 /// match.
 const COOKIE: u64 = 0x666f_7277_0000_0000;
 
+/// Cookie of the flow entries that drop what arrives at a port of an unmanaged segment: `segment` in ASCII.
+pub(super) const COOKIE_SEGMENT: u64 = 0x0073_6567_6d65_6e74;
+
 /// The bits of a cookie that identify forwarding.
 const COOKIE_MASK: u64 = 0xffff_ffff_0000_0000;
 
-/// A flow entry that sends a flow out of a port.
-pub(super) fn flow_entry(cfg: &Config, flow: Flow, out_port: PortNo) -> FlowMod {
+/// A flow entry that sends the packets of a flow from one port to another.
+pub(super) fn flow_entry(cfg: &Config, flow: Flow, [in_port, out_port]: [PortNo; 2]) -> FlowMod {
     FlowMod {
         cookie: COOKIE | u64::from(cfg.matching.rank()),
         idle_timeout: cfg.idle_timeout_s,
         hard_timeout: cfg.hard_timeout_s,
         priority: cfg.priority,
-        matching: flow.to_match(cfg.matching),
+        matching: flow.to_match(cfg.matching, in_port),
         instructions: vec![Instruction::apply([Action::output(out_port)])],
         ..FlowMod::default()
     }
@@ -111,12 +114,21 @@ impl EntrySelector {
 
     /// Deletes all entries that send packets to a host out of `out_port`.
     pub(super) fn delete_to_host(self, host: HostId, out_port: PortNo) -> FlowMod {
-        let dst = Field::eth_dst(host.mac);
-        // A host without a VLAN may have priority tags.
-        let matching: Match = match host.vlan {
-            VlanId(0) => [dst].into(),
-            vlan => [dst, Field::vlan(vlan)].into(),
-        };
+        let matching = [Field::eth_dst(host.mac)].into_iter().chain(vlan(host)).collect();
         FlowMod { matching, ..self.delete_to_port(out_port) }
     }
+
+    /// Deletes all entries for packets that a host sends into `in_port`; `None` without cookies, as others might match the
+    /// same.
+    pub(super) fn delete_from_host(self, host: HostId, in_port: PortNo) -> Option<FlowMod> {
+        let fields = [Field::in_port(in_port), Field::eth_src(host.mac)];
+        let matching = fields.into_iter().chain(vlan(host)).collect();
+        let delete = FlowMod { matching, ..self.delete_to_port(PortNo::ANY) };
+        (self == Self::ByCookie).then_some(delete)
+    }
+}
+
+/// The field that matches the VLAN of a host. A host without a VLAN may have priority tags.
+fn vlan(host: HostId) -> Option<Field> {
+    (host.vlan != VlanId(0)).then(|| Field::vlan(host.vlan))
 }

@@ -104,12 +104,13 @@ impl Forwarding {
             debug_assert_encoded(ctx.switch.flow_mod(&flow_entries::flow_entry(
                 &self.cfg,
                 flow.reversed(),
-                packet.at.port,
+                [to.port, packet.at.port],
             )));
         }
         self.counters.flow_entries_written += 1;
         let buffer_id = packet.p.buffer_id;
-        let entry = FlowMod { buffer_id, ..flow_entries::flow_entry(&self.cfg, flow, to.port) };
+        let ports = [packet.at.port, to.port];
+        let entry = FlowMod { buffer_id, ..flow_entries::flow_entry(&self.cfg, flow, ports) };
         debug_assert_encoded(ctx.switch.flow_mod(&entry));
         if buffer_id.is_none() {
             self.send_packet(packet, to, ctx);
@@ -135,13 +136,13 @@ impl Forwarding {
                 None
             };
             let entry =
-                FlowMod { buffer_id, ..flow_entries::flow_entry(&self.cfg, flow, hop.out_port) };
+                FlowMod { buffer_id, ..flow_entries::flow_entry(&self.cfg, flow, hop.ports()) };
             self.write_entry(hop.switch, entry, ctx);
         }
         for hop in back.into_iter().flatten().rev() {
             self.write_entry(
                 hop.switch,
-                flow_entries::flow_entry(&self.cfg, flow.reversed(), hop.out_port),
+                flow_entries::flow_entry(&self.cfg, flow.reversed(), hop.ports()),
                 ctx,
             );
         }

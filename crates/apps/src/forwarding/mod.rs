@@ -14,6 +14,7 @@ mod pending;
 mod random_changes;
 mod repair;
 mod routes;
+mod segment_ports;
 mod switches;
 #[cfg(test)]
 mod test_network;
@@ -36,6 +37,7 @@ use metrics::Counters;
 use pending::PendingFlows;
 use repair::Repair;
 use routes::Routes;
+use segment_ports::SegmentPorts;
 use switches::LocalSwitches;
 use tree::Trees;
 pub use tree::{Flooding, SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
@@ -109,6 +111,7 @@ pub struct Forwarding {
     floods: FloodFilter,
     pending: PendingFlows,
     repair: Repair,
+    segment_ports: SegmentPorts,
     switches: LocalSwitches,
     trees: Trees,
     /// By [`SwitchIndex`].
@@ -179,6 +182,7 @@ impl Forwarding {
             floods: FloodFilter::default(),
             pending: PendingFlows::default(),
             repair: Repair::default(),
+            segment_ports: SegmentPorts::default(),
             switches: LocalSwitches::default(),
             trees: Trees::default(),
             fast_paths: Vec::new(),
@@ -248,6 +252,7 @@ impl App for Forwarding {
 
     fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         self.switches.on_connected(ctx);
+        self.segment_ports.on_connected(ctx);
         self.delete_simpler_entries(ctx);
         self.trees.on_connected(self.cfg.flooding, ctx);
         let index = ctx.switch_index.index();
@@ -263,6 +268,7 @@ impl App for Forwarding {
 
     fn on_switch_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
         if let Some(id) = self.switches.on_disconnected(sw) {
+            self.segment_ports.on_disconnected(id);
             self.trees.on_disconnected(id, sw, now, network);
         }
         if let Some(slot) = self.fast_paths.get_mut(sw.index()) {
@@ -272,6 +278,7 @@ impl App for Forwarding {
 
     fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
         self.switches.tick(ctx);
+        self.segment_ports.tick(ctx);
         self.expire_refused_matches(ctx);
         self.trees.tick(self.cfg.flooding, ctx);
         self.counters.stale_deletions +=
@@ -285,6 +292,7 @@ impl App for Forwarding {
             self.repair.on_fact(&published.fact, now, &self.switches, network);
         match published.fact {
             Fact::Port(at, _) => {
+                self.segment_ports.on_port(at, now, &self.switches, network);
                 self.counters.stale_deletions += self.switches.on_port_known(at, now, network);
             }
             Fact::Switch(id, _) => self.schedule_retry(id, now, network.view()),
@@ -393,6 +401,11 @@ impl App for Forwarding {
                 "forwarding_switches_with_refused_match",
                 "Switches that require a simpler match than configured",
                 self.switches.refused_match_count(),
+            ),
+            (
+                "forwarding_segment_ports_blocked",
+                "Ports whose packets are dropped as another port forwards for their unmanaged segment",
+                self.segment_ports.len(),
             ),
             (
                 "forwarding_switches_paused",

@@ -57,9 +57,9 @@ pub(super) enum Stale {
     Port(SwitchPort),
     /// A link, in both directions.
     Link(SwitchPort, SwitchPort),
-    /// A host at a port, on the switch of that port.
+    /// A host that left a port: entries to it and from it there, on the switch of that port.
     Host(HostId, SwitchPort),
-    /// A host that left a port, on every switch.
+    /// The same, and entries to it on every switch.
     HostEverywhere(HostId, SwitchPort),
     /// All entries whose match has this rank, as all switches use another match now.
     Matching(u8),
@@ -95,9 +95,10 @@ impl Stale {
                 .sum(),
             Self::Host(id, at) => {
                 delete(at, switches, network, |selector| selector.delete_to_host(id, at.port))
+                    + delete_from_host(id, at, switches, network)
             }
             Self::HostEverywhere(id, at) => {
-                let mut deleted = 0;
+                let mut deleted = delete_from_host(id, at, switches, network);
                 for (switch, selector) in switches.all() {
                     let port = match selector {
                         EntrySelector::ByCookie => PortNo::ANY,
@@ -294,6 +295,23 @@ fn delete(
     let Some(selector) = switches.selector(at.switch) else { return 0 };
     network.send_to(at.switch, Message::FlowMod(deletion(selector)));
     1
+}
+
+/// Deletes the entries for packets that a host sends into a port. If it returned there unnoticed, they would forward its
+/// packets, while the replies go to where it was learned meanwhile.
+fn delete_from_host(
+    id: HostId,
+    at: SwitchPort,
+    switches: &LocalSwitches,
+    network: &mut Network,
+) -> u64 {
+    let selector = switches.selector(at.switch);
+    let deletion = selector.and_then(|selector| selector.delete_from_host(id, at.port));
+    let deleted = u64::from(deletion.is_some());
+    if let Some(deletion) = deletion {
+        network.send_to(at.switch, Message::FlowMod(deletion));
+    }
+    deleted
 }
 
 #[cfg(test)]

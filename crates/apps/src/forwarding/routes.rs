@@ -20,6 +20,13 @@ pub(super) struct Hop {
     pub(super) out_port: PortNo,
 }
 
+impl Hop {
+    /// The ingress port and the output port.
+    pub(super) const fn ports(self) -> [PortNo; 2] {
+        [self.in_port, self.out_port]
+    }
+}
+
 /// How one of several paths of equal length is chosen.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PathChoice {

@@ -267,6 +267,7 @@ impl TestNetwork {
             let entries = self.tables[&at.switch.0].iter();
             let matches = |entry: &&FlowMod| {
                 entry.matching.iter().all(|field| match field.id {
+                    sluice_openflow::FieldId::IN_PORT => field.value == at.port.0.into(),
                     sluice_openflow::FieldId::ETH_DST => {
                         field.value == host(to).mac.to_u64().into()
                     }

@@ -59,16 +59,37 @@ fn floods_enter_and_leave_an_unmanaged_segment_at_one_port() {
     run_with_defaults(
         "
         link s1:1 s2:1 up
-        ports s1:2 s2:2 shared_segment
         ports s1:3 s2:3 edge
         ",
         "
+        ports s1:2 s2:2 shared_segment
+        s2 > flow_mod   drop match=in_port in_port=2 priority=65533 hard_timeout=30
         s2 < packet_in  port=3 a>*
         s1 > packet_out output=2+output=3
         s1 < packet_in  port=2 x>*
         s1 > packet_out output=3
         s2 > packet_out output=3
         s2 < packet_in  port=2 x>33:33:00:00:00:01
+        ",
+    );
+}
+
+#[test]
+fn packets_from_the_other_ports_of_an_unmanaged_segment_are_dropped_until_one_is_designated() {
+    run_with_defaults(
+        "
+        link s1:1 s2:1 up
+        ",
+        "
+        ports s1:2 s2:2 shared_segment
+        s2 > flow_mod   drop match=in_port in_port=2
+        wait 9s
+        wait 2s
+        s2 > flow_mod   drop match=in_port in_port=2
+        ports s1:2 down
+        s1 > flow_mod   delete out_port=2
+        ports s2:2 shared_segment
+        s2 > flow_mod   delete_strict match=in_port in_port=2 priority=65533
         ",
     );
 }

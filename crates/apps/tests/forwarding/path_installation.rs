@@ -10,7 +10,7 @@ fn the_first_packet_installs_the_path_in_both_directions_and_is_sent_out_at_its_
         LINEAR,
         "
         s1 < packet_in  port=3 a>b
-        s3 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b untagged output=3 idle_timeout=60 hard_timeout=0 priority=100
+        s3 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b untagged output=3 idle_timeout=60 hard_timeout=0 priority=100
         s3 > flow_mod   eth_src=b eth_dst=a output=1
         s3 > packet_out output=3
         s2 > flow_mod   eth_src=a eth_dst=b output=2
@@ -200,8 +200,8 @@ fn flow_entries_match_only_the_destination_if_configured() {
         &Config { matching: Matching::Dst, ..Config::default() },
         "
         s1 < packet_in  port=1 a>b
-        s1 > flow_mod   match=eth_dst+vlan_vid eth_dst=a untagged output=1
-        s1 > flow_mod   match=eth_dst+vlan_vid eth_dst=b untagged output=2
+        s1 > flow_mod   match=in_port+eth_dst+vlan_vid eth_dst=a untagged output=1
+        s1 > flow_mod   match=in_port+eth_dst+vlan_vid eth_dst=b untagged output=2
         s1 > packet_out output=2
         ",
     );

@@ -61,25 +61,28 @@ fn when_a_link_leads_to_another_switch_its_flow_entries_are_deleted() {
 }
 
 #[test]
-fn flow_entries_to_a_host_that_moved_or_was_removed_are_deleted() {
+fn flow_entries_to_and_from_a_host_that_moved_or_was_removed_are_deleted() {
     run_with_defaults(
         LINEAR,
         "
         host b at s2:3
         [1.0] s3 > flow_mod   delete match=eth_dst eth_dst=b out_port=3
+        [1.1..] s3 > flow_mod delete match=in_port+eth_src eth_src=b in_port=3
+        [1.1..] s3 > flow_mod delete match=eth_dst eth_dst=b
         [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=b
         [1.1..] s2 > flow_mod delete match=eth_dst eth_dst=b
-        [1.1..] s3 > flow_mod delete match=eth_dst eth_dst=b
         host b removed
         [1.0] s2 > flow_mod   delete match=eth_dst eth_dst=b out_port=3
-        [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=b
+        [1.1..] s2 > flow_mod delete match=in_port+eth_src eth_src=b in_port=3
         [1.1..] s2 > flow_mod delete match=eth_dst eth_dst=b
+        [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=b
         [1.1..] s3 > flow_mod delete match=eth_dst eth_dst=b
         host b/7 at s2:3
         host b/7 removed
         [1.0] s2 > flow_mod   delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7 out_port=3
-        [1.1..] s1 > flow_mod delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7
+        [1.1..] s2 > flow_mod delete match=in_port+eth_src+vlan_vid eth_src=b vlan_vid=7
         [1.1..] s2 > flow_mod delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7
+        [1.1..] s1 > flow_mod delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7
         [1.1..] s3 > flow_mod delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7
         host b at s2:3
         s2 < packet_in  port=1 a>b

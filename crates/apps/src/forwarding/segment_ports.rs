@@ -1,0 +1,124 @@
+//! Drops what arrives at the ports of an unmanaged segment, except at its designated port.
+//!
+//! A segment with several cables to switches sends each frame to all of them. Only the designated port forwards; without these
+//! flow entries, the frames that arrive at the other ports would all be sent to the controller.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use sluice_openflow::{DatapathId, Field, FlowMod, FlowModCommand, Message, PortNo};
+use sluice_sdk::view::{PortRole, SwitchPort};
+use sluice_sdk::{Ctx, Network};
+
+use super::flow_entries;
+use super::switches::LocalSwitches;
+
+/// Below the entries by which topology gets its probes, above all that forward.
+const PRIORITY: u16 = u16::MAX - 2;
+
+/// Time after which an entry expires that is not refreshed, so that none stays when the controller does not return.
+const LIFETIME_S: u16 = 30;
+
+/// Interval at which entries are refreshed.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The blocked ports of this worker's switches, and when their flow entries were written.
+#[derive(Debug, Default)]
+pub(super) struct SegmentPorts {
+    blocked: BTreeMap<SwitchPort, Instant>,
+}
+
+impl SegmentPorts {
+    /// Number of blocked ports.
+    pub(super) fn len(&self) -> usize {
+        self.blocked.len()
+    }
+
+    pub(super) fn on_connected(&mut self, ctx: &mut Ctx<'_>) {
+        let id = ctx.datapath_id;
+        let ports = ctx.view().switch(id).into_iter().flat_map(|switch| switch.ports.keys());
+        let all: Vec<_> = ports.map(|&port| SwitchPort::new(id, port)).collect();
+        for at in all {
+            self.blocked.remove(&at);
+            self.update(at, ctx.now, ctx.network);
+        }
+    }
+
+    /// Handles a port whose role may have changed.
+    pub(super) fn on_port(
+        &mut self,
+        at: SwitchPort,
+        now: Instant,
+        switches: &LocalSwitches,
+        network: &mut Network,
+    ) {
+        if switches.selector(at.switch).is_some() {
+            self.update(at, now, network);
+        }
+    }
+
+    fn update(&mut self, at: SwitchPort, now: Instant, network: &mut Network) {
+        match (designated(at, network), self.blocked.contains_key(&at)) {
+            (Some(designated), false) => {
+                self.blocked.insert(at, now);
+                network.send_to(at.switch, Message::FlowMod(block(at.port)));
+                network.report(|| {
+                    format!(
+                        "an unmanaged segment is connected to two ports; frames from one of them are dropped dpid={} port={} forwarding_dpid={} forwarding_port={}",
+                        at.switch, at.port, designated.switch, designated.port
+                    )
+                });
+            }
+            (None, true) => {
+                self.blocked.remove(&at);
+                let deletion = flow_entries::delete_strict(block(at.port));
+                network.send_to(at.switch, Message::FlowMod(deletion));
+            }
+            _ => {}
+        }
+    }
+
+    /// Refreshes the entries of a switch.
+    pub(super) fn tick(&mut self, ctx: &mut Ctx<'_>) {
+        let id = ctx.datapath_id;
+        for (at, written) in self.blocked.range_mut(ports_of(id)) {
+            if ctx.now.saturating_duration_since(*written) >= REFRESH_INTERVAL {
+                *written = ctx.now;
+                ctx.network.send_to(id, Message::FlowMod(block(at.port)));
+            }
+        }
+    }
+
+    /// Forgets the ports of a switch that has left this worker.
+    pub(super) fn on_disconnected(&mut self, id: DatapathId) {
+        while let Some((&at, _)) = self.blocked.range(ports_of(id)).next() {
+            self.blocked.remove(&at);
+        }
+    }
+}
+
+/// All ports that a switch can have.
+fn ports_of(id: DatapathId) -> RangeInclusive<SwitchPort> {
+    SwitchPort::new(id, PortNo(0))..=SwitchPort::new(id, PortNo(u32::MAX))
+}
+
+/// The port that forwards for the segment at `at`, if it is another one.
+fn designated(at: SwitchPort, network: &Network) -> Option<SwitchPort> {
+    match network.view().port_role(at) {
+        PortRole::SharedSegment(designated) => Some(designated).filter(|&other| other != at),
+        _ => None,
+    }
+}
+
+/// The flow entry that drops all packets from a port.
+fn block(port: PortNo) -> FlowMod {
+    FlowMod {
+        command: FlowModCommand::ADD,
+        cookie: flow_entries::COOKIE_SEGMENT,
+        hard_timeout: LIFETIME_S,
+        priority: PRIORITY,
+        matching: [Field::in_port(port)].into(),
+        ..FlowMod::default()
+    }
+}
