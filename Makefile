@@ -14,7 +14,7 @@ ARGS ?=
 TOPIC ?=
 TARGET ?=
 # Number of simulated networks, and the seed of the first.
-RUNS ?= 4000
+RUNS ?= 2000
 SEED ?= 1
 # Duration of each fuzz target in `fuzz`.
 SECONDS ?= 60

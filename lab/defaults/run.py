@@ -24,7 +24,7 @@ SUBJECTS = {
 }
 # The null responder returns as many bytes as the applications do: flow-mods with the same match, one for each direction
 # with the default applications, and the packet unless it is buffered.
-AS_DEFAULT, AS_LEARNING = ["--flow-mods", "2", "--match", "pair"], ["--match", "port-pair"]
+AS_DEFAULT, AS_LEARNING = ["--flow-mods", "2", "--match", "port-pair"], ["--match", "port-pair"]
 CEILINGS = {
     (apps, buffered): lab.null(*options, *([] if buffered else ["--no-buffer"]), name=f"null like {apps}")
     for apps, options in [(DEFAULT, AS_DEFAULT), (LEARNING, AS_LEARNING)]

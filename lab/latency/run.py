@@ -17,3 +17,16 @@ for name, file, spin in (("sleeping", "sleeping", []), ("polling, both ends", "s
     lab.row(name, f"{null['p50_us']:.1f}", f"{ours['p50_us']:.1f}", f"{ratio:.2f}", *tails)
     for subject in subjects:
         subject.stop()
+
+SIXTEEN = ["-s", "16", "-l", "4", "-m", "500", "-M", "1000"]
+print()
+lab.table("one outstanding request on each of 16 switches", "null answers/s", "sluice answers/s", "ratio")
+for version in ("1.0", "1.3"):
+    for name, options in (("buffered", []), ("not buffered", ["--no-buffer"])):
+        subjects = [lab.null("--match", "port-pair", *options), lab.learning()]
+        file = f"latency/sixteen-{version}-{name.replace(' ', '-')}"
+        got = lab.compare(file, subjects, [*SIXTEEN, "--openflow", version, *options], lab.rounds())
+        null, ours = got["null"]["per_second"], got["sluice"]["per_second"]
+        lab.row(f"{version}, {name}", f"{null:,.0f}", f"{ours:,.0f}", f"{ours / null:.2f}")
+        for subject in subjects:
+            subject.stop()

@@ -166,10 +166,10 @@ fn value(page: &str, (name, label): (&str, &str)) -> u64 {
 }
 
 /// Seconds of the short and of the long load.
-const LOOPS: [u32; 2] = [1, 4];
+const LOOPS: [u32; 2] = [1, 3];
 
 /// The same when a table must be full before the end of the short load.
-const LOOPS_FULL_TABLE: [u32; 2] = [2, 8];
+const LOOPS_FULL_TABLE: [u32; 2] = [2, 5];
 
 /// Instructions per 1 000 packet-ins, by callgrind.
 fn instructions(apps: &str, options: &[&str], loops: [u32; 2]) -> u64 {

@@ -8,7 +8,7 @@
 //! have a rate of 0.5 to 100 Mbit/s; in some the end of a connection is not noticed or the switch connects again at once, the
 //! backlogs of switches or the queues between threads have small limits, or switches move between workers.
 //!
-//! `make sim` runs four thousand networks, which takes part of the time of `make test`; `RUNS` and `SEED` set their number and the
+//! `make sim` runs two thousand networks, which takes part of the time of `make test`; `RUNS` and `SEED` set their number and the
 //! first seed. With `RUNS=10000`, which takes five minutes on two cores, no seed fails either. A failure prints its seed, and
 //! `make sim RUNS=1 SEED=…` repeats it exactly; with `SLUICE_SIM_TRACE=1` it prints the faults.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -221,9 +221,9 @@ struct NullArgs {
 /// What flow-mods of the null responder match.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum NullMatch {
-    /// Ingress port and both addresses, as `learning` of `sluice run`.
+    /// Ingress port and both addresses, as the applications of `sluice run` by default.
     PortPair,
-    /// Both addresses, as the default applications of `sluice run`.
+    /// Both addresses, as `learning` with `learning.match = "pair"`.
     Pair,
 }
 

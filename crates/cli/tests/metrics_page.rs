@@ -44,7 +44,7 @@ The label `reason` of `sluice_connections_closed_total`, and the field `reason` 
 | `connection_error` | the operating system reported another error of the connection |
 | `shutdown` | the controller stopped |
 | `echo_timeout` | no answer to an echo request |
-| `send_timeout` | the switch read nothing for 30 s though data was queued for it |
+| `send_timeout` | the switch took less than 4 KiB in 30 s though more was queued for it |
 | `malformed_message` | the byte stream cannot be split into messages, or a message of the handshake cannot be parsed |
 | `too_many_malformed` | more than 1000 malformed messages |
 | `multipart_reply_too_large` | incomplete multipart replies of the switch exceeded 4 MiB |
