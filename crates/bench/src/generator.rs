@@ -22,8 +22,12 @@ const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the thread waits for outstanding replies after the last loop.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
-/// The drain ends when no reply arrives for this long.
+/// The drain ends when no reply arrives for this long while requests are outstanding.
 const DRAIN_QUIET: Duration = Duration::from_secs(1);
+
+/// The drain ends when no reply arrives for this long and all requests are answered. The packet-out of the last answer may
+/// arrive after its flow entry.
+const SECOND_PART_MAX: Duration = Duration::from_millis(200);
 
 /// A generator thread. It emulates every `threads`-th switch, from `index` on.
 ///
@@ -231,22 +235,35 @@ impl Generator {
         }));
     }
 
-    /// Waits for the replies to outstanding requests; `true` if replies were still arriving at the time limit.
+    /// Waits for the replies to outstanding requests, and for the second parts of answers; `true` if replies were still
+    /// arriving at the time limit.
     fn drain(&mut self) -> Result<bool, Error> {
         let started_at = clock::now();
-        let quiet_max = DRAIN_QUIET.min(self.plan.timeout);
-        let (mut now, mut last, mut outstanding) =
-            (started_at, started_at, self.outstanding.current);
-        while outstanding > 0 && now - last < quiet_max && !self.shared.is_stopped() {
+        let (mut now, mut last, mut replies) = (started_at, started_at, self.matched_replies());
+        while !self.shared.is_stopped() {
+            let quiet_max = match self.outstanding.current {
+                0 => SECOND_PART_MAX,
+                _ => DRAIN_QUIET.min(self.plan.timeout),
+            };
+            if now - last >= quiet_max {
+                break;
+            }
             if now - started_at >= DRAIN_MAX {
                 return Ok(true);
             }
             now = self.run_iteration(Some((last + quiet_max).min(started_at + DRAIN_MAX)), None)?;
-            if self.outstanding.current != outstanding {
-                (outstanding, last) = (self.outstanding.current, now);
+            let received = self.matched_replies();
+            if received != replies {
+                (replies, last) = (received, now);
             }
         }
         Ok(false)
+    }
+
+    /// Messages received that belong to a request.
+    fn matched_replies(&self) -> u64 {
+        let counts = self.switches.iter().map(|switch| &switch.counts);
+        counts.map(|c| c.answered + c.late + c.two_part + c.duplicate).sum()
     }
 
     /// One event-loop iteration: wait, process everything received, send. Returns the time at the end of the wait.

@@ -10,7 +10,10 @@ use sluice_bench::{
     Buffering, Error, Load, Plan, ReplyCounting, Report, RequestCounts, flood, null, run,
 };
 use sluice_openflow::{ErrorReason, MessageType, PortNo, Version, Versions};
-use support::{controller, flow_mod, flow_mod_for, packet_out, plan, unbuffered_packet_out};
+use support::{
+    controller, controller_with_pause, flow_mod, flow_mod_for, packet_out, plan,
+    unbuffered_packet_out,
+};
 
 /// Runs `plan`, and asserts what must hold for every run.
 fn measure(plan: &Plan) -> Report {
@@ -114,6 +117,18 @@ fn a_flow_entry_and_a_packet_out_are_one_answer() {
             assert!(two_part > 0);
         }
     }
+}
+
+#[test]
+fn the_packet_out_of_the_last_answer_is_waited_for() {
+    let addr = controller_with_pause(Duration::from_millis(1), |_, p, out| {
+        flow_mod_for(p, None, out);
+        packet_out(p, PortNo(1), out);
+    });
+    let load = Load::Window(1);
+    let report = measure(&Plan { buffering: Buffering::Unbuffered, load, ..plan(addr) });
+    let RequestCounts { answered, two_part, .. } = report.counts;
+    assert!(answered > 0 && two_part == answered, "{:?}", report.counts);
 }
 
 #[test]

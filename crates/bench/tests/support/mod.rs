@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses some of them")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail anywhere")]
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
@@ -42,17 +42,26 @@ pub(crate) fn null(content: null::ReplyContent) -> null::NullResponder {
 /// A controller that completes handshakes and calls `answer` for each `PACKET_IN`, with its number on that connection,
 /// counted from 0. It floods broadcasts itself. It runs until the test ends.
 pub(crate) fn controller(answer: fn(u64, PacketIn<'_>, &mut Encoder<'_>)) -> SocketAddr {
+    controller_with_pause(Duration::ZERO, answer)
+}
+
+/// The same with a pause between the messages that are due at the same time.
+pub(crate) fn controller_with_pause(
+    pause: Duration,
+    answer: fn(u64, PacketIn<'_>, &mut Encoder<'_>),
+) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let addr = listener.local_addr().unwrap();
     thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
-            thread::spawn(move || serve(stream, answer));
+            thread::spawn(move || serve(stream, pause, answer));
         }
     });
     addr
 }
 
-fn serve(mut stream: TcpStream, answer: fn(u64, PacketIn<'_>, &mut Encoder<'_>)) {
+fn serve(mut stream: TcpStream, pause: Duration, answer: fn(u64, PacketIn<'_>, &mut Encoder<'_>)) {
+    stream.set_nodelay(true).unwrap();
     let (mut rx, mut buf, mut n, mut xid) = (Vec::new(), vec![0; 1 << 16], 0, 1);
     while let Ok(len @ 1..) = stream.read(&mut buf) {
         rx.extend_from_slice(&buf[..len]);
@@ -78,10 +87,23 @@ fn serve(mut stream: TcpStream, answer: fn(u64, PacketIn<'_>, &mut Encoder<'_>))
             }
         }
         rx.drain(..used);
-        if stream.write_all(&tx).is_err() {
+        if write(&mut stream, &tx, pause).is_err() {
             return;
         }
     }
+}
+
+fn write(stream: &mut TcpStream, messages: &[u8], pause: Duration) -> io::Result<()> {
+    if pause.is_zero() {
+        return stream.write_all(messages);
+    }
+    let mut rest = messages;
+    while let Some((msg, after)) = split_message(rest).unwrap() {
+        stream.write_all(msg.bytes())?;
+        thread::sleep(pause);
+        rest = after;
+    }
+    Ok(())
 }
 
 /// Sends a flow entry for the addresses of the packet, which releases it if it is buffered.
