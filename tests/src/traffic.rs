@@ -56,7 +56,8 @@ impl BackgroundTraffic {
         })
     }
 
-    fn repeat(mut step: impl FnMut() + Send + 'static) -> Self {
+    /// Calls `step` again and again.
+    pub fn repeat(mut step: impl FnMut() + Send + 'static) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let is_over_in_thread = Arc::clone(&is_over);
         let thread = thread::spawn(move || {

@@ -1,6 +1,7 @@
 //! Instructions of the process for switches that do nothing, which are the same on every machine.
 //!
-//! Whoever has all sessions that one may have must not take a core with them, nor delay others by ending all of them at once.
+//! A source that has all sessions it may have must not use a core with them, nor delay others by ending all at once.
+
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;

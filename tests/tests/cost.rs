@@ -51,6 +51,9 @@ const INSTRUCTIONS_MAX_PATH_TWO_WORKERS: u64 = 42_000;
 const LEARNING: &str = "learning";
 const FORWARDING: &str = "topology,hosts,forwarding";
 
+/// Options of `sluice bench`: four switches with 1 000 hosts each, in throughput mode.
+const FOUR_SWITCHES: [&str; 5] = ["-s", "4", "-M", "1000", "-t"];
+
 /// System calls per 1 000 packet-ins under load.
 const CALLS_MAX: u64 = 10;
 
@@ -73,12 +76,12 @@ struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// Packet-ins of four switches with 1 000 hosts each in throughput mode.
+    /// Packet-ins, under the load that `options` of `sluice bench` describe.
     fn packet_ins(apps: &'a str, options: &'a [&'a str]) -> Self {
         Self { apps, workers: "1", bench: options, done: ("messages_received", "PACKET_IN") }
     }
 
-    /// Paths between hosts at different leaves of a network of two spines and eight leaves.
+    /// Paths between the 1 024 hosts of a network of four spines and sixteen leaves.
     fn paths(workers: &'a str) -> Self {
         let bench = &["paths", "--topo", "leafspine,4,16,64", "--settle", "2000", "--window", "64"];
         Self { apps: FORWARDING, workers, bench, done: ("forwarding_paths_installed", "") }
@@ -173,8 +176,7 @@ const LOOPS_FULL_TABLE: [u32; 2] = [2, 5];
 
 /// Instructions per 1 000 packet-ins, by callgrind.
 fn instructions(apps: &str, options: &[&str], loops: [u32; 2]) -> u64 {
-    let four_switches = ["-s", "4", "-M", "1000", "-t"];
-    let options = [&four_switches, options].concat();
+    let options = [&FOUR_SWITCHES, options].concat();
     let [short, long] = loops.map(|loops| callgrind(Load::packet_ins(apps, &options), loops));
     per_thousand(short, long, PACKET_INS_MIN)
 }
@@ -241,7 +243,7 @@ fn a_thousand_packet_ins_take_at_most_ten_system_calls() {
         let line = report.lines().rfind(|line| line.ends_with("total"))?;
         line.split_whitespace().nth(3)?.parse().ok()
     };
-    let load = Load::packet_ins(LEARNING, &["-s", "4", "-M", "1000", "-t"]);
+    let load = Load::packet_ins(LEARNING, &FOUR_SWITCHES);
     let [short, long] = LOOPS.map(|loops| counted(&tool, load, loops, total));
     let calls = per_thousand(short, long, PACKET_INS_MIN);
     assert!(calls <= CALLS_MAX, "{calls} system calls per 1000 packet-ins");

@@ -9,7 +9,7 @@
 //! backlogs of switches or the queues between threads have small limits, or switches move between workers.
 //!
 //! `make sim` runs two thousand networks, which takes part of the time of `make test`; `RUNS` and `SEED` set their number and the
-//! first seed. With `RUNS=10000`, which takes five minutes on two cores, no seed fails either. A failure prints its seed, and
+//! first seed. With `RUNS=10000`, which takes three minutes on two cores, no seed fails either. A failure prints its seed, and
 //! `make sim RUNS=1 SEED=…` repeats it exactly; with `SLUICE_SIM_TRACE=1` it prints the faults.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -125,10 +125,8 @@ fn install_flows<
         };
         let Some(out_port) = route(table, result, p.eth(), in_port) else { break };
         let (start, ports) = (out.len(), [in_port, out_port]);
-        if flow.append(out, xid, p.buffer_id(), p.eth(), ports).is_none() {
-            break;
-        }
-        let mut next_xid = xid.wrapping_add(1);
+        let appended = flow.append(out, xid, p.buffer_id(), p.eth(), ports);
+        let Some(mut next_xid) = appended else { break };
         if !p.is_buffered() {
             if packet_out.append_with_frame(out, next_xid, ports, frame).is_none() {
                 out.truncate(start);

@@ -28,8 +28,9 @@ pub struct PathTemplates {
 }
 
 impl PathTemplates {
-    /// Encodes the templates in the version of `out`. Of `flow`, the buffer id, the ingress port, the addresses and the
-    /// port of the only output are patched later. With `both_directions`, a flow entry for the replies is installed too, before the other.
+    /// Encodes the templates in the version of `out`. Of `flow`, the buffer id, the ingress port, the addresses and the port
+    /// of the only output are patched later. With `both_directions`, a flow entry for the replies is installed too, before the
+    /// other.
     ///
     /// # Errors
     /// Names what the version cannot express.
@@ -72,8 +73,8 @@ impl PathTemplates {
 ///
 /// Handles untagged frames from physical ports that the switch has buffered or sent whole. Stops at the first packet-in of
 /// another kind, and at the first for which `decide` returns `None`: that one is what [`next`](Iterator::next) yields. Does
-/// nothing for other versions, and nothing if the flow entry does not match ingress port, source, destination and VLAN, in this order.
-/// Ports that `decide` returns must be ports of the switch.
+/// nothing for other versions, and nothing if the flow entry does not match ingress port, source, destination and VLAN, in
+/// this order. Ports that `decide` returns must be ports of the switch.
 ///
 /// # Cost
 /// All offsets are constants. There is one function for each version because a `decide` with a single caller is inlined

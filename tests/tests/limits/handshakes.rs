@@ -2,8 +2,10 @@
 
 use std::iter::repeat_with;
 
+use sluice_system_tests::BackgroundTraffic;
+
 use crate::peer::{More, PORT_DESC, PORT_LEN, kind, message};
-use crate::scenario::{BYSTANDERS, Background, Setup, closed, metric, withstands};
+use crate::scenario::{BYSTANDERS, Setup, closed, metric, withstands};
 
 /// Peers that send the description of their ports up to the limit of a handshake, and never its last part.
 #[test]
@@ -23,7 +25,7 @@ fn unfinished_port_descriptions() {
                 }
                 peers.push((peer, xid));
             }
-            Ok(Background::new(move || {
+            Ok(BackgroundTraffic::repeat(move || {
                 peers.retain_mut(|(peer, xid)| {
                     peer.send_part(*xid, PORT_DESC, More::Yes, &[]).is_ok()
                 });
@@ -43,7 +45,7 @@ fn all_places_of_switches() {
         |target| {
             let switches = (0..PLACES).map_while(|n| target.connect_switch(n).ok());
             let (mut switches, mut n) = (switches.collect::<Vec<_>>(), PLACES);
-            Ok(Background::new(move || {
+            Ok(BackgroundTraffic::repeat(move || {
                 n += 1;
                 switches.extend(target.connect_switch(n));
             }))
@@ -94,7 +96,7 @@ fn all_file_descriptors() {
 fn all_accepts() {
     withstands(
         Setup::default(),
-        |target| Ok(Background::new(move || drop(target.connect()))),
+        |target| Ok(BackgroundTraffic::repeat(move || drop(target.connect()))),
         |_| metric("sluice_connections_accepted_total", "") > 1000,
     );
 }

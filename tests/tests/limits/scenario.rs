@@ -2,9 +2,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
 use sluice_system_tests::{
@@ -286,33 +283,4 @@ fn report(calm: &Measured, attacked: &Measured, resident_before_kib: u64) {
         after / before,
         attacked.resident_kib,
     );
-}
-
-/// Work on a thread of its own, repeated until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Background {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Background {
-    /// Calls `act` again and again.
-    pub(crate) fn new(mut act: impl FnMut() + Send + 'static) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let thread = spawn(move || {
-            while !stopped.load(Relaxed) {
-                act();
-            }
-        });
-        Self { stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
-        // If it has panicked, the attack had no effect, and the test fails for that.
-        _ = self.thread.take().map(JoinHandle::join);
-    }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use sluice_system_tests::Stopwatch;
+use sluice_system_tests::{BackgroundTraffic, Stopwatch};
 
 use crate::peer::{FLOW, LinkState, More, Peer, Profile, broadcast, kind, message, port_status};
-use crate::scenario::{Background, LinkKind, Setup, closed, metric, withstands};
+use crate::scenario::{LinkKind, Setup, Target, closed, metric, withstands};
 
 /// Switches that each hold most of what one may hold of incomplete multipart replies.
 #[test]
@@ -28,7 +28,7 @@ fn incomplete_multipart_replies() {
                 }
                 switches.push(switch);
             }
-            Ok(Background::new(move || {
+            Ok(BackgroundTraffic::repeat(move || {
                 switches.retain_mut(|switch| {
                     switch.send_part([0, 0, 0, 9], FLOW, More::Yes, &[]).is_ok()
                 });
@@ -36,6 +36,14 @@ fn incomplete_multipart_replies() {
         },
         |_| closed("multipart_memory_limit") > 0,
     );
+}
+
+/// Connects a switch with a small receive buffer. Its socket does not block.
+fn connect_slow_switch(target: Target, profile: Profile) -> io::Result<Peer> {
+    let mut switch = target.connect_with(4096)?;
+    switch.complete_handshake(profile)?;
+    switch.stop_blocking()?;
+    Ok(switch)
 }
 
 /// Switches that send packet-ins and read no replies.
@@ -49,13 +57,11 @@ fn replies_that_are_not_read() {
         |target| {
             let mut switches = Vec::new();
             for n in 0..SWITCHES {
-                let mut switch = target.connect_with(4096)?;
-                switch.complete_handshake(Profile::attacking(n))?;
-                switch.stop_blocking()?;
-                switches.push(SendingSwitch { peer: switch, at: 0 });
+                let peer = connect_slow_switch(target, Profile::attacking(n))?;
+                switches.push(SendingSwitch { peer, at: 0 });
             }
             let burst = burst.clone();
-            Ok(Background::new(move || {
+            Ok(BackgroundTraffic::repeat(move || {
                 // A switch that is disconnected sends no more.
                 switches.retain_mut(|switch| switch.send(&burst).is_ok());
             }))
@@ -102,14 +108,12 @@ fn probes_of_ports_behind_a_thin_link() {
         |target| {
             let mut switches = Vec::new();
             for n in 0..SWITCHES {
-                let mut switch = target.connect_with(4096)?;
-                switch.complete_handshake(Profile { ports: PORTS, ..Profile::attacking(n) })?;
-                switch.stop_blocking()?;
-                switches.push(switch);
+                let profile = Profile { ports: PORTS, ..Profile::attacking(n) };
+                switches.push(connect_slow_switch(target, profile)?);
             }
             let taken = Arc::new(AtomicU32::new(0));
             let counted = taken.clone();
-            let reading = Background::new(move || {
+            let reading = BackgroundTraffic::repeat(move || {
                 counted.fetch_add(1, Relaxed);
                 switches.retain_mut(|switch| switch.try_read(1000).is_ok());
                 Stopwatch::start().wait_until(Duration::from_millis(10));
@@ -142,7 +146,7 @@ fn hosts_of_a_flapping_port() {
             let mut switch = target.connect_switch(0)?;
             let flaps = Arc::new(AtomicU32::new(0));
             let (counted, hosts) = (flaps.clone(), hosts.clone());
-            let flapping = Background::new(move || {
+            let flapping = BackgroundTraffic::repeat(move || {
                 switch.send_bytes(&hosts).unwrap();
                 switch.echo().unwrap();
                 let learned = metric("sluice_hosts", "");

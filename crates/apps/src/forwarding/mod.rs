@@ -268,7 +268,9 @@ impl App for Forwarding {
 
     fn on_switch_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
         if let Some(id) = self.switches.on_disconnected(sw) {
-            self.segment_ports.on_disconnected(id);
+            if self.switches.selector(id).is_none() {
+                self.segment_ports.on_disconnected(id);
+            }
             self.trees.on_disconnected(id, sw, now, network);
         }
         if let Some(slot) = self.fast_paths.get_mut(sw.index()) {

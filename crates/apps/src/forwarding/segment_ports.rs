@@ -4,7 +4,6 @@
 //! flow entries, the frames that arrive at the other ports would all be sent to the controller.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{DatapathId, Field, FlowMod, FlowModCommand, Message, PortNo};
@@ -65,7 +64,7 @@ impl SegmentPorts {
                 network.send_to(at.switch, Message::FlowMod(block(at.port)));
                 network.report(|| {
                     format!(
-                        "an unmanaged segment is connected to two ports; frames from one of them are dropped dpid={} port={} forwarding_dpid={} forwarding_port={}",
+                        "unmanaged segment is connected to several ports; packets from this one are dropped dpid={} port={} designated_dpid={} designated_port={}",
                         at.switch, at.port, designated.switch, designated.port
                     )
                 });
@@ -82,7 +81,7 @@ impl SegmentPorts {
     /// Refreshes the entries of a switch.
     pub(super) fn tick(&mut self, ctx: &mut Ctx<'_>) {
         let id = ctx.datapath_id;
-        for (at, written) in self.blocked.range_mut(ports_of(id)) {
+        for (at, written) in self.blocked.range_mut(SwitchPort::all_of(id)) {
             if ctx.now.saturating_duration_since(*written) >= REFRESH_INTERVAL {
                 *written = ctx.now;
                 ctx.network.send_to(id, Message::FlowMod(block(at.port)));
@@ -92,15 +91,10 @@ impl SegmentPorts {
 
     /// Forgets the ports of a switch that has left this worker.
     pub(super) fn on_disconnected(&mut self, id: DatapathId) {
-        while let Some((&at, _)) = self.blocked.range(ports_of(id)).next() {
+        while let Some((&at, _)) = self.blocked.range(SwitchPort::all_of(id)).next() {
             self.blocked.remove(&at);
         }
     }
-}
-
-/// All ports that a switch can have.
-fn ports_of(id: DatapathId) -> RangeInclusive<SwitchPort> {
-    SwitchPort::new(id, PortNo(0))..=SwitchPort::new(id, PortNo(u32::MAX))
 }
 
 /// The port that forwards for the segment at `at`, if it is another one.
@@ -120,5 +114,28 @@ fn block(port: PortNo) -> FlowMod {
         priority: PRIORITY,
         matching: [Field::in_port(port)].into(),
         ..FlowMod::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_openflow::MacAddr;
+    use sluice_sdk::view::{Fact, PortInfo};
+
+    use super::*;
+    use crate::forwarding::Config;
+    use crate::forwarding::test_network::{HOST, TestLinks, TestNetwork};
+
+    #[test]
+    fn a_port_stays_blocked_if_its_switch_reconnects_before_its_loss_is_noticed() {
+        let links = TestLinks { switches: 2, pairs: Vec::new() };
+        let mut net = TestNetwork::new(&Config::default(), &links, 1);
+        let [designated, at] = [1, 2].map(|n| SwitchPort::new(DatapathId(n), HOST));
+        let role = PortRole::SharedSegment(designated);
+        let port = PortInfo { name: "host".into(), hw_addr: MacAddr::default(), is_up: true, role };
+        net.publish(&Fact::Port(at, Some(port)));
+        assert_eq!(net.workers[0].0.segment_ports.len(), 1);
+        net.reconnect(2, 3);
+        assert_eq!(net.workers[0].0.segment_ports.len(), 1);
     }
 }

@@ -106,7 +106,7 @@ impl LocalSwitches {
         self.start_query(ctx);
     }
 
-    /// Removes the switch with this index; returns its id. If it has reconnected with another index, it is not removed.
+    /// Removes the index of a switch; returns the switch's id. If it has reconnected with another index, it is not removed.
     pub(super) fn on_disconnected(&mut self, sw: SwitchIndex) -> Option<DatapathId> {
         let id = self.by_index.remove(&sw)?;
         if self.all.get(&id).is_some_and(|switch| switch.sw == sw) {

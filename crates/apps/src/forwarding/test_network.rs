@@ -165,12 +165,32 @@ impl TestNetwork {
         self.deliver();
     }
 
+    /// A switch connects again, as switch `index` of its worker, before the worker notices that its connection is lost.
+    pub(super) fn reconnect(&mut self, switch: u64, index: u32) {
+        self.with_index(switch, SwitchIndex(index), |app, ctx| {
+            app.on_switch_connected(&SwitchFeatures::default(), ctx);
+        });
+        let worker = self.worker(switch);
+        let (app, network) = &mut self.workers[worker];
+        let lost = SwitchIndex(u32::try_from(switch).unwrap());
+        app.on_switch_disconnected(lost, self.now, network);
+        self.deliver();
+    }
+
     fn with(&mut self, switch: u64, call: impl FnOnce(&mut Forwarding, &mut Ctx<'_>)) {
+        self.with_index(switch, SwitchIndex(u32::try_from(switch).unwrap()), call);
+    }
+
+    fn with_index(
+        &mut self,
+        switch: u64,
+        sw: SwitchIndex,
+        call: impl FnOnce(&mut Forwarding, &mut Ctx<'_>),
+    ) {
         let worker = self.worker(switch);
         let (app, network) = &mut self.workers[worker];
         let (mut tx, mut urgent) = (Vec::new(), Vec::new());
         let encoder = Encoder::new(&mut tx, VERSION, &mut self.next_xid);
-        let sw = SwitchIndex(u32::try_from(switch).unwrap());
         app.on_iteration(self.now);
         call(app, &mut Ctx::new(self.now, sw, DatapathId(switch), encoder, &mut urgent, network));
         let mut rest = &*tx;

@@ -5,7 +5,6 @@
 //! is learned there, at most for [`WATCH_S`] seconds.
 
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 
 use sluice_openflow::{
     Action, DatapathId, Field, FlowMod, FlowModCommand, Instruction, Message, PortNo,
@@ -53,7 +52,7 @@ impl PortWatch {
 
     /// Writes the flow entries for the watched ports of a switch again.
     pub(super) fn restore(&self, ctx: &mut Ctx<'_>) {
-        for &at in self.watched.range(ports_of(ctx.datapath_id)) {
+        for &at in self.watched.range(SwitchPort::all_of(ctx.datapath_id)) {
             let written = ctx.switch.flow_mod(&watch_entry(at));
             debug_assert!(written.is_ok(), "every version can express it");
         }
@@ -62,16 +61,11 @@ impl PortWatch {
     /// Forgets the ports of a switch, without removing their flow entries.
     pub(super) fn forget_switch(&mut self, id: DatapathId) {
         for ports in [&mut self.down, &mut self.watched] {
-            while let Some(&at) = ports.range(ports_of(id)).next() {
+            while let Some(&at) = ports.range(SwitchPort::all_of(id)).next() {
                 ports.remove(&at);
             }
         }
     }
-}
-
-/// All ports of a switch.
-fn ports_of(id: DatapathId) -> RangeInclusive<SwitchPort> {
-    SwitchPort::new(id, PortNo(0))..=SwitchPort::new(id, PortNo(u32::MAX))
 }
 
 /// The flow entry that sends all packets from a port to the controller.

@@ -18,7 +18,7 @@ use std::ops::Bound::{Excluded, Included};
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
-use sluice_openflow::{DatapathId, MacAddr, PortNo, VlanId};
+use sluice_openflow::{DatapathId, MacAddr, VlanId};
 
 pub use app_fact::{AppEvent, AppRecord, EventFact, RecordFact};
 pub use fact::{Fact, PublishedFact, Stamp};
@@ -107,7 +107,7 @@ impl NetworkView {
 
     /// The links that a switch may send into, in the order of its ports: those whose other direction is known as well.
     pub fn links_of(&self, id: DatapathId) -> impl Iterator<Item = &Link> {
-        let (first, last) = ports_of(id);
+        let (first, last) = SwitchPort::all_of(id).into_inner();
         let links = self.links_from.range((first, SwitchPort::FIRST)..=(last, SwitchPort::LAST));
         links.filter_map(|&(from, to)| {
             let link = self.link_from(from).filter(|link| link.to == to)?;
@@ -158,7 +158,7 @@ impl NetworkView {
 
     /// The hosts at a switch, in the order of its ports.
     pub fn hosts_of(&self, id: DatapathId) -> impl Iterator<Item = (HostId, &Host)> {
-        let (first, last) = ports_of(id);
+        let (first, last) = SwitchPort::all_of(id).into_inner();
         self.hosts_between(first, last)
     }
 
@@ -204,7 +204,7 @@ impl NetworkView {
         let of_switch = |id| self.switches.get(id).map(|&(stamp, _)| stamp);
         match fact {
             Fact::Switch(id, _) => {
-                let (first, last) = ports_of(*id);
+                let (first, last) = SwitchPort::all_of(*id).into_inner();
                 let ports = self.ports.range(first..=last).map(|(_, &(stamp, _))| stamp);
                 of_switch(id).max(ports.max())
             }
@@ -252,7 +252,7 @@ impl NetworkView {
             return false;
         }
         *old_stamp = stamp;
-        let (first, last) = ports_of(id);
+        let (first, last) = SwitchPort::all_of(id).into_inner();
         let mut new = new.cloned();
         // A later fact about a port may have arrived earlier.
         let ports = self.ports.range(first..=last);
@@ -384,11 +384,6 @@ impl NetworkView {
         };
         self.ports.retain(|at, (stamp, _)| keep(stamp, is_port(at)));
     }
-}
-
-/// The first and the last port that a switch may have.
-fn ports_of(id: DatapathId) -> (SwitchPort, SwitchPort) {
-    (SwitchPort::new(id, PortNo(0)), SwitchPort::new(id, PortNo(u32::MAX)))
 }
 
 #[cfg(test)]

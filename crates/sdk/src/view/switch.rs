@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sluice_openflow::{DatapathId, MacAddr, PortNo};
@@ -22,6 +23,11 @@ impl SwitchPort {
     /// Port `port` of `switch`.
     pub const fn new(switch: DatapathId, port: PortNo) -> Self {
         Self { switch, port }
+    }
+
+    /// All ports that `switch` can have, in their order.
+    pub const fn all_of(switch: DatapathId) -> RangeInclusive<Self> {
+        Self::new(switch, PortNo(0))..=Self::new(switch, PortNo(u32::MAX))
     }
 }
 

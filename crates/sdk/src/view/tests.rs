@@ -1,3 +1,5 @@
+use sluice_openflow::PortNo;
+
 use super::*;
 
 fn port(role: PortRole) -> PortInfo {
