@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_bench::{Load, Plan, null};
-use sluice_io::sock;
+use sluice_io::{clock, sock};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
     Action, Encoder, Ethernet, Field, FlowMod, Instruction, MessageType, PacketOutRef, PortNo,
@@ -100,7 +100,7 @@ fn write(stream: &mut TcpStream, messages: &[u8], pause: Duration) -> io::Result
     let mut rest = messages;
     while let Some((msg, after)) = split_message(rest).unwrap() {
         stream.write_all(msg.bytes())?;
-        thread::sleep(pause);
+        clock::sleep(pause);
         rest = after;
     }
     Ok(())
