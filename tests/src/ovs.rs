@@ -144,9 +144,7 @@ impl OvsNetwork {
         ));
         let reserved = "priority=2,dl_dst=01:80:c2:00:00:00/ff:ff:ff:ff:ff:f0,actions=drop";
         for entry in [reserved, "priority=1,actions=flood"] {
-            let mut ofctl = self.env.command("ovs-ofctl");
-            let socket = self.env.file(&format!("{name}.mgmt"));
-            output_of(ofctl.args(["add-flow", &unix(&socket), entry]));
+            self.ofctl("add-flow", name, &[entry]);
         }
     }
 
@@ -257,6 +255,15 @@ impl OvsNetwork {
         // Over the management socket: independent of the controller connection.
         let socket = self.env.file(&format!("{bridge}.mgmt"));
         ListedFlow::list(&output_of(ofctl.arg(unix(&socket))))
+    }
+
+    /// Runs `ovs-ofctl command bridge arguments`, as an operator would.
+    #[track_caller]
+    pub fn ofctl(&self, command: &str, bridge: &str, arguments: &[&str]) {
+        let mut ofctl = self.env.command("ovs-ofctl");
+        let socket = self.env.file(&format!("{bridge}.mgmt"));
+        ofctl.args(["-O", self.version.name(), command, &unix(&socket)]).args(arguments);
+        output_of(&mut ofctl);
     }
 
     /// The flow entries of `bridge` whose destination is `host`.

@@ -216,6 +216,7 @@ fn with_proactive_edge_ports_are_limited_from_the_beginning() {
         [1.3..] s1 > flow_mod   delete_strict match=in_port in_port=2 priority=2
         # Whether the switch has got this deletion is unknown.
         s1 loses changes
+        [1.3..] s1 > flow_mod output=controller priority=0
         [1.3..] s1 > flow_mod   delete_strict match=in_port in_port=2 priority=2
         [1.3..] s1 > meter_mod
         [1.3..] s1 > meter_mod

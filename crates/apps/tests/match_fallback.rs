@@ -122,8 +122,8 @@ fn with_1_0_flow_entries_with_a_simpler_match_are_read_and_deleted_one_by_one() 
         [1.0] s1 < aggregate_stats flows=2
         [1.0] s1 > multipart_request
         [1.0] s1 < flow_stats cookie=7381244169710206978 b:1 a:3    # their priority is 100
-        [1.0] s1 > flow_mod   delete_strict match=eth_dst+vlan_vid eth_dst=b priority=100
-        [1.0] s1 > flow_mod   delete_strict match=eth_dst+vlan_vid eth_dst=a priority=100
+        [1.0] s1 > flow_mod   delete_strict match=eth_dst+vlan_vid eth_dst=b priority=100 out_port=1
+        [1.0] s1 > flow_mod   delete_strict match=eth_dst+vlan_vid eth_dst=a priority=100 out_port=3
         ",
     );
 }
@@ -210,7 +210,7 @@ fn flow_entries_with_a_simpler_match_of_an_earlier_run_are_deleted() {
         s1 < aggregate_stats flows=1
         s1 > multipart_request
         s1 < flow_stats cookie=7381244169710206978 b:1    # their priority is 100
-        s1 > flow_mod   delete_strict match=eth_dst+vlan_vid eth_dst=b priority=100
+        s1 > flow_mod   delete_strict match=eth_dst+vlan_vid eth_dst=b priority=100 out_port=1
         ",
     );
 }

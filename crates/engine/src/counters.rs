@@ -86,6 +86,8 @@ pub(crate) struct ThreadCounters {
     pub(crate) app_messages_dropped: Counter,
     /// Changes of a switch's tables that were not sent because of its backlog, and are made later.
     pub(crate) changes_deferred: Counter,
+    /// Permanent flow entries that switches have removed.
+    pub(crate) permanent_entries_removed: Counter,
     /// Packet-ins discarded because their switch was not read for too long.
     pub(crate) packet_ins_shed: Counter,
     /// From the read that returned a burst to the write of the responses.
@@ -273,7 +275,7 @@ impl MetricsSource for CounterRegistry {
     fn collect(&self, emit: &mut dyn FnMut(MetricSample)) {
         self.collect_messages(emit);
         self.collect_failures(emit);
-        let counters: [MetricRow<u64>; 8] = [
+        let counters: [MetricRow<u64>; 9] = [
             ("connections_accepted", "Connections accepted", |c| c.connections_accepted.get()),
             ("malformed_messages", "Messages from switches that could not be parsed", |c| {
                 c.malformed_messages.get()
@@ -292,6 +294,11 @@ impl MetricsSource for CounterRegistry {
                 "table_changes_deferred",
                 "Changes of flow tables, groups and meters not sent because too much was queued for the switch, which is reconciled later",
                 |c| c.changes_deferred.get(),
+            ),
+            (
+                "permanent_entries_removed",
+                "Table-miss entries and the like that switches removed because another program deleted them; written again",
+                |c| c.permanent_entries_removed.get(),
             ),
             (
                 "packet_ins_shed",

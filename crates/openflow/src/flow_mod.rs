@@ -8,8 +8,8 @@ use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::raw_message::truncated;
 use crate::{
-    Action, EncodeError, Encoder, FlowModCommand, HEADER_LEN, Instruction, MessageType, PortNo,
-    RawMessage, Result, Version, buffered,
+    EncodeError, Encoder, FlowModCommand, HEADER_LEN, MessageType, RawMessage, Result, Version,
+    buffered,
 };
 
 impl Encoder<'_> {
@@ -29,8 +29,8 @@ impl Encoder<'_> {
         self.message(MessageType::FLOW_MOD, |out| f.encode(out))
     }
 
-    /// Makes the switch send packets without a matching flow entry to the controller: up to `max_len` bytes, or whole
-    /// and unbuffered with [`Action::WHOLE`]. Appends a table-miss entry from 1.3 on; earlier versions need none. §5.4.
+    /// Makes the switch send packets without a matching flow entry to the controller. Appends a
+    /// [table-miss entry](model::FlowMod::table_miss) from 1.3 on; earlier versions need none. §5.4.
     ///
     /// # Errors
     /// Those of [`flow_mod`](Self::flow_mod).
@@ -38,10 +38,7 @@ impl Encoder<'_> {
         if self.version() < Version::V1_3 {
             return Ok(());
         }
-        let actions = [Action::Output { port: PortNo::CONTROLLER, max_len }];
-        let instructions = vec![Instruction::apply(actions)];
-        self.flow_mod(&model::FlowMod { priority: 0, instructions, ..model::FlowMod::default() })
-            .map(drop)
+        self.flow_mod(&model::FlowMod::table_miss(max_len)).map(drop)
     }
 }
 
@@ -102,7 +99,7 @@ impl<'a> FlowMod<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Field, MacAddr};
+    use crate::{Action, Field, Instruction, MacAddr, PortNo};
 
     fn bytes(version: Version, f: &model::FlowMod) -> Result<Vec<u8>, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);

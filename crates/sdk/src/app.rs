@@ -30,7 +30,8 @@ pub trait App {
 
     /// Writes the messages that every switch gets as soon as its version is known, a round trip before
     /// [`on_switch_connected`](Self::on_switch_connected). They may depend on the configuration only: neither the switch is
-    /// known yet, nor whether this worker will serve it. Called once for each connection.
+    /// known yet, nor whether this worker will serve it. Called once for each connection, and again before
+    /// [`on_changes_lost`](Self::on_changes_lost).
     fn initial_messages(&self, out: &mut Encoder<'_>) {
         let _ = out;
     }
@@ -65,17 +66,18 @@ pub trait App {
     /// Handles packet-ins at the front of `packet_ins` in a loop of its own, as far as it can, and leaves the rest.
     ///
     /// The other applications do not get these packet-ins. So it may handle only those from which the applications before it
-    /// in the chain would learn nothing, such as frames between [`FastPathHosts`](crate::FastPathHosts). An application that
-    /// must get every packet-in returns `true` from [`inspects_every_packet`](Self::inspects_every_packet).
+    /// in the chain would learn nothing, such as frames between [`FastPathHosts`](crate::FastPathHosts). It is called only if
+    /// [`inspects_every_packet`](Self::inspects_every_packet) is `false` for all of these.
     #[inline]
     fn fast_path(&mut self, packet_ins: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
         let _ = (packet_ins, ctx);
     }
 
     /// Whether this application must get every packet-in, so that no application behind it may use its
-    /// [`fast_path`](Self::fast_path).
+    /// [`fast_path`](Self::fast_path). `false` says that it learns nothing from packets between
+    /// [`FastPathHosts`](crate::FastPathHosts).
     fn inspects_every_packet(&self) -> bool {
-        false
+        true
     }
 
     /// A switch has sent a `PACKET_IN`.
@@ -107,9 +109,10 @@ pub trait App {
         let _ = (status, ctx);
     }
 
-    /// Changes to the tables of this switch were not delivered, because it took nothing for too long or a queue was full.
-    /// There is room again: make its tables what they should be. Deletions come before additions, since the tables may be
-    /// full. Called once after each such period.
+    /// The tables of this switch may not be what they should be: changes were not delivered, because it took nothing for too
+    /// long or a queue was full, or another program has deleted [permanent](crate::permanent) flow entries. There is room
+    /// again: make the tables what they should be. Deletions come before additions, since the tables may be full. Called once
+    /// after each such period.
     fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
         let _ = ctx;
     }

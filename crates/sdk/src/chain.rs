@@ -126,6 +126,30 @@ mod tests {
         }
     }
 
+    /// Counts calls of its fast path.
+    #[derive(Debug, Default)]
+    struct FastPathCounter(u32);
+
+    impl App for FastPathCounter {
+        fn fast_path(&mut self, _: &mut PacketIns<'_>, _: &mut Ctx<'_>) {
+            self.0 += 1;
+        }
+    }
+
+    /// An application that says nothing about itself, such as a firewall.
+    #[test]
+    fn an_application_is_not_bypassed_by_the_fast_path_of_another_unless_it_says_so() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let now = Instant::now();
+        let (mut tx, mut urgent, mut xid, mut network) = (vec![], vec![], 1, Network::new(0));
+        let out = Encoder::new(&mut tx, Version::V1_3, &mut xid);
+        let (sw, id) = (SwitchIndex(0), DatapathId(1));
+        let mut ctx = Ctx::new(now, sw, id, out, &mut urgent, &mut network);
+        let mut apps = (Recorder::default(), FastPathCounter::default());
+        apps.fast_path(&mut PacketIns::new(Version::V1_3, &[]), &mut ctx);
+        assert_eq!(apps.1.0, 0);
+    }
+
     #[test]
     fn both_applications_restore_what_was_lost() {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]

@@ -35,6 +35,7 @@ mod delivery;
 mod fast_path_hosts;
 mod metric;
 mod network;
+mod permanent;
 mod switch_hosts;
 pub mod view;
 
@@ -45,6 +46,7 @@ pub use ctx::{Ctx, SwitchIndex};
 pub use fast_path_hosts::{FastPathHost, FastPathHosts};
 pub use metric::{AppMetric, AppMetricKind};
 pub use network::Network;
+pub use permanent::{PERMANENT_COOKIE, permanent, restore_tables, send_misses_up};
 pub use switch_hosts::{CoarseTime, FAST_PATH_PORTS_MAX, HostEntry, HostSlot, SwitchHosts};
 
 /// Types of the frames that probe links: LLDP, and the type of probes that cross unmanaged segments. They are processed

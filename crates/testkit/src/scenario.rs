@@ -37,10 +37,6 @@ pub struct PacketInCounts {
 }
 
 impl App for PacketInCounts {
-    fn inspects_every_packet(&self) -> bool {
-        true
-    }
-
     fn on_packet_in(&mut self, p: &PacketIn<'_>, _: &mut Ctx<'_>) -> Verdict {
         match Ethernet::new(p.frame).map(|eth| eth.ethertype) {
             Some(EtherType::ARP) => self.arp += 1,

@@ -8,6 +8,7 @@ mod changes;
 mod command_line;
 mod flow_entries;
 mod foreign_decoders;
+mod foreign_entries;
 mod hosts;
 mod link;
 mod mininet;

@@ -3,8 +3,8 @@
 use std::net::Ipv6Addr;
 
 use sluice_openflow::{
-    Action, Encoder, EtherType, Field, FlowMod, FlowModCommand, FlowStatsRequest, Instruction,
-    PortNo, Version, VlanId,
+    Action, Encoder, EtherType, Field, FlowDesc, FlowMod, FlowModCommand, FlowStatsRequest,
+    Instruction, Match, PortNo, Version, VlanId,
 };
 use sluice_sdk::view::HostId;
 
@@ -41,11 +41,53 @@ pub(super) fn supports_ipv6_match(version: Version) -> bool {
     Encoder::new(&mut Vec::new(), version, &mut 0).flow_mod(&flow_entry).is_ok()
 }
 
+/// Which flow entries of a switch are to be deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum EntryFilter {
+    /// Those that send out of a port.
+    ToPort(PortNo),
+    /// Those that send packets to a host out of a port; [`PortNo::ANY`] is any port.
+    ToHost(HostId, PortNo),
+    /// Those for packets that a host sends into a port.
+    FromHost(HostId, PortNo),
+}
+
+impl EntryFilter {
+    /// The fields that their matches have in common.
+    fn matching(self) -> Match {
+        match self {
+            Self::ToPort(_) => Match::default(),
+            Self::ToHost(host, _) => {
+                [Field::eth_dst(host.mac)].into_iter().chain(vlan(host)).collect()
+            }
+            Self::FromHost(host, in_port) => {
+                let fields = [Field::in_port(in_port), Field::eth_src(host.mac)];
+                fields.into_iter().chain(vlan(host)).collect()
+            }
+        }
+    }
+
+    /// The port out of which they send.
+    fn out_port(self) -> PortNo {
+        match self {
+            Self::ToPort(port) | Self::ToHost(_, port) => port,
+            Self::FromHost(..) => PortNo::ANY,
+        }
+    }
+}
+
 /// Deletes the flow entry with this match and priority.
 pub(super) fn delete_strict(flow_entry: FlowMod) -> FlowMod {
     let FlowMod { priority, matching, .. } = flow_entry;
     let command = FlowModCommand::DELETE_STRICT;
     FlowMod { command, priority, matching, ..FlowMod::default() }
+}
+
+/// Deletes a listed flow entry, unless it sends out of another port by now.
+pub(super) fn delete_listed(entry: FlowDesc) -> FlowMod {
+    let out_port = out_port(&entry.instructions).unwrap_or(PortNo::ANY);
+    let FlowDesc { priority, matching, .. } = entry;
+    FlowMod { out_port, ..delete_strict(FlowMod { priority, matching, ..FlowMod::default() }) }
 }
 
 /// Whether a cookie is that of a flow entry of forwarding.
@@ -72,8 +114,8 @@ pub(super) fn out_port(instructions: &[Instruction]) -> Option<PortNo> {
 pub(super) enum EntrySelector {
     /// By their cookies.
     ByCookie,
-    /// By match and output port alone, which every version supports.
-    ByPort,
+    /// One by one, after they have been listed: deletions of OpenFlow 1.0 have no cookie.
+    Listed,
 }
 
 impl EntrySelector {
@@ -81,49 +123,46 @@ impl EntrySelector {
     pub(super) fn of(version: Version) -> Self {
         let (mut tx, mut xid) = (Vec::new(), 0);
         let encoded = Encoder::new(&mut tx, version, &mut xid)
-            .flow_mod(&Self::ByCookie.delete_to_port(PortNo(1)));
-        if encoded.is_ok() { Self::ByCookie } else { Self::ByPort }
+            .flow_mod(&Self::ByCookie.delete(EntryFilter::ToPort(PortNo(1))));
+        if encoded.is_ok() { Self::ByCookie } else { Self::Listed }
     }
 
     fn cookie_filter(self) -> (u64, u64) {
         match self {
             Self::ByCookie => (COOKIE, COOKIE_MASK),
-            Self::ByPort => (0, 0),
+            Self::Listed => (0, 0),
         }
     }
 
-    /// A request for these flow entries; without cookies, for those of all applications.
+    /// A request for all flow entries; without cookies, for those of all applications.
     pub(super) fn stats_request(self) -> FlowStatsRequest {
         let (cookie, cookie_mask) = self.cookie_filter();
         FlowStatsRequest { cookie, cookie_mask, ..FlowStatsRequest::default() }
     }
 
-    /// Deletes all entries that send out of `out_port`.
-    pub(super) fn delete_to_port(self, out_port: PortNo) -> FlowMod {
+    /// A request for the flow entries that `filter` selects; without cookies, for those of all applications.
+    pub(super) fn filtered_request(self, filter: EntryFilter) -> FlowStatsRequest {
+        let (matching, out_port) = (filter.matching(), filter.out_port());
+        FlowStatsRequest { matching, out_port, ..self.stats_request() }
+    }
+
+    /// Deletes the flow entries that `filter` selects; without cookies, those of all applications.
+    pub(super) fn delete(self, filter: EntryFilter) -> FlowMod {
         let (cookie, cookie_mask) = self.cookie_filter();
+        let (matching, out_port) = (filter.matching(), filter.out_port());
         let command = FlowModCommand::DELETE;
-        FlowMod { command, cookie, cookie_mask, out_port, ..FlowMod::default() }
+        FlowMod { command, cookie, cookie_mask, matching, out_port, ..FlowMod::default() }
+    }
+
+    /// Deletes all flow entries; `None` without cookies.
+    pub(super) fn delete_all(self) -> Option<FlowMod> {
+        (self == Self::ByCookie).then(|| self.delete(EntryFilter::ToPort(PortNo::ANY)))
     }
 
     /// Deletes all entries whose match has this rank; `None` without cookies, as others might match the same.
     pub(super) fn delete_by_rank(self, rank: u8) -> Option<FlowMod> {
         let (cookie, command) = (COOKIE | u64::from(rank), FlowModCommand::DELETE);
         let delete = FlowMod { command, cookie, cookie_mask: u64::MAX, ..FlowMod::default() };
-        (self == Self::ByCookie).then_some(delete)
-    }
-
-    /// Deletes all entries that send packets to a host out of `out_port`.
-    pub(super) fn delete_to_host(self, host: HostId, out_port: PortNo) -> FlowMod {
-        let matching = [Field::eth_dst(host.mac)].into_iter().chain(vlan(host)).collect();
-        FlowMod { matching, ..self.delete_to_port(out_port) }
-    }
-
-    /// Deletes all entries for packets that a host sends into `in_port`; `None` without cookies, as others might match the
-    /// same.
-    pub(super) fn delete_from_host(self, host: HostId, in_port: PortNo) -> Option<FlowMod> {
-        let fields = [Field::in_port(in_port), Field::eth_src(host.mac)];
-        let matching = fields.into_iter().chain(vlan(host)).collect();
-        let delete = FlowMod { matching, ..self.delete_to_port(PortNo::ANY) };
         (self == Self::ByCookie).then_some(delete)
     }
 }

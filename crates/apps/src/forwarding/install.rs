@@ -2,7 +2,7 @@
 
 use sluice_openflow::{Action, DatapathId, Field, FlowMod, Message, PacketOutRef, PortNo};
 use sluice_sdk::Ctx;
-use sluice_sdk::view::SwitchPort;
+use sluice_sdk::view::{AppEvent, HostId, SwitchPort};
 
 use super::flood::{FloodDecision, is_edge};
 use super::flow::Flow;
@@ -21,6 +21,17 @@ const PATH_SEED: u64 = 0;
 const OUTPUTS_MAX: usize = 256;
 
 const _: () = assert!(FRAME_MAX + OUTPUTS_MAX * 16 + 128 <= 0xffff);
+
+/// Flow entries by which a switch sends packets for a host to another switch are stale, since the host is unknown. Its worker
+/// deletes them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct StaleHop {
+    /// The port to which they send.
+    pub(super) at: SwitchPort,
+    pub(super) host: HostId,
+}
+
+impl AppEvent for StaleHop {}
 
 impl Forwarding {
     /// Forwards a packet to the host at `to`, and installs the path of its flow.
@@ -265,7 +276,7 @@ impl Forwarding {
         }
     }
 
-    /// Deletes the flow entry by which another switch sent a packet here for a host that is unknown now, so that the
+    /// Has the flow entries deleted by which another switch sent a packet here for a host that is unknown now, so that the
     /// next packet goes to the controller.
     pub(super) fn delete_previous_hop_entry(
         &mut self,
@@ -281,10 +292,7 @@ impl Forwarding {
                 ctx.now,
                 pending::installation_time(self.cfg.path_pending, ctx.rtt()),
             );
-            self.counters.stale_deletions += 1;
-            let deletion =
-                flow_entries::EntrySelector::ByPort.delete_to_host(packet.dst(), from.port);
-            ctx.send_to(from.switch, Message::FlowMod(deletion));
+            ctx.publish_event(StaleHop { at: from, host: packet.dst() });
         }
     }
 }

@@ -229,7 +229,7 @@ impl Forwarding {
             Matching::ALL.into_iter().filter(|&matching| matching != new).map(Matching::rank);
         let range = old.rank().min(new.rank())..=old.rank().max(new.rank());
         let stale = others.filter(|rank| range.contains(rank)).map(Stale::Matching);
-        stale.map(|stale| self.repair.delete_stale(stale, now, &self.switches, network)).sum()
+        stale.map(|stale| self.repair.delete_stale(stale, now, &mut self.switches, network)).sum()
     }
 }
 

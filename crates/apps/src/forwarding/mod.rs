@@ -7,6 +7,7 @@ mod flood;
 mod flow;
 mod flow_entries;
 mod install;
+mod listed_deletions;
 mod match_fallback;
 mod metrics;
 mod pending;
@@ -25,13 +26,16 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::view::{ErrorMsg, PacketIn, PacketIns};
 use sluice_openflow::{
-    Action, EncodeError, Encoder, ErrorType, Ethernet, MultipartType, PacketOutRef, SwitchFeatures,
+    Action, EncodeError, Encoder, ErrorType, Ethernet, MultipartType, PacketOutRef, PortReason,
+    PortStatus, SwitchFeatures,
 };
 use sluice_sdk::view::{Fact, HostId, PortRole, PublishedFact, SwitchPort};
-use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
+use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict, send_misses_up};
 
 use fast_path::SwitchFastPath;
 use flood::{EdgePortCache, FloodFilter, is_edge};
+use flow_entries::{EntryFilter, EntrySelector};
+use install::StaleHop;
 use match_fallback::{RefusedMatch, Retries};
 use metrics::Counters;
 use pending::PendingFlows;
@@ -247,7 +251,7 @@ impl App for Forwarding {
     }
 
     fn initial_messages(&self, out: &mut Encoder<'_>) {
-        debug_assert_encoded(out.send_misses_up(self.cfg.miss_send_len));
+        debug_assert_encoded(send_misses_up(out, self.cfg.miss_send_len));
     }
 
     fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
@@ -284,14 +288,14 @@ impl App for Forwarding {
         self.expire_refused_matches(ctx);
         self.trees.tick(self.cfg.flooding, ctx);
         self.counters.stale_deletions +=
-            self.repair.repeat_due(ctx.now, &self.switches, ctx.network);
+            self.repair.repeat_due(ctx.now, &mut self.switches, ctx.network);
         self.counters.stale_deletions += self.switches.delete_conflicting(ctx.now, ctx.network);
     }
 
     fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
         self.trees.on_fact(&published.fact, self.cfg.flooding, now, network);
         self.counters.stale_deletions +=
-            self.repair.on_fact(&published.fact, now, &self.switches, network);
+            self.repair.on_fact(&published.fact, now, &mut self.switches, network);
         match published.fact {
             Fact::Port(at, _) => {
                 self.segment_ports.on_port(at, now, &self.switches, network);
@@ -300,6 +304,11 @@ impl App for Forwarding {
             Fact::Switch(id, _) => self.schedule_retry(id, now, network.view()),
             _ => {}
         }
+        if let Some(&StaleHop { at, host }) = published.fact.event() {
+            let filter = EntryFilter::ToHost(host, at.port);
+            let deleted = self.switches.delete(at.switch, filter, now, network);
+            self.counters.stale_deletions += u64::from(deleted);
+        }
         if let Some((id, refused)) = published.fact.record::<RefusedMatch>() {
             let rank = refused.map(|refused| refused.rank);
             self.counters.stale_deletions += self.on_refused_match(id, rank, now, network);
@@ -307,10 +316,21 @@ impl App for Forwarding {
     }
 
     fn on_deferred_work(&mut self, now: Instant, network: &mut Network) {
-        self.counters.stale_deletions += self.repair.repeat_due(now, &self.switches, network);
+        self.counters.stale_deletions += self.repair.repeat_due(now, &mut self.switches, network);
+    }
+
+    fn on_port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
+        // Elsewhere the fact about the port, which arrives later, is soon enough: one deletion needs no list.
+        let is_listed = self.switches.selector(ctx.datapath_id) == Some(EntrySelector::Listed);
+        if is_listed && (status.reason == PortReason::DELETE || !status.port.is_up()) {
+            let filter = EntryFilter::ToPort(status.port.port_no);
+            self.switches.delete(ctx.datapath_id, filter, ctx.now, ctx.network);
+            self.switches.start_deletions(ctx);
+        }
     }
 
     fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
+        self.segment_ports.on_connected(ctx);
         self.delete_simpler_entries(ctx);
         self.switches.verify_entries(ctx);
     }
@@ -334,6 +354,7 @@ impl App for Forwarding {
     }
 
     fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
+        self.switches.on_error(error.xid, ctx);
         if error.cookie().is_some_and(tree::is_ours) {
             self.counters.flow_entries_refused += u64::from(self.trees.on_refused(error, ctx));
             return;
@@ -362,6 +383,10 @@ impl App for Forwarding {
 
     fn fast_path(&mut self, packets: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
         self.handle_fast_path(packets, ctx);
+    }
+
+    fn inspects_every_packet(&self) -> bool {
+        false
     }
 
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {

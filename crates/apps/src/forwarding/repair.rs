@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
-use sluice_openflow::{FlowMod, Message, PortNo};
+use sluice_openflow::{Message, PortNo};
 use sluice_sdk::Network;
 use sluice_sdk::view::{Fact, HostId, Link, NetworkView, PortRole, SwitchPort};
 
-use super::flow_entries::EntrySelector;
+use super::flow_entries::{EntryFilter, EntrySelector};
 use super::switches::LocalSwitches;
 use crate::iteration_budget::IterationBudget;
 
@@ -82,32 +82,31 @@ impl Stale {
     }
 
     /// Deletes the stale entries on switches of this worker. Returns the number of deletions sent.
-    fn delete(self, switches: &LocalSwitches, network: &mut Network) -> u64 {
+    fn delete(self, now: Instant, switches: &mut LocalSwitches, network: &mut Network) -> u64 {
+        let mut delete = |switch, filter| u64::from(switches.delete(switch, filter, now, network));
         match self {
-            Self::Port(at) => {
-                delete(at, switches, network, |selector| selector.delete_to_port(at.port))
+            Self::Port(at) => delete(at.switch, EntryFilter::ToPort(at.port)),
+            Self::Link(from, to) => {
+                [from, to].map(|at| delete(at.switch, EntryFilter::ToPort(at.port))).iter().sum()
             }
-            Self::Link(from, to) => [from, to]
-                .map(|at| {
-                    delete(at, switches, network, |selector| selector.delete_to_port(at.port))
-                })
-                .iter()
-                .sum(),
+            // If the host returned to that port unnoticed, the entries for packets from there would forward its packets,
+            // while the replies go to where it was learned meanwhile.
             Self::Host(id, at) => {
-                delete(at, switches, network, |selector| selector.delete_to_host(id, at.port))
-                    + delete_from_host(id, at, switches, network)
+                delete(at.switch, EntryFilter::ToHost(id, at.port))
+                    + delete(at.switch, EntryFilter::FromHost(id, at.port))
             }
             Self::HostEverywhere(id, at) => {
-                let mut deleted = delete_from_host(id, at, switches, network);
-                for (switch, selector) in switches.all() {
+                let mut deleted = delete(at.switch, EntryFilter::FromHost(id, at.port));
+                let all: Vec<_> = switches.all().collect();
+                for (switch, selector) in all {
                     let port = match selector {
                         EntrySelector::ByCookie => PortNo::ANY,
-                        // Without cookies, entries of other applications would be deleted, too.
-                        EntrySelector::ByPort if switch == at.switch => at.port,
-                        EntrySelector::ByPort => continue,
+                        // Listing the entries of every switch for each host would take too long.
+                        EntrySelector::Listed if switch == at.switch => at.port,
+                        EntrySelector::Listed => continue,
                     };
-                    network.send_to(switch, Message::FlowMod(selector.delete_to_host(id, port)));
-                    deleted += 1;
+                    let filter = EntryFilter::ToHost(id, port);
+                    deleted += u64::from(switches.delete(switch, filter, now, network));
                 }
                 deleted
             }
@@ -143,7 +142,7 @@ impl Repair {
         &mut self,
         fact: &Fact,
         now: Instant,
-        switches: &LocalSwitches,
+        switches: &mut LocalSwitches,
         network: &mut Network,
     ) -> u64 {
         let stale = match fact {
@@ -182,10 +181,10 @@ impl Repair {
         &mut self,
         stale: Stale,
         now: Instant,
-        switches: &LocalSwitches,
+        switches: &mut LocalSwitches,
         network: &mut Network,
     ) -> u64 {
-        let deleted = stale.delete(switches, network);
+        let deleted = stale.delete(now, switches, network);
         if deleted > 0 {
             if self.repeats.len() >= REPEATS_MAX {
                 self.repeats.pop_front();
@@ -215,7 +214,7 @@ impl Repair {
     pub(super) fn repeat_due(
         &mut self,
         now: Instant,
-        switches: &LocalSwitches,
+        switches: &mut LocalSwitches,
         network: &mut Network,
     ) -> u64 {
         let mut deleted = 0;
@@ -228,7 +227,7 @@ impl Repair {
             }
             self.repeats.pop_front();
             if stale.is_still_stale(network.view()) {
-                deleted += stale.delete(switches, network);
+                deleted += stale.delete(now, switches, network);
             }
         }
         deleted
@@ -286,34 +285,6 @@ impl Repair {
     }
 }
 
-fn delete(
-    at: SwitchPort,
-    switches: &LocalSwitches,
-    network: &mut Network,
-    deletion: impl FnOnce(EntrySelector) -> FlowMod,
-) -> u64 {
-    let Some(selector) = switches.selector(at.switch) else { return 0 };
-    network.send_to(at.switch, Message::FlowMod(deletion(selector)));
-    1
-}
-
-/// Deletes the entries for packets that a host sends into a port. If it returned there unnoticed, they would forward its
-/// packets, while the replies go to where it was learned meanwhile.
-fn delete_from_host(
-    id: HostId,
-    at: SwitchPort,
-    switches: &LocalSwitches,
-    network: &mut Network,
-) -> u64 {
-    let selector = switches.selector(at.switch);
-    let deletion = selector.and_then(|selector| selector.delete_from_host(id, at.port));
-    let deleted = u64::from(deletion.is_some());
-    if let Some(deletion) = deletion {
-        network.send_to(at.switch, Message::FlowMod(deletion));
-    }
-    deleted
-}
-
 #[cfg(test)]
 mod tests {
     use sluice_openflow::{DatapathId, MacAddr, VlanId};
@@ -329,7 +300,8 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let (mut repair, mut network) = (Repair::default(), Network::new(0));
-        let (switches, at) = (LocalSwitches::default(), SwitchPort::new(DatapathId(1), PortNo(1)));
+        let at = SwitchPort::new(DatapathId(1), PortNo(1));
+        let mut switches = LocalSwitches::default();
         for n in 0..1000 {
             let id = HostId { mac: MacAddr::from_u64(n), vlan: VlanId(0) };
             repair.repeats.push_back((now, Stale::Host(id, at)));
@@ -337,8 +309,8 @@ mod tests {
         for left in [744, 488, 232, 0] {
             repair.on_iteration();
             // Ticks of several switches.
-            repair.repeat_due(now, &switches, &mut network);
-            repair.repeat_due(now, &switches, &mut network);
+            repair.repeat_due(now, &mut switches, &mut network);
+            repair.repeat_due(now, &mut switches, &mut network);
             assert_eq!(repair.repeats.len(), left);
             assert_eq!(network.wants_iteration(), left > 0);
             network.deliver(&mut NoApp, now, |_| {});

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::view::flow_stats;
 use sluice_openflow::{
-    DatapathId, FieldId, FlowDesc, FlowMod, Message, MultipartReply, MultipartRequest,
-    MultipartType, PortNo, VlanId,
+    DatapathId, FieldId, Message, MultipartReply, MultipartRequest, MultipartType, PortNo, VlanId,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::flood::is_edge;
-use super::flow_entries::{self, EntrySelector};
+use super::flow_entries::{self, EntryFilter, EntrySelector};
+use super::listed_deletions::ListedDeletions;
 use super::match_fallback::refused_rank;
 
 /// Most flow entries of a switch that are listed; those of a switch with more are not requested. A reply with as many fits
@@ -41,11 +41,20 @@ pub(super) struct LocalSwitch {
     paused_until: Option<Instant>,
     /// Whether it has refused the match of a flow entry.
     has_refused_match: bool,
+    deletions: ListedDeletions,
     pub(super) query: EntryQuery,
     /// Whether the query is to find entries that are wrong, and not hosts.
     pub(super) is_verified: bool,
     /// Hosts to which its old flow entries send, by output port, until the role of that port is known.
     pub(super) hosts_by_port: BTreeMap<PortNo, Vec<HostId>>,
+}
+
+impl LocalSwitch {
+    /// Has its flow entries listed, and those that are wrong deleted.
+    pub(super) fn verify(&mut self, now: Instant) {
+        (self.query, self.is_verified) = (EntryQuery::Due(now), true);
+        self.hosts_by_port.clear();
+    }
 }
 
 /// Progress of the query for old flow entries.
@@ -96,6 +105,7 @@ impl LocalSwitches {
             supports_ipv6_match,
             paused_until,
             has_refused_match,
+            deletions: ListedDeletions::default(),
             query,
             is_verified: false,
             hosts_by_port,
@@ -128,6 +138,45 @@ impl LocalSwitches {
     /// Whether a switch of this worker can match IPv6 addresses.
     pub(super) fn supports_ipv6_match(&self, id: DatapathId) -> bool {
         self.all.get(&id).is_some_and(|switch| switch.supports_ipv6_match)
+    }
+
+    /// Deletes flow entries of forwarding on a switch of this worker. Returns whether it is one.
+    pub(super) fn delete(
+        &mut self,
+        id: DatapathId,
+        filter: EntryFilter,
+        now: Instant,
+        network: &mut Network,
+    ) -> bool {
+        let Some(switch) = self.all.get_mut(&id) else { return false };
+        match switch.selector {
+            EntrySelector::ByCookie => {
+                network.send_to(id, Message::FlowMod(switch.selector.delete(filter)));
+            }
+            EntrySelector::Listed => {
+                if !switch.deletions.add(filter) {
+                    switch.verify(now);
+                }
+            }
+        }
+        true
+    }
+
+    /// Starts deletions that were added for a switch.
+    pub(super) fn start_deletions(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(switch) = self.all.get_mut(&ctx.datapath_id) {
+            switch.deletions.start_next(ctx);
+        }
+    }
+
+    /// Handles an error message about the request `xid` to a switch.
+    pub(super) fn on_error(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return };
+        switch.deletions.on_error(xid, ctx);
+        if matches!(switch.query, EntryQuery::Counting(query) | EntryQuery::Listing(query) if query == xid)
+        {
+            switch.query = EntryQuery::Done;
+        }
     }
 
     /// Installs no flow entries on a switch for the time `retry`, as it has refused one. Returns whether the switch was
@@ -165,7 +214,7 @@ impl LocalSwitches {
     /// Queries the switches whose entries cannot be selected by cookie (OpenFlow 1.0) again at `at`.
     pub(super) fn query_again(&mut self, at: Instant) {
         for switch in
-            self.all.values_mut().filter(|switch| switch.selector == EntrySelector::ByPort)
+            self.all.values_mut().filter(|switch| switch.selector == EntrySelector::Listed)
         {
             (switch.query, switch.is_verified) = (EntryQuery::Due(at), false);
             switch.hosts_by_port.clear();
@@ -176,6 +225,7 @@ impl LocalSwitches {
     pub(super) fn tick(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(switch) = self.all.get_mut(&ctx.datapath_id) {
             switch.paused_until = switch.paused_until.filter(|&until| ctx.now < until);
+            switch.deletions.start_next(ctx);
         }
         self.start_query(ctx);
     }
@@ -219,6 +269,7 @@ impl LocalSwitches {
         ctx: &mut Ctx<'_>,
     ) -> u64 {
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
+        switch.deletions.on_multipart_reply(xid, kind, body, ctx);
         match switch.query {
             EntryQuery::Counting(query) if query == xid => {
                 let entries = match ctx.parse_reply(kind, body) {
@@ -246,12 +297,8 @@ impl LocalSwitches {
                     }
                     // Installed while some switch did not support the current match; it would hide the entries of now.
                     if entry.priority > priority {
-                        let FlowDesc { priority, matching, .. } = entry;
-                        let entry = FlowMod { priority, matching, ..FlowMod::default() };
-                        ctx.network.send_to(
-                            ctx.datapath_id,
-                            Message::FlowMod(flow_entries::delete_strict(entry)),
-                        );
+                        let deletion = flow_entries::delete_listed(entry);
+                        ctx.network.send_to(ctx.datapath_id, Message::FlowMod(deletion));
                         deleted += 1;
                         continue;
                     }
@@ -302,7 +349,7 @@ impl LocalSwitches {
         }
         let mut hosts = switch.hosts_by_port.remove(&at.port).unwrap_or_default();
         if is_down {
-            network.send_to(at.switch, Message::FlowMod(switch.selector.delete_to_port(at.port)));
+            self.delete(at.switch, EntryFilter::ToPort(at.port), now, network);
             return 1;
         }
         if !is_edge(network.view(), at) {
@@ -337,13 +384,9 @@ impl LocalSwitches {
         for (at, host) in std::mem::take(&mut self.conflicting) {
             let view = network.view();
             let is_elsewhere = view.host(host).is_some_and(|known| known.at != at);
-            if let Some(switch) = self.all.get(&at.switch)
-                && is_elsewhere
-                && is_edge(view, at)
-            {
-                let deletion = switch.selector.delete_to_host(host, at.port);
-                network.send_to(at.switch, Message::FlowMod(deletion));
-                deleted += 1;
+            if is_elsewhere && is_edge(view, at) {
+                let filter = EntryFilter::ToHost(host, at.port);
+                deleted += u64::from(self.delete(at.switch, filter, now, network));
             }
         }
         deleted

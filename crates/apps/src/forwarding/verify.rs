@@ -3,11 +3,11 @@
 //! Right is an entry that sends to the port of the host or to a switch that is nearer to it, so that the right entries of all
 //! switches together contain no loop. Packets whose entries are missing come to the controller, which installs their path.
 
-use sluice_openflow::{FlowMod, Message, PortNo};
+use sluice_openflow::Message;
 use sluice_sdk::view::{HostId, NetworkView, PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network};
 
-use super::flow_entries::EntrySelector;
+use super::flow_entries::EntryFilter;
 use super::routes::Routes;
 use super::switches::{EntryQuery, LocalSwitches};
 
@@ -15,8 +15,7 @@ impl LocalSwitches {
     /// Requests the flow entries of a switch, of which those that are wrong will be deleted.
     pub(super) fn verify_entries(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(switch) = self.all.get_mut(&ctx.datapath_id) {
-            (switch.query, switch.is_verified) = (EntryQuery::Due(ctx.now), true);
-            switch.hosts_by_port.clear();
+            switch.verify(ctx.now);
         }
         self.start_query(ctx);
     }
@@ -28,24 +27,22 @@ impl LocalSwitches {
             return 0;
         }
         switch.is_verified = false;
-        let (hosts_by_port, selector) =
-            (std::mem::take(&mut switch.hosts_by_port), switch.selector);
+        let hosts_by_port = std::mem::take(&mut switch.hosts_by_port);
         let mut deleted = 0;
-        let mut delete = |deletion: FlowMod, network: &mut Network| {
-            network.send_to(ctx.datapath_id, Message::FlowMod(deletion));
-            deleted += 1;
+        let mut delete = |filter, network: &mut Network| {
+            deleted += u64::from(self.delete(ctx.datapath_id, filter, ctx.now, network));
         };
         for (port, mut hosts) in hosts_by_port {
             let at = SwitchPort::new(ctx.datapath_id, port);
             if ctx.network.view().port(at).is_none_or(|port| !port.is_up) {
-                delete(selector.delete_to_port(port), ctx.network);
+                delete(EntryFilter::ToPort(port), ctx.network);
                 continue;
             }
             hosts.sort_unstable();
             hosts.dedup();
             for host in hosts {
                 if is_wrong(host, at, routes, ctx.network.view()) {
-                    delete(selector.delete_to_host(host, port), ctx.network);
+                    delete(EntryFilter::ToHost(host, port), ctx.network);
                 }
             }
         }
@@ -56,17 +53,15 @@ impl LocalSwitches {
     pub(super) fn delete_all(&mut self, ctx: &mut Ctx<'_>) -> u64 {
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
         switch.is_verified = false;
-        let selector = switch.selector;
-        let ports: Vec<_> = match selector {
-            EntrySelector::ByCookie => vec![PortNo::ANY],
-            // Without cookies, a deletion for any port would delete the entries of other applications, too.
-            EntrySelector::ByPort => {
-                let info = ctx.view().switch(ctx.datapath_id);
-                info.into_iter().flat_map(|switch| switch.ports.keys().copied()).collect()
-            }
-        };
+        if let Some(deletion) = switch.selector.delete_all() {
+            ctx.send_to(ctx.datapath_id, Message::FlowMod(deletion));
+            return 1;
+        }
+        let info = ctx.network.view().switch(ctx.datapath_id);
+        let ports: Vec<_> =
+            info.into_iter().flat_map(|switch| switch.ports.keys().copied()).collect();
         for &port in &ports {
-            ctx.send_to(ctx.datapath_id, Message::FlowMod(selector.delete_to_port(port)));
+            self.delete(ctx.datapath_id, EntryFilter::ToPort(port), ctx.now, ctx.network);
         }
         ports.len() as u64
     }

@@ -372,6 +372,10 @@ impl App for Hosts {
     }
 
     #[inline]
+    fn inspects_every_packet(&self) -> bool {
+        false
+    }
+
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         let Some(eth) = Ethernet::new(p.frame) else { return Verdict::Continue };
         let info = AddressInfo::parse(&eth, p.frame);

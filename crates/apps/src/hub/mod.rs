@@ -2,7 +2,7 @@
 
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Action, Encoder, Ethernet, PacketOutRef, PortNo};
-use sluice_sdk::{App, Ctx, Verdict};
+use sluice_sdk::{App, Ctx, Verdict, send_misses_up};
 
 /// Configuration of the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +37,8 @@ impl Hub {
 
 impl App for Hub {
     fn initial_messages(&self, out: &mut Encoder<'_>) {
-        let written = out.send_misses_up(self.cfg.miss_send_len);
+        let written = send_misses_up(out, self.cfg.miss_send_len);
         debug_assert!(written.is_ok(), "every version can express it");
-    }
-
-    fn inspects_every_packet(&self) -> bool {
-        true
     }
 
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {

@@ -10,7 +10,7 @@ use sluice_openflow::view::{PacketIn, PacketIns};
 use sluice_openflow::{
     Action, Encoder, FlowMod, FlowModCommand, PortReason, PortStatus, SwitchFeatures,
 };
-use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
+use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict, send_misses_up};
 
 use bridge::{Ageing, Bridge, Counters, debug_assert_encoded};
 use table::{Table, Tick};
@@ -135,7 +135,7 @@ impl App for Learning {
     }
 
     fn initial_messages(&self, out: &mut Encoder<'_>) {
-        let written = out.send_misses_up(self.cfg.miss_send_len);
+        let written = send_misses_up(out, self.cfg.miss_send_len);
         debug_assert!(written.is_ok(), "every version can express it");
     }
 
@@ -156,10 +156,6 @@ impl App for Learning {
         if let Some(bridge) = self.bridges.get_mut(sw.index()).and_then(Option::take) {
             self.counters.evicted += bridge.table.evicted();
         }
-    }
-
-    fn inspects_every_packet(&self) -> bool {
-        true
     }
 
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {

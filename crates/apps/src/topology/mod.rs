@@ -529,6 +529,10 @@ impl App for Topology {
         }
     }
 
+    fn inspects_every_packet(&self) -> bool {
+        false
+    }
+
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         let Some(eth) = Ethernet::new(p.frame) else { return Verdict::Continue };
         let Some(kind) = ProbeKind::of(&eth) else { return Verdict::Continue };

@@ -10,7 +10,7 @@ use sluice_openflow::{
     PortNo, SwitchFeatures,
 };
 use sluice_sdk::view::{SwitchInfo, SwitchPort};
-use sluice_sdk::{Ctx, LINK_PROBE_TYPES, SwitchIndex};
+use sluice_sdk::{Ctx, LINK_PROBE_TYPES, SwitchIndex, permanent};
 
 use super::counters::Counters;
 use super::port::{Port, PortPhase, PortTimers, is_physical};
@@ -275,12 +275,12 @@ impl ProbedSwitch {
 pub(super) fn install_probe_entries(out: &mut Encoder<'_>) {
     for ethertype in LINK_PROBE_TYPES {
         let to_controller = Action::Output { port: PortNo::CONTROLLER, max_len: Action::WHOLE };
-        let written = out.flow_mod(&FlowMod {
+        let written = out.flow_mod(&permanent(FlowMod {
             priority: PRIORITY,
             matching: [Field::eth_type(ethertype.0)].into(),
             instructions: vec![Instruction::apply([to_controller])],
             ..FlowMod::default()
-        });
+        }));
         debug_assert!(written.is_ok(), "every version can express it");
     }
 }

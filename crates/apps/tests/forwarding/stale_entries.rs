@@ -18,8 +18,8 @@ fn when_a_link_fails_only_the_flow_entries_that_use_it_are_deleted() {
         link s3:2 s4:1 up
         wait 1s
         link s2:2 s3:1 down
-        s3 > flow_mod   delete match= out_port=1
-        s2 > flow_mod   delete match= out_port=2
+        [1.1..] s3 > flow_mod delete match= out_port=1
+        [1.1..] s2 > flow_mod delete match= out_port=2
         s2 < packet_in  port=1 a>b
         s3 > flow_mod   eth_src=a eth_dst=b output=3
         s3 > flow_mod   eth_src=b eth_dst=a output=2
@@ -30,8 +30,8 @@ fn when_a_link_fails_only_the_flow_entries_that_use_it_are_deleted() {
         s1 > flow_mod   eth_src=b eth_dst=a output=3
         link s2:2 s3:1 up
         link s2:2 s3:1 down
-        s3 > flow_mod   delete match= out_port=1
-        s2 > flow_mod   delete match= out_port=2
+        [1.1..] s3 > flow_mod delete match= out_port=1
+        [1.1..] s2 > flow_mod delete match= out_port=2
         ",
     );
 }
@@ -42,8 +42,9 @@ fn when_a_port_goes_down_the_flow_entries_that_use_it_are_deleted() {
         SINGLE_SWITCH,
         "
         ports s1:2 down
-        s1 > flow_mod   delete match= out_port=2
+        [1.1..] s1 > flow_mod delete match= out_port=2
         s1 < port_status port=2 down
+        [1.0] s1 > multipart_request
         ",
     );
 }
@@ -54,8 +55,8 @@ fn when_a_link_leads_to_another_switch_its_flow_entries_are_deleted() {
         LINEAR,
         "
         link s1:1 s4:1 up
-        s2 > flow_mod   delete match= out_port=1
-        s1 > flow_mod   delete match= out_port=1
+        [1.1..] s2 > flow_mod delete match= out_port=1
+        [1.1..] s1 > flow_mod delete match= out_port=1
         ",
     );
 }
@@ -66,20 +67,17 @@ fn flow_entries_to_and_from_a_host_that_moved_or_was_removed_are_deleted() {
         LINEAR,
         "
         host b at s2:3
-        [1.0] s3 > flow_mod   delete match=eth_dst eth_dst=b out_port=3
         [1.1..] s3 > flow_mod delete match=in_port+eth_src eth_src=b in_port=3
         [1.1..] s3 > flow_mod delete match=eth_dst eth_dst=b
         [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=b
         [1.1..] s2 > flow_mod delete match=eth_dst eth_dst=b
         host b removed
-        [1.0] s2 > flow_mod   delete match=eth_dst eth_dst=b out_port=3
         [1.1..] s2 > flow_mod delete match=in_port+eth_src eth_src=b in_port=3
         [1.1..] s2 > flow_mod delete match=eth_dst eth_dst=b
         [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=b
         [1.1..] s3 > flow_mod delete match=eth_dst eth_dst=b
         host b/7 at s2:3
         host b/7 removed
-        [1.0] s2 > flow_mod   delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7 out_port=3
         [1.1..] s2 > flow_mod delete match=in_port+eth_src+vlan_vid eth_src=b vlan_vid=7
         [1.1..] s2 > flow_mod delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7
         [1.1..] s1 > flow_mod delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7
@@ -102,8 +100,8 @@ fn an_unknown_destination_from_a_link_has_the_flow_entry_that_sent_it_deleted() 
         "
         s2 < packet_in  port=1 a>z
         s2 > packet_out output=3
-        s1 > flow_mod   delete match=eth_dst eth_dst=z out_port=1
         s1 > packet_out output=3+output=4
+        [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=z out_port=1
         s3 > packet_out output=3
         s2 < packet_in  port=1 a>z
         s2 > packet_out output=3
@@ -146,7 +144,7 @@ fn flow_entries_to_a_disconnected_switch_are_deleted_when_the_port_goes_down() {
         s2 disconnects
         switch s2 removed
         ports s1:1 down
-        s1 > flow_mod   delete match= out_port=1
+        [1.1..] s1 > flow_mod delete match= out_port=1
         ",
     );
 }
@@ -160,7 +158,7 @@ fn flow_entries_to_a_disconnected_switch_are_deleted_when_the_port_becomes_an_ed
         switch s2 removed
         ports s1:1 pending
         ports s1:1 edge
-        s1 > flow_mod   delete match= out_port=1
+        [1.1..] s1 > flow_mod delete match= out_port=1
         ",
     );
 }
@@ -173,8 +171,8 @@ fn flow_entries_to_a_disconnected_switch_are_deleted_when_it_reconnects_with_ano
         s2 disconnects
         switch s2 removed
         link s2:3 s1:1 up
-        s2 > flow_mod   delete match= out_port=1
-        s1 > flow_mod   delete match= out_port=1
+        [1.1..] s2 > flow_mod delete match= out_port=1
+        [1.1..] s1 > flow_mod delete match= out_port=1
         ",
     );
 }
@@ -185,25 +183,29 @@ fn after_lost_changes_the_flow_entries_that_are_wrong_are_deleted_and_no_others(
         LINEAR,
         "
         ports s2:4 down
-        s2 > flow_mod   delete match= out_port=4
+        [1.1..] s2 > flow_mod delete match= out_port=4
         wait 1s
-        s2 > flow_mod   delete match= out_port=4
+        [1.0]   s2 > multipart_request
+        [1.1..] s2 > flow_mod delete match= out_port=4
         s2 loses changes
+        [1.3..] s2 > flow_mod output=controller priority=0
         s2 > multipart_request
         s2 < aggregate_stats flows=7
         s2 > multipart_request
         s2 < flow_stats cookie=7381244169710206976 a:1 b:1 a:2 b:2 z:2 b:2 a:4
-        s2 > flow_mod   delete match=eth_dst eth_dst=b out_port=1
-        s2 > flow_mod   delete match=eth_dst eth_dst=a out_port=2
-        s2 > flow_mod   delete match=eth_dst eth_dst=z out_port=2
-        s2 > flow_mod   delete match= out_port=4
+        [1.1..] s2 > flow_mod delete match=eth_dst eth_dst=b out_port=1
+        [1.1..] s2 > flow_mod delete match=eth_dst eth_dst=a out_port=2
+        [1.1..] s2 > flow_mod delete match=eth_dst eth_dst=z out_port=2
+        [1.1..] s2 > flow_mod delete match= out_port=4
         s3 loses changes
+        [1.3..] s3 > flow_mod output=controller priority=0
         s3 > multipart_request
         s3 < aggregate_stats flows=3
         s3 > multipart_request
         s3 < flow_stats cookie=7381244169710206976 b:3 a:1 b:1
-        s3 > flow_mod   delete match=eth_dst eth_dst=b out_port=1
+        [1.1..] s3 > flow_mod delete match=eth_dst eth_dst=b out_port=1
         s1 loses changes
+        [1.3..] s1 > flow_mod output=controller priority=0
         s1 > multipart_request
         s1 < aggregate_stats flows=0
         ",
@@ -216,13 +218,61 @@ fn after_lost_changes_a_table_that_is_too_large_to_be_read_is_emptied() {
         SINGLE_SWITCH,
         "
         s1 loses changes
+        [1.3..] s1 > flow_mod output=controller priority=0
         s1 > multipart_request
         s1 < aggregate_stats flows=20000
-        [1.0]   s1 > flow_mod delete match= out_port=1
-        [1.0]   s1 > flow_mod delete match= out_port=2
-        [1.0]   s1 > flow_mod delete match= out_port=3
-        [1.0]   s1 > flow_mod delete match= out_port=4
+        [1.0]   wait 1s
+        [1.0]   s1 > multipart_request                      # for port 1
+        [1.0]   s1 < aggregate_stats flows=20000
+        [1.0]   s1 > multipart_request                      # for port 2
+        [1.0]   s1 > flow_mod delete match= out_port=1      # too many to be listed
+        [1.0]   s1 < aggregate_stats flows=0
+        [1.0]   s1 > multipart_request
+        [1.0]   s1 < aggregate_stats flows=0
+        [1.0]   s1 > multipart_request
+        [1.0]   s1 < aggregate_stats flows=0
         [1.1..] s1 > flow_mod delete match=
+        ",
+    );
+}
+
+/// Deletions of 1.0 have no cookie, and would also delete the entries of an operator or of another application.
+#[test]
+fn with_1_0_stale_flow_entries_are_listed_and_deleted_one_by_one() {
+    run_with_defaults(
+        SINGLE_SWITCH,
+        "
+        [1.0] s1 < port_status port=2 down
+        [1.0] s1 > multipart_request
+        [1.0] s1 < aggregate_stats flows=3
+        [1.0] s1 > multipart_request
+        [1.0] s1 < flow_stats cookie=7381244169710206976 b:2 c:2
+        [1.0] s1 > flow_mod   delete_strict match=eth_dst+vlan_vid eth_dst=b priority=100 out_port=2
+        [1.0] s1 > flow_mod   delete_strict match=eth_dst+vlan_vid eth_dst=c priority=100 out_port=2
+        [1.0] s1 < port_status port=2 down
+        [1.0] s1 > multipart_request
+        [1.0] s1 < aggregate_stats flows=1
+        [1.0] s1 > multipart_request
+        [1.0] s1 < flow_stats cookie=7 b:2
+        ",
+    );
+}
+
+#[test]
+fn with_1_0_a_switch_that_does_not_list_its_flow_entries_delays_no_other_deletion_for_long() {
+    run_with_defaults(
+        SINGLE_SWITCH,
+        "
+        [1.0] s1 < port_status port=2 down
+        [1.0] s1 > multipart_request
+        [1.0] s1 < port_status port=3 down
+        [1.0] wait 1s
+        [1.0] wait 1s
+        [1.0] s1 > multipart_request                        # for port 3
+        [1.0] s1 < port_status port=1 down
+        [1.0] s1 < error bad_type
+        [1.0] s1 > multipart_request                        # for port 1
+        [1.0] s1 < aggregate_stats flows=0
         ",
     );
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use sluice_openflow::view::PacketIns;
 use sluice_openflow::{MessageType, split_message};
 use sluice_proto::ControllerEvent;
-use sluice_sdk::{App, Ctx, Network};
+use sluice_sdk::{App, Ctx, Network, PERMANENT_COOKIE};
 
 use super::switches::ConnectedSwitch;
 use crate::close_reason::CloseReason;
@@ -135,6 +135,18 @@ impl<A: App> Dispatcher<'_, A> {
                 let up = status.port.is_up();
                 switch.record_port(status);
                 tracing::debug!(dpid = %id, %port, name, up, reason = status.reason.0, "port status");
+            }
+            ControllerEvent::FlowRemoved(removed) if removed.cookie == PERMANENT_COOKIE => {
+                switch.buffers.has_lost_changes = true;
+                self.counters.permanent_entries_removed.add(1);
+                log_limited(&mut switch.logged, || {
+                    tracing::warn!(
+                        dpid = %id,
+                        priority = removed.priority,
+                        reason = removed.reason.0,
+                        "the switch has removed a flow entry of the controller, which is written again"
+                    );
+                });
             }
             ControllerEvent::RoleReply(role) => {
                 log_limited(&mut switch.logged, || {

@@ -17,7 +17,7 @@ use sluice_base::HashMap;
 use sluice_io::{ConnId, Io, IoEvent, READ_BYTES_MAX};
 use sluice_openflow::DatapathId;
 use sluice_proto::ReassemblyBudget;
-use sluice_sdk::{App, Ctx, Network};
+use sluice_sdk::{App, Ctx, Network, restore_tables};
 
 use crate::backpressure::BacklogLimits;
 use crate::close_reason::CloseReason;
@@ -320,7 +320,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let buffers = &mut switch.buffers;
         if buffers.has_lost_changes && !buffers.backpressure.is_paused() {
             buffers.has_lost_changes = false;
-            self.call_app(id, A::on_changes_lost);
+            self.call_app(id, restore_tables);
             self.send_replies(io, id);
         }
     }

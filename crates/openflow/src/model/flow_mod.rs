@@ -1,5 +1,6 @@
 //! `FLOW_MOD`: adds, modifies or deletes flow entries. §7.3.4.1.
 
+use super::action::Action;
 use super::codec::versions::*;
 use super::codec::{Codec, Encoding};
 use super::group::GroupId;
@@ -123,6 +124,13 @@ impl FlowMod {
     pub const TABLE_ALL: u8 = 0xff;
     /// Default priority. `OFP_DEFAULT_PRIORITY`.
     pub const PRIORITY_DEFAULT: u16 = 0x8000;
+
+    /// The table-miss entry that sends packets without a matching flow entry to the controller: up to `max_len` bytes, or whole
+    /// and unbuffered with [`Action::WHOLE`]. For 1.3 and later; earlier versions need none. §5.4.
+    pub fn table_miss(max_len: u16) -> Self {
+        let actions = [Action::Output { port: PortNo::CONTROLLER, max_len }];
+        Self { priority: 0, instructions: vec![Instruction::apply(actions)], ..Self::default() }
+    }
 }
 
 impl Default for FlowMod {

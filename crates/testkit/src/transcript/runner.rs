@@ -11,7 +11,7 @@ use sluice_openflow::{
     ParseError, Port, PortNo, PortReason, PortState, PortStatus, RawMessage, Stat, Stats,
     SwitchFeatures, Version, split_message,
 };
-use sluice_sdk::{App, Ctx, Network, SwitchIndex};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex, restore_tables};
 
 use super::describe::SentMessage;
 use super::network_event::{self, NetworkEvent};
@@ -128,7 +128,7 @@ impl<A: App> TranscriptRunner<A> {
             }
             SwitchInput::ChangesLost => {
                 self.ensure_connected(index);
-                self.call_app(index, A::on_changes_lost);
+                self.call_app(index, restore_tables);
             }
             event => {
                 self.ensure_connected(index);
