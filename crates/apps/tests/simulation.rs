@@ -1,6 +1,7 @@
 //! Random networks in virtual time, with failed links, lost control connections, moved hosts, and late or reordered replies.
 //! After recovery there must be no loop, no black hole and no stale flow entry, and all hosts must reach each other. All workers
-//! must have the same view whenever nothing is in flight between them. No message may have been torn apart on a control connection;
+//! must have the same view whenever nothing is in flight between them. An operator adds a flow entry, which must stay, and deletes
+//! all entries of switches. No message may have been torn apart on a control connection;
 //! without a cause no connection may have been closed and no message of an application lost.
 //!
 //! The controller is the engine with its acceptor and one to four workers, whose threads are delayed at random and interrupted
@@ -31,7 +32,9 @@ use sluice_emu::net::{
 };
 use sluice_emu::switch::{EmulatedSwitchConfig, FlowEntry};
 use sluice_emu::topology::{PortRef, Topology};
-use sluice_openflow::{Action, DatapathId, FieldId, Instruction, Version, Versions, VlanId};
+use sluice_openflow::{
+    Action, DatapathId, Field, FieldId, FlowMod, Instruction, MacAddr, Version, Versions, VlanId,
+};
 use sluice_sdk::App;
 use sluice_sdk::view::HostId;
 use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
@@ -171,15 +174,18 @@ fn run_one(seed: u64) -> Result<(u64, String), String> {
     let failed = |what: &str, why: &dyn std::fmt::Display| format!("{context}: {what}: {why}");
     let startup = if flooding == Flooding::Tree { TREE_INSTALLATION_TIME } else { DISCOVERY_TIME };
     net.run_for(startup).map_err(|e| failed("discovery", &e))?;
+    let operator = Operator::new(seed, &mut net).map_err(|e| failed("operator", &e))?;
     let mut faults =
         run_with_faults(&mut net, &mut rng, &conditions).map_err(|e| failed("faults", &e))?;
     faults.have_silent_ends = engine.conditions.silent_end_odds > 0;
     net.run_for(RECOVERY_TIME).map_err(|e| failed("recovery", &e))?;
+    Operator::use_entry(&mut net).map_err(|e| failed("operator", &e))?;
     // A packet-in that a paused control link delays is flooded again if its port was not yet known to be a link.
     let deliveries_max = if faults.have_pauses { 2 } else { 1 };
     check_broadcasts(&mut net, flooding, deliveries_max, &conditions)
         .map_err(|why| failed("broadcasts", &why))?;
     check_connections(&net, &faults).map_err(|why| failed("connections", &why))?;
+    operator.check_entry(&net).map_err(|why| failed("operator", &why))?;
     check_views(&net).map_err(|why| failed("after recovery", &why))?;
     check_pings(&mut net).map_err(|why| {
         let entries = check_flow_entries(&net).err().unwrap_or_default();
@@ -260,6 +266,67 @@ impl NetworkConditions {
     /// The impairments of a control link.
     fn on_link(&self, link: LinkImpairments) -> LinkImpairments {
         LinkImpairments { rate_bps: self.rate_bps, loss: self.loss, ..link }
+    }
+}
+
+/// An operator who adds a flow entry to a switch and deletes all entries of others.
+#[derive(Debug)]
+struct Operator {
+    /// The switch that has the entry, unless it is emptied.
+    switch: Option<usize>,
+}
+
+impl Operator {
+    /// A host that does not exist, to which the entry sends.
+    const UNKNOWN: MacAddr = MacAddr([2, 0, 0, 0, 0x12, 0x34]);
+    const COOKIE: u64 = 0x1234;
+
+    /// Adds the entry, to a port with a link, and schedules deletions.
+    fn new(seed: u64, net: &mut ChainSimulation) -> Result<Self, sluice_emu::net::NetworkError> {
+        let mut rng = Rng::new(seed.wrapping_mul(5) ^ 0x0b5e);
+        let topology = net.data_plane().topology().clone();
+        let link = topology.links.get(pick(&mut rng, topology.links.len())).unwrap();
+        let entry = FlowMod {
+            cookie: Self::COOKIE,
+            priority: 1234,
+            matching: [Field::eth_dst(Self::UNKNOWN)].into(),
+            instructions: vec![Instruction::apply([Action::output(link.a.port)])],
+            ..FlowMod::default()
+        };
+        let (start, switch) = (net.now(), link.a.switch);
+        let (now, data_plane) = net.data_plane_mut();
+        assert!(data_plane.change_tables(now, switch, entry)?, "the entry is valid");
+        let mut is_emptied = false;
+        for _ in 0..rng.below(3) {
+            let emptied = pick(&mut rng, topology.switches.len());
+            let at = start + Duration::from_millis(rng.below(FAULTS_MS + 20_000).into());
+            net.schedule(at, NetworkChange::EmptyTables(emptied));
+            is_emptied |= emptied == switch;
+        }
+        Ok(Self { switch: (!is_emptied).then_some(switch) })
+    }
+
+    /// Has all hosts send to the unknown host.
+    fn use_entry(net: &mut ChainSimulation) -> Result<(), sluice_emu::net::NetworkError> {
+        let hosts = net.data_plane().topology().hosts.clone();
+        for (n, host) in hosts.iter().enumerate() {
+            let addresses = [Self::UNKNOWN.0, host.mac.0].concat();
+            let frame = [&addresses[..], &0x1234_u16.to_be_bytes(), &[0; 46]].concat();
+            let (now, data_plane) = net.data_plane_mut();
+            data_plane.send_frame(now, n, frame)?;
+        }
+        net.run_for(Duration::from_secs(5))
+    }
+
+    /// Checks that the controller has not deleted the entry.
+    fn check_entry(&self, net: &ChainSimulation) -> Result<(), String> {
+        let Some(switch) = self.switch else { return Ok(()) };
+        let mut entries =
+            net.data_plane().switch(switch).into_iter().flat_map(|s| s.flow_entries(0));
+        if entries.any(|entry| entry.cookie == Self::COOKIE) {
+            return Ok(());
+        }
+        Err(format!("the entry of the operator is not at switch {switch} any more"))
     }
 }
 

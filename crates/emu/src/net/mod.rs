@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
+use sluice_openflow::{FlowMod, FlowModCommand};
 
 pub use controller::{ConnectionId, Controller, ControllerOutput};
 pub use data_plane::{DataPlane, LinkState};
@@ -106,6 +107,8 @@ pub enum NetworkChange {
     ResumeControlLink(usize),
     /// Changes the impairments of a control link: to the controller, and to the switch.
     SetControlImpairments(usize, LinkImpairments, LinkImpairments),
+    /// Has another program delete all flow entries of a switch.
+    EmptyTables(usize),
     /// Lets a host send a traced broadcast frame with this number: [`DataPlane::traces`].
     SendTracedFrame(usize, u32),
 }
@@ -487,6 +490,14 @@ impl<C: Controller> NetworkSimulation<C> {
                 let node = node.ok_or(NetworkError::NotFound { what: "host", index: host })?;
                 let frame = FrameTraces::frame(node.mac, number);
                 self.data_plane.send_frame(now, host, frame)
+            }
+            NetworkChange::EmptyTables(switch) => {
+                let all = FlowMod {
+                    command: FlowModCommand::DELETE,
+                    table_id: FlowMod::TABLE_ALL,
+                    ..FlowMod::default()
+                };
+                self.data_plane.change_tables(now, switch, all).map(drop)
             }
             NetworkChange::BreakControlConnection(switch) => {
                 self.control_link(switch)?;

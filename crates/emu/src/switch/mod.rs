@@ -36,7 +36,7 @@ mod validation;
 
 use std::time::Instant;
 
-use sluice_openflow::{Encoder, FieldId, PortNo, Version};
+use sluice_openflow::{Encoder, FieldId, FlowMod, PortNo, Version};
 use sluice_proto::SessionError;
 
 use flow_table::FlowTable;
@@ -176,6 +176,17 @@ impl EmulatedSwitch {
     pub fn deadline(&self) -> Option<Instant> {
         let rules = self.tables.iter().filter_map(FlowTable::deadline);
         rules.chain(self.buffer.deadline()).min()
+    }
+
+    /// Applies a change of the flow tables by another program than the controller, such as `ovs-ofctl`, in the version of the
+    /// session. Returns whether it is accepted.
+    pub fn change_tables(
+        &mut self,
+        now: Instant,
+        flow_mod: FlowMod,
+        out: &mut SwitchOutput,
+    ) -> bool {
+        self.on_flow_mod(now, flow_mod, out).is_ok()
     }
 
     /// The link at `port` went up or down; notifies the controller.

@@ -1,6 +1,6 @@
 //! Operations on a network, and its observable state.
 
-use sluice_openflow::{FieldId, MacAddr};
+use sluice_openflow::{FieldId, FlowMod, MacAddr};
 
 use super::{
     DataPlane, Duration, EmulatedSwitch, FrameCounters, FrameTraces, Host, HostEvent, Instant,
@@ -159,6 +159,23 @@ impl DataPlane {
         frame: Vec<u8>,
     ) -> Result<(), NetworkError> {
         self.with_host(now, host, |_, out| out.push(frame))
+    }
+
+    /// Applies a change of the flow tables of a switch by another program than the controller. Returns whether the switch accepts
+    /// it.
+    ///
+    /// # Errors
+    /// There is no such switch.
+    pub fn change_tables(
+        &mut self,
+        now: Instant,
+        switch: usize,
+        flow_mod: FlowMod,
+    ) -> Result<bool, NetworkError> {
+        if self.switch(switch).is_none() {
+            return Err(NetworkError::NotFound { what: "switch", index: switch });
+        }
+        Ok(self.with_switch(now, switch, |switch, out| switch.change_tables(now, flow_mod, out)))
     }
 
     /// Cuts or restores a link. Its ports go down or up, and frames in transit are dropped.
