@@ -31,6 +31,7 @@ pub use link::{FAR_ADDR, LinkProcess};
 pub use mininet::pingall;
 pub use osken::message_types_read_by_osken;
 pub use ovs::OvsNetwork;
+pub use process::output_of;
 pub use socket::connect_from;
 pub use test_env::TestEnv;
 pub use traffic::{BackgroundTraffic, send_at_intervals};

@@ -17,7 +17,7 @@ pub(crate) fn workspace() -> PathBuf {
 /// # Panics
 /// When it cannot be started or fails; the message contains its standard error.
 #[track_caller]
-pub(crate) fn output_of(command: &mut Command) -> String {
+pub fn output_of(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = run(command);
     let stderr = String::from_utf8_lossy(&stderr);
     assert!(status.success(), "{command:?} ended with {status}: {stderr}");

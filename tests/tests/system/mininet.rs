@@ -1,6 +1,6 @@
-//! Mininet's `pingall`: every host pings every other.
+//! Mininet's `pingall`: every host pings every other. So do those of `sluice emu`.
 
-use sluice_system_tests::{Controller, OpenFlow, TestEnv, pingall};
+use sluice_system_tests::{Controller, OpenFlow, TestEnv, binary, output_of, pingall};
 
 /// The applications that run by default.
 const DEFAULT: &str = "topology,hosts,forwarding";
@@ -23,6 +23,21 @@ fn nine_hosts_on_a_torus_of_switches_reach_each_other() {
 #[test]
 fn eight_hosts_on_a_line_of_switches_reach_each_other_with_learning() {
     assert_pingall("learning", OpenFlow::V13, "linear,8", 8 * 7);
+}
+
+/// Their switches have the same datapath ids, and other ports and links.
+#[test]
+fn networks_one_after_another_on_one_controller_do_not_affect_each_other() {
+    let env = TestEnv::shared();
+    let controller = Controller::new(&env, "");
+    for shape in ["leafspine,2,4,2", "ring,4", "tree,2,2", "leafspine,2,4,2", "ring,4"] {
+        let mut emu = env.command(&binary().to_string_lossy());
+        emu.args(["emu", "--once", "--plain", "--topo", shape, "-c", controller.address()]);
+        // Fails if a ping is lost.
+        output_of(&mut emu);
+    }
+    let result = pingall(&env, &controller, OpenFlow::V13, "single,5");
+    assert_eq!(result, "*** Results: 0% dropped (20/20 received)");
 }
 
 /// Checks that all `pings` of a `pingall` on `topology` are answered.

@@ -46,6 +46,8 @@ pub(super) fn supports_ipv6_match(version: Version) -> bool {
 pub(super) enum EntryFilter {
     /// Those that send out of a port.
     ToPort(PortNo),
+    /// Those for packets from a port.
+    FromPort(PortNo),
     /// Those that send packets to a host out of a port; [`PortNo::ANY`] is any port.
     ToHost(HostId, PortNo),
     /// Those for packets that a host sends into a port.
@@ -57,6 +59,7 @@ impl EntryFilter {
     fn matching(self) -> Match {
         match self {
             Self::ToPort(_) => Match::default(),
+            Self::FromPort(in_port) => [Field::in_port(in_port)].into(),
             Self::ToHost(host, _) => {
                 [Field::eth_dst(host.mac)].into_iter().chain(vlan(host)).collect()
             }
@@ -71,7 +74,7 @@ impl EntryFilter {
     fn out_port(self) -> PortNo {
         match self {
             Self::ToPort(port) | Self::ToHost(_, port) => port,
-            Self::FromHost(..) => PortNo::ANY,
+            Self::FromPort(_) | Self::FromHost(..) => PortNo::ANY,
         }
     }
 }

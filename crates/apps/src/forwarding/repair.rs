@@ -53,7 +53,7 @@ const REPEATS_MAX: usize = 65_536;
 /// A destination to which flow entries are stale.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stale {
-    /// A port.
+    /// A port, and for packets from it.
     Port(SwitchPort),
     /// A link, in both directions.
     Link(SwitchPort, SwitchPort),
@@ -85,7 +85,12 @@ impl Stale {
     fn delete(self, now: Instant, switches: &mut LocalSwitches, network: &mut Network) -> u64 {
         let mut delete = |switch, filter| u64::from(switches.delete(switch, filter, now, network));
         match self {
-            Self::Port(at) => delete(at.switch, EntryFilter::ToPort(at.port)),
+            // If the hosts at that port are elsewhere when they send again, and later return, the entries for packets from there
+            // would forward these unnoticed.
+            Self::Port(at) => {
+                delete(at.switch, EntryFilter::ToPort(at.port))
+                    + delete(at.switch, EntryFilter::FromPort(at.port))
+            }
             Self::Link(from, to) => {
                 [from, to].map(|at| delete(at.switch, EntryFilter::ToPort(at.port))).iter().sum()
             }

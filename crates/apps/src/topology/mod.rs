@@ -61,9 +61,14 @@ impl Default for Config {
 
 /// Consecutive probes that must be lost until a link counts as down. Congestion may lose one or two.
 const LOST_PROBES_MAX: u32 = 3;
-/// How long a port stays a link port after the switch at its other end has disconnected: longer than most unused flow
-/// entries last.
-const DISCONNECTED_PEER_HOLD: Duration = Duration::from_secs(30);
+
+/// How long a port is taken for part of a link through which no probe comes, while both ports are up or the switch at the other
+/// end is not connected. Such a switch still forwards, and hosts behind it must not be learned at this port.
+const SILENT_LINK_HOLD: Duration = Duration::from_secs(30);
+
+/// How long a port of a switch that reconnected is taken for part of the link it had before, although no probe is received over
+/// it while both switches are connected.
+const RESTORED_LINK_HOLD: Duration = Duration::from_secs(5);
 /// Time between two ticks of a switch.
 const TICK_INTERVAL: Duration = Duration::from_millis(250);
 /// Age above which a probe is ignored: more than the delay of a distant, congested control link.
@@ -411,6 +416,17 @@ fn publish(port: &mut Port, now: Instant, network: &mut Network, counters: &mut 
     }
 }
 
+/// Publishes that a switch has other ports than before its reconnection, also where their numbers are the same, so that hosts and
+/// flow entries of the old ports are removed.
+fn publish_replaced_ports(switch: &ProbedSwitch, old: &[PortNo], ctx: &mut Ctx<'_>) {
+    for &no in old {
+        ctx.publish(Fact::Port(SwitchPort::new(switch.id, no), None));
+    }
+    for (no, port) in switch.info().ports {
+        ctx.publish(Fact::Port(SwitchPort::new(switch.id, no), Some(port)));
+    }
+}
+
 impl App for Topology {
     fn on_iteration(&mut self, now: Instant) {
         let last = self.last_iteration;
@@ -435,6 +451,7 @@ impl App for Topology {
         let switch = ProbedSwitch::new(features, went_down, ctx, &settings);
         debug_assert!(switch.is_ok(), "its messages can be encoded in every version");
         let Ok(mut switch) = switch else { return };
+        let replaced = self.memory.switch_connected(switch.id, &switch.info());
         for description in features.ports.iter().filter(|port| port.is_up()) {
             if let Ok(n) = switch.find(description.port_no)
                 && let Some(port) = switch.ports.get_mut(n)
@@ -449,6 +466,9 @@ impl App for Topology {
             port.published = Some((port.is_up(), port.role()));
         }
         ctx.publish(Fact::Switch(ctx.datapath_id, Some(switch.info())));
+        if !replaced.is_empty() {
+            publish_replaced_ports(&switch, &replaced, ctx);
+        }
         install_probe_entries(&mut ctx.urgent());
         switch.send_due_probes(ctx, &settings, &mut self.counters);
         // These probes may be lost, since a switch that had no controller may still drop their packet-ins for a moment. So

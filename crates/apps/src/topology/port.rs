@@ -98,8 +98,8 @@ pub(super) struct Port {
     peer: Option<SwitchPort>,
     /// The link existed before the switch disconnected, and no probe has been received since it reconnected.
     is_restored: bool,
-    /// When the switch at the other end of the link disconnected.
-    peer_gone_since: Option<Instant>,
+    /// Since when no probe has come through the link while its other end has been in this state.
+    silent_since: Option<(Instant, PeerState)>,
     delay: LinkDelay,
     /// Start of the current second, and the LLDP frames received in it.
     lldp_received: (Option<Instant>, u32),
@@ -124,7 +124,7 @@ impl Port {
             neighbors: Vec::new(),
             peer: None,
             is_restored: false,
-            peer_gone_since: None,
+            silent_since: None,
             delay: LinkDelay::default(),
             lldp_received: (None, 0),
             last_answer: None,
@@ -163,7 +163,7 @@ impl Port {
 
     fn reset(&mut self) {
         self.neighbors.clear();
-        (self.peer, self.link_to, self.peer_gone_since) = (None, None, None);
+        (self.peer, self.link_to, self.silent_since) = (None, None, None);
         self.is_restored = false;
         self.delay = LinkDelay::default();
     }
@@ -259,15 +259,15 @@ impl Port {
 
     /// Decides whether a silent link is probed anew, by what is known of its other end.
     pub(super) fn check_silent_link(&mut self, peer: PeerState, now: Instant) {
-        match peer {
-            PeerState::Unchanged if !self.is_restored => self.peer_gone_since = None,
-            PeerState::Changed => self.set_up(now),
-            PeerState::Unchanged | PeerState::Disconnected => {
-                let since = *self.peer_gone_since.get_or_insert(now);
-                if now.saturating_duration_since(since) >= super::DISCONNECTED_PEER_HOLD {
-                    self.set_up(now);
-                }
-            }
+        let hold = match peer {
+            PeerState::Changed => Duration::ZERO,
+            PeerState::Unchanged if self.is_restored => super::RESTORED_LINK_HOLD,
+            PeerState::Unchanged | PeerState::Disconnected => super::SILENT_LINK_HOLD,
+        };
+        let in_state = self.silent_since.filter(|&(_, before)| before == peer);
+        let (since, _) = *self.silent_since.insert(in_state.unwrap_or((now, peer)));
+        if now.saturating_duration_since(since) >= hold {
+            self.set_up(now);
         }
     }
 
@@ -339,7 +339,7 @@ impl Port {
             _ if lldp().count() > 1 => PortPhase::SharedSegment,
             _ if lldp().next().is_some() || self.link_to.is_some() => {
                 self.peer = lldp().next().or(self.link_to);
-                (self.peer_gone_since, self.is_restored) = (None, false);
+                (self.silent_since, self.is_restored) = (None, false);
                 PortPhase::Link
             }
             // The port may still lead to the switch: see `check_silent_link`.

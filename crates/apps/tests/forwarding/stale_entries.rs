@@ -43,6 +43,7 @@ fn when_a_port_goes_down_the_flow_entries_that_use_it_are_deleted() {
         "
         ports s1:2 down
         [1.1..] s1 > flow_mod delete match= out_port=2
+        [1.1..] s1 > flow_mod delete match=in_port in_port=2
         s1 < port_status port=2 down
         [1.0] s1 > multipart_request
         ",
@@ -184,9 +185,11 @@ fn after_lost_changes_the_flow_entries_that_are_wrong_are_deleted_and_no_others(
         "
         ports s2:4 down
         [1.1..] s2 > flow_mod delete match= out_port=4
+        [1.1..] s2 > flow_mod delete match=in_port in_port=4
         wait 1s
         [1.0]   s2 > multipart_request
         [1.1..] s2 > flow_mod delete match= out_port=4
+        [1.1..] s2 > flow_mod delete match=in_port in_port=4
         s2 loses changes
         [1.3..] s2 > flow_mod output=controller priority=0
         s2 > multipart_request
