@@ -247,6 +247,13 @@ impl Host {
         self.ns.ip("link set eth0 address 02:00:00:00:00:00");
     }
 
+    /// Sets the addresses of `other`, without a gratuitous ARP. Forgets its neighbours.
+    pub fn take_addresses_of(&self, other: &Self) {
+        self.ns.ip("addr flush dev eth0");
+        self.ns.ip(&format!("link set eth0 address {}", other.mac()));
+        self.ns.ip(&format!("addr add {}/24 dev eth0", other.ipv4()));
+    }
+
     /// Its IPv4 address.
     pub fn ipv4(&self) -> String {
         format!("10.0.0.{}", self.number)

@@ -181,10 +181,28 @@ impl OvsNetwork {
         self.add_host(host.number, bridge)
     }
 
+    /// Adds the place of a host at a new port of `bridge`. Nothing sends there until it
+    /// [has addresses](Host::take_addresses_of).
+    pub fn vacant_place(&self, bridge: &str) -> Host {
+        let place = self.host(bridge);
+        place.become_silent();
+        place
+    }
+
     /// Moves `host` from bridge `from` to a new port of bridge `to`.
     pub fn move_host(&self, host: &mut Host, from: &str, to: &str) {
         self.vsctl(&format!("del-port {from} {}", host.interface));
         self.attach(host, to);
+    }
+
+    /// Sets the port of `host` down.
+    pub fn disable_port(&self, host: &Host) {
+        self.ip(&format!("link set {} down", host.interface));
+    }
+
+    /// Sets it up again.
+    pub fn enable_port(&self, host: &Host) {
+        self.ip(&format!("link set {} up", host.interface));
     }
 
     /// Sets `controller` as the controller of every bridge and waits until all sessions are established.

@@ -16,6 +16,7 @@ both_versions! {
     broadcasts_in_a_ring_cause_no_storm_from_the_first_second() = broadcasts;
     a_host_that_sends_too_many_new_flows_leaves_others_their_share() = too_many_flows;
     a_host_that_floods_lldp_is_rate_limited() = too_much_lldp;
+    a_port_that_has_just_come_up_is_limited_like_any_other() = flood_from_a_new_port;
 }
 
 /// UDP port that hosts listen at.
@@ -202,4 +203,34 @@ fn too_much_lldp(version: OpenFlow) {
     assert_eq!(client.ping(&server, 3).lost(), 0);
     // The abuser's other traffic is not blocked.
     assert_eq!(abuser.ping(&server, 3).lost(), 0);
+}
+
+/// The hosts application watches a port that came up, by a flow entry that is above the limits.
+fn flood_from_a_new_port(version: OpenFlow) {
+    const SENT: u32 = 4000;
+    let (network, _controller, [abuser, client, server]) = three_hosts(version);
+    let is_watched = || {
+        let of_abuser = abuser.port().to_string();
+        let flows = network.flows("s1");
+        flows.iter().any(|flow| {
+            flow.value("in_port") == Some(&of_abuser)
+                && flow.value("priority") == Some("65535")
+                && flow.actions().starts_with("CONTROLLER")
+        })
+    };
+    network.disable_port(&abuser);
+    network.enable_port(&abuser);
+    wait_until(LONG_TIMEOUT, "the port to be watched", is_watched);
+    let metric = "switch_packet_ins_received_total{dpid=\"0000000000000001\"}";
+    let packet_ins = || count(&network, metric);
+    let before = packet_ins();
+    // From a group address, so that no host is learned.
+    let mut frame = vec![0x02, 0, 0, 0, 0, 9, 0x03, 0, 0, 0, 0, 8, 0x08, 0x00];
+    frame.resize(60, 0);
+    abuser.send_frames(&frame, SENT, 2000);
+    assert!(!is_watched());
+    network.wait_for_probes(2);
+    let received = packet_ins() - before;
+    assert!(received < u64::from(SENT) / 2, "{received} packet-ins of {SENT} frames");
+    assert_eq!(client.ping(&server, 3).lost(), 0);
 }

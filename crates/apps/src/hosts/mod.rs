@@ -167,6 +167,7 @@ impl Hosts {
     ) -> Verdict {
         let at = SwitchPort::new(ctx.datapath_id, p.in_port);
         let id = HostId { mac: eth.src, vlan: eth.vlan };
+        self.port_watch.packet_received(at, ctx.network);
         let is_probe_reply = [AGEING_PROBE_MAC, CONFLICT_PROBE_MAC].contains(&eth.dst);
         let is_rate_limited =
             is_probe_reply || !matches!(info, AddressInfo::None | AddressInfo::Source(_));
@@ -245,9 +246,11 @@ impl Hosts {
                     self.port_watch.port_down(*at);
                 } else if is_attachment_port(network.view(), *at) {
                     self.port_watch.port_up(*at, network);
+                } else if !can_have_hosts(*at, port.as_ref()) {
+                    self.port_watch.stop(*at, network);
                 }
             }
-            Fact::Host(_, Some(host)) => self.port_watch.host_learned(host.at, network),
+            Fact::Host(_, Some(host)) => self.port_watch.stop(host.at, network),
             Fact::Switch(id, Some(switch)) if self.is_local(*id) => {
                 let down = switch.ports.iter().filter(|(_, port)| !port.is_up);
                 down.for_each(|(&no, _)| self.port_watch.port_down(SwitchPort::new(*id, no)));

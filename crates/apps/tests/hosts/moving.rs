@@ -1,6 +1,7 @@
 //! Hosts that move to another port.
 
 use sluice_apps::hosts::{Config, ConflictPolicy};
+use sluice_openflow::MacAddr;
 use sluice_sdk::Verdict;
 use sluice_sdk::view::PortRole;
 use sluice_testkit::switch_port;
@@ -108,5 +109,28 @@ fn packets_of_a_port_that_came_up_are_sent_to_the_controller_until_a_host_is_lea
         assert_eq!(net.take_flow_mods(), ["delete"]);
         net.receive(at, &plain(mac('c'), mac('b')));
         assert_eq!(net.take_flow_mods(), [""; 0]);
+    });
+}
+
+/// The flow entry is above the limits on packet-ins.
+#[test]
+fn a_port_that_came_up_is_not_watched_for_long_if_no_host_can_be_learned_there() {
+    in_all_versions(&Config::default(), |net| {
+        let at = switch_port(1, 1);
+        let not_of_a_host = plain(MacAddr([3, 0, 0, 0, 0, 1]), mac('b'));
+        net.port_down(at);
+        net.set_role(at, PortRole::Edge);
+        assert_eq!(net.take_flow_mods(), ["add"]);
+        for _ in 0..15 {
+            net.receive(at, &not_of_a_host);
+        }
+        assert_eq!(net.take_flow_mods(), [""; 0]);
+        net.receive(at, &not_of_a_host);
+        assert_eq!(net.take_flow_mods(), ["delete"], "sixteen packets");
+        net.port_down(at);
+        net.set_role(at, PortRole::Edge);
+        assert_eq!(net.take_flow_mods(), ["add"]);
+        net.set_role(at, PortRole::Link);
+        assert_eq!(net.take_flow_mods(), ["delete"], "a switch is behind the port");
     });
 }
