@@ -247,6 +247,11 @@ impl Host {
         self.ns.ip("link set eth0 address 02:00:00:00:00:00");
     }
 
+    /// Adds the IPv4 address of `other`, without a gratuitous ARP.
+    pub fn add_address_of(&self, other: &Self) {
+        self.ns.ip(&format!("addr add {}/24 dev eth0", other.ipv4()));
+    }
+
     /// Sets the addresses of `other`, without a gratuitous ARP. Forgets its neighbours.
     pub fn take_addresses_of(&self, other: &Self) {
         self.ns.ip("addr flush dev eth0");

@@ -57,8 +57,8 @@ pub trait App {
         let _ = (published, now, network);
     }
 
-    /// Continues what an application has postponed by [`Network::defer_work`]. Called in each event-loop iteration that
-    /// follows such a call, before facts are delivered. An application that has postponed nothing does nothing.
+    /// Continues what an application has postponed by [`Network::defer_work`] or [`Network::defer_work_until`]. Called in each
+    /// event-loop iteration that follows such a call, or at its time, before facts are delivered. An application that has postponed nothing does nothing.
     fn on_deferred_work(&mut self, now: Instant, network: &mut Network) {
         let _ = (now, network);
     }

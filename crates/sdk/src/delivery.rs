@@ -173,4 +173,22 @@ mod tests {
         network.deliver(&mut app, now, |_| {});
         assert_eq!(app.deferred, 1);
     }
+
+    #[test]
+    fn work_is_deferred_until_the_earliest_of_several_times() {
+        let (mut network, start) = (Network::new(0), now());
+        let mut app = Counter { deferred: 2, ..Counter::default() };
+        let after = |ms| start + std::time::Duration::from_millis(ms);
+        for ms in [30, 10, 20] {
+            network.defer_work_until(after(ms));
+        }
+        assert_eq!(network.deferred_until(), Some(after(10)));
+        assert!(network.is_idle(), "nothing to do yet");
+        for (ms, deferred) in [(9, 2), (10, 3), (11, 3), (40, 3)] {
+            network.begin_iteration(after(ms));
+            network.deliver(&mut app, after(ms), |_| {});
+            assert_eq!(app.deferred, deferred, "after {ms} ms");
+        }
+        assert_eq!(network.deferred_until(), None);
+    }
 }

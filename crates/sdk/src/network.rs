@@ -30,6 +30,7 @@ pub struct Network {
     worker: usize,
     expired: Option<Instant>,
     has_deferred_work: bool,
+    deferred_until: Option<Instant>,
 }
 
 impl Network {
@@ -46,6 +47,7 @@ impl Network {
             worker,
             expired: None,
             has_deferred_work: false,
+            deferred_until: None,
         }
     }
 
@@ -165,6 +167,26 @@ impl Network {
     /// once. For work that would delay other switches if it were done in one iteration.
     pub fn defer_work(&mut self) {
         self.has_deferred_work = true;
+    }
+
+    /// Calls [`App::on_deferred_work`](crate::App::on_deferred_work) at `at`. Of several times, only the earliest counts: who
+    /// has more work then calls this again.
+    pub fn defer_work_until(&mut self, at: Instant) {
+        self.deferred_until = Some(self.deferred_until.map_or(at, |until| until.min(at)));
+    }
+
+    /// For engines: until when work is deferred at the latest, if it is for a time.
+    pub fn deferred_until(&self) -> Option<Instant> {
+        self.deferred_until
+    }
+
+    /// For engines, at the beginning of each event-loop iteration: work that was deferred until now is to be done in it.
+    #[inline]
+    pub fn begin_iteration(&mut self, now: Instant) {
+        if self.deferred_until.is_some_and(|at| at <= now) {
+            self.deferred_until = None;
+            self.has_deferred_work = true;
+        }
     }
 
     /// For engines: whether deferred work was asked for since the last call.

@@ -1,12 +1,18 @@
 //! The application `hosts` on Open vSwitch.
 
+use std::thread;
+
 use sluice_system_tests::{
-    Controller, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, both_versions, wait_until,
+    Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, both_versions,
+    wait_until,
 };
 
 both_versions! {
     hosts_are_learned_probed_and_removed_when_silent() = lifetime;
     a_host_that_claims_the_addresses_of_another_is_blocked() = address_conflict;
+    claims_from_another_switch_do_not_disturb_the_owner("s2") = many_claims;
+    claims_from_another_port_do_not_disturb_the_owner("s1") = many_claims;
+    one_gratuitous_arp_is_enough_to_take_over_an_address() = takeover;
 }
 
 /// A controller with `keys` in the section `[hosts]`, and the hub, which floods all other packets.
@@ -71,4 +77,79 @@ fn address_conflict(version: OpenFlow) {
     assert_eq!(claimant.ping(&h2, 3).received, 0);
     assert_eq!(h1.ping(&h2, 3).lost(), 0, "the owner of the address is still reached");
     assert_eq!(count(&network, "hosts_moved_total"), 0);
+}
+
+/// The bytes of the address of a host: the last byte is its number.
+fn addresses(host: &Host) -> ([u8; 6], [u8; 4]) {
+    let byte = |text: &str, radix| u8::from_str_radix(text, radix).unwrap_or_default();
+    let number = host.ipv4().rsplit('.').next().map_or(0, |number| byte(number, 10));
+    ([0, 0, 0, 0, 0, number], [10, 0, 0, number])
+}
+
+/// A gratuitous ARP request, by which `mac` states that it has the address `ip`.
+fn gratuitous_arp(mac: [u8; 6], ip: [u8; 4]) -> Vec<u8> {
+    let request = [0, 1, 8, 0, 6, 4, 0, 1];
+    let mut frame = [&[0xff; 6][..], &mac, &[8, 6], &request, &mac, &ip, &[0; 6], &ip].concat();
+    frame.resize(60, 0);
+    frame
+}
+
+fn default_controller(network: &OvsNetwork) -> Controller {
+    let mut command = network.env().command(&binary().to_string_lossy());
+    command.args(["run", "--threads", "2"]);
+    Controller::with(command, network.env().dir())
+}
+
+/// A host at `switch` claims the MAC address and the IP address of another, a hundred times per second each.
+fn many_claims(version: OpenFlow, switch: &str) {
+    let network = OvsNetwork::line(TestEnv::shared(), version, 2);
+    let controller = default_controller(&network);
+    let (victim, partner) = (network.host("s1"), network.host("s2"));
+    let claimant = network.host(switch);
+    network.connect(&controller);
+    for host in [&victim, &claimant] {
+        wait_until(LONG_TIMEOUT, "the hosts to reach each other", || {
+            host.ping(&partner, 1).lost() == 0
+        });
+    }
+    let ((victim_mac, victim_ip), (mac, _)) = (addresses(&victim), addresses(&claimant));
+    // To an unknown host, so that no flow entry matches.
+    let as_victim = {
+        let mut frame = [&[2, 0, 0, 0, 0, 9][..], &victim_mac, &[0x88, 0xb5]].concat();
+        frame.resize(60, 0);
+        frame
+    };
+    let claims = [as_victim, gratuitous_arp(mac, victim_ip), gratuitous_arp(victim_mac, victim_ip)];
+    let pinging = victim.start_fast_ping(&partner);
+    pinging.wait_for_replies(10);
+    thread::scope(|scope| {
+        for claim in &claims {
+            scope.spawn(|| claimant.send_frames(claim, 500, 100));
+        }
+    });
+    pinging.wait_for_replies(10);
+    let loss = pinging.stop();
+    assert!(loss.sent > 100 && loss.lost() * 20 <= loss.sent, "{loss:?}");
+    assert!(controller.logged(&["address conflict, claim rejected"]));
+    partner.forget_neighbours();
+    assert_eq!(partner.ping(&victim, 5).lost(), 0, "ARP requests are answered with its address");
+    assert_eq!(count(&network, "hosts_moved_total"), 0);
+}
+
+/// The owner of an address fails silently, and a host at another switch announces once that it has the address now.
+fn takeover(version: OpenFlow) {
+    let network = OvsNetwork::line(TestEnv::shared(), version, 2);
+    let controller = default_controller(&network);
+    let (owner, partner, backup) = (network.host("s1"), network.host("s1"), network.host("s2"));
+    network.connect(&controller);
+    for host in [&owner, &backup] {
+        wait_until(LONG_TIMEOUT, "the hosts to reach each other", || {
+            partner.ping(host, 1).lost() == 0
+        });
+    }
+    owner.become_silent();
+    backup.add_address_of(&owner);
+    backup.send_frames(&gratuitous_arp(addresses(&backup).0, addresses(&owner).1), 1, 1);
+    let loss = partner.ping(&owner, 40);
+    assert!(loss.lost() <= 20, "{loss:?}");
 }

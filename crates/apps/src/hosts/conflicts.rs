@@ -1,17 +1,22 @@
-//! Hosts and addresses that are claimed at two places: how often they may move, and which claim is rejected.
+//! Hosts and addresses that are claimed at a second place: which claims are being verified or were rejected, and how often hosts
+//! and addresses may move.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
+use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::view::{HostId, SwitchPort};
 
 /// How long a host that moved too often is kept at its port, and how long a rejected claim stays rejected.
 pub(super) const HOLD: Duration = Duration::from_secs(10);
 
-/// Conflicts at one time. Each lasts for as long as a host may take to answer a probe, or for [`HOLD`].
-const CONFLICTS_MAX: usize = 4096;
+/// Claims at one time, each of which lasts for as long as a host may take to answer a probe, or for [`HOLD`].
+const CLAIMS_MAX: usize = 4096;
+
+/// Claims from one port at one time, so that no port uses up the claims of others: as many as hosts may move to a port at once.
+pub(super) const CLAIMS_PER_PORT_MAX: usize = 64;
 
 /// Period in which moves are counted.
 const SECOND: Duration = Duration::from_secs(1);
@@ -60,6 +65,12 @@ impl MoveLimiter {
         MoveDecision::LimitExceeded
     }
 
+    /// Whether a host or an address moved too often a moment ago.
+    pub(super) fn is_blocked(&self, subject: Subject, now: Instant) -> bool {
+        let until = self.0.get(&subject).and_then(|count| count.blocked_until);
+        until.is_some_and(|until| now < until)
+    }
+
     /// Removes counts that have no effect any more.
     pub(super) fn expire(&mut self, now: Instant) {
         self.0.retain(|_, count| {
@@ -69,71 +80,125 @@ impl MoveLimiter {
     }
 }
 
-/// A host or an address was claimed at a second place, and the owner at the first place was probed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Conflict {
-    /// The host that claims the address; the owner itself if the claim is about its location.
-    pub(super) claimant: HostId,
-    /// The location of the owner before the claim.
-    pub(super) from: SwitchPort,
-    /// The location of the claim.
+/// What is claimed, and where. A claim at one port does not affect those at others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ClaimId {
+    /// The host that is claimed, or that has the claimed address.
+    pub(super) owner: HostId,
+    /// The claimed IP address; `None` if the claim is about the location of the host.
+    pub(super) addr: Option<IpAddr>,
+    /// The port at which it was claimed.
     pub(super) to: SwitchPort,
-    /// When the conflict ends.
-    pub(super) until: Instant,
-    /// The owner answered the probe.
-    pub(super) is_rejected: bool,
 }
 
-/// The current conflicts.
+impl ClaimId {
+    pub(super) const fn subject(self) -> Subject {
+        (self.owner, self.addr)
+    }
+}
+
+/// How far the verification of a claim is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClaimState {
+    /// The owner was probed.
+    Probed,
+    /// The owner was probed once more, as the first probe or its answer may have been lost.
+    ProbedAgain,
+    /// The owner has answered.
+    Rejected,
+}
+
+/// A host or an address is claimed at a second place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Claim {
+    /// The host that claims the address; the owner itself if the claim is about its location.
+    pub(super) claimant: HostId,
+    /// The location of the owner.
+    pub(super) from: SwitchPort,
+    /// How long the owner may take to answer a probe.
+    pub(super) timeout: Duration,
+    pub(super) state: ClaimState,
+    /// When its state changes.
+    pub(super) due: Instant,
+    /// A frame with the claim, to be forwarded if it is accepted.
+    pub(super) frame: Option<Box<[u8]>>,
+}
+
+/// The current claims.
 #[derive(Debug, Default)]
-pub(super) struct Conflicts(BTreeMap<Subject, Conflict>);
+pub(super) struct Claims {
+    all: BTreeMap<ClaimId, Claim>,
+    due: BTreeSet<(Instant, ClaimId)>,
+    count_by_port: HashMap<SwitchPort, usize>,
+}
 
-impl Conflicts {
-    pub(super) fn is_full(&self) -> bool {
-        self.0.len() >= CONFLICTS_MAX
+impl Claims {
+    pub(super) fn state(&self, id: ClaimId) -> Option<ClaimState> {
+        self.all.get(&id).map(|claim| claim.state)
     }
 
-    pub(super) fn contains(&self, subject: Subject) -> bool {
-        self.0.contains_key(&subject)
+    /// Whether there may be one more claim from a port.
+    pub(super) fn has_room(&self, at: SwitchPort) -> bool {
+        let at_port = self.count_by_port.get(&at).copied().unwrap_or_default();
+        self.all.len() < CLAIMS_MAX && at_port < CLAIMS_PER_PORT_MAX
     }
 
-    /// Whether there is a conflict in which the owner answered.
-    pub(super) fn is_rejected(&self, subject: Subject) -> bool {
-        self.0.get(&subject).is_some_and(|conflict| conflict.is_rejected)
+    /// Adds a claim of which there is none yet.
+    pub(super) fn insert(&mut self, id: ClaimId, claim: Claim) {
+        self.due.insert((claim.due, id));
+        *self.count_by_port.entry(id.to).or_default() += 1;
+        self.all.insert(id, claim);
     }
 
-    pub(super) fn insert(&mut self, subject: Subject, conflict: Conflict) {
-        self.0.insert(subject, conflict);
+    /// Keeps the first frame with a claim that is being verified.
+    pub(super) fn hold_frame(&mut self, id: ClaimId, frame: &[u8]) {
+        if let Some(claim) = self.all.get_mut(&id)
+            && claim.state != ClaimState::Rejected
+        {
+            claim.frame.get_or_insert_with(|| frame.into());
+        }
     }
 
-    /// The host `id` answered a probe at a location about an address: rejects the claims that this disproves and calls
+    /// The host `owner` answered a probe at a location about an address: rejects the claims that this disproves and calls
     /// `on_rejected` for each.
     pub(super) fn reject(
         &mut self,
-        id: HostId,
+        owner: HostId,
         (at, addr): (SwitchPort, IpAddr),
         now: Instant,
-        mut on_rejected: impl FnMut(Subject, &Conflict),
+        mut on_rejected: impl FnMut(ClaimId, &Claim),
     ) {
+        let [first_port, last_port] = [(0, 0), (u64::MAX, u32::MAX)]
+            .map(|(switch, port)| SwitchPort::new(DatapathId(switch), PortNo(port)));
         let last_addr = IpAddr::V6(Ipv6Addr::from(u128::MAX));
-        for (&subject, conflict) in self.0.range_mut((id, None)..=(id, Some(last_addr))) {
-            let concerns = subject.1.is_none_or(|claimed| claimed == addr);
-            if concerns && conflict.from == at && !conflict.is_rejected && now <= conflict.until {
-                (conflict.is_rejected, conflict.until) = (true, now + HOLD);
-                on_rejected(subject, conflict);
+        let first = ClaimId { owner, addr: None, to: first_port };
+        let last = ClaimId { owner, addr: Some(last_addr), to: last_port };
+        for (&id, claim) in self.all.range_mut(first..=last) {
+            let concerns = id.addr.is_none_or(|claimed| claimed == addr);
+            if concerns && claim.from == at && claim.state != ClaimState::Rejected {
+                self.due.remove(&(claim.due, id));
+                (claim.state, claim.due, claim.frame) = (ClaimState::Rejected, now + HOLD, None);
+                self.due.insert((claim.due, id));
+                on_rejected(id, claim);
             }
         }
     }
 
-    /// Removes and returns the conflicts that have ended.
-    pub(super) fn take_ended(&mut self, now: Instant) -> Vec<(Subject, Conflict)> {
-        if self.0.is_empty() {
-            return Vec::new();
+    /// When the state of a claim changes next.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.first().map(|&(due, _)| due)
+    }
+
+    /// Removes and returns a claim whose state changes now.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<(ClaimId, Claim)> {
+        let &(due, id) = self.due.first().filter(|&&(due, _)| due <= now)?;
+        self.due.remove(&(due, id));
+        if let Some(count) = self.count_by_port.get_mut(&id.to) {
+            *count -= 1;
+            if *count == 0 {
+                self.count_by_port.remove(&id.to);
+            }
         }
-        let has_ended = |conflict: &Conflict| conflict.until < now;
-        let ended = self.0.iter().filter(|(_, conflict)| has_ended(conflict));
-        let ended = ended.map(|(&subject, &conflict)| (subject, conflict)).collect();
-        self.0.retain(|_, conflict| !has_ended(conflict));
-        ended
+        self.all.remove(&id).map(|claim| (id, claim))
     }
 }

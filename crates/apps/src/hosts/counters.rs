@@ -81,6 +81,7 @@ counters! {
     switch_address: "hosts_not_learned_switch_address", "Packets with the MAC address of a switch port as their source";
     addrs_full: "hosts_addresses_not_learned", "IP addresses not learned because their host has too many";
     moves_ignored: "hosts_moves_ignored", "Packets of hosts that move too often and are kept at their last port";
+    claims_full: "hosts_claims_not_verified", "Packets with the address of another host that was not verified as their port has too many claims";
     conflicts: "hosts_conflicts", "Claims of an address whose owner answered a probe";
     spoofed: "hosts_packets_rejected", "Packets dropped because they claim an address that another host may have";
     rate_limited: "hosts_requests_dropped", "ARP, neighbor discovery and DHCP packets dropped because their port exceeded its limit";

@@ -1,4 +1,4 @@
-//! Learns the location and the addresses of hosts, and resolves address conflicts.
+//! Learns the location and the addresses of hosts.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -7,11 +7,11 @@ use sluice_openflow::MacAddr;
 use sluice_sdk::Network;
 use sluice_sdk::view::{Fact, Host, HostId, NetworkView, SwitchPort};
 
-use super::conflicts::{Conflict, HOLD, MoveDecision, Subject};
+use super::conflicts::{ClaimId, HOLD, MoveDecision, Subject};
 use super::counters::{HostFields, PortFields};
 use super::frames::{AGEING_PROBE_MAC, CONFLICT_PROBE_MAC};
 use super::host_table::AddrSource;
-use super::{ConflictPolicy, Hosts, VERIFY_TIMEOUT, is_attachment_port, is_reachable};
+use super::{Hosts, is_reachable};
 
 /// What became of the information in a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,14 +20,9 @@ pub(super) enum LearnOutcome {
     Known,
     /// It was not learned, but the packet is forwarded.
     NotLearned,
-    /// The sender may be spoofing another host: the packet is dropped.
-    Rejected,
-}
-
-/// The first decision about a claim, before the owner has answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ClaimDecision {
-    Accepted,
+    /// The packet is dropped, unless this claim turns out to be right.
+    Pending(ClaimId),
+    /// The sender is spoofing another host: the packet is dropped.
     Rejected,
 }
 
@@ -92,7 +87,7 @@ impl Hosts {
     }
 
     /// Whether one more host may be learned at a port.
-    fn has_room(
+    pub(super) fn has_room(
         &mut self,
         id: HostId,
         at: SwitchPort,
@@ -120,29 +115,37 @@ impl Hosts {
         now: Instant,
         network: &mut Network,
     ) -> LearnOutcome {
-        let subject = (id, None);
-        let is_unreachable = !is_reachable(network.view(), from);
-        if !is_unreachable && self.is_rejected(subject) {
-            self.counters.spoofed.count();
-            return LearnOutcome::Rejected;
+        let claim = ClaimId { owner: id, addr: None, to };
+        let needs_verification = self.needs_verification(from, network);
+        if needs_verification && let Some(outcome) = self.find_claim(claim) {
+            return outcome;
         }
-        if !self.admit_move(subject, (from, to), now, network) {
+        if self.is_move_blocked(claim.subject(), now) || !self.has_room(id, to, now, network) {
             return LearnOutcome::NotLearned;
         }
-        if !self.has_room(id, to, now, network) {
-            return LearnOutcome::NotLearned;
-        }
-        if !is_unreachable
-            && self.open_conflict(subject, id, (from, to), now, network) == ClaimDecision::Rejected
+        if needs_verification
+            && let Some(outcome) = self.verify_claim(claim, id, from, now, network)
         {
-            return LearnOutcome::Rejected;
+            return outcome;
+        }
+        if !self.admit_move(claim.subject(), (from, to), now, network) {
+            return LearnOutcome::NotLearned;
         }
         self.move_host(id, to, now, network);
         LearnOutcome::Known
     }
 
+    /// Whether a host or an address moved too often a moment ago.
+    fn is_move_blocked(&mut self, subject: Subject, now: Instant) -> bool {
+        let is_blocked = self.move_limiter.is_blocked(subject, now);
+        if is_blocked {
+            self.counters.moves_ignored.count();
+        }
+        is_blocked
+    }
+
     /// Whether a host or an address may move once more.
-    fn admit_move(
+    pub(super) fn admit_move(
         &mut self,
         subject: Subject,
         (from, to): (SwitchPort, SwitchPort),
@@ -167,8 +170,26 @@ impl Hosts {
         false
     }
 
+    /// Whether an address of `owner` may move to another host once more.
+    pub(super) fn admit_addr_move(
+        &mut self,
+        addr: IpAddr,
+        owner: HostId,
+        ports: (SwitchPort, SwitchPort),
+        now: Instant,
+        network: &mut Network,
+    ) -> bool {
+        self.admit_move(moved_addr(addr, owner), ports, now, network)
+    }
+
     /// Moves a host to `at`, with the addresses that no other host has taken over.
-    fn move_host(&mut self, id: HostId, at: SwitchPort, now: Instant, network: &mut Network) {
+    pub(super) fn move_host(
+        &mut self,
+        id: HostId,
+        at: SwitchPort,
+        now: Instant,
+        network: &mut Network,
+    ) {
         let addrs = owned_addrs(id, network.view());
         self.counters.moves.count();
         self.publish_host(id, Host { at, addrs }, None, now, network);
@@ -211,19 +232,22 @@ impl Hosts {
                 return LearnOutcome::Known;
             }
             Some((owner, host)) if is_reachable(view, host.at) => {
-                let (subject, from) = ((owner, Some(addr)), host.at);
-                if self.is_rejected(subject) {
-                    self.counters.spoofed.count();
-                    return LearnOutcome::Rejected;
+                let from = host.at;
+                let claim = ClaimId { owner, addr: Some(addr), to: at };
+                let needs_verification = self.needs_verification(from, network);
+                if needs_verification && let Some(outcome) = self.find_claim(claim) {
+                    return outcome;
                 }
-                // Moves of an address are counted whichever hosts it moves between.
-                let any_host = HostId { mac: MacAddr::default(), vlan: id.vlan };
-                if !self.admit_move((any_host, Some(addr)), (from, at), now, network) {
+                if self.is_move_blocked(moved_addr(addr, owner), now) {
                     return LearnOutcome::Known;
                 }
-                let decision = self.open_conflict(subject, id, (from, at), now, network);
-                if decision == ClaimDecision::Rejected {
-                    return LearnOutcome::Rejected;
+                if needs_verification
+                    && let Some(outcome) = self.verify_claim(claim, id, from, now, network)
+                {
+                    return outcome;
+                }
+                if !self.admit_addr_move(addr, owner, (from, at), now, network) {
+                    return LearnOutcome::Known;
                 }
             }
             _ => {}
@@ -237,7 +261,7 @@ impl Hosts {
         self.table.get(id).is_some_and(|local| local.addr_source(addr) == AddrSource::Observed)
     }
 
-    fn add_addr(
+    pub(super) fn add_addr(
         &mut self,
         id: HostId,
         addr: IpAddr,
@@ -266,13 +290,6 @@ impl Hosts {
         self.publish_host(id, Host { at, addrs }, Some((addr, source)), now, network);
     }
 
-    fn remove_addr(&mut self, id: HostId, addr: IpAddr, now: Instant, network: &mut Network) {
-        let Some(host) = network.view().host(id) else { return };
-        let (at, mut addrs) = (host.at, host.addrs.clone());
-        addrs.retain(|&known| known != addr);
-        self.publish_host(id, Host { at, addrs }, None, now, network);
-    }
-
     /// Publishes the location and the addresses of a host and updates the host table.
     fn publish_host(
         &mut self,
@@ -291,122 +308,15 @@ impl Hosts {
             _ => self.table.remove(id, fast_path),
         }
     }
+}
 
-    /// Whether claims about `subject` are rejected at once: the owner answered a probe a moment ago, or has not yet.
-    fn is_rejected(&self, subject: Subject) -> bool {
-        match self.cfg.address_conflicts {
-            ConflictPolicy::Off => false,
-            ConflictPolicy::Report => self.conflicts.is_rejected(subject),
-            ConflictPolicy::Refuse => self.conflicts.contains(subject),
-        }
-    }
-
-    /// Handles a claim from `to` about a host at `from` or its address: probes the owner and decides about the claim until
-    /// the owner answers.
-    fn open_conflict(
-        &mut self,
-        subject: Subject,
-        claimant: HostId,
-        (from, to): (SwitchPort, SwitchPort),
-        now: Instant,
-        network: &mut Network,
-    ) -> ClaimDecision {
-        let (owner, addr) = subject;
-        let decision = match self.cfg.address_conflicts {
-            ConflictPolicy::Off => return ClaimDecision::Accepted,
-            ConflictPolicy::Report => ClaimDecision::Accepted,
-            ConflictPolicy::Refuse => ClaimDecision::Rejected,
-        };
-        let last_addr = || network.view().host(owner).and_then(|host| host.addrs.last().copied());
-        // A host without an address cannot be probed.
-        let Some(probed_addr) = addr.or_else(last_addr) else { return ClaimDecision::Accepted };
-        // The previous owner claims the address back while the probe of the same conflict is outstanding.
-        let is_counterclaim = addr.is_some() && self.conflicts.contains((claimant, addr));
-        if is_counterclaim || self.conflicts.contains(subject) || self.conflicts.is_full() {
-            return decision;
-        }
-        let until = now + VERIFY_TIMEOUT;
-        let conflict = Conflict { claimant, from, to, until, is_rejected: false };
-        self.conflicts.insert(subject, conflict);
-        self.send_probe(CONFLICT_PROBE_MAC, (owner, from), probed_addr, network);
-        decision
-    }
-
-    /// A host answered a probe at its old location: the claims against it are rejected, and reverted if they were accepted.
-    pub(super) fn on_probe_reply(
-        &mut self,
-        id: HostId,
-        answer: (SwitchPort, IpAddr),
-        now: Instant,
-        network: &mut Network,
-    ) {
-        let action = match self.cfg.address_conflicts {
-            ConflictPolicy::Refuse => "claim rejected",
-            ConflictPolicy::Report | ConflictPolicy::Off => "claim reverted",
-        };
-        let conflicts = &mut self.counters.conflicts;
-        let mut rejected = Vec::new();
-        self.conflicts.reject(id, answer, now, |(owner, addr), conflict| {
-            let &Conflict { claimant, from, to, .. } = conflict;
-            conflicts.report(now, network, || {
-                let (owner, at, to) = (HostFields(owner), PortFields(from), PortFields(to));
-                match addr {
-                    Some(addr) => {
-                        let claimant = HostFields(claimant);
-                        format!("IP address conflict, {action}: addr={addr} owner: {owner} {at}; claimant: {claimant} {to}")
-                    }
-                    None => format!("MAC address conflict, {action}: owner: {owner} {at}; claimant: {to}"),
-                }
-            });
-            rejected.push((addr, *conflict));
-        });
-        for (addr, conflict) in rejected {
-            let view = network.view();
-            let has_addr = |addr| {
-                let owner = view.host_by_addr(addr, id.vlan);
-                owner.is_some_and(|(owner, _)| owner == conflict.claimant)
-            };
-            match addr {
-                None if view.host(id).is_some_and(|host| host.at == conflict.to) => {
-                    self.move_host(id, conflict.from, now, network);
-                }
-                Some(addr) if has_addr(addr) => {
-                    self.remove_addr(conflict.claimant, addr, now, network);
-                    self.add_addr(id, addr, AddrSource::Stated, now, network);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Ends conflicts whose time is over. Claims that were held back because of a probe are accepted if it had no answer.
-    pub(super) fn end_conflicts(&mut self, now: Instant, network: &mut Network) {
-        for ((owner, addr), conflict) in self.conflicts.take_ended(now) {
-            let view = network.view();
-            let is_at = |id, at| view.host(id).is_some_and(|host| host.at == at);
-            let is_claimant_there = is_at(conflict.claimant, conflict.to);
-            if conflict.is_rejected
-                || self.cfg.address_conflicts != ConflictPolicy::Refuse
-                || !is_at(owner, conflict.from)
-                || !is_attachment_port(view, conflict.to)
-            {
-                continue;
-            }
-            match addr {
-                None if self.has_room(owner, conflict.to, now, network) => {
-                    self.move_host(owner, conflict.to, now, network);
-                }
-                Some(addr) if is_claimant_there => {
-                    self.add_addr(conflict.claimant, addr, AddrSource::Stated, now, network);
-                }
-                _ => {}
-            }
-        }
-    }
+/// What the move of an address is counted by: the address, whichever hosts it moves between.
+fn moved_addr(addr: IpAddr, owner: HostId) -> Subject {
+    (HostId { mac: MacAddr::default(), vlan: owner.vlan }, Some(addr))
 }
 
 /// Whether an address is the source of the controller's probes.
-fn is_probe_source(mac: MacAddr) -> bool {
+pub(super) fn is_probe_source(mac: MacAddr) -> bool {
     [AGEING_PROBE_MAC, CONFLICT_PROBE_MAC].contains(&mac)
 }
 

@@ -7,7 +7,9 @@
 
 mod address_info;
 mod ageing;
+mod claims;
 mod conflicts;
+mod control_delay;
 mod counters;
 mod evidence;
 mod frames;
@@ -28,12 +30,12 @@ use sluice_sdk::view::{Fact, HostId, NetworkView, PortInfo, PortRole, PublishedF
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
 use address_info::AddressInfo;
-use conflicts::{Conflicts, MoveLimiter};
+use conflicts::{Claims, MoveLimiter};
 use counters::{Counters, PortFields};
 use evidence::HostEvidence;
 use frames::{AGEING_PROBE_MAC, CONFLICT_PROBE_MAC};
 use host_table::HostTable;
-use learn::LearnOutcome;
+use learn::{LearnOutcome, is_probe_source};
 use port_watch::PortWatch;
 use removal::Removals;
 
@@ -60,15 +62,15 @@ pub struct Config {
     pub requests_per_s_max: u32,
 }
 
-/// What to do when a host claims the Ethernet or IP address of another host that is still there.
+/// What to do about a host that claims the Ethernet or IP address of another host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConflictPolicy {
     /// Accept every claim without a probe.
     Off,
-    /// Accept the claim and probe the owner. If that answers, it gets the address back, and the conflict is logged.
+    /// Probe the owner, and accept the claim if it is silent. Packets with the claim are forwarded meanwhile. If the owner answers,
+    /// the claim is ignored and the conflict is logged.
     Report,
-    /// Probe the owner first. Unless it is silent, the claim is rejected, packets of the claimant are dropped and the
-    /// conflict is logged.
+    /// The same, but packets with the claim are dropped, unless it is accepted.
     Refuse,
 }
 
@@ -82,16 +84,12 @@ impl Default for Config {
             timeout: Duration::from_secs(300),
             probes: 2,
             arp_proxy: true,
-            address_conflicts: ConflictPolicy::Report,
+            address_conflicts: ConflictPolicy::Refuse,
             moves_per_s_max: 5,
             requests_per_s_max: 1000,
         }
     }
 }
-
-/// How long the previous owner of an address may take to answer when another host claims it: far longer than a round trip
-/// in a network, and short enough for a host that has moved.
-const VERIFY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Learns hosts, and answers ARP requests and neighbor solicitations for them.
 #[derive(Debug)]
@@ -108,7 +106,7 @@ pub struct Hosts {
     /// Requests from each port in the current second.
     requests: HashMap<SwitchPort, RequestCount>,
     move_limiter: MoveLimiter,
-    conflicts: Conflicts,
+    claims: Claims,
     port_watch: PortWatch,
     removals: Removals,
     counters: Counters,
@@ -140,7 +138,7 @@ impl Hosts {
             disconnected: BTreeMap::new(),
             requests: HashMap::default(),
             move_limiter: MoveLimiter::default(),
-            conflicts: Conflicts::default(),
+            claims: Claims::default(),
             port_watch: PortWatch::default(),
             removals: Removals::default(),
             counters: Counters::default(),
@@ -174,6 +172,10 @@ impl Hosts {
         if !is_attachment_port(ctx.view(), at) {
             return if is_probe_reply { discard(p, ctx) } else { Verdict::Continue };
         }
+        // Otherwise hosts would send so many answers that those to real probes exceed the limit.
+        if is_probe_source(id.mac) {
+            return discard(p, ctx);
+        }
         if is_rate_limited && !self.admit_request(at, ctx.now, ctx.network) {
             return discard(p, ctx);
         }
@@ -188,6 +190,10 @@ impl Hosts {
         match self.learn_location(id, at, ctx.now, ctx.network) {
             LearnOutcome::Known => {}
             LearnOutcome::NotLearned => return Verdict::Continue,
+            LearnOutcome::Pending(claim) => {
+                self.hold_packet(claim, p);
+                return discard(p, ctx);
+            }
             LearnOutcome::Rejected => return discard(p, ctx),
         }
         let outcome = match info {
@@ -206,10 +212,15 @@ impl Hosts {
                 LearnOutcome::Known
             }
         };
-        if outcome == LearnOutcome::Rejected {
-            return discard(p, ctx);
+        match outcome {
+            LearnOutcome::Known => self.answer_request(p, eth, info, ctx),
+            LearnOutcome::NotLearned => Verdict::Continue,
+            LearnOutcome::Pending(claim) => {
+                self.hold_packet(claim, p);
+                discard(p, ctx)
+            }
+            LearnOutcome::Rejected => discard(p, ctx),
         }
-        self.answer_request(p, eth, info, ctx)
     }
 
     /// Counts an ARP, neighbor discovery or DHCP packet from a port. Returns `false` if there were too many in this second.
@@ -284,6 +295,7 @@ impl App for Hosts {
 
     fn on_deferred_work(&mut self, now: Instant, network: &mut Network) {
         self.continue_removals(now, network);
+        self.continue_claims(now, network);
     }
 
     /// Ports are watched again whose watch may not have begun. One that may not have ended ends by its timeout.
@@ -308,7 +320,7 @@ impl App for Hosts {
         }
     }
 
-    fn on_switch_disconnected(&mut self, sw: SwitchIndex, _: Instant, network: &mut Network) {
+    fn on_switch_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
         network.fast_path_hosts().remove_switch(sw);
         let Some(switch) = self.switches.get_mut(sw.index()).and_then(Option::take) else { return };
         // The switch may have reconnected before its old connection was closed.
@@ -317,6 +329,7 @@ impl App for Hosts {
         }
         self.switch_indexes.remove(&switch);
         self.without_room.remove(&switch);
+        control_delay::forget(switch, now, network);
         let (view, fast_path) = network.view_and_fast_path_hosts();
         for (id, _) in view.hosts_of(switch) {
             self.table.remove(id, fast_path);
@@ -329,13 +342,14 @@ impl App for Hosts {
         } else {
             self.without_room.insert(ctx.datapath_id);
         }
+        control_delay::update(ctx);
         // Called for every switch, but all of this is for all switches.
         if self.last_tick == Some(ctx.now) {
             return;
         }
         self.last_tick = Some(ctx.now);
         self.probe_silent_hosts(ctx.now, ctx.network);
-        self.end_conflicts(ctx.now, ctx.network);
+        self.continue_claims(ctx.now, ctx.network);
         self.remove_hosts_of_disconnected_switches(ctx.now, ctx.network);
         self.move_limiter.expire(ctx.now);
     }

@@ -6,8 +6,8 @@ use sluice_sdk::Verdict;
 use sluice_sdk::view::SwitchPort;
 use sluice_testkit::switch_port;
 
-use crate::frames::{advertise, ip, is_at, mac, neighbor_message, plain, who_has};
-use crate::test_network::{TestNetwork, in_all_versions};
+use crate::frames::{advertise, dhcp, is_at, mac, neighbor_message, plain, who_has};
+use crate::test_network::{SentFrame, TestNetwork, in_all_versions};
 
 /// Port of the owner of the addresses.
 const OWNER_PORT: u32 = 1;
@@ -51,28 +51,29 @@ fn answer(net: &mut TestNetwork, at: SwitchPort) {
 }
 
 #[test]
-fn a_claim_of_an_ethernet_address_is_reverted_and_logged_if_the_owner_answers() {
+fn with_report_a_claim_of_an_ethernet_address_is_ignored_and_logged_if_the_owner_answers() {
     in_all_versions(&cfg(ConflictPolicy::Report), |net| {
         let (a, b) = learn_two_hosts(net);
-        assert_eq!(net.receive(b, &plain(mac('a'), mac('z'))), Verdict::Continue);
-        assert_eq!(net.location(mac('a')), Some(b), "the claim is accepted");
+        assert_eq!(net.receive(b, &plain(mac('a'), mac('z'))), Verdict::Continue, "forwarded");
+        assert_eq!(net.location(mac('a')), Some(a), "not accepted yet");
         assert_probed(net, a);
         answer(net, a);
-        assert_eq!(net.location(mac('a')), Some(a), "the owner answered");
         let log = net.take_log();
         assert_eq!(log.len(), 1);
-        let expected = "MAC address conflict, claim reverted: owner: host=02:00:00:00:00:61 \
+        let expected = "MAC address conflict, claim ignored: owner: host=02:00:00:00:00:61 \
                         dpid=0000000000000001 port=1; claimant: dpid=0000000000000002 port=2";
         assert_eq!(log[0], expected);
         assert_eq!(net.metric("hosts_conflicts"), 1);
-        assert_eq!(net.receive(b, &plain(mac('a'), mac('z'))), Verdict::Stop, "claimed again");
+        net.wait_ms(1_000);
+        assert_eq!(net.receive(b, &plain(mac('a'), mac('z'))), Verdict::Continue, "claimed again");
         assert_eq!(net.location(mac('a')), Some(a));
         assert!(net.take_sent().is_empty(), "the owner is not probed again for 10 s");
-        net.wait_ms(11_000);
+        net.wait_ms(10_000);
         assert_eq!(net.receive(b, &plain(mac('a'), mac('z'))), Verdict::Continue);
         assert_probed(net, a);
-        net.wait_ms(1_000);
+        net.wait_ms(500);
         assert_eq!(net.location(mac('a')), Some(b), "the owner did not answer");
+        assert!(net.take_resubmitted().is_empty(), "the packet was forwarded before");
     });
 }
 
@@ -110,11 +111,38 @@ fn with_refuse_a_host_has_moved_if_its_old_location_is_silent() {
         // An answer from the location of the claim proves nothing.
         net.receive(b, &is_at(mac('a'), "10.0.0.1", (probe_source(), UNSPECIFIED)));
         assert_eq!(net.location(mac('a')), Some(a));
-        net.wait_ms(750);
-        assert_eq!(net.location(mac('a')), Some(b));
+        net.wait_between_ticks(49);
+        assert_eq!(net.take_sent().len(), 1);
+        net.wait_between_ticks(1);
+        assert_eq!(net.take_sent().len(), 1, "the first probe may have been lost");
+        net.wait_between_ticks(49);
+        assert_eq!(net.location(mac('a')), Some(a));
+        net.wait_between_ticks(1);
+        assert_eq!(net.location(mac('a')), Some(b), "after 100 ms");
         assert_eq!(net.addrs(mac('a')), ["10.0.0.1"]);
         assert_eq!(net.receive(b, &plain(mac('a'), mac('z'))), Verdict::Continue);
         assert!(net.take_log().is_empty());
+    });
+}
+
+/// A packet that announces a move, for example a gratuitous ARP, may be the only one.
+#[test]
+fn with_refuse_the_first_packet_of_a_host_that_has_moved_is_forwarded_later() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        let (_, b) = learn_two_hosts(net);
+        let moved = who_has(mac('a'), "10.0.0.1", "10.0.0.1");
+        let takes_over = who_has(mac('b'), "10.0.0.1", "10.0.0.1");
+        for frame in [moved, takes_over] {
+            net.receive(b, &frame);
+            net.receive(b, &frame);
+            assert!(net.take_resubmitted().is_empty());
+            net.wait_ms(100);
+            let resubmitted = net.take_resubmitted();
+            assert_eq!(resubmitted, [SentFrame { at: b, frame: frame.clone() }]);
+            assert_eq!(net.receive(b, &frame), Verdict::Continue);
+        }
+        assert_eq!(net.location(mac('a')), Some(b));
+        assert_eq!(net.addrs(mac('b')), ["10.0.0.2", "10.0.0.1"]);
     });
 }
 
@@ -130,30 +158,23 @@ fn a_host_whose_switch_is_disconnected_moves_at_once() {
 }
 
 #[test]
-fn a_claim_of_an_ip_address_is_reverted_and_logged_if_the_owner_answers() {
+fn with_report_a_claim_of_an_ip_address_is_ignored_and_logged_if_the_owner_answers() {
     in_all_versions(&cfg(ConflictPolicy::Report), |net| {
         let (a, b) = learn_two_hosts(net);
-        assert_eq!(net.receive(b, &who_has(mac('b'), "10.0.0.1", "10.0.0.1")), Verdict::Continue);
-        assert_eq!(net.addrs(mac('b')), ["10.0.0.2", "10.0.0.1"], "the claim is accepted");
-        let vlan = sluice_openflow::VlanId(0);
-        for worker in &net.workers {
-            let (owner, _) = worker.network.view().host_by_addr(ip("10.0.0.1"), vlan).unwrap();
-            assert_eq!(owner.mac, mac('b'));
-        }
+        let claim = who_has(mac('b'), "10.0.0.1", "10.0.0.1");
+        assert_eq!(net.receive(b, &claim), Verdict::Continue);
         assert_probed(net, a);
         answer(net, a);
         let log = net.take_log();
-        let expected = "IP address conflict, claim reverted: addr=10.0.0.1 owner: host=02:00:00:00:00:61 \
+        let expected = "IP address conflict, claim ignored: addr=10.0.0.1 owner: host=02:00:00:00:00:61 \
                         dpid=0000000000000001 port=1; claimant: host=02:00:00:00:00:62 \
                         dpid=0000000000000002 port=2";
         assert_eq!(log[0], expected);
-        assert_eq!(net.addrs(mac('a')), ["10.0.0.1"], "the owner answered");
-        for worker in &net.workers {
-            let (owner, _) = worker.network.view().host_by_addr(ip("10.0.0.1"), vlan).unwrap();
-            assert_eq!(owner.mac, mac('a'));
-        }
-        let claim = who_has(mac('b'), "10.0.0.1", "10.0.0.1");
-        assert_eq!(net.receive(b, &claim), Verdict::Stop, "claimed again");
+        net.wait_ms(1_000);
+        assert_eq!(net.addrs(mac('a')), ["10.0.0.1"]);
+        assert_eq!(net.addrs(mac('b')), ["10.0.0.2"]);
+        assert_eq!(net.receive(b, &claim), Verdict::Continue, "claimed again");
+        assert!(net.take_sent().is_empty());
     });
 }
 
@@ -214,16 +235,139 @@ fn the_owner_of_an_ipv6_address_is_probed() {
 }
 
 #[test]
-fn two_hosts_that_claim_one_address_in_turn_cause_few_probes() {
+fn two_hosts_that_take_over_one_address_in_turn_cause_few_probes() {
     in_all_versions(&Config { moves_per_s_max: 3, ..cfg(ConflictPolicy::Report) }, |net| {
         let (a, b) = learn_two_hosts(net);
         for _ in 0..50 {
             net.receive(a, &who_has(mac('a'), "10.0.0.1", "10.0.0.1"));
             net.receive(b, &who_has(mac('b'), "10.0.0.1", "10.0.0.1"));
+            net.wait_between_ticks(50);
         }
-        assert!(net.take_sent().len() <= 2, "one probe to each");
-        assert!(net.metric("hosts_moves_ignored") >= 40);
+        let probes = net.take_sent().len();
+        assert!(probes <= 2 * 4 * net.workers.len(), "{probes}");
+        assert!(net.metric("hosts_moves_ignored") > 0);
         assert!(net.take_log().iter().all(|line| line.contains("moves too often")));
+    });
+}
+
+/// Claims at one port do not use up those at another.
+#[test]
+fn claims_of_one_port_beyond_a_limit_are_dropped_without_a_probe() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        let host = |n: u64| MacAddr::from_u64(0x0200_0000_1000 + n);
+        let (a, b) = (switch_port(1, 1), switch_port(2, 2));
+        for n in 0..100 {
+            net.receive(a, &who_has(host(n), &format!("10.0.1.{n}"), "10.0.0.9"));
+        }
+        net.take_sent();
+        for _ in 0..3 {
+            for n in 0..100 {
+                assert_eq!(net.receive(b, &plain(host(n), mac('z'))), Verdict::Stop);
+            }
+        }
+        assert_eq!(net.take_sent().len(), 64);
+        assert_eq!(net.metric("hosts_claims_not_verified"), 3 * 36);
+        assert!(net.take_log()[0].contains("dpid=0000000000000002 port=2"));
+        assert_eq!(net.receive(switch_port(2, 3), &plain(host(99), mac('z'))), Verdict::Stop);
+        assert_eq!(net.take_sent().len(), 1, "another port");
+        net.wait_ms(100);
+        assert_eq!(net.location(host(0)), Some(b), "the host is not at its old port");
+        assert_eq!(net.location(host(80)), Some(a));
+        net.receive(b, &plain(host(80), mac('z')));
+        assert_eq!(net.take_sent().len(), 66, "65 second probes, and one of this claim");
+    });
+}
+
+/// Otherwise claims at any port would prevent the owner from moving.
+#[test]
+fn a_rejected_claim_does_not_affect_claims_at_other_ports() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        let (a, b) = learn_two_hosts(net);
+        net.receive(b, &plain(mac('a'), mac('z')));
+        answer(net, a);
+        assert_eq!(net.receive(b, &plain(mac('a'), mac('z'))), Verdict::Stop);
+        let new = switch_port(2, 5);
+        net.receive(new, &plain(mac('a'), mac('z')));
+        net.wait_ms(250);
+        assert_eq!(net.location(mac('a')), Some(new), "the owner has moved");
+    });
+}
+
+#[test]
+fn a_host_whose_port_is_down_moves_and_loses_its_address_at_once() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        let (a, b) = learn_two_hosts(net);
+        net.port_down(a);
+        assert_eq!(net.receive(b, &who_has(mac('a'), "10.0.0.1", "10.0.0.9")), Verdict::Continue);
+        assert_eq!(net.location(mac('a')), Some(b));
+        net.port_down(b);
+        let takes_over = who_has(mac('c'), "10.0.0.1", "10.0.0.1");
+        assert_eq!(net.receive(switch_port(1, 5), &takes_over), Verdict::Continue);
+        assert_eq!(net.addrs(mac('c')), ["10.0.0.1"]);
+        assert!(net.take_sent().is_empty());
+    });
+}
+
+#[test]
+fn a_host_that_does_not_use_its_last_address_any_more_is_probed_for_the_others() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        let (a, b) = learn_two_hosts(net);
+        net.receive(a, &who_has(mac('a'), "10.0.0.7", "10.0.0.9"));
+        net.receive(b, &plain(mac('a'), mac('z')));
+        assert_eq!(net.take_sent().len(), 2);
+        answer(net, a);
+        net.wait_ms(500);
+        assert_eq!(net.location(mac('a')), Some(a));
+    });
+}
+
+#[test]
+fn a_lease_of_an_address_in_use_is_accepted_if_its_owner_is_silent() {
+    for is_there in [false, true] {
+        in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+            let (a, _) = learn_two_hosts(net);
+            net.receive(switch_port(2, 7), &dhcp(mac('s'), mac('b'), "10.0.0.1", 5));
+            assert_probed(net, a);
+            if is_there {
+                answer(net, a);
+            }
+            net.wait_ms(100);
+            let leased = net.addrs(mac('b')).contains(&"10.0.0.1".to_owned());
+            assert_eq!(leased, !is_there);
+        });
+    }
+}
+
+/// Otherwise no host behind a slow control connection could answer in time.
+#[test]
+fn a_host_at_a_switch_with_a_long_round_trip_time_has_more_time_to_answer() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        net.set_rtt(1, 400);
+        net.tick(250);
+        let (a, b) = learn_two_hosts(net);
+        net.receive(b, &plain(mac('a'), mac('z')));
+        net.wait_ms(1_000);
+        assert_eq!(net.location(mac('a')), Some(a));
+        answer(net, a);
+        net.wait_ms(1_000);
+        assert_eq!(net.location(mac('a')), Some(a));
+        net.receive(switch_port(2, 3), &plain(mac('a'), mac('z')));
+        net.wait_ms(1_250);
+        assert_eq!(net.location(mac('a')), Some(switch_port(2, 3)));
+    });
+}
+
+/// Its host cannot have answered.
+#[test]
+fn a_host_at_a_switch_that_takes_no_probes_has_more_time_to_answer() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        let (a, b) = learn_two_hosts(net);
+        net.has_room = false;
+        net.tick(250);
+        net.has_room = true;
+        net.receive(b, &plain(mac('a'), mac('z')));
+        net.wait_ms(1_000);
+        assert_eq!(net.location(mac('a')), Some(a));
     });
 }
 
@@ -236,4 +380,65 @@ fn with_off_claims_are_accepted_without_a_probe() {
         assert_eq!(net.location(mac('a')), Some(b));
         assert!(net.take_sent().is_empty());
     });
+}
+
+/// The owner answers the probes that reach its port. Returns how many there were.
+fn answer_probes(net: &mut TestNetwork, at: SwitchPort) -> usize {
+    let probes = net.take_sent();
+    let is_probe = |sent: &&SentFrame| sent.at == at && sent.frame[..6] == mac('a').0;
+    let count = probes.iter().filter(is_probe).count();
+    for _ in 0..count {
+        net.receive(at, &is_at(mac('a'), "10.0.0.1", (probe_source(), UNSPECIFIED)));
+    }
+    count
+}
+
+/// The Ethernet address with which the controller answers an ARP request for 10.0.0.1.
+fn answered_address(net: &mut TestNetwork) -> Option<MacAddr> {
+    net.take_sent();
+    net.receive(switch_port(1, 7), &who_has(mac('c'), "10.0.0.3", "10.0.0.1"));
+    let sent = net.take_sent();
+    let answer = sent.iter().find(|sent| sent.frame[..6] == mac('c').0)?;
+    Some(MacAddr(answer.frame[6..12].try_into().unwrap()))
+}
+
+#[test]
+fn claims_of_both_addresses_do_not_take_over_either() {
+    for policy in [ConflictPolicy::Report, ConflictPolicy::Refuse] {
+        for claimant in [switch_port(2, 2), switch_port(1, 2)] {
+            in_all_versions(&cfg(policy), |net| {
+                let (a, _) = learn_two_hosts(net);
+                net.receive(claimant, &plain(mac('a'), mac('z')));
+                net.tick(1);
+                net.receive(claimant, &who_has(mac('d'), "10.0.0.1", "10.0.0.9"));
+                answer_probes(net, a);
+                net.wait_ms(1_000);
+                assert_eq!(net.location(mac('a')), Some(a));
+                assert_eq!(net.addrs(mac('a')), ["10.0.0.1"]);
+                assert_eq!(answered_address(net), Some(mac('a')));
+                assert_eq!(net.metric("hosts_conflicts"), 2);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_hundred_claims_per_second_do_not_move_a_host_that_answers() {
+    for policy in [ConflictPolicy::Report, ConflictPolicy::Refuse] {
+        in_all_versions(&cfg(policy), |net| {
+            let (a, b) = learn_two_hosts(net);
+            let mut probes = 0;
+            for _ in 0..2_000 {
+                net.receive(b, &plain(mac('a'), mac('z')));
+                net.receive(b, &who_has(mac('b'), "10.0.0.1", "10.0.0.9"));
+                assert_eq!(net.location(mac('a')), Some(a));
+                assert_eq!(net.addrs(mac('a')), ["10.0.0.1"]);
+                probes += answer_probes(net, a);
+                net.tick(10);
+            }
+            assert_eq!(net.metric("hosts_moved"), 0);
+            assert!(probes <= 6, "{probes} probes in 20 s");
+            assert_eq!(answered_address(net), Some(mac('a')));
+        });
+    }
 }

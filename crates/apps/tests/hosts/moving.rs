@@ -15,6 +15,8 @@ fn a_host_that_is_seen_at_another_port_has_moved_with_its_addresses() {
         net.receive(switch_port(1, 1), &who_has(mac('a'), "10.0.0.1", "10.0.0.9"));
         for at in [switch_port(1, 2), switch_port(2, 2), switch_port(1, 1)] {
             net.wait_ms(1000);
+            net.receive(at, &plain(mac('a'), mac('b')));
+            net.wait_ms(250);
             assert_eq!(net.receive(at, &plain(mac('a'), mac('b'))), Verdict::Continue);
             assert_eq!(net.location(mac('a')), Some(at));
             assert_eq!(net.addrs(mac('a')), ["10.0.0.1"]);

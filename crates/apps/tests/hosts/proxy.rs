@@ -100,7 +100,7 @@ fn the_proxy_can_be_turned_off() {
 }
 
 #[test]
-fn packets_to_the_source_addresses_of_probes_are_dropped() {
+fn packets_from_and_to_the_source_addresses_of_probes_are_dropped() {
     in_all_versions(&Config::default(), |net| {
         for n in [1, 2] {
             let probe_source = MacAddr([0x0e, 0x53, 0x4c, 0, 0, n]);
@@ -110,7 +110,7 @@ fn packets_to_the_source_addresses_of_probes_are_dropped() {
             );
             assert_eq!(
                 net.receive(switch_port(1, 1), &plain(probe_source, mac('a'))),
-                Verdict::Continue
+                Verdict::Stop
             );
             assert_eq!(net.location(probe_source), None);
         }

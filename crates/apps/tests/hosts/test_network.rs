@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use sluice_apps::hosts::{Config, Hosts};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
-    DatapathId, Encoder, FlowModCommand, MacAddr, Message, PacketInReason, PortNo, RawMessage,
-    SwitchFeatures, Version, Versions, VlanId, split_message,
+    Action, DatapathId, Encoder, FlowModCommand, MacAddr, Message, PacketInReason, PortNo,
+    RawMessage, SwitchFeatures, Version, Versions, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
@@ -35,6 +35,8 @@ pub(crate) struct TestNetwork {
     sent: Vec<SentFrame>,
     /// Buffers that packet-outs released.
     released: Vec<u32>,
+    /// Frames that switches process as if they had arrived at a port.
+    resubmitted: Vec<SentFrame>,
     /// Commands of flow mods: `add` or `delete`.
     flow_mods: Vec<&'static str>,
 }
@@ -80,6 +82,7 @@ impl TestNetwork {
             xid: 1,
             sent: vec![],
             released: vec![],
+            resubmitted: vec![],
             flow_mods: vec![],
         };
         net.connect_switch(1);
@@ -128,14 +131,17 @@ impl TestNetwork {
                 self.released.push(id);
                 continue;
             }
+            if p.actions == [Action::output(PortNo::TABLE)] {
+                let at = SwitchPort::new(DatapathId(switch), p.in_port().unwrap());
+                self.resubmitted.push(SentFrame { at, frame: p.data });
+                continue;
+            }
             assert_eq!(
                 p.in_port(),
                 Some(PortNo::CONTROLLER),
                 "otherwise the switch may not send it to the port that it came from"
             );
-            let [sluice_openflow::Action::Output { port, .. }] = p.actions[..] else {
-                panic!("{p:?}")
-            };
+            let [Action::Output { port, .. }] = p.actions[..] else { panic!("{p:?}") };
             self.sent
                 .push(SentFrame { at: SwitchPort::new(DatapathId(switch), port), frame: p.data });
         }
@@ -263,6 +269,13 @@ impl TestNetwork {
         self.call_app(at.switch.0, |app, ctx| app.on_packet_in(&p, ctx))
     }
 
+    /// Sets the round-trip time to a switch.
+    pub(crate) fn set_rtt(&mut self, switch: u64, ms: u64) {
+        let n = self.worker_of(switch);
+        let sw = SwitchIndex(u32::try_from(switch).unwrap());
+        self.workers[n].network.record_rtt(sw, Duration::from_millis(ms));
+    }
+
     /// Advances the time, with ticks like those of the engine.
     pub(crate) fn wait_ms(&mut self, ms: u64) {
         for _ in 0..ms / 250 {
@@ -271,8 +284,25 @@ impl TestNetwork {
         self.tick(ms % 250);
     }
 
+    /// Advances the time without a tick. Work that was deferred until then is done.
+    pub(crate) fn wait_between_ticks(&mut self, ms: u64) {
+        let end = self.now + Duration::from_millis(ms);
+        loop {
+            let timers = self.workers.iter().filter_map(|worker| worker.network.deferred_until());
+            let next = timers.min().filter(|&at| at <= end);
+            self.now = next.unwrap_or(end).max(self.now);
+            for worker in &mut self.workers {
+                worker.network.begin_iteration(self.now);
+            }
+            self.deliver();
+            if next.is_none() {
+                break;
+            }
+        }
+    }
+
     pub(crate) fn tick(&mut self, ms: u64) {
-        self.now += Duration::from_millis(ms);
+        self.wait_between_ticks(ms);
         for worker in &mut self.workers {
             worker.app.on_iteration(self.now);
         }
@@ -320,6 +350,11 @@ impl TestNetwork {
     /// Takes the frames that switches sent since the last call.
     pub(crate) fn take_sent(&mut self) -> Vec<SentFrame> {
         std::mem::take(&mut self.sent)
+    }
+
+    /// Takes the frames that switches processed as if they had arrived since the last call.
+    pub(crate) fn take_resubmitted(&mut self) -> Vec<SentFrame> {
+        std::mem::take(&mut self.resubmitted)
     }
 
     /// Takes the commands of the flow mods since the last call.

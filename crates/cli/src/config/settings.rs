@@ -157,8 +157,8 @@ pub(super) struct HostSettings {
     pub(super) arp_proxy: bool,
 
     /// What to do when a host claims the MAC or IP address of another host that is still there: off (nothing), report (log
-    /// it and restore the address), or refuse (also drop its packets until the other host is known to be gone).
-    #[config(default = "report")]
+    /// it and keep the location and the address of the other host), or refuse (also drop the packets with the claim).
+    #[config(default = "refuse")]
     pub(super) address_conflicts: ByName<ConflictPolicy>,
 
     /// ARP, neighbor discovery and DHCP packets handled per second and port; more are dropped.

@@ -253,12 +253,14 @@ impl<I: Io, A: App> WorkerState<I, A> {
         // Deferred work causes messages, for which there is no room during congestion.
         let has_work = self.network.wants_iteration() || self.network.has_messages();
         let deferred = (congestion.is_none() && has_work).then_some(self.now);
-        let others = [self.deadlines.next(), congestion, deferred].into_iter().flatten();
+        let later = self.network.deferred_until();
+        let others = [self.deadlines.next(), congestion, deferred, later].into_iter().flatten();
         others.fold(self.next_tick_at, Instant::min)
     }
 
     fn begin_iteration(&mut self, now: Instant) {
         self.now = now;
+        self.network.begin_iteration(now);
         self.app.on_iteration(now);
     }
 

@@ -10,6 +10,7 @@ mod migration;
 mod queues;
 mod reconnects;
 mod test_engine;
+mod timers;
 
 use sluice_openflow::{Field, Message, PacketIn, PacketInReason, PortNo};
 

@@ -1,0 +1,196 @@
+//! Verifies claims: a host that is seen at a second port, or states an address of another host.
+//!
+//! The network view contains only what is verified. A claim changes it when the owner has not answered a probe at its own port in
+//! time, or cannot answer because that port is down. So no sequence of claims makes another claim look right.
+
+use std::time::{Duration, Instant};
+
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{Action, Field, Message, PacketOut, PortNo};
+use sluice_sdk::Network;
+use sluice_sdk::view::{HostId, SwitchPort};
+
+use super::conflicts::{CLAIMS_PER_PORT_MAX, Claim, ClaimId, ClaimState};
+use super::counters::{HostFields, PortFields};
+use super::frames::CONFLICT_PROBE_MAC;
+use super::host_table::AddrSource;
+use super::learn::LearnOutcome;
+use super::{ConflictPolicy, Hosts, can_have_hosts, control_delay, is_attachment_port};
+
+/// How long the owner may take to answer the probes, in addition to the time that these need to its switch and back: longer than a
+/// round trip to a host at a switch, and short enough for a host that has moved. The second probe follows after half of it.
+const VERIFY_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Claims whose state changes in one event-loop iteration.
+const CLAIMS_PER_ITERATION_MAX: usize = 256;
+
+/// Longest frame that is kept until a claim is accepted.
+const HELD_FRAME_BYTES_MAX: usize = 1600;
+
+/// Bytes of the checksum of a frame. Some switches count it in `total_len`, none sends it. IEEE 802.3 §3.2.9.
+const FCS_LEN: usize = 4;
+
+impl Hosts {
+    /// Whether claims against a host at `from` are verified: not if it cannot be there any more.
+    pub(super) fn needs_verification(&self, from: SwitchPort, network: &Network) -> bool {
+        self.cfg.address_conflicts != ConflictPolicy::Off
+            && can_have_hosts(from, network.view().port(from))
+    }
+
+    /// What becomes of a packet with a claim that is being verified or was rejected; `None` if there is no such claim.
+    pub(super) fn find_claim(&mut self, id: ClaimId) -> Option<LearnOutcome> {
+        self.claims.state(id)?;
+        let outcome = self.outcome_of_claim(id);
+        if outcome != LearnOutcome::NotLearned {
+            self.counters.spoofed.count();
+        }
+        Some(outcome)
+    }
+
+    /// Probes the owner at `from`. Returns what becomes of the packet meanwhile; `None` if the owner cannot be probed, because it
+    /// has no IP address.
+    pub(super) fn verify_claim(
+        &mut self,
+        id: ClaimId,
+        claimant: HostId,
+        from: SwitchPort,
+        now: Instant,
+        network: &mut Network,
+    ) -> Option<LearnOutcome> {
+        if network.view().host(id.owner).is_none_or(|host| host.addrs.is_empty()) {
+            return None;
+        }
+        if !self.claims.has_room(id.to) {
+            self.counters.claims_full.report(now, network, || {
+                let port = PortFields(id.to);
+                format!(
+                    "MAC or IP address of another host not learned: more than {CLAIMS_PER_PORT_MAX} claims from one port {port}"
+                )
+            });
+            return Some(match self.outcome_of_claim(id) {
+                LearnOutcome::Pending(_) => LearnOutcome::Rejected,
+                other => other,
+            });
+        }
+        let timeout = VERIFY_TIMEOUT + 2 * control_delay::of(from.switch, network.view());
+        let due = now + timeout / 2;
+        let state = ClaimState::Probed;
+        self.claims.insert(id, Claim { claimant, from, timeout, state, due, frame: None });
+        self.probe_owner(id, from, network);
+        network.defer_work_until(due);
+        Some(self.outcome_of_claim(id))
+    }
+
+    /// Probes all addresses that the claim is about, since some of a host may be out of use.
+    fn probe_owner(&mut self, id: ClaimId, from: SwitchPort, network: &mut Network) {
+        let Some(host) = network.view().host(id.owner) else { return };
+        let addrs = match id.addr {
+            Some(addr) => vec![addr],
+            None => host.addrs.clone(),
+        };
+        for addr in addrs {
+            self.send_probe(CONFLICT_PROBE_MAC, (id.owner, from), addr, network);
+        }
+    }
+
+    fn outcome_of_claim(&self, id: ClaimId) -> LearnOutcome {
+        match (self.cfg.address_conflicts, self.claims.state(id)) {
+            (ConflictPolicy::Refuse, Some(ClaimState::Rejected)) => LearnOutcome::Rejected,
+            (ConflictPolicy::Refuse, _) => LearnOutcome::Pending(id),
+            (ConflictPolicy::Off | ConflictPolicy::Report, _) => LearnOutcome::NotLearned,
+        }
+    }
+
+    /// Keeps a packet until the claim that it contains is accepted, so that a host that has moved loses nothing.
+    pub(super) fn hold_packet(&mut self, id: ClaimId, p: &PacketIn<'_>) {
+        let is_complete = p.frame.len() + FCS_LEN >= usize::from(p.total_len);
+        if is_complete && p.frame.len() <= HELD_FRAME_BYTES_MAX {
+            self.claims.hold_frame(id, p.frame);
+        }
+    }
+
+    /// A host answered a probe: the claims against it are rejected.
+    pub(super) fn on_probe_reply(
+        &mut self,
+        owner: HostId,
+        answer: (SwitchPort, std::net::IpAddr),
+        now: Instant,
+        network: &mut Network,
+    ) {
+        let action = match self.cfg.address_conflicts {
+            ConflictPolicy::Refuse => "claim rejected",
+            ConflictPolicy::Report | ConflictPolicy::Off => "claim ignored",
+        };
+        let conflicts = &mut self.counters.conflicts;
+        self.claims.reject(owner, answer, now, |id, claim| {
+            conflicts.report(now, network, || {
+                let (owner, at, to) = (HostFields(id.owner), PortFields(claim.from), PortFields(id.to));
+                match id.addr {
+                    Some(addr) => {
+                        let claimant = HostFields(claim.claimant);
+                        format!("IP address conflict, {action}: addr={addr} owner: {owner} {at}; claimant: {claimant} {to}")
+                    }
+                    None => format!("MAC address conflict, {action}: owner: {owner} {at}; claimant: {to}"),
+                }
+            });
+        });
+    }
+
+    /// Continues the verification of claims whose time is over.
+    pub(super) fn continue_claims(&mut self, now: Instant, network: &mut Network) {
+        for _ in 0..CLAIMS_PER_ITERATION_MAX {
+            let Some((id, mut claim)) = self.claims.take_due(now) else { break };
+            match claim.state {
+                ClaimState::Probed => {
+                    (claim.state, claim.due) = (ClaimState::ProbedAgain, now + claim.timeout / 2);
+                    let from = claim.from;
+                    self.claims.insert(id, claim);
+                    self.probe_owner(id, from, network);
+                }
+                ClaimState::ProbedAgain => self.accept_claim(id, claim, now, network),
+                ClaimState::Rejected => {}
+            }
+        }
+        if let Some(due) = self.claims.next_due() {
+            network.defer_work_until(due);
+        }
+    }
+
+    /// Accepts a claim that its owner did not answer, unless things have changed meanwhile.
+    fn accept_claim(&mut self, id: ClaimId, claim: Claim, now: Instant, network: &mut Network) {
+        let ClaimId { owner, addr, to } = id;
+        let view = network.view();
+        let is_at = |host, at| view.host(host).is_some_and(|host| host.at == at);
+        if !is_at(owner, claim.from) || !is_attachment_port(view, to) {
+            return;
+        }
+        match addr {
+            None => {
+                let has_room = self.has_room(owner, to, now, network);
+                if !has_room || !self.admit_move(id.subject(), (claim.from, to), now, network) {
+                    return;
+                }
+                self.move_host(owner, to, now, network);
+            }
+            Some(addr) => {
+                let is_owned =
+                    view.host_by_addr(addr, owner.vlan).is_some_and(|(id, _)| id == owner);
+                if !is_owned || !is_at(claim.claimant, to) {
+                    return;
+                }
+                if !self.admit_addr_move(addr, owner, (claim.from, to), now, network) {
+                    return;
+                }
+                self.add_addr(claim.claimant, addr, AddrSource::Stated, now, network);
+            }
+        }
+        if let Some(frame) = claim.frame {
+            // The switch processes it as if it arrived now.
+            let matching = [Field::in_port(to.port)].into();
+            let actions = vec![Action::output(PortNo::TABLE)];
+            let data = frame.into_vec();
+            let message = PacketOut { buffer_id: None, matching, actions, data };
+            network.send_to(to.switch, Message::PacketOut(message));
+        }
+    }
+}
