@@ -3,6 +3,7 @@
 //! The network view contains only what is verified. A claim changes it when the owner has not answered a probe at its own port in
 //! time, or cannot answer because that port is down. So no sequence of claims makes another claim look right.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::view::PacketIn;
@@ -12,7 +13,7 @@ use sluice_sdk::view::{HostId, SwitchPort};
 
 use super::conflicts::{CLAIMS_PER_PORT_MAX, Claim, ClaimId, ClaimState};
 use super::counters::{HostFields, PortFields};
-use super::frames::CONFLICT_PROBE_MAC;
+use super::frames::{self, CONFLICT_PROBE_MAC};
 use super::host_table::AddrSource;
 use super::learn::LearnOutcome;
 use super::{ConflictPolicy, Hosts, can_have_hosts, control_delay, is_attachment_port};
@@ -47,8 +48,7 @@ impl Hosts {
         Some(outcome)
     }
 
-    /// Probes the owner at `from`. Returns what becomes of the packet meanwhile; `None` if the owner cannot be probed, because it
-    /// has no IP address.
+    /// Probes the owner at `from`. Returns what becomes of the packet meanwhile.
     pub(super) fn verify_claim(
         &mut self,
         id: ClaimId,
@@ -56,21 +56,19 @@ impl Hosts {
         from: SwitchPort,
         now: Instant,
         network: &mut Network,
-    ) -> Option<LearnOutcome> {
-        if network.view().host(id.owner).is_none_or(|host| host.addrs.is_empty()) {
-            return None;
-        }
+    ) -> LearnOutcome {
         if !self.claims.has_room(id.to) {
             self.counters.claims_full.report(now, network, || {
                 let port = PortFields(id.to);
                 format!(
-                    "MAC or IP address of another host not learned: more than {CLAIMS_PER_PORT_MAX} claims from one port {port}"
+                    "address of another host not learned: too many claims, of which one port may have \
+                     {CLAIMS_PER_PORT_MAX} {port}"
                 )
             });
-            return Some(match self.outcome_of_claim(id) {
+            return match self.outcome_of_claim(id) {
                 LearnOutcome::Pending(_) => LearnOutcome::Rejected,
                 other => other,
-            });
+            };
         }
         let timeout = VERIFY_TIMEOUT + 2 * control_delay::of(from.switch, network.view());
         let due = now + timeout / 2;
@@ -78,7 +76,7 @@ impl Hosts {
         self.claims.insert(id, Claim { claimant, from, timeout, state, due, frame: None });
         self.probe_owner(id, from, network);
         network.defer_work_until(due);
-        Some(self.outcome_of_claim(id))
+        self.outcome_of_claim(id)
     }
 
     /// Probes all addresses that the claim is about, since some of a host may be out of use.
@@ -86,6 +84,8 @@ impl Hosts {
         let Some(host) = network.view().host(id.owner) else { return };
         let addrs = match id.addr {
             Some(addr) => vec![addr],
+            // Hosts with IPv6 have such an address in most cases.
+            None if host.addrs.is_empty() => vec![frames::link_local(id.owner.mac).into()],
             None => host.addrs.clone(),
         };
         for addr in addrs {
@@ -113,7 +113,7 @@ impl Hosts {
     pub(super) fn on_probe_reply(
         &mut self,
         owner: HostId,
-        answer: (SwitchPort, std::net::IpAddr),
+        answer: (SwitchPort, IpAddr),
         now: Instant,
         network: &mut Network,
     ) {

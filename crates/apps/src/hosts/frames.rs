@@ -73,7 +73,7 @@ pub(super) fn encode_probe(header: FrameHeader<'_>, addr: IpAddr) -> FrameBuffer
 }
 
 /// The link-local address derived from an Ethernet address. RFC 4291, appendix A.
-fn link_local(mac: MacAddr) -> Ipv6Addr {
+pub(super) fn link_local(mac: MacAddr) -> Ipv6Addr {
     let mac = u128::from(mac.to_u64());
     let (high, low) = (mac >> 24 ^ 0x02_0000, mac & 0xff_ffff);
     Ipv6Addr::from(0xfe80 << 112 | high << 40 | 0xfffe << 24 | low)

@@ -123,10 +123,8 @@ impl Hosts {
         if self.is_move_blocked(claim.subject(), now) || !self.has_room(id, to, now, network) {
             return LearnOutcome::NotLearned;
         }
-        if needs_verification
-            && let Some(outcome) = self.verify_claim(claim, id, from, now, network)
-        {
-            return outcome;
+        if needs_verification {
+            return self.verify_claim(claim, id, from, now, network);
         }
         if !self.admit_move(claim.subject(), (from, to), now, network) {
             return LearnOutcome::NotLearned;
@@ -241,10 +239,8 @@ impl Hosts {
                 if self.is_move_blocked(moved_addr(addr, owner), now) {
                     return LearnOutcome::Known;
                 }
-                if needs_verification
-                    && let Some(outcome) = self.verify_claim(claim, id, from, now, network)
-                {
-                    return outcome;
+                if needs_verification {
+                    return self.verify_claim(claim, id, from, now, network);
                 }
                 if !self.admit_addr_move(addr, owner, (from, at), now, network) {
                     return LearnOutcome::Known;

@@ -250,6 +250,26 @@ fn two_hosts_that_take_over_one_address_in_turn_cause_few_probes() {
     });
 }
 
+#[test]
+fn a_host_without_a_known_address_is_probed_for_its_link_local_address() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        let (a, b) = (switch_port(1, 1), switch_port(2, 2));
+        net.receive(a, &plain(mac('a'), mac('z')));
+        net.receive(b, &plain(mac('a'), mac('z')));
+        let (probe_addr, addr) = ("fe80::c53:4cff:fe00:2", "fe80::ff:fe00:61");
+        let ends = ((probe_source(), probe_addr), (mac('a'), addr));
+        let probe = neighbor_message((135, 0), ends.0, ends.1, addr, (1, probe_source()));
+        assert_eq!(net.take_sent(), [SentFrame { at: a, frame: probe }]);
+        let reply = neighbor_message((136, 0x60), ends.1, ends.0, addr, (2, mac('a')));
+        net.receive(a, &reply);
+        net.wait_ms(500);
+        assert_eq!(net.location(mac('a')), Some(a));
+        net.receive(switch_port(2, 3), &plain(mac('a'), mac('z')));
+        net.wait_ms(100);
+        assert_eq!(net.location(mac('a')), Some(switch_port(2, 3)), "it does not answer");
+    });
+}
+
 /// Claims at one port do not use up those at another.
 #[test]
 fn claims_of_one_port_beyond_a_limit_are_dropped_without_a_probe() {
