@@ -1,6 +1,8 @@
-//! Forwarding on emulated switches in virtual time: spanning trees, and switches that refuse flow entries.
+//! The default applications on emulated switches in virtual time: spanning trees, switches that refuse flow entries, and hosts that
+//! claim the addresses of others.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod lying_hosts;
 mod refused_entries;
 mod spanning_tree;
 

@@ -528,6 +528,14 @@ impl<C: Controller> NetworkSimulation<C> {
         }
     }
 
+    /// Lets a host send any frame now, even a spoofed one.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn send_frame(&mut self, host: usize, frame: Vec<u8>) -> Result<(), NetworkError> {
+        self.data_plane.send_frame(self.now, host, frame)
+    }
+
     fn control_link(&mut self, switch: usize) -> Result<&mut ControlLink, NetworkError> {
         let no_switch = NetworkError::NotFound { what: "switch", index: switch };
         self.control_links.get_mut(switch).ok_or(no_switch)

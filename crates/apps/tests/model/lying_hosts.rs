@@ -1,0 +1,131 @@
+//! Hosts that claim the addresses of others, in random networks: nobody's address is taken over, on any worker.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use sluice_apps::{Chain, Config};
+use sluice_base::Rng;
+use sluice_emu::link::LinkImpairments;
+use sluice_emu::net::{IpFamily, NetworkOptions, NetworkSimulation, PingSummary};
+use sluice_emu::topology::{HostNode, Topology};
+use sluice_openflow::{MacAddr, Version, VlanId};
+use sluice_sdk::App;
+use sluice_sdk::view::{HostId, NetworkView, SwitchPort};
+use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
+
+use super::{STARTUP_TIME, switch_config};
+
+const RUNS: u64 = 12;
+
+const SHAPES: [&str; 4] = ["ring,4", "mesh,4", "leafspine,2,4,1", "linear,3"];
+
+/// Claims in one network, on average one in 5 ms.
+const CLAIMS: u32 = 2_000;
+
+/// Round-trip times of control connections are up to 200 ms, longer than a host at a near switch may take to answer.
+const CONTROL_DELAY_MAX_MS: u32 = 100;
+
+type Simulation = NetworkSimulation<SimulatedEngine<Chain>>;
+
+fn network(seed: u64, rng: &mut Rng) -> Simulation {
+    let shape = SHAPES.get(rng.below(4) as usize).unwrap();
+    let versions = [Version::V1_0, Version::V1_3, Version::V1_5];
+    let version = *versions.get(rng.below(3) as usize).unwrap();
+    let delay = Duration::from_millis(rng.below(CONTROL_DELAY_MAX_MS).into());
+    let control = LinkImpairments { delay, ..LinkImpairments::default() };
+    let options = NetworkOptions {
+        seed,
+        switch: switch_config(version),
+        control_up: control,
+        control_down: control,
+        ..NetworkOptions::default()
+    };
+    let workers = 1 + rng.below(4) as usize;
+    let engine = SimulatedEngineOptions {
+        seed,
+        workers,
+        conditions: Conditions::ideal(),
+        ..SimulatedEngineOptions::default()
+    };
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    let start = Instant::now();
+    let names = ["topology", "hosts", "forwarding"].map(str::to_owned);
+    let controller =
+        SimulatedEngine::new(&engine, start, |_| Chain::new(&names, &Config::default()).unwrap());
+    let topology = Topology::from_text(shape).unwrap();
+    NetworkSimulation::new(topology, &options, start, controller).unwrap()
+}
+
+/// A frame by which the host with the address `mac` claims what `victim` has: its MAC address, its IP address, or both.
+fn claim(rng: &mut Rng, mac: MacAddr, victim: &HostNode) -> Vec<u8> {
+    let source = if rng.below(3) == 0 { mac } else { victim.mac };
+    let is_request = rng.below(2) == 0;
+    let mut frame = if rng.below(3) == 0 {
+        [&[2, 0, 0, 0, 0, 99], &source.0[..], &[0x88, 0xb5]].concat()
+    } else {
+        arp(source, victim.ipv4, is_request)
+    };
+    frame.resize(60, 0);
+    frame
+}
+
+/// An ARP packet that states that `mac` has the address `ip`.
+fn arp(mac: MacAddr, ip: Ipv4Addr, is_request: bool) -> Vec<u8> {
+    let types = [8, 6, 0, 1, 8, 0, 6, 4, 0, if is_request { 1 } else { 2 }];
+    let ip = ip.octets();
+    [&[0xff; 6], &mac.0[..], &types, &mac.0, &ip, &[0; 6], &ip].concat()
+}
+
+/// Checks that all workers know each host at its port, as the owner of its address.
+fn check_hosts(net: &Simulation, context: &str) {
+    let topology = net.data_plane().topology();
+    for host in &topology.hosts {
+        let switch = topology.switches.get(host.port.switch).unwrap().datapath_id;
+        let at = SwitchPort::new(switch, host.port.port);
+        let id = HostId { mac: host.mac, vlan: VlanId(0) };
+        let is_right = |view: &NetworkView| {
+            let owner = view.host_by_addr(host.ipv4.into(), id.vlan).map(|(owner, _)| owner);
+            view.host(id).map(|host| host.at) == Some(at) && owner == Some(id)
+        };
+        let views = net.controller().networks().map(sluice_sdk::Network::view);
+        for view in views {
+            assert!(is_right(view), "{context}: {} at {at}: {:?}", host.name, view.host(id));
+        }
+    }
+}
+
+#[test]
+fn no_address_of_a_host_that_answers_is_taken_over() {
+    for seed in 1..=RUNS {
+        let mut rng = Rng::new(seed);
+        let mut net = network(seed, &mut rng);
+        let context = format!("seed {seed}");
+        net.run_for(STARTUP_TIME).unwrap();
+        let topology = net.data_plane().topology().clone();
+        let pairs: Vec<_> = PingSummary::all_pairs(&topology).collect();
+        for _ in 0..2 {
+            net.ping(pairs.clone(), IpFamily::V4, Duration::from_secs(3)).unwrap();
+        }
+        check_hosts(&net, &context);
+        let hosts = u32::try_from(topology.hosts.len()).unwrap();
+        for _ in 0..CLAIMS {
+            let [liar, victim] = [(); 2].map(|()| rng.below(hosts) as usize);
+            if liar != victim {
+                let [from, of] = [liar, victim].map(|n| topology.hosts.get(n).unwrap());
+                net.send_frame(liar, claim(&mut rng, from.mac, of)).unwrap();
+            }
+            net.run_for(Duration::from_millis(rng.below(10).into())).unwrap();
+            check_hosts(&net, &context);
+        }
+        let lost = net.ping(pairs, IpFamily::V4, Duration::from_secs(3)).unwrap().lost_pairs;
+        assert!(lost.is_empty(), "{context}: {lost:?}");
+        check_hosts(&net, &context);
+        let mut conflicts = 0;
+        for app in net.controller().apps() {
+            app.metrics(&mut |metric| {
+                conflicts += if metric.name == "hosts_conflicts" { metric.value } else { 0 };
+            });
+        }
+        assert!(conflicts > u64::from(hosts), "{context}: {conflicts}");
+    }
+}
