@@ -14,14 +14,9 @@ both_versions! {
     a_host_that_moves_silently_is_reached_with_entries_for_destinations("s2", "s1", "dst") = silent_move;
     a_host_whose_port_was_down_is_known_again("pair", true) = replugged;
     a_host_at_the_port_of_another_that_was_unplugged_is_known("dst", false) = replugged;
+    a_host_that_moves_silently_and_returns_is_reached() = away_and_back;
     two_hosts_that_exchange_their_places_are_reached("s1", "s2") = exchanged_places;
     two_hosts_that_exchange_their_ports_are_reached("s1", "s1") = exchanged_places;
-}
-
-/// In OpenFlow 1.0 the flow entries for its packets at the first port cannot be deleted.
-#[test]
-fn a_host_that_moves_silently_and_returns_is_reached_over_openflow_1_3() {
-    away_and_back(OpenFlow::V13);
 }
 
 /// Echo requests after a move, over two seconds.

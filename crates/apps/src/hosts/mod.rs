@@ -16,7 +16,6 @@ mod frames;
 mod headers;
 mod host_table;
 mod learn;
-mod port_watch;
 mod proxy;
 mod removal;
 
@@ -36,7 +35,6 @@ use evidence::HostEvidence;
 use frames::{AGEING_PROBE_MAC, CONFLICT_PROBE_MAC};
 use host_table::HostTable;
 use learn::{LearnOutcome, is_probe_source};
-use port_watch::PortWatch;
 use removal::Removals;
 
 /// Settings of the application.
@@ -107,7 +105,6 @@ pub struct Hosts {
     requests: HashMap<SwitchPort, RequestCount>,
     move_limiter: MoveLimiter,
     claims: Claims,
-    port_watch: PortWatch,
     removals: Removals,
     counters: Counters,
     last_tick: Option<Instant>,
@@ -139,7 +136,6 @@ impl Hosts {
             requests: HashMap::default(),
             move_limiter: MoveLimiter::default(),
             claims: Claims::default(),
-            port_watch: PortWatch::default(),
             removals: Removals::default(),
             counters: Counters::default(),
             last_tick: None,
@@ -165,7 +161,6 @@ impl Hosts {
     ) -> Verdict {
         let at = SwitchPort::new(ctx.datapath_id, p.in_port);
         let id = HostId { mac: eth.src, vlan: eth.vlan };
-        self.port_watch.packet_received(at, ctx.network);
         let is_probe_reply = [AGEING_PROBE_MAC, CONFLICT_PROBE_MAC].contains(&eth.dst);
         let is_rate_limited =
             is_probe_reply || !matches!(info, AddressInfo::None | AddressInfo::Source(_));
@@ -249,28 +244,6 @@ impl Hosts {
         network.publish(now, Fact::Host(id, None));
     }
 
-    /// Starts and stops watching ports that came up.
-    fn update_port_watch(&mut self, fact: &Fact, network: &mut Network) {
-        match fact {
-            Fact::Port(at, port) if self.is_local(at.switch) => {
-                if port.as_ref().is_none_or(|port| !port.is_up) {
-                    self.port_watch.port_down(*at);
-                } else if is_attachment_port(network.view(), *at) {
-                    self.port_watch.port_up(*at, network);
-                } else if !can_have_hosts(*at, port.as_ref()) {
-                    self.port_watch.stop(*at, network);
-                }
-            }
-            Fact::Host(_, Some(host)) => self.port_watch.stop(host.at, network),
-            Fact::Switch(id, Some(switch)) if self.is_local(*id) => {
-                let down = switch.ports.iter().filter(|(_, port)| !port.is_up);
-                down.for_each(|(&no, _)| self.port_watch.port_down(SwitchPort::new(*id, no)));
-            }
-            Fact::Switch(id, None) => self.port_watch.forget_switch(*id),
-            _ => {}
-        }
-    }
-
     /// Whether a switch is one of this worker.
     fn is_local(&self, switch: DatapathId) -> bool {
         self.switch_indexes.contains_key(&switch)
@@ -296,11 +269,6 @@ impl App for Hosts {
     fn on_deferred_work(&mut self, now: Instant, network: &mut Network) {
         self.continue_removals(now, network);
         self.continue_claims(now, network);
-    }
-
-    /// Ports are watched again whose watch may not have begun. One that may not have ended ends by its timeout.
-    fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
-        self.port_watch.restore(ctx);
     }
 
     fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
@@ -355,7 +323,6 @@ impl App for Hosts {
     }
 
     fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
-        self.update_port_watch(&published.fact, network);
         match &published.fact {
             Fact::Host(id, _) => self.update_table(*id, now, network),
             Fact::Port(at, port) if !can_have_hosts(*at, port.as_ref()) => {

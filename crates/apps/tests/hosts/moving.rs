@@ -1,7 +1,6 @@
 //! Hosts that move to another port.
 
 use sluice_apps::hosts::{Config, ConflictPolicy};
-use sluice_openflow::MacAddr;
 use sluice_sdk::Verdict;
 use sluice_sdk::view::PortRole;
 use sluice_testkit::switch_port;
@@ -92,48 +91,5 @@ fn a_host_does_not_move_to_a_port_where_it_cannot_be_learned() {
             assert_eq!(net.location(mac('a')), Some(switch_port(1, 1)), "not to port {port}");
         }
         assert_eq!(net.metric("hosts_not_learned_port_full"), 1);
-    });
-}
-
-/// Otherwise flow entries might forward all packets of a host that was moved there.
-#[test]
-fn packets_of_a_port_that_came_up_are_sent_to_the_controller_until_a_host_is_learned() {
-    in_all_versions(&Config::default(), |net| {
-        let at = switch_port(1, 1);
-        net.set_role(at, PortRole::Pending);
-        net.set_role(at, PortRole::Edge);
-        assert_eq!(net.take_flow_mods(), [""; 0], "it was never down");
-        net.port_down(at);
-        net.set_role(at, PortRole::Pending);
-        assert_eq!(net.take_flow_mods(), [""; 0], "no host is learned there yet");
-        net.set_role(at, PortRole::Edge);
-        assert_eq!(net.take_flow_mods(), ["add"]);
-        net.receive(at, &plain(mac('a'), mac('b')));
-        assert_eq!(net.take_flow_mods(), ["delete"]);
-        net.receive(at, &plain(mac('c'), mac('b')));
-        assert_eq!(net.take_flow_mods(), [""; 0]);
-    });
-}
-
-/// The flow entry is above the limits on packet-ins.
-#[test]
-fn a_port_that_came_up_is_not_watched_for_long_if_no_host_can_be_learned_there() {
-    in_all_versions(&Config::default(), |net| {
-        let at = switch_port(1, 1);
-        let not_of_a_host = plain(MacAddr([3, 0, 0, 0, 0, 1]), mac('b'));
-        net.port_down(at);
-        net.set_role(at, PortRole::Edge);
-        assert_eq!(net.take_flow_mods(), ["add"]);
-        for _ in 0..15 {
-            net.receive(at, &not_of_a_host);
-        }
-        assert_eq!(net.take_flow_mods(), [""; 0]);
-        net.receive(at, &not_of_a_host);
-        assert_eq!(net.take_flow_mods(), ["delete"], "sixteen packets");
-        net.port_down(at);
-        net.set_role(at, PortRole::Edge);
-        assert_eq!(net.take_flow_mods(), ["add"]);
-        net.set_role(at, PortRole::Link);
-        assert_eq!(net.take_flow_mods(), ["delete"], "a switch is behind the port");
     });
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use sluice_apps::hosts::Config;
 use sluice_openflow::{MacAddr, Version};
-use sluice_sdk::App;
 use sluice_sdk::view::SwitchPort;
 use sluice_testkit::switch_port;
 
@@ -89,21 +88,4 @@ fn a_host_is_not_removed_because_its_switch_took_no_probes() {
     assert!(!net.take_sent().is_empty());
     net.wait_ms(10_000);
     assert_eq!(net.location(mac('a')), None);
-}
-
-#[test]
-fn after_lost_changes_the_ports_that_came_up_are_watched_again_until_a_host_is_learned() {
-    let at = switch_port(1, 1);
-    let mut net = TestNetwork::new(Version::V1_3, 1, &Config::default());
-    net.port_down(at);
-    net.set_role(at, sluice_sdk::view::PortRole::Edge);
-    assert_eq!(net.take_flow_mods(), ["add"]);
-    net.call_app(2, App::on_changes_lost);
-    assert!(net.take_flow_mods().is_empty());
-    net.call_app(1, App::on_changes_lost);
-    assert_eq!(net.take_flow_mods(), ["add"]);
-    net.receive(at, &plain(mac('a'), mac('y')));
-    assert_eq!(net.take_flow_mods(), ["delete"]);
-    net.call_app(1, App::on_changes_lost);
-    assert!(net.take_flow_mods().is_empty());
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use sluice_apps::hosts::{Config, Hosts};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
-    Action, DatapathId, Encoder, FlowModCommand, MacAddr, Message, PacketInReason, PortNo,
-    RawMessage, SwitchFeatures, Version, Versions, VlanId, split_message,
+    Action, DatapathId, Encoder, MacAddr, Message, PacketInReason, PortNo, RawMessage,
+    SwitchFeatures, Version, Versions, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
@@ -37,8 +37,6 @@ pub(crate) struct TestNetwork {
     released: Vec<u32>,
     /// Frames that switches process as if they had arrived at a port.
     resubmitted: Vec<SentFrame>,
-    /// Commands of flow mods: `add` or `delete`.
-    flow_mods: Vec<&'static str>,
 }
 
 pub(crate) struct HostsWorker {
@@ -83,7 +81,6 @@ impl TestNetwork {
             sent: vec![],
             released: vec![],
             resubmitted: vec![],
-            flow_mods: vec![],
         };
         net.connect_switch(1);
         net.connect_switch(2);
@@ -119,11 +116,6 @@ impl TestNetwork {
             rest = after;
             let p = match Message::parse_raw(msg).unwrap() {
                 Message::PacketOut(p) => p,
-                Message::FlowMod(f) => {
-                    let is_add = f.command == FlowModCommand::ADD;
-                    self.flow_mods.push(if is_add { "add" } else { "delete" });
-                    continue;
-                }
                 other => panic!("{other:?}"),
             };
             if let Some(id) = p.buffer_id {
@@ -355,11 +347,6 @@ impl TestNetwork {
     /// Takes the frames that switches processed as if they had arrived since the last call.
     pub(crate) fn take_resubmitted(&mut self) -> Vec<SentFrame> {
         std::mem::take(&mut self.resubmitted)
-    }
-
-    /// Takes the commands of the flow mods since the last call.
-    pub(crate) fn take_flow_mods(&mut self) -> Vec<&'static str> {
-        std::mem::take(&mut self.flow_mods)
     }
 
     /// Takes the buffers that were released since the last call.
