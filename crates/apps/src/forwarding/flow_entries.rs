@@ -3,8 +3,8 @@
 use std::net::Ipv6Addr;
 
 use sluice_openflow::{
-    Action, Encoder, EtherType, Field, FlowDesc, FlowMod, FlowModCommand, FlowStatsRequest,
-    Instruction, Match, PortNo, Version, VlanId,
+    Action, Encoder, EtherType, Field, FieldId, FlowDesc, FlowMod, FlowModCommand,
+    FlowStatsRequest, Instruction, MacAddr, Match, PortNo, Version, VlanId,
 };
 use sluice_sdk::view::HostId;
 
@@ -110,6 +110,19 @@ pub(super) fn out_port(instructions: &[Instruction]) -> Option<PortNo> {
         [Action::Output { port, .. }] => Some(port),
         _ => None,
     }
+}
+
+/// The host whose address a match has in the field `id`.
+pub(super) fn host(matching: &Match, id: FieldId) -> Option<HostId> {
+    let value = |id| matching.get(id).map(|field| field.value);
+    let mac = MacAddr::from_u64(u64::try_from(value(id)?).ok()?);
+    let vlan = value(FieldId::VLAN_VID).unwrap_or(0) & 0xfff;
+    Some(HostId { mac, vlan: VlanId(u16::try_from(vlan).ok()?) })
+}
+
+/// The ingress port of a match.
+pub(super) fn in_port(matching: &Match) -> Option<PortNo> {
+    matching.get(FieldId::IN_PORT).and_then(|field| u32::try_from(field.value).ok()).map(PortNo)
 }
 
 /// How the flow entries of forwarding are selected for deletion.

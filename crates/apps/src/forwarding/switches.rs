@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::view::flow_stats;
 use sluice_openflow::{
-    DatapathId, FieldId, Message, MultipartReply, MultipartRequest, MultipartType, PortNo, VlanId,
+    DatapathId, FieldId, Message, MultipartReply, MultipartRequest, MultipartType, PortNo,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
@@ -47,6 +47,8 @@ pub(super) struct LocalSwitch {
     pub(super) is_verified: bool,
     /// Hosts to which its old flow entries send, by output port, until the role of that port is known.
     pub(super) hosts_by_port: BTreeMap<PortNo, Vec<HostId>>,
+    /// Hosts from which its flow entries match packets, by ingress port, while it is verified.
+    pub(super) sources_by_port: BTreeMap<PortNo, Vec<HostId>>,
 }
 
 impl LocalSwitch {
@@ -54,6 +56,7 @@ impl LocalSwitch {
     pub(super) fn verify(&mut self, now: Instant) {
         (self.query, self.is_verified) = (EntryQuery::Due(now), true);
         self.hosts_by_port.clear();
+        self.sources_by_port.clear();
     }
 }
 
@@ -109,6 +112,7 @@ impl LocalSwitches {
             query,
             is_verified: false,
             hosts_by_port,
+            sources_by_port: BTreeMap::new(),
         };
         self.first_connected.get_or_insert(ctx.now);
         self.all.insert(ctx.datapath_id, switch);
@@ -302,15 +306,18 @@ impl LocalSwitches {
                         deleted += 1;
                         continue;
                     }
-                    let value = |id| entry.matching.get(id).map(|field| field.value);
-                    let dst = value(FieldId::ETH_DST).and_then(|value| u64::try_from(value).ok());
-                    let vlan = value(FieldId::VLAN_VID).unwrap_or(0) & 0xfff;
-                    if let (Some(mac), Some(port)) =
-                        (dst, flow_entries::out_port(&entry.instructions))
-                    {
-                        let vlan = VlanId(u16::try_from(vlan).unwrap_or(0));
-                        let mac = sluice_openflow::MacAddr::from_u64(mac);
-                        switch.hosts_by_port.entry(port).or_default().push(HostId { mac, vlan });
+                    if let (Some(host), Some(port)) = (
+                        flow_entries::host(&entry.matching, FieldId::ETH_DST),
+                        flow_entries::out_port(&entry.instructions),
+                    ) {
+                        switch.hosts_by_port.entry(port).or_default().push(host);
+                    }
+                    if let (true, Some(host), Some(port)) = (
+                        switch.is_verified,
+                        flow_entries::host(&entry.matching, FieldId::ETH_SRC),
+                        flow_entries::in_port(&entry.matching),
+                    ) {
+                        switch.sources_by_port.entry(port).or_default().push(host);
                     }
                 }
                 if switch.is_verified {

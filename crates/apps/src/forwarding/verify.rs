@@ -1,12 +1,13 @@
 //! Verifies the flow entries of a switch to which changes were lost, and deletes those that are wrong.
 //!
 //! Right is an entry that sends to the port of the host or to a switch that is nearer to it, so that the right entries of all
-//! switches together contain no loop. Packets whose entries are missing come to the controller, which installs their path.
+//! switches together contain no loop, and that matches no host at a port where it is not. Packets whose entries are missing come to the controller, which installs their path.
 
 use sluice_openflow::Message;
 use sluice_sdk::view::{HostId, NetworkView, PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network};
 
+use super::flood::is_edge;
 use super::flow_entries::EntryFilter;
 use super::routes::Routes;
 use super::switches::{EntryQuery, LocalSwitches};
@@ -28,6 +29,7 @@ impl LocalSwitches {
         }
         switch.is_verified = false;
         let hosts_by_port = std::mem::take(&mut switch.hosts_by_port);
+        let sources_by_port = std::mem::take(&mut switch.sources_by_port);
         let mut deleted = 0;
         let mut delete = |filter, network: &mut Network| {
             deleted += u64::from(self.delete(ctx.datapath_id, filter, ctx.now, network));
@@ -43,6 +45,16 @@ impl LocalSwitches {
             for host in hosts {
                 if is_wrong(host, at, routes, ctx.network.view()) {
                     delete(EntryFilter::ToHost(host, port), ctx.network);
+                }
+            }
+        }
+        for (port, mut hosts) in sources_by_port {
+            let at = SwitchPort::new(ctx.datapath_id, port);
+            hosts.sort_unstable();
+            hosts.dedup();
+            for host in hosts {
+                if has_left(host, at, ctx.network.view()) {
+                    delete(EntryFilter::FromHost(host, port), ctx.network);
                 }
             }
         }
@@ -65,6 +77,11 @@ impl LocalSwitches {
         }
         ports.len() as u64
     }
+}
+
+/// Whether flow entries for packets from a host at the port `at` are wrong: they would hide it if it returned there.
+fn has_left(id: HostId, at: SwitchPort, view: &NetworkView) -> bool {
+    is_edge(view, at) && view.host(id).is_none_or(|host| host.at != at)
 }
 
 /// Whether flow entries that send packets for a host to the port `at`, which is up, are wrong.

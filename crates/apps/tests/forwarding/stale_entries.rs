@@ -203,10 +203,11 @@ fn after_lost_changes_the_flow_entries_that_are_wrong_are_deleted_and_no_others(
         s3 loses changes
         [1.3..] s3 > flow_mod output=controller priority=0
         s3 > multipart_request
-        s3 < aggregate_stats flows=3
+        s3 < aggregate_stats flows=4
         s3 > multipart_request
-        s3 < flow_stats cookie=7381244169710206976 b:3 a:1 b:1
+        s3 < flow_stats cookie=7381244169710206976 b:3 3:b>a:1 3:a>b:1 1:a>b:3
         [1.1..] s3 > flow_mod delete match=eth_dst eth_dst=b out_port=1
+        [1.1..] s3 > flow_mod delete match=in_port+eth_src in_port=3 eth_src=a
         s1 loses changes
         [1.3..] s1 > flow_mod output=controller priority=0
         s1 > multipart_request

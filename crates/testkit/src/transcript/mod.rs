@@ -36,7 +36,7 @@
 //! | `s1 < error bad_field` | `ERROR` for the last `FLOW_MOD` to this switch: it cannot match these fields |
 //! | `s1 < error bad_type` | `ERROR` for the last message: the switch does not support this type of message |
 //! | `s1 < aggregate_stats flows=N` | reply to the last `MULTIPART_REQUEST`: the number of flow entries |
-//! | `s1 < flow_stats cookie=N DST:PORT …` | reply to the last `MULTIPART_REQUEST`: flow entries (priority 100) that send frames for `DST` out of `PORT` |
+//! | `s1 < flow_stats cookie=N DST:PORT …` | reply to the last `MULTIPART_REQUEST`: flow entries (priority 100) that send frames for `DST` out of `PORT`; `N:SRC>DST:PORT` also matches ingress port and source |
 //! | `s1 < meter_features max=N` | reply to a request for the meter features: up to N meters |
 //!
 //! Hosts are single letters (`b` is `02:00:00:00:00:62`), `*` is the broadcast address; any Ethernet address can be written out.

@@ -26,6 +26,15 @@ pub(super) enum TranscriptStep {
     Expect(String, Vec<String>),
 }
 
+/// A flow entry in a reply.
+#[derive(Debug)]
+pub(super) struct ListedFlow {
+    /// Ingress port and source address, if it matches these.
+    pub(super) source: Option<(PortNo, MacAddr)>,
+    pub(super) dst: MacAddr,
+    pub(super) out_port: PortNo,
+}
+
 /// A message from a switch, or a change of its connection.
 #[derive(Debug)]
 pub(super) enum SwitchInput {
@@ -48,7 +57,7 @@ pub(super) enum SwitchInput {
     /// Reply: the number of flow entries.
     AggregateStats(u32),
     /// Reply: flow entries with this cookie, by destination and output port.
-    FlowStats(u64, Vec<(MacAddr, PortNo)>),
+    FlowStats(u64, Vec<ListedFlow>),
 }
 
 /// The packet of a `PACKET_IN`.
@@ -140,15 +149,27 @@ impl SwitchInput {
             ["aggregate_stats", flows] => value(flows, "flows").map(Self::AggregateStats),
             ["meter_features", max] => value(max, "max").map(Self::MeterFeatures),
             ["flow_stats", cookie, ref entries @ ..] => {
-                let entry = |entry: &&str| {
-                    let (dst, port) = entry.split_once(':')?;
-                    Some((parse_host(dst)?, PortNo(port.parse().ok()?)))
-                };
-                let entries = entries.iter().map(entry).collect::<Option<_>>()?;
+                let entries =
+                    entries.iter().map(|text| ListedFlow::parse(text)).collect::<Option<_>>()?;
                 Some(Self::FlowStats(value(cookie, "cookie")?, entries))
             }
             _ => None,
         }
+    }
+}
+
+impl ListedFlow {
+    fn parse(text: &str) -> Option<Self> {
+        let port = |text: &str| text.parse().ok().map(PortNo);
+        let (source, rest) = match text.split_once('>') {
+            Some((source, rest)) => {
+                let (in_port, src) = source.split_once(':')?;
+                (Some((port(in_port)?, parse_host(src)?)), rest)
+            }
+            None => (None, text),
+        };
+        let (dst, out_port) = rest.split_once(':')?;
+        Some(Self { source, dst: parse_host(dst)?, out_port: port(out_port)? })
     }
 }
 

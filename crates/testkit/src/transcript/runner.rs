@@ -15,7 +15,7 @@ use sluice_sdk::{App, Ctx, Network, SwitchIndex, restore_tables};
 
 use super::describe::SentMessage;
 use super::network_event::{self, NetworkEvent};
-use super::parse::{Length, PacketSpec, SwitchInput};
+use super::parse::{Length, ListedFlow, PacketSpec, SwitchInput};
 
 /// The engine's longest time between two ticks of a switch.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
@@ -357,13 +357,17 @@ fn meter_features(max_meter: u32) -> MultipartReply {
     })
 }
 
-fn flow_stats(cookie: u64, entries: &[(MacAddr, PortNo)]) -> MultipartReply {
-    let flow = |&(dst, port): &(MacAddr, PortNo)| FlowDesc {
-        cookie,
-        priority: 100,
-        matching: [Field::eth_dst(dst), Field::untagged()].into(),
-        instructions: vec![Instruction::apply([Action::output(port)])],
-        ..FlowDesc::default()
+fn flow_stats(cookie: u64, entries: &[ListedFlow]) -> MultipartReply {
+    let flow = |entry: &ListedFlow| {
+        let source = entry.source.map(|(port, src)| [Field::in_port(port), Field::eth_src(src)]);
+        let others = [Field::eth_dst(entry.dst), Field::untagged()];
+        FlowDesc {
+            cookie,
+            priority: 100,
+            matching: source.into_iter().flatten().chain(others).collect(),
+            instructions: vec![Instruction::apply([Action::output(entry.out_port)])],
+            ..FlowDesc::default()
+        }
     };
     MultipartReply::FlowDesc { flows: entries.iter().map(flow).collect() }
 }
