@@ -90,9 +90,12 @@ pub(super) enum FloodDecision {
     Flood,
     /// Drop it: its port has reached the limit.
     LimitExceeded,
-    /// Drop it: it was received at another port just before.
-    Looped,
+    /// Drop it: it was received at this other port just before.
+    Looped(SwitchPort),
 }
+
+/// Interval at which drops of a kind are logged.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Limits the rate of floods, and detects broadcasts that loop.
 #[derive(Debug, Default)]
@@ -102,6 +105,8 @@ pub(super) struct FloodFilter {
     hash_state: HashState,
     seen: HashMap<u64, (SwitchPort, Instant)>,
     order: VecDeque<u64>,
+    /// When a drop for the rate and one for a loop was logged last.
+    reported: [Option<Instant>; 2],
 }
 
 impl FloodFilter {
@@ -128,7 +133,7 @@ impl FloodFilter {
         if let Some(&(port, time)) = self.seen.get(&hash)
             && now.saturating_duration_since(time) < LOOP_WINDOW
         {
-            return if port == at { FloodDecision::Flood } else { FloodDecision::Looped };
+            return if port == at { FloodDecision::Flood } else { FloodDecision::Looped(port) };
         }
         if self.seen.insert(hash, (at, now)).is_none() {
             self.order.push_back(hash);
@@ -141,9 +146,76 @@ impl FloodFilter {
         FloodDecision::Flood
     }
 
+    /// The log line about a packet from `at` that is dropped, unless there was one of its kind just before.
+    pub(super) fn report(
+        &mut self,
+        decision: FloodDecision,
+        at: SwitchPort,
+        per_s_max: u32,
+        now: Instant,
+    ) -> Option<String> {
+        let SwitchPort { switch, port } = at;
+        let (kind, line) = match decision {
+            FloodDecision::Flood => return None,
+            FloodDecision::LimitExceeded => (
+                0,
+                format!(
+                    "port sends more than {per_s_max} broadcasts and packets to unknown hosts per second; more are dropped dpid={switch} port={port}"
+                ),
+            ),
+            FloodDecision::Looped(other) => (
+                1,
+                format!(
+                    "broadcast returned at another port and is dropped; hosts or unmanaged segments connect the two ports dpid={switch} port={port} first_dpid={} first_port={}",
+                    other.switch, other.port
+                ),
+            ),
+        };
+        let last = self.reported.get_mut(kind)?;
+        if last.is_some_and(|last| now.saturating_duration_since(last) < REPORT_INTERVAL) {
+            return None;
+        }
+        *last = Some(now);
+        Some(line)
+    }
+
     /// Removes the counts of ports that have sent no broadcast for a while.
     pub(super) fn sweep(&mut self, now: Instant) {
         let is_old = |since: Instant| now.saturating_duration_since(since) > Duration::from_secs(1);
         self.counts.retain(|_, (since, _)| !is_old(*since));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_logged_with_their_ports_and_not_too_often() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let start = Instant::now();
+        let [a, b] =
+            [1, 2].map(|id| SwitchPort::new(DatapathId(id), PortNo(id.try_into().unwrap())));
+        let mut filter = FloodFilter::default();
+        let mut log = |at, n: u8, s| {
+            let now = start + Duration::from_secs(s);
+            let decision = filter.check(at, &[n], now, 2);
+            filter.report(decision, at, 2, now)
+        };
+        assert_eq!([log(a, 1, 0), log(a, 2, 0)], [None, None]);
+        let line = log(a, 3, 0).unwrap();
+        assert!(
+            line.contains("more than 2") && line.ends_with("dpid=0000000000000001 port=1"),
+            "{line}"
+        );
+        assert_eq!(log(a, 4, 0), None);
+        let line = log(b, 1, 0).unwrap();
+        assert!(
+            line.contains("returned") && line.ends_with("first_dpid=0000000000000001 first_port=1"),
+            "{line}"
+        );
+        assert_eq!(log(b, 2, 0), None);
+        assert_eq!([log(a, 5, 10), log(a, 6, 10)], [None, None]);
+        assert!(log(a, 7, 10).is_some());
     }
 }

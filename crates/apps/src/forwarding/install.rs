@@ -191,7 +191,7 @@ impl Forwarding {
             let release = release_buffer(packet, vec![]);
             ctx.send_to(ctx.datapath_id, Message::PacketOut(release));
         }
-        self.send_copy(to.switch, &[to.port], packet, ctx);
+        self.send_copy(to.switch, [to.port], packet, ctx);
     }
 
     /// Sends the packet after the flow entries that were written for it: out of the last port of its path, or by
@@ -213,7 +213,7 @@ impl Forwarding {
     fn send_copy(
         &mut self,
         at: DatapathId,
-        ports: &[PortNo],
+        ports: impl IntoIterator<Item = PortNo>,
         packet: &ReceivedPacket<'_>,
         ctx: &mut Ctx<'_>,
     ) {
@@ -221,11 +221,12 @@ impl Forwarding {
             self.counters.truncated += 1;
             return;
         }
-        for ports in ports.chunks(OUTPUTS_MAX) {
+        let actions: Vec<_> = ports.into_iter().map(Action::output).collect();
+        for actions in actions.chunks(OUTPUTS_MAX) {
             let out = sluice_openflow::PacketOut {
                 buffer_id: None,
                 matching: [Field::in_port(PortNo::CONTROLLER)].into(),
-                actions: ports.iter().map(|&port| Action::output(port)).collect(),
+                actions: actions.to_vec(),
                 data: packet.p.frame.to_vec(),
             };
             ctx.send_to(at, Message::PacketOut(out));
@@ -243,10 +244,13 @@ impl Forwarding {
         let count = match decision {
             FloodDecision::Flood => &mut self.counters.floods,
             FloodDecision::LimitExceeded => &mut self.counters.floods_over_limit,
-            FloodDecision::Looped => &mut self.counters.floods_looped,
+            FloodDecision::Looped(_) => &mut self.counters.floods_looped,
         };
         *count += 1;
         if decision != FloodDecision::Flood {
+            if let Some(line) = self.floods.report(decision, packet.at, max, ctx.now) {
+                ctx.network.report(|| line);
+            }
             return packet.discard(ctx);
         }
         let edge_ports =
@@ -257,9 +261,14 @@ impl Forwarding {
         let local = edge_ports.iter().find(|edge| edge.switch == ctx.datapath_id);
         let tree_ports = tree_part.iter().flat_map(|tree_part| tree_part.ports(ctx.datapath_id));
         let ports = local.into_iter().flat_map(|edge| &edge.ports).chain(tree_ports);
-        let outputs =
-            ports.filter(|&&port| port != packet.at.port).map(|&port| Action::output(port));
-        let actions: Vec<_> = outputs.collect();
+        let source = match packet.ingress {
+            Ingress::Edge => Some(packet.at),
+            Ingress::Link => ctx.view().host(packet.src()).map(|host| host.at),
+        };
+        let here = ctx.datapath_id;
+        let is_source = |switch, port| Some(SwitchPort::new(switch, port)) == source;
+        let outputs = ports.filter(|&&port| port != packet.at.port && !is_source(here, port));
+        let actions: Vec<_> = outputs.map(|&port| Action::output(port)).collect();
         let has_packet =
             packet.p.buffer_id.is_some() || (packet.is_complete() && !actions.is_empty());
         if has_packet {
@@ -268,11 +277,11 @@ impl Forwarding {
                 ..PacketOutRef::answer(&packet.p)
             }));
         }
-        let here = ctx.datapath_id;
         let is_reached =
             |id| id == here || tree_part.as_ref().is_some_and(|tree_part| tree_part.contains(id));
         for edge in edge_ports.iter().filter(|edge| !is_reached(edge.switch)) {
-            self.send_copy(edge.switch, &edge.ports, packet, ctx);
+            let ports = edge.ports.iter().copied().filter(|&port| !is_source(edge.switch, port));
+            self.send_copy(edge.switch, ports, packet, ctx);
         }
     }
 

@@ -101,12 +101,12 @@ fn an_unknown_destination_from_a_link_has_the_flow_entry_that_sent_it_deleted() 
         "
         s2 < packet_in  port=1 a>z
         s2 > packet_out output=3
-        s1 > packet_out output=3+output=4
+        s1 > packet_out output=4                            # not where a is
         [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=z out_port=1
         s3 > packet_out output=3
         s2 < packet_in  port=1 a>z
         s2 > packet_out output=3
-        s1 > packet_out output=3+output=4
+        s1 > packet_out output=4
         s3 > packet_out output=3
         ",
     );
