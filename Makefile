@@ -97,9 +97,9 @@ doc: ## build the documentation of the crates; warnings are errors
 tidy: ## check layers, dependencies, links and words
 	$(cargo) test --locked -p sluice-system-tests --test tidy --no-fail-fast -- --show-output
 
-# Tests that may share the machine run four at a time, since they mostly wait; the others take a lock.
+# Tests that may share the machine run six at a time, since they mostly wait; the others take a lock.
 system: release ## test the binary with Open vSwitch, Mininet and other decoders; needs root
-	$(cargo) test --locked -p sluice-system-tests --no-fail-fast --lib --test system --test limits --test connection_floods --test connection_cost --test cost -- --test-threads 4
+	$(cargo) test --locked -p sluice-system-tests --no-fail-fast --lib --test system --test limits --test connection_floods --test connection_cost --test cost -- --test-threads 6
 
 clean: ## remove build products
 	$(cargo) clean
