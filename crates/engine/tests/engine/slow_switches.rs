@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluice_apps::learning::Learning;
 use sluice_engine::Config;
-use sluice_io::{READ_BYTES_MAX, clock};
+use sluice_io::{READ_BYTES_MAX, clock, sock};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Message, SwitchFeatures, Version};
 use sluice_sdk::{App, Ctx, Verdict, is_link_probe};
@@ -22,6 +22,9 @@ const BACKLOG_MAX: usize = 64 << 10;
 /// long as the packet-in.
 const BACKLOG_WITH_REPLIES_MAX: u64 = (BACKLOG_MAX + 2 * READ_BYTES_MAX) as u64;
 
+/// Size of the kernel's receive buffers. By itself it would let them grow to tens of megabytes.
+const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
+
 /// More than the kernel buffers for a connection in both directions.
 const IN_KERNEL_MAX: usize = 16 << 20;
 
@@ -29,6 +32,7 @@ pub(crate) fn small_limits(cfg: &mut Config) {
     cfg.limits.backlog_bytes_max = BACKLOG_MAX;
     cfg.limits.stuck_timeout = Duration::from_millis(1500);
     cfg.socket.send_buffer = Some(16 << 10);
+    cfg.socket.recv_buffer = Some(RECEIVE_BUFFER_BYTES);
 }
 
 /// A switch that sends packet-ins as fast as it can.
@@ -48,6 +52,9 @@ impl FloodingSwitch {
     pub(crate) fn new<A: App>(test: &TestEngine<A>) -> Self {
         let mut peer = TestPeer::connect_switch(test.addr, Version::V1_3, 0x42);
         peer.expect_reply();
+        let recv_buffer = Some(RECEIVE_BUFFER_BYTES);
+        let options = sock::Options { recv_buffer, ..sock::Options::default() };
+        options.apply(&peer.stream).unwrap();
         peer.stream.set_nonblocking(true).unwrap();
         let burst = bytes(Version::V1_3, &broadcast(None)).repeat(500);
         Self { peer, burst, at: 0, sent: 0 }
