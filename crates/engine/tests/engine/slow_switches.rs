@@ -77,6 +77,7 @@ impl FloodingSwitch {
 
     /// Sends until the engine has stopped reading.
     pub(crate) fn flood_until_paused(&mut self, test: &TestEngine) {
+        self.sent = 0;
         wait_until("a full backlog", || {
             assert!(self.flood(), "connection closed");
             // The kernel may take some of the backlog after reading has stopped. Below half of the limit, reading would resume.
