@@ -7,7 +7,8 @@ use crate::{App, Ctx};
 /// Cookie of permanent flow entries: `permanen` in ASCII.
 pub const PERMANENT_COOKIE: u64 = 0x7065_726d_616e_656e;
 
-/// A flow entry whose removal the switch reports. All permanent entries of the switch are then [written again](restore_tables).
+/// `entry` with the cookie of permanent flow entries, without timeouts, and with the flag by which the switch reports its removal. All
+/// permanent entries of the switch are then [written again](restore_tables).
 pub fn permanent(entry: FlowMod) -> FlowMod {
     FlowMod {
         cookie: PERMANENT_COOKIE,
@@ -29,7 +30,7 @@ pub fn send_misses_up(out: &mut Encoder<'_>, max_len: u16) -> Result<(), EncodeE
     out.flow_mod(&permanent(FlowMod::table_miss(max_len))).map(drop)
 }
 
-/// For engines: has the tables of a switch made what they should be, after changes were lost or permanent entries were removed.
+/// For engines: restores the tables of a switch after changes were lost or permanent entries were removed.
 pub fn restore_tables<A: App + ?Sized>(app: &mut A, ctx: &mut Ctx<'_>) {
     app.initial_messages(&mut ctx.switch);
     app.on_changes_lost(ctx);

@@ -21,6 +21,9 @@ const UNKNOWN: &str = "02:00:00:00:12:34";
 /// The entry of the operator: to the unknown host, over the link to `s2`.
 const ENTRY: &str = "cookie=0x1234,priority=1234,dl_dst=02:00:00:00:12:34,actions=output:s1-s2";
 
+/// The entries of `forwarding`, as the documentation selects them.
+const FORWARDING: &str = "cookie=0x666f727700000000/0xffffffff00000000";
+
 /// With metrics, and the default applications on two workers.
 fn controller(network: &OvsNetwork) -> Controller {
     let mut command = network.env().command(&binary().to_string_lossy());
@@ -52,6 +55,11 @@ fn unknown_host(version: OpenFlow) {
     // What they caused has been sent to s1 by then.
     network.wait_for_probes(4);
     assert!(has_operator_entry(&network), "{:#?}", network.flows("s1"));
+    if version > OpenFlow::V10 {
+        network.ofctl("del-flows", "s1", &[FORWARDING]);
+        assert!(network.flows_to("s1", &h2).is_empty());
+        assert!(has_operator_entry(&network), "{:#?}", network.flows("s1"));
+    }
 }
 
 fn port_down(version: OpenFlow) {

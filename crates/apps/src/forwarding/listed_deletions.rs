@@ -1,4 +1,4 @@
-//! Deletes flow entries of a switch whose deletions have no cookie (OpenFlow 1.0), and none of other applications.
+//! Deletes flow entries of a switch whose deletions have no cookie (OpenFlow 1.0), and leaves those of other programs.
 //!
 //! The entries that a filter selects are counted, listed, and those of forwarding are deleted one by one. A switch has one such
 //! request in flight, so that its replies are small.
@@ -43,7 +43,7 @@ impl ListedDeletions {
     /// Adds a deletion. Returns `false` if too many wait.
     pub(super) fn add(&mut self, filter: EntryFilter) -> bool {
         let has_room = self.waiting.len() < WAITING_MAX;
-        if has_room && self.current.as_ref().is_none_or(|current| current.filter != filter) {
+        if has_room {
             self.waiting.insert(filter);
         }
         has_room
@@ -83,6 +83,7 @@ impl ListedDeletions {
         ctx: &mut Ctx<'_>,
     ) {
         let Some(deletion) = self.current.take_if(|deletion| deletion.xid == xid) else { return };
+        self.is_silence_logged = false;
         if kind == MultipartType::AGGREGATE {
             let count = match ctx.parse_reply(kind, body) {
                 Ok(MultipartReply::AggregateStats(sum)) => sum.stats.flow_count(),
@@ -111,7 +112,7 @@ impl ListedDeletions {
             _ => {
                 let id = ctx.datapath_id;
                 ctx.network.report(|| {
-                    format!("switch has too many stale flow entries to list them; those of other applications are deleted with them dpid={id} entries={count}")
+                    format!("switch has too many stale flow entries to list them; those of other programs are deleted with them dpid={id} entries={count}")
                 });
                 ctx.send_to(id, Message::FlowMod(EntrySelector::Listed.delete(filter)));
             }

@@ -50,7 +50,7 @@ pub(super) const REPEAT_AFTER: Duration = Duration::from_secs(1);
 /// Deletions to be repeated, at most. Beyond, the oldest are dropped: flow entries have timeouts.
 const REPEATS_MAX: usize = 65_536;
 
-/// A destination to which flow entries are stale.
+/// What has made flow entries stale.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stale {
     /// A port, and for packets from it.

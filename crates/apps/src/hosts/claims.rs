@@ -38,6 +38,14 @@ impl Hosts {
             && can_have_hosts(from, network.view().port(from))
     }
 
+    /// What becomes of a packet with a claim that will not be verified; `forwarded` if such packets are forwarded.
+    pub(super) fn outcome_unverified(&self, forwarded: LearnOutcome) -> LearnOutcome {
+        match self.cfg.address_conflicts {
+            ConflictPolicy::Refuse => LearnOutcome::Rejected,
+            ConflictPolicy::Report | ConflictPolicy::Off => forwarded,
+        }
+    }
+
     /// What becomes of a packet with a claim that is being verified or was rejected; `None` if there is no such claim.
     pub(super) fn find_claim(&mut self, id: ClaimId) -> Option<LearnOutcome> {
         self.claims.state(id)?;
@@ -65,10 +73,7 @@ impl Hosts {
                      {CLAIMS_PER_PORT_MAX} {port}"
                 )
             });
-            return match self.outcome_of_claim(id) {
-                LearnOutcome::Pending(_) => LearnOutcome::Rejected,
-                other => other,
-            };
+            return self.outcome_unverified(LearnOutcome::NotLearned);
         }
         let timeout = VERIFY_TIMEOUT + 2 * control_delay::of(from.switch, network.view());
         let due = now + timeout / 2;

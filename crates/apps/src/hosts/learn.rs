@@ -121,7 +121,11 @@ impl Hosts {
             return outcome;
         }
         if self.is_move_blocked(claim.subject(), now) || !self.has_room(id, to, now, network) {
-            return LearnOutcome::NotLearned;
+            return if needs_verification {
+                self.outcome_unverified(LearnOutcome::NotLearned)
+            } else {
+                LearnOutcome::NotLearned
+            };
         }
         if needs_verification {
             return self.verify_claim(claim, id, from, now, network);
@@ -193,8 +197,8 @@ impl Hosts {
         self.publish_host(id, Host { at, addrs }, None, now, network);
     }
 
-    /// Learns the source address of an IP packet from `id`, if no address of this family is known of the host, since routers
-    /// send packets of other hosts, and no other host has the address.
+    /// Learns the source address of an IP packet from `id`, unless an address of this family is known of the host or another
+    /// host has it: routers send packets of other hosts.
     pub(super) fn learn_source_addr(
         &mut self,
         id: HostId,
@@ -237,7 +241,11 @@ impl Hosts {
                     return outcome;
                 }
                 if self.is_move_blocked(moved_addr(addr, owner), now) {
-                    return LearnOutcome::Known;
+                    return if needs_verification {
+                        self.outcome_unverified(LearnOutcome::Known)
+                    } else {
+                        LearnOutcome::Known
+                    };
                 }
                 if needs_verification {
                     return self.verify_claim(claim, id, from, now, network);

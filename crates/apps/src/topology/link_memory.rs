@@ -59,6 +59,7 @@ impl LinkMemory {
                     self.forget(*at);
                 }
             }
+            // The worker of the switch publishes which of its ports are others.
             Fact::Switch(id, Some(info)) => _ = self.switch_connected(*id, info),
             Fact::Switch(id, None) => {
                 if let Some(ports) = self.switches.get_mut(id) {
@@ -85,9 +86,11 @@ impl LinkMemory {
         replaced
     }
 
-    /// Forgets the link at a port, in both directions.
+    /// Forgets the link into a port, and the other direction of the same link.
     fn forget(&mut self, at: SwitchPort) {
-        if let Some(link) = self.links.remove(&at) {
+        if let Some(link) = self.links.remove(&at)
+            && self.links.get(&link.from).is_some_and(|back| back.from == at)
+        {
             self.links.remove(&link.from);
         }
     }

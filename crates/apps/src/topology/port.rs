@@ -98,8 +98,8 @@ pub(super) struct Port {
     peer: Option<SwitchPort>,
     /// The link existed before the switch disconnected, and no probe has been received since it reconnected.
     is_restored: bool,
-    /// Since when no probe has come through the link while its other end has been in this state.
-    silent_since: Option<(Instant, PeerState)>,
+    /// Since when no probe has come through the link, and since when its other end has been in this state.
+    silent_since: Option<(Instant, (PeerState, Instant))>,
     delay: LinkDelay,
     /// Start of the current second, and the LLDP frames received in it.
     lldp_received: (Option<Instant>, u32),
@@ -169,7 +169,7 @@ impl Port {
     }
 
     /// A probe from `from` was received here, or a broadcast probe from here was received at `from`. Returns `true` if this
-    /// neighbor is new.
+    /// neighbor is new and there is room for it.
     pub(super) fn add_neighbor(
         &mut self,
         from: SwitchPort,
@@ -190,6 +190,8 @@ impl Port {
             && from < last.at
         {
             *last = neighbor;
+        } else {
+            return false;
         }
         self.update_phase(now);
         true
@@ -259,14 +261,18 @@ impl Port {
 
     /// Decides whether a silent link is probed anew, by what is known of its other end.
     pub(super) fn check_silent_link(&mut self, peer: PeerState, now: Instant) {
-        let hold = match peer {
-            PeerState::Changed => Duration::ZERO,
-            PeerState::Unchanged if self.is_restored => super::RESTORED_LINK_HOLD,
-            PeerState::Unchanged | PeerState::Disconnected => super::SILENT_LINK_HOLD,
+        let (since, (state, state_since)) = self.silent_since.unwrap_or((now, (peer, now)));
+        let state_since = if state == peer { state_since } else { now };
+        self.silent_since = Some((since, (peer, state_since)));
+        let lasts = |since, hold| now.saturating_duration_since(since) >= hold;
+        let is_over = match peer {
+            PeerState::Changed => true,
+            PeerState::Unchanged if self.is_restored => {
+                lasts(state_since, super::RESTORED_LINK_HOLD)
+            }
+            PeerState::Unchanged | PeerState::Disconnected => false,
         };
-        let in_state = self.silent_since.filter(|&(_, before)| before == peer);
-        let (since, _) = *self.silent_since.insert(in_state.unwrap_or((now, peer)));
-        if now.saturating_duration_since(since) >= hold {
+        if is_over || lasts(since, super::SILENT_LINK_HOLD) {
             self.set_up(now);
         }
     }

@@ -299,6 +299,17 @@ fn claims_of_one_port_beyond_a_limit_are_dropped_without_a_probe() {
 }
 
 /// Otherwise claims at any port would prevent the owner from moving.
+/// It is not verified, since the host could not be learned there.
+#[test]
+fn with_refuse_a_claim_at_a_port_that_is_full_is_dropped() {
+    let cfg = Config { per_port_max: 1, ..cfg(ConflictPolicy::Refuse) };
+    in_all_versions(&cfg, |net| {
+        let (a, b) = learn_two_hosts(net);
+        assert_eq!(net.receive(b, &plain(mac('a'), mac('z'))), Verdict::Stop);
+        assert_eq!((net.location(mac('a')), net.take_sent().len()), (Some(a), 0));
+    });
+}
+
 #[test]
 fn a_rejected_claim_does_not_affect_claims_at_other_ports() {
     in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
