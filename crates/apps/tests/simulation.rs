@@ -36,7 +36,7 @@ use sluice_openflow::{
     Action, DatapathId, Field, FieldId, FlowMod, Instruction, MacAddr, Version, Versions, VlanId,
 };
 use sluice_sdk::App;
-use sluice_sdk::view::HostId;
+use sluice_sdk::view::{HostId, PortRole, SwitchPort};
 use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
 /// Number of networks without `SLUICE_SIM_RUNS`.
@@ -114,6 +114,54 @@ fn a_seed_repeats_every_byte_and_its_time() {
         assert_eq!(run(seed), run(seed), "seed {seed}");
     }
     assert_ne!(run(1), run(2));
+}
+
+/// Its ports are edge ports by then, until the first probe arrives.
+#[test]
+fn a_link_that_carries_nothing_for_a_while_causes_no_storm_when_it_does_again() {
+    for (seed, shape) in (1..).zip(["ring,3", "ring,4", "mesh,4", "leafspine,2,4,1"]) {
+        let mut topology = Topology::from_text(shape).unwrap();
+        let working = LinkImpairments { delay: LINK_DELAY, ..LinkImpairments::default() };
+        topology.set_impairments(working);
+        let frame_copies_max = Some(COPIES_MAX);
+        let options = NetworkOptions { seed, frame_copies_max, ..NetworkOptions::default() };
+        let engine =
+            SimulatedEngineOptions { seed, workers: 2, ..SimulatedEngineOptions::default() };
+        let names: Vec<_> = APPS.iter().map(|&name| name.to_owned()).collect();
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let start = Instant::now();
+        let apps = |_| -> Chain { Chain::new(&names, &Config::default()).unwrap() };
+        let controller = SimulatedEngine::new(&engine, start, apps);
+        let mut net = NetworkSimulation::new(topology, &options, start, controller).unwrap();
+        net.run_for(DISCOVERY_TIME).unwrap();
+        let silent = LinkImpairments { loss: LossRatio::from_ppm(1_000_000), ..working };
+        net.apply(NetworkChange::SetLinkImpairments(0, silent)).unwrap();
+        net.run_for(Duration::from_secs(45)).unwrap();
+        let end = net.data_plane().topology().links.first().unwrap().a;
+        let switch = net.data_plane().topology().switches.get(end.switch).unwrap().datapath_id;
+        let role = net
+            .controller()
+            .networks()
+            .next()
+            .unwrap()
+            .view()
+            .port_role(SwitchPort::new(switch, end.port));
+        assert_eq!(role, PortRole::Edge, "{shape}");
+        net.apply(NetworkChange::SetLinkImpairments(0, working)).unwrap();
+        let hosts = net.data_plane().topology().hosts.len();
+        for number in 0..TRACED_FRAMES {
+            let host = number as usize % hosts;
+            net.apply(NetworkChange::SendTracedFrame(host, number)).unwrap();
+            net.run_for(Duration::from_millis(20)).unwrap();
+        }
+        net.run_for(DISCOVERY_TIME).unwrap();
+        let traces = net.data_plane().traces();
+        for number in 0..TRACED_FRAMES {
+            let most = traces.deliveries(number).map(|(_, times)| times).max();
+            assert!(most <= Some(2), "{shape}: broadcast {number} was delivered {most:?} times");
+        }
+        check_pings(&mut net).unwrap();
+    }
 }
 
 /// Runs the network of a seed, its faults and the checks afterwards. Returns a hash of all that was sent over control
@@ -576,7 +624,7 @@ fn host_location(net: &ChainSimulation, host: usize) -> String {
     let topology = net.data_plane().topology();
     let Some(node) = topology.hosts.get(host) else { return String::new() };
     let switch = topology.switches.get(node.port.switch).map(|switch| switch.datapath_id);
-    let at = sluice_sdk::view::SwitchPort::new(switch.unwrap_or(DatapathId(0)), node.port.port);
+    let at = SwitchPort::new(switch.unwrap_or(DatapathId(0)), node.port.port);
     let id = HostId { mac: node.mac, vlan: VlanId(0) };
     let views = net.controller().networks().map(|network| {
         let view = network.view();
