@@ -330,6 +330,8 @@ impl App for Forwarding {
     }
 
     fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {
+        // Entries that were being installed may be lost.
+        self.pending.clear();
         self.segment_ports.on_connected(ctx);
         self.delete_simpler_entries(ctx);
         self.switches.verify_entries(ctx);

@@ -203,7 +203,7 @@ impl PendingFlows {
         all.filter(|installation| installation.is_pending(now)).count()
     }
 
-    /// Forgets all flows, as the configuration of flow entries has changed.
+    /// Forgets all flows: flow entries have another match from now on, or some may be lost.
     pub(super) fn clear(&mut self) {
         self.buckets.clear();
     }

@@ -217,6 +217,28 @@ fn after_lost_changes_the_flow_entries_that_are_wrong_are_deleted_and_no_others(
 }
 
 #[test]
+fn after_lost_changes_a_path_that_was_being_installed_is_installed_again() {
+    run_with_defaults(
+        SINGLE_SWITCH,
+        "
+        s1 < packet_in  port=1 a>b
+        s1 > flow_mod   eth_src=b eth_dst=a output=1
+        s1 > flow_mod   eth_src=a eth_dst=b output=2
+        s1 > packet_out output=2
+        s1 < packet_in  port=1 a>b
+        s1 > packet_out output=2
+        s1 loses changes
+        [1.3..] s1 > flow_mod output=controller priority=0
+        s1 > multipart_request
+        s1 < packet_in  port=1 a>b
+        s1 > flow_mod   eth_src=b eth_dst=a output=1
+        s1 > flow_mod   eth_src=a eth_dst=b output=2
+        s1 > packet_out output=2
+        ",
+    );
+}
+
+#[test]
 fn after_lost_changes_a_table_that_is_too_large_to_be_read_is_emptied() {
     run_with_defaults(
         SINGLE_SWITCH,
