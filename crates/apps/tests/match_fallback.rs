@@ -1,6 +1,6 @@
 //! If a switch does not support a match, `forwarding` uses a simpler match in all switches. As transcripts.
 
-use sluice_apps::forwarding::{Config, Forwarding, Matching};
+use sluice_apps::forwarding::{Config, Flooding, Forwarding, Matching};
 use sluice_testkit::transcript;
 
 /// Three switches in a line, host a at the first, host b at the last; the path between them has been installed.
@@ -94,6 +94,7 @@ fn the_configured_match_is_restored_ten_seconds_after_the_switch_has_disconnecte
         [1.3..] s2 > flow_mod output=controller priority=0
         s2 > multipart_request
         [1.1..] s2 > flow_mod delete match= cookie=7381244169710206978
+        [1.1..] s2 > flow_mod delete match= cookie=7454142881553448960
         ",
     );
 }
@@ -201,11 +202,15 @@ fn packets_of_a_switch_that_refuses_the_simplest_match_are_forwarded_one_by_one(
 #[test]
 fn flow_entries_with_a_simpler_match_of_an_earlier_run_are_deleted() {
     transcript(
-        || Forwarding::new(&Config { priority: 99, ..Config::default() }),
+        || {
+            let flooding = Flooding::Controller;
+            Forwarding::new(&Config { priority: 99, flooding, ..Config::default() })
+        },
         "
         s1 connects
         [1.3..] s1 > flow_mod output=controller priority=0
         s1 > multipart_request
+        [1.1..] s1 > flow_mod delete match= cookie=7454142881553448960
         ports s1:1 edge
         s1 < aggregate_stats flows=1
         s1 > multipart_request

@@ -9,6 +9,7 @@ mod command_line;
 mod flow_entries;
 mod foreign_decoders;
 mod foreign_entries;
+mod group_streams;
 mod host_moves;
 mod hosts;
 mod link;

@@ -10,7 +10,7 @@ use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::view::{NetworkView, PortRole, SwitchPort};
 
 use super::routes::Routes;
-use super::tree::{self, SpanningTree, StaleTreePort, TreePhase};
+use super::tree::{self, SpanningTree, StaleTreePort, TreePart, TreePhase};
 
 /// A broadcast that is received again at another port within this time has looped through an unknown path.
 const LOOP_WINDOW: Duration = Duration::from_millis(100);
@@ -80,6 +80,31 @@ impl EdgePortCache {
             self.areas.insert(id, area.clone());
         }
         area
+    }
+}
+
+/// Where a packet is flooded to from a switch.
+#[derive(Debug)]
+pub(super) struct FloodArea {
+    pub(super) here: DatapathId,
+    pub(super) edge_ports: Arc<[SwitchEdgePorts]>,
+    /// The switches that the packet reaches along the spanning tree.
+    pub(super) tree_part: Option<Arc<TreePart>>,
+}
+
+impl FloodArea {
+    /// The ports of this switch: edge ports, and those at links of the tree.
+    pub(super) fn local_ports(&self) -> impl Iterator<Item = PortNo> {
+        let edges = self.edge_ports.iter().find(|edge| edge.switch == self.here);
+        let links = self.tree_part.iter().flat_map(|part| part.ports(self.here));
+        edges.into_iter().flat_map(|edge| &edge.ports).chain(links).copied()
+    }
+
+    /// The edge ports of other switches that the tree does not reach.
+    pub(super) fn others(&self) -> impl Iterator<Item = &SwitchEdgePorts> {
+        let is_reached =
+            |id| id == self.here || self.tree_part.as_ref().is_some_and(|part| part.contains(id));
+        self.edge_ports.iter().filter(move |edge| !is_reached(edge.switch))
     }
 }
 

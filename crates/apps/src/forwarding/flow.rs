@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket};
 use sluice_openflow::{EtherType, Ethernet, Field, FieldId, MacAddr, Match, PortNo, VlanId};
+use sluice_sdk::LINK_PROBE_TYPES;
 
 use super::Matching;
 
@@ -65,6 +66,22 @@ impl Flow {
     /// Whether only Ethernet addresses and VLAN are matched.
     pub(super) fn is_pair(&self) -> bool {
         self.protocol == FlowProtocol::Any
+    }
+
+    /// Whether a switch may forward its packets to a group without the controller: nothing is learned from them, and nobody
+    /// answers in the place of another host.
+    pub(super) fn is_group_stream(&self) -> bool {
+        /// Ports of DHCP for IPv4 and IPv6.
+        const DHCP: [u16; 4] = [67, 68, 546, 547];
+        let is_data = match self.protocol {
+            FlowProtocol::EtherType(ethertype) => {
+                let ethertype = EtherType(ethertype);
+                ethertype != EtherType::ARP && !LINK_PROBE_TYPES.contains(&ethertype)
+            }
+            FlowProtocol::Ip { ports: Some(ports), .. } => !DHCP.contains(&ports.dst),
+            FlowProtocol::Any | FlowProtocol::Ip { ports: None, .. } => false,
+        };
+        self.dst.is_group() && is_data
     }
 
     /// Whether IPv6 addresses are matched.

@@ -1,10 +1,12 @@
 //! Forwards packets: installs flow entries for those that follow, and sends the packet itself to its destination.
 
-use sluice_openflow::{Action, DatapathId, Field, FlowMod, Message, PacketOutRef, PortNo};
-use sluice_sdk::Ctx;
-use sluice_sdk::view::{AppEvent, HostId, SwitchPort};
+use std::time::Instant;
 
-use super::flood::{FloodDecision, is_edge};
+use sluice_openflow::{Action, DatapathId, Field, FlowMod, MacAddr, Message, PacketOutRef, PortNo};
+use sluice_sdk::view::{AppEvent, HostId, SwitchPort};
+use sluice_sdk::{Ctx, Network};
+
+use super::flood::{FloodArea, FloodDecision, is_edge};
 use super::flow::Flow;
 use super::routes::{Hop, PathChoice};
 use super::{
@@ -253,22 +255,17 @@ impl Forwarding {
             }
             return packet.discard(ctx);
         }
-        let edge_ports =
-            self.edge_ports.reachable_from(ctx.view(), &mut self.routes, ctx.datapath_id);
-        let tree_part = self.trees.part(ctx.datapath_id, packet.eth.dst, ctx.network);
-        let tree_part = tree_part.filter(|_| packet.ingress == Ingress::Edge);
-        self.counters.floods_along_tree += u64::from(tree_part.is_some());
-        let local = edge_ports.iter().find(|edge| edge.switch == ctx.datapath_id);
-        let tree_ports = tree_part.iter().flat_map(|tree_part| tree_part.ports(ctx.datapath_id));
-        let ports = local.into_iter().flat_map(|edge| &edge.ports).chain(tree_ports);
+        let area = self.flood_area(ctx.datapath_id, packet.eth.dst, packet.ingress, ctx.network);
+        self.counters.floods_along_tree += u64::from(area.tree_part.is_some());
         let source = match packet.ingress {
             Ingress::Edge => Some(packet.at),
             Ingress::Link => ctx.view().host(packet.src()).map(|host| host.at),
         };
         let here = ctx.datapath_id;
         let is_source = |switch, port| Some(SwitchPort::new(switch, port)) == source;
-        let outputs = ports.filter(|&&port| port != packet.at.port && !is_source(here, port));
-        let actions: Vec<_> = outputs.map(|&port| Action::output(port)).collect();
+        let outputs = area.local_ports().filter(|&port| port != packet.at.port);
+        let outputs = outputs.filter(|&port| !is_source(here, port));
+        let actions: Vec<_> = outputs.map(Action::output).collect();
         let has_packet =
             packet.p.buffer_id.is_some() || (packet.is_complete() && !actions.is_empty());
         if has_packet {
@@ -277,11 +274,84 @@ impl Forwarding {
                 ..PacketOutRef::answer(&packet.p)
             }));
         }
-        let is_reached =
-            |id| id == here || tree_part.as_ref().is_some_and(|tree_part| tree_part.contains(id));
-        for edge in edge_ports.iter().filter(|edge| !is_reached(edge.switch)) {
+        for edge in area.others() {
             let ports = edge.ports.iter().copied().filter(|&port| !is_source(edge.switch, port));
             self.send_copy(edge.switch, ports, packet, ctx);
+        }
+        if packet.eth.dst.is_group() {
+            self.group_streams.count_flood(ctx.now);
+            self.install_stream(packet, ctx);
+        }
+    }
+
+    /// Has the switch forward the packets of a stream to a group by itself, if this was one of many.
+    fn install_stream(&mut self, packet: &ReceivedPacket<'_>, ctx: &mut Ctx<'_>) {
+        let flow = Flow::parse(&packet.eth, packet.p.frame, Matching::FiveTuple);
+        let Some(flow) = flow.filter(Flow::is_group_stream) else { return };
+        if flow.is_ipv6() && !self.switches.supports_ipv6_match(ctx.datapath_id) {
+            return;
+        }
+        let (at, now) = (packet.at, ctx.now);
+        if !self.group_streams.packet_arrived(at, flow, now) {
+            return;
+        }
+        let Some(outputs) = self.stream_outputs(at, flow, ctx.network) else { return };
+        let time = pending::installation_time(self.cfg.path_pending, ctx.rtt());
+        let priority = self.cfg.priority;
+        let entry = self.group_streams.install(at, flow, outputs, priority, (now, time));
+        if let Some(entry) = entry {
+            self.counters.flow_entries_written += 1;
+            ctx.send_to(at.switch, Message::FlowMod(entry));
+        }
+    }
+
+    /// The ports out of which a switch is to send the packets of a stream from one of its ports; `None` if the controller is
+    /// to flood them.
+    fn stream_outputs(
+        &mut self,
+        at: SwitchPort,
+        flow: Flow,
+        network: &Network,
+    ) -> Option<Vec<PortNo>> {
+        let view = network.view();
+        let source = HostId { mac: flow.src, vlan: flow.vlan.unwrap_or_default() };
+        let is_there = view.host(source).is_some_and(|host| host.at == at);
+        if !is_there || !is_edge(view, at) {
+            return None;
+        }
+        let area = self.flood_area(at.switch, flow.dst, Ingress::Edge, network);
+        let outputs = area.local_ports().filter(|&port| port != at.port).collect();
+        area.others().next().is_none().then_some(outputs)
+    }
+
+    /// Where a packet to `dst` is flooded from a switch.
+    ///
+    /// # Cost
+    /// That of [`EdgePortCache::reachable_from`](super::flood::EdgePortCache::reachable_from).
+    fn flood_area(
+        &mut self,
+        here: DatapathId,
+        dst: MacAddr,
+        ingress: Ingress,
+        network: &Network,
+    ) -> FloodArea {
+        let edge_ports = self.edge_ports.reachable_from(network.view(), &mut self.routes, here);
+        let tree_part = match ingress {
+            Ingress::Edge => self.trees.part(here, dst, network),
+            Ingress::Link => None,
+        };
+        FloodArea { here, edge_ports, tree_part }
+    }
+
+    /// Has the flow entries for streams of a switch follow the edge ports and the spanning tree.
+    pub(super) fn refresh_streams(&mut self, id: DatapathId, now: Instant, network: &mut Network) {
+        let mut streams = std::mem::take(&mut self.group_streams);
+        let priority = self.cfg.priority;
+        let changes =
+            streams.refresh(id, priority, now, |at, flow| self.stream_outputs(at, flow, network));
+        self.group_streams = streams;
+        for change in changes {
+            network.send_to(id, Message::FlowMod(change));
         }
     }
 

@@ -6,6 +6,7 @@ mod fast_path;
 mod flood;
 mod flow;
 mod flow_entries;
+mod group_streams;
 mod install;
 mod listed_deletions;
 mod match_fallback;
@@ -24,7 +25,7 @@ mod verify;
 
 use std::time::{Duration, Instant};
 
-use sluice_openflow::view::{ErrorMsg, PacketIn, PacketIns};
+use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
 use sluice_openflow::{
     Action, EncodeError, Encoder, ErrorType, Ethernet, MultipartType, PacketOutRef, PortReason,
     PortStatus, SwitchFeatures,
@@ -35,6 +36,7 @@ use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict, send_misses
 use fast_path::SwitchFastPath;
 use flood::{EdgePortCache, FloodFilter, is_edge};
 use flow_entries::{EntryFilter, EntrySelector};
+use group_streams::{GroupStreams, TreeDemand};
 use install::StaleHop;
 use match_fallback::{RefusedMatch, Retries};
 use metrics::Counters;
@@ -93,7 +95,7 @@ impl Default for Config {
             hard_timeout_s: 0,
             path_pending: Duration::from_millis(50),
             refused_retry: Duration::from_secs(10),
-            flooding: Flooding::Controller,
+            flooding: Flooding::Auto,
             floods_per_s_max: 1000,
             miss_send_len: Action::WHOLE,
         }
@@ -113,6 +115,7 @@ pub struct Forwarding {
     routes: Routes,
     edge_ports: EdgePortCache,
     floods: FloodFilter,
+    group_streams: GroupStreams,
     pending: PendingFlows,
     repair: Repair,
     segment_ports: SegmentPorts,
@@ -184,6 +187,7 @@ impl Forwarding {
             routes: Routes::default(),
             edge_ports: EdgePortCache::default(),
             floods: FloodFilter::default(),
+            group_streams: GroupStreams::default(),
             pending: PendingFlows::default(),
             repair: Repair::default(),
             segment_ports: SegmentPorts::default(),
@@ -199,6 +203,15 @@ impl Forwarding {
     pub fn configure(&mut self, cfg: &Config) {
         self.configured = cfg.clone();
         self.apply_matching();
+    }
+
+    /// Forgets the streams of a switch, and deletes their flow entries.
+    fn forget_streams(&mut self, ctx: &mut Ctx<'_>) {
+        let selector = self.switches.selector(ctx.datapath_id);
+        let deletions = self.group_streams.forget(ctx.datapath_id, selector, self.cfg.priority);
+        for deletion in deletions {
+            debug_assert_encoded(ctx.switch.flow_mod(&deletion));
+        }
     }
 
     /// The kind of port at which a packet was received; `None`, counted, if packets from this port are not forwarded.
@@ -258,6 +271,7 @@ impl App for Forwarding {
         self.switches.on_connected(ctx);
         self.segment_ports.on_connected(ctx);
         self.delete_simpler_entries(ctx);
+        self.forget_streams(ctx);
         self.trees.on_connected(self.cfg.flooding, ctx);
         let index = ctx.switch_index.index();
         if self.fast_paths.len() <= index {
@@ -274,6 +288,7 @@ impl App for Forwarding {
         if let Some(id) = self.switches.on_disconnected(sw) {
             if self.switches.selector(id).is_none() {
                 self.segment_ports.on_disconnected(id);
+                self.group_streams.on_disconnected(id);
             }
             self.trees.on_disconnected(id, sw, now, network);
         }
@@ -287,6 +302,13 @@ impl App for Forwarding {
         self.segment_ports.tick(ctx);
         self.expire_refused_matches(ctx);
         self.trees.tick(self.cfg.flooding, ctx);
+        if self.group_streams.has_streams(ctx.datapath_id) {
+            self.refresh_streams(ctx.datapath_id, ctx.now, ctx.network);
+        }
+        if let Some(has_demand) = self.group_streams.demand(ctx.now) {
+            let worker = ctx.network.worker();
+            ctx.publish_record(worker, has_demand.then_some(TreeDemand));
+        }
         self.counters.stale_deletions +=
             self.repair.repeat_due(ctx.now, &mut self.switches, ctx.network);
         self.counters.stale_deletions += self.switches.delete_conflicting(ctx.now, ctx.network);
@@ -294,6 +316,11 @@ impl App for Forwarding {
 
     fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
         self.trees.on_fact(&published.fact, self.cfg.flooding, now, network);
+        if published.fact.record::<SpanningTree>().is_some() {
+            for id in self.group_streams.switches() {
+                self.refresh_streams(id, now, network);
+            }
+        }
         self.counters.stale_deletions +=
             self.repair.on_fact(&published.fact, now, &mut self.switches, network);
         match published.fact {
@@ -334,6 +361,7 @@ impl App for Forwarding {
         self.pending.clear();
         self.segment_ports.on_connected(ctx);
         self.delete_simpler_entries(ctx);
+        self.forget_streams(ctx);
         self.switches.verify_entries(ctx);
     }
 
@@ -351,6 +379,12 @@ impl App for Forwarding {
         self.counters.stale_deletions += self.switches.delete_wrong_entries(&mut self.routes, ctx);
     }
 
+    fn on_flow_removed(&mut self, removed: &FlowRemoved<'_>, ctx: &mut Ctx<'_>) {
+        if group_streams::is_ours(removed.cookie) {
+            self.group_streams.on_removed(ctx.datapath_id, removed.cookie);
+        }
+    }
+
     fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
         self.trees.on_barrier_reply(xid, ctx);
     }
@@ -360,6 +394,11 @@ impl App for Forwarding {
         if error.cookie().is_some_and(tree::is_ours) {
             self.counters.flow_entries_refused += u64::from(self.trees.on_refused(error, ctx));
             return;
+        }
+        if let Some(cookie) = error.cookie().filter(|&cookie| group_streams::is_ours(cookie)) {
+            self.counters.flow_entries_refused += 1;
+            let until = ctx.now + self.cfg.refused_retry;
+            return self.group_streams.on_refused(ctx.datapath_id, cookie, until);
         }
         // BAD_REQUEST means that the buffer no longer exists, not that the switch refuses the flow entry that was to
         // release it.
@@ -415,6 +454,11 @@ impl App for Forwarding {
                 "forwarding_installations_in_flight",
                 "Flows whose flow entries are being installed",
                 self.pending.len(),
+            ),
+            (
+                "forwarding_group_streams",
+                "Streams of broadcasts and multicasts that switches forward by themselves",
+                self.group_streams.len(),
             ),
             (
                 "forwarding_tree_active",

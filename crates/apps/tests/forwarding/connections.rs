@@ -1,15 +1,16 @@
 //! What happens when a switch connects, and malformed packets.
 
-use crate::{LINEAR, run_with_defaults};
+use crate::{LINEAR, run_without_tree};
 
 #[test]
 fn a_switch_gets_a_table_miss_entry_when_it_connects_with_1_3_or_later() {
-    run_with_defaults(
+    run_without_tree(
         "",
         "
         s1 connects
         [1.3..] s1 > flow_mod output=controller priority=0 idle_timeout=0 hard_timeout=0 match=
         s1 > multipart_request
+        [1.1..] s1 > flow_mod delete match= cookie=7454142881553448960
         s1 disconnects
         ",
     );
@@ -17,12 +18,13 @@ fn a_switch_gets_a_table_miss_entry_when_it_connects_with_1_3_or_later() {
 
 #[test]
 fn flow_entries_of_an_earlier_run_are_kept_if_not_stale_and_show_where_hosts_are() {
-    run_with_defaults(
+    run_without_tree(
         "",
         "
         s1 connects
         [1.3..] s1 > flow_mod output=controller priority=0
         s1 > multipart_request
+        [1.1..] s1 > flow_mod delete match= cookie=7454142881553448960
         ports s1:1 edge
         host c at s1:4
         s1 < aggregate_stats flows=4
@@ -51,12 +53,13 @@ fn flow_entries_of_an_earlier_run_are_kept_if_not_stale_and_show_where_hosts_are
 
 #[test]
 fn flow_entries_of_other_controllers_are_ignored_and_large_tables_are_not_read() {
-    run_with_defaults(
+    run_without_tree(
         "",
         "
         s1 connects
         [1.3..] s1 > flow_mod output=controller priority=0
         s1 > multipart_request
+        [1.1..] s1 > flow_mod delete match= cookie=7454142881553448960
         ports s1:1 s1:2 edge
         s1 < aggregate_stats flows=1
         s1 > multipart_request
@@ -66,6 +69,7 @@ fn flow_entries_of_other_controllers_are_ignored_and_large_tables_are_not_read()
         s2 connects
         [1.3..] s2 > flow_mod output=controller priority=0
         s2 > multipart_request
+        [1.1..] s2 > flow_mod delete match= cookie=7454142881553448960
         s2 < aggregate_stats flows=20000
         s2 < flow_stats cookie=7381244169710206976 b:2
         ",
@@ -74,7 +78,7 @@ fn flow_entries_of_other_controllers_are_ignored_and_large_tables_are_not_read()
 
 #[test]
 fn malformed_frames_and_frames_too_long_for_a_packet_out_are_dropped() {
-    run_with_defaults(
+    run_without_tree(
         LINEAR,
         "
         s1 < packet_in  port=3 a>b length=13

@@ -2,12 +2,13 @@
 
 mod connections;
 mod flooding;
+mod group_streams;
 mod path_installation;
 mod queries;
 mod refused_entries;
 mod stale_entries;
 
-use sluice_apps::forwarding::{Config, Forwarding};
+use sluice_apps::forwarding::{Config, Flooding, Forwarding};
 use sluice_testkit::transcript;
 
 /// Three switches in a line, host a at the first, host b at the last.
@@ -43,4 +44,11 @@ fn run(topology: &str, cfg: &Config, script: &str) {
 #[track_caller]
 fn run_with_defaults(topology: &str, script: &str) {
     run(topology, &Config::default(), script);
+}
+
+/// With floods by the controller, so that a switch that connects is not asked for entries of a spanning tree.
+#[track_caller]
+fn run_without_tree(topology: &str, script: &str) {
+    let cfg = Config { flooding: Flooding::Controller, ..Config::default() };
+    run(topology, &cfg, script);
 }

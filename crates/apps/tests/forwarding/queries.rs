@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_apps::forwarding::Forwarding;
+use sluice_apps::forwarding::{Config, Flooding, Forwarding};
 use sluice_openflow::{DatapathId, Encoder, MessageType, SwitchFeatures, Version, split_message};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
@@ -37,7 +37,8 @@ impl SilentSwitches {
 fn switches_that_do_not_answer_delay_the_queries_of_others_only_for_a_while() {
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let now = Instant::now();
-    let (app, network) = (Forwarding::default(), Network::new(0));
+    let cfg = Config { flooding: Flooding::Controller, ..Config::default() };
+    let (app, network) = (Forwarding::new(&cfg), Network::new(0));
     let mut switches = SilentSwitches { app, network, now };
     let features = SwitchFeatures::default();
     let queried = (0..9)

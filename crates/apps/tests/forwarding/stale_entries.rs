@@ -192,6 +192,7 @@ fn after_lost_changes_the_flow_entries_that_are_wrong_are_deleted_and_no_others(
         [1.1..] s2 > flow_mod delete match=in_port in_port=4
         s2 loses changes
         [1.3..] s2 > flow_mod output=controller priority=0
+        [1.1..] s2 > flow_mod delete match= cookie=7454142881553448960
         s2 > multipart_request
         s2 < aggregate_stats flows=7
         s2 > multipart_request
@@ -202,6 +203,7 @@ fn after_lost_changes_the_flow_entries_that_are_wrong_are_deleted_and_no_others(
         [1.1..] s2 > flow_mod delete match= out_port=4
         s3 loses changes
         [1.3..] s3 > flow_mod output=controller priority=0
+        [1.1..] s3 > flow_mod delete match= cookie=7454142881553448960
         s3 > multipart_request
         s3 < aggregate_stats flows=4
         s3 > multipart_request
@@ -210,6 +212,7 @@ fn after_lost_changes_the_flow_entries_that_are_wrong_are_deleted_and_no_others(
         [1.1..] s3 > flow_mod delete match=in_port+eth_src in_port=3 eth_src=a
         s1 loses changes
         [1.3..] s1 > flow_mod output=controller priority=0
+        [1.1..] s1 > flow_mod delete match= cookie=7454142881553448960
         s1 > multipart_request
         s1 < aggregate_stats flows=0
         ",
@@ -229,6 +232,7 @@ fn after_lost_changes_a_path_that_was_being_installed_is_installed_again() {
         s1 > packet_out output=2
         s1 loses changes
         [1.3..] s1 > flow_mod output=controller priority=0
+        [1.1..] s1 > flow_mod delete match= cookie=7454142881553448960
         s1 > multipart_request
         s1 < packet_in  port=1 a>b
         s1 > flow_mod   eth_src=b eth_dst=a output=1
@@ -245,6 +249,7 @@ fn after_lost_changes_a_table_that_is_too_large_to_be_read_is_emptied() {
         "
         s1 loses changes
         [1.3..] s1 > flow_mod output=controller priority=0
+        [1.1..] s1 > flow_mod delete match= cookie=7454142881553448960
         s1 > multipart_request
         s1 < aggregate_stats flows=20000
         [1.0]   wait 1s

@@ -1,7 +1,8 @@
-//! The default applications on emulated switches in virtual time: spanning trees, switches that refuse flow entries, and hosts that
-//! claim the addresses of others.
+//! The default applications on emulated switches in virtual time: spanning trees, streams to groups, switches that refuse flow
+//! entries, and hosts that claim the addresses of others.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod group_streams;
 mod lying_hosts;
 mod refused_entries;
 mod spanning_tree;

@@ -190,9 +190,9 @@ pub(super) struct ForwardingSettings {
     #[config(default = 0)]
     pub(super) hard_timeout_s: u16,
 
-    /// How broadcasts and multicasts reach all edge ports: controller (a packet-out to each switch) or tree (one
-    /// packet-out, and from there along a spanning tree in the switches).
-    #[config(default = "controller")]
+    /// How broadcasts and multicasts reach all edge ports: controller (a packet-out to each switch), tree (one
+    /// packet-out, and from there along a spanning tree in the switches), or auto (tree while there are many).
+    #[config(default = "auto")]
     pub(super) flood: ByName<Flooding>,
 
     /// Broadcast, multicast and unknown unicast packets flooded per second and port; more are dropped.

@@ -101,7 +101,7 @@ impl Names for forwarding::Matching {
 
 impl Names for forwarding::Flooding {
     const NAMES: &'static [(&'static str, Self)] =
-        &[("controller", Self::Controller), ("tree", Self::Tree)];
+        &[("auto", Self::Auto), ("controller", Self::Controller), ("tree", Self::Tree)];
 }
 
 impl Names for ConflictPolicy {

@@ -32,6 +32,7 @@
 //! | --- | --- |
 //! | `s1 < packet_in port=N SRC>DST …` | `PACKET_IN` with an IPv4 frame |
 //! | `s1 < port_status port=N up` (`down`, `deleted`) | `PORT_STATUS` |
+//! | `s1 < flow_removed cookie=N` | `FLOW_REMOVED`: the flow entry with this cookie has expired |
 //! | `s1 < error table_full` | `ERROR` for the last `FLOW_MOD` to this switch: its table is full |
 //! | `s1 < error bad_field` | `ERROR` for the last `FLOW_MOD` to this switch: it cannot match these fields |
 //! | `s1 < error bad_type` | `ERROR` for the last message: the switch does not support this type of message |
@@ -44,7 +45,7 @@
 //!
 //! - `buffer=N`: the switch keeps the packet in buffer N;
 //! - `vlan=N`: an 802.1Q tag with this VLAN id; `priority_tagged`: with VLAN id 0;
-//! - `lldp`: an LLDP frame instead of an IPv4 frame;
+//! - `lldp`: an LLDP frame instead of an IPv4 frame; `ethertype=88b8`: a frame of this Ethernet type;
 //! - `truncated`: only the start of the frame is in the message;
 //! - `max_length`: the longest frame that a message can carry; `length=N`: a frame of only N bytes.
 //!

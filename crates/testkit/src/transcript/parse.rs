@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use sluice_openflow::{MacAddr, PortNo, Version};
+use sluice_openflow::{EtherType, MacAddr, PortNo, Version};
 
 use super::network_event::NetworkEvent;
 
@@ -46,6 +46,8 @@ pub(super) enum SwitchInput {
     PortDown(PortNo),
     PortDeleted(PortNo),
     PacketIn(PacketSpec),
+    /// The flow entry with this cookie has expired.
+    FlowRemoved(u64),
     /// Reply: the maximum number of meters.
     MeterFeatures(u32),
     /// Error for the last message.
@@ -69,7 +71,8 @@ pub(super) struct PacketSpec {
     pub(super) buffer_id: Option<u32>,
     /// The VLAN id of its tag; 0 for a priority tag.
     pub(super) vlan: Option<u16>,
-    pub(super) is_lldp: bool,
+    /// Its Ethernet type, if it is no IPv4 packet.
+    pub(super) ethertype: Option<EtherType>,
     pub(super) length: Length,
 }
 
@@ -143,6 +146,7 @@ impl SwitchInput {
                     _ => None,
                 }
             }
+            ["flow_removed", cookie] => value(cookie, "cookie").map(Self::FlowRemoved),
             ["error", "table_full"] => Some(Self::TableFull),
             ["error", "bad_field"] => Some(Self::BadField),
             ["error", "bad_type"] => Some(Self::BadType),
@@ -187,7 +191,10 @@ impl PacketSpec {
                 ("buffer", n) => packet.buffer_id = Some(n.parse().ok()?),
                 ("vlan", n) => packet.vlan = Some(n.parse().ok()?),
                 ("priority_tagged", "") => packet.vlan = Some(0),
-                ("lldp", "") => packet.is_lldp = true,
+                ("lldp", "") => packet.ethertype = Some(EtherType::LLDP),
+                ("ethertype", n) => {
+                    packet.ethertype = Some(EtherType(u16::from_str_radix(n, 16).ok()?));
+                }
                 ("truncated", "") => packet.length = Length::Truncated,
                 ("max_length", "") => packet.length = Length::Max,
                 ("length", n) => packet.length = Length::Exactly(n.parse().ok()?),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sluice_openflow::view::{ErrorMsg, PacketIn};
 use sluice_openflow::{
     Action, AggregateStats, BandTypes, DatapathId, EncodeError, Encoder, ErrorCode, ErrorReason,
-    ErrorType, EtherType, Field, FlowDesc, Instruction, MacAddr, Message, MessageType,
+    ErrorType, EtherType, Field, FlowDesc, FlowRemoved, Instruction, MacAddr, Message, MessageType,
     MeterCapabilities, MeterFeatures, Multipart, MultipartFlags, MultipartReply, PacketInReason,
     ParseError, Port, PortNo, PortReason, PortState, PortStatus, RawMessage, Stat, Stats,
     SwitchFeatures, Version, split_message,
@@ -206,6 +206,10 @@ impl<A: App> TranscriptRunner<A> {
             SwitchInput::PortUp(n) => port_status(n, PortReason::MODIFY, PortState::default()),
             SwitchInput::PortDown(n) => port_status(n, PortReason::MODIFY, PortState::LINK_DOWN),
             SwitchInput::PortDeleted(n) => port_status(n, PortReason::DELETE, PortState::default()),
+            SwitchInput::FlowRemoved(cookie) => {
+                let removed = FlowRemoved { cookie, ..FlowRemoved::default() };
+                Message::FlowRemoved(removed).encode(0, &mut out)
+            }
             SwitchInput::TableFull => {
                 // FLOW_MOD_FAILED, whose number is another in 1.0, and TABLE_FULL.
                 let code = if self.version == Version::V1_0 { [0, 3, 0, 0] } else { [0, 5, 0, 1] };
@@ -262,6 +266,10 @@ impl<A: App> TranscriptRunner<A> {
                 let part = sluice_openflow::view::Multipart::new(msg).map_err(failed)?;
                 let (xid, kind) = (msg.xid(), part.kind);
                 self.call_app(index, |app, ctx| app.on_multipart_reply(xid, kind, part.body, ctx));
+            }
+            MessageType::FLOW_REMOVED => {
+                let removed = sluice_openflow::view::FlowRemoved::new(msg).map_err(failed)?;
+                self.call_app(index, |app, ctx| app.on_flow_removed(&removed, ctx));
             }
             MessageType::ERROR => {
                 let error = ErrorMsg::new(msg).map_err(failed)?;
@@ -384,7 +392,7 @@ impl PacketSpec {
             frame.extend(EtherType::VLAN.0.to_be_bytes());
             frame.extend((vlan | PRIORITY << 13).to_be_bytes());
         }
-        let ethertype = if self.is_lldp { EtherType::LLDP } else { EtherType::IPV4 };
+        let ethertype = self.ethertype.unwrap_or(EtherType::IPV4);
         frame.extend(ethertype.0.to_be_bytes());
         match self.length {
             Length::Normal | Length::Truncated => frame.resize(NORMAL_BYTES, FILL),

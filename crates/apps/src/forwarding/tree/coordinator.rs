@@ -8,7 +8,6 @@ use sluice_openflow::DatapathId;
 use sluice_sdk::Network;
 use sluice_sdk::view::NetworkView;
 
-use super::Flooding;
 use super::flow_entries::LIFETIME;
 use super::forest::{has_all_links, is_usable, spanning_forest};
 use super::state::{SpanningTree, SwitchTreeState, TreePhase, TreeTraffic, tree_state};
@@ -36,11 +35,11 @@ impl Coordinator {
     ///
     /// # Cost
     /// Visits all switches, and all links if a tree is active or may be started.
-    pub(super) fn update(&mut self, flooding: Flooding, now: Instant, network: &mut Network) {
+    pub(super) fn update(&mut self, is_wanted: bool, now: Instant, network: &mut Network) {
         if network.worker() != COORDINATOR {
             return;
         }
-        while let Some(next) = self.next(flooding, now, network.view()) {
+        while let Some(next) = self.next(is_wanted, now, network.view()) {
             network.publish_record(now, (), Some(next));
         }
         self.is_active =
@@ -52,13 +51,7 @@ impl Coordinator {
         self.is_active
     }
 
-    fn next(
-        &mut self,
-        flooding: Flooding,
-        now: Instant,
-        view: &NetworkView,
-    ) -> Option<SpanningTree> {
-        let is_wanted = flooding == Flooding::Tree;
+    fn next(&mut self, is_wanted: bool, now: Instant, view: &NetworkView) -> Option<SpanningTree> {
         let Some(tree) = SpanningTree::of(view) else { return next_tree(is_wanted, 0, view) };
         let phase = match tree.phase {
             TreePhase::Installing if !is_wanted || !can_complete(view, tree) => TreePhase::Removing,

@@ -87,7 +87,7 @@ impl Members {
     pub(super) fn on_connected(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
         let traffic = flow_entries::supported_traffic(ctx.switch.version());
         let is_early = self.is_early(ctx.now);
-        let stats_xid = (flooding == Flooding::Tree && is_early).then(|| {
+        let stats_xid = (flooding != Flooding::Controller && is_early).then(|| {
             ctx.request(MultipartRequest::FlowDesc(flow_entries::stats_request(traffic))).ok()
         });
         let member = Member {
@@ -162,7 +162,7 @@ impl Members {
     }
 
     /// Performs what is due for a switch.
-    pub(super) fn tick(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
+    pub(super) fn tick(&mut self, is_wanted: bool, ctx: &mut Ctx<'_>) {
         let is_early = self.is_early(ctx.now);
         let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
         if !is_early {
@@ -178,7 +178,7 @@ impl Members {
         });
         let mine = mine.cloned();
         match member.state {
-            MemberState::Unknown if flooding == Flooding::Tree && member.stats_xid.is_none() => {
+            MemberState::Unknown if is_wanted && member.stats_xid.is_none() => {
                 member.clear(ctx);
             }
             MemberState::Clearing { xid, since, is_reported: false }
@@ -414,7 +414,7 @@ mod tests {
         switch.now = start + LIFETIME;
         switch.call(|members, ctx| {
             members.on_connected(Flooding::Tree, ctx);
-            members.tick(Flooding::Tree, ctx);
+            members.tick(true, ctx);
         });
         let cleared = switch.members.all.get(&ID).map(|member| member.state);
         let Some(MemberState::Clearing { xid, .. }) = cleared else { panic!("{cleared:?}") };
@@ -423,13 +423,13 @@ mod tests {
         let link = |delay| Some(Link { from, to, delay });
         for change in [link(Duration::ZERO), None, link(Duration::ZERO)] {
             switch.now += QUIET_TIME;
-            switch.call(|members, ctx| members.tick(Flooding::Tree, ctx));
+            switch.call(|members, ctx| members.tick(true, ctx));
             assert!(switch.is_ready());
             switch.set_link(change);
             assert!(!switch.is_ready(), "{change:?}");
         }
         switch.now += QUIET_TIME;
-        switch.call(|members, ctx| members.tick(Flooding::Tree, ctx));
+        switch.call(|members, ctx| members.tick(true, ctx));
         for delay_ms in [5, 20, 3] {
             switch.set_link(link(Duration::from_millis(delay_ms)));
             assert!(switch.is_ready());

@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::view::ErrorMsg;
 use sluice_openflow::{DatapathId, MacAddr, MultipartType};
-use sluice_sdk::view::Fact;
+use sluice_sdk::view::{Fact, NetworkView};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
+use super::group_streams::is_tree_demanded;
 use coordinator::Coordinator;
 pub(super) use flow_entries::is_ours;
 use member::Members;
@@ -30,10 +31,23 @@ pub use state::{SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTra
 /// How broadcasts reach all edge ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flooding {
+    /// As [`Tree`](Self::Tree) while many packets are flooded, and otherwise as [`Controller`](Self::Controller).
+    Auto,
     /// The controller sends a `PACKET_OUT` to each switch.
     Controller,
     /// The controller sends one `PACKET_OUT` to the first switch, and switches forward along a spanning tree.
     Tree,
+}
+
+impl Flooding {
+    /// Whether there should be a tree.
+    fn wants_tree(self, view: &NetworkView) -> bool {
+        match self {
+            Self::Auto => is_tree_demanded(view),
+            Self::Controller => false,
+            Self::Tree => true,
+        }
+    }
 }
 
 /// Time without a tick after which facts trigger the decision: a worker that has switches ticks four times per
@@ -82,11 +96,12 @@ impl Trees {
 
     /// Performs what is due for a switch.
     pub(super) fn tick(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
-        self.members.tick(flooding, ctx);
+        let is_wanted = flooding.wants_tree(ctx.view());
+        self.members.tick(is_wanted, ctx);
         // Once for all switches.
         if self.last_tick != Some(ctx.now) {
             self.last_tick = Some(ctx.now);
-            self.coordinator.update(flooding, ctx.now, ctx.network);
+            self.coordinator.update(is_wanted, ctx.now, ctx.network);
         }
     }
 
@@ -108,7 +123,7 @@ impl Trees {
         let is_idle =
             self.last_tick.is_none_or(|at| now.saturating_duration_since(at) >= TICK_GAP_MAX);
         if is_urgent || is_idle {
-            self.coordinator.update(flooding, now, network);
+            self.coordinator.update(flooding.wants_tree(network.view()), now, network);
         }
     }
 
