@@ -3,11 +3,10 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::alloc::System;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use allocation_counter::measure;
 use sluice_apps::forwarding::{self, Forwarding, Matching};
 use sluice_apps::hosts::{self, Hosts};
 use sluice_base::Rng;
@@ -20,13 +19,6 @@ use sluice_sdk::view::{
     Fact, Host, HostId, PortInfo, PortRole, PublishedFact, SwitchInfo, SwitchPort,
 };
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex};
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
-
-/// Held by each test, since allocations are counted for the whole process.
-static SERIAL: Mutex<()> = Mutex::new(());
 
 const SWITCH: DatapathId = DatapathId(1);
 /// A switch of another worker.
@@ -289,7 +281,6 @@ fn metric(worker: &TestWorker, wanted: &str) -> u64 {
 
 #[test]
 fn a_burst_is_handled_like_its_packet_ins_one_by_one() {
-    let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
     let refused_retry = Duration::from_millis(30);
     let cfg = forwarding::Config { refused_retry, ..forwarding::Config::default() };
     for version in Versions::SUPPORTED.iter() {
@@ -329,7 +320,6 @@ fn packet_ins(version: Version, hosts: u32, buffer_id: Option<u32>) -> Vec<u8> {
 
 #[test]
 fn common_packet_ins_are_handled_without_an_allocation_and_refresh_their_hosts() {
-    let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
     for version in [Version::V1_0, Version::V1_3] {
@@ -348,13 +338,9 @@ fn common_packet_ins_are_handled_without_an_allocation_and_refresh_their_hosts()
             (0..3).for_each(|_| send(&mut worker));
             worker.network.take_facts();
             let before = metric(&worker, "forwarding_paths_installed");
-            let region = Region::new(ALLOCATOR);
-            (0..100).for_each(|_| send(&mut worker));
-            let change = region.change();
+            let allocated = measure(|| (0..100).for_each(|_| send(&mut worker)));
             assert_eq!(metric(&worker, "forwarding_paths_installed") - before, 12_000);
-            // The test runner allocates too.
-            let allocations = change.allocations + change.reallocations;
-            assert!(allocations <= 20, "{version} {buffer_id:?}: {change:?}");
+            assert_eq!(allocated.count_total, 0, "{version} {buffer_id:?}");
             // Ten seconds have passed, three times the timeout of hosts.
             worker.call(App::on_tick);
             assert_eq!(worker.network.take_messages(), [], "no host is probed");

@@ -1,9 +1,9 @@
 //! Sending and receiving link probes does not allocate.
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 
-use std::alloc::System;
 use std::time::{Duration, Instant};
 
+use allocation_counter::measure;
 use sluice_apps::topology::Topology;
 use sluice_openflow::view::{PacketIn, PacketOut};
 use sluice_openflow::{
@@ -13,10 +13,6 @@ use sluice_openflow::{
 use sluice_sdk::view::PortRole;
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 use sluice_testkit::switch_port;
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const PORTS: u32 = 64;
 
@@ -97,10 +93,9 @@ fn probes_are_sent_and_received_without_an_allocation() {
         let view = switch.network.view();
         assert_eq!(view.port_role(switch_port(1, 1)), PortRole::Link, "{version}");
         assert_eq!(view.port_role(switch_port(1, 3)), PortRole::Edge, "{version}");
-        let (region, before) = (Region::new(ALLOCATOR), switch.probes);
-        (0..80).for_each(|_| switch.tick(version));
-        let allocated = region.change().allocations;
-        assert_eq!(allocated, 0, "{version}");
+        let before = switch.probes;
+        let allocated = measure(|| (0..80).for_each(|_| switch.tick(version)));
+        assert_eq!(allocated.count_total, 0, "{version}");
         // LLDP every second to each port, and probes of unmanaged segments every 5 s to ports without a link.
         let (lldp, segment_probes) = (20, 20 / 5);
         let expected = PORTS * lldp + (PORTS - 2) * segment_probes;

@@ -142,7 +142,7 @@ impl TestNetwork {
     pub(super) fn add_link(&mut self, [a, b]: [SwitchPort; 2]) {
         self.links.push([a, b]);
         for (from, to) in [(a, b), (b, a)] {
-            self.publish(&Fact::Link(to, Some(Link { from, to, delay: Duration::ZERO })));
+            self.publish(&Fact::Link(to, Some(Link { from, to })));
         }
     }
 

@@ -218,7 +218,6 @@ impl Topology {
         let (now, from) = (ctx.now, probe.from);
         self.switches.mark_with_neighbors(ctx.switch_index);
         let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
-        let rtt = switch.rtt;
         let Some(port) = switch.ports.get_mut(n) else { return };
         let to = port.at;
         if from == to && port.phase != PortPhase::Looped {
@@ -233,12 +232,6 @@ impl Topology {
         let lifetime = interval * LOST_PROBES_MAX + age + TICK_INTERVAL;
         let is_new = port.add_neighbor(from, kind, lifetime, now);
         let is_link = port.link_from() == Some(from);
-        if is_link && probe.process == probe::process_id() && probe.rtt_us > 0 {
-            let far_rtt = Duration::from_micros(probe.rtt_us.into());
-            if let Some(rtt) = rtt {
-                port.record_delay(age.saturating_sub((rtt + far_rtt) / 2));
-            }
-        }
         self.longest_rtt.add(Duration::from_micros(probe.rtt_us.into()), now);
         publish(port, now, ctx.network, &mut self.counters);
         let (link_to, phase) = (port.link_to, port.phase);
@@ -403,16 +396,10 @@ fn publish(port: &mut Port, now: Instant, network: &mut Network, counters: &mut 
         port.published = Some(state);
         network.publish(now, Fact::Port(at, Some(port.info())));
     }
-    let is_other_link = from != port.published_link;
-    if is_other_link {
-        port.reset_delay();
+    if from != port.published_link {
         counters.links_lost += u64::from(from.is_none());
-    }
-    let delay = port.take_changed_delay(now);
-    if is_other_link || (from.is_some() && delay.is_some()) {
         port.published_link = from;
-        let delay = delay.unwrap_or_default();
-        network.publish(now, Fact::Link(at, from.map(|from| Link { from, to: at, delay })));
+        network.publish(now, Fact::Link(at, from.map(|from| Link { from, to: at })));
     }
 }
 

@@ -57,22 +57,6 @@ struct Neighbor {
     lifetime: Duration,
 }
 
-/// Delay of the incoming direction of a link.
-#[derive(Debug, Clone, Copy, Default)]
-struct LinkDelay {
-    smoothed: Duration,
-    samples: u32,
-    published: Duration,
-    published_at: Option<Instant>,
-}
-
-/// Shorter delays are published as zero: the clock is read once per event-loop iteration.
-const DELAY_MIN: Duration = Duration::from_micros(500);
-/// Samples needed before a delay is published.
-const DELAY_SAMPLES_MIN: u32 = 3;
-/// Shortest time between two publications of a delay: all workers compute their paths anew.
-const DELAY_PUBLISH_INTERVAL: Duration = Duration::from_secs(10);
-
 /// One port of a switch of this worker.
 #[derive(Debug)]
 pub(super) struct Port {
@@ -100,7 +84,6 @@ pub(super) struct Port {
     is_restored: bool,
     /// Since when no probe has come through the link, and since when its other end has been in this state.
     silent_since: Option<(Instant, (PeerState, Instant))>,
-    delay: LinkDelay,
     /// Start of the current second, and the LLDP frames received in it.
     lldp_received: (Option<Instant>, u32),
     last_answer: Option<Instant>,
@@ -125,7 +108,6 @@ impl Port {
             peer: None,
             is_restored: false,
             silent_since: None,
-            delay: LinkDelay::default(),
             lldp_received: (None, 0),
             last_answer: None,
         }
@@ -165,7 +147,6 @@ impl Port {
         self.neighbors.clear();
         (self.peer, self.link_to, self.silent_since) = (None, None, None);
         self.is_restored = false;
-        self.delay = LinkDelay::default();
     }
 
     /// A probe from `from` was received here, or a broadcast probe from here was received at `from`. Returns `true` if this
@@ -305,31 +286,6 @@ impl Port {
         may
     }
 
-    /// Adds a sample of the delay of the incoming link.
-    pub(super) fn record_delay(&mut self, sample: Duration) {
-        let delay = &mut self.delay;
-        delay.smoothed = match delay.samples {
-            0 => sample,
-            _ => (delay.smoothed * 7 + sample) / 8,
-        };
-        delay.samples = delay.samples.saturating_add(1);
-    }
-
-    /// The delay of the incoming link, if it changed by a factor of two and may be published again.
-    pub(super) fn take_changed_delay(&mut self, now: Instant) -> Option<Duration> {
-        let delay = &mut self.delay;
-        let (new, old) = (delay.smoothed, delay.published);
-        let changed = new >= DELAY_MIN.max(old * 2) || (old > DELAY_MIN && new * 2 <= old);
-        let is_due = delay
-            .published_at
-            .is_none_or(|at| now.saturating_duration_since(at) >= DELAY_PUBLISH_INTERVAL);
-        let publish = changed && is_due && delay.samples >= DELAY_SAMPLES_MIN;
-        publish.then(|| {
-            (delay.published, delay.published_at) = (new, Some(now));
-            new
-        })
-    }
-
     /// Derives the phase from the neighbors.
     fn update_phase(&mut self, now: Instant) {
         let lldp = || {
@@ -360,11 +316,6 @@ impl Port {
     pub(super) fn link_from(&self) -> Option<SwitchPort> {
         let lldp = || self.neighbors.iter().find(|neighbor| neighbor.kind == ProbeKind::Lldp);
         if self.phase == PortPhase::Link { lldp().map(|neighbor| neighbor.at) } else { None }
-    }
-
-    /// Discards the delay, as the incoming link is another one.
-    pub(super) fn reset_delay(&mut self) {
-        self.delay = LinkDelay::default();
     }
 
     pub(super) fn has_neighbors(&self) -> bool {

@@ -53,8 +53,6 @@ pub(super) struct Probe {
     pub(super) rtt_us: u32,
     /// Time until the next probe, in milliseconds.
     pub(super) interval_ms: u32,
-    /// The controller process that sent it.
-    pub(super) process: u32,
 }
 
 /// Why a frame is not a probe of this network's controllers.
@@ -78,13 +76,12 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// A key and an id that are random if the [seed](sluice_base::hash) of this process is, the same for all its workers.
-static PROCESS: LazyLock<(Secret, u32)> = LazyLock::new(|| {
+/// A key that is random if the [seed](sluice_base::hash) of this process is, the same for all its workers.
+static PROCESS_SECRET: LazyLock<Secret> = LazyLock::new(|| {
     let mut key = [0; 16];
     let halves = [0, 1].map(|n| derive_secret(("key of probes", n)).to_be_bytes());
     key.iter_mut().zip(halves.as_flattened()).for_each(|(to, &byte)| *to = byte);
-    let [a, b, c, d, ..] = derive_secret("id of probes").to_be_bytes();
-    (Secret(key), u32::from_be_bytes([a, b, c, d]))
+    Secret(key)
 });
 
 impl Secret {
@@ -97,13 +94,8 @@ impl Secret {
 
     /// The key of this process.
     pub(super) fn of_process() -> Self {
-        PROCESS.0
+        *PROCESS_SECRET
     }
-}
-
-/// A number that identifies this process.
-pub(super) fn process_id() -> u32 {
-    PROCESS.1
 }
 
 /// Relates monotonic time to the time of day, so that processes with a common secret agree on the age of a probe.
@@ -142,7 +134,6 @@ pub(super) struct SignedFields {
     sent_us: U64,
     rtt_us: U32,
     interval_ms: U32,
-    process: U32,
 }
 
 /// The payload of a probe: TLVs with 7 bits of type and 9 bits of length. IEEE 802.1AB §8.4.
@@ -167,9 +158,9 @@ const PORT_HEADER: [u8; 3] = [2 << 1, 9, 7];
 const TTL_HEADER: [u8; 2] = [3 << 1, 2];
 /// Type of organizationally specific TLVs. IEEE 802.1AB §8.6.
 const ORGANIZATIONAL: u8 = 127;
-const OWN_HEADER: [u8; 6] = [ORGANIZATIONAL << 1, 52, OUI[0], OUI[1], OUI[2], SUBTYPE];
+const OWN_HEADER: [u8; 6] = [ORGANIZATIONAL << 1, 48, OUI[0], OUI[1], OUI[2], SUBTYPE];
 
-const _: () = assert!(size_of::<SignedFields>() + 16 + 4 == 52 && size_of::<ProbeBody>() == 90);
+const _: () = assert!(size_of::<SignedFields>() + 16 + 4 == 48 && size_of::<ProbeBody>() == 86);
 
 /// A probe of a switch, of which only a few bytes change from one to the next.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -188,7 +179,6 @@ impl ProbeTemplate {
             sent_us: U64::ZERO,
             rtt_us: U32::ZERO,
             interval_ms: U32::ZERO,
-            process: process_id().into(),
         };
         let header =
             EthernetHeader { dst: NEAREST_BRIDGE, src: MacAddr::default(), ethertype: U16::ZERO };
@@ -261,7 +251,6 @@ pub(super) fn parse(
         sent_us: signed.sent_us.get(),
         rtt_us: signed.rtt_us.get(),
         interval_ms: signed.interval_ms.get(),
-        process: signed.process.get(),
     })
 }
 

@@ -40,7 +40,7 @@ fn a_modified_probe_is_rejected_as_forged() {
     let mut network = discovered_pair();
     let live = capture_probe(&mut network, switch_port(1, 2), EtherType::LLDP);
     // The signed fields and the signature of our TLV.
-    let signed = live.len() - 2 - 16 - 32..live.len() - 2;
+    let signed = live.len() - 2 - 16 - 28..live.len() - 2;
     let forged: Vec<_> = signed
         .map(|at| {
             let mut frame = live.clone();

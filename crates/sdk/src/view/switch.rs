@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use sluice_openflow::{DatapathId, MacAddr, PortNo};
 
@@ -78,6 +77,4 @@ pub struct Link {
     pub from: SwitchPort,
     /// The port that receives.
     pub to: SwitchPort,
-    /// One-way delay of a frame, as far as it could be measured.
-    pub delay: Duration,
 }

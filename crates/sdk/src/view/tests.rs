@@ -19,7 +19,7 @@ fn facts() -> Vec<PublishedFact> {
     }
     for n in 0..30u32 {
         let (a, b) = (at(u64::from(n % 3), n % 4), at(u64::from(n % 2), n % 3));
-        let link = Link { from: a, to: b, delay: Duration::from_micros(n.into()) };
+        let link = Link { from: a, to: b };
         facts.push(Fact::Link(b, (n % 5 != 0).then_some(link)));
         facts.push(Fact::Port(a, (n % 7 != 0).then(|| port(PortRole::Edge))));
         let id =
@@ -74,7 +74,7 @@ fn a_switch_may_send_only_into_links_that_are_known_in_both_directions() {
     let stamp = Stamp::new(Instant::now(), 1);
     let (a, b) = (at(1, 1), at(2, 1));
     let mut link = |from, to| {
-        let link = Link { from, to, delay: Duration::ZERO };
+        let link = Link { from, to };
         view.apply(&PublishedFact { stamp, fact: Fact::Link(to, Some(link)) });
         view.links_of(a.switch).count()
     };
@@ -176,7 +176,7 @@ fn random_fact(rng: &mut sluice_base::Rng) -> Fact {
         }
         1 | 2 => Fact::Port(to, is_there.then_some(port)),
         3 => {
-            let link = Link { from, to, delay: Duration::ZERO };
+            let link = Link { from, to };
             Fact::Link(to, is_there.then_some(link))
         }
         4 => {

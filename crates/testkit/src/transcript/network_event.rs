@@ -1,6 +1,6 @@
 //! Changes of the network in a transcript, published as the applications `topology` and `hosts` would.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sluice_openflow::{DatapathId, MacAddr, PortNo, VlanId};
 use sluice_sdk::Network;
@@ -93,7 +93,7 @@ impl NetworkEvent {
             Self::LinkUp(a, b) => {
                 for (from, to) in [(resolve(a), resolve(b)), (resolve(b), resolve(a))] {
                     publish(Fact::Port(from, Some(port_info(true, PortRole::Link))));
-                    let link = Link { from, to, delay: Duration::ZERO };
+                    let link = Link { from, to };
                     publish(Fact::Link(to, Some(link)));
                 }
             }

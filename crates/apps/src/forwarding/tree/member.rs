@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use sluice_base::HashMap;
 use sluice_openflow::view::flow_stats;
 use sluice_openflow::{DatapathId, FlowMod, MultipartRequest, MultipartType};
 use sluice_sdk::view::{Fact, SwitchPort};
@@ -33,8 +32,6 @@ const RETRY: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Members {
     all: BTreeMap<DatapathId, Member>,
-    /// Where each link starts, by the port that it leads to.
-    link_starts: HashMap<SwitchPort, SwitchPort>,
     started: Option<Instant>,
 }
 
@@ -220,14 +217,6 @@ impl Members {
 
     pub(super) fn on_fact(&mut self, fact: &Fact, now: Instant, network: &mut Network) {
         let Fact::Link(to, link) = fact else { return };
-        let known = match network.view().link_to(*to) {
-            Some(current) => self.link_starts.insert(*to, current.from),
-            None => self.link_starts.remove(to),
-        };
-        if known.is_some() && known == link.map(|link| link.from) {
-            // Only its delay has changed.
-            return;
-        }
         let ends = [Some(to.switch), link.map(|link| link.from.switch)];
         for id in ends.into_iter().flatten() {
             let Some(member) = self.all.get_mut(&id) else { continue };
@@ -401,9 +390,8 @@ mod tests {
         }
     }
 
-    /// On lossy control links measured delays change often.
     #[test]
-    fn a_switch_waits_for_quiet_links_if_one_has_changed_but_not_if_only_its_delay_has() {
+    fn a_switch_waits_for_quiet_links_if_one_has_changed() {
         let start = {
             #[expect(clippy::disallowed_methods, reason = "any instant will do")]
             Instant::now()
@@ -420,8 +408,8 @@ mod tests {
         let Some(MemberState::Clearing { xid, .. }) = cleared else { panic!("{cleared:?}") };
         switch.call(|members, ctx| members.on_barrier_reply(xid, ctx));
         let [from, to] = [2, 1].map(|id| SwitchPort::new(DatapathId(id), PortNo(1)));
-        let link = |delay| Some(Link { from, to, delay });
-        for change in [link(Duration::ZERO), None, link(Duration::ZERO)] {
+        let link = Some(Link { from, to });
+        for change in [link, None, link] {
             switch.now += QUIET_TIME;
             switch.call(|members, ctx| members.tick(true, ctx));
             assert!(switch.is_ready());
@@ -430,9 +418,5 @@ mod tests {
         }
         switch.now += QUIET_TIME;
         switch.call(|members, ctx| members.tick(true, ctx));
-        for delay_ms in [5, 20, 3] {
-            switch.set_link(link(Duration::from_millis(delay_ms)));
-            assert!(switch.is_ready());
-        }
     }
 }
