@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sluice_base::hash::{HashMap, HashSet, HashState};
 use sluice_openflow::{DatapathId, PortNo};
-use sluice_sdk::view::{NetworkView, PortRole, SwitchPort};
+use sluice_sdk::view::{AppEvent, NetworkView, PortRole, SwitchPort};
 
 use super::routes::Routes;
 use super::tree::{self, SpanningTree, StaleTreePort, TreePart, TreePhase};
@@ -109,10 +109,10 @@ impl FloodArea {
 }
 
 /// Decision about a broadcast.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum FloodDecision {
-    /// Flood it.
-    Flood,
+    /// Flood it, and tell the other workers of the frame, unless it was flooded just before.
+    Flood(Option<FloodedFrame>),
     /// Drop it: its port has reached the limit.
     LimitExceeded,
     /// Drop it: it was received at this other port just before.
@@ -122,11 +122,21 @@ pub(super) enum FloodDecision {
 /// Interval at which drops of a kind are logged.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
+/// A worker has flooded a frame, so that the others notice if it comes back to one of their switches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct FloodedFrame {
+    hash: u64,
+    at: SwitchPort,
+}
+
+impl AppEvent for FloodedFrame {}
+
 /// Limits the rate of floods, and detects broadcasts that loop.
 #[derive(Debug, Default)]
 pub(super) struct FloodFilter {
     /// Start of the current second and floods in it, by ingress port.
     counts: HashMap<SwitchPort, (Instant, u32)>,
+    /// The same in all workers.
     hash_state: HashState,
     seen: HashMap<u64, (SwitchPort, Instant)>,
     order: VecDeque<u64>,
@@ -155,10 +165,26 @@ impl FloodFilter {
         }
         *count += 1;
         let hash = self.hash_state.hash_one(frame);
-        if let Some(&(port, time)) = self.seen.get(&hash)
-            && now.saturating_duration_since(time) < LOOP_WINDOW
-        {
-            return if port == at { FloodDecision::Flood } else { FloodDecision::Looped(port) };
+        match self.recently_seen(hash, now) {
+            Some(port) if port != at => return FloodDecision::Looped(port),
+            Some(_) => return FloodDecision::Flood(None),
+            None => {}
+        }
+        let frame = FloodedFrame { hash, at };
+        self.on_flooded(frame, now);
+        FloodDecision::Flood(Some(frame))
+    }
+
+    /// The port at which a frame was received a short time ago.
+    fn recently_seen(&self, hash: u64, now: Instant) -> Option<SwitchPort> {
+        let &(port, time) = self.seen.get(&hash)?;
+        (now.saturating_duration_since(time) < LOOP_WINDOW).then_some(port)
+    }
+
+    /// Remembers a frame that this or another worker has flooded.
+    pub(super) fn on_flooded(&mut self, FloodedFrame { hash, at }: FloodedFrame, now: Instant) {
+        if self.recently_seen(hash, now).is_some() {
+            return;
         }
         if self.seen.insert(hash, (at, now)).is_none() {
             self.order.push_back(hash);
@@ -168,7 +194,6 @@ impl FloodFilter {
         {
             self.seen.remove(&oldest);
         }
-        FloodDecision::Flood
     }
 
     /// The log line about a packet from `at` that is dropped, unless there was one of its kind just before.
@@ -181,7 +206,7 @@ impl FloodFilter {
     ) -> Option<String> {
         let SwitchPort { switch, port } = at;
         let (kind, line) = match decision {
-            FloodDecision::Flood => return None,
+            FloodDecision::Flood(_) => return None,
             FloodDecision::LimitExceeded => (
                 0,
                 format!(
@@ -214,6 +239,8 @@ impl FloodFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forwarding::Config;
+    use crate::forwarding::test_network::{HOST, TestLinks, TestNetwork, host};
 
     #[test]
     fn drops_are_logged_with_their_ports_and_not_too_often() {
@@ -242,5 +269,20 @@ mod tests {
         assert_eq!(log(b, 2, 0), None);
         assert_eq!([log(a, 5, 10), log(a, 6, 10)], [None, None]);
         assert!(log(a, 7, 10).is_some());
+    }
+
+    #[test]
+    fn a_broadcast_that_returns_at_a_switch_of_another_worker_is_dropped() {
+        let mut links = TestLinks { switches: 2, pairs: Vec::new() };
+        links.add(1, 2);
+        let mut net = TestNetwork::new(&Config::default(), &links, 2);
+        let [first, second] = [1, 2].map(|n| SwitchPort::new(DatapathId(n), HOST));
+        let frame = [&[0xff; 6][..], &host(1).mac.0, &[0x88, 0xb8, 0x55, 0x55]].concat();
+        net.packet_in(first, &frame);
+        assert_eq!(net.sent, [second]);
+        net.packet_in(second, &frame);
+        assert_eq!(net.sent, [second], "not sent back");
+        net.packet_in(first, &frame);
+        assert_eq!(net.sent, [second, second], "its source sends it again");
     }
 }

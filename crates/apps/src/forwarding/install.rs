@@ -244,16 +244,19 @@ impl Forwarding {
         let max = self.cfg.floods_per_s_max;
         let decision = self.floods.check(packet.at, packet.p.frame, ctx.now, max);
         let count = match decision {
-            FloodDecision::Flood => &mut self.counters.floods,
+            FloodDecision::Flood(_) => &mut self.counters.floods,
             FloodDecision::LimitExceeded => &mut self.counters.floods_over_limit,
             FloodDecision::Looped(_) => &mut self.counters.floods_looped,
         };
         *count += 1;
-        if decision != FloodDecision::Flood {
+        let FloodDecision::Flood(frame) = decision else {
             if let Some(line) = self.floods.report(decision, packet.at, max, ctx.now) {
                 ctx.network.report(|| line);
             }
             return packet.discard(ctx);
+        };
+        if let Some(frame) = frame {
+            ctx.publish_event(frame);
         }
         let area = self.flood_area(ctx.datapath_id, packet.eth.dst, packet.ingress, ctx.network);
         self.counters.floods_along_tree += u64::from(area.tree_part.is_some());

@@ -331,6 +331,9 @@ impl App for Forwarding {
             Fact::Switch(id, _) => self.schedule_retry(id, now, network.view()),
             _ => {}
         }
+        if let Some(&frame) = published.fact.event() {
+            self.floods.on_flooded(frame, now);
+        }
         if let Some(&StaleHop { at, host }) = published.fact.event() {
             let filter = EntryFilter::ToHost(host, at.port);
             let deleted = self.switches.delete(at.switch, filter, now, network);
