@@ -234,19 +234,23 @@ impl Topology {
         let is_link = port.link_from() == Some(from);
         self.longest_rtt.add(Duration::from_micros(probe.rtt_us.into()), now);
         publish(port, now, ctx.network, &mut self.counters);
-        let (link_to, phase) = (port.link_to, port.phase);
-        let reply_kind = if is_link && link_to != Some(from) {
-            // The other direction is unknown: the last probe may have been too early for the other switch.
+        let may_be_shared = port.phase == PortPhase::SharedSegment || port.may_be_link();
+        // If the other direction of a link is unknown, the last probe may have been too early for the other switch.
+        let with_lldp =
+            if is_link { port.link_to != Some(from) } else { is_new && port.may_be_link() };
+        let with_broadcast = !is_link && is_new && may_be_shared;
+        // If they cannot be answered now, they are with the next probes.
+        if with_lldp {
             port.next_lldp = now;
-            Some(ProbeKind::Lldp)
-        } else if phase == PortPhase::SharedSegment && is_new {
+        }
+        if with_broadcast {
             port.next_broadcast = now;
-            Some(ProbeKind::Broadcast)
-        } else {
-            None
-        };
-        if let Some(kind) = reply_kind.filter(|_| ctx.has_room() && port.admit_answer(now)) {
-            switch.send_probe(n, kind, ctx, settings, &mut self.counters);
+        }
+        if (with_lldp || with_broadcast) && ctx.has_room() && port.admit_answer(now) {
+            let kinds = [(with_lldp, ProbeKind::Lldp), (with_broadcast, ProbeKind::Broadcast)];
+            for (_, kind) in kinds.into_iter().filter(|(is_sent, _)| *is_sent) {
+                switch.send_probe(n, kind, ctx, settings, &mut self.counters);
+            }
         }
         if from == to {
             return;
@@ -254,7 +258,7 @@ impl Topology {
         // Updates the other end if it is a port of this worker; other workers receive the fact.
         if is_link {
             self.set_link(from, Some(to), now, ctx.network);
-        } else if phase == PortPhase::SharedSegment
+        } else if may_be_shared
             && let Some(port) = self.switches.port_with_neighbors_mut(from)
             && port.is_up()
         {

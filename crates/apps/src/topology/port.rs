@@ -228,7 +228,8 @@ impl Port {
         if let PortPhase::Quiet(since) = self.phase
             && now.saturating_duration_since(since) >= timers.settle
         {
-            self.phase = PortPhase::Edge;
+            let is_shared = self.has_broadcast_neighbors();
+            self.phase = if is_shared { PortPhase::SharedSegment } else { PortPhase::Edge };
         }
     }
 
@@ -293,7 +294,7 @@ impl Port {
             all.map(|neighbor| neighbor.at)
         };
         let is_looped = self.neighbors.iter().any(|neighbor| neighbor.at == self.at);
-        let is_shared = self.neighbors.iter().any(|it| it.kind == ProbeKind::Broadcast);
+        let is_shared = self.has_broadcast_neighbors();
         self.phase = match self.phase {
             PortPhase::Down => PortPhase::Down,
             _ if is_looped => PortPhase::Looped,
@@ -306,10 +307,23 @@ impl Port {
             }
             // The port may still lead to the switch: see `check_silent_link`.
             PortPhase::Link => PortPhase::Link,
+            // Of the probes of a switch that has just connected, the LLDP may be lost and the broadcast not: until LLDP would have
+            // come through a link, the port may be one.
+            PortPhase::Probing(_) | PortPhase::Quiet(_) => self.phase,
             _ if is_shared => PortPhase::SharedSegment,
             PortPhase::SharedSegment | PortPhase::Looped => PortPhase::Quiet(now),
-            other => other,
+            PortPhase::Edge => PortPhase::Edge,
         };
+    }
+
+    fn has_broadcast_neighbors(&self) -> bool {
+        self.neighbors.iter().any(|neighbor| neighbor.kind == ProbeKind::Broadcast)
+    }
+
+    /// Whether broadcast probes are received, and it is not known yet whether this is a link or an unmanaged segment.
+    pub(super) fn may_be_link(&self) -> bool {
+        matches!(self.phase, PortPhase::Probing(_) | PortPhase::Quiet(_))
+            && self.has_broadcast_neighbors()
     }
 
     /// The start of the incoming link, if there is one.

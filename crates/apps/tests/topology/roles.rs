@@ -1,5 +1,7 @@
 //! Roles of ports that do not lead to exactly one switch.
 
+use sluice_openflow::{EtherType, Ethernet};
+
 use super::*;
 
 /// Three switches whose first ports are connected by an unmanaged segment.
@@ -23,8 +25,9 @@ fn the_smallest_port_is_the_designated_port_of_a_shared_segment() {
             network.connect(id);
             network.run_for(MS * 10);
         }
-        network.run_for(MS * 250);
-        // The role is known before the ports would have become edge ports.
+        assert_eq!(roles(&network, SEGMENT), [PortRole::Pending; 3]);
+        // When the ports would have become edge ports.
+        network.run_for(MS * 500);
         assert_eq!(roles(&network, SEGMENT), [PortRole::SharedSegment(switch_port(1, 1)); 3]);
         network.run_for(S * 60);
         assert_eq!(roles(&network, SEGMENT), [PortRole::SharedSegment(switch_port(1, 1)); 3]);
@@ -38,6 +41,43 @@ fn the_smallest_port_is_the_designated_port_of_a_shared_segment() {
         network.run_for(S);
         assert_eq!(network.view(0).port_role(switch_port(3, 1)), PortRole::Edge);
     }
+}
+
+/// Delivers the last frame of a type that was sent out of `from` to the port `to`.
+fn inject_sent(
+    network: &mut SimulatedNetwork<Topology>,
+    from: SwitchPort,
+    ethertype: EtherType,
+    to: SwitchPort,
+) {
+    let sent = network.take_sent_frames();
+    let is_it = |frame: &[u8]| Ethernet::new(frame).is_some_and(|eth| eth.ethertype == ethertype);
+    let last = sent.iter().rfind(|(at, frame)| *at == from && is_it(frame));
+    assert!(last.is_some(), "no such frame was sent");
+    if let Some((_, frame)) = last {
+        network.inject_frame(to, frame);
+    }
+    network.run_for(MS);
+}
+
+/// When a controller is restarted, the LLDP of a switch may arrive before its neighbor has connected, and its broadcast probe
+/// after that. The link was taken for an unmanaged segment, and its frames were dropped.
+#[test]
+fn a_port_that_has_received_only_a_broadcast_probe_may_still_be_at_a_link() {
+    let mut network = SimulatedNetwork::new(Version::V1_3, [Topology::default()]);
+    for id in [1, 2] {
+        network.add_switch(id, 4, 0);
+        network.connect(id);
+    }
+    network.run_for(MS);
+    let [near, far] = [switch_port(1, 1), switch_port(2, 1)];
+    inject_sent(&mut network, near, EtherType(0x88b6), far);
+    assert_eq!(network.view(0).port_role(far), PortRole::Pending);
+    // The answer is LLDP, which is answered, too.
+    inject_sent(&mut network, far, EtherType::LLDP, near);
+    inject_sent(&mut network, near, EtherType::LLDP, far);
+    assert_eq!(roles(&network, [near, far]), [PortRole::Link; 2]);
+    assert_eq!(links(&network), 2);
 }
 
 #[test]
