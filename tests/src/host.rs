@@ -26,6 +26,18 @@ for n in range(count):
     out.send(frame)
 ";
 
+/// Python program that sends raw frames, each from another source address.
+const SEND_FROM_MADE_UP_HOSTS: &str = "
+import socket, sys, time
+frame, count, rate = bytes.fromhex(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('eth0', 0))
+start = time.monotonic()
+for n in range(count):
+    time.sleep(max(0, start + n / rate - time.monotonic()))
+    out.send(frame[:6] + b'\\x02\\x01' + n.to_bytes(4, 'big') + frame[12:])
+";
+
 /// Result of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PingCounts {
@@ -158,9 +170,21 @@ impl Host {
     /// Sends the raw `frame` `count` times, at `per_s` frames a second.
     #[track_caller]
     pub fn send_frames(&self, frame: &[u8], count: u32, per_s: u32) {
+        self.run_sender(SEND, frame, count, per_s);
+    }
+
+    /// Sends `count` frames with the destination and the payload of `frame`, each from a source address that no host has.
+    #[track_caller]
+    pub fn send_frames_from_made_up_hosts(&self, frame: &[u8], count: u32, per_s: u32) {
+        self.run_sender(SEND_FROM_MADE_UP_HOSTS, frame, count, per_s);
+    }
+
+    #[track_caller]
+    fn run_sender(&self, program: &str, frame: &[u8], count: u32, per_s: u32) {
         let hex: Vec<_> = frame.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut python = self.ns.command("python3");
-        output_of(python.args(["-c", SEND, &hex.concat(), &count.to_string(), &per_s.to_string()]));
+        let (count, per_s) = (count.to_string(), per_s.to_string());
+        output_of(python.args(["-c", program, &hex.concat(), &count, &per_s]));
     }
 
     /// Frames that the host has received.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use sluice_system_tests::{
@@ -16,6 +17,7 @@ both_versions! {
     broadcasts_in_a_ring_cause_no_storm_from_the_first_second() = broadcasts;
     a_host_that_sends_too_many_new_flows_leaves_others_their_share() = too_many_flows;
     a_host_that_floods_lldp_is_rate_limited() = too_much_lldp;
+    made_up_hosts_of_one_port_do_not_keep_others_from_being_learned() = made_up_hosts;
     a_port_that_has_just_come_up_is_limited_like_any_other() = flood_from_a_new_port;
 }
 
@@ -226,4 +228,46 @@ fn flood_from_a_new_port(version: OpenFlow) {
     let received = packet_ins() - before;
     assert!(received < u64::from(SENT) / 2, "{received} packet-ins of {SENT} frames");
     assert_eq!(client.ping(&server, 3).lost(), 0);
+}
+
+/// Twice as many as the host table has room for. With their destination they cause no flow entries and are not flooded.
+fn made_up_hosts(version: OpenFlow) {
+    const SENT: u32 = 16_000;
+    let network = OvsNetwork::line(TestEnv::shared(), version, 1);
+    let controller =
+        controller(&network, "topology,hosts,forwarding", "[hosts]\nhosts_max = 8000\n");
+    let [abuser, server, first, second, third] = [(); 5].map(|()| network.host("s1"));
+    for host in [&second, &third] {
+        host.become_silent();
+    }
+    network.connect(&controller);
+    wait_until(LONG_TIMEOUT, "edge ports", || {
+        network.env().metric("topology_ports_edge") == Some(5)
+    });
+    abuser.assert_reaches(&server);
+    let mac = abuser.mac();
+    let mac: Vec<_> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+    let mut frame = [&mac[..], &[0; 6], &[0x88, 0xb5]].concat();
+    frame.resize(60, 0);
+    thread::scope(|scope| {
+        let flooding = scope.spawn(|| abuser.send_frames_from_made_up_hosts(&frame, SENT, 2000));
+        wait_until(LONG_TIMEOUT, "the port to be full", || count(&network, "hosts") >= 1000);
+        assert_eq!(first.ping(&server, 5).lost(), 0, "at another port");
+        network.assert_forwards_to("s1", &first);
+        abuser.take_addresses_of(&second);
+        assert_eq!(abuser.ping(&server, 5).lost(), 0, "at the same port");
+        let output = abuser.output();
+        let is_right = || network.flows_to("s1", &second).iter().any(|f| f.actions() == output);
+        wait_until(SHORT_TIMEOUT, "flow entries to the host at the same port", is_right);
+        assert!(!flooding.is_finished(), "meanwhile");
+        flooding.join().unwrap();
+    });
+    third.take_addresses_of(&third);
+    assert_eq!(third.ping(&server, 5).lost(), 0, "afterwards");
+    network.assert_forwards_to("s1", &third);
+    network.wait_for_probes(2);
+    let hosts = count(&network, "hosts");
+    assert!((4..1100).contains(&hosts), "{hosts} hosts");
+    assert!(count(&network, "hosts_evicted_total") > 0);
+    assert!(controller.logged(&["hosts that did not answer a probe are evicted"]));
 }

@@ -10,6 +10,7 @@ use sluice_sdk::view::{HostId, SwitchPort};
 use super::Hosts;
 use super::frames::{self, AGEING_PROBE_MAC, FrameHeader};
 use super::host_table::{AgeingPolicy, DueAction};
+use super::known_addresses::AddressChecks;
 
 /// Hosts examined per tick, four times a second: a full table is examined within its timeout.
 const HOSTS_PER_TICK_MAX: usize = 256;
@@ -24,6 +25,10 @@ impl Hosts {
             let Some((id, action)) = due else { break };
             let is_kept = match action {
                 DueAction::None => true,
+                DueAction::CheckAddrs(checks) => {
+                    self.check_addrs(id, &checks, now, network);
+                    true
+                }
                 DueAction::Probe => self.probe_host(id, network),
                 DueAction::Remove => false,
             };
@@ -34,8 +39,28 @@ impl Hosts {
         }
     }
 
+    /// Probes some addresses of a host, and removes others.
+    fn check_addrs(
+        &mut self,
+        id: HostId,
+        AddressChecks { probed, removed }: &AddressChecks,
+        now: Instant,
+        network: &mut Network,
+    ) {
+        let Some(at) = network.view().host(id).map(|host| host.at) else { return };
+        for &addr in probed {
+            self.send_probe(AGEING_PROBE_MAC, (id, at), addr, network);
+        }
+        if !removed.is_empty() {
+            for _ in removed {
+                self.counters.addrs_expired.count();
+            }
+            self.remove_addrs(id, removed, now, network);
+        }
+    }
+
     /// Probes the last known address of each family of a host. Returns `false` if it has no address.
-    fn probe_host(&mut self, id: HostId, network: &mut Network) -> bool {
+    pub(super) fn probe_host(&mut self, id: HostId, network: &mut Network) -> bool {
         let Some(host) = network.view().host(id) else { return false };
         let at = host.at;
         let last =

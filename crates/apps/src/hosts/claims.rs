@@ -60,7 +60,7 @@ impl Hosts {
     pub(super) fn verify_claim(
         &mut self,
         id: ClaimId,
-        claimant: HostId,
+        (claimant, source): (HostId, AddrSource),
         from: SwitchPort,
         now: Instant,
         network: &mut Network,
@@ -78,7 +78,7 @@ impl Hosts {
         let timeout = VERIFY_TIMEOUT + 2 * control_delay::of(from.switch, network.view());
         let due = now + timeout / 2;
         let state = ClaimState::Probed;
-        self.claims.insert(id, Claim { claimant, from, timeout, state, due, frame: None });
+        self.claims.insert(id, Claim { claimant, source, from, timeout, state, due, frame: None });
         self.probe_owner(id, from, network);
         network.defer_work_until(due);
         self.outcome_of_claim(id)
@@ -171,7 +171,7 @@ impl Hosts {
         }
         match addr {
             None => {
-                let has_room = self.has_room(owner, to, now, network);
+                let has_room = self.make_room(owner, to, now, network);
                 if !has_room || !self.admit_move(id.subject(), (claim.from, to), now, network) {
                     return;
                 }
@@ -186,7 +186,7 @@ impl Hosts {
                 if !self.admit_addr_move(addr, owner, (claim.from, to), now, network) {
                     return;
                 }
-                self.add_addr(claim.claimant, addr, AddrSource::Stated, now, network);
+                self.add_addr(claim.claimant, addr, claim.source, now, network);
             }
         }
         if let Some(frame) = claim.frame {

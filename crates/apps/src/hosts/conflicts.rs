@@ -9,6 +9,8 @@ use sluice_base::HashMap;
 use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::view::{HostId, SwitchPort};
 
+use super::host_table::AddrSource;
+
 /// How long a host that moved too often is kept at its port, and how long a rejected claim stays rejected.
 pub(super) const HOLD: Duration = Duration::from_secs(10);
 
@@ -113,6 +115,8 @@ pub(super) enum ClaimState {
 pub(super) struct Claim {
     /// The host that claims the address; the owner itself if the claim is about its location.
     pub(super) claimant: HostId,
+    /// How the claim of an IP address became known.
+    pub(super) source: AddrSource,
     /// The location of the owner.
     pub(super) from: SwitchPort,
     /// How long the owner may take to answer a probe.

@@ -74,12 +74,15 @@ macro_rules! counters {
 counters! {
     moves: "hosts_moved", "Times a host was seen at a different port";
     expired: "hosts_expired", "Hosts removed because they were silent for too long";
+    evicted: "hosts_evicted", "Hosts that did not answer a probe, removed because their port or the host table was full";
     probes: "hosts_probes_sent", "ARP and neighbor discovery probes sent to check that a host is still there";
     answered: "hosts_requests_answered", "ARP requests and neighbor solicitations answered by the controller";
     table_full: "hosts_not_learned_table_full", "Packets of hosts that were not learned because the host table is full";
     port_full: "hosts_not_learned_port_full", "Packets of hosts that were not learned because their port has too many";
     switch_address: "hosts_not_learned_switch_address", "Packets with the MAC address of a switch port as their source";
     addrs_full: "hosts_addresses_not_learned", "IP addresses not learned because their host has too many";
+    addrs_replaced: "hosts_addresses_replaced", "IP addresses replaced because their host states a new one and has too many";
+    addrs_expired: "hosts_addresses_expired", "IP addresses removed because their host did not state them for too long";
     moves_ignored: "hosts_moves_ignored", "Packets of hosts that move too often and are kept at their last port";
     claims_full: "hosts_claims_not_verified", "Packets with the address of another host that was not verified as their port has too many claims";
     conflicts: "hosts_conflicts", "Claims of an address whose owner answered a probe";

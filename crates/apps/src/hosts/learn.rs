@@ -70,7 +70,10 @@ impl Hosts {
             });
             return LearnOutcome::NotLearned;
         }
-        let max = self.cfg.hosts_max as usize;
+        if !self.make_room(id, at, now, network) {
+            return LearnOutcome::NotLearned;
+        }
+        let (view, max) = (network.view(), self.cfg.hosts_max as usize);
         // Entries of removed hosts are kept for a while and need memory as well.
         if view.host_count() >= max || view.host_entry_count() >= max.saturating_mul(2) {
             self.counters.table_full.report(now, network, || {
@@ -79,32 +82,24 @@ impl Hosts {
             });
             return LearnOutcome::NotLearned;
         }
-        if !self.has_room(id, at, now, network) {
-            return LearnOutcome::NotLearned;
-        }
         self.publish_host(id, Host { at, addrs: Vec::new() }, None, now, network);
         LearnOutcome::Known
     }
 
-    /// Whether one more host may be learned at a port.
-    pub(super) fn has_room(
+    pub(super) fn report_port_full(
         &mut self,
         id: HostId,
         at: SwitchPort,
         now: Instant,
         network: &mut Network,
-    ) -> bool {
-        let max = self.cfg.per_port_max as usize;
-        if max == 0 || network.view().hosts_at(at).take(max).count() < max {
-            return true;
-        }
+    ) {
+        let max = self.cfg.per_port_max;
         self.counters.port_full.report(now, network, || {
             let (host, port) = (HostFields(id), PortFields(at));
             format!(
                 "host not learned: hosts.per_port_max = {max} hosts are at its port {host} {port}"
             )
         });
-        false
     }
 
     /// A packet from a host that is known at `from` was received at `to`: the host moved, or another host spoofs it.
@@ -120,7 +115,7 @@ impl Hosts {
         if needs_verification && let Some(outcome) = self.find_claim(claim) {
             return outcome;
         }
-        if self.is_move_blocked(claim.subject(), now) || !self.has_room(id, to, now, network) {
+        if self.is_move_blocked(claim.subject(), now) || !self.make_room(id, to, now, network) {
             return if needs_verification {
                 self.outcome_unverified(LearnOutcome::NotLearned)
             } else {
@@ -128,7 +123,7 @@ impl Hosts {
             };
         }
         if needs_verification {
-            return self.verify_claim(claim, id, from, now, network);
+            return self.verify_claim(claim, (id, AddrSource::Stated), from, now, network);
         }
         if !self.admit_move(claim.subject(), (from, to), now, network) {
             return LearnOutcome::NotLearned;
@@ -214,11 +209,11 @@ impl Hosts {
         LearnOutcome::Known
     }
 
-    /// Learns an address that `id` states in ARP or neighbor discovery, or that a DHCP server assigned.
+    /// Learns an address that `id` states in ARP or neighbor discovery, or that a DHCP server assigned, as `source` says.
     pub(super) fn learn_stated_addr(
         &mut self,
         id: HostId,
-        addr: IpAddr,
+        (addr, source): (IpAddr, AddrSource),
         now: Instant,
         network: &mut Network,
     ) -> LearnOutcome {
@@ -227,8 +222,13 @@ impl Hosts {
         let (view, fast_path) = network.view_and_fast_path_hosts();
         match view.host_by_addr(addr, id.vlan) {
             Some((owner, host)) if owner == id => {
+                if source == AddrSource::Stated
+                    && let Some(local) = self.table.get_mut(id)
+                {
+                    local.addrs.mark_stated(addr, now, self.cfg.timeout);
+                }
                 if self.is_observed(id, addr) {
-                    let stated = Some((addr, AddrSource::Stated));
+                    let stated = Some((addr, source));
                     self.table.insert(id, host, (now, self.cfg.timeout), stated, fast_path);
                 }
                 return LearnOutcome::Known;
@@ -248,7 +248,7 @@ impl Hosts {
                     };
                 }
                 if needs_verification {
-                    return self.verify_claim(claim, id, from, now, network);
+                    return self.verify_claim(claim, (id, source), from, now, network);
                 }
                 if !self.admit_addr_move(addr, owner, (from, at), now, network) {
                     return LearnOutcome::Known;
@@ -256,7 +256,7 @@ impl Hosts {
             }
             _ => {}
         }
-        self.add_addr(id, addr, AddrSource::Stated, now, network);
+        self.add_addr(id, addr, source, now, network);
         LearnOutcome::Known
     }
 
@@ -283,15 +283,37 @@ impl Hosts {
             return;
         }
         if addrs.len() >= max {
-            return self.counters.addrs_full.report(now, network, || {
-                let (host, port) = (HostFields(id), PortFields(at));
-                format!(
-                    "IP address not learned: its host has {max} addresses addr={addr} {host} {port}"
-                )
-            });
+            // Only what the host itself sends replaces an address of it: anyone can send a DHCP message.
+            let replaced = self.table.get(id).filter(|_| source == AddrSource::Stated);
+            let Some(replaced) =
+                replaced.and_then(|local| local.addrs.replaceable(&addrs, (now, self.cfg.timeout)))
+            else {
+                return self.counters.addrs_full.report(now, network, || {
+                    let (host, port) = (HostFields(id), PortFields(at));
+                    format!(
+                        "IP address not learned: its host has {max} addresses addr={addr} {host} {port}"
+                    )
+                });
+            };
+            self.counters.addrs_replaced.count();
+            addrs.retain(|&known| known != replaced);
         }
         addrs.push(addr);
         self.publish_host(id, Host { at, addrs }, Some((addr, source)), now, network);
+    }
+
+    /// Removes addresses of a host that it does not use any more.
+    pub(super) fn remove_addrs(
+        &mut self,
+        id: HostId,
+        removed: &[IpAddr],
+        now: Instant,
+        network: &mut Network,
+    ) {
+        let Some(host) = network.view().host(id) else { return };
+        let (at, mut addrs) = (host.at, host.addrs.clone());
+        addrs.retain(|addr| !removed.contains(addr));
+        self.publish_host(id, Host { at, addrs }, None, now, network);
     }
 
     /// Publishes the location and the addresses of a host and updates the host table.

@@ -11,11 +11,14 @@ mod claims;
 mod conflicts;
 mod control_delay;
 mod counters;
+mod eviction;
 mod evidence;
 mod frames;
 mod headers;
 mod host_table;
+mod known_addresses;
 mod learn;
+mod port_hosts;
 mod proxy;
 mod removal;
 
@@ -31,20 +34,21 @@ use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 use address_info::AddressInfo;
 use conflicts::{Claims, MoveLimiter};
 use counters::{Counters, PortFields};
+use eviction::EvictionLog;
 use evidence::HostEvidence;
 use frames::{AGEING_PROBE_MAC, CONFLICT_PROBE_MAC};
-use host_table::HostTable;
+use host_table::{AddrSource, HostTable};
 use learn::{LearnOutcome, is_probe_source};
 use removal::Removals;
 
 /// Settings of the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Hosts in the whole network; more are not learned.
+    /// Hosts in the whole network. New ones replace those that have not answered a probe, or are not learned.
     pub hosts_max: u32,
-    /// IP addresses per host; more are not learned.
+    /// IP addresses per host. A new one replaces the one that was stated longest ago.
     pub addrs_max: u16,
-    /// Hosts at one port; more are not learned. 0 sets no limit.
+    /// Hosts at one port. New ones replace those that have not answered a probe, or are not learned. 0 sets no limit.
     pub per_port_max: u32,
     /// Silence after which a host is probed.
     pub timeout: Duration,
@@ -75,10 +79,11 @@ pub enum ConflictPolicy {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            // About 40 MiB per worker.
+            // About 85 MiB with one worker.
             hosts_max: 131_072,
             addrs_max: 8,
-            per_port_max: 0,
+            // More than behind most uplinks to networks without OpenFlow; 128 ports can fill the table.
+            per_port_max: 1024,
             timeout: Duration::from_secs(300),
             probes: 2,
             arp_proxy: true,
@@ -106,6 +111,7 @@ pub struct Hosts {
     move_limiter: MoveLimiter,
     claims: Claims,
     removals: Removals,
+    eviction_log: EvictionLog,
     counters: Counters,
     last_tick: Option<Instant>,
 }
@@ -137,6 +143,7 @@ impl Hosts {
             move_limiter: MoveLimiter::default(),
             claims: Claims::default(),
             removals: Removals::default(),
+            eviction_log: EvictionLog::default(),
             counters: Counters::default(),
             last_tick: None,
         }
@@ -171,6 +178,13 @@ impl Hosts {
         if is_probe_source(id.mac) {
             return discard(p, ctx);
         }
+        // There are no more such answers than probes.
+        if eth.dst == AGEING_PROBE_MAC
+            && let AddressInfo::Reply(Some(addr)) = info
+            && self.table.confirm(id, (at, addr), (ctx.now, self.cfg.timeout))
+        {
+            return discard(p, ctx);
+        }
         if is_rate_limited && !self.admit_request(at, ctx.now, ctx.network) {
             return discard(p, ctx);
         }
@@ -197,7 +211,7 @@ impl Hosts {
             | AddressInfo::Reply(None) => LearnOutcome::Known,
             AddressInfo::Source(addr) => self.learn_source_addr(id, addr, ctx.now, ctx.network),
             AddressInfo::Request { sender: Some(addr), .. } | AddressInfo::Reply(Some(addr)) => {
-                self.learn_stated_addr(id, addr, ctx.now, ctx.network)
+                self.learn_stated_addr(id, (addr, AddrSource::Stated), ctx.now, ctx.network)
             }
             AddressInfo::DhcpLease(mac, addr) => {
                 let client = HostId { mac, ..id };
@@ -317,6 +331,7 @@ impl App for Hosts {
         }
         self.last_tick = Some(ctx.now);
         self.probe_silent_hosts(ctx.now, ctx.network);
+        self.relieve_table(ctx.now, ctx.network);
         self.continue_claims(ctx.now, ctx.network);
         self.remove_hosts_of_disconnected_switches(ctx.now, ctx.network);
         self.move_limiter.expire(ctx.now);
@@ -349,7 +364,7 @@ impl App for Hosts {
                 self.on_probe_reply(host, (at, addr), now, network);
             }
             Some(&HostEvidence::AddressLeased { host, addr }) if self.table.get(host).is_some() => {
-                self.learn_stated_addr(host, addr, now, network);
+                self.learn_stated_addr(host, (addr, AddrSource::Leased), now, network);
             }
             Some(HostEvidence::AddressLeased { .. }) | None => {}
         }

@@ -304,7 +304,8 @@ fn claims_of_one_port_beyond_a_limit_are_dropped_without_a_probe() {
 fn with_refuse_a_claim_at_a_port_that_is_full_is_dropped() {
     let cfg = Config { per_port_max: 1, ..cfg(ConflictPolicy::Refuse) };
     in_all_versions(&cfg, |net| {
-        let (a, b) = learn_two_hosts(net);
+        let (a, b) = (switch_port(1, OWNER_PORT), switch_port(2, 2));
+        net.learn_and_confirm(&[(a, mac('a'), "10.0.0.1"), (b, mac('b'), "10.0.0.2")]);
         assert_eq!(net.receive(b, &plain(mac('a'), mac('z'))), Verdict::Stop);
         assert_eq!((net.location(mac('a')), net.take_sent().len()), (Some(a), 0));
     });

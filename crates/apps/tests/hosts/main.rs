@@ -6,8 +6,10 @@
     reason = "a test fails by panicking"
 )]
 
+mod addresses;
 mod ageing;
 mod conflicts;
+mod eviction;
 mod frames;
 mod learning;
 mod moving;

@@ -84,8 +84,11 @@ fn a_host_does_not_move_to_a_port_where_it_cannot_be_learned() {
     in_all_versions(&cfg, |net| {
         net.set_role(switch_port(2, 1), PortRole::Link);
         net.set_role(switch_port(2, 2), PortRole::Pending);
-        net.receive(switch_port(1, 1), &plain(mac('a'), mac('z')));
-        net.receive(switch_port(2, 3), &plain(mac('b'), mac('z')));
+        let ports = [switch_port(1, 1), switch_port(2, 3)];
+        net.learn_and_confirm(&[
+            (ports[0], mac('a'), "10.0.0.1"),
+            (ports[1], mac('b'), "10.0.0.2"),
+        ]);
         for port in 1..=3 {
             net.receive(switch_port(2, port), &plain(mac('a'), mac('z')));
             assert_eq!(net.location(mac('a')), Some(switch_port(1, 1)), "not to port {port}");

@@ -80,13 +80,15 @@ fn after_random_frames_limits_hold_and_workers_agree() {
 }
 
 /// Events that must have happened.
-const EVENTS: [&str; 6] = [
+const EVENTS: [&str; 8] = [
     "hosts_moved",
     "hosts_expired",
     "hosts_requests_answered",
     "hosts_probes_sent",
     "hosts_packets_rejected",
     "hosts_not_learned_table_full",
+    "hosts_evicted",
+    "hosts_addresses_replaced",
 ];
 
 fn random_step(rng: &mut Rng, net: &mut TestNetwork) {

@@ -21,7 +21,8 @@ fn host(n: u64) -> MacAddr {
 
 /// Two workers; many hosts at one port, and one at another port of the same switch.
 fn network_with_hosts(at: SwitchPort) -> TestNetwork {
-    let mut net = TestNetwork::new(Version::V1_3, 2, &Config::default());
+    let cfg = Config { per_port_max: 0, ..Config::default() };
+    let mut net = TestNetwork::new(Version::V1_3, 2, &cfg);
     net.receive(switch_port(1, 2), &plain(mac('z'), mac('y')));
     for n in 0..HOSTS {
         net.receive(at, &plain(host(n), mac('y')));

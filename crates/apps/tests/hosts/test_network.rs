@@ -1,6 +1,7 @@
 //! Workers with the application `hosts`, their switches, and the port roles that `topology` would publish.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use sluice_apps::hosts::{Config, Hosts};
@@ -12,6 +13,8 @@ use sluice_openflow::{
 use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 use sluice_testkit::switch_port;
+
+use crate::frames::{is_at, who_has};
 
 /// Number of ports of each switch.
 pub(crate) const PORTS: u32 = 8;
@@ -342,6 +345,42 @@ impl TestNetwork {
     /// Takes the frames that switches sent since the last call.
     pub(crate) fn take_sent(&mut self) -> Vec<SentFrame> {
         std::mem::take(&mut self.sent)
+    }
+
+    /// The hosts `answering` answer the ARP probes with which the controller checks that they are still there. Returns how many
+    /// there were.
+    pub(crate) fn answer_ageing_probes(&mut self, at: SwitchPort, answering: &[MacAddr]) -> usize {
+        let mut count = 0;
+        for sent in self.take_sent().iter().filter(|sent| sent.at == at) {
+            let is_arp_probe = sent.frame[6..14] == [0x0e, 0x53, 0x4c, 0, 0, 1, 8, 6];
+            let mac = MacAddr(sent.frame[..6].try_into().unwrap());
+            if is_arp_probe && answering.contains(&mac) {
+                let addr: [u8; 4] = sent.frame[38..42].try_into().unwrap();
+                self.receive_ageing_answer(at, mac, &Ipv4Addr::from(addr).to_string());
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// A host answers such a probe.
+    pub(crate) fn receive_ageing_answer(&mut self, at: SwitchPort, mac: MacAddr, addr: &str) {
+        let probe_source = MacAddr([0x0e, 0x53, 0x4c, 0, 0, 1]);
+        let answer = is_at(mac, addr, (probe_source, "0.0.0.0"));
+        assert_eq!(self.receive(at, &answer), Verdict::Stop);
+    }
+
+    /// Hosts with addresses appear, and answer the probes that they get after the default timeout.
+    pub(crate) fn learn_and_confirm(&mut self, hosts: &[(SwitchPort, MacAddr, &str)]) {
+        for &(at, mac, addr) in hosts {
+            self.receive(at, &who_has(mac, addr, "10.0.0.99"));
+        }
+        self.wait_ms(300_000);
+        let probed = self.take_sent().len();
+        assert_eq!(probed, hosts.len());
+        for &(at, mac, addr) in hosts {
+            self.receive_ageing_answer(at, mac, addr);
+        }
     }
 
     /// Takes the frames that switches processed as if they had arrived since the last call.

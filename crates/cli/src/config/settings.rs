@@ -140,12 +140,12 @@ pub(super) struct TopologySettings {
 
 #[derive(Debug, confique::Config)]
 pub(super) struct HostSettings {
-    /// Hosts in the host table, in the whole network; more are not learned.
+    /// Hosts in the host table, in the whole network. New ones replace hosts that do not answer a probe, or are not learned.
     #[config(default = 131_072)]
     pub(super) hosts_max: NonZeroU32,
 
-    /// Hosts learned at one port; 0 sets no limit.
-    #[config(default = 0)]
+    /// Hosts learned at one port; 0 sets no limit. New ones replace hosts that do not answer a probe, or are not learned.
+    #[config(default = 1024)]
     pub(super) per_port_max: u32,
 
     /// Seconds of silence after which a host is probed; a host that does not answer is removed.
