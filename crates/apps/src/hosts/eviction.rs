@@ -159,21 +159,25 @@ impl Hosts {
         true
     }
 
+    /// The worker of the published port may be another one soon.
+    pub(super) fn withdraw_fullest_port(now: Instant, network: &mut Network) {
+        let worker = network.worker();
+        network.publish_record::<FullestPort>(now, worker, None);
+    }
+
     /// While the table is nearly full, evicts hosts from the port with the most unconfirmed hosts of all workers.
     pub(super) fn relieve_table(&mut self, now: Instant, network: &mut Network) {
         for at in self.eviction_log.tick(now, network) {
             self.table.forget_evictions(at);
         }
-        let worker = network.worker();
         let max = self.cfg.hosts_max as usize;
         let target = (max - max / FREE_SHARE).saturating_sub(1);
         if network.view().host_count() <= target {
-            network.publish_record::<FullestPort>(now, worker, None);
-            return;
+            return Self::withdraw_fullest_port(now, network);
         }
         let own =
             self.table.fullest_port().map(|(unconfirmed, at)| FullestPort { unconfirmed, at });
-        network.publish_record(now, worker, own);
+        network.publish_record(now, network.worker(), own);
         let fullest = network.view().records::<FullestPort>().map(|(_, port)| *port).max();
         let Some(own) = own.filter(|_| own == fullest) else { return };
         for _ in 0..EVICTIONS_PER_TICK_MAX {

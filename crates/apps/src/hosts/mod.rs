@@ -312,6 +312,7 @@ impl App for Hosts {
         self.switch_indexes.remove(&switch);
         self.without_room.remove(&switch);
         control_delay::forget(switch, now, network);
+        Self::withdraw_fullest_port(now, network);
         let (view, fast_path) = network.view_and_fast_path_hosts();
         for (id, _) in view.hosts_of(switch) {
             self.table.remove(id, fast_path);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use sluice_base::HashSet;
 use sluice_sdk::view::HostId;
 
-/// Unconfirmed hosts at a port that is not crowded: more than behind most unmanaged switches.
-const UNCROWDED_MAX: usize = 64;
+/// Unconfirmed hosts at a port that is not crowded: a quarter of the default of `hosts.per_port_max`.
+const UNCROWDED_MAX: usize = 256;
 
 /// How long a port counts as crowded after it had more unconfirmed hosts: longer than they stay at a crowded port.
 const CROWDED_TIME: Duration = Duration::from_secs(60);
@@ -80,9 +80,9 @@ impl PortHosts {
         left > EVICTIONS_RESERVED || (left > 0 && self.refused.contains(&id))
     }
 
-    /// Whether it matters how many hosts were evicted.
+    /// Whether hosts were evicted that count for the rate.
     pub(super) fn has_evicted(&self) -> bool {
-        self.evictions_left.is_some()
+        self.evictions_left.is_some_and(|(left, _)| left < EVICTION_BURST)
     }
 
     /// Forgets evictions and hosts that were not learned.

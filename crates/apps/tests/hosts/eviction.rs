@@ -2,6 +2,7 @@
 
 use sluice_apps::hosts::Config;
 use sluice_openflow::{MacAddr, Version};
+use sluice_sdk::App;
 use sluice_sdk::view::SwitchPort;
 use sluice_testkit::switch_port;
 
@@ -186,5 +187,29 @@ fn in_a_full_table_hosts_of_the_port_with_most_unconfirmed_ones_are_replaced() {
         for n in 0..100 {
             assert_eq!(net.location(made_up(1 << 20 | n)), Some(quiet), "who causes it pays");
         }
+    });
+}
+
+/// Its worker has no switch any more, and evicts nothing.
+#[test]
+fn a_switch_that_disconnects_from_a_full_table_does_not_stop_evictions_elsewhere() {
+    let cfg = Config { hosts_max: 640, per_port_max: 400, ..unlimited() };
+    in_all_versions(&cfg, |net| {
+        for n in 0..400 {
+            net.receive(switch_port(1, 1), &plain(made_up(n), mac('z')));
+        }
+        for n in 0..300 {
+            net.receive(switch_port(2, 1), &plain(made_up(1 << 16 | n), mac('z')));
+        }
+        // Its worker publishes its fullest port.
+        net.call_app(1, App::on_tick);
+        net.disconnect_switch(1);
+        for n in 0..50 {
+            net.receive(switch_port(2, 2), &plain(made_up(1 << 17 | n), mac('z')));
+        }
+        net.wait_ms(1000);
+        assert!(net.workers[0].network.view().host_count() < 640);
+        net.receive(switch_port(2, 3), &plain(mac('a'), mac('z')));
+        assert_eq!(net.location(mac('a')), Some(switch_port(2, 3)));
     });
 }
