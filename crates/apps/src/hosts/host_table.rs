@@ -247,7 +247,7 @@ impl HostTable {
             port.remove_unconfirmed(order);
         }
         port.count -= 1;
-        if port.count == 0 && !port.has_evicted() {
+        if port.is_unused() {
             self.ports.remove(&local.at);
         }
     }
@@ -256,7 +256,7 @@ impl HostTable {
     pub(super) fn forget_evictions(&mut self, at: SwitchPort) {
         if let Some(port) = self.ports.get_mut(&at) {
             port.forget_evictions();
-            if port.count == 0 {
+            if port.is_unused() {
                 self.ports.remove(&at);
             }
         }

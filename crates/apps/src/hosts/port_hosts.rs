@@ -80,9 +80,12 @@ impl PortHosts {
         left > EVICTIONS_RESERVED || (left > 0 && self.refused.contains(&id))
     }
 
-    /// Whether hosts were evicted that count for the rate.
-    pub(super) fn has_evicted(&self) -> bool {
-        self.evictions_left.is_some_and(|(left, _)| left < EVICTION_BURST)
+    /// Whether the port has no hosts and needs no memory any more. Evictions still count for the rate.
+    pub(super) fn is_unused(&mut self) -> bool {
+        if self.count == 0 {
+            self.refused = HashSet::default();
+        }
+        self.count == 0 && self.evictions_left.is_none()
     }
 
     /// Forgets evictions and hosts that were not learned.

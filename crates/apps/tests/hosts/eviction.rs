@@ -213,3 +213,20 @@ fn a_switch_that_disconnects_from_a_full_table_does_not_stop_evictions_elsewhere
         assert_eq!(net.location(mac('a')), Some(switch_port(2, 3)));
     });
 }
+
+/// Even if no host is left at the port for a moment.
+#[test]
+fn evictions_from_a_port_have_a_rate() {
+    in_all_versions(&Config { per_port_max: 1, ..Config::default() }, |net| {
+        for n in 0..5000 {
+            net.receive(switch_port(1, 1), &plain(made_up(n), mac('z')));
+        }
+        assert_eq!(net.metric("hosts_evicted"), 384);
+        for n in 0..5000 {
+            net.receive(switch_port(1, 1), &plain(made_up(n), mac('z')));
+            net.tick(1);
+        }
+        let evicted = net.metric("hosts_evicted");
+        assert!((900..1200).contains(&evicted), "{evicted}");
+    });
+}
