@@ -79,6 +79,62 @@ impl EntryFilter {
     }
 }
 
+/// A part of the flow entries of a switch: small enough to be listed, or split further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct EntryPage {
+    /// The ingress port that they match; `None` is any.
+    in_port: Option<PortNo>,
+    /// The port to which they send; `None` is any.
+    out_port: Option<PortNo>,
+    /// Low bits of the destination that they match.
+    dst: u64,
+    /// Number of these bits.
+    dst_bits: u8,
+}
+
+/// Bits of an Ethernet address.
+const MAC_BITS: u8 = 48;
+
+/// Bits of the destination by which a page is split: into 16 pages.
+const SPLIT_BITS: u8 = 4;
+
+impl EntryPage {
+    /// Pages that contain the entries of this page to and from these ports; `None` if it cannot be split further.
+    pub(super) fn split(self, selector: EntrySelector, ports: &[PortNo]) -> Option<Vec<Self>> {
+        if ports.is_empty() {
+            return None;
+        }
+        let pages = if self.in_port.is_none() {
+            ports.iter().map(|&port| Self { in_port: Some(port), ..self }).collect()
+        } else if self.out_port.is_none() {
+            ports.iter().map(|&port| Self { out_port: Some(port), ..self }).collect()
+        } else if selector == EntrySelector::ByCookie && self.dst_bits < MAC_BITS {
+            let dst_bits = self.dst_bits + SPLIT_BITS;
+            let part = |n: u64| Self { dst: self.dst | n << self.dst_bits, dst_bits, ..self };
+            (0..1 << SPLIT_BITS).map(part).collect()
+        } else {
+            return None;
+        };
+        Some(pages)
+    }
+
+    /// The filter of the deletion of its entries, whatever their destination.
+    pub(super) fn filter(self) -> EntryFilter {
+        match (self.out_port, self.in_port) {
+            (Some(port), _) => EntryFilter::ToPort(port),
+            (None, Some(port)) => EntryFilter::FromPort(port),
+            (None, None) => EntryFilter::ToPort(PortNo::ANY),
+        }
+    }
+
+    fn matching(self) -> Match {
+        let in_port = self.in_port.map(Field::in_port);
+        let mask = (1u64 << self.dst_bits) - 1;
+        let dst = Field::eth_dst(MacAddr::from_u64(self.dst)).masked(mask.into());
+        in_port.into_iter().chain((self.dst_bits > 0).then_some(dst)).collect()
+    }
+}
+
 /// Deletes the flow entry with this match and priority.
 pub(super) fn delete_strict(flow_entry: FlowMod) -> FlowMod {
     let FlowMod { priority, matching, .. } = flow_entry;
@@ -150,10 +206,15 @@ impl EntrySelector {
         }
     }
 
-    /// A request for all flow entries; without cookies, for those of all applications.
-    pub(super) fn stats_request(self) -> FlowStatsRequest {
+    fn stats_request(self) -> FlowStatsRequest {
         let (cookie, cookie_mask) = self.cookie_filter();
         FlowStatsRequest { cookie, cookie_mask, ..FlowStatsRequest::default() }
+    }
+
+    /// A request for the flow entries of a page; without cookies, for those of all applications.
+    pub(super) fn page_request(self, page: EntryPage) -> FlowStatsRequest {
+        let (matching, out_port) = (page.matching(), page.out_port.unwrap_or(PortNo::ANY));
+        FlowStatsRequest { matching, out_port, ..self.stats_request() }
     }
 
     /// A request for the flow entries that `filter` selects; without cookies, for those of all applications.

@@ -89,7 +89,7 @@ impl ListedDeletions {
                 Ok(MultipartReply::AggregateStats(sum)) => sum.stats.flow_count(),
                 _ => None,
             };
-            self.on_count(deletion.filter, count.unwrap_or(0), ctx);
+            self.on_count(deletion.filter, count, ctx);
         } else {
             let entries = flow_stats(ctx.switch.version(), kind, body, 0).map_while(Result::ok);
             for entry in entries.filter_map(|entry| entry.to_flow_desc().ok()) {
@@ -102,14 +102,16 @@ impl ListedDeletions {
         self.start_next(ctx);
     }
 
-    fn on_count(&mut self, filter: EntryFilter, count: u32, ctx: &mut Ctx<'_>) {
+    /// Handles the number of flow entries that a filter selects. If it is unknown, they are listed: the session discards a reply
+    /// that is too long.
+    fn on_count(&mut self, filter: EntryFilter, count: Option<u32>, ctx: &mut Ctx<'_>) {
         match count {
-            0 => {}
-            1..=ENTRIES_MAX => {
+            Some(0) => {}
+            None | Some(1..=ENTRIES_MAX) => {
                 let request = EntrySelector::Listed.filtered_request(filter);
                 self.request(filter, MultipartRequest::FlowDesc(request), ctx);
             }
-            _ => {
+            Some(count) => {
                 let id = ctx.datapath_id;
                 ctx.network.report(|| {
                     format!("switch has too many stale flow entries to list them; those of other programs are deleted with them dpid={id} entries={count}")

@@ -268,7 +268,7 @@ impl App for Forwarding {
     }
 
     fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
-        self.switches.on_connected(ctx);
+        self.counters.stale_deletions += self.switches.on_connected(ctx);
         self.segment_ports.on_connected(ctx);
         self.delete_simpler_entries(ctx);
         self.forget_streams(ctx);
@@ -298,7 +298,7 @@ impl App for Forwarding {
     }
 
     fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
-        self.switches.tick(ctx);
+        self.counters.stale_deletions += self.switches.tick(ctx);
         self.segment_ports.tick(ctx);
         self.expire_refused_matches(ctx);
         self.trees.tick(self.cfg.flooding, ctx);
@@ -393,7 +393,7 @@ impl App for Forwarding {
     }
 
     fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
-        self.switches.on_error(error.xid, ctx);
+        self.counters.stale_deletions += self.switches.on_error(error.xid, ctx);
         if error.cookie().is_some_and(tree::is_ours) {
             self.counters.flow_entries_refused += u64::from(self.trees.on_refused(error, ctx));
             return;

@@ -2,31 +2,40 @@
 //! connected.
 //!
 //! Such *old* entries were installed before the controller was restarted or lost the connection. They are listed
-//! when a switch connects. The hosts to which they send are learned, and entries that are wrong by now are deleted.
+//! when a switch connects, in pages if they are many. The hosts to which they send are learned, and entries that are wrong by
+//! now are deleted; those to and from ports that are down at once, without being listed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::view::flow_stats;
 use sluice_openflow::{
-    DatapathId, FieldId, Message, MultipartReply, MultipartRequest, MultipartType, PortNo,
+    DatapathId, FieldId, FlowDesc, Message, MultipartReply, MultipartRequest, MultipartType, PortNo,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
+use super::debug_assert_encoded;
 use super::flood::is_edge;
-use super::flow_entries::{self, EntryFilter, EntrySelector};
+use super::flow_entries::{self, EntryFilter, EntryPage, EntrySelector};
 use super::listed_deletions::ListedDeletions;
 use super::match_fallback::refused_rank;
 
-/// Most flow entries of a switch that are listed; those of a switch with more are not requested. A reply with as many fits
+/// Most flow entries of a switch that are listed at once; more are listed in pages. A reply with as many fits
 /// `session.multipart_bytes_max`.
 const ENTRIES_MAX: u32 = 16_384;
+
+/// Time after which a request without a reply is given up. A list of [`ENTRIES_MAX`] entries takes this long at 1 Mbit/s.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Hosts to which the old flow entries of a switch send that are remembered until the roles of their ports are known. Others
+/// are learned from their packets.
+const OLD_HOSTS_MAX: usize = 16_384;
 
 /// Most switches of a worker that are queried at the same time, so that their replies fit `session.multipart_total_bytes_max`.
 const QUERIES_MAX: usize = 8;
 
-/// A query that has been in flight for longer does not count any more, so that switches that do not answer delay the queries of
+/// A request that has been in flight for longer does not count any more, so that switches that do not answer delay the queries of
 /// others only for a while. Its reply is still awaited.
 const QUERY_TIME: Duration = Duration::from_secs(2);
 
@@ -43,6 +52,8 @@ pub(super) struct LocalSwitch {
     has_refused_match: bool,
     deletions: ListedDeletions,
     pub(super) query: EntryQuery,
+    /// The pages that are to be requested.
+    pages: Vec<EntryPage>,
     /// Whether the query is to find entries that are wrong, and not hosts.
     pub(super) is_verified: bool,
     /// Hosts to which its old flow entries send, by output port, until the role of that port is known.
@@ -55,21 +66,84 @@ impl LocalSwitch {
     /// Has its flow entries listed, and those that are wrong deleted.
     pub(super) fn verify(&mut self, now: Instant) {
         (self.query, self.is_verified) = (EntryQuery::Due(now), true);
+        self.pages.clear();
         self.hosts_by_port.clear();
         self.sources_by_port.clear();
     }
+
+    /// Requests the number of flow entries of the next page; without another page, the query is done.
+    fn count_next_page(&mut self, ctx: &mut Ctx<'_>) {
+        self.query = EntryQuery::Done;
+        while self.query == EntryQuery::Done
+            && let Some(page) = self.pages.pop()
+        {
+            self.request(page, Requested::Count, ctx);
+        }
+    }
+
+    fn request(&mut self, page: EntryPage, requested: Requested, ctx: &mut Ctx<'_>) {
+        let entries = self.selector.page_request(page);
+        let request = match requested {
+            Requested::Count => MultipartRequest::AggregateStats(entries),
+            Requested::List => MultipartRequest::FlowDesc(entries),
+        };
+        let (xid, sent) = (ctx.request(request), ctx.now);
+        debug_assert!(xid.is_ok(), "pages are split by what the version can express");
+        self.query = xid.map_or(EntryQuery::Done, |xid| {
+            EntryQuery::InFlight(QueryRequest { xid, page, requested, sent })
+        });
+    }
+
+    /// The request in flight, if `xid` is its transaction id.
+    fn request_in_flight(&self, xid: u32) -> Option<QueryRequest> {
+        match self.query {
+            EntryQuery::InFlight(request) if request.xid == xid => Some(request),
+            _ => None,
+        }
+    }
+
+    /// Adds a listed flow entry to the hosts to which entries send, and, if it is verified, to those whose packets they match.
+    fn add_entry(&mut self, entry: &FlowDesc) {
+        if let Some(host) = flow_entries::host(&entry.matching, FieldId::ETH_DST)
+            && let Some(port) = flow_entries::out_port(&entry.instructions)
+        {
+            self.hosts_by_port.entry(port).or_default().push(host);
+        }
+        if self.is_verified
+            && let Some(host) = flow_entries::host(&entry.matching, FieldId::ETH_SRC)
+            && let Some(port) = flow_entries::in_port(&entry.matching)
+        {
+            self.sources_by_port.entry(port).or_default().push(host);
+        }
+    }
 }
 
-/// Progress of the query for old flow entries.
+/// Progress of the query for flow entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryQuery {
     /// Due at this time.
     Due(Instant),
-    /// The number of entries was requested with this transaction id.
-    Counting(u32),
-    /// The entries were requested with this transaction id.
-    Listing(u32),
+    InFlight(QueryRequest),
     Done,
+}
+
+/// The request of a query that is in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct QueryRequest {
+    /// Transaction id.
+    xid: u32,
+    page: EntryPage,
+    requested: Requested,
+    sent: Instant,
+}
+
+/// What is requested of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Requested {
+    /// The number of its entries.
+    Count,
+    /// The entries.
+    List,
 }
 
 /// The switches of this worker.
@@ -96,7 +170,8 @@ const RECONNECT_TIME: Duration = Duration::from_secs(10);
 const CONFLICTING_MAX: usize = 16_384;
 
 impl LocalSwitches {
-    pub(super) fn on_connected(&mut self, ctx: &mut Ctx<'_>) {
+    /// Adds a switch. Returns the number of deletions sent.
+    pub(super) fn on_connected(&mut self, ctx: &mut Ctx<'_>) -> u64 {
         let selector = EntrySelector::of(ctx.switch.version());
         let hosts_by_port = BTreeMap::new();
         let supports_ipv6_match = flow_entries::supports_ipv6_match(ctx.switch.version());
@@ -110,6 +185,7 @@ impl LocalSwitches {
             has_refused_match,
             deletions: ListedDeletions::default(),
             query,
+            pages: Vec::new(),
             is_verified: false,
             hosts_by_port,
             sources_by_port: BTreeMap::new(),
@@ -117,7 +193,26 @@ impl LocalSwitches {
         self.first_connected.get_or_insert(ctx.now);
         self.all.insert(ctx.datapath_id, switch);
         self.by_index.insert(sw, ctx.datapath_id);
+        let deleted = self.delete_down_ports(ctx);
         self.start_query(ctx);
+        deleted
+    }
+
+    /// Deletes the old flow entries to and from ports that are down, however many entries there are. In OpenFlow 1.0, where
+    /// this takes a list for each port, only those of ports for which entries are found. Returns the number of deletions sent.
+    fn delete_down_ports(&self, ctx: &mut Ctx<'_>) -> u64 {
+        let id = ctx.datapath_id;
+        let Some(selector) = self.selector(id).filter(|&by| by == EntrySelector::ByCookie) else {
+            return 0;
+        };
+        let ports = ctx.view().switch(id).into_iter().flat_map(|switch| &switch.ports);
+        let down = ports.filter(|(_, port)| !port.is_up).map(|(&port, _)| port).collect::<Vec<_>>();
+        let filters =
+            down.iter().flat_map(|&at| [EntryFilter::ToPort(at), EntryFilter::FromPort(at)]);
+        for filter in filters.clone() {
+            debug_assert_encoded(ctx.switch.flow_mod(&selector.delete(filter)));
+        }
+        filters.count() as u64
     }
 
     /// Removes the index of a switch; returns the switch's id. If it has reconnected with another index, it is not removed.
@@ -173,14 +268,27 @@ impl LocalSwitches {
         }
     }
 
-    /// Handles an error message about the request `xid` to a switch.
-    pub(super) fn on_error(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
-        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return };
+    /// Handles an error message about the request `xid` to a switch. Returns the number of deletions sent.
+    pub(super) fn on_error(&mut self, xid: u32, ctx: &mut Ctx<'_>) -> u64 {
+        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
         switch.deletions.on_error(xid, ctx);
-        if matches!(switch.query, EntryQuery::Counting(query) | EntryQuery::Listing(query) if query == xid)
-        {
-            switch.query = EntryQuery::Done;
+        if switch.request_in_flight(xid).is_some() { self.end_query(ctx) } else { 0 }
+    }
+
+    /// Ends the query of a switch that does not answer it. If its flow entries are verified, all of them are deleted, as
+    /// any may be wrong. Returns the number of deletions sent.
+    fn end_query(&mut self, ctx: &mut Ctx<'_>) -> u64 {
+        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
+        switch.query = EntryQuery::Done;
+        switch.pages.clear();
+        if !switch.is_verified {
+            return 0;
         }
+        let id = ctx.datapath_id;
+        ctx.network.report(|| {
+            format!("switch does not list its flow entries after changes were lost; all of forwarding are deleted dpid={id}")
+        });
+        self.delete_all(ctx)
     }
 
     /// Installs no flow entries on a switch for the time `retry`, as it has refused one. Returns whether the switch was
@@ -221,17 +329,25 @@ impl LocalSwitches {
             self.all.values_mut().filter(|switch| switch.selector == EntrySelector::Listed)
         {
             (switch.query, switch.is_verified) = (EntryQuery::Due(at), false);
+            switch.pages.clear();
             switch.hosts_by_port.clear();
         }
     }
 
-    /// Ends pauses that are over, and starts the query of a switch if it is due.
-    pub(super) fn tick(&mut self, ctx: &mut Ctx<'_>) {
+    /// Ends pauses that are over and a query without a reply, and starts the query of a switch if it is due. Returns the
+    /// number of deletions sent.
+    pub(super) fn tick(&mut self, ctx: &mut Ctx<'_>) -> u64 {
+        let mut deleted = 0;
         if let Some(switch) = self.all.get_mut(&ctx.datapath_id) {
             switch.paused_until = switch.paused_until.filter(|&until| ctx.now < until);
             switch.deletions.start_next(ctx);
+            let is_late = |sent| ctx.now.saturating_duration_since(sent) >= REPLY_TIMEOUT;
+            if matches!(switch.query, EntryQuery::InFlight(request) if is_late(request.sent)) {
+                deleted = self.end_query(ctx);
+            }
         }
         self.start_query(ctx);
+        deleted
     }
 
     /// Asks a switch for its number of flow entries, if that is due and not too many other queries are in flight.
@@ -242,8 +358,8 @@ impl LocalSwitches {
             return;
         }
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return };
-        let query = ctx.request(MultipartRequest::AggregateStats(switch.selector.stats_request()));
-        switch.query = query.map_or(EntryQuery::Done, EntryQuery::Counting);
+        switch.pages = vec![EntryPage::default()];
+        switch.count_next_page(ctx);
         self.started_queries.push((ctx.datapath_id, ctx.now));
     }
 
@@ -255,7 +371,7 @@ impl LocalSwitches {
         let all = &self.all;
         self.started_queries.retain(|(id, started)| {
             let query = all.get(id).map(|switch| switch.query);
-            matches!(query, Some(EntryQuery::Counting(_) | EntryQuery::Listing(_)))
+            matches!(query, Some(EntryQuery::InFlight(_)))
                 && now.saturating_duration_since(*started) < QUERY_TIME
         });
         let has_place = self.started_queries.len() < QUERIES_MAX;
@@ -274,63 +390,114 @@ impl LocalSwitches {
     ) -> u64 {
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
         switch.deletions.on_multipart_reply(xid, kind, body, ctx);
-        match switch.query {
-            EntryQuery::Counting(query) if query == xid => {
-                let entries = match ctx.parse_reply(kind, body) {
-                    Ok(MultipartReply::AggregateStats(sum)) => sum.stats.flow_count().unwrap_or(0),
-                    _ => 0,
-                };
-                let query = if (1..=ENTRIES_MAX).contains(&entries) {
-                    ctx.request(MultipartRequest::FlowDesc(switch.selector.stats_request())).ok()
-                } else {
-                    None
-                };
-                switch.query = query.map_or(EntryQuery::Done, EntryQuery::Listing);
-                if switch.is_verified && entries > ENTRIES_MAX {
-                    return self.delete_all(ctx);
-                }
-                0
-            }
-            EntryQuery::Listing(query) if query == xid => {
-                switch.query = EntryQuery::Done;
-                let mut deleted = 0;
-                for entry in flow_stats(ctx.switch.version(), kind, body, 0).map_while(Result::ok) {
-                    let Ok(entry) = entry.to_flow_desc() else { continue };
-                    if !flow_entries::is_ours(entry.cookie) {
-                        continue;
-                    }
-                    // Installed while some switch did not support the current match; it would hide the entries of now.
-                    if entry.priority > priority {
-                        let deletion = flow_entries::delete_listed(entry);
-                        ctx.network.send_to(ctx.datapath_id, Message::FlowMod(deletion));
-                        deleted += 1;
-                        continue;
-                    }
-                    if let (Some(host), Some(port)) = (
-                        flow_entries::host(&entry.matching, FieldId::ETH_DST),
-                        flow_entries::out_port(&entry.instructions),
-                    ) {
-                        switch.hosts_by_port.entry(port).or_default().push(host);
-                    }
-                    if let (true, Some(host), Some(port)) = (
-                        switch.is_verified,
-                        flow_entries::host(&entry.matching, FieldId::ETH_SRC),
-                        flow_entries::in_port(&entry.matching),
-                    ) {
-                        switch.sources_by_port.entry(port).or_default().push(host);
-                    }
-                }
-                if switch.is_verified {
-                    return deleted;
-                }
-                let ports: Vec<_> = switch.hosts_by_port.keys().copied().collect();
-                let (id, now) = (ctx.datapath_id, ctx.now);
-                let handle_port =
-                    |port| self.on_port_known(SwitchPort::new(id, port), now, ctx.network);
-                deleted + ports.into_iter().map(handle_port).sum::<u64>()
-            }
-            _ => 0,
+        let Some(request) = switch.request_in_flight(xid) else { return 0 };
+        let started = self.started_queries.iter_mut().find(|(id, _)| *id == ctx.datapath_id);
+        if let Some((_, started)) = started {
+            *started = ctx.now;
         }
+        match request.requested {
+            Requested::Count => {
+                let count = match ctx.parse_reply(kind, body) {
+                    Ok(MultipartReply::AggregateStats(sum)) => sum.stats.flow_count(),
+                    _ => None,
+                };
+                self.on_count(request, count, ctx)
+            }
+            Requested::List => {
+                let deleted = self.on_list(kind, body, priority, ctx);
+                self.count_next_page(request, ctx);
+                deleted
+            }
+        }
+    }
+
+    /// Handles the number of flow entries of a page; `None` if the switch does not say it. Returns the number of deletions
+    /// sent.
+    fn on_count(&mut self, request: QueryRequest, count: Option<u32>, ctx: &mut Ctx<'_>) -> u64 {
+        let page = request.page;
+        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
+        let is_too_large = count.is_some_and(|count| count > ENTRIES_MAX);
+        // If the number is unknown, the entries are listed: the session discards a reply that is too long.
+        if !is_too_large && count != Some(0) {
+            switch.request(page, Requested::List, ctx);
+            return 0;
+        }
+        let mut deleted = 0;
+        if is_too_large {
+            let view = ctx.network.view().switch(ctx.datapath_id);
+            let ports: Vec<_> = view.into_iter().flat_map(|it| it.ports.keys().copied()).collect();
+            match page.split(switch.selector, &ports) {
+                Some(split) => switch.pages.extend(split),
+                None if switch.is_verified => {
+                    deleted = self.delete_page(page, ctx);
+                }
+                None => {}
+            }
+        }
+        self.count_next_page(request, ctx);
+        deleted
+    }
+
+    /// Continues a query after the reply to `request`, unless the query has to start over.
+    fn count_next_page(&mut self, request: QueryRequest, ctx: &mut Ctx<'_>) {
+        let switch = self.all.get_mut(&ctx.datapath_id);
+        if let Some(switch) = switch.filter(|it| it.query == EntryQuery::InFlight(request)) {
+            switch.count_next_page(ctx);
+        }
+    }
+
+    /// Handles the flow entries of a page. Returns the number of deletions sent.
+    fn on_list(
+        &mut self,
+        kind: MultipartType,
+        body: &[u8],
+        priority: u16,
+        ctx: &mut Ctx<'_>,
+    ) -> u64 {
+        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
+        let (mut deleted, mut in_ports) = (0, BTreeSet::new());
+        for entry in flow_stats(ctx.switch.version(), kind, body, 0).map_while(Result::ok) {
+            let Ok(entry) = entry.to_flow_desc() else { continue };
+            if !flow_entries::is_ours(entry.cookie) {
+                continue;
+            }
+            // Installed while some switch did not support the current match; it would hide the entries of now.
+            if entry.priority > priority {
+                let deletion = flow_entries::delete_listed(entry);
+                ctx.network.send_to(ctx.datapath_id, Message::FlowMod(deletion));
+                deleted += 1;
+                continue;
+            }
+            in_ports.extend(flow_entries::in_port(&entry.matching));
+            switch.add_entry(&entry);
+        }
+        for hosts in switch.hosts_by_port.values_mut() {
+            hosts.sort_unstable();
+            hosts.dedup();
+        }
+        let is_verified = switch.is_verified;
+        let ports: Vec<_> = switch.hosts_by_port.keys().copied().collect();
+        let (id, now) = (ctx.datapath_id, ctx.now);
+        for port in in_ports {
+            let at = SwitchPort::new(id, port);
+            if ctx.network.view().port(at).is_none_or(|port| !port.is_up) {
+                let filter = EntryFilter::FromPort(port);
+                deleted += u64::from(self.delete(id, filter, now, ctx.network));
+            }
+        }
+        if is_verified {
+            return deleted;
+        }
+        for port in ports {
+            deleted += self.on_port_known(SwitchPort::new(id, port), now, ctx.network);
+        }
+        let mut left = OLD_HOSTS_MAX;
+        for hosts in self.all.get_mut(&id).into_iter().flat_map(|it| it.hosts_by_port.values_mut())
+        {
+            hosts.truncate(left);
+            left -= hosts.len();
+        }
+        deleted
     }
 
     /// Handles a port whose role may be known by now. If it is down, deletes the old entries that output to it; if it is an

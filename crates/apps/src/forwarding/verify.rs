@@ -3,12 +3,12 @@
 //! Right is an entry that sends to the port of the host or to a switch that is nearer to it, so that the right entries of all
 //! switches together contain no loop, and that matches no host at a port where it is not. Packets whose entries are missing come to the controller, which installs their path.
 
-use sluice_openflow::Message;
+use sluice_openflow::{Message, PortNo};
 use sluice_sdk::view::{HostId, NetworkView, PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network};
 
 use super::flood::is_edge;
-use super::flow_entries::EntryFilter;
+use super::flow_entries::{EntryFilter, EntryPage};
 use super::routes::Routes;
 use super::switches::{EntryQuery, LocalSwitches};
 
@@ -21,13 +21,14 @@ impl LocalSwitches {
         self.start_query(ctx);
     }
 
-    /// When the entries of a switch have been listed, deletes those that are wrong. Returns the number of deletions sent.
+    /// When entries of a switch that is verified have been listed, deletes those that are wrong. Returns the number of
+    /// deletions sent.
     pub(super) fn delete_wrong_entries(&mut self, routes: &mut Routes, ctx: &mut Ctx<'_>) -> u64 {
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
-        if !switch.is_verified || switch.query != EntryQuery::Done {
+        if !switch.is_verified {
             return 0;
         }
-        switch.is_verified = false;
+        switch.is_verified = switch.query != EntryQuery::Done;
         let hosts_by_port = std::mem::take(&mut switch.hosts_by_port);
         let sources_by_port = std::mem::take(&mut switch.sources_by_port);
         let mut deleted = 0;
@@ -61,7 +62,17 @@ impl LocalSwitches {
         deleted
     }
 
-    /// Deletes all flow entries of a switch that has too many to be listed. Returns the number of deletions sent.
+    /// Deletes the flow entries of a page that has too many to be listed and cannot be split. Returns the number of deletions
+    /// sent.
+    pub(super) fn delete_page(&mut self, page: EntryPage, ctx: &mut Ctx<'_>) -> u64 {
+        let filter = page.filter();
+        if filter == EntryFilter::ToPort(PortNo::ANY) {
+            return self.delete_all(ctx);
+        }
+        u64::from(self.delete(ctx.datapath_id, filter, ctx.now, ctx.network))
+    }
+
+    /// Deletes all flow entries of a switch. Returns the number of deletions sent.
     pub(super) fn delete_all(&mut self, ctx: &mut Ctx<'_>) -> u64 {
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
         switch.is_verified = false;

@@ -3,6 +3,7 @@
 mod connections;
 mod flooding;
 mod group_streams;
+mod large_tables;
 mod path_installation;
 mod queries;
 mod refused_entries;

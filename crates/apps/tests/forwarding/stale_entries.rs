@@ -243,7 +243,7 @@ fn after_lost_changes_a_path_that_was_being_installed_is_installed_again() {
 }
 
 #[test]
-fn after_lost_changes_a_table_that_is_too_large_to_be_read_is_emptied() {
+fn after_lost_changes_the_flow_entries_of_a_switch_that_does_not_list_them_are_deleted() {
     run_with_defaults(
         SINGLE_SWITCH,
         "
@@ -251,7 +251,9 @@ fn after_lost_changes_a_table_that_is_too_large_to_be_read_is_emptied() {
         [1.3..] s1 > flow_mod output=controller priority=0
         [1.1..] s1 > flow_mod delete match= cookie=7454142881553448960
         s1 > multipart_request
-        s1 < aggregate_stats flows=20000
+        s1 < aggregate_stats flows=7
+        s1 > multipart_request
+        s1 < error bad_type
         [1.0]   wait 1s
         [1.0]   s1 > multipart_request                      # for port 1
         [1.0]   s1 < aggregate_stats flows=20000
@@ -263,6 +265,31 @@ fn after_lost_changes_a_table_that_is_too_large_to_be_read_is_emptied() {
         [1.0]   s1 > multipart_request
         [1.0]   s1 < aggregate_stats flows=0
         [1.1..] s1 > flow_mod delete match=
+        [1.1..] s1 loses changes
+        [1.3..] s1 > flow_mod output=controller priority=0
+        [1.1..] s1 > multipart_request
+        [1.1..] wait 29s
+        [1.1..] wait 1s
+        [1.1..] s1 > flow_mod delete match=
+        [1.1..] s1 < aggregate_stats flows=7
+        ",
+    );
+}
+
+#[test]
+fn flow_entries_that_a_switch_does_not_count_are_listed() {
+    run_with_defaults(
+        SINGLE_SWITCH,
+        "
+        s1 loses changes
+        [1.3..] s1 > flow_mod output=controller priority=0
+        s1 > multipart_request
+        s1 < flow_stats cookie=0                            # not a count
+        s1 > multipart_request
+        s1 < flow_stats cookie=7381244169710206976 z:2
+        [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=z out_port=2
+        [1.0]   wait 1s
+        [1.0]   s1 > multipart_request
         ",
     );
 }
