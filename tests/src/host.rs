@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
@@ -154,6 +154,10 @@ impl Host {
         let mut ping = self.ns.command("ping");
         ping.args(["-b", "-n", "-q", "-i", "0.01", "-W", "1", "-c", &count.to_string()]);
         run(ping.arg("10.0.0.255"));
+    }
+
+    pub(crate) fn command(&self, program: &str) -> Command {
+        self.ns.command(program)
     }
 
     /// A UDP socket at `port` (0 for any) that may send broadcasts.

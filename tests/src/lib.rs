@@ -7,6 +7,7 @@
 
 mod capture;
 mod controller;
+mod conversations;
 mod flow;
 mod host;
 mod link;
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 
 pub use capture::{Capture, count_by_type};
 pub use controller::{Controller, ExitReport, binary};
+pub use conversations::Conversations;
 pub use flow::ListedFlow;
 pub use host::{BackgroundPing, Host, PingCounts};
 pub use link::{FAR_ADDR, LinkProcess};

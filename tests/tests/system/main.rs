@@ -13,6 +13,7 @@ mod group_streams;
 mod host_moves;
 mod hosts;
 mod link;
+mod many_conversations;
 mod mininet;
 mod path_requests;
 mod paths;

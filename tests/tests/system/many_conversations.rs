@@ -1,0 +1,75 @@
+//! A link that fails and returns again and again under load: all conversations arrive, and no flow entry is left behind.
+
+use sluice_system_tests::{
+    Controller, Conversations, LONG_TIMEOUT, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, binary,
+    wait_until,
+};
+
+/// Addresses of each of two hosts: 1 600 conversations between them, with 3 200 flow entries at each switch.
+const ADDRESSES: u8 = 40;
+
+/// Frames per second, of all conversations together.
+const FRAMES_PER_S: u32 = 2000;
+
+/// How often the link fails.
+const FLAPS: usize = 10;
+
+/// The links of the switch of the first host.
+const LINKS: [[&str; 2]; 2] = [["s1", "s2"], ["s4", "s1"]];
+
+/// Ports are pending for half a second, as with other tests that run on a busy machine.
+const CONFIG: &str = "[experimental]\nsettle_ms = 500\n";
+
+fn controller(network: &OvsNetwork) -> Controller {
+    let file = network.env().write("sluice.toml", CONFIG);
+    let mut command = network.env().command(&binary().to_string_lossy());
+    let apps = "topology,hosts,forwarding";
+    command.args(["run", "--threads", "2", "--app", apps, "--config"]).arg(file);
+    Controller::with(command, network.env().dir())
+}
+
+/// The number of flow entries of `bridge` that send to a port.
+fn entries_to(network: &OvsNetwork, bridge: &str, port: u16) -> usize {
+    let output = format!("output:{port}");
+    network.flows(bridge).iter().filter(|entry| entry.actions() == output).count()
+}
+
+#[test]
+fn after_ten_link_failures_under_load_all_conversations_arrive_and_no_entry_is_stale() {
+    let network = OvsNetwork::ring(TestEnv::shared(), OpenFlow::V13, 4);
+    let controller = controller(&network);
+    let (near, far) = (network.host("s1"), network.host("s3"));
+    network.connect(&controller);
+    let wait_for_links = |count| {
+        wait_until(LONG_TIMEOUT, &format!("{count} links"), || {
+            network.env().metric("topology_links") == Some(count)
+        });
+    };
+    wait_for_links(8);
+    wait_until(SHORT_TIMEOUT, "the hosts to be learned", || near.ping(&far, 1).lost() == 0);
+    let conversations = Conversations::start(&near, &far, ADDRESSES, FRAMES_PER_S);
+    let assert_all_arrive = |when: &str| {
+        wait_until(SHORT_TIMEOUT, &format!("all conversations to arrive {when}"), || {
+            conversations.arriving() == conversations.count()
+        });
+    };
+    let cut = |[a, b]: &[&str; 2]| network.cut_link(a, b);
+    assert_all_arrive("at first");
+    // Traffic stays on its path when a link returns, so most conversations are on the link that fails next.
+    for (link, _) in LINKS.iter().cycle().zip(0..FLAPS) {
+        cut(link);
+        wait_for_links(6);
+        network.restore_link(link[0], link[1]);
+        wait_for_links(8);
+    }
+    assert_all_arrive("after the failures");
+    assert_ne!(entries_to(&network, "s1", 1), 0);
+    cut(&LINKS[0]);
+    // Entries without traffic would expire after 60 s.
+    for (bridge, port) in [("s1", 1), ("s2", 1)] {
+        wait_until(SHORT_TIMEOUT, &format!("the stale entries of {bridge} to be deleted"), || {
+            entries_to(&network, bridge, port) == 0
+        });
+    }
+    assert_all_arrive("over the other path");
+}
