@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_apps::forwarding::Forwarding;
+use sluice_apps::forwarding::{Config, Flooding, Forwarding};
 use sluice_openflow::view::Multipart as MultipartView;
 use sluice_openflow::{
     Action, AggregateStats, DatapathId, Encoder, Field, FieldId, FlowDesc, FlowMod, FlowModCommand,
@@ -78,7 +78,9 @@ impl LargeTable {
     fn new(version: Version, entries: Vec<FlowDesc>, locations: &BTreeMap<u32, u32>) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
-        let (app, network) = (Forwarding::default(), Network::new(0));
+        // Without requests for the entries of a spanning tree.
+        let cfg = Config { flooding: Flooding::Controller, ..Config::default() };
+        let (app, network) = (Forwarding::new(&cfg), Network::new(0));
         let mut table = Self {
             version,
             app,
@@ -142,8 +144,10 @@ impl LargeTable {
             // The table-miss entry.
             _ => return,
         }
-        let FlowMod { matching, out_port, .. } = deletion;
-        self.entries.retain(|entry| !is_selected(entry, matching, *out_port));
+        let FlowMod { matching, out_port, cookie, cookie_mask, .. } = deletion;
+        self.entries.retain(|entry| {
+            (entry.cookie ^ cookie) & cookie_mask != 0 || !is_selected(entry, matching, *out_port)
+        });
     }
 
     fn selected(&self, request: &FlowStatsRequest) -> impl Iterator<Item = &FlowDesc> {

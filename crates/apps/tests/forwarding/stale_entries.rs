@@ -267,6 +267,7 @@ fn after_lost_changes_the_flow_entries_of_a_switch_that_does_not_list_them_are_d
         [1.1..] s1 > flow_mod delete match=
         [1.1..] s1 loses changes
         [1.3..] s1 > flow_mod output=controller priority=0
+        [1.1..] s1 > flow_mod delete match= cookie=7454142881553448960
         [1.1..] s1 > multipart_request
         [1.1..] wait 29s
         [1.1..] wait 1s
@@ -283,6 +284,7 @@ fn flow_entries_that_a_switch_does_not_count_are_listed() {
         "
         s1 loses changes
         [1.3..] s1 > flow_mod output=controller priority=0
+        [1.1..] s1 > flow_mod delete match= cookie=7454142881553448960
         s1 > multipart_request
         s1 < flow_stats cookie=0                            # not a count
         s1 > multipart_request
