@@ -14,6 +14,7 @@ both_versions! {
     traffic_is_rerouted_around_a_failed_link_and_not_disturbed_when_it_returns() = failed_link;
     lost_control_connections_do_not_interrupt_traffic() = lost_control_connections;
     a_restart_of_the_controller_does_not_interrupt_traffic() = restart;
+    after_a_restart_of_the_controller_nobody_takes_over_a_host() = claim_after_restart;
 }
 
 fn ring(version: OpenFlow) -> OvsNetwork {
@@ -157,6 +158,30 @@ fn lost_control_connections(version: OpenFlow) {
     });
     assert_flows_kept(&network, &before);
     assert_no_loss(pinging);
+}
+
+/// The hosts have no IPv6, and all their packets are forwarded by flow entries, so the controller does not know their addresses.
+fn claim_after_restart(version: OpenFlow) {
+    let (network, mut controller, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
+    let pinging = hosts[0].start_fast_ping(&hosts[2]);
+    pinging.wait_for_replies(100);
+    controller.kill();
+    controller.restart();
+    controller.wait_for_sessions(4);
+    let is_metric = |name, count| network.env().metric(name) == Some(count);
+    wait_until(LONG_TIMEOUT, "all links and two hosts to be known", || {
+        is_metric("topology_links", 8) && network.env().metric("hosts") >= Some(2)
+    });
+    let claim =
+        [&hex(&hosts[1].mac())[..], &hex(&hosts[0].mac()), &[0x88, 0xb5], &[0; 46]].concat();
+    hosts[3].send_frames(&claim, 200, 100);
+    pinging.wait_for_replies(100);
+    assert_no_loss(pinging);
+}
+
+/// The bytes of an Ethernet address.
+fn hex(mac: &str) -> Vec<u8> {
+    mac.split(':').filter_map(|byte| u8::from_str_radix(byte, 16).ok()).collect()
 }
 
 fn restart(version: OpenFlow) {

@@ -30,7 +30,7 @@ use sluice_openflow::{
     Action, EncodeError, Encoder, ErrorType, Ethernet, MultipartType, PacketOutRef, PortReason,
     PortStatus, SwitchFeatures,
 };
-use sluice_sdk::view::{Fact, HostId, PortRole, PublishedFact, SwitchPort};
+use sluice_sdk::view::{Fact, HostId, HostInDoubt, PortRole, PublishedFact, SwitchPort};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict, send_misses_up};
 
 use fast_path::SwitchFastPath;
@@ -330,6 +330,11 @@ impl App for Forwarding {
             }
             Fact::Switch(id, _) => self.schedule_retry(id, now, network.view()),
             _ => {}
+        }
+        if let Some(&HostInDoubt { host, at }) = published.fact.event() {
+            let filter = EntryFilter::FromHost(host, at.port);
+            let deleted = self.switches.delete(at.switch, filter, now, network);
+            self.counters.stale_deletions += u64::from(deleted);
         }
         if let Some(&frame) = published.fact.event() {
             self.floods.on_flooded(frame, now);

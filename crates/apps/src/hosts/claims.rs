@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Action, Field, Message, PacketOut, PortNo};
 use sluice_sdk::Network;
-use sluice_sdk::view::{HostId, SwitchPort};
+use sluice_sdk::view::{HostId, HostInDoubt, SwitchPort};
 
 use super::conflicts::{CLAIMS_PER_PORT_MAX, Claim, ClaimId, ClaimState};
 use super::counters::{HostFields, PortFields};
@@ -21,6 +21,10 @@ use super::{ConflictPolicy, Hosts, can_have_hosts, control_delay, is_attachment_
 /// How long the owner may take to answer the probes, in addition to the time that these need to its switch and back: longer than a
 /// round trip to a host at a switch, and short enough for a host that has moved. The second probe follows after half of it.
 const VERIFY_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The same for an owner without a known IP address, which shows by its next packet that it is there: with OpenFlow 1.0, the flow
+/// entries that keep its packets from the controller have to be listed before they can be deleted.
+const DOUBT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Claims whose state changes in one event-loop iteration.
 const CLAIMS_PER_ITERATION_MAX: usize = 256;
@@ -75,18 +79,23 @@ impl Hosts {
             });
             return self.outcome_unverified(LearnOutcome::NotLearned);
         }
-        let timeout = VERIFY_TIMEOUT + 2 * control_delay::of(from.switch, network.view());
+        let can_be_asked = id.addr.is_some()
+            || network.view().host(id.owner).is_some_and(|host| !host.addrs.is_empty());
+        let timeout = if can_be_asked { VERIFY_TIMEOUT } else { DOUBT_TIMEOUT };
+        let timeout = timeout + 2 * control_delay::of(from.switch, network.view());
         let due = now + timeout / 2;
         let state = ClaimState::Probed;
         self.claims.insert(id, Claim { claimant, source, from, timeout, state, due, frame: None });
-        self.probe_owner(id, from, network);
+        self.probe_owner(id, from, now, network);
         network.defer_work_until(due);
         self.outcome_of_claim(id)
     }
 
-    /// Probes all addresses that the claim is about, since some of a host may be out of use.
-    fn probe_owner(&mut self, id: ClaimId, from: SwitchPort, network: &mut Network) {
+    /// Probes all addresses that the claim is about, since some of a host may be out of use. If none is known, waits for a packet
+    /// of the host, too.
+    fn probe_owner(&mut self, id: ClaimId, from: SwitchPort, now: Instant, network: &mut Network) {
         let Some(host) = network.view().host(id.owner) else { return };
+        let is_unknown = id.addr.is_none() && host.addrs.is_empty();
         let addrs = match id.addr {
             Some(addr) => vec![addr],
             // Hosts with IPv6 have such an address in most cases.
@@ -95,6 +104,9 @@ impl Hosts {
         };
         for addr in addrs {
             self.send_probe(CONFLICT_PROBE_MAC, (id.owner, from), addr, network);
+        }
+        if is_unknown {
+            network.publish_event(now, HostInDoubt { host: id.owner, at: from });
         }
     }
 
@@ -114,11 +126,11 @@ impl Hosts {
         }
     }
 
-    /// A host answered a probe: the claims against it are rejected.
-    pub(super) fn on_probe_reply(
+    /// A host was seen at its port, or answered a probe there about an address: the claims against it are rejected.
+    pub(super) fn on_owner_seen(
         &mut self,
         owner: HostId,
-        answer: (SwitchPort, IpAddr),
+        answer: (SwitchPort, Option<IpAddr>),
         now: Instant,
         network: &mut Network,
     ) {
@@ -150,7 +162,7 @@ impl Hosts {
                     (claim.state, claim.due) = (ClaimState::ProbedAgain, now + claim.timeout / 2);
                     let from = claim.from;
                     self.claims.insert(id, claim);
-                    self.probe_owner(id, from, network);
+                    self.probe_owner(id, from, now, network);
                 }
                 ClaimState::ProbedAgain => self.accept_claim(id, claim, now, network),
                 ClaimState::Rejected => {}

@@ -163,12 +163,12 @@ impl Claims {
         }
     }
 
-    /// The host `owner` answered a probe at a location about an address: rejects the claims that this disproves and calls
-    /// `on_rejected` for each.
+    /// The host `owner` was seen at a location, or answered a probe there about an address: rejects the claims that this disproves
+    /// and calls `on_rejected` for each.
     pub(super) fn reject(
         &mut self,
         owner: HostId,
-        (at, addr): (SwitchPort, IpAddr),
+        (at, addr): (SwitchPort, Option<IpAddr>),
         now: Instant,
         mut on_rejected: impl FnMut(ClaimId, &Claim),
     ) {
@@ -178,7 +178,7 @@ impl Claims {
         let first = ClaimId { owner, addr: None, to: first_port };
         let last = ClaimId { owner, addr: Some(last_addr), to: last_port };
         for (&id, claim) in self.all.range_mut(first..=last) {
-            let concerns = id.addr.is_none_or(|claimed| claimed == addr);
+            let concerns = id.addr.is_none() || id.addr == addr;
             if concerns && claim.from == at && claim.state != ClaimState::Rejected {
                 self.due.remove(&(claim.due, id));
                 (claim.state, claim.due, claim.frame) = (ClaimState::Rejected, now + HOLD, None);

@@ -9,6 +9,8 @@ use sluice_sdk::view::{AppEvent, HostId, SwitchPort};
 pub(super) enum HostEvidence {
     /// The host answered a probe that asked whether it is at a port and has an address.
     ProbeAnswered { host: HostId, at: SwitchPort, addr: IpAddr },
+    /// A packet of the host arrived at its port after it was [in doubt](sluice_sdk::view::HostInDoubt).
+    SeenAtPort { host: HostId, at: SwitchPort },
     /// A DHCP server assigned an address to the host.
     AddressLeased { host: HostId, addr: IpAddr },
 }

@@ -28,7 +28,9 @@ use std::time::{Duration, Instant};
 use sluice_base::HashMap;
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{DatapathId, Ethernet, PacketOutRef, SwitchFeatures};
-use sluice_sdk::view::{Fact, HostId, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort};
+use sluice_sdk::view::{
+    Fact, HostId, HostInDoubt, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort,
+};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
 use address_info::AddressInfo;
@@ -94,6 +96,12 @@ impl Default for Config {
     }
 }
 
+/// How long a host is in doubt: longer than a claim is verified.
+const IN_DOUBT_TIME: Duration = Duration::from_secs(5);
+
+/// Hosts of a worker that are in doubt at one time. The claims against others are accepted if they do not answer.
+const IN_DOUBT_MAX: usize = 16_384;
+
 /// Learns hosts, and answers ARP requests and neighbor solicitations for them.
 #[derive(Debug)]
 pub struct Hosts {
@@ -110,6 +118,8 @@ pub struct Hosts {
     requests: HashMap<SwitchPort, RequestCount>,
     move_limiter: MoveLimiter,
     claims: Claims,
+    /// Hosts of this worker that are in doubt, and since when.
+    in_doubt: BTreeMap<HostId, Instant>,
     removals: Removals,
     eviction_log: EvictionLog,
     counters: Counters,
@@ -142,6 +152,7 @@ impl Hosts {
             requests: HashMap::default(),
             move_limiter: MoveLimiter::default(),
             claims: Claims::default(),
+            in_doubt: BTreeMap::new(),
             removals: Removals::default(),
             eviction_log: EvictionLog::default(),
             counters: Counters::default(),
@@ -266,6 +277,10 @@ impl Hosts {
     /// Updates the host table to what the network view contains of a host.
     fn update_table(&mut self, id: HostId, now: Instant, network: &mut Network) {
         let (view, fast_path) = network.view_and_fast_path_hosts();
+        if view.host(id).is_none_or(|host| !host.addrs.is_empty()) {
+            // It can be asked by now, and its packets may take the fast path.
+            self.in_doubt.remove(&id);
+        }
         match view.host(id) {
             Some(host) if self.is_local(host.at.switch) => {
                 self.table.insert(id, host, (now, self.cfg.timeout), None, fast_path);
@@ -336,6 +351,7 @@ impl App for Hosts {
         self.continue_claims(ctx.now, ctx.network);
         self.remove_hosts_of_disconnected_switches(ctx.now, ctx.network);
         self.move_limiter.expire(ctx.now);
+        self.in_doubt.retain(|_, since| ctx.now.saturating_duration_since(*since) < IN_DOUBT_TIME);
     }
 
     fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
@@ -360,9 +376,18 @@ impl App for Hosts {
             }
             Fact::Port(..) | Fact::Link(..) | Fact::Record(_) | Fact::Event(_) => {}
         }
+        if let Some(&HostInDoubt { host, at }) = published.fact.event()
+            && self.table.get(host).is_some_and(|known| known.at == at)
+            && self.in_doubt.len() < IN_DOUBT_MAX
+        {
+            self.in_doubt.insert(host, now);
+        }
         match published.fact.event() {
+            Some(&HostEvidence::SeenAtPort { host, at }) => {
+                self.on_owner_seen(host, (at, None), now, network);
+            }
             Some(&HostEvidence::ProbeAnswered { host, at, addr }) => {
-                self.on_probe_reply(host, (at, addr), now, network);
+                self.on_owner_seen(host, (at, Some(addr)), now, network);
             }
             Some(&HostEvidence::AddressLeased { host, addr }) if self.table.get(host).is_some() => {
                 self.learn_stated_addr(host, (addr, AddrSource::Leased), now, network);
@@ -384,6 +409,10 @@ impl App for Hosts {
             && host.at == SwitchPort::new(ctx.datapath_id, p.in_port)
         {
             host.mark_seen(ctx.now);
+            if !self.in_doubt.is_empty() && self.in_doubt.remove(&id).is_some() {
+                let at = SwitchPort::new(ctx.datapath_id, p.in_port);
+                ctx.publish_event(HostEvidence::SeenAtPort { host: id, at });
+            }
             let is_probe_reply = eth.dst == AGEING_PROBE_MAC || eth.dst == CONFLICT_PROBE_MAC;
             if host.knows(&info) && !is_probe_reply {
                 return Verdict::Continue;

@@ -265,7 +265,7 @@ fn a_host_without_a_known_address_is_probed_for_its_link_local_address() {
         net.wait_ms(500);
         assert_eq!(net.location(mac('a')), Some(a));
         net.receive(switch_port(2, 3), &plain(mac('a'), mac('z')));
-        net.wait_ms(100);
+        net.wait_ms(500);
         assert_eq!(net.location(mac('a')), Some(switch_port(2, 3)), "it does not answer");
     });
 }
@@ -473,4 +473,23 @@ fn a_hundred_claims_per_second_do_not_move_a_host_that_answers() {
             assert_eq!(answered_address(net), Some(mac('a')));
         });
     }
+}
+
+/// After a restart of the controller, hosts are known from their flow entries, which keep their packets from the controller.
+#[test]
+fn a_host_without_a_known_ip_address_shows_by_its_next_packet_that_it_is_there() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        let (a, b) = (switch_port(1, OWNER_PORT), switch_port(2, 2));
+        net.receive(a, &plain(mac('a'), mac('z')));
+        net.receive(b, &plain(mac('a'), mac('z')));
+        net.wait_ms(300);
+        net.receive(a, &plain(mac('a'), mac('z')));
+        net.wait_ms(1_000);
+        assert_eq!(net.location(mac('a')), Some(a));
+        assert_eq!(net.metric("hosts_conflicts"), 1);
+        net.wait_ms(11_000);
+        net.receive(b, &plain(mac('a'), mac('z')));
+        net.wait_ms(1_000);
+        assert_eq!(net.location(mac('a')), Some(b), "it has sent nothing since the claim");
+    });
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use sluice_openflow::{MacAddr, VlanId};
 
-use super::SwitchPort;
+use super::{AppEvent, SwitchPort};
 
 /// Identity of a host: an Ethernet address in a VLAN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,3 +38,15 @@ pub struct Host {
     /// IP addresses that it was seen to use, the most recent last.
     pub addrs: Vec<IpAddr>,
 }
+
+/// A host may have left its port, and cannot be asked, since none of its IP addresses is known. Whoever has flow entries for packets
+/// of the host from this port deletes them, so that the next packet reaches the applications and shows that it is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostInDoubt {
+    /// The host.
+    pub host: HostId,
+    /// The port to which it is attached.
+    pub at: SwitchPort,
+}
+
+impl AppEvent for HostInDoubt {}

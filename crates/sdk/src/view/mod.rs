@@ -22,7 +22,7 @@ use sluice_openflow::{DatapathId, MacAddr, VlanId};
 
 pub use app_fact::{AppEvent, AppRecord, EventFact, RecordFact};
 pub use fact::{Fact, PublishedFact, Stamp};
-pub use host::{Host, HostId};
+pub use host::{Host, HostId, HostInDoubt};
 use records::Records;
 pub use switch::{Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
 
