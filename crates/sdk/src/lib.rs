@@ -33,6 +33,7 @@ mod chain;
 mod ctx;
 mod delivery;
 mod fast_path_hosts;
+pub mod flow_space;
 mod metric;
 mod network;
 mod permanent;
@@ -46,7 +47,7 @@ pub use ctx::{Ctx, SwitchIndex};
 pub use fast_path_hosts::{FastPathHost, FastPathHosts};
 pub use metric::{AppMetric, AppMetricKind};
 pub use network::Network;
-pub use permanent::{PERMANENT_COOKIE, permanent, restore_tables, send_misses_up};
+pub use permanent::{permanent, restore_tables, send_misses_up};
 pub use switch_hosts::{CoarseTime, FAST_PATH_PORTS_MAX, HostEntry, HostSlot, SwitchHosts};
 
 /// Types of the frames that probe links: LLDP, and the type of probes that cross unmanaged segments. They are processed

@@ -2,16 +2,14 @@
 
 use sluice_openflow::{EncodeError, Encoder, FlowMod, FlowModFlags, Version};
 
+use crate::flow_space::TABLE_MISS;
 use crate::{App, Ctx};
-
-/// Cookie of permanent flow entries: `permanen` in ASCII.
-pub const PERMANENT_COOKIE: u64 = 0x7065_726d_616e_656e;
 
 /// `entry` with the cookie of permanent flow entries, without timeouts, and with the flag by which the switch reports its removal. All
 /// permanent entries of the switch are then [written again](restore_tables).
 pub fn permanent(entry: FlowMod) -> FlowMod {
     FlowMod {
-        cookie: PERMANENT_COOKIE,
+        cookie: TABLE_MISS.cookie,
         flags: entry.flags | FlowModFlags::SEND_FLOW_REM,
         idle_timeout: 0,
         hard_timeout: 0,

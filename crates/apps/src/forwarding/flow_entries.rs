@@ -6,20 +6,15 @@ use sluice_openflow::{
     Action, Encoder, EtherType, Field, FieldId, FlowDesc, FlowMod, FlowModCommand,
     FlowStatsRequest, Instruction, MacAddr, Match, PortNo, Version, VlanId,
 };
+use sluice_sdk::flow_space::PATHS;
 use sluice_sdk::view::HostId;
 
 use super::Config;
 use super::flow::Flow;
 
-/// High bits of the cookies of all flow entries of forwarding: `forw` in ASCII. The low bits are the rank of the
-/// match.
-const COOKIE: u64 = 0x666f_7277_0000_0000;
-
-/// Cookie of the flow entries that drop what arrives at a port of an unmanaged segment: `segment` in ASCII.
-pub(super) const COOKIE_SEGMENT: u64 = 0x0073_6567_6d65_6e74;
-
-/// The bits of a cookie that identify forwarding.
-const COOKIE_MASK: u64 = 0xffff_ffff_0000_0000;
+/// High bits of the cookies of all flow entries of paths. The low bits are the rank of the match.
+const COOKIE: u64 = PATHS.cookie;
+const COOKIE_MASK: u64 = PATHS.cookie_mask;
 
 /// A flow entry that sends the packets of a flow from one port to another.
 pub(super) fn flow_entry(cfg: &Config, flow: Flow, [in_port, out_port]: [PortNo; 2]) -> FlowMod {
@@ -151,7 +146,7 @@ pub(super) fn delete_listed(entry: FlowDesc) -> FlowMod {
 
 /// Whether a cookie is that of a flow entry of forwarding.
 pub(super) const fn is_ours(cookie: u64) -> bool {
-    cookie & COOKIE_MASK == COOKIE
+    PATHS.has_cookie(cookie)
 }
 
 /// The rank of the [`Matching`](super::Matching) of the flow entry with this cookie.

@@ -10,15 +10,16 @@ use std::time::{Duration, Instant};
 use sluice_openflow::{
     Action, DatapathId, FlowMod, FlowModCommand, FlowModFlags, Instruction, PortNo,
 };
+use sluice_sdk::flow_space::GROUP_STREAMS;
 use sluice_sdk::view::{AppRecord, NetworkView, SwitchPort};
 
 use super::Matching;
 use super::flow::Flow;
 use super::flow_entries::{self, EntrySelector};
 
-/// High bits of the cookies of these flow entries: `grou` in ASCII. The low bits are different for each.
-const COOKIE: u64 = 0x6772_6f75_0000_0000;
-const COOKIE_MASK: u64 = 0xffff_ffff_0000_0000;
+/// High bits of the cookies of these flow entries. The low bits are different for each.
+const COOKIE: u64 = GROUP_STREAMS.cookie;
+const COOKIE_MASK: u64 = GROUP_STREAMS.cookie_mask;
 
 /// Packets within a second by which a stream gets a flow entry.
 const PACKETS_MIN: u32 = 10;
@@ -59,7 +60,7 @@ pub(super) fn is_tree_demanded(view: &NetworkView) -> bool {
 
 /// Whether a cookie is that of a flow entry of a stream.
 pub(super) const fn is_ours(cookie: u64) -> bool {
-    cookie & COOKIE_MASK == COOKIE
+    GROUP_STREAMS.has_cookie(cookie)
 }
 
 /// The streams from the edge ports of this worker's switches.

@@ -44,6 +44,7 @@ use pending::PendingFlows;
 use repair::Repair;
 use routes::Routes;
 use segment_ports::SegmentPorts;
+pub use sluice_sdk::flow_space::CONFIGURABLE_PRIORITIES as PRIORITIES;
 use switches::LocalSwitches;
 use tree::Trees;
 pub use tree::{Flooding, SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};

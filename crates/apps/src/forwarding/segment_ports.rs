@@ -7,14 +7,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{DatapathId, Field, FlowMod, FlowModCommand, Message, PortNo};
+use sluice_sdk::flow_space::BLOCKED_PORTS;
 use sluice_sdk::view::{PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network};
 
 use super::flow_entries;
 use super::switches::LocalSwitches;
-
-/// Below the entries by which topology gets its probes, above all that forward.
-const PRIORITY: u16 = u16::MAX - 2;
 
 /// Time after which an entry expires that is not refreshed, so that none stays when the controller does not return.
 const LIFETIME_S: u16 = 30;
@@ -109,9 +107,9 @@ fn designated(at: SwitchPort, network: &Network) -> Option<SwitchPort> {
 fn block(port: PortNo) -> FlowMod {
     FlowMod {
         command: FlowModCommand::ADD,
-        cookie: flow_entries::COOKIE_SEGMENT,
+        cookie: BLOCKED_PORTS.cookie,
         hard_timeout: LIFETIME_S,
-        priority: PRIORITY,
+        priority: BLOCKED_PORTS.priority(),
         matching: [Field::in_port(port)].into(),
         ..FlowMod::default()
     }

@@ -8,21 +8,21 @@ use sluice_openflow::{
     MeterFeatures, MeterFlags, MeterId, MeterMod, PortNo,
 };
 use sluice_sdk::LINK_PROBE_TYPES;
+use sluice_sdk::flow_space::{MISS_LIMITS, PROBE_LIMITS};
 
 use super::Config;
 use super::leaky_bucket::Rate;
 
-/// Cookie of all flow entries of the limiter: "limit" in ASCII.
-const COOKIE: u64 = 0x006c_696d_6974_0000;
+const COOKIE: u64 = MISS_LIMITS.cookie;
 
 /// Above the table-miss entry and below all others: packets that match another flow entry are not limited.
-const MARK_PRIORITY: u16 = 1;
+const MARK_PRIORITY: u16 = MISS_LIMITS.priority();
 
 /// Above the entries that mark, so that a block also holds for ECN-capable senders.
-const LIMIT_PRIORITY: u16 = 2;
+const LIMIT_PRIORITY: u16 = MARK_PRIORITY + 1;
 
 /// Above all others: the entries by which topology gets link probes are just below.
-const PROBES_PRIORITY: u16 = u16::MAX;
+const PROBES_PRIORITY: u16 = PROBE_LIMITS.priority();
 
 /// Link probes that a port may send per second, and at once: twice what topology processes. Ports that share an unmanaged
 /// segment receive each other's probes.

@@ -9,6 +9,7 @@ use sluice_openflow::{
     Action, DatapathId, EncodeError, Encoder, Ethernet, Field, FlowMod, Instruction, PacketOutRef,
     PortNo, SwitchFeatures,
 };
+use sluice_sdk::flow_space::LINK_PROBES;
 use sluice_sdk::view::{SwitchInfo, SwitchPort};
 use sluice_sdk::{Ctx, LINK_PROBE_TYPES, SwitchIndex, permanent};
 
@@ -35,9 +36,6 @@ const WINDOW_MIN: usize = 16;
 const WINDOW_MAX: usize = 2 * PORTS_MAX;
 /// A port is late when it has not been probed for this many intervals: fewer than a link may be silent.
 const LATE_AFTER: u32 = super::LOST_PROBES_MAX - 1;
-/// Priority of the flow entries that send probes to the controller: above all that forward, which must not hide links, and
-/// below those that block a port from which too many such frames come.
-const PRIORITY: u16 = u16::MAX - 1;
 
 /// Settings that all probes of a worker share.
 #[derive(Debug, Clone, Copy)]
@@ -276,7 +274,7 @@ pub(super) fn install_probe_entries(out: &mut Encoder<'_>) {
     for ethertype in LINK_PROBE_TYPES {
         let to_controller = Action::Output { port: PortNo::CONTROLLER, max_len: Action::WHOLE };
         let written = out.flow_mod(&permanent(FlowMod {
-            priority: PRIORITY,
+            priority: LINK_PROBES.priority(),
             matching: [Field::eth_type(ethertype.0)].into(),
             instructions: vec![Instruction::apply([to_controller])],
             ..FlowMod::default()

@@ -116,7 +116,7 @@ fn forwarding_config(
     forwarding::Config {
         matching: settings.match_.0,
         both_directions: settings.both_directions,
-        priority: settings.priority.get(),
+        priority: settings.priority.0,
         idle_timeout_s: settings.idle_timeout_s,
         hard_timeout_s: settings.hard_timeout_s,
         path_pending: experimental.path_pending_ms.0,

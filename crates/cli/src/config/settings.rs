@@ -9,9 +9,9 @@ use sluice_openflow::Role;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::values::{
-    ApiAddress, Apps, ByName, CongestionName, HostTimeout, ListenAddresses, LogFormat, Micros,
-    Millis, MissSendLen, OfferedVersions, PinSetting, ProbeInterval, Seconds, SecretText,
-    TimeoutMillis, WorkerCount,
+    ApiAddress, Apps, ByName, CongestionName, EntryPriority, HostTimeout, ListenAddresses,
+    LogFormat, Micros, Millis, MissSendLen, OfferedVersions, PinSetting, ProbeInterval, Seconds,
+    SecretText, TimeoutMillis, WorkerCount,
 };
 
 /// A whole configuration. Keys and sections are in the order of the example file.
@@ -177,10 +177,9 @@ pub(super) struct ForwardingSettings {
     #[config(default = true)]
     pub(super) both_directions: bool,
 
-    // Not 0, which is the priority of the table-miss entry.
-    /// Priority of the flow entries, 1 to 65535.
+    /// Priority of the flow entries, 5 to 65530.
     #[config(default = 100)]
-    pub(super) priority: NonZeroU16,
+    pub(super) priority: EntryPriority,
 
     /// Seconds without a matching packet after which a flow entry expires; 0 disables this.
     #[config(default = 60)]

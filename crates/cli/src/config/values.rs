@@ -9,6 +9,7 @@ use sluice_apps::hosts::ConflictPolicy;
 use sluice_apps::topology::Secret;
 use sluice_apps::{forwarding, learning};
 use sluice_openflow::{Role, Version, Versions};
+
 use tracing_subscriber::filter::LevelFilter;
 
 use super::address;
@@ -53,6 +54,23 @@ impl<const UNIT: u64, const MIN: u64, const MAX: u64> TryFrom<f64> for Time<UNIT
             };
             format!("invalid value {count} (expected {expected})")
         })
+    }
+}
+
+/// Priority of the flow entries of `forwarding`, which are between those of other purposes.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "u16")]
+pub(super) struct EntryPriority(pub(super) u16);
+
+impl TryFrom<u16> for EntryPriority {
+    type Error = String;
+
+    fn try_from(priority: u16) -> Result<Self, String> {
+        let range = forwarding::PRIORITIES;
+        let (min, max) = (range.start(), range.end());
+        let expected =
+            || format!("invalid value {priority} (expected a whole number from {min} to {max})");
+        range.contains(&priority).then_some(Self(priority)).ok_or_else(expected)
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Instant;
 use sluice_openflow::view::PacketIns;
 use sluice_openflow::{MessageType, split_message};
 use sluice_proto::ControllerEvent;
-use sluice_sdk::{App, Ctx, Network, PERMANENT_COOKIE};
+use sluice_sdk::flow_space::TABLE_MISS;
+use sluice_sdk::{App, Ctx, Network};
 
 use super::switches::ConnectedSwitch;
 use crate::close_reason::CloseReason;
@@ -136,7 +137,7 @@ impl<A: App> Dispatcher<'_, A> {
                 switch.record_port(status);
                 tracing::debug!(dpid = %id, %port, name, up, reason = status.reason.0, "port status");
             }
-            ControllerEvent::FlowRemoved(removed) if removed.cookie == PERMANENT_COOKIE => {
+            ControllerEvent::FlowRemoved(removed) if removed.cookie == TABLE_MISS.cookie => {
                 switch.buffers.has_lost_changes = true;
                 self.counters.permanent_entries_removed.add(1);
                 log_limited(&mut switch.logged, || {

@@ -6,19 +6,19 @@ use sluice_openflow::{
     Action, DatapathId, Encoder, Field, FlowMod, FlowModCommand, FlowStatsRequest, Instruction,
     MacAddr, Match, PortNo, Version,
 };
+use sluice_sdk::flow_space::TREE;
 use sluice_sdk::view::{NetworkView, SwitchPort};
 
 use super::super::flood::is_edge;
 use super::state::{SpanningTree, TreeTraffic};
 
-/// Cookie of these flow entries: `tree` in ASCII.
-const COOKIE: u64 = 0x7472_6565_0000_0000;
+const COOKIE: u64 = TREE.cookie;
 
 /// Above the table-miss entry, and below all entries that others may have for broadcasts.
-const PRIORITY: u16 = 1;
+const PRIORITY: u16 = TREE.priority();
 
 /// Above that: drops frames that bridges must not forward.
-const RESERVED_PRIORITY: u16 = 2;
+const RESERVED_PRIORITY: u16 = PRIORITY + 1;
 
 /// Time after which entries expire that are not refreshed: shorter than topology keeps a port as a link port whose
 /// switch has disconnected.
