@@ -98,8 +98,11 @@ impl Capture {
     /// The controller's messages as Open vSwitch decodes them.
     #[track_caller]
     pub fn decoded_by_ovs(&self) -> Vec<String> {
+        // It does not sort segments, which a capture on several cores may have in another order.
+        let sorted = self.file.with_extension("sorted");
+        output_of(Command::new("reordercap").arg(&self.file).arg(&sorted));
         let mut ofctl = Command::new("ovs-ofctl");
-        let decoded = output_of(ofctl.arg("ofp-parse-pcap").arg(&self.file).arg(&self.port));
+        let decoded = output_of(ofctl.arg("ofp-parse-pcap").arg(&sorted).arg(&self.port));
         let sender = format!(".{} > ", self.port);
         let messages = decoded.split("\n\n").filter(|message| message.contains(&sender));
         messages.map(str::to_owned).collect()

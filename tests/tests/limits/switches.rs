@@ -134,7 +134,9 @@ fn probes_of_ports_behind_a_thin_link() {
 fn hosts_of_a_flapping_port() {
     const HOSTS: u32 = 20_000;
     const FLAPS: u32 = 3;
-    let setup = Setup { options: "", growth_max_kib: 64 << 10, ..Setup::default() };
+    // All of them are at one port.
+    let key = Some(("SLUICE_HOSTS__PER_PORT_MAX", "0"));
+    let setup = Setup { options: "", key, growth_max_kib: 64 << 10, ..Setup::default() };
     let hosts = (0..HOSTS).map(|n| {
         let [a, b, c, d] = n.to_be_bytes();
         message(kind::PACKET_IN, [0; 4], &broadcast([6, 0, a, b, c, d]))
