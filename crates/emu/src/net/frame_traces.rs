@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_openflow::{MacAddr, PortNo};
-
-use crate::topology::PortRef;
+use sluice_openflow::MacAddr;
 
 use super::link::{LinkEnd, LinkSide};
 
@@ -15,15 +13,12 @@ pub const TRACED_ETHERTYPE: u16 = 0x88b5;
 /// Most trace entries; when exceeded, all are discarded.
 const TRACES_MAX: usize = 1 << 20;
 
-/// The lowest port reference, for range queries.
-const FIRST: PortRef = PortRef { switch: 0, port: PortNo(0) };
-
 /// Where traced frames were seen, and how often.
 #[derive(Debug, Default)]
 pub struct FrameTraces {
-    /// By number and switch port: deliveries to hosts.
-    hosts: BTreeMap<(u32, PortRef), u32>,
-    /// By number, link and sending side: crossings of links between switches.
+    /// By number, host, and what the host is attached to: deliveries.
+    hosts: BTreeMap<(u32, usize, LinkEnd), u32>,
+    /// By number, link and sending side: crossings of links that do not lead to a host.
     links: BTreeMap<(u32, usize, LinkSide), u32>,
 }
 
@@ -37,10 +32,11 @@ impl FrameTraces {
         frame
     }
 
-    /// Ports at which a frame was delivered to a host, and how often.
-    pub fn deliveries(&self, number: u32) -> impl Iterator<Item = (PortRef, u32)> {
-        let all = self.hosts.range((number, FIRST)..).take_while(move |((n, _), _)| *n == number);
-        all.map(|(&(_, port), &times)| (port, times))
+    /// Hosts to which a frame was delivered, and how often. A host that has moved is listed once for each location.
+    pub fn deliveries(&self, number: u32) -> impl Iterator<Item = (usize, u32)> {
+        let first = (number, 0, LinkEnd::FIRST);
+        let all = self.hosts.range(first..).take_while(move |((n, ..), _)| *n == number);
+        all.map(|(&(_, host, _), &times)| (host, times))
     }
 
     /// How often a frame crossed any link in one direction, at most.
@@ -56,9 +52,9 @@ impl FrameTraces {
             *self = Self::default();
         }
         match ends {
-            [LinkEnd::Port(port), LinkEnd::Host(_)] => {
+            [at, LinkEnd::Host(host)] => {
                 if from == LinkSide::A {
-                    *self.hosts.entry((number, port)).or_default() += 1;
+                    *self.hosts.entry((number, host, at)).or_default() += 1;
                 }
             }
             _ => *self.links.entry((number, wire, from)).or_default() += 1,
@@ -74,12 +70,15 @@ fn number(frame: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use sluice_openflow::PortNo;
+
     use super::*;
+    use crate::topology::PortRef;
 
     #[test]
     fn deliveries_to_hosts_and_crossings_of_links_are_counted_separately() {
         let at = |switch| PortRef { switch, port: PortNo(1) };
-        let to_host = [LinkEnd::Port(at(3)), LinkEnd::Host(0)];
+        let to_host = [LinkEnd::Port(at(3)), LinkEnd::Host(4)];
         let between = [LinkEnd::Port(at(0)), LinkEnd::Port(at(1))];
         let (mut traces, frame) = (FrameTraces::default(), FrameTraces::frame(MacAddr([2; 6]), 7));
         traces.record(&frame, 5, LinkSide::A, to_host);
@@ -89,7 +88,7 @@ mod tests {
         }
         traces.record(&FrameTraces::frame(MacAddr([2; 6]), 8), 1, LinkSide::A, between);
         traces.record(&[0; 60], 1, LinkSide::A, between);
-        assert_eq!(traces.deliveries(7).collect::<Vec<_>>(), [(at(3), 1)]);
+        assert_eq!(traces.deliveries(7).collect::<Vec<_>>(), [(4, 1)]);
         assert_eq!(
             [
                 traces.link_crossings_max(7),

@@ -3,15 +3,22 @@
 use std::time::Instant;
 
 use sluice_base::Rng;
+use sluice_openflow::PortNo;
 
 use crate::link::{LinkImpairments, LinkModel, OfferOutcome};
 use crate::topology::PortRef;
 
 /// What a link is attached to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LinkEnd {
     Port(PortRef),
     Host(usize),
+    Hub(usize),
+}
+
+impl LinkEnd {
+    /// The lowest one, for range queries.
+    pub(super) const FIRST: Self = Self::Port(PortRef { switch: 0, port: PortNo(0) });
 }
 
 /// One of the two ends of a link.

@@ -14,6 +14,7 @@ use crate::link::LinkImpairments;
 use crate::switch::{EmulatedPortConfig, EmulatedSwitch, EmulatedSwitchConfig, SwitchOutput};
 use crate::topology::{PortRef, SwitchNode, Topology};
 
+mod hub;
 mod operations;
 
 pub use operations::LinkState;
@@ -22,6 +23,7 @@ use super::frame_traces::FrameTraces;
 use super::link::{FabricLink, FrameCounters, LinkEnd, LinkSide};
 use super::storm_detector::StormDetector;
 use super::{FRAMES_MAX, NetworkError, NetworkOptions};
+use hub::Hub;
 
 /// An event of the data plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,13 +40,14 @@ enum DataPlaneEvent {
 ///
 /// What switches send to the controller waits for [`take_control_output`](Self::take_control_output). Links are
 /// numbered:
-/// first those of the topology in its order, then those of its hosts.
+/// first those of the topology in its order, then those of its hosts, then cables of hubs.
 #[derive(Debug)]
 pub struct DataPlane {
     topology: Topology,
     switches: Vec<AttachedSwitch>,
     hosts: Vec<Scheduled<Host>>,
     links: Vec<FabricLink>,
+    hubs: Vec<Hub>,
     events: BinaryHeap<Reverse<(Instant, u64, DataPlaneEvent)>>,
     n_events: u64,
     start: Instant,
@@ -102,6 +105,7 @@ impl DataPlane {
             switches: Vec::with_capacity(topology.switches.len()),
             hosts: Vec::with_capacity(topology.hosts.len()),
             links,
+            hubs: Vec::new(),
             events: BinaryHeap::new(),
             n_events: 0,
             start: now,
@@ -228,6 +232,7 @@ impl DataPlane {
                 LinkEnd::Host(host) => {
                     self.with_host(now, host, |host, out| host.on_frame(now, &frame, out))?;
                 }
+                LinkEnd::Hub(hub) => self.repeat(now, hub, link_model, &frame),
                 LinkEnd::Port(PortRef { switch, port }) => {
                     self.with_switch(now, switch, |switch, out| {
                         switch.on_frame(now, port, &frame, out);

@@ -221,7 +221,7 @@ impl DataPlane {
         Ok(())
     }
 
-    /// Moves a host to a free port. The ports go down and up, and the host announces itself.
+    /// Moves a host to a free port, which comes up. Its old port goes down, unless it was at a hub, and it announces itself.
     ///
     /// # Errors
     /// There is no such host; the port does not exist or is in use.
@@ -231,29 +231,27 @@ impl DataPlane {
         host: usize,
         to: PortRef,
     ) -> Result<(), NetworkError> {
-        let node = self.topology.hosts.get_mut(host);
-        let node = node.ok_or(NetworkError::NotFound { what: "host", index: host })?;
-        let from = node.port;
         if self.port(to).is_none_or(|port| port.is_some()) {
             return Err(NetworkError::PortUnavailable(to));
         }
+        self.unplug_host(now, host)?;
+        self.plug_host(now, host, to);
+        self.announce(now, host)
+    }
+
+    /// Attaches an unplugged host to a free port, which comes up.
+    fn plug_host(&mut self, now: Instant, host: usize, to: PortRef) {
         let link = self.host_link(host);
         if let Some(node) = self.topology.hosts.get_mut(host) {
             node.port = to;
         }
-        if let Some(port) = self.port(from) {
-            *port = None;
-        }
         if let Some(port) = self.port(to) {
             *port = Some((link, LinkSide::A));
         }
-        let Some(link_model) = self.links.get_mut(link) else { return Ok(()) };
-        self.frames_in_flight -= link_model.drop_frames();
+        let Some(link_model) = self.links.get_mut(link) else { return };
         link_model.a = LinkEnd::Port(to);
         let is_up = link_model.is_up;
-        self.set_port(now, from, false);
         self.set_port(now, to, is_up);
-        self.announce(now, host)
     }
 
     /// A free port of a switch.
