@@ -292,7 +292,13 @@ fn a_switch_waits_while_the_controller_takes_nothing_and_nothing_is_lost() {
         for number in 0..frames {
             let mac = net.data_plane().topology().hosts.first().unwrap().mac;
             let (now, data_plane) = net.data_plane_mut();
-            data_plane.send_frame(now, 0, FrameTraces::frame(mac, number)).unwrap();
+            data_plane
+                .send_frame(
+                    now,
+                    0,
+                    FrameTraces::frame(mac, sluice_openflow::MacAddr::BROADCAST, number),
+                )
+                .unwrap();
             net.run_for(MS).unwrap();
         }
         assert_eq!(net.controller().inner.received.len(), before, "{control_transport:?}");

@@ -170,7 +170,8 @@ fn a_controller_that_reads_slowly_receives_everything() {
     let (now, data_plane) = net.data_plane_mut();
     for number in 0..500 {
         let mac = data_plane.topology().hosts.first().unwrap().mac;
-        let frame = sluice_emu::net::FrameTraces::frame(mac, number);
+        let frame =
+            sluice_emu::net::FrameTraces::frame(mac, sluice_openflow::MacAddr::BROADCAST, number);
         data_plane.send_frame(now, 0, frame).unwrap();
     }
     net.run_for(100 * MS).unwrap();

@@ -123,7 +123,7 @@ impl Host {
             return;
         }
         let Ok(packet) = SlicedPacket::from_ethernet(frame) else { return };
-        // Emulated hosts are in no VLAN.
+        // The network has removed the tag of the VLAN of this host.
         if eth.tagged || eth.src == self.stack.config.mac {
             return;
         }

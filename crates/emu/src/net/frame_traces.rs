@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_openflow::MacAddr;
+use sluice_openflow::{Ethernet, MacAddr};
 
 use super::link::{LinkEnd, LinkSide};
 
@@ -23,9 +23,9 @@ pub struct FrameTraces {
 }
 
 impl FrameTraces {
-    /// A traced broadcast frame from `src`.
-    pub fn frame(src: MacAddr, number: u32) -> Vec<u8> {
-        let mut frame = [&[0xff; 6][..], &src.0].concat();
+    /// A traced frame from `src` to `dst`.
+    pub fn frame(src: MacAddr, dst: MacAddr, number: u32) -> Vec<u8> {
+        let mut frame = [dst.0, src.0].concat();
         frame.extend(TRACED_ETHERTYPE.to_be_bytes());
         frame.extend(number.to_be_bytes());
         frame.resize(60, 0);
@@ -63,9 +63,10 @@ impl FrameTraces {
 }
 
 fn number(frame: &[u8]) -> Option<u32> {
-    let kind = frame.get(12..14)?;
-    let number = frame.get(14..)?.first_chunk()?;
-    (kind == TRACED_ETHERTYPE.to_be_bytes()).then(|| u32::from_be_bytes(*number))
+    let header = Ethernet::new(frame)?;
+    let start = if header.tagged { 18 } else { 14 };
+    let number = frame.get(start..)?.first_chunk()?;
+    (header.ethertype.0 == TRACED_ETHERTYPE).then(|| u32::from_be_bytes(*number))
 }
 
 #[cfg(test)]
@@ -80,13 +81,14 @@ mod tests {
         let at = |switch| PortRef { switch, port: PortNo(1) };
         let to_host = [LinkEnd::Port(at(3)), LinkEnd::Host(4)];
         let between = [LinkEnd::Port(at(0)), LinkEnd::Port(at(1))];
-        let (mut traces, frame) = (FrameTraces::default(), FrameTraces::frame(MacAddr([2; 6]), 7));
-        traces.record(&frame, 5, LinkSide::A, to_host);
-        traces.record(&frame, 5, LinkSide::B, to_host);
+        let frame = |number| FrameTraces::frame(MacAddr([2; 6]), MacAddr::BROADCAST, number);
+        let (mut traces, seventh) = (FrameTraces::default(), frame(7));
+        traces.record(&seventh, 5, LinkSide::A, to_host);
+        traces.record(&seventh, 5, LinkSide::B, to_host);
         for side in [LinkSide::A, LinkSide::B, LinkSide::A] {
-            traces.record(&frame, 1, side, between);
+            traces.record(&seventh, 1, side, between);
         }
-        traces.record(&FrameTraces::frame(MacAddr([2; 6]), 8), 1, LinkSide::A, between);
+        traces.record(&frame(8), 1, LinkSide::A, between);
         traces.record(&[0; 60], 1, LinkSide::A, between);
         assert_eq!(traces.deliveries(7).collect::<Vec<_>>(), [(4, 1)]);
         assert_eq!(

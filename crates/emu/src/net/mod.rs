@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
-use sluice_openflow::{FlowMod, FlowModCommand};
+use sluice_openflow::{FlowMod, FlowModCommand, MacAddr};
 
 pub use controller::{ConnectionId, Controller, ControllerOutput};
-pub use data_plane::{DataPlane, LinkState};
+pub use data_plane::{DataPlane, HubKind, LinkState};
 pub use error::NetworkError;
 pub use frame_traces::{FrameTraces, TRACED_ETHERTYPE};
 pub use link::FrameCounters;
@@ -99,6 +99,8 @@ pub enum NetworkChange {
     SetLinkImpairments(usize, LinkImpairments),
     /// Moves a host to a free port.
     MoveHost(usize, PortRef),
+    /// Moves a host to a free port; its old port stays up, and the host announces nothing.
+    MoveHostSilently(usize, PortRef),
     /// Breaks the control connection of a switch. Both sides notice, and the switch reconnects.
     BreakControlConnection(usize),
     /// Stops a control link from carrying anything, unnoticed; messages wait.
@@ -111,6 +113,8 @@ pub enum NetworkChange {
     EmptyTables(usize),
     /// Lets a host send a traced broadcast frame with this number: [`DataPlane::traces`].
     SendTracedFrame(usize, u32),
+    /// Lets a host send a traced frame to this group address.
+    SendTracedMulticast(usize, MacAddr, u32),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -485,10 +489,16 @@ impl<C: Controller> NetworkSimulation<C> {
                 self.data_plane.set_link_impairments(now, link, shape)
             }
             NetworkChange::MoveHost(host, to) => self.data_plane.move_host(now, host, to),
+            NetworkChange::MoveHostSilently(host, to) => {
+                self.data_plane.move_host_silently(now, host, to)
+            }
             NetworkChange::SendTracedFrame(host, number) => {
+                self.apply(NetworkChange::SendTracedMulticast(host, MacAddr::BROADCAST, number))
+            }
+            NetworkChange::SendTracedMulticast(host, dst, number) => {
                 let node = self.data_plane.topology().hosts.get(host);
                 let node = node.ok_or(NetworkError::NotFound { what: "host", index: host })?;
-                let frame = FrameTraces::frame(node.mac, number);
+                let frame = FrameTraces::frame(node.mac, dst, number);
                 self.data_plane.send_frame(now, host, frame)
             }
             NetworkChange::EmptyTables(switch) => {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use sluice_base::HashMap;
+use sluice_openflow::VlanId;
 
 use crate::host::HostEvent;
 use crate::topology::{HostNode, Topology};
@@ -41,10 +42,13 @@ pub struct PingSummary {
 }
 
 impl PingSummary {
-    /// All ordered pairs of hosts.
+    /// All ordered pairs of hosts in the same VLAN.
     pub fn all_pairs(topology: &Topology) -> impl Iterator<Item = (usize, usize)> + use<> {
-        let n = topology.hosts.len();
-        (0..n).flat_map(move |from| (0..n).filter(move |&to| to != from).map(move |to| (from, to)))
+        let hosts = topology.hosts.iter();
+        let vlans: Vec<_> = hosts.map(|node| node.vlan.unwrap_or(VlanId(0))).collect();
+        let n = vlans.len();
+        let pairs = (0..n).flat_map(move |from| (0..n).map(move |to| (from, to)));
+        pairs.filter(move |&(from, to)| from != to && vlans.get(from) == vlans.get(to))
     }
 }
 

@@ -158,6 +158,7 @@ impl TopologyBuilder {
                 ipv4,
                 ipv6,
                 port: attached_to,
+                vlan: None,
                 impairments,
             });
         }

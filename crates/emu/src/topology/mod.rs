@@ -7,7 +7,7 @@ mod miniedit;
 mod shape_text;
 mod shapes;
 
-use sluice_openflow::{DatapathId, MacAddr, PortNo};
+use sluice_openflow::{DatapathId, MacAddr, PortNo, VlanId};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::link::LinkImpairments;
@@ -67,6 +67,8 @@ pub struct HostNode {
     pub ipv6: Ipv6Addr,
     /// The switch port to which it is attached.
     pub port: PortRef,
+    /// The VLAN with which its frames are tagged; 0 for priority tags, `None` for a host without tags.
+    pub vlan: Option<VlanId>,
     /// Impairments of its link, in each direction.
     pub impairments: LinkImpairments,
 }

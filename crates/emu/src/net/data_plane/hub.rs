@@ -1,12 +1,26 @@
 //! Hubs: devices without memory that repeat each frame out of all their other cables.
 
+use super::operations::OldPort;
 use super::{
     DataPlane, FabricLink, Instant, LinkEnd, LinkImpairments, LinkSide, NetworkError, PortRef,
 };
 
+/// The first bytes of the addresses that bridges do not forward, and of a few more. IEEE 802.1D-2004 §7.12.6.
+const RESERVED: [u8; 5] = [1, 0x80, 0xc2, 0, 0];
+
+/// What a hub repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HubKind {
+    /// All frames, LLDP among them.
+    Repeater,
+    /// All frames but those to addresses that bridges do not forward, such as LLDP: an unmanaged switch that has learned nothing.
+    Bridge,
+}
+
 /// A hub: its cables, by link and the side at which it is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Hub {
+    kind: HubKind,
     cables: Vec<(usize, LinkSide)>,
 }
 
@@ -22,6 +36,7 @@ impl DataPlane {
     pub fn add_hub(
         &mut self,
         now: Instant,
+        kind: HubKind,
         ports: &[PortRef],
         hosts: &[usize],
         impairments: LinkImpairments,
@@ -29,7 +44,7 @@ impl DataPlane {
         let lowest =
             *ports.iter().min().ok_or(NetworkError::NotFound { what: "port", index: 0 })?;
         let number = self.hubs.len();
-        self.hubs.push(Hub::default());
+        self.hubs.push(Hub { kind, cables: Vec::new() });
         let mut links = Vec::with_capacity(ports.len());
         for &port in ports {
             let link = self.links.len();
@@ -44,7 +59,7 @@ impl DataPlane {
             links.push(link);
         }
         for &host in hosts {
-            self.unplug_host(now, host)?;
+            self.unplug_host(now, host, OldPort::GoesDown)?;
             let link = self.host_link(host);
             if let Some(link) = self.links.get_mut(link) {
                 link.a = LinkEnd::Hub(number);
@@ -64,9 +79,13 @@ impl DataPlane {
         }
     }
 
-    /// Removes the link of a host from the port or hub to which it is attached. Frames in transit are dropped, and the port goes
-    /// down.
-    pub(super) fn unplug_host(&mut self, now: Instant, host: usize) -> Result<(), NetworkError> {
+    /// Removes the link of a host from the port or hub to which it is attached. Frames in transit are dropped.
+    pub(super) fn unplug_host(
+        &mut self,
+        now: Instant,
+        host: usize,
+        old_port: OldPort,
+    ) -> Result<(), NetworkError> {
         let link = self.host_link(host);
         let no_host = NetworkError::NotFound { what: "host", index: host };
         let link_model = self.links.get_mut(link).ok_or(no_host)?;
@@ -76,7 +95,7 @@ impl DataPlane {
                 if let Some(port) = self.port(from) {
                     *port = None;
                 }
-                self.set_port(now, from, false);
+                self.set_port(now, from, old_port == OldPort::StaysUp);
             }
             LinkEnd::Hub(hub) => {
                 if let Some(hub) = self.hubs.get_mut(hub) {
@@ -90,8 +109,11 @@ impl DataPlane {
 
     /// Repeats a frame that arrived over a cable of a hub.
     pub(super) fn repeat(&mut self, now: Instant, hub: usize, from: usize, frame: &[u8]) {
-        let hub = self.hubs.get(hub);
-        let cables = hub.map(|hub| hub.cables.clone()).unwrap_or_default();
+        let Some(hub) = self.hubs.get(hub) else { return };
+        if hub.kind == HubKind::Bridge && frame.starts_with(&RESERVED) {
+            return;
+        }
+        let cables = hub.cables.clone();
         for (link, side) in cables.into_iter().filter(|&(link, _)| link != from) {
             self.send(now, link, side, frame.to_vec());
         }
@@ -119,7 +141,7 @@ impl DataPlane {
 mod tests {
     use std::time::Duration;
 
-    use sluice_openflow::{Action, FlowMod, Instruction, PortNo};
+    use sluice_openflow::{Action, FlowMod, Instruction, MacAddr, PortNo};
 
     use super::*;
     use crate::net::{FrameTraces, NetworkOptions};
@@ -138,7 +160,8 @@ mod tests {
         };
         let mut net = DataPlane::new(topology, &options, now).unwrap();
         let ports = [4, 5].map(|n| PortRef { switch: 0, port: PortNo(n) });
-        let cables = net.add_hub(now, &ports, &[1, 2], LinkImpairments::default()).unwrap();
+        let cables =
+            net.add_hub(now, HubKind::Bridge, &ports, &[1, 2], LinkImpairments::default()).unwrap();
         assert_eq!((cables, net.host_ports(2)), (vec![3, 4], ports.to_vec()));
         assert_eq!(net.host_ports(0), [PortRef { switch: 0, port: PortNo(1) }]);
         // Without a controller, the switch sends all that arrives at port 4 out of port 1.
@@ -149,7 +172,7 @@ mod tests {
         };
         assert!(net.change_tables(now, 0, to_host).unwrap());
         let mac = net.topology().hosts.first().unwrap().mac;
-        net.send_frame(now, 1, FrameTraces::frame(mac, 7)).unwrap();
+        net.send_frame(now, 1, FrameTraces::frame(mac, MacAddr::BROADCAST, 7)).unwrap();
         let end = now + Duration::from_secs(1);
         net.tick(end).unwrap();
         assert_eq!(net.traces().deliveries(7).collect::<Vec<_>>(), [(0, 1), (2, 1)]);
@@ -158,7 +181,7 @@ mod tests {
         let to = PortRef { switch: 0, port: PortNo(2) };
         net.move_host(end, 2, to).unwrap();
         assert_eq!(net.host_ports(2), [to]);
-        net.send_frame(end, 1, FrameTraces::frame(mac, 8)).unwrap();
+        net.send_frame(end, 1, FrameTraces::frame(mac, MacAddr::BROADCAST, 8)).unwrap();
         net.tick(end + Duration::from_secs(1)).unwrap();
         assert_eq!(net.traces().deliveries(8).collect::<Vec<_>>(), [(0, 1)]);
     }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
-use sluice_openflow::PortNo;
+use sluice_openflow::{PortNo, VlanId};
 use sluice_proto::SessionError;
 
 use crate::host::{Host, HostConfig, HostEvent, UdpStream};
@@ -16,7 +16,9 @@ use crate::topology::{PortRef, SwitchNode, Topology};
 
 mod hub;
 mod operations;
+mod vlan;
 
+pub use hub::HubKind;
 pub use operations::LinkState;
 
 use super::frame_traces::FrameTraces;
@@ -230,6 +232,7 @@ impl DataPlane {
             self.frames_in_flight -= 1;
             match end {
                 LinkEnd::Host(host) => {
+                    let Some(frame) = vlan::untag(frame, self.vlan(host)) else { continue };
                     self.with_host(now, host, |host, out| host.on_frame(now, &frame, out))?;
                 }
                 LinkEnd::Hub(hub) => self.repeat(now, hub, link_model, &frame),
@@ -283,9 +286,16 @@ impl DataPlane {
             self.push_event(due, DataPlaneEvent::Host(index));
         }
         let link_model = self.host_link(index);
-        frames.drain(..).for_each(|frame| self.send(now, link_model, LinkSide::B, frame));
+        let vlan = self.vlan(index);
+        for frame in frames.drain(..) {
+            self.send(now, link_model, LinkSide::B, vlan::tag(frame, vlan));
+        }
         self.frames = frames;
         Ok(done)
+    }
+
+    fn vlan(&self, host: usize) -> Option<VlanId> {
+        self.topology.hosts.get(host).and_then(|node| node.vlan)
     }
 
     fn with_switch<R: Default>(

@@ -231,16 +231,35 @@ impl DataPlane {
         host: usize,
         to: PortRef,
     ) -> Result<(), NetworkError> {
-        if self.port(to).is_none_or(|port| port.is_some()) {
-            return Err(NetworkError::PortUnavailable(to));
-        }
-        self.unplug_host(now, host)?;
-        self.plug_host(now, host, to);
+        self.plug_host(now, host, to, OldPort::GoesDown)?;
         self.announce(now, host)
     }
 
-    /// Attaches an unplugged host to a free port, which comes up.
-    fn plug_host(&mut self, now: Instant, host: usize, to: PortRef) {
+    /// Moves a host to a free port, which comes up. Its old port stays up, as if the host had been behind an unmanaged switch,
+    /// and it announces nothing.
+    ///
+    /// # Errors
+    /// There is no such host; the port does not exist or is in use.
+    pub fn move_host_silently(
+        &mut self,
+        now: Instant,
+        host: usize,
+        to: PortRef,
+    ) -> Result<(), NetworkError> {
+        self.plug_host(now, host, to, OldPort::StaysUp)
+    }
+
+    fn plug_host(
+        &mut self,
+        now: Instant,
+        host: usize,
+        to: PortRef,
+        old_port: OldPort,
+    ) -> Result<(), NetworkError> {
+        if self.port(to).is_none_or(|port| port.is_some()) {
+            return Err(NetworkError::PortUnavailable(to));
+        }
+        self.unplug_host(now, host, old_port)?;
         let link = self.host_link(host);
         if let Some(node) = self.topology.hosts.get_mut(host) {
             node.port = to;
@@ -248,10 +267,11 @@ impl DataPlane {
         if let Some(port) = self.port(to) {
             *port = Some((link, LinkSide::A));
         }
-        let Some(link_model) = self.links.get_mut(link) else { return };
+        let Some(link_model) = self.links.get_mut(link) else { return Ok(()) };
         link_model.a = LinkEnd::Port(to);
         let is_up = link_model.is_up;
         self.set_port(now, to, is_up);
+        Ok(())
     }
 
     /// A free port of a switch.
@@ -260,6 +280,14 @@ impl DataPlane {
         let free =
             ports.filter(|(_, link_model)| link_model.is_none()).map(|(port, _)| port).next()?;
         Some(PortRef { switch, port: sluice_openflow::PortNo(free) })
+    }
+
+    /// The port of a switch with the highest number, if it is free.
+    pub fn last_port(&self, switch: usize) -> Option<PortRef> {
+        let ports = &self.switches.get(switch)?.ports;
+        let port = u32::try_from(ports.len()).ok()?;
+        let is_free = ports.last()?.is_none();
+        is_free.then_some(PortRef { switch, port: sluice_openflow::PortNo(port) })
     }
 
     /// The number of a host's link.
@@ -307,6 +335,13 @@ impl DataPlane {
     pub fn frame_copies_max(&self) -> u64 {
         self.storm.copies_max_seen()
     }
+}
+
+/// What happens to the port from which a host is unplugged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OldPort {
+    GoesDown,
+    StaysUp,
 }
 
 /// Whether a link is up.
