@@ -4,6 +4,7 @@
     reason = "a failed expectation of this library fails the test that uses it"
 )]
 
+pub mod claims;
 mod scenario;
 mod simulated_engine;
 mod simulated_network;

@@ -1,17 +1,16 @@
 //! Hosts that claim the addresses of others or make up hosts, in random networks: nobody's address is taken over, and nobody is
 //! forgotten, on any worker.
 
-use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use sluice_apps::{Chain, Config, hosts};
 use sluice_base::Rng;
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{IpFamily, NetworkOptions, NetworkSimulation, PingSummary};
-use sluice_emu::topology::{HostNode, Topology};
-use sluice_openflow::{MacAddr, Version, VlanId};
+use sluice_emu::topology::Topology;
+use sluice_openflow::Version;
 use sluice_sdk::App;
-use sluice_sdk::view::{HostId, NetworkView, SwitchPort};
+use sluice_testkit::claims::{claim, misplaced_host};
 use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
 use super::{STARTUP_TIME, switch_config};
@@ -59,41 +58,11 @@ fn network(seed: u64, rng: &mut Rng, config: &Config) -> Simulation {
     NetworkSimulation::new(topology, &options, start, controller).unwrap()
 }
 
-/// A frame by which the host with the address `mac` claims what `victim` has: its MAC address, its IP address, or both.
-fn claim(rng: &mut Rng, mac: MacAddr, victim: &HostNode) -> Vec<u8> {
-    let source = if rng.below(3) == 0 { mac } else { victim.mac };
-    let is_request = rng.below(2) == 0;
-    let mut frame = if rng.below(3) == 0 {
-        [&[2, 0, 0, 0, 0, 99], &source.0[..], &[0x88, 0xb5]].concat()
-    } else {
-        arp(source, victim.ipv4, is_request)
-    };
-    frame.resize(60, 0);
-    frame
-}
-
-/// An ARP packet that states that `mac` has the address `ip`.
-fn arp(mac: MacAddr, ip: Ipv4Addr, is_request: bool) -> Vec<u8> {
-    let types = [8, 6, 0, 1, 8, 0, 6, 4, 0, if is_request { 1 } else { 2 }];
-    let ip = ip.octets();
-    [&[0xff; 6], &mac.0[..], &types, &mac.0, &ip, &[0; 6], &ip].concat()
-}
-
 /// Checks that all workers know each host at its port, as the owner of its address.
 fn check_hosts(net: &Simulation, context: &str) {
-    let topology = net.data_plane().topology();
-    for host in &topology.hosts {
-        let switch = topology.switches.get(host.port.switch).unwrap().datapath_id;
-        let at = SwitchPort::new(switch, host.port.port);
-        let id = HostId { mac: host.mac, vlan: VlanId(0) };
-        let is_right = |view: &NetworkView| {
-            let owner = view.host_by_addr(host.ipv4.into(), id.vlan).map(|(owner, _)| owner);
-            view.host(id).map(|host| host.at) == Some(at) && owner == Some(id)
-        };
-        let views = net.controller().networks().map(sluice_sdk::Network::view);
-        for view in views {
-            assert!(is_right(view), "{context}: {} at {at}: {:?}", host.name, view.host(id));
-        }
+    for view in net.controller().networks().map(sluice_sdk::Network::view) {
+        let misplaced = misplaced_host(net.data_plane(), view);
+        assert_eq!(misplaced, None, "{context}");
     }
 }
 
@@ -115,7 +84,7 @@ fn no_address_of_a_host_that_answers_is_taken_over() {
             let [liar, victim] = [(); 2].map(|()| rng.below(hosts) as usize);
             if liar != victim {
                 let [from, of] = [liar, victim].map(|n| topology.hosts.get(n).unwrap());
-                net.send_frame(liar, claim(&mut rng, from.mac, of)).unwrap();
+                net.send_frame(liar, claim(&mut rng, from, of)).unwrap();
             }
             net.run_for(Duration::from_millis(rng.below(10).into())).unwrap();
             check_hosts(&net, &context);
