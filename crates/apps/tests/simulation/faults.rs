@@ -4,6 +4,7 @@ use super::*;
 
 /// The faults of control connections.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each kind of faults explains others")]
 pub(super) struct Faults {
     /// Connections are broken.
     pub(super) have_breaks: bool,
@@ -11,6 +12,8 @@ pub(super) struct Faults {
     pub(super) have_silent_ends: bool,
     /// Control links carry nothing for a while.
     pub(super) have_pauses: bool,
+    /// Delays of control links become longer.
+    pub(super) have_slow_links: bool,
 }
 
 impl Faults {
@@ -34,6 +37,7 @@ pub(super) fn run_with_faults(
     net: &mut ChainSimulation,
     rng: &mut Rng,
     conditions: &NetworkConditions,
+    lies: &mut Lies,
 ) -> Result<Faults, sluice_emu::net::NetworkError> {
     let topology = net.data_plane().topology().clone();
     let (n_links, n_switches) = (topology.links.len(), topology.switches.len());
@@ -80,6 +84,7 @@ pub(super) fn run_with_faults(
                 }
             }
             _ => {
+                faults.have_slow_links = true;
                 let slow = LinkImpairments {
                     delay: Duration::from_micros(rng.below(50_000).into()),
                     jitter: Duration::from_micros(rng.below(50_000).into()),
@@ -95,9 +100,9 @@ pub(super) fn run_with_faults(
     }
     for number in 0..TRACED_FRAMES {
         let at = start + Duration::from_millis(rng.below(FAULTS_MS + 12_000).into());
-        net.schedule(at, NetworkChange::SendTracedFrame(pick(rng, topology.hosts.len()), number));
+        net.schedule(at, send_traced(pick(rng, topology.hosts.len()), number));
     }
-    ping_meanwhile(net, rng, conditions)?;
+    ping_meanwhile(net, rng, conditions, lies)?;
     let end = start + Duration::from_millis((FAULTS_MS + 12_000).into());
     net.run_until(end.max(net.now()))?;
     // In a partitioned network some pairs cannot reach each other.
@@ -112,6 +117,7 @@ fn ping_meanwhile(
     net: &mut ChainSimulation,
     rng: &mut Rng,
     conditions: &NetworkConditions,
+    lies: &mut Lies,
 ) -> Result<(), sluice_emu::net::NetworkError> {
     let (topology, start) = (net.data_plane().topology().clone(), net.now());
     for round in 0..5 {
@@ -130,6 +136,7 @@ fn ping_meanwhile(
                 net.controller_mut().move_switch(switch.datapath_id, worker);
             }
         }
+        lies.send(net, conditions)?;
         net.ping(pairs, IpFamily::V4, Duration::from_millis((FAULTS_MS / 5).into()))?;
         let until = start + Duration::from_millis((FAULTS_MS / 5).into());
         net.run_until(until.max(net.now()))?;

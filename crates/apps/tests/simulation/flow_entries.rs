@@ -34,36 +34,41 @@ pub(super) fn check_flow_entries(net: &ChainSimulation) -> Result<(), String> {
         peers.insert(link.b, link.a);
     }
     let hosts = topology.hosts.iter();
-    let host_ports: HashMap<_, _> =
-        hosts.map(|host| (u128::from(host.mac.to_u64()), host.port)).collect();
+    let host_ports: HashMap<_, _> = hosts
+        .enumerate()
+        .map(|(n, host)| {
+            let vlan = host.vlan.map_or(0, |vlan| u128::from(vlan.0));
+            ((u128::from(host.mac.to_u64()), vlan), data_plane.host_ports(n))
+        })
+        .collect();
     for (at, node) in topology.switches.iter().enumerate() {
         for entry in data_plane.switch(at).into_iter().flat_map(|switch| switch.flow_entries(0)) {
             let Some(dst) = value(entry, FieldId::ETH_DST) else { continue };
-            let Some(&host_port) = host_ports.get(&dst) else { continue };
+            let vlan = value(entry, FieldId::VLAN_VID).unwrap_or(0) & 0xfff;
+            let Some(host_ports) = host_ports.get(&(dst, vlan)) else { continue };
             let (mut switch, mut current) = (at, Some(entry));
             // Entries form chains of pairs of switch and ingress port.
             for _ in 0..=peers.len() {
                 let Some(port) = current.and_then(output) else { break };
                 let out = PortRef { switch, port };
-                if out == host_port {
+                if host_ports.contains(&out) {
                     current = None;
                     break;
                 }
                 let Some(to) = peers.get(&out) else {
                     return Err(format!(
-                        "{} sends {dst:012x} out of {out:?}, not {host_port:?}",
+                        "{} sends {dst:012x} out of {out:?}, not {host_ports:?}",
                         node.name
                     ));
                 };
                 switch = to.switch;
-                let key = (value(entry, FieldId::ETH_SRC), dst);
+                let addresses = [FieldId::ETH_SRC, FieldId::ETH_DST, FieldId::VLAN_VID];
+                let key = addresses.map(|id| value(entry, id));
                 let mut others =
                     data_plane.switch(switch).into_iter().flat_map(|s| s.flow_entries(0));
                 current = others.find(|other| {
-                    let dst = value(other, FieldId::ETH_DST);
                     let in_port = value(other, FieldId::IN_PORT);
-                    in_port == Some(to.port.0.into())
-                        && dst.map(|dst| (value(other, FieldId::ETH_SRC), dst)) == Some(key)
+                    in_port == Some(to.port.0.into()) && addresses.map(|id| value(other, id)) == key
                 });
             }
             if current.and_then(output).is_some() {
@@ -84,7 +89,7 @@ fn value(entry: &FlowEntry, id: FieldId) -> Option<u128> {
     entry.matching.iter().find(|field| field.id == id).map(|field| field.value)
 }
 
-fn output(entry: &FlowEntry) -> Option<sluice_openflow::PortNo> {
+fn output(entry: &FlowEntry) -> Option<PortNo> {
     entry.instructions.iter().find_map(|instruction| match instruction {
         Instruction::ApplyActions { actions } => actions.iter().find_map(|action| match action {
             Action::Output { port, .. } => Some(*port),

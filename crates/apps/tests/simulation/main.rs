@@ -9,16 +9,40 @@
 //! have a rate of 0.5 to 100 Mbit/s; in some the end of a connection is not noticed or the switch connects again at once, the
 //! backlogs of switches or the queues between threads have small limits, or switches move between workers.
 //!
+//! In one of four networks each there are also:
+//!
+//! - unmanaged segments, with one or several cables to switches and hosts behind them. Cables fail. A repeater that forwards LLDP has at
+//!   least three cables: one with two is taken for a link, behind which no hosts are learned. While a segment with several cables is not
+//!   known yet, a broadcast may be flooded again and again; afterwards it may not.
+//! - hosts in a VLAN that have the MAC and IP addresses of hosts without one, and hosts that send priority tags
+//! - hosts that claim addresses of others. Nobody's address is taken over if hosts can answer probes in time; otherwise the owner gets it
+//!   back by announcing itself. If hosts also move silently or switches move between workers, claims are sent only after the faults,
+//!   since an owner does not always get its address back.
+//! - hosts that move without announcing it and without their old port going down
+//!
+//! In one of five each, tables are so small that switches refuse flow entries, or some switches cannot match a field. In one of four,
+//! flow entries match five-tuples. Backlogs are not limited in these networks, since packets that the controller forwards one by one
+//! may be dropped if they are.
+//!
+//! After recovery each broadcast and multicast is delivered once to every other host of its VLAN, idle links carry only probes, and all
+//! workers know exactly the hosts that exist, where they are.
+//!
 //! `make sim` runs two thousand networks, which takes part of the time of `make test`; `RUNS` and `SEED` set their number and the
 //! first seed. With `RUNS=10000`, which takes three minutes on two cores, no seed fails either. A failure prints its seed, and
 //! `make sim RUNS=1 SEED=…` repeats it exactly; with `SLUICE_SIM_TRACE=1` it prints the faults.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod broadcasts;
 mod checks;
 mod conditions;
 mod faults;
 mod flow_entries;
+mod lies;
 mod operator;
+mod refusals;
+mod scenario;
+mod segments;
+mod vlans;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -26,7 +50,7 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use sluice_apps::forwarding::{self, Flooding};
+use sluice_apps::forwarding::{self, Flooding, Matching};
 use sluice_apps::forwarding::{SpanningTree, TreePhase};
 use sluice_apps::topology::{self, WallClock};
 use sluice_apps::{Chain, Config};
@@ -39,17 +63,24 @@ use sluice_emu::net::{
 use sluice_emu::switch::{EmulatedSwitchConfig, FlowEntry};
 use sluice_emu::topology::{PortRef, Topology};
 use sluice_openflow::{
-    Action, DatapathId, Field, FieldId, FlowMod, Instruction, MacAddr, Version, Versions, VlanId,
+    Action, DatapathId, Field, FieldId, FlowMod, Instruction, MacAddr, PortNo, Version, Versions,
+    VlanId,
 };
 use sluice_sdk::App;
 use sluice_sdk::view::{HostId, PortRole, SwitchPort};
 use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
-use checks::{check_broadcasts, check_connections, check_pings, check_views, metrics};
+use broadcasts::{CopyLimits, check_broadcasts, check_tree, send_traced};
+use checks::{check_connections, check_idle_links, check_pings, check_views, metrics};
 use conditions::{NetworkConditions, SwitchMoves};
 use faults::{Faults, run_with_faults};
 use flow_entries::check_flow_entries;
+use lies::Lies;
 use operator::Operator;
+use refusals::Refusals;
+use scenario::Scenario;
+use segments::Segments;
+use vlans::add_vlans;
 
 /// Number of networks without `SLUICE_SIM_RUNS`.
 const RUNS: u64 = 30;
@@ -72,12 +103,23 @@ const SHAPES: [&str; 9] = [
     "linear,4",
 ];
 
+/// Size of tables that do not fill up.
+const TABLE_ENTRIES_MAX: usize = 65_536;
+
 /// Delay of links. While the flow entries of a new path are being sent, which takes longer if a control link is paused, a frame
 /// may match old and new ones and loop.
 const LINK_DELAY: Duration = Duration::from_millis(1);
 
 /// How often one frame may be sent within a second: a looping frame is sent a thousand times, a multiplying one without limit.
 const COPIES_MAX: u64 = 1500;
+
+/// Copies of a broadcast that a host may receive while faults occur, if there are unmanaged segments. A frame that a segment returns
+/// later than 100 ms, or that a spanning tree carries while the segment is not yet known, is flooded again until it is known.
+const SEGMENT_COPIES_MAX: u32 = 200;
+
+/// Frames that cross a link in a second while hosts send nothing: probes, which hubs repeat. A frame that circulates crosses each link
+/// of its loop at least eighty times.
+const IDLE_FRAMES_MAX: u64 = 40;
 
 /// Long enough for discovery over the slowest control link.
 const DISCOVERY_TIME: Duration = Duration::from_secs(5);
@@ -179,79 +221,15 @@ fn a_link_that_carries_nothing_for_a_while_causes_no_storm_when_it_does_again() 
 /// Runs the network of a seed, its faults and the checks afterwards. Returns a hash of all that was sent over control
 /// connections, and the metrics of the applications.
 fn run_one(seed: u64) -> Result<(u64, String), String> {
-    let mut rng = Rng::new(seed);
-    let shape = SHAPES.get(rng.below(9) as usize).unwrap();
-    let mut topology = Topology::from_text(shape).map_err(|e| e.to_string())?;
-    topology.set_impairments(LinkImpairments { delay: LINK_DELAY, ..LinkImpairments::default() });
-    let versions = [Version::V1_0, Version::V1_3, Version::V1_3, Version::V1_5];
-    let version = versions.get(rng.below(4) as usize).unwrap();
-    let control = |rng: &mut Rng| LinkImpairments {
-        delay: Duration::from_micros(rng.below(20_000).into()),
-        jitter: Duration::from_micros(rng.below(5_000).into()),
-        ..LinkImpairments::default()
-    };
-    let conditions = NetworkConditions::new(seed);
-    let options = NetworkOptions {
-        seed,
-        switch: EmulatedSwitchConfig {
-            versions: Versions::of(&[*version]),
-            n_buffers: if rng.below(2) == 0 { 0 } else { 64 },
-            ..EmulatedSwitchConfig::default()
-        },
-        control_up: conditions.on_link(control(&mut rng)),
-        control_down: conditions.on_link(control(&mut rng)),
-        control_transport: conditions.transport,
-        reconnect_delay: conditions.reconnect_delay,
-        connect_spread: Duration::from_millis(200),
-        frame_copies_max: Some(COPIES_MAX),
-        ..NetworkOptions::default()
-    };
-    let names: Vec<_> = conditions.apps.iter().map(|&name| name.to_owned()).collect();
-    // From a separate stream, so that the other choices of a seed do not depend on it.
-    let mut more = Rng::new(!seed);
-    let flooding = if more.below(4) == 0 { Flooding::Tree } else { Flooding::Controller };
-    let forwarding = forwarding::Config { flooding, ..forwarding::Config::default() };
-    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
-    let start = Instant::now();
-    let clock = Some(WallClock { at: start, since_1970: Duration::ZERO });
-    let topology_app = topology::Config { clock, ..topology::Config::default() };
-    let config = Config { forwarding, topology: topology_app, ..Config::default() };
-    let apps = |_| -> Chain { Chain::new(&names, &config).unwrap() };
-    // The choice that was made here before there were four workers, so that the others of a seed stay.
-    rng.below(3);
-    let mut engine = SimulatedEngineOptions { seed, ..SimulatedEngineOptions::default() };
-    engine.workers = conditions.workers;
-    engine.config.limits.backlog_bytes_max = conditions.backlog_bytes_max;
-    engine.config.limits.queue_capacity = conditions.queue_capacity;
-    if more.below(4) == 0 {
-        engine.conditions = Conditions::overloaded();
+    let mut scenario = Scenario::new(seed)?;
+    let context = scenario.context.clone();
+    let result = scenario.run().and_then(|faults| scenario.check(&faults));
+    result.map_err(|why| format!("{context}: {why}"))?;
+    let net = &scenario.net;
+    if std::env::var_os("SLUICE_SIM_TRACE").is_some() {
+        let _ = writeln!(std::io::stderr(), "{context}: {}", metrics(net));
     }
-    engine.conditions.silent_end_odds = if more.below(2) == 0 { 2 } else { 0 };
-    let controller = SimulatedEngine::new(&engine, start, apps);
-    let mut net =
-        NetworkSimulation::new(topology, &options, start, controller).map_err(|e| e.to_string())?;
-    let context = format!("{shape} in {version}, floods by {flooding:?}, {conditions:?}");
-    let failed = |what: &str, why: &dyn std::fmt::Display| format!("{context}: {what}: {why}");
-    let startup = if flooding == Flooding::Tree { TREE_INSTALLATION_TIME } else { DISCOVERY_TIME };
-    net.run_for(startup).map_err(|e| failed("discovery", &e))?;
-    let operator = Operator::new(seed, &mut net).map_err(|e| failed("operator", &e))?;
-    let mut faults =
-        run_with_faults(&mut net, &mut rng, &conditions).map_err(|e| failed("faults", &e))?;
-    faults.have_silent_ends = engine.conditions.silent_end_odds > 0;
-    net.run_for(RECOVERY_TIME).map_err(|e| failed("recovery", &e))?;
-    Operator::use_entry(&mut net).map_err(|e| failed("operator", &e))?;
-    // A packet-in that a paused control link delays is flooded again if its port was not yet known to be a link.
-    let deliveries_max = if faults.have_pauses { 2 } else { 1 };
-    check_broadcasts(&mut net, flooding, deliveries_max, &conditions)
-        .map_err(|why| failed("broadcasts", &why))?;
-    check_connections(&net, &faults).map_err(|why| failed("connections", &why))?;
-    operator.check_entry(&net).map_err(|why| failed("operator", &why))?;
-    check_views(&net).map_err(|why| failed("after recovery", &why))?;
-    check_pings(&mut net).map_err(|why| {
-        let entries = check_flow_entries(&net).err().unwrap_or_default();
-        failed("after recovery", &format!("{why}; {entries}; {}", metrics(&net)))
-    })?;
-    Ok((net.controller().digest(), metrics(&net)))
+    Ok((net.controller().digest(), metrics(net)))
 }
 
 type ChainSimulation = NetworkSimulation<SimulatedEngine<Chain>>;

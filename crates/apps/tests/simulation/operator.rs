@@ -5,7 +5,7 @@ use super::*;
 /// An operator who adds a flow entry to a switch and deletes all entries of others.
 #[derive(Debug)]
 pub(super) struct Operator {
-    /// The switch that has the entry, unless it is emptied.
+    /// The switch that has the entry, unless it has refused it or is emptied.
     switch: Option<usize>,
 }
 
@@ -31,7 +31,8 @@ impl Operator {
         };
         let (start, switch) = (net.now(), link.a.switch);
         let (now, data_plane) = net.data_plane_mut();
-        assert!(data_plane.change_tables(now, switch, entry)?, "the entry is valid");
+        // A small table may be full already.
+        let is_accepted = data_plane.change_tables(now, switch, entry)?;
         let mut is_emptied = false;
         for _ in 0..rng.below(3) {
             let emptied = pick(&mut rng, topology.switches.len());
@@ -39,7 +40,7 @@ impl Operator {
             net.schedule(at, NetworkChange::EmptyTables(emptied));
             is_emptied |= emptied == switch;
         }
-        Ok(Self { switch: (!is_emptied).then_some(switch) })
+        Ok(Self { switch: (is_accepted && !is_emptied).then_some(switch) })
     }
 
     /// Has all hosts send to the unknown host.

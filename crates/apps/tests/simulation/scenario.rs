@@ -1,0 +1,177 @@
+//! The network of a seed, from its start to the checks after it has recovered.
+
+use super::*;
+
+/// A simulated network with its controller, and what happens in it.
+pub(super) struct Scenario {
+    pub(super) net: ChainSimulation,
+    /// What describes the network in messages about failures.
+    pub(super) context: String,
+    seed: u64,
+    rng: Rng,
+    flooding: Flooding,
+    conditions: NetworkConditions,
+    engine_conditions: Conditions,
+    is_overloaded: bool,
+    segments: Segments,
+    refusals: Refusals,
+    lies: Lies,
+}
+
+impl Scenario {
+    /// The network of `seed`, whose switches are about to connect.
+    pub(super) fn new(seed: u64) -> Result<Self, String> {
+        let mut rng = Rng::new(seed);
+        let shape = SHAPES.get(rng.below(9) as usize).unwrap();
+        let mut topology = Topology::from_text(shape).map_err(|e| e.to_string())?;
+        topology
+            .set_impairments(LinkImpairments { delay: LINK_DELAY, ..LinkImpairments::default() });
+        let vlan_hosts = add_vlans(seed, &mut topology);
+        let versions = [Version::V1_0, Version::V1_3, Version::V1_3, Version::V1_5];
+        let version = *versions.get(rng.below(4) as usize).unwrap();
+        let conditions = NetworkConditions::new(seed);
+        let lies = Lies::new(seed);
+        let refusals = Refusals::new(seed, topology.switches.len(), &conditions);
+        let mut options = network_options(seed, &mut rng, version, &conditions);
+        options.switch.table_entries_max = refusals.table_entries_max.unwrap_or(TABLE_ENTRIES_MAX);
+        options.spare_ports += u16::from(lies.has_silent_moves);
+        options.spare_ports += if Segments::are_planned(seed) { Segments::PORTS } else { 0 };
+        let names: Vec<_> = conditions.apps.iter().map(|&name| name.to_owned()).collect();
+        // From a separate stream, so that the other choices of a seed do not depend on it.
+        let mut more = Rng::new(!seed);
+        let flooding = if more.below(4) == 0 { Flooding::Tree } else { Flooding::Controller };
+        let matching = refusals.matching;
+        let forwarding = forwarding::Config { flooding, matching, ..forwarding::Config::default() };
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let start = Instant::now();
+        let clock = Some(WallClock { at: start, since_1970: Duration::ZERO });
+        let topology_app = topology::Config { clock, ..topology::Config::default() };
+        let config = Config { forwarding, topology: topology_app, ..Config::default() };
+        let apps = |_| -> Chain { Chain::new(&names, &config).unwrap() };
+        // The choice that was made here before there were four workers, so that the others of a seed stay.
+        rng.below(3);
+        let is_overloaded = more.below(4) == 0;
+        let mut engine = engine_options(seed, &conditions, is_overloaded);
+        engine.conditions.silent_end_odds = if more.below(2) == 0 { 2 } else { 0 };
+        let controller = SimulatedEngine::new(&engine, start, apps);
+        let mut net = NetworkSimulation::new(topology, &options, start, controller)
+            .map_err(|e| e.to_string())?;
+        let segments = Segments::new(seed, &mut net).map_err(|e| e.to_string())?;
+        refusals.apply(&mut net);
+        let context = format!(
+            "{segments:?}, {refusals:?}, {lies:?}, VLANs {vlan_hosts:?}, {shape} in {version}, floods by {flooding:?}, {conditions:?}"
+        );
+        let engine_conditions = engine.conditions;
+        Ok(Self {
+            net,
+            context,
+            seed,
+            rng,
+            flooding,
+            conditions,
+            engine_conditions,
+            is_overloaded,
+            segments,
+            refusals,
+            lies,
+        })
+    }
+
+    /// Runs the network until it has recovered from its faults. Returns what the operator has added and these faults.
+    pub(super) fn run(&mut self) -> Result<(Operator, Faults), String> {
+        fn failed<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> String {
+            move |why| format!("{what}: {why}")
+        }
+        let Self { net, rng, seed, conditions, lies, .. } = self;
+        let startup = match self.flooding {
+            Flooding::Tree => TREE_INSTALLATION_TIME,
+            Flooding::Controller => DISCOVERY_TIME,
+        };
+        net.run_for(startup).map_err(failed("discovery"))?;
+        let operator = Operator::new(*seed, net).map_err(failed("operator"))?;
+        self.segments.schedule_cuts(*seed, net);
+        lies.schedule_moves(net);
+        let mut faults = run_with_faults(net, rng, conditions, lies).map_err(failed("faults"))?;
+        faults.have_silent_ends = self.engine_conditions.silent_end_odds > 0;
+        net.run_for(RECOVERY_TIME).map_err(failed("recovery"))?;
+        lies.correct(net).map_err(failed("recovery"))?;
+        Operator::use_entry(net).map_err(failed("operator"))?;
+        Ok((operator, faults))
+    }
+
+    /// Checks what must hold after the network has recovered.
+    pub(super) fn check(&mut self, (operator, faults): &(Operator, Faults)) -> Result<(), String> {
+        let Self { net, conditions, segments, lies, .. } = self;
+        // A packet-in that a paused control link delays is flooded again if its port was not yet known to be a link.
+        let limits = CopyLimits {
+            deliveries: match (segments.exist(), faults.have_pauses) {
+                (true, _) => SEGMENT_COPIES_MAX,
+                (false, true) => 2,
+                (false, false) => 1,
+            },
+            crossings: if segments.exist() { SEGMENT_COPIES_MAX } else { 1 },
+        };
+        // A switch that has refused an entry of the tree is left out of it for a minute.
+        if self.flooding == Flooding::Tree && self.refusals.table_entries_max.is_none() {
+            check_tree(net).map_err(|why| format!("broadcasts: {why}"))?;
+        }
+        check_broadcasts(net, limits, conditions).map_err(|why| format!("broadcasts: {why}"))?;
+        check_connections(net, faults).map_err(|why| format!("connections: {why}"))?;
+        operator.check_entry(net).map_err(|why| format!("operator: {why}"))?;
+        check_views(net).map_err(|why| format!("after recovery: {why}"))?;
+        check_pings(net).map_err(|why| {
+            let entries = check_flow_entries(net).err().unwrap_or_default();
+            format!("after recovery: {why}; {entries}; {}", metrics(net))
+        })?;
+        let answers_in_time = conditions.transport == ControlTransport::Ideal
+            && !self.is_overloaded
+            && !faults.have_slow_links
+            && !conditions.apps.contains(&"limiter");
+        lies.check(net, answers_in_time).map_err(|why| format!("hosts: {why}"))?;
+        check_idle_links(net).map_err(|why| format!("after recovery: {why}"))
+    }
+}
+
+/// Delays of control links are up to 25 ms.
+fn network_options(
+    seed: u64,
+    rng: &mut Rng,
+    version: Version,
+    conditions: &NetworkConditions,
+) -> NetworkOptions {
+    let control = |rng: &mut Rng| LinkImpairments {
+        delay: Duration::from_micros(rng.below(20_000).into()),
+        jitter: Duration::from_micros(rng.below(5_000).into()),
+        ..LinkImpairments::default()
+    };
+    NetworkOptions {
+        seed,
+        switch: EmulatedSwitchConfig {
+            versions: Versions::of(&[version]),
+            n_buffers: if rng.below(2) == 0 { 0 } else { 64 },
+            ..EmulatedSwitchConfig::default()
+        },
+        control_up: conditions.on_link(control(rng)),
+        control_down: conditions.on_link(control(rng)),
+        control_transport: conditions.transport,
+        reconnect_delay: conditions.reconnect_delay,
+        connect_spread: Duration::from_millis(200),
+        frame_copies_max: Some(COPIES_MAX),
+        ..NetworkOptions::default()
+    }
+}
+
+fn engine_options(
+    seed: u64,
+    conditions: &NetworkConditions,
+    is_overloaded: bool,
+) -> SimulatedEngineOptions {
+    let mut engine = SimulatedEngineOptions { seed, ..SimulatedEngineOptions::default() };
+    engine.workers = conditions.workers;
+    engine.config.limits.backlog_bytes_max = conditions.backlog_bytes_max;
+    engine.config.limits.queue_capacity = conditions.queue_capacity;
+    if is_overloaded {
+        engine.conditions = Conditions::overloaded();
+    }
+    engine
+}
