@@ -25,7 +25,7 @@ pub fn claim(rng: &mut Rng, liar: &HostNode, victim: &HostNode) -> Vec<u8> {
 }
 
 /// An ARP packet that states that `mac` has the address `ip`.
-fn arp(mac: MacAddr, ip: Ipv4Addr, is_request: bool) -> Vec<u8> {
+pub fn arp(mac: MacAddr, ip: Ipv4Addr, is_request: bool) -> Vec<u8> {
     let types = [8, 6, 0, 1, 8, 0, 6, 4, 0, if is_request { 1 } else { 2 }];
     let ip = ip.octets();
     [&[0xff; 6], &mac.0[..], &types, &mac.0, &ip, &[0; 6], &ip].concat()

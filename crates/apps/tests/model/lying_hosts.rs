@@ -1,6 +1,7 @@
 //! Hosts that claim the addresses of others or make up hosts, in random networks: nobody's address is taken over, and nobody is
 //! forgotten, on any worker.
 
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use sluice_apps::{Chain, Config, hosts};
@@ -8,9 +9,9 @@ use sluice_base::Rng;
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{IpFamily, NetworkOptions, NetworkSimulation, PingSummary};
 use sluice_emu::topology::Topology;
-use sluice_openflow::Version;
+use sluice_openflow::{MacAddr, Version};
 use sluice_sdk::App;
-use sluice_testkit::claims::{claim, misplaced_host};
+use sluice_testkit::claims::{arp, claim, misplaced_host};
 use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
 use super::{STARTUP_TIME, switch_config};

@@ -39,7 +39,11 @@ impl Scenario {
         let names: Vec<_> = conditions.apps.iter().map(|&name| name.to_owned()).collect();
         // From a separate stream, so that the other choices of a seed do not depend on it.
         let mut more = Rng::new(!seed);
-        let flooding = if more.below(4) == 0 { Flooding::Tree } else { Flooding::Controller };
+        let flooding = match more.below(4) {
+            0 => Flooding::Tree,
+            1 => Flooding::Controller,
+            _ => Flooding::Auto,
+        };
         let matching = refusals.matching;
         let forwarding = forwarding::Config { flooding, matching, ..forwarding::Config::default() };
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
@@ -85,7 +89,7 @@ impl Scenario {
         let Self { net, rng, seed, conditions, lies, .. } = self;
         let startup = match self.flooding {
             Flooding::Tree => TREE_INSTALLATION_TIME,
-            Flooding::Controller => DISCOVERY_TIME,
+            Flooding::Auto | Flooding::Controller => DISCOVERY_TIME,
         };
         net.run_for(startup).map_err(failed("discovery"))?;
         let operator = Operator::new(*seed, net).map_err(failed("operator"))?;
