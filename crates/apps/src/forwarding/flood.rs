@@ -15,6 +15,11 @@ use super::tree::{self, SpanningTree, StaleTreePort, TreePart, TreePhase};
 /// A broadcast that is received again at another port within this time has looped through an unknown path.
 const LOOP_WINDOW: Duration = Duration::from_millis(100);
 
+/// A broadcast that is received so often, each time within [`REPEAT_TIME`] after the last, circulates through unknown paths, be it
+/// slowly, and is not flooded until it has not been received for this time.
+const REPEATS_MAX: u32 = 16;
+const REPEAT_TIME: Duration = Duration::from_secs(1);
+
 /// Broadcasts that are remembered to detect loops.
 const FRAMES_MAX: usize = 8192;
 
@@ -115,6 +120,8 @@ pub(super) enum FloodDecision {
     Flood(Option<FloodedFrame>),
     /// Drop it: its port has reached the limit.
     LimitExceeded,
+    /// Drop it: it was received many times within a short time.
+    Repeated,
     /// Drop it: it was received at this other port just before.
     Looped(SwitchPort),
 }
@@ -131,6 +138,21 @@ pub(super) struct FloodedFrame {
 
 impl AppEvent for FloodedFrame {}
 
+/// A broadcast that was received.
+#[derive(Debug, Clone, Copy)]
+struct SeenFrame {
+    /// The port at which it was flooded from last.
+    at: SwitchPort,
+    last: Instant,
+    count: u32,
+}
+
+impl SeenFrame {
+    fn is_within(&self, time: Duration, now: Instant) -> bool {
+        now.saturating_duration_since(self.last) < time
+    }
+}
+
 /// Limits the rate of floods, and detects broadcasts that loop.
 #[derive(Debug, Default)]
 pub(super) struct FloodFilter {
@@ -138,10 +160,10 @@ pub(super) struct FloodFilter {
     counts: HashMap<SwitchPort, (Instant, u32)>,
     /// The same in all workers.
     hash_state: HashState,
-    seen: HashMap<u64, (SwitchPort, Instant)>,
+    seen: HashMap<u64, SeenFrame>,
     order: VecDeque<u64>,
-    /// When a drop for the rate and one for a loop was logged last.
-    reported: [Option<Instant>; 2],
+    /// When a drop for the rate, for repetition and for a loop was logged last.
+    reported: [Option<Instant>; 3],
 }
 
 impl FloodFilter {
@@ -165,28 +187,41 @@ impl FloodFilter {
         }
         *count += 1;
         let hash = self.hash_state.hash_one(frame);
-        match self.recently_seen(hash, now) {
-            Some(port) if port != at => return FloodDecision::Looped(port),
-            Some(_) => return FloodDecision::Flood(None),
-            None => {}
+        let new = SeenFrame { at, last: now, count: 1 };
+        let Some(seen) = self.seen.get_mut(&hash).filter(|seen| seen.is_within(REPEAT_TIME, now))
+        else {
+            self.remember(hash, new);
+            return FloodDecision::Flood(Some(FloodedFrame { hash, at }));
+        };
+        let is_recent = seen.is_within(LOOP_WINDOW, now);
+        (seen.last, seen.count) = (now, seen.count.saturating_add(1));
+        if seen.count > REPEATS_MAX {
+            return FloodDecision::Repeated;
         }
-        let frame = FloodedFrame { hash, at };
-        self.on_flooded(frame, now);
-        FloodDecision::Flood(Some(frame))
-    }
-
-    /// The port at which a frame was received a short time ago.
-    fn recently_seen(&self, hash: u64, now: Instant) -> Option<SwitchPort> {
-        let &(port, time) = self.seen.get(&hash)?;
-        (now.saturating_duration_since(time) < LOOP_WINDOW).then_some(port)
+        if seen.at == at {
+            return FloodDecision::Flood(None);
+        }
+        if is_recent {
+            return FloodDecision::Looped(seen.at);
+        }
+        seen.at = at;
+        FloodDecision::Flood(Some(FloodedFrame { hash, at }))
     }
 
     /// Remembers a frame that this or another worker has flooded.
     pub(super) fn on_flooded(&mut self, FloodedFrame { hash, at }: FloodedFrame, now: Instant) {
-        if self.recently_seen(hash, now).is_some() {
-            return;
+        match self.seen.get_mut(&hash) {
+            Some(seen) if seen.is_within(REPEAT_TIME, now) => {
+                if seen.at != at {
+                    (seen.at, seen.last, seen.count) = (at, now, seen.count.saturating_add(1));
+                }
+            }
+            _ => self.remember(hash, SeenFrame { at, last: now, count: 1 }),
         }
-        if self.seen.insert(hash, (at, now)).is_none() {
+    }
+
+    fn remember(&mut self, hash: u64, frame: SeenFrame) {
+        if self.seen.insert(hash, frame).is_none() {
             self.order.push_back(hash);
         }
         if self.order.len() > FRAMES_MAX
@@ -213,8 +248,14 @@ impl FloodFilter {
                     "port sends more than {per_s_max} broadcasts and packets to unknown hosts per second; more are dropped dpid={switch} port={port}"
                 ),
             ),
-            FloodDecision::Looped(other) => (
+            FloodDecision::Repeated => (
                 1,
+                format!(
+                    "the same broadcast is received again and again and is dropped; it circulates through unknown paths, or its source repeats it dpid={switch} port={port}"
+                ),
+            ),
+            FloodDecision::Looped(other) => (
+                2,
                 format!(
                     "broadcast returned at another port and is dropped; hosts or unmanaged segments connect the two ports dpid={switch} port={port} first_dpid={} first_port={}",
                     other.switch, other.port
@@ -269,6 +310,28 @@ mod tests {
         assert_eq!(log(b, 2, 0), None);
         assert_eq!([log(a, 5, 10), log(a, 6, 10)], [None, None]);
         assert!(log(a, 7, 10).is_some());
+    }
+
+    /// Over a slow control link it returns later than [`LOOP_WINDOW`], and through a segment that is not known yet at the port at
+    /// which it was received first.
+    #[test]
+    fn a_broadcast_that_circulates_slowly_ends() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let start = Instant::now();
+        let ports = [1, 2].map(|n| SwitchPort::new(DatapathId(n), PortNo(1)));
+        for ports in [[ports[0]; 2], ports] {
+            let mut filter = FloodFilter::default();
+            let mut floods = |from: u32, to| {
+                let receive = |&n: &u32| {
+                    let now = start + Duration::from_millis(150) * n;
+                    let at = ports[usize::from(n % 2 == 1)];
+                    matches!(filter.check(at, b"frame", now, 1000), FloodDecision::Flood(_))
+                };
+                (from..to).filter(receive).count()
+            };
+            assert_eq!(floods(0, 100), REPEATS_MAX as usize);
+            assert_eq!(floods(110, 111), 1, "its source sends it again");
+        }
     }
 
     #[test]

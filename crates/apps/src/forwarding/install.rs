@@ -243,15 +243,22 @@ impl Forwarding {
     pub(super) fn flood(&mut self, packet: &ReceivedPacket<'_>, ctx: &mut Ctx<'_>) {
         let max = self.cfg.floods_per_s_max;
         let decision = self.floods.check(packet.at, packet.p.frame, ctx.now, max);
+        if packet.eth.dst.is_group() {
+            self.group_streams.count_flood(ctx.now);
+        }
         let count = match decision {
             FloodDecision::Flood(_) => &mut self.counters.floods,
             FloodDecision::LimitExceeded => &mut self.counters.floods_over_limit,
-            FloodDecision::Looped(_) => &mut self.counters.floods_looped,
+            FloodDecision::Looped(_) | FloodDecision::Repeated => &mut self.counters.floods_looped,
         };
         *count += 1;
         let FloodDecision::Flood(frame) = decision else {
             if let Some(line) = self.floods.report(decision, packet.at, max, ctx.now) {
                 ctx.network.report(|| line);
+            }
+            // The switches may forward a source that repeats itself.
+            if packet.eth.dst.is_group() && packet.ingress == Ingress::Edge {
+                self.install_stream(packet, ctx);
             }
             return packet.discard(ctx);
         };
@@ -282,7 +289,6 @@ impl Forwarding {
             self.send_copy(edge.switch, ports, packet, ctx);
         }
         if packet.eth.dst.is_group() {
-            self.group_streams.count_flood(ctx.now);
             self.install_stream(packet, ctx);
         }
     }

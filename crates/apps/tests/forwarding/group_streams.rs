@@ -52,7 +52,7 @@ fn packets_in_flight_install_nothing_and_later_ones_install_the_entry_again() {
 fn packets_from_which_something_may_be_learned_install_nothing() {
     for spec in ["a>* ethertype=0806", "a>01:00:5e:00:00:01", "z>01:00:5e:00:00:01 ethertype=88b8"]
     {
-        run_with_defaults(SINGLE_SWITCH, &packets(20, spec));
+        run_with_defaults(SINGLE_SWITCH, &packets(16, spec));
     }
 }
 
@@ -90,7 +90,7 @@ fn a_switch_that_refuses_the_entry_gets_none_for_a_while() {
     let script = format!(
         "{}s1 < error table_full\n{}wait 11s\n{}",
         installed(1),
-        packets(10, &format!("a>{GROUP} ethertype=88b8")),
+        packets(6, &format!("a>{GROUP} ethertype=88b8")),
         installed(2)
     );
     run_with_defaults(SINGLE_SWITCH, &script);
@@ -104,5 +104,5 @@ fn without_a_spanning_tree_the_controller_floods_to_other_switches() {
         s2 > packet_out output=3
         s3 > packet_out output=3\n"
     );
-    run_with_defaults(LINEAR, &packet.repeat(20));
+    run_with_defaults(LINEAR, &packet.repeat(16));
 }

@@ -13,7 +13,8 @@
 //!
 //! - unmanaged segments, with one or several cables to switches and hosts behind them. Cables fail. A repeater that forwards LLDP has at
 //!   least three cables: one with two is taken for a link, behind which no hosts are learned. While a segment with several cables is not
-//!   known yet, a broadcast may be flooded again and again; afterwards it may not.
+//!   known yet, a broadcast may be flooded again and again; afterwards it may not. There is no permanent spanning tree in these networks:
+//!   if most LLDP is lost on control links, a repeater is taken for links of the tree for seconds, and frames circulate in the switches.
 //! - hosts in a VLAN that have the MAC and IP addresses of hosts without one, and hosts that send priority tags
 //! - hosts that claim addresses of others. Nobody's address is taken over if hosts can answer probes in time; otherwise the owner gets it
 //!   back by announcing itself. If hosts also move silently or switches move between workers, claims are sent only after the faults,
