@@ -3,8 +3,11 @@
 use sluice_io::{ConnId, Io};
 use sluice_openflow::{HEADER_LEN, MessageType};
 
-/// An empty buffer with a larger capacity is freed, since most switches are idle most of the time.
-const KEPT_MAX: usize = 4 << 10;
+/// An empty buffer with a larger capacity is freed after a while, since most switches are idle most of the time.
+const IDLE_CAPACITY_MAX: usize = 4 << 10;
+
+/// Capacity that a buffer may have beyond twice what it contains; more is freed at once.
+const SPARE_CAPACITY_MAX: usize = 16 << 10;
 
 /// Unsent messages in two lanes: urgent messages are sent before the others, but never between two halves of a message.
 /// Within a lane the order is kept.
@@ -158,7 +161,7 @@ impl TransmitQueue {
     /// Frees the memory of an empty queue.
     pub(crate) fn shrink(&mut self) {
         for lane in [&mut self.urgent, &mut self.normal] {
-            if lane.is_empty() && lane.bytes.capacity() > KEPT_MAX {
+            if lane.is_empty() && lane.bytes.capacity() > IDLE_CAPACITY_MAX {
                 *lane = Lane::default();
             }
         }
@@ -169,7 +172,8 @@ impl TransmitQueue {
 #[expect(clippy::cast_possible_truncation, reason = "the type of a message is a byte")]
 const PACKET_OUT: u8 = MessageType::PACKET_OUT.0 as u8;
 
-/// Bytes in order. Sent bytes stay at the front until they are half of all, so that a byte is moved at most once on average.
+/// Bytes in order. Sent bytes stay at the front until they are half of all, so that a byte is moved at most once on average for
+/// that, and once to free memory.
 #[derive(Debug, Default)]
 struct Lane {
     bytes: Vec<u8>,
@@ -190,7 +194,10 @@ impl Lane {
 
     fn remove_front(&mut self, n: usize) {
         self.sent += n;
-        if self.is_empty() {
+        let unsent = self.unsent();
+        if self.bytes.capacity() > SPARE_CAPACITY_MAX + 2 * unsent.len() {
+            *self = Self { bytes: unsent.to_vec(), sent: 0 };
+        } else if self.is_empty() {
             self.bytes.clear();
             self.sent = 0;
         }
@@ -399,6 +406,20 @@ mod tests {
         io.room = 1000;
         queue.flush(&mut io, id);
         assert_eq!(xids(&io.sent), [1, 3, 5, 2, 4], "a part of the first was sent");
+    }
+
+    #[test]
+    fn a_queue_that_drains_frees_its_memory() {
+        let (mut queue, id) = (TransmitQueue::default(), ConnId::default());
+        let mut io = LimitedSender::default();
+        queue.append(&message(10, 1, 100).repeat(10_000));
+        while !queue.is_empty() {
+            io.room = 1000;
+            queue.flush(&mut io, id);
+            let capacity = queue.normal.bytes.capacity();
+            assert!(capacity <= SPARE_CAPACITY_MAX + 2 * queue.len(), "{capacity}");
+        }
+        assert_eq!(io.sent.len(), 1_000_000);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, sockopt};
 use rustix::time::Timespec;
 
+use crate::read_order::{BulkQueue, Load};
 use crate::slab::Slab;
 use crate::{ConnId, Io, IoEvent, Reading, UnsentCap, Waker, clock, poll, sock};
 
@@ -27,8 +28,10 @@ pub(crate) const ACCEPTS_MAX: u32 = 64;
 /// Pause after accepting failed for lack of file descriptors or memory, since the listener stays ready all the time.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Token of the waker. No [`ConnId`] has this value, since slots are less than `u32::MAX`.
+/// Tokens of the waker and of the set of bulk connections. No [`ConnId`] has these values, since slots are less than
+/// `u32::MAX - 1`.
 const WAKER: u64 = u64::MAX;
+const BULK: u64 = u64::MAX - 1;
 
 /// How to wait for events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,9 +46,14 @@ pub struct WaitStrategy {
 /// Linux 2.6.9; `EPOLLRDHUP` 2.6.17.
 pub struct Epoll {
     set: OwnedFd,
+    /// The set of the connections of which much is read. It is a member of `set`.
+    bulk_set: OwnedFd,
     slab: Slab<Socket>,
-    ready: Vec<(u64, EventFlags)>,
+    ready: Vec<ReadyEvent>,
     at: usize,
+    /// Taken from `ready` or `bulk_queue`, and not handled completely.
+    current: Option<ReadyEvent>,
+    bulk_queue: BulkQueue<ReadyEvent>,
     accepts_left: u32,
     /// Listeners on which accepting has failed; they are enabled again at `resume_accept_at`, or when a connection was closed.
     paused_listeners: Vec<ConnId>,
@@ -80,12 +88,22 @@ impl fmt::Debug for Epoll {
 #[derive(Debug)]
 enum Socket {
     Listener(TcpListener),
-    Stream { stream: TcpStream, interest: EventFlags, is_connecting: bool, unsent_cap: UnsentCap },
+    Stream {
+        stream: TcpStream,
+        interest: EventFlags,
+        is_connecting: bool,
+        unsent_cap: UnsentCap,
+        load: Load,
+    },
 }
+
+/// A token, and what has happened.
+type ReadyEvent = (u64, EventFlags);
 
 impl Socket {
     fn stream(stream: TcpStream, interest: EventFlags, is_connecting: bool) -> Self {
-        Self::Stream { stream, interest, is_connecting, unsent_cap: UnsentCap::default() }
+        let (unsent_cap, load) = (UnsentCap::default(), Load::Sparse);
+        Self::Stream { stream, interest, is_connecting, unsent_cap, load }
     }
 }
 
@@ -107,11 +125,16 @@ impl Epoll {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
         let waker = Waker::new()?;
         epoll::add(&set, &waker, EventData::new_u64(WAKER), EventFlags::IN)?;
+        let bulk_set = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&set, &bulk_set, EventData::new_u64(BULK), EventFlags::IN)?;
         Ok(Self {
             set,
+            bulk_set,
             slab: Slab::new(),
             ready: Vec::with_capacity(EVENTS_MAX),
             at: 0,
+            current: None,
+            bulk_queue: BulkQueue::new(),
             accepts_left: ACCEPTS_MAX,
             paused_listeners: Vec::new(),
             resume_accept_at: None,
@@ -158,22 +181,63 @@ impl Epoll {
     }
 
     fn poll(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.ready.clear();
-        self.at = 0;
+        self.clear_ready();
         self.accepts_left = ACCEPTS_MAX;
         let timeout = timeout.map(|t| Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: t.subsec_nanos().into(),
         });
-        let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS_MAX];
-        match epoll::wait(&self.set, &mut events, timeout.as_ref()) {
-            Ok((events, _)) => {
-                self.ready.extend(events.iter().map(|event| (event.data.u64(), event.flags)));
-                Ok(())
+        self.ready.extend(ready_events(&self.set, &mut EventBuffer::new(), timeout.as_ref())?);
+        let bulk = self.ready.iter().position(|&(token, _)| token == BULK);
+        if let Some(at) = bulk {
+            self.ready.swap_remove(at);
+            if self.bulk_queue.is_empty() {
+                let events = &mut EventBuffer::new();
+                self.bulk_queue.extend(ready_events(&self.bulk_set, events, Some(&NO_TIME))?);
             }
-            Err(Errno::INTR) => Ok(()),
-            Err(e) => Err(e.into()),
         }
+        Ok(())
+    }
+
+    fn clear_ready(&mut self) {
+        self.ready.clear();
+        self.at = 0;
+        self.current = None;
+    }
+
+    /// The next thing that is ready; bulk connections come last.
+    fn next_ready(&mut self) -> Option<ReadyEvent> {
+        if let Some(event) = self.current.take() {
+            return Some(event);
+        }
+        let Some(&event) = self.ready.get(self.at) else { return self.bulk_queue.pop(clock::now) };
+        self.at += 1;
+        Some(event)
+    }
+
+    /// Waits for events or until `deadline`; returns the current time.
+    fn wait_until(&mut self, deadline: Option<Instant>) -> io::Result<Instant> {
+        let deadline = self.resume_listeners(deadline);
+        if !self.failed.is_empty() || !self.bulk_queue.is_empty() {
+            self.poll(Some(Duration::ZERO))?;
+            return Ok(clock::now());
+        }
+        let mut now = None;
+        if self.waiting.spin > Duration::ZERO {
+            now = Some(self.spin(deadline)?);
+        }
+        if let Some(now) =
+            now.filter(|&now| self.has_ready() || deadline.is_some_and(|deadline| now >= deadline))
+        {
+            return Ok(now);
+        }
+        let timeout = deadline.map(|d| d.saturating_duration_since(now.unwrap_or_else(clock::now)));
+        self.poll(timeout)?;
+        Ok(clock::now())
+    }
+
+    fn has_ready(&self) -> bool {
+        !self.ready.is_empty() || !self.bulk_queue.is_empty()
     }
 
     /// Polls without blocking until there are events, or the time for polling or the deadline is over.
@@ -183,7 +247,7 @@ impl Epoll {
             self.poll(Some(Duration::ZERO))?;
             let now = clock::now();
             let is_over = now - start >= self.waiting.spin || deadline.is_some_and(|d| now >= d);
-            if !self.ready.is_empty() || is_over {
+            if self.has_ready() || is_over {
                 return Ok(now);
             }
             std::hint::spin_loop();
@@ -191,13 +255,37 @@ impl Epoll {
     }
 
     fn set_interest(&mut self, id: ConnId, change: impl FnOnce(EventFlags) -> EventFlags) {
-        let Some(Socket::Stream { stream, interest, .. }) = self.slab.get_mut(id) else { return };
+        let Some(Socket::Stream { stream, interest, load, .. }) = self.slab.get_mut(id) else {
+            return;
+        };
         let wanted = change(*interest);
         if wanted == *interest {
             return;
         }
         *interest = wanted;
-        if let Err(e) = epoll::modify(&self.set, &*stream, token(id), wanted) {
+        let set = if load.is_bulk() { &self.bulk_set } else { &self.set };
+        if let Err(e) = epoll::modify(set, &*stream, token(id), wanted) {
+            self.failed.push((id, e.kind()));
+        }
+    }
+
+    /// Sets the load of a stream, and moves it to the set where it belongs.
+    #[inline]
+    fn set_load(&mut self, id: ConnId, new: Load) {
+        let Some(Socket::Stream { stream, interest, load, .. }) = self.slab.get_mut(id) else {
+            return;
+        };
+        let old = std::mem::replace(load, new);
+        if old.is_bulk() == new.is_bulk() {
+            return;
+        }
+        let (from, to) = match new {
+            Load::Sparse => (&self.bulk_set, &self.set),
+            Load::Bulk { .. } => (&self.set, &self.bulk_set),
+        };
+        let moved = epoll::delete(from, &*stream)
+            .and_then(|()| epoll::add(to, &*stream, token(id), *interest));
+        if let Err(e) = moved {
             self.failed.push((id, e.kind()));
         }
     }
@@ -250,7 +338,8 @@ impl Epoll {
 
     /// The next event of a ready stream: first whether it is connected or writable, then what a read returns.
     fn stream_event(&mut self, id: ConnId, flags: EventFlags) -> StreamEvent {
-        let Some(Socket::Stream { stream, interest, is_connecting, .. }) = self.slab.get_mut(id)
+        let Some(Socket::Stream { stream, interest, is_connecting, load, .. }) =
+            self.slab.get_mut(id)
         else {
             return StreamEvent::None;
         };
@@ -273,13 +362,20 @@ impl Epoll {
         if !flags.intersects(readable) {
             return StreamEvent::None;
         }
-        let rx = self.rx.get_mut(..self.read_max).unwrap_or_default();
+        let load = *load;
+        let rx = self.rx.get_mut(..load.read_max(self.read_max)).unwrap_or_default();
         match recv(&*stream, rx, RecvFlags::DONTWAIT) {
             Ok((0, _)) if self.on_peer_shutdown == OnPeerShutdown::KeepOpen => {
                 StreamEvent::PeerShutdown
             }
             Ok((0, _)) => StreamEvent::Closed(None),
-            Ok((n, _)) => StreamEvent::Read(n),
+            Ok((n, _)) => {
+                let new = load.after_read(n, self.read_max);
+                if new != load {
+                    self.set_load(id, new);
+                }
+                StreamEvent::Read(n)
+            }
             Err(Errno::AGAIN | Errno::INTR) => StreamEvent::None,
             Err(e) => StreamEvent::Closed(Some(e.kind())),
         }
@@ -295,6 +391,31 @@ impl AsFd for Epoll {
 
 /// No interest in events.
 const NO_EVENTS: EventFlags = EventFlags::empty();
+
+const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// Room for the events of one wait.
+struct EventBuffer([MaybeUninit<Event>; EVENTS_MAX]);
+
+impl EventBuffer {
+    fn new() -> Self {
+        Self([const { MaybeUninit::uninit() }; EVENTS_MAX])
+    }
+}
+
+/// Waits for events of a set.
+fn ready_events<'a>(
+    set: &OwnedFd,
+    buffer: &'a mut EventBuffer,
+    timeout: Option<&Timespec>,
+) -> io::Result<impl Iterator<Item = ReadyEvent> + use<'a>> {
+    let events = match epoll::wait(set, &mut buffer.0, timeout) {
+        Ok((events, _)) => events,
+        Err(Errno::INTR) => &mut [],
+        Err(e) => return Err(e.into()),
+    };
+    Ok(events.iter().map(|event| (event.data.u64(), event.flags)))
+}
 
 fn token(id: ConnId) -> EventData {
     EventData::new_u64(id.0)
@@ -341,28 +462,14 @@ impl Io for Epoll {
     }
 
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<Instant> {
-        if !self.failed.is_empty() {
-            self.poll(Some(Duration::ZERO))?;
-            return Ok(clock::now());
-        }
-        let deadline = self.resume_listeners(deadline);
-        let mut now = None;
-        if self.waiting.spin > Duration::ZERO {
-            now = Some(self.spin(deadline)?);
-        }
-        if let Some(now) = now.filter(|&now| {
-            !self.ready.is_empty() || deadline.is_some_and(|deadline| now >= deadline)
-        }) {
-            return Ok(now);
-        }
-        let timeout = deadline.map(|d| d.saturating_duration_since(now.unwrap_or_else(clock::now)));
-        self.poll(timeout)?;
-        Ok(clock::now())
+        let now = self.wait_until(deadline)?;
+        self.bulk_queue.begin_part(now);
+        Ok(now)
     }
 
     fn wait_for_wake(&mut self, deadline: Instant) -> io::Result<Instant> {
-        self.ready.clear();
-        self.at = 0;
+        self.clear_ready();
+        self.bulk_queue.end_part();
         if poll::wait_readable([self.waker.as_fd()], Some(deadline))? != [false] {
             self.ready.push((WAKER, EventFlags::IN));
         }
@@ -377,18 +484,17 @@ impl Io for Epoll {
                 }
                 continue;
             }
-            let &(token, flags) = self.ready.get(self.at)?;
+            let (token, flags) = self.next_ready()?;
             if token == WAKER {
-                self.at += 1;
                 self.waker.clear();
                 return Some(IoEvent::Woken);
             }
             let id = ConnId(token);
             if let Some(Socket::Listener(_)) = self.slab.get_mut(id) {
                 if let Some(event) = self.accept(id) {
+                    self.current = Some((token, flags));
                     return Some(event);
                 }
-                self.at += 1;
                 self.accepts_left = ACCEPTS_MAX;
                 continue;
             }
@@ -396,28 +502,24 @@ impl Io for Epoll {
                 // The event stays the current one: the stream may be readable too.
                 StreamEvent::Connected => {
                     self.set_interest(id, |interest| interest - EventFlags::OUT);
+                    self.current = Some((token, flags));
                     return Some(IoEvent::Connected(id));
                 }
                 StreamEvent::Writable => {
                     self.set_interest(id, |interest| interest - EventFlags::OUT);
                     // Reported once per wait: the flag may be outdated after the next send.
-                    if let Some((_, flags)) = self.ready.get_mut(self.at) {
-                        *flags -= EventFlags::OUT;
-                    }
+                    self.current = Some((token, flags - EventFlags::OUT));
                     return Some(IoEvent::Writable(id));
                 }
-                StreamEvent::None => self.at += 1,
+                StreamEvent::None => {}
                 StreamEvent::Read(n) => {
-                    self.at += 1;
                     return Some(IoEvent::Data(id, self.rx.get(..n).unwrap_or_default()));
                 }
                 StreamEvent::PeerShutdown => {
-                    self.at += 1;
                     self.set_reading(id, Reading::Off);
                     return Some(IoEvent::Closed(id, None));
                 }
                 StreamEvent::Closed(kind) => {
-                    self.at += 1;
                     self.slab.remove(id);
                     return Some(IoEvent::Closed(id, kind));
                 }
@@ -471,6 +573,9 @@ impl Io for Epoll {
             Reading::On => interest | read_events,
             Reading::Off => interest - read_events,
         });
+        if reading == Reading::Off {
+            self.set_load(id, Load::Sparse);
+        }
     }
 
     fn adopt(&mut self, stream: TcpStream) -> io::Result<ConnId> {
@@ -480,9 +585,10 @@ impl Io for Epoll {
 
     fn release(&mut self, id: ConnId) -> Option<TcpStream> {
         match self.slab.remove(id)? {
-            Socket::Stream { stream, .. } => {
+            Socket::Stream { stream, load, .. } => {
+                let set = if load.is_bulk() { &self.bulk_set } else { &self.set };
                 // If this fails, events of the stream are ignored, since the id is no longer in the table.
-                let _ = epoll::delete(&self.set, &stream);
+                let _ = epoll::delete(set, &stream);
                 Some(stream)
             }
             Socket::Listener(_) => None,

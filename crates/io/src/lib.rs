@@ -13,6 +13,7 @@ pub mod named_pipe;
 pub mod netns;
 pub mod poll;
 pub mod priority;
+mod read_order;
 pub mod simulated;
 mod slab;
 pub mod sock;

@@ -130,7 +130,16 @@ impl Peer {
 
     /// Sends an echo request and waits for the reply, answering what the controller asks for meanwhile.
     pub(crate) fn echo(&mut self) -> io::Result<()> {
-        self.send(kind::ECHO_REQUEST, [0; 4], &[])?;
+        self.request_echo()?;
+        self.await_echo()
+    }
+
+    pub(crate) fn request_echo(&mut self) -> io::Result<()> {
+        self.send(kind::ECHO_REQUEST, [0; 4], &[])
+    }
+
+    /// Waits for an echo reply, answering what the controller asks for meanwhile.
+    pub(crate) fn await_echo(&mut self) -> io::Result<()> {
         loop {
             let message = self.receive()?;
             if message.kind == kind::ECHO_REPLY {

@@ -74,6 +74,42 @@ fn replies_that_are_not_read() {
     );
 }
 
+/// Packet-ins that the controller has received.
+fn packet_ins() -> u64 {
+    metric("sluice_messages_received_total", "type=\"PACKET_IN\"")
+}
+
+/// Switches that send packet-ins as fast as the controller reads them, and read the replies.
+#[test]
+fn packet_ins_at_full_rate() {
+    const SWITCHES: u64 = 800;
+    /// So many packet-ins are a full read of each switch, several times.
+    const PACKET_INS: u64 = 5_000_000;
+    let setup = Setup { growth_max_kib: 128 << 10, ..Setup::default() };
+    let burst = message(kind::PACKET_IN, [0; 4], &broadcast([6, 0, 0, 0, 0, 2])).repeat(1000);
+    withstands(
+        setup,
+        |target| {
+            let mut switches = Vec::new();
+            for n in 0..SWITCHES {
+                let peer = target.connect_switch(n)?;
+                peer.stop_blocking()?;
+                switches.push(SendingSwitch { peer, at: 0 });
+            }
+            let received = packet_ins();
+            let burst = burst.clone();
+            let sending = BackgroundTraffic::repeat(move || {
+                for switch in &mut switches {
+                    switch.send(&burst).unwrap();
+                    while switch.peer.try_read(64 << 10).unwrap() == 64 << 10 {}
+                }
+            });
+            Ok((sending, received))
+        },
+        |&(_, before)| packet_ins() >= before + PACKET_INS,
+    );
+}
+
 /// A switch that sends the same bytes again and again.
 struct SendingSwitch {
     peer: Peer,

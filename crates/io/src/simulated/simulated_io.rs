@@ -8,6 +8,7 @@ use rustix::event::epoll::EventFlags;
 use super::kernel::{SimulatedConn, SimulatedKernel, SimulatedListener, SimulatedWaker};
 use super::state::{Ready, SimulatedThread};
 use crate::epoll::{ACCEPT_PAUSE, ACCEPTS_MAX, READ_BYTES_MAX};
+use crate::read_order::{BulkQueue, Load};
 use crate::slab::Slab;
 use crate::{ConnId, Io, IoEvent, Reading, UnsentCap};
 
@@ -26,6 +27,9 @@ pub struct SimulatedIo {
     slab: Slab<Socket>,
     ready: Vec<Ready>,
     at: usize,
+    /// Taken from `ready` or `bulk_queue`, and not handled completely.
+    current: Option<Ready>,
+    bulk_queue: BulkQueue<Ready>,
     accepts_left: u32,
     /// Listeners on which accepting has failed.
     paused_listeners: Vec<ConnId>,
@@ -37,7 +41,7 @@ pub struct SimulatedIo {
 #[derive(Debug)]
 enum Socket {
     Listener(SimulatedListener),
-    Conn(SimulatedConn),
+    Conn(SimulatedConn, Load),
 }
 
 /// An event of a ready connection.
@@ -57,6 +61,8 @@ impl SimulatedIo {
             slab: Slab::new(),
             ready: Vec::new(),
             at: 0,
+            current: None,
+            bulk_queue: BulkQueue::new(),
             accepts_left: ACCEPTS_MAX,
             paused_listeners: Vec::new(),
             rx: Vec::new(),
@@ -71,7 +77,7 @@ impl SimulatedIo {
 
     fn conn(&mut self, id: ConnId) -> Option<&SimulatedConn> {
         match self.slab.get_mut(id)? {
-            Socket::Conn(conn) => Some(conn),
+            Socket::Conn(conn, _) => Some(conn),
             Socket::Listener(_) => None,
         }
     }
@@ -129,9 +135,52 @@ impl SimulatedIo {
         }
     }
 
+    fn clear_ready(&mut self) {
+        self.ready.clear();
+        self.at = 0;
+        self.current = None;
+    }
+
+    /// Moves ready bulk connections to their queue. If that is not empty, they are reported after a later wait.
+    fn defer_bulk(&mut self) {
+        let (slab, is_empty) = (&mut self.slab, self.bulk_queue.is_empty());
+        let bulk = self.ready.extract_if(.., |ready| match *ready {
+            Ready::Waker => false,
+            Ready::Socket(id, _) => {
+                matches!(slab.get_mut(id), Some(Socket::Conn(_, load)) if load.is_bulk())
+            }
+        });
+        if is_empty {
+            self.bulk_queue.extend(bulk);
+        } else {
+            bulk.for_each(drop);
+        }
+    }
+
+    /// The next thing that is ready; bulk connections come last. Since reading takes no time here, the seed decides how many
+    /// of them are read between two waits.
+    fn next_ready(&mut self) -> Option<Ready> {
+        if let Some(ready) = self.current.take() {
+            return Some(ready);
+        }
+        if let Some(&ready) = self.ready.get(self.at) {
+            self.at += 1;
+            return Some(ready);
+        }
+        let (kernel, thread) = (&self.kernel, self.thread);
+        let next = self.bulk_queue.pop(|| kernel.state().read_clock(thread).0);
+        if next.is_some() && kernel.state().ends_part(thread) {
+            self.bulk_queue.end_part();
+        }
+        next
+    }
+
     /// The next event of a ready connection: first whether it is writable, then what a read returns.
     fn conn_event(&mut self, id: ConnId, events: EventFlags) -> ConnEvent {
-        let Some(handle) = self.conn(id).map(|conn| conn.handle) else { return ConnEvent::None };
+        let Some(Socket::Conn(conn, load)) = self.slab.get_mut(id) else {
+            return ConnEvent::None;
+        };
+        let handle = conn.handle;
         let mut state = self.kernel.state();
         let Some(interest) = state.interest(self.thread, id).copied() else {
             return ConnEvent::None;
@@ -150,9 +199,12 @@ impl SimulatedIo {
         if !events.intersects(READ_EVENTS | EventFlags::HUP | EventFlags::ERR) {
             return ConnEvent::None;
         }
-        match connection.read(self.read_max, &mut self.rx) {
+        match connection.read(load.read_max(self.read_max), &mut self.rx) {
             Ok(0) => ConnEvent::Closed(None),
-            Ok(_) => ConnEvent::Read,
+            Ok(n) => {
+                *load = load.after_read(n, self.read_max);
+                ConnEvent::Read
+            }
             Err(ErrorKind::WouldBlock) => ConnEvent::None,
             Err(kind) => ConnEvent::Closed(Some(kind)),
         }
@@ -193,15 +245,18 @@ impl Io for SimulatedIo {
 
     fn wait(&mut self, _: Option<Instant>) -> io::Result<Instant> {
         self.resume_listeners();
-        self.at = 0;
+        self.clear_ready();
         self.accepts_left = ACCEPTS_MAX;
         self.kernel.state().poll(self.thread, &mut self.ready);
-        Ok(self.now())
+        self.defer_bulk();
+        let now = self.now();
+        self.bulk_queue.begin_part(now);
+        Ok(now)
     }
 
     fn wait_for_wake(&mut self, _: Instant) -> io::Result<Instant> {
-        self.ready.clear();
-        self.at = 0;
+        self.clear_ready();
+        self.bulk_queue.end_part();
         if self.kernel.is_woken(self.thread) {
             self.ready.push(Ready::Waker);
         }
@@ -217,9 +272,9 @@ impl Io for SimulatedIo {
                 }
                 continue;
             }
-            let (id, events) = match *self.ready.get(self.at)? {
+            let ready = self.next_ready()?;
+            let (id, events) = match ready {
                 Ready::Waker => {
-                    self.at += 1;
                     self.kernel.state().take_wake(self.thread);
                     return Some(IoEvent::Woken);
                 }
@@ -227,9 +282,9 @@ impl Io for SimulatedIo {
             };
             if let Some(Socket::Listener(_)) = self.slab.get_mut(id) {
                 if let Some(event) = self.accept(id) {
+                    self.current = Some(ready);
                     return Some(event);
                 }
-                self.at += 1;
                 self.accepts_left = ACCEPTS_MAX;
                 continue;
             }
@@ -237,18 +292,12 @@ impl Io for SimulatedIo {
                 ConnEvent::Writable => {
                     self.set_interest(id, |interest| interest - EventFlags::OUT);
                     // The event stays the current one: the connection may be readable too.
-                    if let Some(ready) = self.ready.get_mut(self.at) {
-                        *ready = Ready::Socket(id, events - EventFlags::OUT);
-                    }
+                    self.current = Some(Ready::Socket(id, events - EventFlags::OUT));
                     return Some(IoEvent::Writable(id));
                 }
-                ConnEvent::None => self.at += 1,
-                ConnEvent::Read => {
-                    self.at += 1;
-                    return Some(IoEvent::Data(id, &self.rx));
-                }
+                ConnEvent::None => {}
+                ConnEvent::Read => return Some(IoEvent::Data(id, &self.rx)),
                 ConnEvent::Closed(kind) => {
-                    self.at += 1;
                     self.remove(id);
                     return Some(IoEvent::Closed(id, kind));
                 }
@@ -298,12 +347,17 @@ impl Io for SimulatedIo {
             Reading::On => interest | READ_EVENTS,
             Reading::Off => interest - READ_EVENTS,
         });
+        if reading == Reading::Off
+            && let Some(Socket::Conn(_, load)) = self.slab.get_mut(id)
+        {
+            *load = Load::Sparse;
+        }
     }
 
     fn adopt(&mut self, conn: SimulatedConn) -> io::Result<ConnId> {
         self.kernel.state().allocate(super::DescriptorUse::Adopt)?;
         let handle = conn.handle;
-        let id = self.slab.insert(Socket::Conn(conn));
+        let id = self.slab.insert(Socket::Conn(conn, Load::Sparse));
         self.kernel.state().register(self.thread, id, handle, READ_EVENTS);
         Ok(id)
     }
@@ -311,13 +365,13 @@ impl Io for SimulatedIo {
     fn release(&mut self, id: ConnId) -> Option<SimulatedConn> {
         self.conn(id)?;
         match self.remove(id)? {
-            Socket::Conn(conn) => Some(conn),
+            Socket::Conn(conn, _) => Some(conn),
             Socket::Listener(_) => None,
         }
     }
 
     fn close(&mut self, id: ConnId) {
-        let Some(Socket::Conn(conn)) = self.remove(id) else { return };
+        let Some(Socket::Conn(conn, _)) = self.remove(id) else { return };
         if !self.paused_listeners.is_empty() {
             // There is a file descriptor for the next one.
             let now = self.now();

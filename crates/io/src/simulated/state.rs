@@ -40,6 +40,9 @@ const CLOCK_COST_MAX_NS: u32 = 2_000;
 /// One in so many waits returns only some of the events that are ready.
 const PARTIAL_WAIT_ODDS: u32 = 8;
 
+/// After one in so many reads of connections that wait to be read, the thread waits.
+const QUEUE_END_ODDS: u32 = 4;
+
 /// Listeners, connections and threads.
 #[derive(Debug)]
 pub(super) struct KernelState {
@@ -207,6 +210,11 @@ impl KernelState {
             events_max = events_max.min(1 + thread.rng.below(bound) as usize);
         }
         ready.truncate(events_max);
+    }
+
+    /// Whether no more connections are read from the queue of a thread before it waits.
+    pub(super) fn ends_part(&mut self, thread: SimulatedThread) -> bool {
+        self.thread(thread).is_some_and(|thread| thread.rng.below(QUEUE_END_ODDS) == 0)
     }
 
     pub(super) fn register(

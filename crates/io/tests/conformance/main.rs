@@ -9,6 +9,7 @@
 
 mod backends;
 mod events;
+mod read_order;
 mod simulated;
 
 use std::io::ErrorKind;
@@ -19,6 +20,7 @@ use sluice_io::{Epoll, Io, IoEvent, Reading, UnsentCap, WaitStrategy, Wake, sock
 
 use backends::{Backend, Loopback, Simulated};
 use events::{Connected, Thread, pattern};
+use read_order::{reading_can_be_off_in_between, what_is_read_little_from_is_read_first};
 
 /// Runs the functions of these names, which have a backend as type parameter, with each backend.
 macro_rules! for_each_backend {
@@ -51,6 +53,8 @@ for_each_backend! {
     wakes_before_a_wait_count_once
     waiting_for_a_wake_leaves_connections_alone
     a_send_is_limited_while_unsent_bytes_are_capped
+    what_is_read_little_from_is_read_first
+    reading_can_be_off_in_between
 }
 
 fn a_peer_can_send_before_it_is_accepted<B: Backend>() {

@@ -1,0 +1,178 @@
+//! The order in which ready connections are read: those with little to read first.
+//!
+//! Connections of which much is read at a time wait in a queue, of which a part is read between two waits. What arrives on
+//! another connection then waits for that part at most, not for all connections that always have more to read. Sparse
+//! connections cannot keep the queue from being read, since each wait is followed by a part of it. Deficit round robin with
+//! a list of new flows (RFC 8290, section 4.1) schedules packets in the same way.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Bytes of one read of a sparse connection, so that it cannot delay others for long.
+const SPARSE_READ_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of a small read of a bulk connection.
+const SMALL_READ_BYTES_MAX: usize = 8 << 10;
+
+/// A bulk connection is sparse again after so many small reads in a row.
+const SMALL_READS: u8 = 16;
+
+/// How long the queue is read between two waits: as long as everything before it took, within these limits.
+const PART_TIME_MIN: Duration = Duration::from_micros(250);
+const PART_TIME_MAX: Duration = Duration::from_millis(1);
+
+/// How much is read from a connection at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// Little.
+    Sparse,
+    /// Much, before the last `small_reads` reads.
+    Bulk { small_reads: u8 },
+}
+
+impl Load {
+    pub(crate) fn is_bulk(self) -> bool {
+        self != Self::Sparse
+    }
+
+    /// Bytes of the next read if `max` is the limit of all reads.
+    #[inline]
+    pub(crate) fn read_max(self, max: usize) -> usize {
+        match self {
+            Self::Sparse => max.min(SPARSE_READ_BYTES_MAX),
+            Self::Bulk { .. } => max,
+        }
+    }
+
+    /// The load after a read of `bytes` if `max` is the limit of all reads.
+    #[inline]
+    pub(crate) fn after_read(self, bytes: usize, max: usize) -> Self {
+        match self {
+            Self::Sparse if bytes < self.read_max(max) => Self::Sparse,
+            Self::Bulk { small_reads } if bytes < SMALL_READ_BYTES_MAX.min(max) => {
+                match small_reads + 1 {
+                    SMALL_READS => Self::Sparse,
+                    small_reads => Self::Bulk { small_reads },
+                }
+            }
+            _ => Self::Bulk { small_reads: 0 },
+        }
+    }
+}
+
+/// What has happened on bulk connections.
+#[derive(Debug)]
+pub(crate) struct BulkQueue<E> {
+    events: VecDeque<E>,
+    part: Part,
+}
+
+/// When the queue is read.
+#[derive(Debug)]
+enum Part {
+    /// After everything else that was ready at the end of the last wait, which was at this time.
+    Next(Instant),
+    /// Now, until this time.
+    Until(Instant),
+    /// Not before the next wait.
+    Over,
+}
+
+impl<E> BulkQueue<E> {
+    pub(crate) fn new() -> Self {
+        Self { events: VecDeque::new(), part: Part::Over }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    pub(crate) fn extend(&mut self, events: impl IntoIterator<Item = E>) {
+        self.events.extend(events);
+    }
+
+    /// After a wait.
+    pub(crate) fn begin_part(&mut self, now: Instant) {
+        self.part = Part::Next(now);
+    }
+
+    /// Nothing more is read before the next wait.
+    pub(crate) fn end_part(&mut self) {
+        self.part = Part::Over;
+    }
+
+    /// The next event; `None` if there is none, or not before the next wait.
+    pub(crate) fn pop(&mut self, now: impl FnOnce() -> Instant) -> Option<E> {
+        if self.events.is_empty() {
+            return None;
+        }
+        match self.part {
+            Part::Next(waited_at) => {
+                let now = now();
+                let time = now.saturating_duration_since(waited_at);
+                self.part = Part::Until(now + time.clamp(PART_TIME_MIN, PART_TIME_MAX));
+            }
+            Part::Until(end) if now() < end => {}
+            Part::Until(_) | Part::Over => {
+                self.part = Part::Over;
+                return None;
+            }
+        }
+        self.events.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPARSE: Load = Load::Sparse;
+    const BULK: Load = Load::Bulk { small_reads: 0 };
+
+    #[test]
+    fn a_connection_is_bulk_after_a_full_read_and_sparse_after_small_ones() {
+        let max = 128 << 10;
+        assert_eq!(SPARSE.read_max(max), SPARSE_READ_BYTES_MAX);
+        assert_eq!(SPARSE.after_read(SPARSE_READ_BYTES_MAX - 1, max), SPARSE);
+        assert_eq!(SPARSE.after_read(SPARSE_READ_BYTES_MAX, max), BULK);
+        assert_eq!(BULK.read_max(max), max);
+        let mut load = BULK;
+        for _ in 1..SMALL_READS {
+            load = load.after_read(SMALL_READ_BYTES_MAX - 1, max);
+            assert!(load.is_bulk());
+        }
+        assert_eq!(load.after_read(SMALL_READ_BYTES_MAX, max), BULK);
+        assert_eq!(load.after_read(SMALL_READ_BYTES_MAX - 1, max), SPARSE);
+        // Whatever the limit, a read that reaches it may have left something.
+        assert_eq!(SPARSE.after_read(100, 100), BULK);
+        assert_eq!(BULK.after_read(100, 100), BULK);
+        assert_ne!(BULK.after_read(99, 100), BULK);
+    }
+
+    #[test]
+    fn the_queue_is_read_in_order_and_for_a_limited_time() {
+        let start = crate::clock::now();
+        let us = |us| start + Duration::from_micros(us);
+        let mut queue = BulkQueue::new();
+        queue.extend(1..=6);
+        assert_eq!(queue.pop(|| start), None, "before a wait");
+        // What was read before the queue took 500 µs, so the queue has as much.
+        queue.begin_part(start);
+        assert_eq!(queue.pop(|| us(500)), Some(1));
+        assert_eq!(queue.pop(|| us(999)), Some(2));
+        assert_eq!(queue.pop(|| us(1000)), None);
+        assert_eq!(queue.pop(|| us(1000)), None);
+        // It has its least time.
+        queue.begin_part(us(1000));
+        assert_eq!(queue.pop(|| us(1000)), Some(3));
+        assert_eq!(queue.pop(|| us(1000) + PART_TIME_MIN), None);
+        // One is read, however late it is.
+        queue.begin_part(us(2000));
+        assert_eq!(queue.pop(|| us(90_000)), Some(4));
+        assert_eq!(queue.pop(|| us(90_000) + PART_TIME_MAX), None);
+        queue.begin_part(us(100_000));
+        queue.end_part();
+        assert_eq!(queue.pop(|| us(100_000)), None);
+        assert!(!queue.is_empty());
+    }
+}
