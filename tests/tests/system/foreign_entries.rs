@@ -13,6 +13,7 @@ every_version! {
 
 both_versions! {
     an_entry_of_an_operator_stays_when_its_port_goes_down() = port_down;
+    a_flow_entry_that_another_program_has_changed_is_found_in_the_background() = changed_entry;
 }
 
 /// A host that does not exist.
@@ -100,4 +101,21 @@ fn emptied_table(version: OpenFlow) {
     wait_until(SHORT_TIMEOUT, "the flow entries of before", || {
         lines(&network.flows("s1")) == lines(&before)
     });
+}
+
+fn changed_entry(version: OpenFlow) {
+    let network = OvsNetwork::line(TestEnv::shared(), version, 2);
+    let mut command = network.env().command(&binary().to_string_lossy());
+    command.arg("run").env("SLUICE_FORWARDING__VERIFY_INTERVAL_S", "1");
+    let controller = Controller::with(command, network.env().dir());
+    let (h1, h2) = (network.host("s1"), network.host("s2"));
+    network.connect(&controller);
+    h1.assert_reaches(&h2);
+    network.ofctl("add-flow", "s1", &[ENTRY]);
+    // The cookie of the entry, which OpenFlow 1.0 would replace.
+    let change = format!("cookie=0x666f727700000001,dl_dst={},actions=output:s2-s1", h2.mac());
+    network.ofctl("mod-flows", "s2", &[&change]);
+    controller.wait_for_log(&["switch had wrong flow entries of forwarding"]);
+    h1.assert_reaches(&h2);
+    assert!(has_operator_entry(&network), "{:#?}", network.flows("s1"));
 }

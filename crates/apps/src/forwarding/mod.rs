@@ -67,6 +67,8 @@ pub struct Config {
     pub path_pending: Duration,
     /// For how long a switch that has refused a flow entry gets no others.
     pub refused_retry: Duration,
+    /// Time between two verifications of the flow entries of a switch; zero disables them.
+    pub verify_interval: Duration,
     /// How broadcasts, multicasts and packets to unknown hosts reach all edge ports.
     pub flooding: Flooding,
     /// Packets per second that are flooded from one port; more are dropped.
@@ -96,6 +98,7 @@ impl Default for Config {
             hard_timeout_s: 0,
             path_pending: Duration::from_millis(50),
             refused_retry: Duration::from_secs(10),
+            verify_interval: Duration::from_mins(5),
             flooding: Flooding::Auto,
             floods_per_s_max: 1000,
             miss_send_len: Action::WHOLE,
@@ -299,7 +302,7 @@ impl App for Forwarding {
     }
 
     fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
-        self.counters.stale_deletions += self.switches.tick(ctx);
+        self.counters.stale_deletions += self.switches.tick(self.cfg.verify_interval, ctx);
         self.segment_ports.tick(ctx);
         self.expire_refused_matches(ctx);
         self.trees.tick(self.cfg.flooding, ctx);

@@ -25,6 +25,12 @@ use super::match_fallback::refused_rank;
 /// `session.multipart_bytes_max`.
 const ENTRIES_MAX: u32 = 16_384;
 
+/// As [`ENTRIES_MAX`] in the background, where pages are not urgent: 70 KB.
+const BACKGROUND_ENTRIES_MAX: u32 = 512;
+
+/// Time between two pages in the background.
+const BACKGROUND_PAUSE: Duration = Duration::from_secs(1);
+
 /// Time after which a request without a reply is given up. A list of [`ENTRIES_MAX`] entries takes this long at 1 Mbit/s.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -54,8 +60,9 @@ pub(super) struct LocalSwitch {
     pub(super) query: EntryQuery,
     /// The pages that are to be requested.
     pages: Vec<EntryPage>,
-    /// Whether the query is to find entries that are wrong, and not hosts.
-    pub(super) is_verified: bool,
+    pub(super) purpose: QueryPurpose,
+    /// When the last query ended, or was due first.
+    pub(super) queried_at: Instant,
     /// Hosts to which its old flow entries send, by output port, until the role of that port is known.
     pub(super) hosts_by_port: BTreeMap<PortNo, Vec<HostId>>,
     /// Hosts from which its flow entries match packets, by ingress port, while it is verified.
@@ -64,8 +71,8 @@ pub(super) struct LocalSwitch {
 
 impl LocalSwitch {
     /// Has its flow entries listed, and those that are wrong deleted.
-    pub(super) fn verify(&mut self, now: Instant) {
-        (self.query, self.is_verified) = (EntryQuery::Due(now), true);
+    pub(super) fn verify(&mut self, purpose: QueryPurpose, now: Instant) {
+        (self.query, self.purpose) = (EntryQuery::Due(now), purpose);
         self.pages.clear();
         self.hosts_by_port.clear();
         self.sources_by_port.clear();
@@ -73,7 +80,7 @@ impl LocalSwitch {
 
     /// Requests the number of flow entries of the next page; without another page, the query is done.
     fn count_next_page(&mut self, ctx: &mut Ctx<'_>) {
-        self.query = EntryQuery::Done;
+        (self.query, self.queried_at) = (EntryQuery::Done, ctx.now);
         while self.query == EntryQuery::Done
             && let Some(page) = self.pages.pop()
         {
@@ -109,11 +116,36 @@ impl LocalSwitch {
         {
             self.hosts_by_port.entry(port).or_default().push(host);
         }
-        if self.is_verified
+        if self.purpose.is_verification()
             && let Some(host) = flow_entries::host(&entry.matching, FieldId::ETH_SRC)
             && let Some(port) = flow_entries::in_port(&entry.matching)
         {
             self.sources_by_port.entry(port).or_default().push(host);
+        }
+    }
+}
+
+/// Why the flow entries of a switch are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum QueryPurpose {
+    /// To learn the hosts to which they send.
+    FindHosts,
+    /// To find those that are wrong, since changes were lost.
+    VerifyNow,
+    /// To find those that are wrong for whatever reason: a little at a time.
+    VerifyInBackground,
+}
+
+impl QueryPurpose {
+    pub(super) fn is_verification(self) -> bool {
+        self != Self::FindHosts
+    }
+
+    /// Most flow entries of a page.
+    fn entries_max(self) -> u32 {
+        match self {
+            Self::FindHosts | Self::VerifyNow => ENTRIES_MAX,
+            Self::VerifyInBackground => BACKGROUND_ENTRIES_MAX,
         }
     }
 }
@@ -124,6 +156,8 @@ pub(super) enum EntryQuery {
     /// Due at this time.
     Due(Instant),
     InFlight(QueryRequest),
+    /// The next page is due at this time.
+    Paused(Instant),
     Done,
 }
 
@@ -186,7 +220,8 @@ impl LocalSwitches {
             deletions: ListedDeletions::default(),
             query,
             pages: Vec::new(),
-            is_verified: false,
+            purpose: QueryPurpose::FindHosts,
+            queried_at: ctx.now,
             hosts_by_port,
             sources_by_port: BTreeMap::new(),
         };
@@ -254,7 +289,7 @@ impl LocalSwitches {
             }
             EntrySelector::Listed => {
                 if !switch.deletions.add(filter) {
-                    switch.verify(now);
+                    switch.verify(QueryPurpose::VerifyNow, now);
                 }
             }
         }
@@ -275,13 +310,14 @@ impl LocalSwitches {
         if switch.request_in_flight(xid).is_some() { self.end_query(ctx) } else { 0 }
     }
 
-    /// Ends the query of a switch that does not answer it. If its flow entries are verified, all of them are deleted, as
+    /// Ends the query of a switch that does not answer it. If changes were lost, all of its flow entries are deleted, as
     /// any may be wrong. Returns the number of deletions sent.
     fn end_query(&mut self, ctx: &mut Ctx<'_>) -> u64 {
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
-        switch.query = EntryQuery::Done;
+        (switch.query, switch.queried_at) = (EntryQuery::Done, ctx.now);
         switch.pages.clear();
-        if !switch.is_verified {
+        let purpose = std::mem::replace(&mut switch.purpose, QueryPurpose::FindHosts);
+        if purpose != QueryPurpose::VerifyNow {
             return 0;
         }
         let id = ctx.datapath_id;
@@ -328,15 +364,15 @@ impl LocalSwitches {
         for switch in
             self.all.values_mut().filter(|switch| switch.selector == EntrySelector::Listed)
         {
-            (switch.query, switch.is_verified) = (EntryQuery::Due(at), false);
+            (switch.query, switch.purpose) = (EntryQuery::Due(at), QueryPurpose::FindHosts);
             switch.pages.clear();
             switch.hosts_by_port.clear();
         }
     }
 
-    /// Ends pauses that are over and a query without a reply, and starts the query of a switch if it is due. Returns the
-    /// number of deletions sent.
-    pub(super) fn tick(&mut self, ctx: &mut Ctx<'_>) -> u64 {
+    /// Ends pauses that are over and a query without a reply, and starts or continues the query of a switch if that is due.
+    /// Returns the number of deletions sent.
+    pub(super) fn tick(&mut self, verify_interval: Duration, ctx: &mut Ctx<'_>) -> u64 {
         let mut deleted = 0;
         if let Some(switch) = self.all.get_mut(&ctx.datapath_id) {
             switch.paused_until = switch.paused_until.filter(|&until| ctx.now < until);
@@ -344,6 +380,16 @@ impl LocalSwitches {
             let is_late = |sent| ctx.now.saturating_duration_since(sent) >= REPLY_TIMEOUT;
             if matches!(switch.query, EntryQuery::InFlight(request) if is_late(request.sent)) {
                 deleted = self.end_query(ctx);
+            }
+        }
+        if let Some(switch) = self.all.get_mut(&ctx.datapath_id) {
+            let age = ctx.now.saturating_duration_since(switch.queried_at);
+            match switch.query {
+                EntryQuery::Paused(until) if ctx.now >= until => switch.count_next_page(ctx),
+                EntryQuery::Done if !verify_interval.is_zero() && age >= verify_interval => {
+                    switch.verify(QueryPurpose::VerifyInBackground, ctx.now);
+                }
+                _ => {}
             }
         }
         self.start_query(ctx);
@@ -405,7 +451,7 @@ impl LocalSwitches {
             }
             Requested::List => {
                 let deleted = self.on_list(kind, body, priority, ctx);
-                self.count_next_page(request, ctx);
+                self.continue_query(request, ctx);
                 deleted
             }
         }
@@ -416,33 +462,43 @@ impl LocalSwitches {
     fn on_count(&mut self, request: QueryRequest, count: Option<u32>, ctx: &mut Ctx<'_>) -> u64 {
         let page = request.page;
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
-        let is_too_large = count.is_some_and(|count| count > ENTRIES_MAX);
+        let has_more_than = |max| count.is_some_and(|count| count > max);
+        let mut split = None;
+        if has_more_than(switch.purpose.entries_max()) {
+            let view = ctx.network.view().switch(ctx.datapath_id);
+            let ports: Vec<_> = view.into_iter().flat_map(|it| it.ports.keys().copied()).collect();
+            split = page.split(switch.selector, &ports);
+        }
         // If the number is unknown, the entries are listed: the session discards a reply that is too long.
-        if !is_too_large && count != Some(0) {
+        if split.is_none() && !has_more_than(ENTRIES_MAX) && count != Some(0) {
             switch.request(page, Requested::List, ctx);
             return 0;
         }
         let mut deleted = 0;
-        if is_too_large {
-            let view = ctx.network.view().switch(ctx.datapath_id);
-            let ports: Vec<_> = view.into_iter().flat_map(|it| it.ports.keys().copied()).collect();
-            match page.split(switch.selector, &ports) {
-                Some(split) => switch.pages.extend(split),
-                None if switch.is_verified => {
-                    deleted = self.delete_page(page, ctx);
-                }
-                None => {}
+        match split {
+            Some(split) => switch.pages.extend(split),
+            None if count != Some(0) && switch.purpose == QueryPurpose::VerifyNow => {
+                deleted = self.delete_page(page, ctx);
             }
+            None => {}
         }
-        self.count_next_page(request, ctx);
+        self.continue_query(request, ctx);
         deleted
     }
 
     /// Continues a query after the reply to `request`, unless the query has to start over.
-    fn count_next_page(&mut self, request: QueryRequest, ctx: &mut Ctx<'_>) {
+    fn continue_query(&mut self, request: QueryRequest, ctx: &mut Ctx<'_>) {
         let switch = self.all.get_mut(&ctx.datapath_id);
         if let Some(switch) = switch.filter(|it| it.query == EntryQuery::InFlight(request)) {
-            switch.count_next_page(ctx);
+            let is_listed = request.requested == Requested::List;
+            if is_listed
+                && switch.purpose == QueryPurpose::VerifyInBackground
+                && !switch.pages.is_empty()
+            {
+                switch.query = EntryQuery::Paused(ctx.now + BACKGROUND_PAUSE);
+            } else {
+                switch.count_next_page(ctx);
+            }
         }
     }
 
@@ -475,7 +531,7 @@ impl LocalSwitches {
             hosts.sort_unstable();
             hosts.dedup();
         }
-        let is_verified = switch.is_verified;
+        let is_verified = switch.purpose.is_verification();
         let ports: Vec<_> = switch.hosts_by_port.keys().copied().collect();
         let (id, now) = (ctx.datapath_id, ctx.now);
         for port in in_ports {
@@ -512,7 +568,7 @@ impl LocalSwitches {
         let Some(switch) = self
             .all
             .get_mut(&at.switch)
-            .filter(|switch| !switch.is_verified && switch.hosts_by_port.contains_key(&at.port))
+            .filter(|it| !it.purpose.is_verification() && it.hosts_by_port.contains_key(&at.port))
         else {
             return 0;
         };

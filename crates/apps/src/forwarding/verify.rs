@@ -1,4 +1,4 @@
-//! Verifies the flow entries of a switch to which changes were lost, and deletes those that are wrong.
+//! Verifies the flow entries of a switch, after changes were lost and now and then, and deletes those that are wrong.
 //!
 //! Right is an entry that sends to the port of the host or to a switch that is nearer to it, so that the right entries of all
 //! switches together contain no loop, and that matches no host at a port where it is not. Packets whose entries are missing come to the controller, which installs their path.
@@ -10,13 +10,13 @@ use sluice_sdk::{Ctx, Network};
 use super::flood::is_edge;
 use super::flow_entries::{EntryFilter, EntryPage};
 use super::routes::Routes;
-use super::switches::{EntryQuery, LocalSwitches};
+use super::switches::{EntryQuery, LocalSwitches, QueryPurpose};
 
 impl LocalSwitches {
     /// Requests the flow entries of a switch, of which those that are wrong will be deleted.
     pub(super) fn verify_entries(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(switch) = self.all.get_mut(&ctx.datapath_id) {
-            switch.verify(ctx.now);
+            switch.verify(QueryPurpose::VerifyNow, ctx.now);
         }
         self.start_query(ctx);
     }
@@ -25,10 +25,13 @@ impl LocalSwitches {
     /// deletions sent.
     pub(super) fn delete_wrong_entries(&mut self, routes: &mut Routes, ctx: &mut Ctx<'_>) -> u64 {
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
-        if !switch.is_verified {
+        let purpose = switch.purpose;
+        if !purpose.is_verification() {
             return 0;
         }
-        switch.is_verified = switch.query != EntryQuery::Done;
+        if switch.query == EntryQuery::Done {
+            switch.purpose = QueryPurpose::FindHosts;
+        }
         let hosts_by_port = std::mem::take(&mut switch.hosts_by_port);
         let sources_by_port = std::mem::take(&mut switch.sources_by_port);
         let mut deleted = 0;
@@ -59,6 +62,12 @@ impl LocalSwitches {
                 }
             }
         }
+        if deleted > 0 && purpose == QueryPurpose::VerifyInBackground {
+            let id = ctx.datapath_id;
+            ctx.network.report(|| {
+                format!("switch had wrong flow entries of forwarding; they are deleted dpid={id} deletions={deleted}")
+            });
+        }
         deleted
     }
 
@@ -75,7 +84,7 @@ impl LocalSwitches {
     /// Deletes all flow entries of a switch. Returns the number of deletions sent.
     pub(super) fn delete_all(&mut self, ctx: &mut Ctx<'_>) -> u64 {
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
-        switch.is_verified = false;
+        switch.purpose = QueryPurpose::FindHosts;
         if let Some(deletion) = switch.selector.delete_all() {
             ctx.send_to(ctx.datapath_id, Message::FlowMod(deletion));
             return 1;

@@ -164,13 +164,32 @@ impl LargeTable {
         self.answer_all();
     }
 
+    /// Answers requests for a time, and ticks meanwhile. Returns the most flow entries that were listed within a second.
+    fn run_for(&mut self, time: Duration) -> usize {
+        let (end, mut listed_per_s) = (self.now + time, 0);
+        while self.now < end {
+            let listed = self.listed;
+            for _ in 0..4 {
+                self.answer_pending();
+                self.now += Duration::from_millis(250);
+                self.call(Forwarding::on_tick);
+            }
+            listed_per_s = listed_per_s.max(self.listed - listed);
+        }
+        listed_per_s
+    }
+
+    fn answer_pending(&mut self) {
+        while !self.unanswered.is_empty() {
+            let (xid, request) = self.unanswered.remove(0);
+            self.answer(xid, &request);
+        }
+    }
+
     /// Answers requests until there are none for some ticks.
     fn answer_all(&mut self) {
         for _ in 0..100 {
-            while !self.unanswered.is_empty() {
-                let (xid, request) = self.unanswered.remove(0);
-                self.answer(xid, &request);
-            }
+            self.answer_pending();
             self.now += Duration::from_millis(250);
             self.call(Forwarding::on_tick);
         }
@@ -218,15 +237,21 @@ fn hosts_and_entries(hosts: u32) -> (BTreeMap<u32, u32>, Vec<FlowDesc>) {
     ((0..hosts).map(|n| (n, at(n))).collect(), entries)
 }
 
+/// Flow entries that are wrong beside those of `hosts_and_entries`.
+fn wrong_entries() -> Vec<FlowDesc> {
+    vec![
+        entry([1, 0], [2, 9000]), // to an unknown host
+        entry([3, 2], [4, 1]),    // not to the port of the host
+        entry([2, 0], [3, 2]),    // for packets of a host that is at another port
+        entry([1, 0], [DOWN.0, 1]),
+        entry([DOWN.0, 0], [2, 1]),
+    ]
+}
+
 fn assert_stale_entries_are_deleted(version: Version) {
     let (locations, right) = hosts_and_entries(160);
     assert!(right.len() > LISTED_MAX);
-    let mut entries = right.clone();
-    entries.push(entry([1, 0], [2, 9000])); // to an unknown host
-    entries.push(entry([3, 2], [4, 1])); // not to the port of the host
-    entries.push(entry([2, 0], [3, 2])); // for packets of a host that is at another port
-    entries.push(entry([1, 0], [DOWN.0, 1]));
-    entries.push(entry([DOWN.0, 0], [2, 1]));
+    let entries = [right.clone(), wrong_entries()].concat();
     let mut table = LargeTable::new(version, entries, &locations);
     table.verify_entries();
     let wrong: Vec<_> = table.entries.iter().filter(|entry| !right.contains(entry)).collect();
@@ -269,4 +294,42 @@ fn at_connect_the_flow_entries_of_ports_that_are_down_are_deleted_however_many_t
     table.answer_all();
     assert_eq!((table.entries.len(), table.listed), (right.len(), right.len()));
     assert_eq!(table.unanswered_max, 1);
+}
+
+/// Whatever the reason for which they are wrong. Before, they stayed until the switch connected again.
+#[test]
+fn in_the_background_wrong_flow_entries_are_found_a_few_at_a_time() {
+    /// Flow entries that are listed at a time.
+    const PAGE: usize = 512;
+    for version in [Version::V1_0, Version::V1_3] {
+        let (locations, right) = hosts_and_entries(160);
+        let foreign = FlowDesc { cookie: 0x1234, ..entry([1, 0], [2, 9001]) };
+        let mut table = LargeTable::new(version, right.clone(), &locations);
+        table.call(|app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
+        table.answer_all();
+        table.entries.extend(wrong_entries());
+        table.entries.push(foreign.clone());
+        let listed = table.listed;
+        let listed_per_s = table.run_for(Duration::from_mins(4));
+        assert_eq!((listed_per_s, table.listed), (0, listed), "it is not due");
+        let listed_per_s = table.run_for(Duration::from_mins(4));
+        assert!(listed_per_s <= 2 * PAGE, "{version:?} {listed_per_s}");
+        assert!(table.unanswered_max == 1, "{version:?} {}", table.unanswered_max);
+        let expected = [right, vec![foreign]].concat();
+        assert!(table.entries == expected, "{version:?} {}", table.entries.len());
+    }
+}
+
+#[test]
+fn a_switch_that_does_not_list_its_flow_entries_in_the_background_keeps_them() {
+    let (locations, entries) = hosts_and_entries(20);
+    let mut table = LargeTable::new(Version::V1_3, entries.clone(), &locations);
+    table.call(|app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
+    table.answer_all();
+    for _ in 0..4 * 1000 {
+        table.now += Duration::from_millis(250);
+        table.call(Forwarding::on_tick);
+    }
+    assert!(table.unanswered.len() > 1, "{}", table.unanswered.len());
+    assert_eq!(table.entries, entries);
 }

@@ -121,6 +121,7 @@ fn forwarding_config(
         hard_timeout_s: settings.hard_timeout_s,
         path_pending: experimental.path_pending_ms.0,
         refused_retry: experimental.refused_retry_s.0,
+        verify_interval: settings.verify_interval_s.0,
         flooding: settings.flood.0,
         floods_per_s_max: settings.floods_per_s_max,
         miss_send_len,

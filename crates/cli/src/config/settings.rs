@@ -197,6 +197,11 @@ pub(super) struct ForwardingSettings {
     /// Broadcast, multicast and unknown unicast packets flooded per second and port; more are dropped.
     #[config(default = 1000)]
     pub(super) floods_per_s_max: u32,
+
+    /// Seconds between two verifications of the flow entries of a switch, in which those that are wrong are deleted; 0
+    /// disables them.
+    #[config(default = 300)]
+    pub(super) verify_interval_s: Seconds,
 }
 
 #[derive(Debug, confique::Config)]
