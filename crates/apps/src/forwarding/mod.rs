@@ -98,7 +98,7 @@ impl Default for Config {
             hard_timeout_s: 0,
             path_pending: Duration::from_millis(50),
             refused_retry: Duration::from_secs(10),
-            verify_interval: Duration::from_mins(5),
+            verify_interval: Duration::from_secs(300),
             flooding: Flooding::Auto,
             floods_per_s_max: 1000,
             miss_send_len: Action::WHOLE,
