@@ -45,7 +45,15 @@ impl Scenario {
             _ => Flooding::Auto,
         };
         let matching = refusals.matching;
-        let forwarding = forwarding::Config { flooding, matching, ..forwarding::Config::default() };
+        // From a stream of its own, too. In half of the runs, flow entries are verified every few seconds, whatever happens.
+        let interval_s = Rng::new(seed.rotate_left(32)).below(10).saturating_sub(4);
+        let verify_interval = Duration::from_secs(interval_s.into());
+        let forwarding = forwarding::Config {
+            flooding,
+            matching,
+            verify_interval,
+            ..forwarding::Config::default()
+        };
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
         let clock = Some(WallClock { at: start, since_1970: Duration::ZERO });
