@@ -79,11 +79,16 @@ impl Controller {
 
     /// Starts `command`, a `sluice run` without `--listen`; its output goes to files in `dir`.
     #[track_caller]
-    pub fn with(mut command: Command, dir: &Path) -> Self {
+    pub fn with(command: Command, dir: &Path) -> Self {
+        Self::at("127.0.0.1:0", command, dir)
+    }
+
+    /// Starts `command` and lets it listen at `address`.
+    #[track_caller]
+    pub(crate) fn at(address: &str, mut command: Command, dir: &Path) -> Self {
         let (stdout, stderr) = (dir.join("sluice.out"), dir.join("sluice.err"));
-        let address = "127.0.0.1:0".to_owned();
-        let daemon = start(&mut command, &address, &stdout, &stderr);
-        let mut new = Self { command, daemon, address, stdout, stderr };
+        let daemon = start(&mut command, address, &stdout, &stderr);
+        let mut new = Self { command, daemon, address: address.to_owned(), stdout, stderr };
         new.address = new.wait_for_address();
         new
     }

@@ -6,6 +6,7 @@
 #![expect(clippy::panic, reason = "the failures of a test library are the test's failures")]
 
 mod capture;
+mod control_link;
 mod controller;
 mod conversations;
 mod flow;
@@ -25,6 +26,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 pub use capture::{Capture, count_by_type};
+pub use control_link::ControlLink;
 pub use controller::{Controller, ExitReport, binary};
 pub use conversations::Conversations;
 pub use flow::ListedFlow;

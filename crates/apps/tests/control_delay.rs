@@ -1,6 +1,7 @@
 //! Distant or slow control links, in virtual time: numbers of packet-ins, setup times and losses.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -207,4 +208,45 @@ fn a_host_with_many_flows_causes_losses_to_others_unless_the_limiter_limits_its_
         "loss without limiter: {unlimited:.3}, with: {limited:.3}, proactive: {proactive:.3}"
     );
     assert!(unlimited > 0.2 && limited < unlimited / 2.0 && proactive < 0.01, "{context}");
+}
+
+/// Host 0 sends 3 000 packets per second to host 2 that are a new flow each, for ten seconds. Meanwhile host 1 begins ten flows
+/// per second to host 3. Returns how many of these have arrived within a second.
+fn flows_in_time_beside_a_scan(cfg: &Config) -> usize {
+    let link = LinkImpairments { rate_bps: NonZeroU64::new(2_000_000), ..delayed(MS) };
+    let switch = EmulatedSwitchConfig { tx_backlog_max: 65_536, ..EmulatedSwitchConfig::default() };
+    let mut scenario = linear(2, 2, link, switch, cfg);
+    scenario.resolve_addresses(0, 2);
+    scenario.resolve_addresses(1, 3);
+    let (mut flows, mut in_time) = (VecDeque::new(), 0);
+    for ms in 0..10_900u32 {
+        if ms < 10_000 {
+            for n in 0..3 {
+                let port = u16::try_from(1_000 + ms * 3 + n).unwrap();
+                scenario.start_stream(0, 2, &UdpStream { port, ..udp(1, 1, 20) });
+            }
+            if ms % 100 == 0 {
+                let port = u16::try_from(40_000 + ms).unwrap();
+                flows.push_back(scenario.start_stream(1, 3, &UdpStream { port, ..udp(1, 1, 20) }));
+            }
+        }
+        scenario.run_for(MS);
+        if ms % 100 == 99 && ms >= 999 {
+            let flow = flows.pop_front().unwrap();
+            in_time += usize::from(scenario.stream_counts(1, 3, flow).received > 0);
+        }
+    }
+    assert_eq!(flows.len(), 0);
+    in_time
+}
+
+#[test]
+fn a_scan_over_a_thin_control_link_leaves_other_ports_their_share_with_the_default_limits() {
+    let mut cfg = Config::default();
+    cfg.forwarding.matching = Matching::FiveTuple;
+    for meters in [true, false] {
+        cfg.limiter.meters = meters;
+        let in_time = flows_in_time_beside_a_scan(&cfg);
+        assert!(in_time >= 90, "meters: {meters}: {in_time} of 100 flows");
+    }
 }

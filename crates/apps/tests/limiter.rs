@@ -37,6 +37,7 @@ fn a_port_over_the_limit_is_blocked_by_a_flow_entry_and_other_ports_are_not() {
         s2 < packet_in  port=1 b>a
         s2 > packet_out flood
         wait 5s
+        s1 > barrier_request
         s1 < packet_in  port=1 a>b
         s1 > packet_out flood
         ",
@@ -70,6 +71,7 @@ fn run_with_meters(script: &str) {
     let first_port_limited = "
         [1.3..] s1 connects
         [1.3..] s1 > flow_mod output=controller priority=0
+        [1.3..] s1 > barrier_request
         [1.3..] s1 > multipart_request
         [1.3..] s1 < meter_features max=100
         [1.3..] s1 < packet_in  port=1 a>b
@@ -108,6 +110,7 @@ fn ports_are_limited_by_meters_until_the_switch_refuses_one() {
         [1.3..] s1 < packet_in  port=2 a>b
         [1.3..] s1 > flow_mod   drop match=in_port in_port=2 priority=2 hard_timeout=2
         wait 3s
+        [1.3..] s1 > barrier_request
         [1.3..] s1 < packet_in  port=1 a>b
         [1.3..] s1 > packet_out flood
         [1.3..] s1 < packet_in  port=1 a>b
@@ -195,6 +198,7 @@ fn with_proactive_edge_ports_are_limited_from_the_beginning() {
         "
         [1.3..] s1 connects
         [1.3..] s1 > flow_mod output=controller priority=0
+        [1.3..] s1 > barrier_request
         [1.3..] s1 > multipart_request
         ports s1:1 s1:2 edge
         link s1:3 s2:1 up

@@ -18,4 +18,5 @@ mod mininet;
 mod path_requests;
 mod paths;
 mod segments;
+mod thin_control_link;
 mod topology;

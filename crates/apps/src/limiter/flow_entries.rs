@@ -11,6 +11,7 @@ use sluice_sdk::LINK_PROBE_TYPES;
 use sluice_sdk::flow_space::{MISS_LIMITS, PROBE_LIMITS};
 
 use super::Config;
+use super::capacity::SHARE_MIN;
 use super::leaky_bucket::Rate;
 
 const COOKIE: u64 = MISS_LIMITS.cookie;
@@ -67,6 +68,21 @@ impl PacketRateLimit {
     /// Packet-ins per second.
     pub(super) const fn packets_per_s(self) -> u32 {
         self.rate
+    }
+
+    /// At most a share of what a saturated control link carries, and at once what it carries in a quarter of a second.
+    #[must_use]
+    pub(super) fn at_most(self, share: u32) -> Self {
+        Self { rate: self.rate.min(share), burst: self.burst.min((share / 4).max(SHARE_MIN)) }
+    }
+
+    fn meter_mod(self, command: MeterCommand, meter: u32) -> Message {
+        Message::MeterMod(MeterMod {
+            command,
+            flags: MeterFlags::PKTPS | MeterFlags::BURST,
+            meter_id: MeterId(meter),
+            bands: vec![MeterBand::Drop { rate: self.rate, burst_size: self.burst }],
+        })
     }
 }
 
@@ -129,28 +145,31 @@ impl PacketKind {
 pub(super) fn install_meter(
     out: &mut Encoder<'_>,
     (port, kind): (PortNo, PacketKind),
-    meter: u32,
+    (meter, limit): (u32, PacketRateLimit),
     block_s: u16,
     cfg: &Config,
 ) -> Result<u32, EncodeError> {
-    let PacketRateLimit { rate, burst } = kind.limit(cfg);
-    let meter_mod = |command| {
-        Message::MeterMod(MeterMod {
-            command,
-            flags: MeterFlags::PKTPS | MeterFlags::BURST,
-            meter_id: MeterId(meter),
-            bands: vec![MeterBand::Drop { rate, burst_size: burst }],
-        })
-    };
     // The meter may exist from an earlier block, and ADD fails if it does.
-    out.encode(&meter_mod(MeterCommand::DELETE))?;
-    let mut last = out.encode(&meter_mod(MeterCommand::ADD))?;
+    out.encode(&limit.meter_mod(MeterCommand::DELETE, meter))?;
+    let mut last = out.encode(&limit.meter_mod(MeterCommand::ADD, meter))?;
     let to_controller = Action::Output { port: PortNo::CONTROLLER, max_len: kind.max_len(cfg) };
     let metered = [Instruction::Meter { meter_id: meter }, Instruction::apply([to_controller])];
     for entry in kind.entries(port, cfg, &metered) {
         last = out.flow_mod(&FlowMod { hard_timeout: block_s, ..entry })?;
     }
     Ok(last)
+}
+
+/// Changes the limit of a meter that is installed. Returns the transaction id.
+///
+/// # Errors
+/// In versions without meters.
+pub(super) fn modify_meter(
+    out: &mut Encoder<'_>,
+    meter: u32,
+    limit: PacketRateLimit,
+) -> Result<u32, EncodeError> {
+    out.encode(&limit.meter_mod(MeterCommand::MODIFY, meter))
 }
 
 /// Removes the limit on table misses of `port`.
@@ -167,16 +186,20 @@ pub(super) fn remove_meter(out: &mut Encoder<'_>, port: PortNo) -> Result<u32, E
     })
 }
 
-/// Drops one kind of frame of a port for a while.
+/// Drops one kind of frame of a port for `block_s` seconds.
 ///
 /// # Errors
 /// None: every version can express it.
 pub(super) fn install_drop(
     out: &mut Encoder<'_>,
     (port, kind): (PortNo, PacketKind),
+    block_s: u16,
     cfg: &Config,
 ) -> Result<(), EncodeError> {
-    kind.entries(port, cfg, &[]).iter().try_for_each(|entry| out.flow_mod(entry).map(|_| ()))
+    let entries = kind.entries(port, cfg, &[]);
+    entries
+        .into_iter()
+        .try_for_each(|entry| out.flow_mod(&FlowMod { hard_timeout: block_s, ..entry }).map(|_| ()))
 }
 
 /// Marks packets of ECN-capable senders at `port` before they are sent to the controller.
