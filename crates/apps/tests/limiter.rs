@@ -230,6 +230,66 @@ fn with_proactive_edge_ports_are_limited_from_the_beginning() {
     );
 }
 
+/// Hosts a and c at port 1. After what the port may send at once, of which `senders` send in turn.
+fn run_with_two_hosts_at_a_port(senders: [&str; 4], script: &str) {
+    const BURST: u32 = 40;
+    let packets = senders.iter().cycle().take(BURST as usize);
+    let burst = packets.map(|from| {
+        format!(
+            "
+        s1 < packet_in  port=1 {from}>b
+        s1 > packet_out flood"
+        )
+    });
+    let burst: String = burst.collect();
+    transcript(
+        || {
+            let cfg = Config {
+                packets_per_s_max: 2,
+                burst_packets: BURST,
+                ecn: false,
+                ..Config::default()
+            };
+            (Limiter::new(&cfg), Hub::default())
+        },
+        &format!(
+            "
+        host a at s1:1
+        host c at s1:1
+        {burst}
+        {script}"
+        ),
+    );
+}
+
+#[test]
+fn of_several_hosts_at_a_port_the_one_that_sends_most_is_blocked() {
+    run_with_two_hosts_at_a_port(
+        ["a", "a", "a", "c"],
+        "
+        s1 < packet_in  port=1 a>b
+        s1 > flow_mod   drop match=in_port+eth_src in_port=1 eth_src=a priority=3 hard_timeout=5
+        s1 < packet_in  port=1 a>b         # sent before the flow entry was installed
+        s1 < packet_in  port=1 c>b
+        s1 > packet_out flood
+        s1 < packet_in  port=2 b>a
+        s1 > packet_out flood
+        ",
+    );
+}
+
+#[test]
+fn a_port_is_blocked_if_none_of_its_hosts_sends_most() {
+    run_with_two_hosts_at_a_port(
+        ["a", "c", "d", "e"],
+        "
+        s1 < packet_in  port=1 a>b
+        s1 > flow_mod   drop match=in_port in_port=1 priority=2 hard_timeout=5
+        s1 < packet_in  port=1 c>b
+        ",
+    );
+}
+
 #[test]
 fn with_a_rate_of_0_nothing_is_limited() {
     transcript(

@@ -47,7 +47,7 @@ const HIGH_HALF: u64 = 0xffff_ffff_0000_0000;
 
 /// Priorities that can be configured for the entries of `forwarding`. Those of an operator above it are between
 /// `forwarding.priority` and the highest of these.
-pub const CONFIGURABLE_PRIORITIES: RangeInclusive<u16> = 5..=65_530;
+pub const CONFIGURABLE_PRIORITIES: RangeInclusive<u16> = 6..=65_530;
 
 /// Blocks or meters the link probes of a port that sends too many: above the entries that send them to the controller.
 pub const PROBE_LIMITS: EntryKind = EntryKind::new("limiter", LIMIT, 65_535..=65_535);
@@ -69,10 +69,11 @@ pub const GROUP_STREAMS: EntryKind =
 
 /// Forwards broadcasts and multicasts along the spanning tree; drops those to reserved addresses at the higher priority. The
 /// cookie is `tree` in ASCII.
-pub const TREE: EntryKind = EntryKind::new("forwarding", (0x7472_6565_0000_0000, u64::MAX), 3..=4);
+pub const TREE: EntryKind = EntryKind::new("forwarding", (0x7472_6565_0000_0000, u64::MAX), 4..=5);
 
-/// Blocks or meters a port that causes too many table misses; marks its packets before that at the lower priority.
-pub const MISS_LIMITS: EntryKind = EntryKind::new("limiter", LIMIT, 1..=2);
+/// Blocks or meters a port that causes too many table misses; one of its hosts at the highest of these priorities; marks its
+/// packets before that at the lowest.
+pub const MISS_LIMITS: EntryKind = EntryKind::new("limiter", LIMIT, 1..=3);
 
 /// Sends table misses to the controller.
 pub const TABLE_MISS: EntryKind = EntryKind::new("all", PERMANENT, 0..=0);

@@ -11,7 +11,8 @@ use sluice_system_tests::{
 };
 
 both_versions! {
-    a_scan_over_a_thin_control_link_leaves_others_their_share() = scan;
+    a_scan_over_a_thin_control_link_leaves_other_ports_their_share("s1") = scan;
+    a_scan_over_a_thin_control_link_leaves_other_hosts_of_the_port_their_share("hub") = scan;
 }
 
 /// UDP port that the server listens at.
@@ -39,14 +40,17 @@ fn start_scan(scanner: &Host, server: &Host) -> BackgroundTraffic {
     })
 }
 
-fn scan(version: OpenFlow) {
+/// The scanner and the client are at `bridge`: at two ports of the switch, or behind a hub at one of them.
+fn scan(version: OpenFlow, bridge: &str) {
     let network = OvsNetwork::line(TestEnv::shared(), version, 1);
+    network.hub("hub");
+    network.link("s1", "hub");
     let link = ControlLink::new(&network, "2mbit");
     let config = network.env().write("sluice.toml", CONFIG);
     let apps = "limiter,topology,hosts,forwarding";
     let arguments = format!("run --threads 2 --no-api --app {apps} --config {}", config.display());
     let controller = link.start(&network, &binary().to_string_lossy(), &arguments);
-    let [scanner, client, server] = [(); 3].map(|()| network.host("s1"));
+    let [scanner, client, server] = [bridge, bridge, "s1"].map(|bridge| network.host(bridge));
     network.connect(&controller);
     for host in [&scanner, &client] {
         wait_until(LONG_TIMEOUT, "the hosts to reach each other", || {
@@ -72,4 +76,6 @@ fn scan(version: OpenFlow) {
     let sent = departures.len();
     assert!(in_time * 10 >= sent * 9, "{in_time} of {sent} in time, {} arrived", arrivals.len());
     assert!(controller.logged(&["packet-ins saturate the control link"]));
+    let limited = if bridge == "hub" { "host" } else { "port" };
+    assert!(controller.logged(&[limited, "sends too many packet-ins"]));
 }

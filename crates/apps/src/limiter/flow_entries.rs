@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluice_openflow::{
     Action, BandTypes, EncodeError, Encoder, EtherType, Ethernet, Field, FieldId, FlowMod,
-    FlowModCommand, Instruction, Message, MeterBand, MeterCapabilities, MeterCommand,
+    FlowModCommand, Instruction, MacAddr, Message, MeterBand, MeterCapabilities, MeterCommand,
     MeterFeatures, MeterFlags, MeterId, MeterMod, PortNo,
 };
 use sluice_sdk::LINK_PROBE_TYPES;
@@ -21,6 +21,9 @@ const MARK_PRIORITY: u16 = MISS_LIMITS.priority();
 
 /// Above the entries that mark, so that a block also holds for ECN-capable senders.
 const LIMIT_PRIORITY: u16 = MARK_PRIORITY + 1;
+
+/// Above that: one host of a port may be limited to less than the port.
+const HOST_PRIORITY: u16 = LIMIT_PRIORITY + 1;
 
 /// Above all others: the entries by which topology gets link probes are just below.
 const PROBES_PRIORITY: u16 = PROBE_LIMITS.priority();
@@ -47,6 +50,8 @@ pub(super) fn supports_meters(features: &MeterFeatures) -> bool {
 pub(super) enum PacketKind {
     /// Table misses.
     Misses,
+    /// Table misses of one host of a port, which may send half of what the port may send.
+    HostMisses(MacAddr),
     /// Frames of the types of link probes. A flow entry above all that forward sends them to the controller, so the entries
     /// that limit them are above that one.
     Probes,
@@ -70,10 +75,17 @@ impl PacketRateLimit {
         self.rate
     }
 
-    /// At most a share of what a saturated control link carries, and at once what it carries in a quarter of a second.
+    /// Of table misses: at most a share of what a saturated control link carries, and at once what it carries in a quarter of
+    /// a second.
     #[must_use]
-    pub(super) fn at_most(self, share: u32) -> Self {
-        Self { rate: self.rate.min(share), burst: self.burst.min((share / 4).max(SHARE_MIN)) }
+    pub(super) fn at_most(self, kind: PacketKind, share: u32) -> Self {
+        let of_port = Self { rate: share, burst: (share / 4).max(SHARE_MIN) };
+        let share = if kind == PacketKind::Misses { of_port } else { of_port.half() };
+        Self { rate: self.rate.min(share.rate), burst: self.burst.min(share.burst) }
+    }
+
+    fn half(self) -> Self {
+        Self { rate: (self.rate / 2).max(1), burst: (self.burst / 2).max(1) }
     }
 
     fn meter_mod(self, command: MeterCommand, meter: u32) -> Message {
@@ -95,7 +107,7 @@ impl PacketKind {
     /// Its name in log lines.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::Misses => "table misses",
+            Self::Misses | Self::HostMisses(_) => "table misses",
             Self::Probes => "LLDP",
         }
     }
@@ -106,6 +118,7 @@ impl PacketKind {
             Self::Misses => {
                 PacketRateLimit { rate: cfg.packets_per_s_max, burst: cfg.burst_packets }
             }
+            Self::HostMisses(_) => Self::Misses.limit(cfg).half(),
             Self::Probes => PacketRateLimit {
                 rate: cfg.packets_per_s_max.min(PROBES_PER_S_MAX),
                 burst: cfg.burst_packets.min(PROBES_PER_S_MAX),
@@ -118,6 +131,11 @@ impl PacketKind {
         let misses_entry = entry(port, cfg, instructions.to_vec());
         match self {
             Self::Misses => vec![misses_entry],
+            Self::HostMisses(host) => vec![FlowMod {
+                priority: HOST_PRIORITY,
+                matching: [Field::in_port(port), Field::eth_src(host)].into(),
+                ..misses_entry
+            }],
             Self::Probes => LINK_PROBE_TYPES
                 .map(|ethertype| FlowMod {
                     priority: PROBES_PRIORITY,
@@ -131,7 +149,7 @@ impl PacketKind {
     /// Bytes of a frame that a metered entry sends to the controller.
     fn max_len(self, cfg: &Config) -> u16 {
         match self {
-            Self::Misses => cfg.miss_send_len,
+            Self::Misses | Self::HostMisses(_) => cfg.miss_send_len,
             Self::Probes => Action::WHOLE,
         }
     }

@@ -45,6 +45,11 @@ impl LeakyBucket {
         Self { empty_at: now }
     }
 
+    /// A full bucket.
+    pub(super) fn full(rate: Rate, now: Instant) -> Self {
+        Self { empty_at: now + rate.depth }
+    }
+
     /// Adds a packet, if there is room.
     #[inline]
     pub(super) fn add(&mut self, rate: Rate, now: Instant) -> Level {

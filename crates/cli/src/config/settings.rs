@@ -177,7 +177,7 @@ pub(super) struct ForwardingSettings {
     #[config(default = true)]
     pub(super) both_directions: bool,
 
-    /// Priority of the flow entries, 5 to 65530.
+    /// Priority of the flow entries, 6 to 65530.
     #[config(default = 100)]
     pub(super) priority: EntryPriority,
 
