@@ -1,4 +1,5 @@
-//! A control link that carries fewer packet-ins than one host causes: the other hosts of the switch are served.
+//! A host that scans, over a control link that carries fewer packet-ins than it causes, and over a fast one: the other hosts of
+//! the switch are served.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
@@ -11,8 +12,9 @@ use sluice_system_tests::{
 };
 
 both_versions! {
-    a_scan_over_a_thin_control_link_leaves_other_ports_their_share("s1") = scan;
-    a_scan_over_a_thin_control_link_leaves_other_hosts_of_the_port_their_share("hub") = scan;
+    a_scan_over_a_thin_control_link_leaves_other_ports_their_share("s1") = thin_link;
+    a_scan_over_a_thin_control_link_leaves_other_hosts_of_the_port_their_share("hub") = thin_link;
+    a_fast_control_link_is_not_found_saturated() = fast_link;
 }
 
 /// UDP port that the server listens at.
@@ -20,9 +22,6 @@ const PORT: u16 = 5006;
 
 /// Each UDP port is another conversation.
 const CONFIG: &str = "[forwarding]\nmatch = \"five-tuple\"\n";
-
-/// Conversations of the client.
-const CONVERSATIONS: u32 = 200;
 
 /// How long the first packet of a conversation may take.
 const DELAY_MAX: Duration = Duration::from_secs(1);
@@ -40,12 +39,45 @@ fn start_scan(scanner: &Host, server: &Host) -> BackgroundTraffic {
     })
 }
 
-/// The scanner and the client are at `bridge`: at two ports of the switch, or behind a hub at one of them.
-fn scan(version: OpenFlow, bridge: &str) {
-    let network = OvsNetwork::line(TestEnv::shared(), version, 1);
+/// What has become of the conversations of a client beside a scan.
+struct ScanOutcome {
+    sent: usize,
+    arrived: usize,
+    /// Within [`DELAY_MAX`].
+    in_time: usize,
+    log: String,
+}
+
+impl ScanOutcome {
+    #[track_caller]
+    fn assert_are_in_time(&self) {
+        let Self { sent, arrived, in_time, log } = self;
+        assert!(in_time * 10 >= sent * 9, "{in_time} of {sent} in time, {arrived} arrived\n{log}");
+    }
+}
+
+/// The scanner and the client are at two ports of the switch, or behind a hub at one of them.
+fn thin_link(version: OpenFlow, bridge: &str) {
+    let outcome = scan(version, bridge, "2mbit", 200);
+    outcome.assert_are_in_time();
+    let limited = if bridge == "hub" { "host sends too many" } else { "port sends too many" };
+    for line in ["packet-ins saturate the control link", limited] {
+        assert!(outcome.log.contains(line), "no {line:?} in the log:\n{}", outcome.log);
+    }
+}
+
+fn fast_link(version: OpenFlow) {
+    let outcome = scan(version, "s1", "1gbit", 50);
+    outcome.assert_are_in_time();
+    assert!(!outcome.log.contains("saturate"), "{}", outcome.log);
+}
+
+/// Ten conversations per second, of which each is one packet, beside a scan.
+fn scan(version: OpenFlow, bridge: &str, rate: &str, conversations: u32) -> ScanOutcome {
+    let network = OvsNetwork::line(TestEnv::new(), version, 1);
     network.hub("hub");
     network.link("s1", "hub");
-    let link = ControlLink::new(&network, "2mbit");
+    let link = ControlLink::new(&network, rate);
     let config = network.env().write("sluice.toml", CONFIG);
     let apps = "limiter,topology,hosts,forwarding";
     let arguments = format!("run --threads 2 --no-api --app {apps} --config {}", config.display());
@@ -65,7 +97,7 @@ fn scan(version: OpenFlow, bridge: &str) {
     });
     let _scanning = start_scan(&scanner, &server);
     let mut departures = BTreeMap::new();
-    send_at_intervals(CONVERSATIONS, Duration::from_millis(100), |number| {
+    send_at_intervals(conversations, Duration::from_millis(100), |number| {
         departures.insert(number, since.elapsed());
         client.udp(0).send_to(&number.to_be_bytes(), (&*server.ipv4(), PORT)).unwrap();
     });
@@ -73,9 +105,6 @@ fn scan(version: OpenFlow, bridge: &str) {
     let arrivals = arrivals.lock().unwrap().clone();
     let is_in_time = |(number, at)| at <= departures[number] + DELAY_MAX;
     let in_time = arrivals.iter().filter(|(number, at)| is_in_time((number, *at))).count();
-    let sent = departures.len();
-    assert!(in_time * 10 >= sent * 9, "{in_time} of {sent} in time, {} arrived", arrivals.len());
-    assert!(controller.logged(&["packet-ins saturate the control link"]));
-    let limited = if bridge == "hub" { "host" } else { "port" };
-    assert!(controller.logged(&[limited, "sends too many packet-ins"]));
+    let (sent, arrived, log) = (departures.len(), arrivals.len(), controller.log());
+    ScanOutcome { sent, arrived, in_time, log }
 }

@@ -31,7 +31,10 @@ const IDLE_PACKETS_MAX: u64 = 2;
 /// Packet-ins per second that each port may send, whatever the link carries: enough for a host that does not scan.
 pub(super) const SHARE_MIN: u32 = 10;
 
-/// Time without relief after which the link is assumed to carry half of the estimate.
+/// Packet-ins per second that every link is assumed to carry, so that the estimate can grow again.
+const ESTIMATE_MIN: u32 = 2 * SHARE_MIN;
+
+/// Time without relief, if it is more than twice the delay, after which the link is assumed to carry half of the estimate.
 const HALVING_INTERVAL: Duration = Duration::from_secs(4);
 
 /// Time of relief after which the link is assumed to carry a tenth more than the estimate, while a port is limited.
@@ -202,7 +205,7 @@ impl LinkCapacity {
         if delay >= last.delay && discarded <= answered / 4 {
             // The direction that carries less is the one that is saturated.
             let carried = (self.received - last.received).min(answered);
-            self.sample = Some(per_second(carried, time));
+            self.sample = Some(per_second(carried, time).max(ESTIMATE_MIN));
         }
     }
 
@@ -226,8 +229,10 @@ impl LinkCapacity {
                 self.estimate = Some(sample);
             }
             (None, Some(_)) if was_saturated && is_relieved => self.is_saturated = false,
-            (None, Some(estimate)) if was_saturated && unchanged_for >= HALVING_INTERVAL => {
-                self.estimate = Some(estimate / 2);
+            (None, Some(estimate))
+                if was_saturated && unchanged_for >= HALVING_INTERVAL.max(delay * 2) =>
+            {
+                self.estimate = Some((estimate / 2).max(ESTIMATE_MIN));
             }
             (None, Some(estimate)) if !was_saturated && is_relieved => {
                 let is_used = demands.iter().any(|demand| demand.is_limited);
@@ -482,6 +487,19 @@ mod tests {
         model.carries_per_s = 3000;
         model.run_ms(60_000);
         assert_eq!(model.link.share(false), None);
+    }
+
+    #[test]
+    fn a_link_that_was_almost_unusable_is_used_again() {
+        let mut model = Model::new(300, &[10, 3000]);
+        model.run_ms(10_000);
+        model.carries_per_s = 15;
+        model.run_ms(200_000);
+        assert_eq!(model.link.share(false), Some(SHARE_MIN), "the least");
+        model.carries_per_s = 300;
+        model.run_ms(120_000);
+        let share = model.link.share(false).unwrap();
+        assert!((100..=400).contains(&share), "{share}");
     }
 
     #[test]
