@@ -18,7 +18,7 @@ const SMALL_READ_BYTES_MAX: usize = 8 << 10;
 const SMALL_READS: u8 = 16;
 
 /// How long the queue is read between two waits: as long as everything before it took, within these limits.
-const PART_TIME_MIN: Duration = Duration::from_micros(250);
+const PART_TIME_MIN: Duration = Duration::from_micros(100);
 const PART_TIME_MAX: Duration = Duration::from_millis(1);
 
 /// How much is read from a connection at a time.
