@@ -298,6 +298,10 @@ impl Hosts {
             self.counters.addrs_replaced.count();
             addrs.retain(|&known| known != replaced);
         }
+        if network.view().host(id).is_some_and(|host| host.addrs.contains(&addr)) {
+            // Another host, which changed later, has it too. If the same was published again, that host would keep it.
+            self.publish_host(id, Host { at, addrs: addrs.clone() }, None, now, network);
+        }
         addrs.push(addr);
         self.publish_host(id, Host { at, addrs }, Some((addr, source)), now, network);
     }

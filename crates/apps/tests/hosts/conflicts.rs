@@ -214,6 +214,21 @@ fn with_refuse_a_claimed_ip_address_is_taken_over_if_its_owner_is_silent() {
     });
 }
 
+/// It used to lose the address for good if it was the last that it had stated.
+#[test]
+fn a_host_gets_its_address_back_from_one_that_does_not_answer_for_it() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        let (a, b) = learn_two_hosts(net);
+        assert_eq!(answered_address(net), Some(mac('a')));
+        net.receive(b, &who_has(mac('b'), "10.0.0.1", "10.0.0.1"));
+        net.wait_ms(750);
+        assert_eq!(answered_address(net), Some(mac('b')), "its owner was silent");
+        net.receive(a, &who_has(mac('a'), "10.0.0.1", "10.0.0.1"));
+        net.wait_ms(750);
+        assert_eq!(answered_address(net), Some(mac('a')), "the other host was silent");
+    });
+}
+
 #[test]
 fn the_owner_of_an_ipv6_address_is_probed() {
     in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
