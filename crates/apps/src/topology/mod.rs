@@ -578,6 +578,7 @@ impl App for Topology {
         if let Some((sample, smoothed)) = switch.on_barrier_reply(xid, ctx.now) {
             self.longest_rtt.add(smoothed, ctx.now);
             ctx.network.record_rtt(ctx.switch_index, sample);
+            switch.rtt_has_fallen = ctx.rtt().is_some_and(|rtt| rtt > sample * 2);
         }
     }
 

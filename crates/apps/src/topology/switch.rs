@@ -21,7 +21,8 @@ use super::probe::{ProbeKind, ProbeTemplate, Secret, WallClock};
 const BARRIERS_MAX: usize = 8;
 /// How long to wait for a barrier reply: some switches never send one.
 const BARRIER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time between two measurements of the round-trip time, in probe intervals.
+/// Time between two measurements of the round-trip time, in probe intervals; one interval after it has fallen by much, so that
+/// others do not wait for long because of a delay that is over.
 const RTT_INTERVAL_PROBES: u32 = 8;
 /// Ports probed per switch. No real switch has more; an attacker's must not take the time of others.
 pub(super) const PORTS_MAX: usize = 4096;
@@ -60,6 +61,8 @@ pub(super) struct ProbedSwitch {
     went_down: Option<Instant>,
     /// Smoothed control round-trip time.
     pub(super) rtt: Option<Duration>,
+    /// The last sample was much shorter than the round-trip time that others assume.
+    pub(super) rtt_has_fallen: bool,
     packet_out: MessageTemplate,
     probe: ProbeTemplate,
     /// Transaction id and time of each barrier request in flight, in the order of sending.
@@ -100,6 +103,7 @@ impl ProbedSwitch {
             ports,
             went_down,
             rtt: None,
+            rtt_has_fallen: false,
             packet_out: MessageTemplate::packet_out(&ctx.switch, &packet_out)?,
             probe: ProbeTemplate::new(ctx.datapath_id, lifetime),
             barriers: VecDeque::new(),
@@ -211,7 +215,8 @@ impl ProbedSwitch {
         let is_first_sent =
             |port: &Port| port.phase == PortPhase::Probing(None) && !port.is_lldp_due(now);
         let has_first_probe = self.ports.iter().any(is_first_sent);
-        let rtt_interval = settings.lldp_interval * RTT_INTERVAL_PROBES;
+        let probes = if self.rtt_has_fallen { 1 } else { RTT_INTERVAL_PROBES };
+        let rtt_interval = settings.lldp_interval * probes;
         let is_rtt_due = self
             .last_barrier
             .is_none_or(|at| ctx.now.saturating_duration_since(at) >= rtt_interval);

@@ -136,7 +136,7 @@ fn ping_meanwhile(
                 net.controller_mut().move_switch(switch.datapath_id, worker);
             }
         }
-        lies.send(net, conditions)?;
+        lies.send(net)?;
         net.ping(pairs, IpFamily::V4, Duration::from_millis((FAULTS_MS / 5).into()))?;
         let until = start + Duration::from_millis((FAULTS_MS / 5).into());
         net.run_until(until.max(net.now()))?;

@@ -51,15 +51,9 @@ impl Lies {
         }
     }
 
-    /// Has hosts claim addresses of others, unless hosts move silently or switches move between workers: then a host that loses its IP
-    /// address does not always get it back by announcing itself.
-    pub(super) fn send(
-        &mut self,
-        net: &mut ChainSimulation,
-        conditions: &NetworkConditions,
-    ) -> Result<(), NetworkError> {
-        let others_move = self.has_silent_moves || conditions.moves != SwitchMoves::Never;
-        if !self.are_planned || others_move {
+    /// Has hosts claim addresses of others.
+    pub(super) fn send(&mut self, net: &mut ChainSimulation) -> Result<(), NetworkError> {
+        if !self.are_planned {
             return Ok(());
         }
         (0..CLAIMS[0]).try_for_each(|_| self.send_one(net))

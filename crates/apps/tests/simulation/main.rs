@@ -17,8 +17,7 @@
 //!   if most LLDP is lost on control links, a repeater is taken for links of the tree for seconds, and frames circulate in the switches.
 //! - hosts in a VLAN that have the MAC and IP addresses of hosts without one, and hosts that send priority tags
 //! - hosts that claim addresses of others. Nobody's address is taken over if hosts can answer probes in time; otherwise the owner gets it
-//!   back by announcing itself. If hosts also move silently or switches move between workers, claims are sent only after the faults,
-//!   since an owner does not always get its address back.
+//!   back by announcing itself.
 //! - hosts that move without announcing it and without their old port going down
 //!
 //! In one of five each, tables are so small that switches refuse flow entries, or some switches cannot match a field. In one of four,
@@ -29,9 +28,8 @@
 //! workers know exactly the hosts that exist, where they are.
 //!
 //! `make sim` runs two thousand networks, which takes part of the time of `make test`; `RUNS` and `SEED` set their number and the
-//! first seed. Of the first 10 000, four fail: 2141 (lossy control links and small backlogs: pings are lost), 4448 (silent moves: a
-//! broadcast is lost), 4615 (lying hosts: pings are lost), 7782 (OpenFlow 1.0 and small tables: a stale flow entry stays). A failure prints its seed, and `make sim RUNS=1 SEED=…` repeats it exactly; with
-//! `SLUICE_SIM_TRACE=1` it prints the faults and the metrics.
+//! first seed. A failure prints its seed, and `make sim RUNS=1 SEED=…` repeats it exactly; with `SLUICE_SIM_TRACE=1` it prints the
+//! faults and the metrics.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod broadcasts;

@@ -241,3 +241,38 @@ fn after_lost_changes_the_flow_entries_for_probes_are_written_again() {
     assert_eq!([first, second].map(RawMessage::kind), [MessageType::FLOW_MOD; 2]);
     assert!(rest.is_empty());
 }
+
+/// It used to take more than a minute, in which hosts that had moved silently were not believed.
+#[test]
+fn a_delay_of_the_control_connection_that_is_over_is_soon_forgotten() {
+    let mut switch = SlowSwitch::new(0, 1, 4, now());
+    for _ in 0..40 {
+        switch.tick();
+    }
+    let round_trip = |switch: &SlowSwitch| switch.network.rtt(SwitchIndex(0)).unwrap();
+    assert!(round_trip(&switch) <= TICK);
+    let has_barrier = |switch: &SlowSwitch| {
+        let mut rest = &*switch.queue;
+        while let Ok(Some((msg, after))) = split_message(rest) {
+            if msg.kind() == MessageType::BARRIER_REQUEST {
+                return true;
+            }
+            rest = after;
+        }
+        false
+    };
+    while !has_barrier(&switch) {
+        switch.tick();
+    }
+    switch.bytes_per_tick = 0;
+    for _ in 0..16 {
+        switch.tick();
+    }
+    switch.bytes_per_tick = usize::MAX;
+    switch.tick();
+    assert!(round_trip(&switch) >= TICK * 16, "{:?}", round_trip(&switch));
+    for _ in 0..60 {
+        switch.tick();
+    }
+    assert!(round_trip(&switch) <= TICK * 5, "{:?}", round_trip(&switch));
+}
