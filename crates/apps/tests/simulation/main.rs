@@ -1,8 +1,8 @@
 //! Random networks in virtual time, with failed links, lost control connections, moved hosts, and late or reordered replies.
 //! After recovery there must be no loop, no black hole and no stale flow entry, and all hosts must reach each other. All workers
 //! must have the same view whenever nothing is in flight between them. An operator adds a flow entry, which must stay, and deletes
-//! all entries of switches. No message may have been torn apart on a control connection;
-//! without a cause no connection may have been closed and no message of an application lost.
+//! all entries of switches. No message may have been torn apart on a control connection; without a cause no connection may have been
+//! closed and no message of an application lost.
 //!
 //! The controller is the engine with its acceptor and one to four workers, whose threads are delayed at random and interrupted
 //! within iterations, and whose connections have buffers of random sizes. In half of the networks control links lose packets and
@@ -13,8 +13,7 @@
 //!
 //! - unmanaged segments, with one or several cables to switches and hosts behind them. Cables fail. A repeater that forwards LLDP has at
 //!   least three cables: one with two is taken for a link, behind which no hosts are learned. While a segment with several cables is not
-//!   known yet, a broadcast may be flooded again and again; afterwards it may not. There is no permanent spanning tree in these networks:
-//!   if most LLDP is lost on control links, a repeater is taken for links of the tree for seconds, and frames circulate in the switches.
+//!   known yet, a broadcast may be flooded again and again; afterwards it may not.
 //! - hosts in a VLAN that have the MAC and IP addresses of hosts without one, and hosts that send priority tags
 //! - hosts that claim addresses of others. Nobody's address is taken over if hosts can answer probes in time; otherwise the owner gets it
 //!   back by announcing itself.

@@ -40,7 +40,7 @@ impl Scenario {
         // From a separate stream, so that the other choices of a seed do not depend on it.
         let mut more = Rng::new(!seed);
         let flooding = match more.below(4) {
-            0 if !Segments::are_planned(seed) => Flooding::Tree,
+            0 => Flooding::Tree,
             1 => Flooding::Controller,
             _ => Flooding::Auto,
         };
