@@ -16,6 +16,9 @@ export CARGO_TARGET_DIR=$dir/target CARGO_INCREMENTAL=0
 
 # The copy stays where it is, and only what differs is written, so that cargo compiles only that again.
 mkdir -p "$tree"
+(cd "$tree" && find . -type f -printf '%P\0') | while IFS= read -r -d '' file; do
+    [[ -f $file ]] || rm "$tree/$file"
+done
 git ls-files --cached --others --exclude-standard | while IFS= read -r file; do
     [[ ! -f $file ]] || cmp --quiet "$file" "$tree/$file" || install -D --mode=644 "$file" "$tree/$file"
 done
