@@ -16,6 +16,9 @@ const RELIEVED_DELAY: Duration = Duration::from_millis(50);
 /// Shortest time over which the capacity is measured.
 const SAMPLE_TIME_MIN: Duration = Duration::from_millis(100);
 
+/// Fewest packet-ins from which the capacity is measured: a few replies are also late where a lossy link sends segments again.
+const SAMPLE_PACKETS_MIN: u64 = 24;
+
 /// Packet-ins after which a barrier request is sent at the next tick.
 const PACKETS_PER_TICK_MIN: u64 = 4;
 
@@ -195,16 +198,16 @@ impl LinkCapacity {
             return;
         };
         let time = now.saturating_duration_since(last.at);
-        if time < SAMPLE_TIME_MIN {
+        let answered = barrier.answered - last.barrier.answered;
+        // The direction that carries less is the one that is saturated.
+        let carried = (self.received - last.received).min(answered);
+        if time < SAMPLE_TIME_MIN || carried < SAMPLE_PACKETS_MIN {
             return;
         }
         self.late_reply = Some(reply);
-        let answered = barrier.answered - last.barrier.answered;
         let discarded = (barrier.received - last.barrier.received).saturating_sub(answered);
         // While the delay decreases or the limiter discards packet-ins, less is sent than the link carries.
         if delay >= last.delay && discarded <= answered / 4 {
-            // The direction that carries less is the one that is saturated.
-            let carried = (self.received - last.received).min(answered);
             self.sample = Some(per_second(carried, time).max(ESTIMATE_MIN));
         }
     }
