@@ -1,9 +1,11 @@
 """How does the controller compare with others, with our bench and with the original cbench?
 
-CBENCH=path is a build of cbench from mininet/oflops; without it, that part is left out with a message.
+CBENCH=path is a build of cbench from mininet/oflops; without it, that part is left out with a message. BEACON=command starts
+Beacon's learning switch on the port PORT, a word of its own; without it, Beacon is left out with a message.
 """
 import os
 import re
+import shlex
 import subprocess
 import pathlib
 import sys
@@ -23,6 +25,14 @@ others = [
         [*pin, str(OSKEN), "--ofp-tcp-listen-port", "PORT", str(HERE / "osken_learning.py")],
     ),
 ]
+beacon = os.environ.get("BEACON")
+if beacon:
+    others.append(lab.Subject("Beacon", [*pin, *shlex.split(beacon)]))
+    # The JVM compiles what it has run often enough.
+    warm_up = ["-c", "127.0.0.1", "-p", str(others[-1].port), "-s", "16", "-t", "-l", "10", "-m", "1000", "-M", "1000"]
+    subprocess.run([lab.SLUICE, "bench", *warm_up], capture_output=True, check=True)
+else:
+    print("BEACON is not set: it was not run")
 subjects = [lab.null(), lab.learning(), *others]
 lab.table(
     "`sluice bench`, OpenFlow 1.0", "replies/s, 16 switches with 1 000 hosts, throughput mode",
@@ -35,26 +45,34 @@ for name, of in full.items():
 
 print()
 cbench = os.environ.get("CBENCH")
+
+
+def responses_per_s(port, mode):
+    """What cbench reports, 0 if that is nothing."""
+    command = [cbench, "-c", "127.0.0.1", "-p", str(port), "-s", "16", "-M", "1000", "-l", "4", "-m", "1000", *mode]
+    command = [*lab.PRIORITY, "taskset", "-c", lab.BENCH_CORE, *command]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return 0.0
+    found = re.search(r"avg/stdev = [\d.]+/[\d.]+/([\d.]+)/", result.stdout)
+    return float(found.group(1)) if found else 0.0
+
+
+def cell(rates):
+    return f"{lab.statistics.median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f})"
+
+
 if cbench:
     lab.table("original cbench, 16 switches with 1 000 hosts", "responses/s, throughput mode", "responses/s, latency mode")
-    results = {}
-    for subject in subjects:
-        cells = []
-        for mode in (["-t"], []):
-            rates = []
-            for _ in range(lab.rounds()):
-                command = [cbench, "-c", "127.0.0.1", "-p", str(subject.port), "-s", "16", "-M", "1000", "-l", "4", "-m", "1000"]
-                try:
-                    result = subprocess.run([*lab.PRIORITY, "taskset", "-c", lab.BENCH_CORE, *command, *mode], capture_output=True, text=True, timeout=60)
-                except subprocess.TimeoutExpired:
-                    rates.append(0.0)
-                    continue
-                found = re.search(r"avg/stdev = [\d.]+/[\d.]+/([\d.]+)/", result.stdout)
-                rates.append(float(found.group(1)) if found else 0.0)
-            cells.append(lab.statistics.median(rates))
-        results[subject.name] = cells
-        lab.row(subject.name, *(f"{cell:,.0f}" for cell in cells))
-    lab.store("beside/cbench", {"throughput, latency": results})
+    results = {subject.name: {"throughput": [], "latency": []} for subject in subjects}
+    for _ in range(lab.rounds()):
+        for subject in subjects:
+            for mode, options in (("throughput", ["-t"]), ("latency", [])):
+                results[subject.name][mode].append(responses_per_s(subject.port, options))
+    lab.store("beside/cbench", results)
+    for name, of in results.items():
+        lab.row(name, cell(of["throughput"]), cell(of["latency"]))
 else:
     print("CBENCH is not set: the original cbench was not run")
 for subject in subjects:

@@ -64,17 +64,19 @@ impl StartupMessage<'_> {
         let protocol =
             if self.versions.contains(Version::V1_3) { "OpenFlow13" } else { "OpenFlow10" };
         let (ip, port) = (controller.ip(), controller.port());
-        let (note, netdev_command, mininet_option) = if self.has_kernel_datapath {
+        let (note, bridge_option, mininet_option) = if self.has_kernel_datapath {
             ("", "", "")
         } else {
             (
                 "This machine has no Open vSwitch kernel module, so the commands select the userspace datapath.\n",
-                "ovs-vsctl set bridge br0 datapath_type=netdev\n  ",
+                " datapath_type=netdev",
                 ",datapath=user",
             )
         };
         format!(
-            "\n{note}Connect an Open vSwitch bridge:\n  {netdev_command}ovs-vsctl set-controller br0 tcp:{controller}\n\
+            "\n{note}Connect an Open vSwitch bridge:\n  \
+             ovs-vsctl --may-exist add-br br0 -- set bridge br0 protocols={protocol} fail_mode=secure{bridge_option}\n  \
+             ovs-vsctl set-controller br0 tcp:{controller}\n\
              or start a Mininet network:\n  sudo mn --controller remote,ip={ip},port={port} \
              --switch ovs,protocols={protocol}{mininet_option} --topo linear,3\n"
         )
@@ -152,6 +154,7 @@ mod tests {
              configuration: /etc/sluice.toml\n\
              \n\
              Connect an Open vSwitch bridge:\n  \
+             ovs-vsctl --may-exist add-br br0 -- set bridge br0 protocols=OpenFlow13 fail_mode=secure\n  \
              ovs-vsctl set-controller br0 tcp:127.0.0.1:6653\n\
              or start a Mininet network:\n  \
              sudo mn --controller remote,ip=127.0.0.1,port=6653 --switch ovs,protocols=OpenFlow13 --topo linear,3\n"
@@ -182,7 +185,7 @@ mod tests {
             StartupMessage { has_kernel_datapath: false, ..message(&listening, &[], &[]) }.text();
         let expected = "\n\nThis machine has no Open vSwitch kernel module, so the commands select the userspace datapath.\n\
             Connect an Open vSwitch bridge:\n  \
-            ovs-vsctl set bridge br0 datapath_type=netdev\n  \
+            ovs-vsctl --may-exist add-br br0 -- set bridge br0 protocols=OpenFlow13 fail_mode=secure datapath_type=netdev\n  \
             ovs-vsctl set-controller br0 tcp:127.0.0.1:6653\n\
             or start a Mininet network:\n  \
             sudo mn --controller remote,ip=127.0.0.1,port=6653 \

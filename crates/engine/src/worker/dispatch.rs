@@ -138,16 +138,16 @@ impl<A: App> Dispatcher<'_, A> {
                 tracing::debug!(dpid = %id, %port, name, up, reason = status.reason.0, "port status");
             }
             ControllerEvent::FlowRemoved(removed) if removed.cookie == TABLE_MISS.cookie => {
-                switch.buffers.has_lost_changes = true;
+                let is_first = !std::mem::replace(&mut switch.buffers.has_lost_changes, true);
                 self.counters.permanent_entries_removed.add(1);
-                log_limited(&mut switch.logged, || {
-                    tracing::warn!(
-                        dpid = %id,
-                        priority = removed.priority,
-                        reason = removed.reason.0,
-                        "the switch has removed a flow entry of the controller, which is written again"
-                    );
-                });
+                if is_first {
+                    log_limited(&mut switch.logged, || {
+                        tracing::warn!(
+                            dpid = %id,
+                            "the switch has removed a flow entry of the controller; all of these are written again"
+                        );
+                    });
+                }
             }
             ControllerEvent::RoleReply(role) => {
                 log_limited(&mut switch.logged, || {
