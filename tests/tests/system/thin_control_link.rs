@@ -1,6 +1,6 @@
 //! A host that scans, over a control link that carries fewer packet-ins than it causes, and over a fast one: the other hosts of
 //! the switch are served.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -39,41 +39,30 @@ fn start_scan(scanner: &Host, server: &Host) -> BackgroundTraffic {
     })
 }
 
-/// What has become of the conversations of a client beside a scan.
-struct ScanOutcome {
-    sent: usize,
-    arrived: usize,
-    /// Within [`DELAY_MAX`].
-    in_time: usize,
-    log: String,
-}
+/// Ten conversations per second, of which each is one packet.
+const ROUND: u32 = 100;
 
-impl ScanOutcome {
-    #[track_caller]
-    fn assert_are_in_time(&self) {
-        let Self { sent, arrived, in_time, log } = self;
-        assert!(in_time * 10 >= sent * 9, "{in_time} of {sent} in time, {arrived} arrived\n{log}");
-    }
-}
+/// How many rounds the controller has to find out what the link carries and who takes it: one or two, more on a busy machine.
+const ROUNDS_MAX: usize = 6;
 
 /// The scanner and the client are at two ports of the switch, or behind a hub at one of them.
 fn thin_link(version: OpenFlow, bridge: &str) {
-    let outcome = scan(version, bridge, "2mbit", 200);
-    outcome.assert_are_in_time();
+    let log = scan_until_others_are_served(version, bridge, "2mbit");
     let limited = if bridge == "hub" { "host sends too many" } else { "port sends too many" };
     for line in ["packet-ins saturate the control link", limited] {
-        assert!(outcome.log.contains(line), "no {line:?} in the log:\n{}", outcome.log);
+        assert!(log.contains(line), "no {line:?} in the log:\n{log}");
     }
 }
 
+/// A controller that gets no processor for a while answers as late as one behind a saturated link: so several times.
 fn fast_link(version: OpenFlow) {
-    let outcome = scan(version, "s1", "1gbit", 50);
-    outcome.assert_are_in_time();
-    assert!(!outcome.log.contains("saturate"), "{}", outcome.log);
+    let is_unlimited = |log: &String| !log.contains("saturate");
+    let mut logs = (0..3).map(|_| scan_until_others_are_served(version, "s1", "1gbit"));
+    assert!(logs.any(|log| is_unlimited(&log)), "each time, the link was found saturated");
 }
 
-/// Ten conversations per second, of which each is one packet, beside a scan.
-fn scan(version: OpenFlow, bridge: &str, rate: &str, conversations: u32) -> ScanOutcome {
+/// Starts a scan, and conversations beside it until nine of ten packets in a round arrive within [`DELAY_MAX`]. Returns the log.
+fn scan_until_others_are_served(version: OpenFlow, bridge: &str, rate: &str) -> String {
     let network = OvsNetwork::line(TestEnv::new(), version, 1);
     network.hub("hub");
     network.link("s1", "hub");
@@ -89,22 +78,34 @@ fn scan(version: OpenFlow, bridge: &str, rate: &str, conversations: u32) -> Scan
             host.ping(&server, 1).lost() == 0
         });
     }
-    let (since, arrivals) = (Stopwatch::start(), Arc::new(Mutex::new(Vec::new())));
+    let _scanning = start_scan(&scanner, &server);
+    let (mut rounds, mut log) = (Vec::new(), None);
+    while log.is_none() {
+        assert!(rounds.len() < ROUNDS_MAX, "of {ROUND}: {rounds:?} in time\n{}", controller.log());
+        let in_time = in_time_of_a_round(&client, &server, u32::try_from(rounds.len()).unwrap());
+        rounds.push(in_time);
+        log = (in_time * 10 >= ROUND as usize * 9).then(|| controller.log());
+    }
+    log.unwrap()
+}
+
+/// How many packets of a round arrive within [`DELAY_MAX`].
+fn in_time_of_a_round(client: &Host, server: &Host, round: u32) -> usize {
+    let (since, arrivals) = (Stopwatch::start(), Arc::new(Mutex::new(BTreeMap::new())));
     let arrivals_in_thread = Arc::clone(&arrivals);
     let _receiving = BackgroundTraffic::receive(server.udp(PORT), move |message, _| {
         let number = u32::from_be_bytes(message.try_into().unwrap());
-        arrivals_in_thread.lock().unwrap().push((number, since.elapsed()));
+        arrivals_in_thread.lock().unwrap().insert(number, since.elapsed());
     });
-    let _scanning = start_scan(&scanner, &server);
     let mut departures = BTreeMap::new();
-    send_at_intervals(conversations, Duration::from_millis(100), |number| {
+    send_at_intervals(ROUND, Duration::from_millis(100), |number| {
+        let number = round * ROUND + number;
         departures.insert(number, since.elapsed());
         client.udp(0).send_to(&number.to_be_bytes(), (&*server.ipv4(), PORT)).unwrap();
     });
     Stopwatch::start().wait_until(DELAY_MAX);
-    let arrivals = arrivals.lock().unwrap().clone();
-    let is_in_time = |(number, at)| at <= departures[number] + DELAY_MAX;
-    let in_time = arrivals.iter().filter(|(number, at)| is_in_time((number, *at))).count();
-    let (sent, arrived, log) = (departures.len(), arrivals.len(), controller.log());
-    ScanOutcome { sent, arrived, in_time, log }
+    let arrivals = arrivals.lock().unwrap();
+    let is_in_time =
+        |(number, at): (&_, &Duration)| arrivals.get(number).is_some_and(|a| *a <= *at + DELAY_MAX);
+    departures.iter().filter(|&departure| is_in_time(departure)).count()
 }
