@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sluice_base::hash::{HashMap, HashSet, HashState};
 use sluice_openflow::{DatapathId, PortNo};
-use sluice_sdk::view::{AppEvent, NetworkView, PortRole, SwitchPort};
+use sluice_sdk::view::{AppEvent, NetworkView, PortRole, SuspectedConnection, SwitchPort};
 
 use super::routes::Routes;
 use super::tree::{self, SpanningTree, StaleTreePort, TreePart, TreePhase};
@@ -120,14 +120,17 @@ pub(super) enum FloodDecision {
     Flood(Option<FloodedFrame>),
     /// Drop it: its port has reached the limit.
     LimitExceeded,
-    /// Drop it: it was received many times within a short time.
-    Repeated,
+    /// Drop it: it was received many times within a short time, last at this port.
+    Repeated(SwitchPort),
     /// Drop it: it was received at this other port just before.
     Looped(SwitchPort),
 }
 
 /// Interval at which drops of a kind are logged.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Shortest time between two events about broadcasts that loop.
+const LOOP_EVENT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A worker has flooded a frame, so that the others notice if it comes back to one of their switches.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -164,6 +167,7 @@ pub(super) struct FloodFilter {
     order: VecDeque<u64>,
     /// When a drop for the rate, for repetition and for a loop was logged last.
     reported: [Option<Instant>; 3],
+    last_loop_event: Option<Instant>,
 }
 
 impl FloodFilter {
@@ -196,7 +200,7 @@ impl FloodFilter {
         let is_recent = seen.is_within(LOOP_WINDOW, now);
         (seen.last, seen.count) = (now, seen.count.saturating_add(1));
         if seen.count > REPEATS_MAX {
-            return FloodDecision::Repeated;
+            return FloodDecision::Repeated(seen.at);
         }
         if seen.at == at {
             return FloodDecision::Flood(None);
@@ -248,10 +252,11 @@ impl FloodFilter {
                     "port sends more than {per_s_max} broadcasts and packets to unknown hosts per second; more are dropped dpid={switch} port={port}"
                 ),
             ),
-            FloodDecision::Repeated => (
+            FloodDecision::Repeated(other) => (
                 1,
                 format!(
-                    "the same broadcast is received again and again and is dropped; it circulates through unknown paths, or its source repeats it dpid={switch} port={port}"
+                    "the same broadcast is received again and again and is dropped; it circulates through unknown paths, or its source repeats it dpid={switch} port={port} last_dpid={} last_port={}",
+                    other.switch, other.port
                 ),
             ),
             FloodDecision::Looped(other) => (
@@ -268,6 +273,24 @@ impl FloodFilter {
         }
         *last = Some(now);
         Some(line)
+    }
+
+    /// The event about a broadcast that looped to `at`, unless there was one just before.
+    pub(super) fn loop_event(
+        &mut self,
+        decision: FloodDecision,
+        at: SwitchPort,
+        now: Instant,
+    ) -> Option<SuspectedConnection> {
+        let (FloodDecision::Looped(other) | FloodDecision::Repeated(other)) = decision else {
+            return None;
+        };
+        let last = self.last_loop_event;
+        if last.is_some_and(|at| now.saturating_duration_since(at) < LOOP_EVENT_INTERVAL) {
+            return None;
+        }
+        self.last_loop_event = Some(now);
+        Some(SuspectedConnection { ports: [other, at] })
     }
 
     /// Removes the counts of ports that have sent no broadcast for a while.

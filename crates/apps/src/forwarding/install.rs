@@ -249,12 +249,17 @@ impl Forwarding {
         let count = match decision {
             FloodDecision::Flood(_) => &mut self.counters.floods,
             FloodDecision::LimitExceeded => &mut self.counters.floods_over_limit,
-            FloodDecision::Looped(_) | FloodDecision::Repeated => &mut self.counters.floods_looped,
+            FloodDecision::Looped(_) | FloodDecision::Repeated(_) => {
+                &mut self.counters.floods_looped
+            }
         };
         *count += 1;
         let FloodDecision::Flood(frame) = decision else {
             if let Some(line) = self.floods.report(decision, packet.at, max, ctx.now) {
                 ctx.network.report(|| line);
+            }
+            if let Some(event) = self.floods.loop_event(decision, packet.at, ctx.now) {
+                ctx.publish_event(event);
             }
             // The switches may forward a source that repeats itself.
             if packet.eth.dst.is_group() && packet.ingress == Ingress::Edge {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Action, Field, Message, PacketOut, PortNo};
 use sluice_sdk::Network;
-use sluice_sdk::view::{HostId, HostInDoubt, SwitchPort};
+use sluice_sdk::view::{HostId, HostInDoubt, SuspectedConnection, SwitchPort};
 
 use super::conflicts::{CLAIMS_PER_PORT_MAX, Claim, ClaimId, ClaimState};
 use super::counters::{HostFields, PortFields};
@@ -140,6 +140,10 @@ impl Hosts {
         };
         let conflicts = &mut self.counters.conflicts;
         self.claims.reject(owner, answer, now, |id, claim| {
+            if id.addr.is_none() {
+                // Instead of a host that lies, something may connect the two ports.
+                network.publish_event(now, SuspectedConnection { ports: [claim.from, id.to] });
+            }
             conflicts.report(now, network, || {
                 let (owner, at, to) = (HostFields(id.owner), PortFields(claim.from), PortFields(id.to));
                 match id.addr {

@@ -25,6 +25,8 @@ pub(super) struct Counters {
     /// Frames beyond the rate limit of their port.
     pub(super) over_limit: u64,
     pub(super) links_lost: u64,
+    /// Links that appeared at ports that had been edge ports for long.
+    pub(super) unexpected_links: u64,
 }
 
 impl Counters {
@@ -34,6 +36,11 @@ impl Counters {
                 "topology_links_lost",
                 "Links that failed or were removed, each direction on its own",
                 self.links_lost,
+            ),
+            (
+                "topology_unexpected_links",
+                "Links that appeared at ports that had led to hosts for long, each direction on its own",
+                self.unexpected_links,
             ),
             ("topology_probes_sent", "LLDP and broadcast probes sent", self.sent),
             ("topology_probes_received", "Valid probes received", self.received),

@@ -8,6 +8,7 @@ mod link_memory;
 mod port;
 mod probe;
 mod switch;
+mod unexpected_link;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -17,15 +18,17 @@ use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
     DatapathId, Ethernet, PacketOutRef, PortNo, PortReason, PortStatus, SwitchFeatures,
 };
-use sluice_sdk::view::{AppRecord, Fact, Link, PublishedFact, SwitchPort};
+use sluice_sdk::view::{AppRecord, Fact, Link, PublishedFact, SuspectedConnection, SwitchPort};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
 use counters::{Counters, PortCounts, RecentMax};
 use link_memory::LinkMemory;
-use port::{PeerState, Port, PortPhase, PortTimers, is_physical};
+use port::{HeardProbe, PeerState, Port, PortPhase, PortTimers, is_physical};
 use probe::{Probe, ProbeError, ProbeKind};
 pub use probe::{Secret, WallClock};
 use switch::{PORTS_MAX, ProbeSettings, ProbedSwitch, ProbedSwitches, install_probe_entries};
+use unexpected_link::UnexpectedLink;
+pub use unexpected_link::UnexpectedLinks;
 
 /// Settings of the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub struct Config {
     pub settle: Duration,
     /// Time between two broadcast probes of a port; at least 250 ms.
     pub shared_interval: Duration,
+    /// What to do with a link that appears between two edge ports.
+    pub unexpected_links: UnexpectedLinks,
     /// Key that signs probes; `None` for a random key of this process.
     pub secret: Option<Secret>,
     /// Time of day, which several processes with the same secret need to agree on the age of probes.
@@ -53,6 +58,7 @@ impl Default for Config {
             probes_per_s_max: 3000,
             settle: Duration::from_millis(250),
             shared_interval: Duration::from_secs(5),
+            unexpected_links: UnexpectedLinks::Report,
             secret: None,
             clock: None,
         }
@@ -227,17 +233,31 @@ impl Topology {
             });
         }
         let interval = Duration::from_millis(probe.interval_ms.into());
+        let link = UnexpectedLink::new(kind, probe, port, switch.connected_at, settings, now);
+        let policy = self.cfg.unexpected_links;
+        let confirm_after = link.map_or(Duration::ZERO, |link| link.confirm_after(policy));
         let age = Duration::from_micros(settings.clock.us(now).saturating_sub(probe.sent_us));
         // With the age: on a congested control link, the next probe may be delayed by as much.
         let lifetime = interval * LOST_PROBES_MAX + age + TICK_INTERVAL;
-        let is_new = port.add_neighbor(from, kind, lifetime, now);
+        let heard = HeardProbe { from, kind, lifetime, confirm_after };
+        let is_new = port.add_neighbor(&heard, now);
+        let is_unconfirmed = port.has_unconfirmed_link();
+        if let Some(link) = link.filter(|_| is_new) {
+            self.counters.unexpected_links += 1;
+            if port.admit_warning(now) {
+                ctx.network.report(|| link.warning(policy));
+            }
+        }
         let is_link = port.link_from() == Some(from);
         self.longest_rtt.add(Duration::from_micros(probe.rtt_us.into()), now);
         publish(port, now, ctx.network, &mut self.counters);
         let may_be_shared = port.phase == PortPhase::SharedSegment || port.may_be_link();
         // If the other direction of a link is unknown, the last probe may have been too early for the other switch.
-        let with_lldp =
-            if is_link { port.link_to != Some(from) } else { is_new && port.may_be_link() };
+        let with_lldp = if is_link {
+            port.link_to != Some(from)
+        } else {
+            is_new && (port.may_be_link() || is_unconfirmed)
+        };
         let with_broadcast = !is_link && is_new && may_be_shared;
         // If they cannot be answered now, they are with the next probes.
         if with_lldp {
@@ -259,10 +279,11 @@ impl Topology {
         if is_link {
             self.set_link(from, Some(to), now, ctx.network);
         } else if may_be_shared
+            && link.is_none()
             && let Some(port) = self.switches.port_with_neighbors_mut(from)
             && port.is_up()
         {
-            port.add_neighbor(to, kind, lifetime, now);
+            port.add_neighbor(&HeardProbe { from: to, ..heard }, now);
             publish(port, now, ctx.network, &mut self.counters);
         }
     }
@@ -377,6 +398,18 @@ impl Topology {
         }
         if let Some(port) = self.switches.port_mut(at) {
             port.published_link = None;
+        }
+    }
+
+    /// Has the next tick look for an unmanaged segment between two ports.
+    fn probe_for_segment(&mut self, suspected: &SuspectedConnection, now: Instant) {
+        for at in suspected.ports {
+            if let Some(port) = self.switches.port_mut(at)
+                && port.needs_broadcast_probes()
+                && port.admit_answer(now)
+            {
+                port.next_broadcast = now;
+            }
         }
     }
 
@@ -534,6 +567,9 @@ impl App for Topology {
                 self.remove_neighbors(at, published.stamp.at(), network);
             }
             _ => {}
+        }
+        if let Some(suspected) = published.fact.event::<SuspectedConnection>() {
+            self.probe_for_segment(suspected, now);
         }
         if let Some((id, None)) = published.fact.record::<LateProbes>() {
             self.switches.for_each_port_with_neighbors(|port| port.excuse_silence(id, now));

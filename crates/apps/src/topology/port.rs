@@ -47,6 +47,19 @@ pub(super) struct PortTimers {
     pub(super) resumed: Option<Instant>,
 }
 
+/// A probe that was received at a port, or was sent out of it and received elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeardProbe {
+    /// The other port.
+    pub(super) from: SwitchPort,
+    pub(super) kind: ProbeKind,
+    /// How long it is valid.
+    pub(super) lifetime: Duration,
+    /// How long probes from there must have been received until there is a link: 0 unless it is
+    /// [unexpected](super::unexpected_link).
+    pub(super) confirm_after: Duration,
+}
+
 /// A port from which probes are received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Neighbor {
@@ -55,6 +68,9 @@ struct Neighbor {
     last_seen: Instant,
     /// How long the last probe is valid.
     lifetime: Duration,
+    first_seen: Instant,
+    /// Whether its LLDP shows a link.
+    is_confirmed: bool,
 }
 
 /// One port of a switch of this worker.
@@ -80,6 +96,10 @@ pub(super) struct Port {
     neighbors: Vec<Neighbor>,
     /// The other end of the link that this port is or was part of.
     peer: Option<SwitchPort>,
+    /// The other end of the last link of this port, whether it has been down since or not.
+    last_peer: Option<SwitchPort>,
+    /// Since when the port has been an edge port, or part of a link that is not confirmed.
+    edge_since: Option<Instant>,
     /// The link existed before the switch disconnected, and no probe has been received since it reconnected.
     is_restored: bool,
     /// Since when no probe has come through the link, and since when its other end has been in this state.
@@ -87,6 +107,7 @@ pub(super) struct Port {
     /// Start of the current second, and the LLDP frames received in it.
     lldp_received: (Option<Instant>, u32),
     last_answer: Option<Instant>,
+    last_warning: Option<Instant>,
 }
 
 impl Port {
@@ -106,10 +127,13 @@ impl Port {
             name: description.name(),
             neighbors: Vec::new(),
             peer: None,
+            last_peer: None,
+            edge_since: None,
             is_restored: false,
             silent_since: None,
             lldp_received: (None, 0),
             last_answer: None,
+            last_warning: None,
         }
     }
 
@@ -131,6 +155,7 @@ impl Port {
     /// The port was part of a link when its switch disconnected, and is taken for one until a probe shows otherwise.
     pub(super) fn restore_link(&mut self, peer: SwitchPort) {
         (self.phase, self.peer, self.is_restored) = (PortPhase::Link, Some(peer), true);
+        self.last_peer = self.peer;
     }
 
     /// Whether the port is taken for a link only because it was one before its switch disconnected.
@@ -145,26 +170,32 @@ impl Port {
 
     fn reset(&mut self) {
         self.neighbors.clear();
-        (self.peer, self.link_to, self.silent_since) = (None, None, None);
+        (self.peer, self.link_to, self.silent_since, self.edge_since) = (None, None, None, None);
         self.is_restored = false;
     }
 
-    /// A probe from `from` was received here, or a broadcast probe from here was received at `from`. Returns `true` if this
-    /// neighbor is new and there is room for it.
-    pub(super) fn add_neighbor(
-        &mut self,
-        from: SwitchPort,
-        kind: ProbeKind,
-        lifetime: Duration,
-        now: Instant,
-    ) -> bool {
+    /// Handles a probe that shows a neighbor. Returns `true` if this neighbor is new and there is room for it.
+    pub(super) fn add_neighbor(&mut self, heard: &HeardProbe, now: Instant) -> bool {
+        let &HeardProbe { from, kind, lifetime, confirm_after } = heard;
         let known =
             self.neighbors.iter_mut().find(|neighbor| neighbor.at == from && neighbor.kind == kind);
-        let neighbor = Neighbor { at: from, kind, last_seen: now, lifetime };
         if let Some(known) = known {
-            *known = neighbor;
+            (known.last_seen, known.lifetime) = (now, lifetime);
+            let lasts = now.saturating_duration_since(known.first_seen);
+            if !known.is_confirmed && lasts >= confirm_after {
+                known.is_confirmed = true;
+                self.update_phase(now);
+            }
             return false;
         }
+        let neighbor = Neighbor {
+            at: from,
+            kind,
+            last_seen: now,
+            lifetime,
+            first_seen: now,
+            is_confirmed: confirm_after.is_zero(),
+        };
         if self.neighbors.len() < NEIGHBORS_MAX {
             self.neighbors.push(neighbor);
         } else if let Some(last) = self.neighbors.iter_mut().max_by_key(|neighbor| neighbor.at)
@@ -176,6 +207,31 @@ impl Port {
         }
         self.update_phase(now);
         true
+    }
+
+    /// How long the port has been an edge port, or part of a link that is not confirmed.
+    pub(super) fn edge_for(&self, now: Instant) -> Duration {
+        self.edge_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    /// The other end of the last link of this port, whether the port has been down since or not.
+    pub(super) fn last_peer(&self) -> Option<SwitchPort> {
+        self.last_peer
+    }
+
+    /// Whether a line about this port may be logged.
+    pub(super) fn admit_warning(&mut self, now: Instant) -> bool {
+        let last = self.last_warning;
+        let may = last.is_none_or(|at| now.saturating_duration_since(at) >= super::LOG_INTERVAL);
+        if may {
+            self.last_warning = Some(now);
+        }
+        may
+    }
+
+    /// Whether LLDP is received that does not show a link yet.
+    pub(super) fn has_unconfirmed_link(&self) -> bool {
+        self.neighbors.iter().any(|neighbor| !neighbor.is_confirmed)
     }
 
     /// The outgoing link was found or lost.
@@ -230,6 +286,7 @@ impl Port {
         {
             let is_shared = self.has_broadcast_neighbors();
             self.phase = if is_shared { PortPhase::SharedSegment } else { PortPhase::Edge };
+            self.edge_since.get_or_insert(now);
         }
     }
 
@@ -289,20 +346,20 @@ impl Port {
 
     /// Derives the phase from the neighbors.
     fn update_phase(&mut self, now: Instant) {
-        let lldp = || {
-            let all = self.neighbors.iter().filter(|neighbor| neighbor.kind == ProbeKind::Lldp);
-            all.map(|neighbor| neighbor.at)
-        };
+        let mut lldp = self.neighbors.iter().filter(|neighbor| neighbor.kind == ProbeKind::Lldp);
+        let (first, is_only) = (lldp.next().copied(), lldp.next().is_none());
         let is_looped = self.neighbors.iter().any(|neighbor| neighbor.at == self.at);
         let is_shared = self.has_broadcast_neighbors();
         self.phase = match self.phase {
             PortPhase::Down => PortPhase::Down,
             _ if is_looped => PortPhase::Looped,
             // A device between the ports forwards LLDP, which no bridge should.
-            _ if lldp().count() > 1 => PortPhase::SharedSegment,
-            _ if lldp().next().is_some() || self.link_to.is_some() => {
-                self.peer = lldp().next().or(self.link_to);
-                (self.silent_since, self.is_restored) = (None, false);
+            _ if !is_only => PortPhase::SharedSegment,
+            _ if first.is_some_and(|neighbor| !neighbor.is_confirmed) => PortPhase::SharedSegment,
+            _ if first.is_some() || self.link_to.is_some() => {
+                self.peer = first.map(|neighbor| neighbor.at).or(self.link_to);
+                self.last_peer = self.peer;
+                (self.silent_since, self.edge_since, self.is_restored) = (None, None, false);
                 PortPhase::Link
             }
             // The port may still lead to the switch: see `check_silent_link`.

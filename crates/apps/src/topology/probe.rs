@@ -53,6 +53,10 @@ pub(super) struct Probe {
     pub(super) rtt_us: u32,
     /// Time until the next probe, in milliseconds.
     pub(super) interval_ms: u32,
+    /// How long its switch has been connected, in milliseconds.
+    pub(super) connected_ms: u32,
+    /// How long its port has been an edge port, in milliseconds; 0 if it is none.
+    pub(super) edge_ms: u32,
 }
 
 /// Why a frame is not a probe of this network's controllers.
@@ -126,7 +130,7 @@ pub(super) struct EthernetHeader {
 }
 
 /// The part of a probe that is signed.
-#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Debug, Default, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct SignedFields {
     switch: U64,
@@ -134,6 +138,8 @@ pub(super) struct SignedFields {
     sent_us: U64,
     rtt_us: U32,
     interval_ms: U32,
+    connected_ms: U32,
+    edge_ms: U32,
 }
 
 /// The payload of a probe: TLVs with 7 bits of type and 9 bits of length. IEEE 802.1AB §8.4.
@@ -158,9 +164,9 @@ const PORT_HEADER: [u8; 3] = [2 << 1, 9, 7];
 const TTL_HEADER: [u8; 2] = [3 << 1, 2];
 /// Type of organizationally specific TLVs. IEEE 802.1AB §8.6.
 const ORGANIZATIONAL: u8 = 127;
-const OWN_HEADER: [u8; 6] = [ORGANIZATIONAL << 1, 48, OUI[0], OUI[1], OUI[2], SUBTYPE];
+const OWN_HEADER: [u8; 6] = [ORGANIZATIONAL << 1, 56, OUI[0], OUI[1], OUI[2], SUBTYPE];
 
-const _: () = assert!(size_of::<SignedFields>() + 16 + 4 == 48 && size_of::<ProbeBody>() == 86);
+const _: () = assert!(size_of::<SignedFields>() + 16 + 4 == 56 && size_of::<ProbeBody>() == 94);
 
 /// A probe of a switch, of which only a few bytes change from one to the next.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -173,13 +179,6 @@ pub(super) struct ProbeTemplate {
 impl ProbeTemplate {
     /// The template for `switch`; other LLDP devices keep the neighbor for `ttl`.
     pub(super) fn new(switch: DatapathId, ttl: Duration) -> Self {
-        let signed = SignedFields {
-            switch: switch.0.into(),
-            port_no: U32::ZERO,
-            sent_us: U64::ZERO,
-            rtt_us: U32::ZERO,
-            interval_ms: U32::ZERO,
-        };
         let header =
             EthernetHeader { dst: NEAREST_BRIDGE, src: MacAddr::default(), ethertype: U16::ZERO };
         let body = ProbeBody {
@@ -190,19 +189,19 @@ impl ProbeTemplate {
             ttl_header: TTL_HEADER,
             ttl_s: u16::try_from(ttl.as_secs() + 1).unwrap_or(u16::MAX).into(),
             own_header: OWN_HEADER,
-            signed,
+            signed: SignedFields::default(),
             signature: [0; 16],
             end: [0; 2],
         };
         Self { header, body }
     }
 
-    /// Encodes the probe for port `port_no`, whose address is `src`.
+    /// Encodes a probe of this switch, whose port has the address `src`.
     pub(super) fn encode(
         &mut self,
         kind: ProbeKind,
-        (port_no, src): (PortNo, MacAddr),
-        (sent_us, rtt_us, interval_ms): (u64, u32, u32),
+        src: MacAddr,
+        probe: &Probe,
         secret: &Secret,
     ) -> &[u8] {
         let (dst, ethertype) = match kind {
@@ -210,12 +209,17 @@ impl ProbeTemplate {
             ProbeKind::Broadcast => (MacAddr::BROADCAST, BROADCAST_PROBE),
         };
         self.header = EthernetHeader { dst, src, ethertype: ethertype.0.into() };
-        self.body.port = hex_digits(port_no.0.into());
-        let signed = &mut self.body.signed;
-        signed.port_no = port_no.0.into();
-        (signed.sent_us, signed.rtt_us) = (sent_us.into(), rtt_us.into());
-        signed.interval_ms = interval_ms.into();
-        self.body.signature = sign(secret, kind, signed);
+        self.body.port = hex_digits(probe.from.port.0.into());
+        self.body.signed = SignedFields {
+            switch: probe.from.switch.0.into(),
+            port_no: probe.from.port.0.into(),
+            sent_us: probe.sent_us.into(),
+            rtt_us: probe.rtt_us.into(),
+            interval_ms: probe.interval_ms.into(),
+            connected_ms: probe.connected_ms.into(),
+            edge_ms: probe.edge_ms.into(),
+        };
+        self.body.signature = sign(secret, kind, &self.body.signed);
         self.as_bytes()
     }
 }
@@ -251,6 +255,8 @@ pub(super) fn parse(
         sent_us: signed.sent_us.get(),
         rtt_us: signed.rtt_us.get(),
         interval_ms: signed.interval_ms.get(),
+        connected_ms: signed.connected_ms.get(),
+        edge_ms: signed.edge_ms.get(),
     })
 }
 

@@ -15,7 +15,7 @@ use sluice_sdk::{Ctx, LINK_PROBE_TYPES, SwitchIndex, permanent};
 
 use super::counters::Counters;
 use super::port::{Port, PortPhase, PortTimers, is_physical};
-use super::probe::{ProbeKind, ProbeTemplate, Secret, WallClock};
+use super::probe::{Probe, ProbeKind, ProbeTemplate, Secret, WallClock};
 
 /// Barrier requests in flight per switch; with more, the next is sent later.
 const BARRIERS_MAX: usize = 8;
@@ -59,6 +59,7 @@ pub(super) struct ProbedSwitch {
     /// When its previous connection was lost, by the clock of the worker that served it: probes must not be older, or they
     /// count as outdated. The iteration in which this worker takes the switch over may have begun before.
     went_down: Option<Instant>,
+    pub(super) connected_at: Instant,
     /// Smoothed control round-trip time.
     pub(super) rtt: Option<Duration>,
     /// The last sample was much shorter than the round-trip time that others assume.
@@ -102,6 +103,7 @@ impl ProbedSwitch {
             id: ctx.datapath_id,
             ports,
             went_down,
+            connected_at: ctx.now,
             rtt: None,
             rtt_has_fallen: false,
             packet_out: MessageTemplate::packet_out(&ctx.switch, &packet_out)?,
@@ -148,9 +150,16 @@ impl ProbedSwitch {
         if kind == ProbeKind::Lldp {
             (port.last_lldp, port.stated_interval) = (Some(ctx.now), stated);
         }
-        let interval_ms = u32::try_from(stated.as_millis()).unwrap_or(u32::MAX);
-        let times = (sent_us, rtt_us, interval_ms);
-        let frame = self.probe.encode(kind, (port_no, port.hw_addr), times, &settings.secret);
+        let ms = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        let probe = Probe {
+            from: port.at,
+            sent_us,
+            rtt_us,
+            interval_ms: ms(stated),
+            connected_ms: ms(ctx.now.saturating_duration_since(self.connected_at)),
+            edge_ms: ms(port.edge_for(ctx.now)),
+        };
+        let frame = self.probe.encode(kind, port.hw_addr, &probe, &settings.secret);
         let Some(eth) = Ethernet::new(frame) else { return };
         let values = TemplateValues {
             buffer_id: None,

@@ -4,6 +4,7 @@ mod links;
 mod roles;
 mod room;
 mod spoofing;
+mod unexpected_links;
 
 use std::time::Duration;
 

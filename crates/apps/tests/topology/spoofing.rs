@@ -9,7 +9,7 @@ use super::*;
 const ATTACKER: SwitchPort = switch_port(2, 4);
 
 /// The last probe that was sent out of `at`: LLDP or broadcast, by its `EtherType`.
-fn capture_probe(
+pub(super) fn capture_probe(
     network: &mut SimulatedNetwork<Topology>,
     at: SwitchPort,
     ethertype: EtherType,
@@ -40,7 +40,7 @@ fn a_modified_probe_is_rejected_as_forged() {
     let mut network = discovered_pair();
     let live = capture_probe(&mut network, switch_port(1, 2), EtherType::LLDP);
     // The signed fields and the signature of our TLV.
-    let signed = live.len() - 2 - 16 - 28..live.len() - 2;
+    let signed = live.len() - 2 - 16 - 36..live.len() - 2;
     let forged: Vec<_> = signed
         .map(|at| {
             let mut frame = live.clone();

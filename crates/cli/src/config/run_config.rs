@@ -102,6 +102,7 @@ fn topology_config(
         probe_interval: settings.probe_interval_ms.0,
         probes_per_s_max: settings.probes_per_s_max.get(),
         secret: settings.secret.0,
+        unexpected_links: settings.unexpected_links.0,
         settle: experimental.settle_ms.0,
         shared_interval: experimental.shared_interval_ms.0,
         ..topology::Config::default()

@@ -4,6 +4,7 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
 
 use sluice_apps::forwarding::Flooding;
 use sluice_apps::hosts::ConflictPolicy;
+use sluice_apps::topology::UnexpectedLinks;
 use sluice_apps::{forwarding, learning};
 use sluice_openflow::Role;
 use tracing_subscriber::filter::LevelFilter;
@@ -136,6 +137,11 @@ pub(super) struct TopologySettings {
     /// start.
     #[config(default = "")]
     pub(super) secret: SecretText,
+
+    /// What to do when a link appears at a port that has led to hosts for long, so that hosts may be relaying probes: report (log it,
+    /// and use the link if it stays), or refuse (take it for an unmanaged segment).
+    #[config(default = "report")]
+    pub(super) unexpected_links: ByName<UnexpectedLinks>,
 }
 
 #[derive(Debug, confique::Config)]

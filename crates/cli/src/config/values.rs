@@ -7,6 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use sluice_apps::hosts::ConflictPolicy;
 use sluice_apps::topology::Secret;
+use sluice_apps::topology::UnexpectedLinks;
 use sluice_apps::{forwarding, learning};
 use sluice_openflow::{Role, Version, Versions};
 
@@ -125,6 +126,11 @@ impl Names for forwarding::Flooding {
 impl Names for ConflictPolicy {
     const NAMES: &'static [(&'static str, Self)] =
         &[("off", Self::Off), ("report", Self::Report), ("refuse", Self::Refuse)];
+}
+
+impl Names for UnexpectedLinks {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("report", Self::Report), ("refuse", Self::Refuse)];
 }
 
 impl Names for LevelFilter {

@@ -24,7 +24,7 @@ pub use app_fact::{AppEvent, AppRecord, EventFact, RecordFact};
 pub use fact::{Fact, PublishedFact, Stamp};
 pub use host::{Host, HostId, HostInDoubt};
 use records::Records;
-pub use switch::{Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
+pub use switch::{Link, PortInfo, PortRole, SuspectedConnection, SwitchInfo, SwitchPort};
 
 /// How long a view remembers that something was removed, so that a fact that arrives late cannot bring it back. Facts
 /// reach all workers within an event-loop iteration.

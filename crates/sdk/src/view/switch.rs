@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 
 use sluice_openflow::{DatapathId, MacAddr, PortNo};
 
+use super::AppEvent;
+
 /// A port of a particular switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SwitchPort {
@@ -78,3 +80,13 @@ pub struct Link {
     /// The port that receives.
     pub to: SwitchPort,
 }
+
+/// Frames of one host are received at both of these ports: something that is not known yet may connect them. Whoever finds links and
+/// segments can look for it at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SuspectedConnection {
+    /// The two ports.
+    pub ports: [SwitchPort; 2],
+}
+
+impl AppEvent for SuspectedConnection {}
