@@ -30,8 +30,9 @@ impl Capture {
         let (file, log) = (env.file("openflow.pcap"), env.file("tcpdump.err"));
         let port = controller.port().to_owned();
         let mut tcpdump = env.command("tcpdump");
-        // Without immediate mode, tcpdump loses what is in its buffer when it ends.
-        tcpdump.args(["-i", "lo", "--immediate-mode", "-U", "-s0", "-Z", "root", "-w"]);
+        // Without immediate mode, tcpdump loses what is in its buffer when it ends. `-B` is in KiB.
+        tcpdump.args(["-i", "lo", "--immediate-mode", "-B", "16384"]);
+        tcpdump.args(["-U", "-s0", "-Z", "root", "-w"]);
         tcpdump.arg(&file).args(["tcp", "port", &port]);
         tcpdump.stderr(File::create(&log).map_or_else(|_| Stdio::null(), Stdio::from));
         let tcpdump = Daemon::new(&mut tcpdump);
@@ -49,7 +50,9 @@ impl Capture {
     pub fn wait_for(&self, message_type: u8) {
         let what = format!("a message of type {message_type}");
         wait_until(LONG_TIMEOUT, &what, || {
-            count_by_type(&self.messages()).contains_key(&message_type)
+            // A segment that overtook another one while they were captured leaves a gap for a moment.
+            let messages = self.recorded_messages();
+            messages.is_ok_and(|messages| count_by_type(&messages).contains_key(&message_type))
         });
     }
 
@@ -61,14 +64,29 @@ impl Capture {
     }
 
     /// All messages that the controller has sent so far, connection by connection.
+    ///
+    /// # Panics
+    /// When segments are missing in the recording.
+    #[track_caller]
     pub fn messages(&self) -> Vec<Vec<u8>> {
+        self.recorded_messages().unwrap_or_else(|gap| panic!("{gap}"))
+    }
+
+    fn recorded_messages(&self) -> Result<Vec<Vec<u8>>, String> {
         let filter = format!("tcp.srcport == {} && tcp.len > 0", self.port);
-        let mut streams = BTreeMap::<String, Vec<u8>>::new();
-        for line in self.fields(&filter, &["tcp.stream", "tcp.payload"]).lines() {
-            let (stream, payload) = line.split_once('\t').unwrap_or_default();
-            streams.entry(stream.to_owned()).or_default().extend(bytes(payload));
+        let mut connections = BTreeMap::<String, BTreeMap<usize, Vec<u8>>>::new();
+        for line in self.fields(&filter, &["tcp.stream", "tcp.seq", "tcp.payload"]).lines() {
+            let mut fields = line.split('\t');
+            let mut field = || fields.next().unwrap_or_default();
+            let (connection, sequence, payload) = (field(), field(), field());
+            let segments = connections.entry(connection.to_owned()).or_default();
+            segments.insert(sequence.parse().unwrap_or_default(), bytes(payload));
         }
-        streams.values().flat_map(|bytes| split_messages(bytes)).collect()
+        let mut messages = Vec::new();
+        for segments in connections.into_values() {
+            messages.extend(split_messages(&stream_of(segments)?));
+        }
+        Ok(messages)
     }
 
     /// Number of messages of each type among them, as tshark decodes them.
@@ -95,19 +113,6 @@ impl Capture {
         output_of(&mut self.tshark(&format!("({wrong}) && !(openflow.command >= 3)")))
     }
 
-    /// The controller's messages as Open vSwitch decodes them.
-    #[track_caller]
-    pub fn decoded_by_ovs(&self) -> Vec<String> {
-        // It does not sort segments, which a capture on several cores may have in another order.
-        let sorted = self.file.with_extension("sorted");
-        output_of(Command::new("reordercap").arg(&self.file).arg(&sorted));
-        let mut ofctl = Command::new("ovs-ofctl");
-        let decoded = output_of(ofctl.arg("ofp-parse-pcap").arg(&sorted).arg(&self.port));
-        let sender = format!(".{} > ", self.port);
-        let messages = decoded.split("\n\n").filter(|message| message.contains(&sender));
-        messages.map(str::to_owned).collect()
-    }
-
     /// The given fields of all packets that match `filter`, separated by tabs.
     fn fields(&self, filter: &str, names: &[&str]) -> String {
         let mut tshark = self.tshark(filter);
@@ -122,8 +127,19 @@ impl Capture {
         let mut tshark = Command::new("tshark");
         tshark.arg("-r").arg(&self.file).args(["-Y", filter]);
         tshark.args(["-d", &format!("tcp.port=={},openflow", self.port)]);
+        tshark.args(["-o", "tcp.reassemble_out_of_order:TRUE"]);
         tshark
     }
+}
+
+/// `messages` as Open vSwitch decodes them.
+///
+/// Open vSwitch is given the messages and not the recording: of a recording it loses messages when segments of one
+/// connection were captured in another order than they were sent.
+#[track_caller]
+pub fn decoded_by_ovs(env: &TestEnv, messages: &[Vec<u8>]) -> String {
+    let stream = env.write("messages.bin", messages.concat());
+    output_of(Command::new("ovs-ofctl").arg("ofp-parse").arg(&stream))
 }
 
 /// Number of messages of each type.
@@ -137,6 +153,22 @@ fn count(types: impl Iterator<Item = u8>) -> BTreeMap<u8, usize> {
         *counts.entry(message_type).or_default() += 1;
     }
     counts
+}
+
+/// The stream of which these are the segments, by relative sequence number (the first is 1).
+///
+/// # Errors
+/// When one is missing.
+fn stream_of(segments: BTreeMap<usize, Vec<u8>>) -> Result<Vec<u8>, String> {
+    let mut stream = Vec::new();
+    for (sequence, payload) in segments {
+        let received = stream.len() + 1;
+        let Some(retransmitted) = received.checked_sub(sequence) else {
+            return Err(format!("bytes {received} to {} were not captured", sequence - 1));
+        };
+        stream.extend(payload.iter().skip(retransmitted));
+    }
+    Ok(stream)
 }
 
 /// Splits a stream into messages by the lengths in their headers; the last one may be truncated.
@@ -167,5 +199,17 @@ mod tests {
         let messages = split_messages(&stream);
         assert_eq!(messages.len(), 2);
         assert_eq!(messages[1], [4, 5, 0, 10, 0, 0, 0, 2, 0xab, 0xcd]);
+    }
+
+    #[test]
+    fn segments_are_put_in_order_and_retransmitted_bytes_are_left_out() {
+        let segments = [(5, vec![5, 6]), (1, vec![1, 2, 3]), (3, vec![3, 4])];
+        assert_eq!(stream_of(BTreeMap::from(segments)).unwrap(), [1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn a_missing_segment_is_reported() {
+        let gap = stream_of(BTreeMap::from([(1, vec![1, 2]), (4, vec![4])]));
+        assert_eq!(gap.unwrap_err(), "bytes 3 to 3 were not captured");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -169,6 +169,44 @@ impl Host {
         let opened = self.ns.within(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)));
         let ready = opened.and_then(|socket| socket.set_broadcast(true).map(|()| socket));
         ready.unwrap_or_else(|e| panic!("UDP port {port} of {self:?}: {e}"))
+    }
+
+    /// A UDP socket at `port` (0 for any) of IPv6.
+    ///
+    /// # Panics
+    /// When the port is in use.
+    #[track_caller]
+    pub fn udp_ipv6(&self, port: u16) -> UdpSocket {
+        let opened = self.ns.within(|| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port)));
+        opened.unwrap_or_else(|e| panic!("UDP port {port} of {self:?}: {e}"))
+    }
+
+    /// A UDP socket at `port` that receives packets to the multicast address `group`. The host is a member of the group until
+    /// it is closed.
+    ///
+    /// # Panics
+    /// When the group cannot be joined.
+    #[track_caller]
+    pub fn join_group(&self, group: IpAddr, port: u16) -> UdpSocket {
+        let (socket, joined) = match group {
+            IpAddr::V4(group) => {
+                let (socket, own) = (self.udp(port), Ipv4Addr::new(10, 0, 0, self.number));
+                let joined = socket.join_multicast_v4(&group, &own);
+                (socket, joined)
+            }
+            IpAddr::V6(group) => {
+                let socket = self.udp_ipv6(port);
+                let joined = socket.join_multicast_v6(&group, 0);
+                (socket, joined)
+            }
+        };
+        joined.unwrap_or_else(|e| panic!("group {group} of {self:?}: {e}"));
+        socket
+    }
+
+    /// Adds a route to all IPv4 multicast addresses.
+    pub fn route_multicasts(&self) {
+        self.ns.ip("route add 224.0.0.0/4 dev eth0");
     }
 
     /// Sends the raw `frame` `count` times, at `per_s` frames a second.

@@ -25,7 +25,7 @@ mod traffic;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-pub use capture::{Capture, count_by_type};
+pub use capture::{Capture, count_by_type, decoded_by_ovs};
 pub use control_link::ControlLink;
 pub use controller::{Controller, ExitReport, binary};
 pub use conversations::Conversations;

@@ -12,7 +12,7 @@ use crate::test_env::TestEnv;
 /// When os-ken encodes a message differently; the panic message says which.
 #[track_caller]
 pub fn message_types_read_by_osken(env: &TestEnv, messages: &[Vec<u8>]) -> Vec<String> {
-    let file = env.write("messages.hex", &messages.iter().fold(String::new(), hex_line));
+    let file = env.write("messages.hex", messages.iter().fold(String::new(), hex_line));
     // scripts/setup.sh creates the Python environment, and names its version.
     let script = r#"exec .cache/osken-*/bin/python tests/osken.py <"$0""#;
     let mut osken = Command::new("sh");

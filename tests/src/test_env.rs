@@ -76,9 +76,9 @@ impl TestEnv {
     /// # Panics
     /// When the file cannot be written.
     #[track_caller]
-    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.file(name);
-        match fs::write(&path, text) {
+        match fs::write(&path, content) {
             Ok(()) => path,
             Err(e) => panic!("{}: {e}", path.display()),
         }

@@ -37,7 +37,7 @@ impl Flooded {
         let env = TestEnv::new();
         let config = env.write(
             "sluice.toml",
-            &format!(
+            format!(
                 "[experimental]\nhandshake_timeout_ms = {handshake_timeout_ms}\n\
                  [limits]\nhandshakes_max = {HANDSHAKES_MAX}\n\
                  [api]\nlisten = \"{API}\"\n"

@@ -26,7 +26,7 @@ fn config(keys: &str) -> String {
 
 fn controller(network: &OvsNetwork, keys: &str) -> Controller {
     let env = network.env();
-    let config = env.write("sluice.toml", &config(keys));
+    let config = env.write("sluice.toml", config(keys));
     let mut command = env.command(&binary().to_string_lossy());
     let apps = "topology,hosts,forwarding";
     command.args(["run", "--threads", "2", "--api", API, "--app", apps, "--config"]).arg(config);
@@ -95,7 +95,7 @@ fn broadcasts(version: OpenFlow) {
     }
     let one_by_one = broadcast(&network, &hosts);
     assert_eq!(forwarding(&network, "floods_along_tree_total"), 0);
-    network.env().write("sluice.toml", &config("forwarding.flood = \"tree\""));
+    network.env().write("sluice.toml", config("forwarding.flood = \"tree\""));
     controller.reload();
     wait_until(LONG_TIMEOUT, "a spanning tree", || forwarding(&network, "tree_active") == 1);
     let along_tree = broadcast(&network, &hosts);

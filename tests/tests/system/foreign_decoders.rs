@@ -5,7 +5,7 @@
 
 use sluice_system_tests::{
     Capture, Controller, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, both_versions,
-    count_by_type, message_types_read_by_osken, other_versions, wait_until,
+    count_by_type, decoded_by_ovs, message_types_read_by_osken, other_versions, wait_until,
 };
 
 both_versions! {
@@ -78,7 +78,7 @@ fn decoded_by_others(version: OpenFlow, apps: &str) {
     }
     assert_eq!(capture.errors_found_by_tshark(), "");
     assert_eq!(capture.message_types_read_by_tshark(), count_by_type(&messages));
-    assert_decoded_by_ovs(&capture, messages.len());
+    assert_decoded_by_ovs(network.env(), &messages);
 }
 
 fn decoded_by_open_vswitch(version: OpenFlow) {
@@ -100,7 +100,7 @@ fn decoded_by_open_vswitch(version: OpenFlow) {
         let is_sent = types.contains_key(&message_type);
         assert_eq!(is_sent, version >= since, "type {message_type} of {types:?}");
     }
-    assert_decoded_by_ovs(&capture, messages.len());
+    assert_decoded_by_ovs(network.env(), &messages);
 }
 
 /// `HELLO`, `FEATURES_REQUEST`, `SET_CONFIG`, `PACKET_OUT`, `FLOW_MOD`, `MULTIPART_REQUEST`, `ROLE_REQUEST`, and the first
@@ -115,9 +115,11 @@ const SENT_SINCE: [(u8, OpenFlow); 7] = [
     (24, OpenFlow::V12),
 ];
 
-fn assert_decoded_by_ovs(capture: &Capture, messages: usize) {
-    let decoded = capture.decoded_by_ovs();
-    assert_eq!(decoded.len(), messages);
-    let undecoded = decoded.iter().find(|message| message.contains("***"));
+#[track_caller]
+fn assert_decoded_by_ovs(env: &TestEnv, messages: &[Vec<u8>]) {
+    let decoded = decoded_by_ovs(env, messages);
+    // The first line of a message: `OFPT_HELLO (OF1.3) (xid=0x1):`.
+    assert_eq!(decoded.matches(" (xid=").count(), messages.len(), "{decoded}");
+    let undecoded = decoded.lines().find(|line| line.contains("***"));
     assert_eq!(undecoded, None, "a message that Open vSwitch cannot decode");
 }

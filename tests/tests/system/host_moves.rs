@@ -30,7 +30,7 @@ const FRAMES_MAX: u64 = 1_000;
 
 fn controller(network: &OvsNetwork, matching: &str) -> Controller {
     let file =
-        network.env().write("sluice.toml", &format!("[forwarding]\nmatch = \"{matching}\"\n"));
+        network.env().write("sluice.toml", format!("[forwarding]\nmatch = \"{matching}\"\n"));
     let mut command = network.env().command(&binary().to_string_lossy());
     command.args(["run", "--threads", "2", "--config"]).arg(file);
     Controller::with(command, network.env().dir())

@@ -135,7 +135,7 @@ fn assert_no_loss(pinging: BackgroundPing) {
 
 fn lost_control_connections(version: OpenFlow) {
     let (network, mut controller, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
-    network.env().write(FILE, &format!("{LONG_PENDING}{SHORT_ECHO}"));
+    network.env().write(FILE, format!("{LONG_PENDING}{SHORT_ECHO}"));
     controller.reload();
     let disconnected =
         || controller.log().lines().filter(|line| line.contains("switch disconnected")).count();
