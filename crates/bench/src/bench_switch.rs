@@ -111,7 +111,7 @@ impl BenchSwitch {
             index,
             hosts_announced: 0,
             scheduled_sent: 0,
-            requests: OutstandingRequests::new(1, 0),
+            requests: OutstandingRequests::new(1, 0, 0),
             session: SwitchSession::open(profile, &mut unsent),
             version: plan.version,
             counting: plan.counting,
@@ -132,7 +132,7 @@ impl BenchSwitch {
         self.counts = RequestCounts::default();
         self.host_pairs = host_pairs(plan, self.index, hosts);
         let len = if self.counting == ReplyCounting::Answers { plan.ring_len() } else { 1 };
-        self.requests = OutstandingRequests::new(len, timeout_ticks);
+        self.requests = OutstandingRequests::new(len, plan.overtaken_max(), timeout_ticks);
     }
 
     /// Processes bytes received from the controller.
@@ -372,6 +372,16 @@ impl BenchSwitch {
     /// Whether bytes wait to be sent.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
+    }
+
+    /// Expires requests that timed out.
+    pub(crate) fn expire(&mut self, now: Timestamp) {
+        self.requests.expire(now);
+    }
+
+    /// Whether an answer may still come in time.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.counted_outstanding > 0 || self.requests.is_waiting()
     }
 
     /// Number of outstanding requests.

@@ -193,6 +193,7 @@ impl Generator {
         let mut sweep = now;
         while now < end && !self.shared.is_stopped() {
             if now >= sweep {
+                self.expire_requests();
                 (0..self.switches.len()).for_each(|at| self.pending.add(at));
                 self.send(Some(load));
                 self.publish_sessions();
@@ -201,6 +202,20 @@ impl Generator {
             now = self.run_iteration(Some(end.min(sweep)), Some(load))?;
         }
         Ok(())
+    }
+
+    /// Expires the requests of all switches that timed out, of those included to which nothing can be sent.
+    fn expire_requests(&mut self) {
+        // Not the time at which the iteration began: requests were sent since.
+        let now = timestamp(self.epoch, clock::now());
+        for switch in &mut self.switches {
+            let before = switch.outstanding();
+            switch.expire(now);
+            let change = i64::from(switch.outstanding()) - i64::from(before);
+            if change != 0 && switch.conn.is_some() {
+                self.outstanding.change(now, change);
+            }
+        }
     }
 
     /// Publishes the connected switches and the errors for the live display.
@@ -241,9 +256,12 @@ impl Generator {
         let started_at = clock::now();
         let (mut now, mut last, mut replies) = (started_at, started_at, self.matched_replies());
         while !self.shared.is_stopped() {
-            let quiet_max = match self.outstanding.current {
-                0 => SECOND_PART_MAX,
-                _ => DRAIN_QUIET.min(self.plan.timeout),
+            self.expire_requests();
+            let is_waiting = |it: &BenchSwitch| it.conn.is_some() && it.is_waiting();
+            let quiet_max = if self.switches.iter().any(is_waiting) {
+                DRAIN_QUIET.min(self.plan.timeout)
+            } else {
+                SECOND_PART_MAX
             };
             if now - last >= quiet_max {
                 break;
@@ -350,10 +368,13 @@ impl Generator {
             if let Some(load) = &mut load {
                 let before = switch.outstanding();
                 let sent = load.send(at, switch, &mut self.io, &mut self.templates);
+                let change = i64::from(switch.outstanding()) - i64::from(before);
                 if let Some((sent_at, overdue)) = sent {
                     self.outstanding.area += overdue;
-                    let change = i64::from(switch.outstanding()) - i64::from(before);
                     self.outstanding.change(sent_at, change);
+                } else if change != 0 {
+                    // Requests have left the ring.
+                    self.outstanding.change(timestamp(self.epoch, clock::now()), change);
                 }
             }
         }

@@ -24,6 +24,7 @@ pub mod null;
 mod offered_load;
 pub mod output;
 mod outstanding;
+mod overtaken;
 mod plan;
 mod reply;
 mod reply_templates;

@@ -1,27 +1,37 @@
 //! The outstanding requests of one switch, and the matching of replies to them.
 
+use crate::overtaken::{OvertakenRequests, State};
+
 /// Nanoseconds per tick of a [`Timestamp`].
 pub(crate) const TICK_NS: u64 = 16;
 
+/// The same as a rate.
+pub(crate) const TICKS_PER_S: Timestamp = 62_500_000;
+
+const _: () = assert!(TICKS_PER_S as u64 * TICK_NS == 1_000_000_000);
+
 /// Ticks of 16 ns since the thread started; wraps after 68 s.
 ///
-/// A request may stay outstanding for at most half of that, which [`Plan::check`](crate::Plan::check) ensures.
+/// No request is remembered for so long: see [`AGE_MAX`](crate::overtaken::AGE_MAX).
 pub(crate) type Timestamp = u32;
 
 /// Values of a slot whose request is not outstanding.
 mod slot {
     /// Never used, or answered in full.
     pub(super) const ANSWERED: u32 = 0;
-    /// Timed out.
-    pub(super) const TIMED_OUT: u32 = 1;
     /// Answered by a flow entry alone: a packet-out may follow.
-    pub(super) const BY_FLOW_ENTRY: u32 = 2;
+    pub(super) const BY_FLOW_ENTRY: u32 = 1;
     /// Answered by a packet-out alone: a flow entry may follow.
-    pub(super) const BY_PACKET_OUT: u32 = 3;
+    pub(super) const BY_PACKET_OUT: u32 = 2;
+    /// One of the [overtaken](crate::overtaken) requests.
+    pub(super) const OVERTAKEN: u32 = 3;
 }
 
 /// Smallest timestamp in the slot of an outstanding request.
 const OUTSTANDING_MIN: Timestamp = 4;
+
+/// Age at which a request expires in any case: before [`AGE_MAX`](crate::overtaken::AGE_MAX), so that its answer is late.
+const IN_RING_MAX: Timestamp = 50 * TICKS_PER_S;
 
 /// What a reply does for the request that it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,13 +62,16 @@ pub(crate) enum ReplyOutcome {
 /// The outstanding requests of one switch: a ring of send times, indexed by sequence number.
 ///
 /// ```text
-///     timed out or answered      outstanding or answered            free
+///     overtaken or answered      outstanding or answered            free
 ///   ───────────────────────┬───────────────────────────┬──────────────────▶ sequence number
 ///                        oldest                       next
 /// ```
 ///
 /// The low bits of a sequence number select its slot. The slots from `oldest` to `next` belong to the current lap; a
-/// reply with a smaller number answers a request that was closed long ago.
+/// reply with a smaller number answers a request that was closed or overtaken long ago.
+///
+/// If the ring has no room for a whole window, requests after the oldest outstanding one were answered. That one is overtaken then:
+/// it leaves the ring, so that a lost answer does not stall the switch.
 #[derive(Debug)]
 pub(crate) struct OutstandingRequests {
     slots: Box<[Timestamp]>,
@@ -68,14 +81,16 @@ pub(crate) struct OutstandingRequests {
     outstanding: u32,
     sent: u64,
     timed_out: u64,
+    overtaken: OvertakenRequests,
     /// When an answer last advanced `oldest`.
     advanced_at: Timestamp,
     timeout_ticks: u32,
 }
 
 impl OutstandingRequests {
-    /// A ring for `size` requests (a power of two), numbered from 1.
-    pub(crate) fn new(size: u32, timeout_ticks: u32) -> Self {
+    /// A ring for `size` requests (a power of two), numbered from 1. Of those that leave it without an answer, at most
+    /// `overtaken_max` are remembered.
+    pub(crate) fn new(size: u32, overtaken_max: usize, timeout_ticks: u32) -> Self {
         debug_assert!(size.is_power_of_two());
         Self {
             slots: vec![slot::ANSWERED; size as usize].into_boxed_slice(),
@@ -85,35 +100,69 @@ impl OutstandingRequests {
             outstanding: 0,
             sent: 0,
             timed_out: 0,
+            overtaken: OvertakenRequests::new(overtaken_max),
             advanced_at: 0,
             timeout_ticks,
         }
     }
 
-    /// How many requests may be sent now without exceeding `limit` outstanding ones; expires requests that timed out.
-    ///
-    /// A request expires when it is older than the timeout and no answer has advanced the oldest outstanding request for
-    /// as long: a slow controller that answers in order loses nothing.
+    /// How many requests may be sent now without exceeding `limit` outstanding ones, which is at most half of the ring.
     #[inline]
     pub(crate) fn available(&mut self, now: Timestamp, limit: u32) -> u32 {
+        self.expire(now);
+        while self.free() < limit.saturating_sub(self.outstanding)
+            && let Some(sent_at) = self.oldest_sent_at()
+        {
+            self.remove_oldest(sent_at, State::Waiting);
+            self.advanced_at = now;
+        }
+        self.free().min(limit.saturating_sub(self.outstanding))
+    }
+
+    /// Expires requests. One expires when it is older than the timeout and later ones have overtaken it, or no answer has advanced the
+    /// oldest outstanding request for as long: a slow controller that answers in order loses nothing. All expire at [`IN_RING_MAX`].
+    ///
+    /// Called at least every few seconds, so that no timestamp wraps.
+    #[inline]
+    pub(crate) fn expire(&mut self, now: Timestamp) {
         let before = self.oldest;
         self.advance_oldest();
         if self.oldest != before {
             self.advanced_at = now;
         }
-        while self.oldest != self.next && now.wrapping_sub(self.advanced_at) > self.timeout_ticks {
-            let at = (self.oldest & self.mask) as usize;
-            let Some(slot) = self.slots.get_mut(at) else { break };
-            if now.wrapping_sub(*slot) <= self.timeout_ticks {
-                break;
-            }
-            *slot = slot::TIMED_OUT;
+        let is_stalled = now.wrapping_sub(self.advanced_at) > self.timeout_ticks;
+        let age_max = if is_stalled { self.timeout_ticks } else { IN_RING_MAX };
+        while let Some(sent_at) = self.oldest_sent_at()
+            && now.wrapping_sub(sent_at) > age_max
+        {
+            self.remove_oldest(sent_at, State::TimedOut);
             self.timed_out += 1;
-            self.outstanding -= 1;
-            self.advance_oldest();
         }
-        let free = self.mask + 1 - self.next.wrapping_sub(self.oldest);
-        free.min(limit.saturating_sub(self.outstanding))
+        self.timed_out += self.overtaken.expire(now, self.timeout_ticks);
+    }
+
+    /// Slots that may be used now.
+    #[inline]
+    fn free(&self) -> u32 {
+        self.mask + 1 - self.next.wrapping_sub(self.oldest)
+    }
+
+    /// When the oldest request was sent that is outstanding, if there is one. [`advance_oldest`](Self::advance_oldest) was called.
+    #[inline]
+    fn oldest_sent_at(&self) -> Option<Timestamp> {
+        let slot = self.slots.get((self.oldest & self.mask) as usize);
+        slot.copied().filter(|_| self.oldest != self.next)
+    }
+
+    /// Removes the oldest outstanding request from the ring.
+    #[cold]
+    fn remove_oldest(&mut self, sent_at: Timestamp, state: State) {
+        if let Some(slot) = self.slots.get_mut((self.oldest & self.mask) as usize) {
+            *slot = slot::OVERTAKEN;
+        }
+        self.timed_out += self.overtaken.push(self.oldest, sent_at, state);
+        self.outstanding -= 1;
+        self.advance_oldest();
     }
 
     #[inline]
@@ -148,6 +197,10 @@ impl OutstandingRequests {
 
     /// Skips the next sequence number, as if it had been answered long ago.
     pub(crate) fn skip(&mut self) {
+        self.advance_oldest();
+        if let Some(sent_at) = self.oldest_sent_at().filter(|_| self.free() == 0) {
+            self.remove_oldest(sent_at, State::Waiting);
+        }
         if let Some(slot) = self.slots.get_mut((self.next & self.mask) as usize) {
             *slot = slot::ANSWERED;
         }
@@ -186,13 +239,13 @@ impl OutstandingRequests {
         }
         let seq = self.next.wrapping_sub(age);
         let slot = self.slots.get_mut((seq & self.mask) as usize).filter(|_| age <= self.mask + 1);
-        let Some(slot) = slot else { return ReplyOutcome::Duplicate };
+        let slot = slot.filter(|slot| **slot != slot::OVERTAKEN);
+        let Some(slot) = slot else {
+            let outcome = self.overtaken.match_reply(self.next, age, kind);
+            self.timed_out -= u64::from(outcome == ReplyOutcome::Late);
+            return outcome;
+        };
         match (*slot, kind) {
-            (slot::TIMED_OUT, _) => {
-                *slot = kind.closed_slot();
-                self.timed_out -= 1;
-                ReplyOutcome::Late
-            }
             (slot::BY_FLOW_ENTRY, AnswerKind::PacketOnly)
             | (slot::BY_PACKET_OUT, AnswerKind::FlowOnly) => {
                 *slot = slot::ANSWERED;
@@ -208,15 +261,20 @@ impl OutstandingRequests {
         self.next
     }
 
-    /// Number of outstanding requests.
+    /// Number of outstanding requests; overtaken ones are not counted.
     #[inline]
     pub(crate) fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
-    /// Number of requests that timed out or are still outstanding.
+    /// Whether an answer may still come in time.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.outstanding + self.overtaken.waiting() > 0
+    }
+
+    /// Number of requests that timed out or still wait for an answer.
     pub(crate) fn unanswered(&self) -> u64 {
-        self.timed_out + u64::from(self.outstanding)
+        self.timed_out + u64::from(self.outstanding) + u64::from(self.overtaken.waiting())
     }
 }
 
@@ -240,7 +298,7 @@ mod tests {
 
     /// A ring of eight with `n` requests sent at 100.
     fn sent(n: u32) -> OutstandingRequests {
-        let mut requests = OutstandingRequests::new(8, TIMEOUT_TICKS);
+        let mut requests = OutstandingRequests::new(8, 64, TIMEOUT_TICKS);
         assert!(requests.available(100, 8) >= n);
         requests.insert(n, 100);
         requests
@@ -305,13 +363,64 @@ mod tests {
         let mut requests = sent(5);
         assert_eq!(requests.available(100, 8), 3);
         assert_eq!(requests.available(100, 6), 1);
-        // The oldest request is still outstanding: its slot blocks the ring, though four others are free.
-        for seq in 2..=5 {
-            requests.match_reply(seq, AnswerKind::FlowAndPacket);
-        }
-        assert_eq!((requests.outstanding(), requests.available(100, 8)), (1, 3));
         requests.match_reply(1, AnswerKind::FlowAndPacket);
-        assert_eq!(requests.available(100, 8), 8);
+        assert_eq!((requests.outstanding(), requests.available(100, 8)), (4, 4));
+    }
+
+    #[test]
+    fn a_lost_answer_does_not_stall_the_ring_and_times_out_by_its_own_age() {
+        let mut requests = sent(0);
+        let kind = AnswerKind::FlowAndPacket;
+        // One in ten is lost; the window is four of eight slots.
+        for seq in 1..=200 {
+            assert_eq!(requests.available(100 + seq, 4), 4 - requests.outstanding(), "{seq}");
+            requests.insert(1, 100 + seq);
+            if seq % 10 != 1 {
+                assert_eq!(requests.match_reply(seq, kind), ReplyOutcome::Answered(100 + seq));
+            }
+        }
+        assert_eq!(requests.unanswered(), 20);
+        assert_eq!(requests.match_reply(11, kind), ReplyOutcome::Answered(111));
+        assert_eq!(requests.match_reply(11, kind), ReplyOutcome::Duplicate);
+        assert_eq!(requests.unanswered(), 19);
+        // Requests 1, 21, 31, 41 and 51 have reached the timeout.
+        requests.available(1152, 4);
+        assert_eq!((requests.timed_out, requests.unanswered()), (5, 19));
+        assert_eq!(requests.match_reply(51, kind), ReplyOutcome::Late);
+        assert_eq!(requests.match_reply(61, kind), ReplyOutcome::Answered(161));
+    }
+
+    #[test]
+    fn an_overtaken_request_is_found_while_its_slot_is_not_used_again() {
+        let mut requests = sent(4);
+        let kind = AnswerKind::FlowAndPacket;
+        for seq in 2..=4 {
+            requests.match_reply(seq, kind);
+        }
+        assert_eq!(requests.available(100, 4), 3, "the window has room for three");
+        requests.insert(3, 100);
+        for seq in 5..=7 {
+            requests.match_reply(seq, kind);
+        }
+        assert_eq!((requests.available(100, 4), requests.outstanding()), (4, 0), "overtaken");
+        assert_eq!(requests.match_reply(1, kind), ReplyOutcome::Answered(100));
+        assert_eq!(requests.match_reply(1, kind), ReplyOutcome::Duplicate);
+        assert_eq!(requests.unanswered(), 0);
+    }
+
+    #[test]
+    fn no_request_of_a_slow_controller_becomes_so_old_that_its_timestamp_wraps() {
+        let second = TICKS_PER_S;
+        let mut requests = sent(3);
+        for now in (0..52).map(|n| 100 + n * second) {
+            // Something always advances, so that nothing times out before.
+            requests.advanced_at = now;
+            requests.available(now, 4);
+            let expected = if now > 100 + IN_RING_MAX { 0 } else { 3 };
+            assert_eq!(requests.outstanding(), expected, "{now}");
+        }
+        let outcome = requests.match_reply(1, AnswerKind::FlowAndPacket);
+        assert_eq!(outcome, ReplyOutcome::Late);
     }
 
     #[test]
@@ -346,6 +455,43 @@ mod tests {
         assert_eq!(requests.match_reply(0, kind), ReplyOutcome::Answered(400));
         assert_eq!(requests.match_reply(u32::MAX - 1, kind), ReplyOutcome::Answered(300));
         assert_eq!((requests.available(500, 8), requests.outstanding()), (8, 0));
+    }
+
+    #[test]
+    fn an_answer_after_the_timeout_is_late_although_its_slot_was_used_again() {
+        let mut requests = OutstandingRequests::new(8, 64, TIMEOUT_TICKS);
+        let mut now = 100;
+        for _ in 0..3 {
+            let n = requests.available(now, 4);
+            requests.insert(n, now);
+            now += TIMEOUT_TICKS + 1;
+        }
+        requests.expire(now);
+        for seq in 1..=12 {
+            let outcome = requests.match_reply(seq, AnswerKind::FlowAndPacket);
+            assert_eq!(outcome, ReplyOutcome::Late, "{seq}");
+        }
+        assert_eq!(requests.unanswered(), 0);
+    }
+
+    #[test]
+    fn a_number_is_skipped_in_a_full_ring_without_losing_a_request() {
+        let mut requests = sent(0);
+        let kind = AnswerKind::FlowAndPacket;
+        requests.next = u32::MAX - 8;
+        (requests.oldest, requests.sent) = (requests.next, u64::from(requests.next));
+        for seq in u32::MAX - 8..u32::MAX {
+            assert!(requests.available(100, 2) > 0);
+            requests.insert(1, 100);
+            if seq != u32::MAX - 8 {
+                assert_eq!(requests.match_reply(seq, kind), ReplyOutcome::Answered(100));
+            }
+        }
+        assert_eq!(requests.free(), 0);
+        requests.skip();
+        assert_eq!(requests.available(101, 2), 2);
+        assert_eq!(requests.match_reply(u32::MAX - 8, kind), ReplyOutcome::Answered(100));
+        assert_eq!((requests.outstanding(), requests.unanswered()), (0, 0));
     }
 
     #[test]

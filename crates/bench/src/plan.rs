@@ -115,7 +115,7 @@ pub struct Plan {
     pub counting: ReplyCounting,
     /// Time for all switches to connect and to complete the handshake.
     pub handshake_timeout: Duration,
-    /// Age at which a request times out, unless older requests were answered in that time.
+    /// Age at which a request times out that later ones have overtaken; or any, if no answer has arrived in order for as long.
     pub timeout: Duration,
 }
 
@@ -262,10 +262,16 @@ impl Plan {
         wanted.min(self.distinguishable())
     }
 
-    /// Slots in the ring of outstanding requests of a switch: at least twice the window. So one late answer does not block
-    /// the window, and an answered request is remembered until the second part of its answer has arrived.
+    /// Slots in the ring of outstanding requests of a switch: at least twice the window. So a request is overtaken only
+    /// when many later ones were answered, and an answered request is remembered until the second part of its answer has arrived.
     pub(crate) fn ring_len(&self) -> u32 {
         (2 * self.outstanding_max()).next_power_of_two()
+    }
+
+    /// Requests of one switch that are remembered after they have left the ring without an answer: with 16 switches, those of a
+    /// minute in which each loses a thousand a second. All together take 12 MiB.
+    pub(crate) fn overtaken_max(&self) -> usize {
+        ((1 << 20) / self.switches.max(1) as usize).max(1024)
     }
 
     /// How many outstanding requests of one switch can be told apart. Without buffer ids, half of the distinct host pairs:

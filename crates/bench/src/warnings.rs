@@ -1,5 +1,6 @@
 //! Reasons to distrust a report.
 
+use crate::counts::RequestCounts;
 use crate::plan::{Announce, Load, ReplyCounting};
 use crate::report::Report;
 use crate::text_report::{counted, short_time};
@@ -36,6 +37,7 @@ pub(crate) fn of(report: &Report, drain_cut_short: bool) -> Vec<String> {
                 .into()
         });
     }
+    warnings.extend(replies(report));
     let is_measured = report.plan.counting == ReplyCounting::Answers && report.counts.answered > 0;
     if report.littles_law.disagreement_percent > DISAGREEMENT_MAX && is_measured {
         warnings.push(format!(
@@ -73,6 +75,32 @@ fn generator(report: &Report) -> Vec<String> {
                 short_time(lag),
             ));
         }
+    }
+    warnings
+}
+
+/// Was every request answered once and in time?
+fn replies(report: &Report) -> Vec<String> {
+    let RequestCounts { sent, answered, late, never_answered, duplicate, .. } = report.counts;
+    let mut warnings = Vec::new();
+    if answered == 0 {
+        return warnings;
+    }
+    let mut warn = |count: u64, what: &str| {
+        if count > 0 {
+            #[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
+            let percent = count as f64 / sent as f64 * 100.0;
+            let requests = counted(count, "request", "requests");
+            warnings.push(format!("{requests} ({percent:.2} % of those sent) {what}"));
+        }
+    };
+    warn(never_answered, "were never answered, which the percentiles of the latency do not show");
+    warn(late, "were answered after --timeout: neither rate nor latency includes them");
+    if duplicate > 0 {
+        let replies = counted(duplicate, "reply", "replies");
+        warnings.push(format!(
+            "{replies} for requests that had been answered before, or minutes ago: they do not count as answers"
+        ));
     }
     warnings
 }

@@ -57,6 +57,27 @@ fn the_null_responder_answers_every_request_once_under_every_load() {
     null.stop().unwrap();
 }
 
+/// The generator looks for requests that timed out ten times a second.
+#[test]
+fn a_request_does_not_time_out_just_after_it_was_sent() {
+    let null = support::null(null::ReplyContent::BufferId);
+    let loop_time = Duration::from_secs(2);
+    let plan = Plan {
+        load: Load::Window(1),
+        switches: 1,
+        threads: 1,
+        warmup: 0,
+        loops: 1,
+        loop_time,
+        ..plan(null.addr())
+    };
+    let report = measure(&plan);
+    assert_clean(&report);
+    let warning = report.warnings.iter().find(|line| line.contains("Little"));
+    assert_eq!(warning, None);
+    null.stop().unwrap();
+}
+
 #[test]
 fn threads_share_the_switches() {
     let null = support::null(null::ReplyContent::BufferId);
@@ -163,6 +184,51 @@ fn requests_without_a_reply_time_out() {
     assert!(report.counts.never_answered > 0);
     assert!(report.counts.answered > report.counts.never_answered);
     assert_eq!((report.counts.duplicate, report.counts.unsolicited), (0, 0));
+}
+
+/// Without it, a switch would stop at the latest when twice its window has been sent since.
+#[test]
+fn one_lost_answer_in_a_hundred_does_not_stall_a_switch() {
+    let addr = controller(|n, p, out| {
+        if n % 100 != 99 {
+            packet_out(p, PortNo(1), out);
+        }
+    });
+    for buffering in [Buffering::Buffered, Buffering::Unbuffered] {
+        for load in [Load::Window(100), Load::WindowTotal(400)] {
+            let report = measure(&Plan { buffering, load, ..plan(addr) });
+            assert_one_in_a_hundred_unanswered(&report);
+            assert_eq!((report.counts.late, report.counts.duplicate), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn an_answer_with_the_id_of_another_request_in_a_hundred_does_not_stall_a_switch() {
+    let addr = controller(|n, p, out| {
+        let wrong_by = u32::from(n % 100 == 99);
+        flow_mod_for(p, p.buffer_id.map(|id| id - wrong_by), out);
+    });
+    let report = measure(&Plan { load: Load::Window(100), ..plan(addr) });
+    assert_one_in_a_hundred_unanswered(&report);
+    assert_eq!(report.counts.duplicate, report.counts.never_answered);
+}
+
+#[track_caller]
+fn assert_one_in_a_hundred_unanswered(report: &Report) {
+    let RequestCounts { sent, never_answered, .. } = report.counts;
+    for figures in &report.loops {
+        assert!(figures.answered.iter().all(|&answered| answered > 0), "{:?}", figures.answered);
+    }
+    // The last requests of a switch may include one more.
+    let expected = sent / 100;
+    let tolerance = u64::from(report.plan.switches);
+    assert!(never_answered.abs_diff(expected) <= tolerance, "{:?}", report.counts);
+    for switch in &report.switches {
+        assert!(switch.counts.sent > 1000, "{:?}", switch.counts);
+    }
+    let warning = report.warnings.iter().find(|line| line.contains("never answered"));
+    assert!(warning.is_some(), "{:?}", report.warnings);
 }
 
 #[test]

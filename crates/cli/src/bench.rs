@@ -150,7 +150,7 @@ struct MeasureArgs {
     /// Which messages count as replies.
     #[arg(long, value_enum, default_value_t = CountBy::Answers, help_heading = "Measurement")]
     count: CountBy,
-    /// Milliseconds after which an unanswered request times out, unless older requests are still being answered: 1 to 30000.
+    /// Milliseconds after which a request times out, unless answers are slow but arrive in order: 1 to 30000.
     #[arg(long, value_name = "MS", default_value_t = 5000, help_heading = "Measurement")]
     timeout: u64,
     /// Seconds within which all switches must complete the handshake.
