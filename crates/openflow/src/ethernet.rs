@@ -104,6 +104,8 @@ impl EtherType {
     pub const IPV6: Self = Self(0x86dd);
     /// ARP. RFC 826.
     pub const ARP: Self = Self(0x0806);
+    /// LACP and other slow protocols. IEEE 802.3, annex 57A.
+    pub const SLOW_PROTOCOLS: Self = Self(0x8809);
     /// LLDP. IEEE 802.1AB.
     pub const LLDP: Self = Self(0x88cc);
     /// The second type for local experiments. IEEE 802 §9.2.4.

@@ -297,7 +297,7 @@ impl ControllerSession {
         msg: RawMessage<'_>,
         tx: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        let theirs = match Hello::parse_raw(msg) {
+        let theirs = match Hello::parse_without_padding(msg) {
             Ok(hello) => hello.versions(),
             // A version that we do not know: only its number in the header can be used.
             Err(ParseError { why: ParseErrorKind::Version, .. }) => None,

@@ -168,7 +168,7 @@ impl SwitchSession {
     fn on_hello<'a>(&mut self, msg: RawMessage<'a>) -> Result<SwitchEvent<'a>, SessionError> {
         match msg.kind() {
             MessageType::HELLO => {
-                let hello = Hello::parse_raw(msg).map_err(SessionError::Malformed)?;
+                let hello = Hello::parse_without_padding(msg).map_err(SessionError::Malformed)?;
                 let ours = Versions::of(&[self.profile.version]);
                 let agreed = ours.negotiate(msg.version(), hello.versions());
                 agreed.ok_or_else(|| SessionError::NoCommonVersion(msg.version()))?;

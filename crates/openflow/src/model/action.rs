@@ -421,9 +421,8 @@ impl Action {
                 vec![Self::SetField { field: field.clone() }]
             }
             Self::RegLoad { bits, dst, value } if version > Version::V1_4 => {
-                let value = u128::from(value).checked_shl(bits.offset.into())?;
-                let mask = (u128::MAX >> (128 - u32::from(bits.n_bits)))
-                    .checked_shl(bits.offset.into())?;
+                let value = u128::from(value).checked_shl(bits.offset().into())?;
+                let mask = bits.low_bits().checked_shl(bits.offset().into())?;
                 vec![Self::SetField { field: Field::new(dst.id, value).masked(mask).into() }]
             }
             _ => return None,

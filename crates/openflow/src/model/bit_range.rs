@@ -12,10 +12,10 @@ use crate::{EncodeError, Encoder, Result, Version};
 /// Encoded as `ofs_nbits`: offset in the upper ten bits, number of bits less one in the lower six.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BitRange {
-    /// First bit, 0 to 1023.
-    pub offset: u16,
-    /// Number of bits, 1 to 64.
-    pub n_bits: u16,
+    /// 0 to 1023.
+    offset: u16,
+    /// 1 to 64.
+    n_bits: u16,
 }
 
 /// Bit 0 alone.
@@ -26,9 +26,27 @@ impl Default for BitRange {
 }
 
 impl BitRange {
-    /// The lowest `n_bits` of a field.
-    pub const fn first(n_bits: u16) -> Self {
-        Self { offset: 0, n_bits }
+    /// `n_bits` bits from bit `offset` on; `None` if that cannot be encoded: `offset` is 0 to 1023, `n_bits` 1 to 64.
+    pub const fn new(offset: u16, n_bits: u16) -> Option<Self> {
+        match (offset, n_bits) {
+            (0..=0x3ff, 1..=0x40) => Some(Self { offset, n_bits }),
+            _ => None,
+        }
+    }
+
+    /// First bit, 0 to 1023.
+    pub const fn offset(self) -> u16 {
+        self.offset
+    }
+
+    /// Number of bits, 1 to 64.
+    pub const fn n_bits(self) -> u16 {
+        self.n_bits
+    }
+
+    /// A number with as many low bits set as the range has.
+    pub(crate) fn low_bits(self) -> u128 {
+        u128::MAX >> (128 - u32::from(self.n_bits))
     }
 
     /// Parses `[first..last]` or `[bit]`; `None` if that is no range that can be encoded.
@@ -37,17 +55,12 @@ impl BitRange {
         let (from, to) = inside.split_once("..").unwrap_or((inside, inside));
         let (offset, last): (u16, u16) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
         let n_bits = last.checked_sub(offset)?.checked_add(1)?;
-        Some(Self { offset, n_bits }).filter(|range| range.to_wire().is_some())
+        Self::new(offset, n_bits)
     }
 
-    /// The value of `ofs_nbits`; `None` if the range does not fit.
-    const fn to_wire(self) -> Option<u16> {
-        match self {
-            Self { offset: 0..=0x3ff, n_bits: 1..=0x40 } => {
-                Some(self.offset << 6 | (self.n_bits - 1))
-            }
-            _ => None,
-        }
+    /// The value of `ofs_nbits`.
+    const fn to_wire(self) -> u16 {
+        self.offset << 6 | (self.n_bits - 1)
     }
 
     const fn from_wire(ofs_nbits: u16) -> Self {
@@ -59,7 +72,7 @@ impl fmt::Display for BitRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offset, n_bits } = *self;
         match n_bits {
-            0 | 1 => write!(f, "[{offset}]"),
+            1 => write!(f, "[{offset}]"),
             _ => write!(f, "[{offset}..{}]", u32::from(offset) + u32::from(n_bits) - 1),
         }
     }
@@ -71,9 +84,7 @@ impl Codec for BitRange {
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        let version = out.version();
-        let wire = self.to_wire();
-        wire.ok_or_else(|| EncodeError::new("bit range", version, None))?.encode(out)
+        self.to_wire().encode(out)
     }
 }
 
@@ -99,11 +110,12 @@ mod tests {
     fn every_encoded_range_survives_a_roundtrip_through_text() {
         for wire in 0..=u16::MAX {
             let range = BitRange::from_wire(wire);
-            assert_eq!(range.to_wire(), Some(wire));
+            assert_eq!(range.to_wire(), wire);
+            assert_eq!(BitRange::new(range.offset(), range.n_bits()), Some(range));
             assert_eq!(BitRange::from_text(&range.to_string()), Some(range));
         }
         assert_eq!(BitRange::from_wire(0x0145).to_string(), "[5..10]");
-        assert_eq!(BitRange { offset: 3, n_bits: 1 }.to_string(), "[3]");
+        assert_eq!(BitRange::new(3, 1).unwrap().to_string(), "[3]");
     }
 
     #[test]
@@ -111,7 +123,8 @@ mod tests {
         for text in ["", "[", "[]", "[5..4]", "[0..64]", "[1024]", "[a]", "0..5"] {
             assert_eq!(BitRange::from_text(text), None, "{text}");
         }
-        assert_eq!(BitRange { offset: 1024, n_bits: 1 }.to_wire(), None);
-        assert_eq!(BitRange { offset: 0, n_bits: 0 }.to_wire(), None);
+        for (offset, n_bits) in [(1024, 1), (0, 0), (0, 65), (u16::MAX, u16::MAX)] {
+            assert_eq!(BitRange::new(offset, n_bits), None, "{offset} {n_bits}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::codec::versions::*;
 use super::codec::{Codec, Encoding, ListItem};
 use super::reader::Reader;
 use super::rows::{choice, record, tlv};
-use crate::{EncodeError, Encoder, Result, Versions};
+use crate::{EncodeError, Encoder, RawMessage, Result, Versions};
 
 choice! {
     /// Element of a [`Hello`]. §7.5.1.
@@ -37,6 +37,23 @@ record! {
 }
 
 impl Hello {
+    /// Parses the `HELLO` in `msg`, whose last element may lack its padding: that of a bitmap with two words, as libraries generated
+    /// by loxigen send it. [`parse_raw`](Self::parse_raw) refuses it.
+    ///
+    /// # Errors
+    /// What else is wrong, and where.
+    pub fn parse_without_padding(msg: RawMessage<'_>) -> Result<Self> {
+        Self::parse_raw(msg).or_else(|error| {
+            let mut padded = msg.bytes().to_vec();
+            padded.resize(padded.len().next_multiple_of(8), 0);
+            let Ok(len) = u16::try_from(padded.len()) else { return Err(error) };
+            if let Some(field) = padded.get_mut(2..4) {
+                field.copy_from_slice(&len.to_be_bytes());
+            }
+            RawMessage::new(&padded).and_then(Self::parse_raw).map_err(|_| error)
+        })
+    }
+
     /// Versions that the sender supports, by the first word of its bitmap: wire versions 0 to 31. `None` without a
     /// bitmap.
     pub fn versions(&self) -> Option<Versions> {
@@ -97,6 +114,22 @@ mod tests {
         let unknown = HelloElement::Other { code: 0xffff, body: vec![1, 2] };
         let bytes = "0400001800000000 ffff000601020000 00010008000000f0";
         message_both_ways(bytes, &hello(vec![unknown, bitmap(&[0xf0])], &[]));
+    }
+
+    #[test]
+    fn the_last_element_may_lack_its_padding_where_that_is_asked_for() {
+        let without = [4, 0, 0, 20, 0, 0, 0, 0, 0, 1, 0, 12, 0, 0, 0, 0x10, 0, 0, 0, 0];
+        let msg = RawMessage::new(&without).unwrap();
+        let refused = Hello::parse_raw(msg).unwrap_err();
+        let parsed = Hello::parse_without_padding(msg).unwrap();
+        assert_eq!(parsed.versions(), Some(Versions(0x10)));
+        let wrong = [4, 0, 0, 12, 0, 0, 0, 1, 0, 1, 0, 9];
+        let msg = RawMessage::new(&wrong).unwrap();
+        assert_eq!(
+            Hello::parse_without_padding(msg).unwrap_err(),
+            Hello::parse_raw(msg).unwrap_err()
+        );
+        assert_eq!(refused.why, crate::ParseErrorKind::Length);
     }
 
     #[test]

@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(in_version(&copy, Version::V1_4), core::slice::from_ref(&copy));
         assert_eq!(in_version(&copy, Version::V1_2), core::slice::from_ref(&moved));
         assert_eq!(in_version(&moved, Version::V1_5), [copy]);
-        let bits = super::super::bit_range::BitRange { offset: 8, n_bits: 8 };
+        let bits = super::super::bit_range::BitRange::new(8, 8).unwrap();
         let load = Action::RegLoad { bits, dst, value: 0x12 };
         let set = Field::new(FieldId::ETH_DST, 0x1200).masked(0xff00);
         assert_eq!(in_version(&load, Version::V1_5), [Action::SetField { field: set.into() }]);

@@ -438,7 +438,7 @@ fn messages_that_could_not_be_parsed_again_are_not_encoded() {
     );
 
     let field = FieldHeader::from(FieldId::from_name("nsh_ttl").unwrap());
-    let zone = NumberSource::Field { field, bits: BitRange::first(8) };
+    let zone = NumberSource::Field { field, bits: BitRange::new(0, 8).unwrap() };
     let ct = Action::Ct(Box::new(CtAction { zone, ..CtAction::default() }));
     let out = Message::PacketOut(PacketOut { actions: vec![ct], ..PacketOut::default() });
     let words = "source with an experimenter field cannot be encoded in OpenFlow 1.3";

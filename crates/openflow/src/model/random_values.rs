@@ -346,7 +346,7 @@ impl Sample for Stats {
 
 impl Sample for BitRange {
     fn sample(rng: &mut Rng) -> Self {
-        Self { offset: u16::sample(rng) & 0x1f, n_bits: 1 + (u16::sample(rng) & 0x1f) }
+        Self::new(u16::sample(rng) & 0x1f, 1 + (u16::sample(rng) & 0x1f)).unwrap_or_default()
     }
 }
 

@@ -130,6 +130,15 @@ fn a_hello_with_an_invalid_element_length_ends_the_session() {
     assert_eq!(error, ErrorReason::BAD_LEN);
 }
 
+#[test]
+fn a_hello_whose_last_element_lacks_its_padding_is_accepted() {
+    let mut switch = TestSwitch::connect(&Config::default());
+    switch.tx.clear();
+    let message = [4, 0, 0, 20, 0, 0, 0, 1, 0, 1, 0, 12, 0, 0, 0, 0x10, 0, 0, 0, 0];
+    assert_eq!(switch.send_bytes(&message), Ok(None));
+    assert_eq!(switch.session.version(), Version::V1_3);
+}
+
 /// OpenFlow 1.0.0 §5.5.1: the body of a `HELLO` is ignored.
 #[test]
 fn the_body_of_a_hello_is_ignored_before_1_3() {

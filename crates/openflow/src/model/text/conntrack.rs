@@ -6,9 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::action::{MatchContext, list, print_list};
 use super::field_action::Subfield;
 use super::token::{Int, KeyValue, TextError, TextSpan};
-use crate::model::{
-    Action, BitRange, CtAction, CtFlags, NatAction, NatFlags, NatRange, NumberSource,
-};
+use crate::model::{Action, CtAction, CtFlags, NatAction, NatFlags, NatRange, NumberSource};
 
 /// Application layer gateways by well-known port.
 const ALGS: &[(u16, &str)] = &[(21, "ftp"), (69, "tftp")];
@@ -58,8 +56,8 @@ pub(crate) fn number_source<T: Int>(piece: TextSpan<'_>) -> Result<NumberSource<
 pub(crate) fn print_source<T: core::fmt::Display>(source: &NumberSource<T>) -> String {
     match source {
         NumberSource::Immediate(number) => number.to_string(),
-        NumberSource::Field { field, bits: BitRange { offset, n_bits } } => {
-            Subfield::new(*field, *offset, *n_bits).text()
+        NumberSource::Field { field, bits } => {
+            Subfield::new(*field, bits.offset(), bits.n_bits()).text()
         }
     }
 }

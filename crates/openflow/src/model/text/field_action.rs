@@ -106,10 +106,9 @@ impl Subfield {
     /// The bits as a [`BitRange`], which has at most 64.
     pub(crate) fn bits(self, piece: TextSpan<'_>) -> Result<BitRange, TextError> {
         let (offset, n_bits) = self.numbers();
-        if n_bits > 64 {
-            return Err(piece.error(format!("range of {n_bits} bits is too large (maximum 64)")));
-        }
-        Ok(BitRange { offset, n_bits })
+        BitRange::new(offset, n_bits).ok_or_else(|| {
+            piece.error(format!("range of {n_bits} bits cannot be encoded (1 to 64)"))
+        })
     }
 }
 
@@ -160,7 +159,7 @@ pub(crate) fn parse(
 /// The action as text; `None` if it is not one of this module.
 pub(crate) fn print(action: &Action) -> Option<String> {
     let bits = |range: &BitRange, header: &FieldHeader| {
-        Subfield::new(*header, range.offset, range.n_bits).text()
+        Subfield::new(*header, range.offset(), range.n_bits()).text()
     };
     Some(match action {
         Action::SetField { field } | Action::RegLoad2 { field } => print_set_field(field),
