@@ -82,6 +82,11 @@ impl TestWorker {
         )
     }
 
+    fn receive_error(&mut self, error: &[u8]) {
+        let error = ErrorMsg::new(RawMessage::new(error).unwrap()).unwrap();
+        self.call(|app, ctx| app.on_error(&error, ctx));
+    }
+
     /// One event-loop iteration: input is processed, facts are delivered, output is taken.
     fn iterate(
         &mut self,
@@ -203,22 +208,42 @@ fn random_input(rng: &mut Rng, hosts: u32, version: Version) -> Input {
     }
 }
 
-fn table_full_error(version: Version, cookie: u64) -> Vec<u8> {
+/// Cookies of flow entries that match five-tuples, and pairs.
+const FIVE_TUPLE_COOKIE: u64 = 0x666f_7277_0000_0000;
+const PAIR_COOKIE: u64 = FIVE_TUPLE_COOKIE + 1;
+
+/// The error message about a flow entry with this cookie.
+fn flow_mod_error(version: Version, cookie: u64, kind: ErrorType, code: u32) -> Vec<u8> {
     let (mut flow_mod, mut bytes, mut xid) = (vec![], vec![], 9);
     let f = sluice_openflow::FlowMod { cookie, ..sluice_openflow::FlowMod::default() };
     Encoder::new(&mut flow_mod, version, &mut xid).flow_mod(&f).unwrap();
-    let reason = ErrorReason::Standard { kind: ErrorType::FLOW_MOD_FAILED, code: ErrorCode(1) };
+    let reason = ErrorReason::Standard { kind, code: ErrorCode(code) };
     Encoder::new(&mut bytes, version, &mut xid).error_with(9, reason, &flow_mod).unwrap();
     bytes
 }
 
-/// Asserts that two workers, one of which gets its packet-ins one by one, send and publish the same.
-fn compare(cfg: &forwarding::Config, version: Version, hosts: u32, seed: u64) {
+/// Asserts that two workers, one of which gets its packet-ins one by one, send and publish the same. The switch has refused
+/// a match with the cookie `refused`.
+fn compare(
+    cfg: &forwarding::Config,
+    version: Version,
+    hosts: u32,
+    seed: u64,
+    refused: Option<u64>,
+) {
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
     let (mut rng, mut now) = (Rng::new(seed), start);
     let mut single = TestWorker::new(cfg, version, now);
     let mut burst = TestWorker::new(cfg, version, now);
+    for worker in [&mut single, &mut burst] {
+        worker.iterate(now, ReadMetrics::No, |worker| {
+            if let Some(cookie) = refused {
+                let error = flow_mod_error(version, cookie, ErrorType::BAD_MATCH, 6);
+                worker.receive_error(&error);
+            }
+        });
+    }
     for step in 0..400 {
         now += Duration::from_micros(rng.below(40_000).into());
         let input = random_input(&mut rng, hosts, version);
@@ -242,9 +267,9 @@ fn compare(cfg: &forwarding::Config, version: Version, hosts: u32, seed: u64) {
                 }
             }
             Input::TableFull => {
-                let error = table_full_error(version, 0x666f_7277_0000_0000);
-                let error = ErrorMsg::new(RawMessage::new(&error).unwrap()).unwrap();
-                worker.call(|app, ctx| app.on_error(&error, ctx));
+                let error =
+                    flow_mod_error(version, FIVE_TUPLE_COOKIE, ErrorType::FLOW_MOD_FAILED, 1);
+                worker.receive_error(&error);
             }
             Input::Tick => worker.call(App::on_tick),
         };
@@ -256,7 +281,7 @@ fn compare(cfg: &forwarding::Config, version: Version, hosts: u32, seed: u64) {
     let [paths, pending] = ["forwarding_paths_installed", "forwarding_packets_during_installation"]
         .map(|name| metric(&burst, name));
     // With many flows, few packet-ins belong to a path that is being installed.
-    let has_few_flows = hosts < 20 && cfg.matching != Matching::FiveTuple;
+    let has_few_flows = hosts < 20 && cfg.matching != Matching::FiveTuple && refused.is_none();
     let pending_min = if has_few_flows { 300 } else { 30 };
     assert!(
         paths > 300 && pending > pending_min,
@@ -287,10 +312,24 @@ fn a_burst_is_handled_like_its_packet_ins_one_by_one() {
         for matching in [Matching::Pair, Matching::Dst, Matching::FiveTuple] {
             for both_directions in [true, false] {
                 let cfg = forwarding::Config { matching, both_directions, ..cfg.clone() };
-                compare(&cfg, version, 12, 7);
+                compare(&cfg, version, 12, 7, None);
             }
         }
-        (0..3).for_each(|seed| compare(&cfg, version, 40, seed));
+        (0..3).for_each(|seed| compare(&cfg, version, 40, seed, None));
+    }
+}
+
+#[test]
+fn a_burst_is_handled_alike_if_the_switch_has_refused_a_match() {
+    for version in [Version::V1_0, Version::V1_3] {
+        for (matching, cookie) in
+            [(Matching::FiveTuple, FIVE_TUPLE_COOKIE), (Matching::Pair, PAIR_COOKIE)]
+        {
+            let refused_retry = Duration::from_millis(30);
+            let cfg =
+                forwarding::Config { matching, refused_retry, ..forwarding::Config::default() };
+            compare(&cfg, version, 12, 7, Some(cookie));
+        }
     }
 }
 
@@ -323,8 +362,20 @@ fn common_packet_ins_are_handled_without_an_allocation_and_refresh_their_hosts()
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
     for version in [Version::V1_0, Version::V1_3] {
-        for buffer_id in [Some(7), None] {
-            let mut worker = TestWorker::new(&forwarding::Config::default(), version, start);
+        for (matching, buffer_id) in [Matching::Pair, Matching::FiveTuple]
+            .into_iter()
+            .flat_map(|matching| [(matching, Some(7)), (matching, None)])
+        {
+            let cfg = forwarding::Config { matching, ..forwarding::Config::default() };
+            let mut worker = TestWorker::new(&cfg, version, start);
+            if matching == Matching::FiveTuple {
+                // Then the switch gets flow entries that match pairs, though others do not.
+                let error = flow_mod_error(version, FIVE_TUPLE_COOKIE, ErrorType::BAD_MATCH, 6);
+                worker.iterate(start, ReadMetrics::No, |worker| worker.receive_error(&error));
+                // The deletion of finer entries is repeated.
+                let later = start + Duration::from_secs(1);
+                worker.iterate(later, ReadMetrics::No, |worker| worker.call(App::on_tick));
+            }
             let rx = packet_ins(version, 120, buffer_id);
             let mut now = start;
             let mut send = |worker: &mut TestWorker| {
@@ -340,7 +391,7 @@ fn common_packet_ins_are_handled_without_an_allocation_and_refresh_their_hosts()
             let before = metric(&worker, "forwarding_paths_installed");
             let allocated = measure(|| (0..100).for_each(|_| send(&mut worker)));
             assert_eq!(metric(&worker, "forwarding_paths_installed") - before, 12_000);
-            assert_eq!(allocated.count_total, 0, "{version} {buffer_id:?}");
+            assert_eq!(allocated.count_total, 0, "{version} {matching:?} {buffer_id:?}");
             // Ten seconds have passed, three times the timeout of hosts.
             worker.call(App::on_tick);
             assert_eq!(worker.network.take_messages(), [], "no host is probed");

@@ -47,7 +47,7 @@ const HIGH_HALF: u64 = 0xffff_ffff_0000_0000;
 
 /// Priorities that can be configured for the entries of `forwarding`. Those of an operator above it are between
 /// `forwarding.priority` and the highest of these.
-pub const CONFIGURABLE_PRIORITIES: RangeInclusive<u16> = 6..=65_530;
+pub const CONFIGURABLE_PRIORITIES: RangeInclusive<u16> = 7..=65_530;
 
 /// Blocks or meters the link probes of a port that sends too many: above the entries that send them to the controller.
 pub const PROBE_LIMITS: EntryKind = EntryKind::new("limiter", LIMIT, 65_535..=65_535);
@@ -67,9 +67,9 @@ pub const PATHS: EntryKind =
 pub const GROUP_STREAMS: EntryKind =
     EntryKind::new("forwarding", (0x6772_6f75_0000_0000, HIGH_HALF), CONFIGURABLE_PRIORITIES);
 
-/// Forwards broadcasts and multicasts along the spanning tree; drops those to reserved addresses at the higher priority. The
-/// cookie is `tree` in ASCII.
-pub const TREE: EntryKind = EntryKind::new("forwarding", (0x7472_6565_0000_0000, u64::MAX), 4..=5);
+/// Forwards broadcasts and multicasts along the spanning tree; at the higher priorities drops those to reserved addresses, and
+/// forwards those to groups without members and to single groups. The cookie is `tree` in ASCII.
+pub const TREE: EntryKind = EntryKind::new("forwarding", (0x7472_6565_0000_0000, u64::MAX), 4..=6);
 
 /// Blocks or meters a port that causes too many table misses; one of its hosts at the highest of these priorities; marks its
 /// packets before that at the lowest.

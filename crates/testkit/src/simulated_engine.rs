@@ -381,6 +381,12 @@ fn difference(view: &NetworkView, other: &NetworkView) -> Option<String> {
         let [one, two] = [view, other].map(|view| view.links().collect::<Vec<_>>());
         return describe(&one, &two);
     }
+    // A fact that is older than the last one about its link must not count, in any of the views.
+    let stamps: BTreeMap<_, _> = other.link_stamps().collect();
+    let mut stamps = view.link_stamps().filter_map(|(to, one)| Some((to, one, *stamps.get(&to)?)));
+    if let Some((to, one, two)) = stamps.find(|(_, one, two)| one != two) {
+        return Some(format!("last fact about the link to {to}: {one:?} and {two:?}"));
+    }
     let hosts = |view: &NetworkView, other: &NetworkView| {
         let differs = |&(id, host): &(HostId, &Host)| other.host(id) != Some(host);
         view.hosts()

@@ -9,12 +9,16 @@ use sluice_sdk::{CoarseTime, Ctx, FAST_PATH_PORTS_MAX, SwitchHosts};
 
 use super::flood::is_edge;
 use super::flow::Flow;
+use super::match_ranks::MatchRanks;
 use super::pending::PendingBurst;
 use super::{Config, Forwarding, Matching, flow_entries, pending};
 
 /// What the fast path needs for one switch of this worker.
 #[derive(Debug)]
 pub(super) struct SwitchFastPath {
+    pub(super) switch: DatapathId,
+    /// What its flow entries match.
+    matching: Matching,
     templates: PathTemplates,
     edges: EdgePortBits,
 }
@@ -32,25 +36,35 @@ impl SwitchFastPath {
     ///
     /// # Errors
     /// If the version of the switch cannot express the flow entry.
-    pub(super) fn new(cfg: &Config, out: &Encoder<'_>) -> Result<Self, EncodeError> {
-        let templates = PathTemplates::new(out, &flow_entry(cfg), cfg.both_directions)?;
+    pub(super) fn new(
+        switch: DatapathId,
+        cfg: &Config,
+        ranks: &MatchRanks,
+        out: &Encoder<'_>,
+    ) -> Result<Self, EncodeError> {
+        let matching = ranks.at(switch);
+        let templates = PathTemplates::new(out, &flow_entry(cfg, matching), cfg.both_directions)?;
         Ok(Self {
+            switch,
+            matching,
             templates,
             edges: EdgePortBits { version: None, bits: [0; FAST_PATH_PORTS_MAX as usize / 64] },
         })
     }
 
-    /// Applies a new configuration.
-    pub(super) fn configure(&mut self, cfg: &Config) {
-        let encoded = self.templates.set_flow(&flow_entry(cfg), cfg.both_directions);
+    /// Applies a new configuration, or a change of what flow entries match.
+    pub(super) fn configure(&mut self, cfg: &Config, ranks: &MatchRanks) {
+        self.matching = ranks.at(self.switch);
+        let entry = flow_entry(cfg, self.matching);
+        let encoded = self.templates.set_flow(&entry, cfg.both_directions);
         debug_assert!(encoded.is_ok(), "every version can express it");
     }
 }
 
 /// A flow entry between two hosts; addresses and ports are placeholders.
-fn flow_entry(cfg: &Config) -> sluice_openflow::FlowMod {
+fn flow_entry(cfg: &Config, matching: Matching) -> sluice_openflow::FlowMod {
     let flow = Flow::pair(MacAddr::BROADCAST, MacAddr::BROADCAST);
-    flow_entries::flow_entry(cfg, flow, [PortNo(1), PortNo(2)])
+    flow_entries::flow_entry(cfg, matching, flow, [PortNo(1), PortNo(2)])
 }
 
 impl EdgePortBits {
@@ -82,7 +96,7 @@ impl Forwarding {
         let Some(Some(fast_path)) = self.fast_paths.get_mut(ctx.switch_index.index()) else {
             return;
         };
-        if self.cfg.matching != Matching::Pair || self.switches.is_paused(ctx.datapath_id, ctx.now)
+        if fast_path.matching != Matching::Pair || self.switches.is_paused(ctx.datapath_id, ctx.now)
         {
             return;
         }

@@ -9,6 +9,7 @@ use sluice_base::hash::{HashMap, HashSet, HashState};
 use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::view::{AppEvent, NetworkView, PortRole, SuspectedConnection, SwitchPort};
 
+use super::multicast::PortFilter;
 use super::routes::Routes;
 use super::tree::{self, SpanningTree, StaleTreePort, TreePart, TreePhase};
 
@@ -95,6 +96,8 @@ pub(super) struct FloodArea {
     pub(super) edge_ports: Arc<[SwitchEdgePorts]>,
     /// The switches that the packet reaches along the spanning tree.
     pub(super) tree_part: Option<Arc<TreePart>>,
+    /// The edge ports that get it; `None` for all.
+    pub(super) filter: Option<PortFilter>,
 }
 
 impl FloodArea {
@@ -102,14 +105,25 @@ impl FloodArea {
     pub(super) fn local_ports(&self) -> impl Iterator<Item = PortNo> {
         let edges = self.edge_ports.iter().find(|edge| edge.switch == self.here);
         let links = self.tree_part.iter().flat_map(|part| part.ports(self.here));
-        edges.into_iter().flat_map(|edge| &edge.ports).chain(links).copied()
+        let edges = edges.into_iter().flat_map(|edge| self.admitted_ports(edge));
+        edges.chain(links.copied())
     }
 
     /// The edge ports of other switches that the tree does not reach.
-    pub(super) fn others(&self) -> impl Iterator<Item = &SwitchEdgePorts> {
+    pub(super) fn others(&self) -> impl Iterator<Item = (DatapathId, Vec<PortNo>)> {
         let is_reached =
             |id| id == self.here || self.tree_part.as_ref().is_some_and(|part| part.contains(id));
-        self.edge_ports.iter().filter(move |edge| !is_reached(edge.switch))
+        let others = self.edge_ports.iter().filter(move |edge| !is_reached(edge.switch));
+        let others = others.map(|edge| (edge.switch, self.admitted_ports(edge).collect()));
+        others.filter(|(_, ports): &(_, Vec<_>)| !ports.is_empty())
+    }
+
+    fn admitted_ports(&self, edge: &SwitchEdgePorts) -> impl Iterator<Item = PortNo> {
+        let admits = |port| {
+            let at = SwitchPort::new(edge.switch, port);
+            self.filter.as_ref().is_none_or(|filter| filter.admits(at))
+        };
+        edge.ports.iter().copied().filter(move |&port| admits(port))
     }
 }
 

@@ -118,6 +118,14 @@ impl Flow {
         hasher.finish()
     }
 
+    /// All packets that have the fields of this flow which `matching` contains; source address included.
+    pub(super) const fn simplified(self, matching: Matching) -> Self {
+        match matching {
+            Matching::Dst | Matching::Pair => Self { protocol: FlowProtocol::Any, ..self },
+            Matching::FiveTuple => self,
+        }
+    }
+
     /// The match of its flow entry for packets from `in_port`. The fast path expects this order.
     pub(super) fn to_match(self, matching: Matching, in_port: PortNo) -> Match {
         let vlan = self.vlan.map_or_else(Field::untagged, Field::vlan);
@@ -126,7 +134,7 @@ impl Flow {
             return [in_port, dst, vlan].into();
         }
         let pair = [in_port, Field::eth_src(self.src), dst, vlan];
-        pair.into_iter().chain(self.protocol.fields()).collect()
+        pair.into_iter().chain(self.simplified(matching).protocol.fields()).collect()
     }
 }
 
@@ -302,6 +310,7 @@ mod tests {
                 let flow = Flow::parse(&eth, &frame, matching).unwrap();
                 let rule = crate::forwarding::flow_entries::flow_entry(
                     &crate::forwarding::Config { matching, ..Default::default() },
+                    matching,
                     flow,
                     [PortNo(1), PortNo(2)],
                 );

@@ -9,21 +9,33 @@ use sluice_openflow::{
 use sluice_sdk::flow_space::PATHS;
 use sluice_sdk::view::HostId;
 
-use super::Config;
 use super::flow::Flow;
+use super::{Config, Matching};
 
 /// High bits of the cookies of all flow entries of paths. The low bits are the rank of the match.
 const COOKIE: u64 = PATHS.cookie;
 const COOKIE_MASK: u64 = PATHS.cookie_mask;
 
+/// The priority of flow entries with this match: the configured one, and one more for each step by which it is simpler
+/// than configured.
+pub(super) fn priority(cfg: &Config, matching: Matching) -> u16 {
+    let steps = matching.rank().saturating_sub(cfg.matching.rank());
+    cfg.priority.saturating_add(steps.into())
+}
+
 /// A flow entry that sends the packets of a flow from one port to another.
-pub(super) fn flow_entry(cfg: &Config, flow: Flow, [in_port, out_port]: [PortNo; 2]) -> FlowMod {
+pub(super) fn flow_entry(
+    cfg: &Config,
+    matching: Matching,
+    flow: Flow,
+    [in_port, out_port]: [PortNo; 2],
+) -> FlowMod {
     FlowMod {
-        cookie: COOKIE | u64::from(cfg.matching.rank()),
+        cookie: COOKIE | u64::from(matching.rank()),
         idle_timeout: cfg.idle_timeout_s,
         hard_timeout: cfg.hard_timeout_s,
-        priority: cfg.priority,
-        matching: flow.to_match(cfg.matching, in_port),
+        priority: priority(cfg, matching),
+        matching: flow.to_match(matching, in_port),
         instructions: vec![Instruction::apply([Action::output(out_port)])],
         ..FlowMod::default()
     }
@@ -149,7 +161,7 @@ pub(super) const fn is_ours(cookie: u64) -> bool {
     PATHS.has_cookie(cookie)
 }
 
-/// The rank of the [`Matching`](super::Matching) of the flow entry with this cookie.
+/// The rank of the [`Matching`] of the flow entry with this cookie.
 pub(super) const fn rank(cookie: u64) -> u8 {
     cookie.to_le_bytes()[0]
 }
@@ -242,4 +254,20 @@ impl EntrySelector {
 /// The field that matches the VLAN of a host. A host without a VLAN may have priority tags.
 fn vlan(host: HostId) -> Option<Field> {
     (host.vlan != VlanId(0)).then(|| Field::vlan(host.vlan))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_to_a_simpler_match_has_a_higher_priority() {
+        let priorities = |matching, priority_of_configured| {
+            let cfg = Config { matching, priority: priority_of_configured, ..Config::default() };
+            Matching::ALL.map(|matching| priority(&cfg, matching))
+        };
+        assert_eq!(priorities(Matching::FiveTuple, 100), [100, 101, 102]);
+        assert_eq!(priorities(Matching::Pair, 7), [7, 7, 8]);
+        assert_eq!(priorities(Matching::Pair, 65_535), [65_535; 3]);
+    }
 }

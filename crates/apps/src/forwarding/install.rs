@@ -2,12 +2,14 @@
 
 use std::time::Instant;
 
-use sluice_openflow::{Action, DatapathId, Field, FlowMod, MacAddr, Message, PacketOutRef, PortNo};
+use sluice_openflow::{Action, DatapathId, Field, FlowMod, Message, PacketOutRef, PortNo};
 use sluice_sdk::view::{AppEvent, HostId, SwitchPort};
 use sluice_sdk::{Ctx, Network};
 
 use super::flood::{FloodArea, FloodDecision, is_edge};
 use super::flow::Flow;
+use super::match_ranks::PathStart;
+use super::multicast::{EthernetGroup, FloodScope};
 use super::routes::{Hop, PathChoice};
 use super::{
     Forwarding, Ingress, Matching, ReceivedPacket, debug_assert_encoded, flow_entries, pending,
@@ -43,7 +45,11 @@ impl Forwarding {
         to: SwitchPort,
         ctx: &mut Ctx<'_>,
     ) {
-        let Some(flow) = Flow::parse(&packet.eth, packet.p.frame, self.cfg.matching) else {
+        // Between two ports of one switch, only what that switch matches counts.
+        let ends_here = packet.ingress == Ingress::Edge && to.switch == ctx.datapath_id;
+        let matching =
+            if ends_here { self.ranks.at(ctx.datapath_id) } else { self.ranks.network() };
+        let Some(flow) = Flow::parse(&packet.eth, packet.p.frame, matching) else {
             return self.send_packet(packet, to, ctx);
         };
         let is_matchable = !flow.is_ipv6() || self.switches.supports_ipv6_match(ctx.datapath_id);
@@ -76,6 +82,13 @@ impl Forwarding {
         if back.is_some() {
             self.pending.begin(flow.reversed(), ctx.now, time);
         }
+        let is_from_edge = packet.ingress == Ingress::Edge || has_source;
+        let path_start = if is_from_edge { PathStart::EdgePort } else { PathStart::Link };
+        let hops_back = back.as_deref().unwrap_or_default();
+        let paths = [(&*path, path_start), (hops_back, PathStart::EdgePort)];
+        if self.simplify_for_transit(paths, ctx) {
+            return self.send_packet(packet, to, ctx);
+        }
         self.counters.paths_installed += 1;
         let is_local = |path: &[Hop]| matches!(path, [hop] if hop.switch == ctx.datapath_id);
         if is_local(&path) && back.as_deref().is_none_or(is_local) {
@@ -87,6 +100,9 @@ impl Forwarding {
 
     /// The path of a flow. Both directions use the same path; if flow entries match the destination only, all paths
     /// to a host form a tree.
+    ///
+    /// The simplest match of a switch at an end decides: flows that share its flow entries must use the same path.
+    /// Otherwise they would replace each other's entries in turn.
     fn path(
         &mut self,
         flow: Flow,
@@ -94,10 +110,11 @@ impl Forwarding {
         to: SwitchPort,
         ctx: &Ctx<'_>,
     ) -> Option<Vec<Hop>> {
-        let choice = match self.cfg.matching {
+        let matching = self.ranks.at(from.switch).or_simpler(self.ranks.at(to.switch));
+        let choice = match matching {
             Matching::Dst => PathChoice::PerDestination(flow.hash_dst(PATH_SEED)),
             Matching::Pair | Matching::FiveTuple => {
-                PathChoice::Symmetric(flow.hash_symmetric(PATH_SEED))
+                PathChoice::Symmetric(flow.simplified(matching).hash_symmetric(PATH_SEED))
             }
         };
         self.routes.path(ctx.view(), from, to, choice)
@@ -114,16 +131,13 @@ impl Forwarding {
     ) {
         if back {
             self.counters.flow_entries_written += 1;
-            debug_assert_encoded(ctx.switch.flow_mod(&flow_entries::flow_entry(
-                &self.cfg,
-                flow.reversed(),
-                [to.port, packet.at.port],
-            )));
+            let hop = Hop { switch: to.switch, in_port: to.port, out_port: packet.at.port };
+            debug_assert_encoded(ctx.switch.flow_mod(&self.flow_entry(flow.reversed(), hop)));
         }
         self.counters.flow_entries_written += 1;
         let buffer_id = packet.p.buffer_id;
-        let ports = [packet.at.port, to.port];
-        let entry = FlowMod { buffer_id, ..flow_entries::flow_entry(&self.cfg, flow, ports) };
+        let hop = Hop { switch: to.switch, in_port: packet.at.port, out_port: to.port };
+        let entry = FlowMod { buffer_id, ..self.flow_entry(flow, hop) };
         debug_assert_encoded(ctx.switch.flow_mod(&entry));
         if buffer_id.is_none() {
             self.send_packet(packet, to, ctx);
@@ -148,16 +162,11 @@ impl Forwarding {
             } else {
                 None
             };
-            let entry =
-                FlowMod { buffer_id, ..flow_entries::flow_entry(&self.cfg, flow, hop.ports()) };
+            let entry = FlowMod { buffer_id, ..self.flow_entry(flow, *hop) };
             self.write_entry(hop.switch, entry, ctx);
         }
         for hop in back.into_iter().flatten().rev() {
-            self.write_entry(
-                hop.switch,
-                flow_entries::flow_entry(&self.cfg, flow.reversed(), hop.ports()),
-                ctx,
-            );
+            self.write_entry(hop.switch, self.flow_entry(flow.reversed(), *hop), ctx);
         }
         let is_released =
             packet.p.buffer_id.is_some() && !packet.is_complete() && buffered.is_none();
@@ -167,6 +176,11 @@ impl Forwarding {
             }
             _ => {}
         }
+    }
+
+    /// The flow entry of a flow at a switch on its path.
+    fn flow_entry(&self, flow: Flow, hop: Hop) -> FlowMod {
+        flow_entries::flow_entry(&self.cfg, self.ranks.at(hop.switch), flow, hop.ports())
     }
 
     fn write_entry(&mut self, to: DatapathId, entry: FlowMod, ctx: &mut Ctx<'_>) {
@@ -240,10 +254,15 @@ impl Forwarding {
     ///
     /// # Cost
     /// Copies the packet for each switch that the tree does not reach.
-    pub(super) fn flood(&mut self, packet: &ReceivedPacket<'_>, ctx: &mut Ctx<'_>) {
+    pub(super) fn flood(
+        &mut self,
+        packet: &ReceivedPacket<'_>,
+        scope: FloodScope,
+        ctx: &mut Ctx<'_>,
+    ) {
         let max = self.cfg.floods_per_s_max;
         let decision = self.floods.check(packet.at, packet.p.frame, ctx.now, max);
-        if packet.eth.dst.is_group() {
+        if packet.eth.dst.is_group() && scope != FloodScope::Routers {
             self.group_streams.count_flood(ctx.now);
         }
         let count = match decision {
@@ -270,7 +289,9 @@ impl Forwarding {
         if let Some(frame) = frame {
             ctx.publish_event(frame);
         }
-        let area = self.flood_area(ctx.datapath_id, packet.eth.dst, packet.ingress, ctx.network);
+        let group = (packet.eth.vlan, packet.eth.dst);
+        let ingress = packet.ingress;
+        let area = self.flood_area(ctx.datapath_id, group, ingress, scope, ctx.network);
         self.counters.floods_along_tree += u64::from(area.tree_part.is_some());
         let source = match packet.ingress {
             Ingress::Edge => Some(packet.at),
@@ -289,9 +310,9 @@ impl Forwarding {
                 ..PacketOutRef::answer(&packet.p)
             }));
         }
-        for edge in area.others() {
-            let ports = edge.ports.iter().copied().filter(|&port| !is_source(edge.switch, port));
-            self.send_copy(edge.switch, ports, packet, ctx);
+        for (switch, ports) in area.others() {
+            let ports = ports.into_iter().filter(|&port| !is_source(switch, port));
+            self.send_copy(switch, ports, packet, ctx);
         }
         if packet.eth.dst.is_group() {
             self.install_stream(packet, ctx);
@@ -333,28 +354,33 @@ impl Forwarding {
         if !is_there || !is_edge(view, at) {
             return None;
         }
-        let area = self.flood_area(at.switch, flow.dst, Ingress::Edge, network);
+        let group = (flow.vlan.unwrap_or_default(), flow.dst);
+        let area = self.flood_area(at.switch, group, Ingress::Edge, FloodScope::Group, network);
         let outputs = area.local_ports().filter(|&port| port != at.port).collect();
         area.others().next().is_none().then_some(outputs)
     }
 
-    /// Where a packet to `dst` is flooded from a switch.
+    /// Where a packet to an address in a VLAN is flooded from a switch.
     ///
     /// # Cost
     /// That of [`EdgePortCache::reachable_from`](super::flood::EdgePortCache::reachable_from).
     fn flood_area(
         &mut self,
         here: DatapathId,
-        dst: MacAddr,
+        group: EthernetGroup,
         ingress: Ingress,
+        scope: FloodScope,
         network: &Network,
     ) -> FloodArea {
         let edge_ports = self.edge_ports.reachable_from(network.view(), &mut self.routes, here);
-        let tree_part = match ingress {
-            Ingress::Edge => self.trees.part(here, dst, network),
-            Ingress::Link => None,
+        // Reports must not reach other members, which would not report then, so they do not use the tree.
+        let tree_part = match (ingress, scope) {
+            (Ingress::Edge, FloodScope::All | FloodScope::Group) => {
+                self.trees.part(here, group.1, network)
+            }
+            (Ingress::Link, _) | (_, FloodScope::Routers) => None,
         };
-        FloodArea { here, edge_ports, tree_part }
+        FloodArea { here, edge_ports, tree_part, filter: self.multicast.filter_in(scope, group) }
     }
 
     /// Has the flow entries for streams of a switch follow the edge ports and the spanning tree.

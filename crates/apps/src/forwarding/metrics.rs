@@ -66,7 +66,7 @@ impl Counters {
             ),
             (
                 "forwarding_match_simplified",
-                "Changes of all flow entries to a simpler match that every switch supports",
+                "Changes of the flow entries of all switches to a simpler match, as a path passes through a switch that needs it",
                 self.match_simplified,
             ),
             ("forwarding_truncated", "Packets lost as the switch sent only a part", self.truncated),

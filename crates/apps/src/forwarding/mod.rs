@@ -10,7 +10,10 @@ mod group_streams;
 mod install;
 mod listed_deletions;
 mod match_fallback;
+mod match_ranks;
+mod match_retries;
 mod metrics;
+pub mod multicast;
 mod pending;
 #[cfg(test)]
 mod random_changes;
@@ -38,14 +41,16 @@ use flood::{EdgePortCache, FloodFilter, is_edge};
 use flow_entries::{EntryFilter, EntrySelector};
 use group_streams::{GroupStreams, TreeDemand};
 use install::StaleHop;
-use match_fallback::{RefusedMatch, Retries};
+use match_ranks::{MatchRanks, RefusedMatch};
+use match_retries::Retries;
 use metrics::Counters;
+use multicast::{FloodScope, Multicast};
 use pending::PendingFlows;
 use repair::Repair;
 use routes::Routes;
 use segment_ports::SegmentPorts;
 pub use sluice_sdk::flow_space::CONFIGURABLE_PRIORITIES as PRIORITIES;
-use switches::LocalSwitches;
+use switches::{LocalSwitches, PriorityLimits};
 use tree::Trees;
 pub use tree::{Flooding, SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 
@@ -73,6 +78,8 @@ pub struct Config {
     pub flooding: Flooding,
     /// Packets per second that are flooded from one port; more are dropped.
     pub floods_per_s_max: u32,
+    /// How multicasts are filtered; `None` if they are not.
+    pub multicast: Option<multicast::Config>,
     /// Bytes of a table miss that switches of OpenFlow 1.3 and later send to the controller; [`Action::WHOLE`] for all.
     pub miss_send_len: u16,
 }
@@ -101,6 +108,7 @@ impl Default for Config {
             verify_interval: Duration::from_secs(300),
             flooding: Flooding::Auto,
             floods_per_s_max: 1000,
+            multicast: None,
             miss_send_len: Action::WHOLE,
         }
     }
@@ -109,17 +117,14 @@ impl Default for Config {
 /// Installs shortest paths between hosts, and floods broadcasts to edge ports.
 #[derive(Debug)]
 pub struct Forwarding {
-    /// The configuration as it was given.
-    configured: Config,
-    /// The configuration in force: its match is no finer than all switches support.
     cfg: Config,
-    /// Rank of the finest [`Matching`] that no switch has refused.
-    matching_rank_min: u8,
+    ranks: MatchRanks,
     retries: Retries,
     routes: Routes,
     edge_ports: EdgePortCache,
     floods: FloodFilter,
     group_streams: GroupStreams,
+    multicast: Multicast,
     pending: PendingFlows,
     repair: Repair,
     segment_ports: SegmentPorts,
@@ -184,14 +189,14 @@ impl Forwarding {
     /// Forwarding with this configuration.
     pub fn new(cfg: &Config) -> Self {
         Self {
-            configured: cfg.clone(),
             cfg: cfg.clone(),
-            matching_rank_min: 0,
+            ranks: MatchRanks::new(cfg.matching),
             retries: Retries::default(),
             routes: Routes::default(),
             edge_ports: EdgePortCache::default(),
             floods: FloodFilter::default(),
             group_streams: GroupStreams::default(),
+            multicast: Multicast::new(cfg.multicast, cfg.floods_per_s_max),
             pending: PendingFlows::default(),
             repair: Repair::default(),
             segment_ports: SegmentPorts::default(),
@@ -205,8 +210,10 @@ impl Forwarding {
 
     /// Applies a new configuration. Installed flow entries stay as they are.
     pub fn configure(&mut self, cfg: &Config) {
-        self.configured = cfg.clone();
-        self.apply_matching();
+        self.cfg = cfg.clone();
+        self.multicast.configure(cfg.multicast, cfg.floods_per_s_max);
+        self.ranks.configure(cfg.matching);
+        self.apply_matching(None);
     }
 
     /// Forgets the streams of a switch, and deletes their flow entries.
@@ -238,7 +245,13 @@ impl Forwarding {
         match (to, packet.ingress) {
             (Some(to), _) if to == packet.at => packet.discard(ctx),
             (Some(to), _) => self.forward(packet, to, ctx),
-            (None, Ingress::Edge) => self.flood(packet, ctx),
+            (None, Ingress::Edge) if packet.eth.dst.is_group() => {
+                match self.multicast.on_packet(packet, ctx) {
+                    Some(scope) => self.flood(packet, scope, ctx),
+                    None => packet.discard(ctx),
+                }
+            }
+            (None, Ingress::Edge) => self.flood(packet, FloodScope::All, ctx),
             (None, Ingress::Link) => {
                 self.counters.unknown_from_link += 1;
                 if packet.eth.dst.is_group() {
@@ -247,7 +260,7 @@ impl Forwarding {
                     // The host may exist nevertheless, so the packet is flooded. It goes to edge ports only, so it
                     // does not loop.
                     self.delete_previous_hop_entry(packet, ctx);
-                    self.flood(packet, ctx);
+                    self.flood(packet, FloodScope::All, ctx);
                 }
             }
         }
@@ -274,14 +287,16 @@ impl App for Forwarding {
     fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         self.counters.stale_deletions += self.switches.on_connected(ctx);
         self.segment_ports.on_connected(ctx);
-        self.delete_simpler_entries(ctx);
+        // Also those that only this switch has: some may be from a time when all switches had them.
+        self.delete_simpler_entries(self.ranks.network(), ctx);
         self.forget_streams(ctx);
         self.trees.on_connected(self.cfg.flooding, ctx);
+        self.multicast.on_connected(ctx);
         let index = ctx.switch_index.index();
         if self.fast_paths.len() <= index {
             self.fast_paths.resize_with(index + 1, || None);
         }
-        let created = SwitchFastPath::new(&self.cfg, &ctx.switch);
+        let created = SwitchFastPath::new(ctx.datapath_id, &self.cfg, &self.ranks, &ctx.switch);
         debug_assert!(created.is_ok(), "every version can express it");
         if let Some(slot) = self.fast_paths.get_mut(index) {
             *slot = created.ok().map(Box::new);
@@ -293,6 +308,7 @@ impl App for Forwarding {
             if self.switches.selector(id).is_none() {
                 self.segment_ports.on_disconnected(id);
                 self.group_streams.on_disconnected(id);
+                self.multicast.on_disconnected(id);
             }
             self.trees.on_disconnected(id, sw, now, network);
         }
@@ -305,7 +321,8 @@ impl App for Forwarding {
         self.counters.stale_deletions += self.switches.tick(self.cfg.verify_interval, ctx);
         self.segment_ports.tick(ctx);
         self.expire_refused_matches(ctx);
-        self.trees.tick(self.cfg.flooding, ctx);
+        self.multicast.tick(ctx);
+        self.trees.tick(self.cfg.flooding, &self.multicast, ctx);
         if self.group_streams.has_streams(ctx.datapath_id) {
             self.refresh_streams(ctx.datapath_id, ctx.now, ctx.network);
         }
@@ -319,6 +336,7 @@ impl App for Forwarding {
     }
 
     fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
+        self.multicast.on_fact(&published.fact, now, network.view());
         self.trees.on_fact(&published.fact, self.cfg.flooding, now, network);
         if published.fact.record::<SpanningTree>().is_some() {
             for id in self.group_streams.switches() {
@@ -328,7 +346,9 @@ impl App for Forwarding {
         self.counters.stale_deletions +=
             self.repair.on_fact(&published.fact, now, &mut self.switches, network);
         match published.fact {
-            Fact::Port(at, _) => {
+            Fact::Port(at, ref port) => {
+                self.counters.stale_deletions +=
+                    self.delete_simpler_at_link(at, port.as_ref(), now, network);
                 self.segment_ports.on_port(at, now, &self.switches, network);
                 self.counters.stale_deletions += self.switches.on_port_known(at, now, network);
             }
@@ -348,9 +368,8 @@ impl App for Forwarding {
             let deleted = self.switches.delete(at.switch, filter, now, network);
             self.counters.stale_deletions += u64::from(deleted);
         }
-        if let Some((id, refused)) = published.fact.record::<RefusedMatch>() {
-            let rank = refused.map(|refused| refused.rank);
-            self.counters.stale_deletions += self.on_refused_match(id, rank, now, network);
+        if let Some((id, _)) = published.fact.record::<RefusedMatch>() {
+            self.counters.stale_deletions += self.on_refused_match(id, now, network);
         }
     }
 
@@ -372,7 +391,7 @@ impl App for Forwarding {
         // Entries that were being installed may be lost.
         self.pending.clear();
         self.segment_ports.on_connected(ctx);
-        self.delete_simpler_entries(ctx);
+        self.delete_simpler_entries(self.ranks.at(ctx.datapath_id), ctx);
         self.forget_streams(ctx);
         self.switches.verify_entries(ctx);
     }
@@ -385,9 +404,12 @@ impl App for Forwarding {
         ctx: &mut Ctx<'_>,
     ) {
         self.trees.on_multipart_reply(xid, kind, body, ctx);
-        let priority = self.cfg.priority;
+        let limits = PriorityLimits {
+            at_edge: flow_entries::priority(&self.cfg, self.ranks.at(ctx.datapath_id)),
+            in_transit: flow_entries::priority(&self.cfg, self.ranks.network()),
+        };
         self.counters.stale_deletions +=
-            self.switches.on_multipart_reply(xid, kind, body, priority, ctx);
+            self.switches.on_multipart_reply(xid, kind, body, limits, ctx);
         self.counters.stale_deletions += self.switches.delete_wrong_entries(&mut self.routes, ctx);
     }
 
@@ -461,6 +483,7 @@ impl App for Forwarding {
 
     fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
         self.counters.metrics(put);
+        self.multicast.metrics(put);
         let gauges = [
             (
                 "forwarding_installations_in_flight",

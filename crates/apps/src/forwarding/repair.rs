@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
-use sluice_openflow::{Message, PortNo};
+use sluice_openflow::{DatapathId, Message, PortNo};
 use sluice_sdk::Network;
 use sluice_sdk::view::{Fact, HostId, Link, NetworkView, PortRole, SwitchPort};
 
@@ -61,8 +61,10 @@ pub(super) enum Stale {
     Host(HostId, SwitchPort),
     /// The same, and entries to it on every switch.
     HostEverywhere(HostId, SwitchPort),
-    /// All entries whose match has this rank, as all switches use another match now.
-    Matching(u8),
+    /// A port that leads to another switch now and led to hosts before, and for packets from it.
+    LinkPort(SwitchPort),
+    /// All entries whose match has this rank, at this switch or at all, as another match is used there now.
+    Matching { rank: u8, at: Option<DatapathId> },
 }
 
 impl Stale {
@@ -77,7 +79,8 @@ impl Stale {
             Self::Host(id, at) | Self::HostEverywhere(id, at) => {
                 view.host(id).is_none_or(|host| host.at != at)
             }
-            Self::Matching(_) => true,
+            Self::LinkPort(at) => view.port_role(at) == PortRole::Link,
+            Self::Matching { .. } => true,
         }
     }
 
@@ -87,7 +90,7 @@ impl Stale {
         match self {
             // If the hosts at that port are elsewhere when they send again, and later return, the entries for packets from there
             // would forward these unnoticed.
-            Self::Port(at) => {
+            Self::Port(at) | Self::LinkPort(at) => {
                 delete(at.switch, EntryFilter::ToPort(at.port))
                     + delete(at.switch, EntryFilter::FromPort(at.port))
             }
@@ -115,9 +118,9 @@ impl Stale {
                 }
                 deleted
             }
-            Self::Matching(rank) => {
+            Self::Matching { rank, at } => {
                 let mut deleted = 0;
-                for (switch, selector) in switches.all() {
+                for (switch, selector) in switches.all_or(at) {
                     if let Some(deletion) = selector.delete_by_rank(rank) {
                         network.send_to(switch, Message::FlowMod(deletion));
                         deleted += 1;
@@ -199,10 +202,11 @@ impl Repair {
         deleted
     }
 
-    /// Cancels the repeated deletion of entries whose match has this rank: they are installed again from now on.
-    pub(super) fn keep_matching(&mut self, rank: u8) {
-        self.repeats
-            .retain(|&(_, stale)| !matches!(stale, Stale::Matching(other) if other == rank));
+    /// Cancels the repeated deletion of entries whose match has this rank, at this switch or at all: they are installed again
+    /// from now on.
+    pub(super) fn keep_matching(&mut self, rank: u8, at: Option<DatapathId>) {
+        let is_kept = |stale| matches!(stale, Stale::Matching { rank: other, at: other_at } if (other, other_at) == (rank, at));
+        self.repeats.retain(|&(_, stale)| !is_kept(stale));
     }
 
     fn admit_broadcast(&mut self, now: Instant) -> bool {
@@ -292,7 +296,7 @@ impl Repair {
 
 #[cfg(test)]
 mod tests {
-    use sluice_openflow::{DatapathId, MacAddr, VlanId};
+    use sluice_openflow::{MacAddr, VlanId};
 
     use super::*;
 

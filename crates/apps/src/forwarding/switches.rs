@@ -12,14 +12,14 @@ use sluice_openflow::view::flow_stats;
 use sluice_openflow::{
     DatapathId, FieldId, FlowDesc, Message, MultipartReply, MultipartRequest, MultipartType, PortNo,
 };
-use sluice_sdk::view::{Fact, Host, HostId, PortRole, SwitchPort};
+use sluice_sdk::view::{Fact, Host, HostId, NetworkView, PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::debug_assert_encoded;
 use super::flood::is_edge;
 use super::flow_entries::{self, EntryFilter, EntryPage, EntrySelector};
 use super::listed_deletions::ListedDeletions;
-use super::match_fallback::refused_rank;
+use super::match_ranks::RefusedMatch;
 
 /// Most flow entries of a switch that are listed at once; more are listed in pages. A reply with as many fits
 /// `session.multipart_bytes_max`.
@@ -150,6 +150,24 @@ impl QueryPurpose {
     }
 }
 
+/// The highest priorities of the flow entries of a switch. Entries above them have a simpler match than is used now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PriorityLimits {
+    /// Of entries to or from an edge port.
+    pub(super) at_edge: u16,
+    /// Of entries from a link to another.
+    pub(super) in_transit: u16,
+}
+
+impl PriorityLimits {
+    /// For an entry of a switch with this ingress and output port.
+    fn of(self, switch: DatapathId, ports: [Option<PortNo>; 2], view: &NetworkView) -> u16 {
+        let is_link = |port| view.port_role(SwitchPort::new(switch, port)) == PortRole::Link;
+        let in_transit = ports.into_iter().all(|port| port.is_some_and(is_link));
+        if in_transit { self.in_transit } else { self.at_edge }
+    }
+}
+
 /// Progress of the query for flow entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryQuery {
@@ -209,7 +227,7 @@ impl LocalSwitches {
         let selector = EntrySelector::of(ctx.switch.version());
         let hosts_by_port = BTreeMap::new();
         let supports_ipv6_match = flow_entries::supports_ipv6_match(ctx.switch.version());
-        let has_refused_match = refused_rank(ctx.view(), ctx.datapath_id).is_some();
+        let has_refused_match = ctx.view().record::<RefusedMatch>(ctx.datapath_id).is_some();
         let (sw, paused_until, query) = (ctx.switch_index, None, EntryQuery::Due(ctx.now));
         let switch = LocalSwitch {
             sw,
@@ -262,6 +280,14 @@ impl LocalSwitches {
     /// All switches, and how their flow entries are selected.
     pub(super) fn all(&self) -> impl Iterator<Item = (DatapathId, EntrySelector)> {
         self.all.iter().map(|(&id, switch)| (id, switch.selector))
+    }
+
+    /// As [`all`](Self::all), or only this switch.
+    pub(super) fn all_or(
+        &self,
+        only: Option<DatapathId>,
+    ) -> impl Iterator<Item = (DatapathId, EntrySelector)> {
+        self.all().filter(move |&(id, _)| only.is_none_or(|only| only == id))
     }
 
     /// How the flow entries of a switch of this worker are selected.
@@ -359,12 +385,13 @@ impl LocalSwitches {
         self.all.values().filter(|switch| switch.has_refused_match).count()
     }
 
-    /// Queries the switches whose entries cannot be selected by cookie (OpenFlow 1.0) again at `at`.
-    pub(super) fn query_again(&mut self, at: Instant) {
-        for switch in
-            self.all.values_mut().filter(|switch| switch.selector == EntrySelector::Listed)
-        {
-            (switch.query, switch.purpose) = (EntryQuery::Due(at), QueryPurpose::FindHosts);
+    /// Queries the switches whose entries cannot be selected by cookie (OpenFlow 1.0), or only this one of them, again at
+    /// `due`.
+    pub(super) fn query_again(&mut self, only: Option<DatapathId>, due: Instant) {
+        let all = self.all.iter_mut().filter(|&(&id, _)| only.is_none_or(|only| only == id));
+        let listed = all.map(|(_, switch)| switch);
+        for switch in listed.filter(|switch| switch.selector == EntrySelector::Listed) {
+            (switch.query, switch.purpose) = (EntryQuery::Due(due), QueryPurpose::FindHosts);
             switch.pages.clear();
             switch.hosts_by_port.clear();
         }
@@ -431,7 +458,7 @@ impl LocalSwitches {
         xid: u32,
         kind: MultipartType,
         body: &[u8],
-        priority: u16,
+        limits: PriorityLimits,
         ctx: &mut Ctx<'_>,
     ) -> u64 {
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
@@ -450,7 +477,7 @@ impl LocalSwitches {
                 self.on_count(request, count, ctx)
             }
             Requested::List => {
-                let deleted = self.on_list(kind, body, priority, ctx);
+                let deleted = self.on_list(kind, body, limits, ctx);
                 self.continue_query(request, ctx);
                 deleted
             }
@@ -507,10 +534,11 @@ impl LocalSwitches {
         &mut self,
         kind: MultipartType,
         body: &[u8],
-        priority: u16,
+        limits: PriorityLimits,
         ctx: &mut Ctx<'_>,
     ) -> u64 {
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
+        let (id, now) = (ctx.datapath_id, ctx.now);
         let (mut deleted, mut in_ports) = (0, BTreeSet::new());
         for entry in flow_stats(ctx.switch.version(), kind, body, 0).map_while(Result::ok) {
             let Ok(entry) = entry.to_flow_desc() else { continue };
@@ -518,9 +546,13 @@ impl LocalSwitches {
                 continue;
             }
             // Installed while some switch did not support the current match; it would hide the entries of now.
-            if entry.priority > priority {
+            let ports = [
+                flow_entries::in_port(&entry.matching),
+                flow_entries::out_port(&entry.instructions),
+            ];
+            if entry.priority > limits.of(id, ports, ctx.network.view()) {
                 let deletion = flow_entries::delete_listed(entry);
-                ctx.network.send_to(ctx.datapath_id, Message::FlowMod(deletion));
+                ctx.network.send_to(id, Message::FlowMod(deletion));
                 deleted += 1;
                 continue;
             }
@@ -533,7 +565,6 @@ impl LocalSwitches {
         }
         let is_verified = switch.purpose.is_verification();
         let ports: Vec<_> = switch.hosts_by_port.keys().copied().collect();
-        let (id, now) = (ctx.datapath_id, ctx.now);
         for port in in_ports {
             let at = SwitchPort::new(id, port);
             if ctx.network.view().port(at).is_none_or(|port| !port.is_up) {

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
-use sluice_openflow::view::PacketIn;
+use sluice_openflow::view::{ErrorMsg, PacketIn};
 use sluice_openflow::{
-    Action, DatapathId, Encoder, FlowMod, FlowModCommand, MacAddr, Message, PacketInReason, PortNo,
-    SwitchFeatures, Version, VlanId, split_message,
+    Action, DatapathId, Encoder, ErrorCode, ErrorReason, ErrorType, FieldId, FlowMod,
+    FlowModCommand, MacAddr, Message, PacketInReason, PortNo, RawMessage, SwitchFeatures, Version,
+    VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
@@ -58,6 +59,21 @@ impl TestLinks {
         self.pairs.push([port(a, 2 * no), port(b, 2 * no + 1)]);
     }
 
+    /// A switch of this network, and its host.
+    fn switch_info(&self, n: u64) -> SwitchInfo {
+        let edge = PortInfo {
+            name: "host".into(),
+            hw_addr: MacAddr::default(),
+            is_up: true,
+            role: PortRole::Edge,
+        };
+        let ports = self.pairs.iter().flatten().filter(|at| at.switch.0 == n);
+        let linked = PortInfo { role: PortRole::Link, ..edge.clone() };
+        SwitchInfo {
+            ports: ports.map(|at| (at.port, linked.clone())).chain([(HOST, edge)]).collect(),
+        }
+    }
+
     /// The number of links between each switch and `from`.
     pub(super) fn lengths(&self, from: u64) -> BTreeMap<u64, usize> {
         let (mut lengths, mut next) = (BTreeMap::new(), VecDeque::from([(from, 0)]));
@@ -102,7 +118,13 @@ pub(super) struct TestNetwork {
     pub(super) now: Instant,
     pub(super) links: Vec<[SwitchPort; 2]>,
     pub(super) workers: Vec<(Forwarding, Network)>,
-    tables: BTreeMap<u64, Vec<FlowMod>>,
+    pub(super) tables: BTreeMap<u64, Vec<FlowMod>>,
+    /// Switches that do not support matching source addresses.
+    pub(super) refusing: BTreeSet<u64>,
+    /// Switches that have refused a flow entry, and the error messages about these.
+    errors: Vec<(u64, Vec<u8>)>,
+    /// The switches at which hosts are that have moved.
+    moved: BTreeMap<u64, u64>,
     /// Ports out of which packets were sent by `PACKET_OUT`.
     pub(super) sent: Vec<SwitchPort>,
     /// Flow entries written to all switches.
@@ -116,20 +138,20 @@ impl TestNetwork {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let workers = (0..workers).map(|n| (Forwarding::new(cfg), Network::new(n))).collect();
-        let (tables, sent) = (BTreeMap::new(), Vec::new());
-        let mut net =
-            Self { now, links: Vec::new(), workers, tables, sent, written: 0, next_xid: 1 };
+        let mut net = Self {
+            now,
+            links: Vec::new(),
+            workers,
+            tables: BTreeMap::new(),
+            refusing: BTreeSet::new(),
+            errors: Vec::new(),
+            moved: BTreeMap::new(),
+            sent: Vec::new(),
+            written: 0,
+            next_xid: 1,
+        };
         for n in 1..=links.switches {
-            let edge = PortInfo {
-                name: "host".into(),
-                hw_addr: MacAddr::default(),
-                is_up: true,
-                role: PortRole::Edge,
-            };
-            let ports = links.pairs.iter().flatten().filter(|at| at.switch.0 == n);
-            let linked = PortInfo { role: PortRole::Link, ..edge.clone() };
-            let ports = ports.map(|at| (at.port, linked.clone())).chain([(HOST, edge)]).collect();
-            net.publish(&Fact::Switch(DatapathId(n), Some(SwitchInfo { ports })));
+            net.publish(&Fact::Switch(DatapathId(n), Some(links.switch_info(n))));
             net.tables.insert(n, Vec::new());
             net.with(n, |app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
             let at = SwitchPort::new(DatapathId(n), HOST);
@@ -151,6 +173,26 @@ impl TestNetwork {
         self.publish(&Fact::Link(a, None));
         self.publish(&Fact::Link(b, None));
         [a, b]
+    }
+
+    /// The port of a host.
+    pub(super) fn location(&self, host: u64) -> SwitchPort {
+        SwitchPort::new(DatapathId(self.moved.get(&host).copied().unwrap_or(host)), HOST)
+    }
+
+    /// Moves a host to the port for hosts of a switch.
+    pub(super) fn move_host(&mut self, n: u64, to: u64) {
+        self.moved.insert(n, to);
+        let at = self.location(n);
+        self.publish(&Fact::Host(host(n), Some(Host { at, addrs: vec![] })));
+    }
+
+    /// All timers of all switches are checked.
+    pub(super) fn tick(&mut self) {
+        let switches: Vec<_> = self.tables.keys().copied().collect();
+        for switch in switches {
+            self.with(switch, App::on_tick);
+        }
     }
 
     /// The worker that serves a switch.
@@ -177,6 +219,24 @@ impl TestNetwork {
         self.deliver();
     }
 
+    /// A switch of the network with these links disconnects, and connects again. Its flow entries stay.
+    pub(super) fn disconnect_and_connect(&mut self, switch: u64, links: &TestLinks, index: u32) {
+        let id = DatapathId(switch);
+        self.publish(&Fact::Switch(id, None));
+        let ends = self.links.iter().filter(|ends| ends.iter().any(|at| at.switch == id));
+        let ends: Vec<_> = ends.copied().collect();
+        for &to in ends.iter().flatten() {
+            self.publish(&Fact::Link(to, None));
+        }
+        self.publish(&Fact::Switch(id, Some(links.switch_info(switch))));
+        self.reconnect(switch, index);
+        for [a, b] in ends {
+            for (from, to) in [(a, b), (b, a)] {
+                self.publish(&Fact::Link(to, Some(Link { from, to })));
+            }
+        }
+    }
+
     fn with(&mut self, switch: u64, call: impl FnOnce(&mut Forwarding, &mut Ctx<'_>)) {
         self.with_index(switch, SwitchIndex(u32::try_from(switch).unwrap()), call);
     }
@@ -201,8 +261,16 @@ impl TestNetwork {
         self.deliver();
     }
 
-    /// Delivers facts to all workers and messages to all switches, until there are none left.
+    /// Delivers facts to all workers and messages to all switches and from them, until there are none left.
     fn deliver(&mut self) {
+        self.deliver_to_switches();
+        while let Some((switch, error)) = self.errors.pop() {
+            let error = ErrorMsg::new(RawMessage::new(&error).unwrap()).unwrap();
+            self.with(switch, |app, ctx| app.on_error(&error, ctx));
+        }
+    }
+
+    fn deliver_to_switches(&mut self) {
         while self.workers.iter().any(|(_, network)| !network.is_idle()) {
             for from in 0..self.workers.len() {
                 let (mut published, (app, network)) = (Vec::new(), &mut self.workers[from]);
@@ -223,6 +291,19 @@ impl TestNetwork {
     /// A switch handles a message.
     fn receive(&mut self, switch: u64, message: Message) {
         match message {
+            Message::FlowMod(f)
+                if f.matching.get(FieldId::ETH_SRC).is_some()
+                    && f.command == FlowModCommand::ADD
+                    && self.refusing.contains(&switch) =>
+            {
+                let kind = ErrorType::BAD_MATCH;
+                let reason = ErrorReason::Standard { kind, code: ErrorCode(6) };
+                let (mut flow_mod, mut error, mut xid) = (Vec::new(), Vec::new(), 1);
+                Encoder::new(&mut flow_mod, VERSION, &mut xid).flow_mod(&f).unwrap();
+                let mut encoder = Encoder::new(&mut error, VERSION, &mut xid);
+                encoder.error_with(1, reason, &flow_mod).unwrap();
+                self.errors.push((switch, error));
+            }
             Message::FlowMod(f) if f.command == FlowModCommand::ADD => {
                 self.written += 1;
                 let table = self.tables.get_mut(&switch).unwrap();
@@ -233,7 +314,8 @@ impl TestNetwork {
                 assert_eq!(f.command, FlowModCommand::DELETE);
                 let is_covered = |entry: &FlowMod| {
                     f.matching.iter().all(|field| entry.matching.get(field.id) == Some(field))
-                        && flow_entries::out_port(&entry.instructions) == Some(f.out_port)
+                        && (f.out_port == PortNo::ANY
+                            || flow_entries::out_port(&entry.instructions) == Some(f.out_port))
                         && entry.cookie & f.cookie_mask == f.cookie & f.cookie_mask
                 };
                 self.tables.get_mut(&switch).unwrap().retain(|entry| !is_covered(entry));
@@ -250,7 +332,7 @@ impl TestNetwork {
     /// Sends a packet from one host to another: by flow entries as far as they lead, then by the controller. Returns
     /// `true` if it arrived.
     pub(super) fn send(&mut self, from: u64, to: u64) -> bool {
-        let goal = SwitchPort::new(DatapathId(to), HOST);
+        let goal = self.location(to);
         match self.follow_entries(from, to) {
             Delivery::Out(at) => at == goal,
             Delivery::Miss(at) => {
@@ -278,7 +360,12 @@ impl TestNetwork {
 
     /// Where a packet from one host to another ends up by flow entries alone.
     pub(super) fn follow_entries(&self, from: u64, to: u64) -> Delivery {
-        let mut at = SwitchPort::new(DatapathId(from), HOST);
+        self.follow_entries_at(self.location(from), from, to)
+    }
+
+    /// As [`follow_entries`](Self::follow_entries), if the packet is received at this port.
+    pub(super) fn follow_entries_at(&self, at: SwitchPort, from: u64, to: u64) -> Delivery {
+        let mut at = at;
         let mut seen = BTreeSet::new();
         loop {
             if !seen.insert(at) {
@@ -287,13 +374,9 @@ impl TestNetwork {
             let entries = self.tables[&at.switch.0].iter();
             let matches = |entry: &&FlowMod| {
                 entry.matching.iter().all(|field| match field.id {
-                    sluice_openflow::FieldId::IN_PORT => field.value == at.port.0.into(),
-                    sluice_openflow::FieldId::ETH_DST => {
-                        field.value == host(to).mac.to_u64().into()
-                    }
-                    sluice_openflow::FieldId::ETH_SRC => {
-                        field.value == host(from).mac.to_u64().into()
-                    }
+                    FieldId::IN_PORT => field.value == at.port.0.into(),
+                    FieldId::ETH_DST => field.value == host(to).mac.to_u64().into(),
+                    FieldId::ETH_SRC => field.value == host(from).mac.to_u64().into(),
                     _ => field.value == 0,
                 }) && entry.priority > 0
             };

@@ -3,14 +3,14 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use sluice_openflow::{Action, Field, MacAddr, Message, PacketOut, PortNo};
+use sluice_openflow::MacAddr;
 use sluice_sdk::Network;
 use sluice_sdk::view::{HostId, SwitchPort};
 
-use super::Hosts;
 use super::frames::{self, AGEING_PROBE_MAC, FrameHeader};
 use super::host_table::{AgeingPolicy, DueAction};
 use super::known_addresses::AddressChecks;
+use super::{Hosts, send_frame};
 
 /// Hosts examined per tick, four times a second: a full table is examined within its timeout.
 const HOSTS_PER_TICK_MAX: usize = 256;
@@ -82,11 +82,8 @@ impl Hosts {
     ) {
         let tag = frames::vlan_tag(id.vlan.0);
         let data = frames::encode_probe(FrameHeader { src, dst: id.mac, tag: &tag }, addr).to_vec();
-        let matching = [Field::in_port(PortNo::CONTROLLER)].into();
-        let actions = vec![Action::output(at.port)];
-        let message = Message::PacketOut(PacketOut { buffer_id: None, matching, actions, data });
         self.counters.probes.count();
-        network.send_to(at.switch, message);
+        send_frame(at, data, network);
     }
 
     /// Removes the hosts of switches that have been disconnected for the timeout.

@@ -345,9 +345,10 @@ fn moved_addr(addr: IpAddr, owner: HostId) -> Subject {
     (HostId { mac: MacAddr::default(), vlan: owner.vlan }, Some(addr))
 }
 
-/// Whether an address is the source of the controller's probes.
+/// Whether an address is a source of frames that the controller makes up, such as its probes.
 pub(super) fn is_probe_source(mac: MacAddr) -> bool {
-    [AGEING_PROBE_MAC, CONFLICT_PROBE_MAC].contains(&mac)
+    let [prefix @ .., _] = mac.0;
+    [AGEING_PROBE_MAC, CONFLICT_PROBE_MAC].iter().any(|own| own.0.starts_with(&prefix))
 }
 
 /// The addresses of a host without those that another host has stated since.

@@ -17,6 +17,7 @@ mod frames;
 mod headers;
 mod host_table;
 mod known_addresses;
+mod lacp;
 mod learn;
 mod port_hosts;
 mod proxy;
@@ -27,7 +28,9 @@ use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
 use sluice_openflow::view::PacketIn;
-use sluice_openflow::{DatapathId, Ethernet, PacketOutRef, SwitchFeatures};
+use sluice_openflow::{
+    Action, DatapathId, Ethernet, Field, Message, PacketOut, PacketOutRef, PortNo, SwitchFeatures,
+};
 use sluice_sdk::view::{
     Fact, HostId, HostInDoubt, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort,
 };
@@ -40,6 +43,7 @@ use eviction::EvictionLog;
 use evidence::HostEvidence;
 use frames::{AGEING_PROBE_MAC, CONFLICT_PROBE_MAC};
 use host_table::{AddrSource, HostTable};
+use lacp::AggregatedPorts;
 use learn::{LearnOutcome, is_probe_source};
 use removal::Removals;
 
@@ -64,6 +68,8 @@ pub struct Config {
     pub moves_per_s_max: u32,
     /// ARP, neighbor discovery and DHCP packets per second and port; more are dropped.
     pub requests_per_s_max: u32,
+    /// Whether the controller answers devices that aggregate links by LACP, so that they use one of them.
+    pub lacp: bool,
 }
 
 /// What to do about a host that claims the Ethernet or IP address of another host.
@@ -92,6 +98,7 @@ impl Default for Config {
             address_conflicts: ConflictPolicy::Refuse,
             moves_per_s_max: 5,
             requests_per_s_max: 1000,
+            lacp: true,
         }
     }
 }
@@ -121,6 +128,7 @@ pub struct Hosts {
     /// Hosts of this worker that are in doubt, and since when.
     in_doubt: BTreeMap<HostId, Instant>,
     removals: Removals,
+    aggregated_ports: AggregatedPorts,
     eviction_log: EvictionLog,
     counters: Counters,
     last_tick: Option<Instant>,
@@ -154,6 +162,7 @@ impl Hosts {
             claims: Claims::default(),
             in_doubt: BTreeMap::new(),
             removals: Removals::default(),
+            aggregated_ports: AggregatedPorts::default(),
             eviction_log: EvictionLog::default(),
             counters: Counters::default(),
             last_tick: None,
@@ -326,6 +335,7 @@ impl App for Hosts {
         }
         self.switch_indexes.remove(&switch);
         self.without_room.remove(&switch);
+        self.aggregated_ports.on_switch_disconnected(switch, now, network);
         control_delay::forget(switch, now, network);
         Self::withdraw_fullest_port(now, network);
         let (view, fast_path) = network.view_and_fast_path_hosts();
@@ -351,10 +361,12 @@ impl App for Hosts {
         self.continue_claims(ctx.now, ctx.network);
         self.remove_hosts_of_disconnected_switches(ctx.now, ctx.network);
         self.move_limiter.expire(ctx.now);
+        self.aggregated_ports.expire(self.cfg.lacp, ctx.now, ctx.network);
         self.in_doubt.retain(|_, since| ctx.now.saturating_duration_since(*since) < IN_DOUBT_TIME);
     }
 
     fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
+        self.aggregated_ports.on_fact(published, now, network);
         match &published.fact {
             Fact::Host(id, _) => self.update_table(*id, now, network),
             Fact::Port(at, port) if !can_have_hosts(*at, port.as_ref()) => {
@@ -403,6 +415,9 @@ impl App for Hosts {
 
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         let Some(eth) = Ethernet::new(p.frame) else { return Verdict::Continue };
+        if eth.dst.is_group() && eth.dst.is_bridge_reserved() {
+            return self.receive_reserved(p, &eth, ctx);
+        }
         let info = AddressInfo::parse(&eth, p.frame);
         let id = HostId { mac: eth.src, vlan: eth.vlan };
         if let Some(host) = self.table.get_mut(id)
@@ -425,6 +440,15 @@ impl App for Hosts {
         put(AppMetric::gauge("hosts", "Hosts in the host table", self.table.len() as u64));
         let addrs = self.table.addr_count() as u64;
         put(AppMetric::gauge("hosts_addresses", "IP addresses in the host table", addrs));
+        let [ports, in_use, changes] = self.aggregated_ports.counts();
+        put(AppMetric::gauge(
+            "hosts_lacp_ports",
+            "Ports whose devices aggregate links by LACP",
+            ports,
+        ));
+        put(AppMetric::gauge("hosts_lacp_ports_in_use", "Those of them that are in use", in_use));
+        let help = "Times a port of a link aggregation came into use, or was not in use any more";
+        put(AppMetric::counter("hosts_lacp_changes", help, changes));
         self.counters.metrics(put);
     }
 }
@@ -453,6 +477,14 @@ fn can_have_hosts(at: SwitchPort, port: Option<&PortInfo>) -> bool {
 /// Whether packets can be sent to a host at a port.
 fn is_reachable(view: &NetworkView, at: SwitchPort) -> bool {
     view.port(at).is_some_and(|port| port.is_up)
+}
+
+/// Sends a frame out of a port.
+fn send_frame(at: SwitchPort, data: Vec<u8>, network: &mut Network) {
+    let matching = [Field::in_port(PortNo::CONTROLLER)].into();
+    let actions = vec![Action::output(at.port)];
+    let message = Message::PacketOut(PacketOut { buffer_id: None, matching, actions, data });
+    network.send_to(at.switch, message);
 }
 
 /// Drops a packet; frees the buffer of the switch that holds it.

@@ -497,7 +497,7 @@ impl App for Topology {
         switch.send_due_probes(ctx, &settings, &mut self.counters);
         // These probes may be lost, since a switch that had no controller may still drop their packet-ins for a moment. So
         // they are repeated soon.
-        for port in switch.ports.iter_mut().filter(|port| port.is_restored()) {
+        for port in &mut switch.ports {
             port.next_lldp = port.next_lldp.min(ctx.now + TICK_INTERVAL);
         }
         self.switches.insert(ctx.switch_index, switch);

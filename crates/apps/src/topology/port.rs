@@ -158,11 +158,6 @@ impl Port {
         self.last_peer = self.peer;
     }
 
-    /// Whether the port is taken for a link only because it was one before its switch disconnected.
-    pub(super) fn is_restored(&self) -> bool {
-        self.is_restored
-    }
-
     pub(super) fn set_down(&mut self) {
         self.reset();
         self.phase = PortPhase::Down;

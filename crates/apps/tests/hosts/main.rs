@@ -11,6 +11,7 @@ mod ageing;
 mod conflicts;
 mod eviction;
 mod frames;
+mod lacp;
 mod learning;
 mod moving;
 mod proxy;

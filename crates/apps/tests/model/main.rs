@@ -1,9 +1,10 @@
-//! The default applications on emulated switches in virtual time: spanning trees, streams to groups, switches that refuse flow
-//! entries, and hosts that claim the addresses of others.
+//! The default applications on emulated switches in virtual time: spanning trees, streams to groups, multicast snooping, switches
+//! that refuse flow entries, and hosts that claim the addresses of others.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod group_streams;
 mod lying_hosts;
+mod multicast_snooping;
 mod refused_entries;
 mod spanning_tree;
 
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use sluice_apps::forwarding::{self, Flooding};
 use sluice_apps::forwarding::{SpanningTree, TreePhase};
 use sluice_apps::{Chain, Config};
+use sluice_base::Rng;
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{IpFamily, NetworkChange, NetworkOptions, NetworkSimulation, PingSummary};
 use sluice_emu::switch::EmulatedSwitchConfig;
@@ -46,6 +48,10 @@ fn controller(config: &Config, start: Instant) -> SimulatedEngine<Chain> {
         ..SimulatedEngineOptions::default()
     };
     SimulatedEngine::new(&options, start, |_| Chain::new(&names, config).unwrap())
+}
+
+fn pick(rng: &mut Rng, n: usize) -> usize {
+    rng.below(u32::try_from(n).unwrap()) as usize
 }
 
 impl ModelNetwork {
@@ -126,6 +132,19 @@ impl ModelNetwork {
     fn lost_pings(&mut self) -> Vec<(usize, usize)> {
         let pairs = PingSummary::all_pairs(self.simulation.data_plane().topology());
         self.simulation.ping(pairs, IpFamily::V4, Duration::from_secs(3)).unwrap().lost_pairs
+    }
+
+    /// Lets this time pass. Returns the number of frames on the link that carried most.
+    fn link_frames_max(&mut self, time: Duration) -> u64 {
+        let sent = |network: &Self| -> Vec<u64> {
+            let data_plane = network.simulation.data_plane();
+            let links = (0..data_plane.link_count()).filter_map(|n| data_plane.link(n));
+            links.map(|(_, counters)| counters.sent).collect()
+        };
+        let before = sent(self);
+        self.run_for(time);
+        let frames = before.iter().zip(sent(self)).map(|(before, after)| after - before);
+        frames.max().unwrap_or_default()
     }
 
     /// Metrics of the applications, summed over workers.

@@ -62,14 +62,16 @@ pub(super) fn check_flow_entries(net: &ChainSimulation) -> Result<(), String> {
                     ));
                 };
                 switch = to.switch;
-                let addresses = [FieldId::ETH_SRC, FieldId::ETH_DST, FieldId::VLAN_VID];
-                let key = addresses.map(|id| value(entry, id));
-                let mut others =
-                    data_plane.switch(switch).into_iter().flat_map(|s| s.flow_entries(0));
-                current = others.find(|other| {
-                    let in_port = value(other, FieldId::IN_PORT);
-                    in_port == Some(to.port.0.into()) && addresses.map(|id| value(other, id)) == key
+                // A loop contains an entry that is at least as fine as the others of the loop.
+                let others = data_plane.switch(switch).into_iter().flat_map(|s| s.flow_entries(0));
+                let others = others.filter(|other| {
+                    value(other, FieldId::ETH_DST).is_some()
+                        && other.matching.iter().all(|field| match field.id {
+                            FieldId::IN_PORT => field.value == to.port.0.into(),
+                            id => value(entry, id) == Some(field.value),
+                        })
                 });
+                current = others.max_by_key(|other| other.priority);
             }
             if current.and_then(output).is_some() {
                 let src = value(entry, FieldId::ETH_SRC).unwrap_or_default();

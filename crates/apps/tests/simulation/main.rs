@@ -19,7 +19,7 @@
 //!   back by announcing itself.
 //! - hosts that move without announcing it and without their old port going down
 //!
-//! In one of five each, tables are so small that switches refuse flow entries, or some switches cannot match a field. In one of four,
+//! In one of five each, tables are so small that switches refuse flow entries, or one or several switches cannot match a field. In one of four,
 //! flow entries match five-tuples. Backlogs are not limited in these networks, since packets that the controller forwards one by one
 //! may be dropped if they are.
 //!

@@ -34,7 +34,11 @@ impl Refusals {
         let is_unsupported = rng.below(UNSUPPORTED_FIELD_ODDS) == 0;
         let matching = if rng.below(4) == 0 { Matching::FiveTuple } else { Matching::Pair };
         let field = if rng.below(2) == 0 { FieldId::ETH_SRC } else { FieldId::IP_PROTO };
-        let switches = (0..n_switches).filter(|_| rng.below(2) == 0).collect();
+        let mut switches: Vec<_> = (0..n_switches).filter(|_| rng.below(2) == 0).collect();
+        // Only its own flow entries are simpler, unless a path passes through it.
+        if rng.below(2) == 0 {
+            switches = vec![pick(&mut rng, n_switches)];
+        }
         let unsupported = is_unsupported.then_some((field, switches));
         Self { table_entries_max, unsupported, matching }
     }

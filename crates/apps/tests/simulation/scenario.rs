@@ -48,10 +48,14 @@ impl Scenario {
         // From a stream of its own, too. In half of the runs, flow entries are verified every few seconds, whatever happens.
         let interval_s = Rng::new(seed.rotate_left(32)).below(10).saturating_sub(4);
         let verify_interval = Duration::from_secs(interval_s.into());
+        // From a stream of its own, too. No host joins a group, so that all groups are flooded.
+        let has_snooping = Rng::new(seed.rotate_left(16)).below(2) == 0;
+        let multicast = has_snooping.then(forwarding::multicast::Config::default);
         let forwarding = forwarding::Config {
             flooding,
             matching,
             verify_interval,
+            multicast,
             ..forwarding::Config::default()
         };
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
@@ -71,7 +75,7 @@ impl Scenario {
         let segments = Segments::new(seed, &mut net).map_err(|e| e.to_string())?;
         refusals.apply(&mut net);
         let context = format!(
-            "{segments:?}, {refusals:?}, {lies:?}, VLANs {vlan_hosts:?}, {shape} in {version}, floods by {flooding:?}, {conditions:?}"
+            "{segments:?}, {refusals:?}, {lies:?}, VLANs {vlan_hosts:?}, {shape} in {version}, floods by {flooding:?}, snooping {has_snooping}, {conditions:?}"
         );
         let engine_conditions = engine.conditions;
         Ok(Self {

@@ -30,6 +30,21 @@ fn a_link_is_found_at_once_in_both_directions_and_other_ports_become_edge_ports(
     }
 }
 
+/// As when two switches connect within a few milliseconds, and drop packet-ins until they know their controller.
+#[test]
+fn a_link_whose_first_probes_are_lost_in_both_directions_is_found_soon_however_rare_probes_are() {
+    let config = Config { probe_interval: S * 600, ..Config::default() };
+    let mut network = SimulatedNetwork::new(Version::V1_3, [Topology::new(&config)]);
+    for id in [1, 2] {
+        network.add_switch(id, 4, 0);
+        network.connect(id);
+    }
+    network.run_for(MS * 100);
+    network.add_link(A, B, Duration::ZERO);
+    network.run_for(MS * 500);
+    assert_eq!((links(&network), roles(&network, [A, B])), (2, [PortRole::Link; 2]));
+}
+
 #[test]
 fn a_port_that_goes_down_loses_its_links_at_once() {
     for (down, up) in [(A, B), (B, A)] {

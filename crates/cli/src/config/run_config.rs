@@ -125,6 +125,10 @@ fn forwarding_config(
         verify_interval: settings.verify_interval_s.0,
         flooding: settings.flood.0,
         floods_per_s_max: settings.floods_per_s_max,
+        multicast: settings.multicast_snooping.then_some(forwarding::multicast::Config {
+            membership: settings.multicast_membership_s.0,
+            unregistered: settings.multicast_unregistered.0,
+        }),
         miss_send_len,
     }
 }
@@ -152,6 +156,7 @@ impl From<HostSettings> for hosts::Config {
             arp_proxy: settings.arp_proxy,
             address_conflicts: settings.address_conflicts.0,
             requests_per_s_max: settings.requests_per_s_max.get(),
+            lacp: settings.lacp,
             ..Self::default()
         }
     }

@@ -3,6 +3,7 @@
 use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
 
 use sluice_apps::forwarding::Flooding;
+use sluice_apps::forwarding::multicast::UnregisteredGroups;
 use sluice_apps::hosts::ConflictPolicy;
 use sluice_apps::topology::UnexpectedLinks;
 use sluice_apps::{forwarding, learning};
@@ -11,8 +12,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::values::{
     ApiAddress, Apps, ByName, CongestionName, EntryPriority, HostTimeout, ListenAddresses,
-    LogFormat, Micros, Millis, MissSendLen, OfferedVersions, PinSetting, ProbeInterval, Seconds,
-    SecretText, TimeoutMillis, WorkerCount,
+    LogFormat, MembershipTime, Micros, Millis, MissSendLen, OfferedVersions, PinSetting,
+    ProbeInterval, Seconds, SecretText, TimeoutMillis, WorkerCount,
 };
 
 /// A whole configuration. Keys and sections are in the order of the example file.
@@ -170,6 +171,11 @@ pub(super) struct HostSettings {
     /// ARP, neighbor discovery and DHCP packets handled per second and port; more are dropped.
     #[config(default = 1000)]
     pub(super) requests_per_s_max: NonZeroU32,
+
+    /// Whether the controller answers devices that aggregate links by LACP, so that they use one of these links and keep
+    /// the others for when it fails.
+    #[config(default = true)]
+    pub(super) lacp: bool,
 }
 
 #[derive(Debug, confique::Config)]
@@ -183,7 +189,7 @@ pub(super) struct ForwardingSettings {
     #[config(default = true)]
     pub(super) both_directions: bool,
 
-    /// Priority of the flow entries, 6 to 65530.
+    /// Priority of the flow entries, 7 to 65530.
     #[config(default = 100)]
     pub(super) priority: EntryPriority,
 
@@ -203,6 +209,20 @@ pub(super) struct ForwardingSettings {
     /// Broadcast, multicast and unknown unicast packets flooded per second and port; more are dropped.
     #[config(default = 1000)]
     pub(super) floods_per_s_max: u32,
+
+    /// Whether IP multicasts go only to ports with members of their group and to routers, as IGMP and MLD messages show
+    /// (snooping).
+    #[config(default = false)]
+    pub(super) multicast_snooping: bool,
+
+    /// Seconds without a report after which a group has no members at a port, 30 to 3600. Unless a router sends queries, the
+    /// controller does, at half of this time less five seconds (RFC 3376 §8.4).
+    #[config(default = 260)]
+    pub(super) multicast_membership_s: MembershipTime,
+
+    /// Where IP multicasts to groups without members go with `multicast_snooping`: flood (to all edge ports), or router-ports.
+    #[config(default = "flood")]
+    pub(super) multicast_unregistered: ByName<UnregisteredGroups>,
 
     /// Seconds between two verifications of the flow entries of a switch, in which those that are wrong are deleted; 0
     /// disables them.

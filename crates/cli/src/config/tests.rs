@@ -264,7 +264,15 @@ fn an_invalid_value_is_rejected_with_its_position_and_what_was_expected() {
         ("[workers.threads]", "invalid value a section (expected a whole number from 0 to 1024)"),
         (
             "forwarding.priority = 65533",
-            "invalid value 65533 (expected a whole number from 6 to 65530)",
+            "invalid value 65533 (expected a whole number from 7 to 65530)",
+        ),
+        (
+            "forwarding.multicast_membership_s = 20",
+            "invalid value 20 (expected a number from 30 to 3600)",
+        ),
+        (
+            r#"forwarding.multicast_unregistered = "drop""#,
+            r#"unknown value "drop" (known: flood, router-ports)"#,
         ),
         ("learning.priority = 0", "invalid value 0 (expected a whole number from 1 to 65535)"),
         (

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use sluice_apps::forwarding::multicast::UnregisteredGroups;
 use sluice_apps::hosts::ConflictPolicy;
 use sluice_apps::topology::Secret;
 use sluice_apps::topology::UnexpectedLinks;
@@ -38,6 +39,9 @@ pub(super) type HostTimeout = Time<SECOND, SECOND, { 64_800 * SECOND }>;
 /// From 250 ms, the interval of the timer that sends probes, to an hour, so that a failed link is noticed.
 pub(super) type ProbeInterval =
     Time<MILLISECOND, { 250 * MILLISECOND }, { 3_600_000 * MILLISECOND }>;
+
+/// From the time of two queries, which hosts have ten seconds to answer, to an hour.
+pub(super) type MembershipTime = Time<SECOND, { 30 * SECOND }, { 3600 * SECOND }>;
 
 impl<const UNIT: u64, const MIN: u64, const MAX: u64> TryFrom<f64> for Time<UNIT, MIN, MAX> {
     type Error = String;
@@ -121,6 +125,11 @@ impl Names for forwarding::Matching {
 impl Names for forwarding::Flooding {
     const NAMES: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("controller", Self::Controller), ("tree", Self::Tree)];
+}
+
+impl Names for UnregisteredGroups {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("flood", Self::Flood), ("router-ports", Self::RouterPorts)];
 }
 
 impl Names for ConflictPolicy {

@@ -105,6 +105,11 @@ impl NetworkView {
         self.links.values().filter_map(|(_, link)| link.as_ref())
     }
 
+    /// The ports to which links lead, or led within the last minute, with the stamp of the last fact about each.
+    pub fn link_stamps(&self) -> impl Iterator<Item = (SwitchPort, Stamp)> {
+        self.links.iter().map(|(&to, &(stamp, _))| (to, stamp))
+    }
+
     /// The links that a switch may send into, in the order of its ports: those whose other direction is known as well.
     pub fn links_of(&self, id: DatapathId) -> impl Iterator<Item = &Link> {
         let (first, last) = SwitchPort::all_of(id).into_inner();

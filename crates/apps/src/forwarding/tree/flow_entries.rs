@@ -1,15 +1,17 @@
 //! The flow entries of a tree: they forward broadcasts from one of its links to the others and to edge ports.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sluice_openflow::{
     Action, DatapathId, Encoder, Field, FlowMod, FlowModCommand, FlowStatsRequest, Instruction,
-    MacAddr, Match, PortNo, Version,
+    MacAddr, Match, PortNo, Version, VlanId,
 };
 use sluice_sdk::flow_space::TREE;
 use sluice_sdk::view::{NetworkView, SwitchPort};
 
 use super::super::flood::is_edge;
+use super::super::multicast::{ENTRIES_MAX, SwitchGroups, TreeGroups};
 use super::state::{SpanningTree, TreeTraffic};
 
 const COOKIE: u64 = TREE.cookie;
@@ -17,8 +19,15 @@ const COOKIE: u64 = TREE.cookie;
 /// Above the table-miss entry, and below all entries that others may have for broadcasts.
 const PRIORITY: u16 = TREE.priority();
 
-/// Above that: drops frames that bridges must not forward.
+/// Above that: drops frames that bridges must not forward. The same priority has what forwards multicasts of IP to groups
+/// without members.
 const RESERVED_PRIORITY: u16 = PRIORITY + 1;
+const UNREGISTERED_PRIORITY: u16 = PRIORITY + 1;
+
+/// Above that: forwards multicasts of IP to one group with members, or to those of which all edge ports get everything.
+const GROUP_PRIORITY: u16 = *TREE.priorities.end();
+
+const _: () = assert!(GROUP_PRIORITY > UNREGISTERED_PRIORITY);
 
 /// Time after which entries expire that are not refreshed: shorter than topology keeps a port as a link port whose
 /// switch has disconnected.
@@ -49,24 +58,139 @@ pub(super) fn ports(tree: &SpanningTree, id: DatapathId) -> impl Iterator<Item =
     tree.links.iter().flatten().filter(move |end| end.switch == id).map(|end| end.port)
 }
 
+/// What tells the flow entries of a switch apart: priority, ingress port, destination with mask, and VLAN.
+type EntryKey = (u16, PortNo, (MacAddr, MacAddr), Option<VlanId>);
+
 /// The flow entries of a switch.
-pub(super) fn entries_of(view: &NetworkView, tree: &SpanningTree, id: DatapathId) -> Vec<FlowMod> {
+pub(super) type TreeEntries = BTreeMap<EntryKey, FlowMod>;
+
+/// The flow entries of a switch. With `groups`, multicasts of IP go to some of the edge ports.
+pub(super) fn entries_of(
+    view: &NetworkView,
+    tree: &SpanningTree,
+    id: DatapathId,
+    groups: Option<&TreeGroups>,
+) -> TreeEntries {
     let known = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
     let edges = known.map(|&no| SwitchPort::new(id, no)).filter(|&at| is_edge(view, at));
     let edges: Vec<_> = edges.filter(|&at| !tree.has_end(at)).map(|at| at.port).collect();
     let links: Vec<_> = ports(tree, id).collect();
-    let mut entries = Vec::new();
+    let groups = groups.filter(|_| tree.traffic == TreeTraffic::Groups && !edges.is_empty());
+    let max = ENTRIES_MAX / links.len().max(1);
+    let filtered = groups.map(|groups| filtered_groups(groups, id, &edges, max));
+    let filtered = filtered.unwrap_or_default();
+    let mut entries = TreeEntries::new();
     for &port in &links {
+        let outputs = |edges: &[PortNo]| {
+            let others = links.iter().filter(|&&other| other != port).chain(edges);
+            others.map(|&other| Action::output(other)).collect()
+        };
         if tree.traffic == TreeTraffic::Groups {
             let reserved = Field::eth_dst(RESERVED).masked(RESERVED_MASK);
             let matching = [Field::in_port(port), reserved].into();
-            entries.push(entry(RESERVED_PRIORITY, matching, vec![]));
+            let reserved_mask = MacAddr([0xff, 0xff, 0xff, 0xff, 0xff, 0xf0]);
+            let key = (RESERVED_PRIORITY, port, (RESERVED, reserved_mask), None);
+            entries.insert(key, entry(RESERVED_PRIORITY, matching, vec![]));
         }
-        let others = links.iter().filter(|&&other| other != port).chain(&edges);
-        let actions = others.map(|&other| Action::output(other)).collect();
-        entries.push(entry(PRIORITY, to_groups(port, tree.traffic), actions));
+        let all = (PRIORITY, port, (GROUP, GROUP), None);
+        entries.insert(all, entry(PRIORITY, to_groups(port, tree.traffic), outputs(&edges)));
+        for group in &filtered {
+            let FilteredGroup { priority, dst: (dst, mask), vlan, edges } = group;
+            let mut fields = vec![Field::in_port(port)];
+            let dst_field = Field::eth_dst(*dst);
+            fields.push(if *mask == MacAddr::BROADCAST {
+                dst_field
+            } else {
+                dst_field.masked(mask.to_u64().into())
+            });
+            fields.extend(vlan.map(|vlan| match vlan {
+                VlanId(0) => Field::untagged(),
+                vlan => Field::vlan(vlan),
+            }));
+            let flow_mod = entry(*priority, fields.into_iter().collect(), outputs(edges));
+            entries.insert((*priority, port, (*dst, *mask), *vlan), flow_mod);
+        }
     }
     entries
+}
+
+/// Multicasts that go to some of the edge ports of a switch.
+struct FilteredGroup {
+    priority: u16,
+    /// Destination address and mask.
+    dst: (MacAddr, MacAddr),
+    /// `None` for all VLANs.
+    vlan: Option<VlanId>,
+    edges: Vec<PortNo>,
+}
+
+/// The first addresses and masks of all multicasts of IPv4 and of IPv6. RFC 1112 §6.4, RFC 2464 §7.
+const IP_MULTICASTS: [(MacAddr, MacAddr); 2] = [
+    (MacAddr([0x01, 0, 0x5e, 0, 0, 0]), MacAddr([0xff, 0xff, 0xff, 0x80, 0, 0])),
+    (MacAddr([0x33, 0x33, 0, 0, 0, 0]), MacAddr([0xff, 0xff, 0, 0, 0, 0])),
+];
+
+/// The multicasts of IP that are never filtered.
+const UNFILTERED: [(MacAddr, MacAddr); 3] = [
+    (MacAddr([0x01, 0, 0x5e, 0, 0, 0]), MacAddr([0xff, 0xff, 0xff, 0xff, 0xff, 0])),
+    (MacAddr([0x33, 0x33, 0, 0, 0, 0]), MacAddr([0xff, 0xff, 0xff, 0xff, 0xff, 0])),
+    (MacAddr([0x33, 0x33, 0xff, 0, 0, 0]), MacAddr([0xff, 0xff, 0xff, 0, 0, 0])),
+];
+
+/// What the switch filters, with entries for at most `max` groups.
+fn filtered_groups(
+    groups: &TreeGroups,
+    id: DatapathId,
+    edges: &[PortNo],
+    max: usize,
+) -> Vec<FilteredGroup> {
+    let SwitchGroups { registered, unregistered } = groups.of_switch(id, edges, max);
+    let mut filtered: Vec<_> = registered
+        .into_iter()
+        .map(|((vlan, dst), edges)| FilteredGroup {
+            priority: GROUP_PRIORITY,
+            dst: (dst, MacAddr::BROADCAST),
+            vlan: Some(vlan),
+            edges,
+        })
+        .collect();
+    if unregistered.is_empty() {
+        // All others are flooded without an entry.
+        filtered.retain(|group| group.edges.len() < edges.len());
+        return filtered;
+    }
+    for (vlan, edges) in unregistered {
+        filtered.extend(IP_MULTICASTS.map(|dst| FilteredGroup {
+            priority: UNREGISTERED_PRIORITY,
+            dst,
+            vlan: Some(vlan),
+            edges: edges.clone(),
+        }));
+    }
+    filtered.extend(UNFILTERED.map(|dst| FilteredGroup {
+        priority: GROUP_PRIORITY,
+        dst,
+        vlan: None,
+        edges: edges.to_vec(),
+    }));
+    filtered
+}
+
+/// Whether some entries are for groups.
+pub(super) fn has_groups(entries: &TreeEntries) -> bool {
+    entries.keys().any(|&(priority, _, _, vlan)| priority == GROUP_PRIORITY || vlan.is_some())
+}
+
+/// What changes the entries `old` into `new`, deletions first.
+pub(super) fn changes(old: &TreeEntries, new: &TreeEntries) -> Vec<FlowMod> {
+    let gone = old.iter().filter(|(key, _)| !new.contains_key(key));
+    let deletions = gone.map(|(_, entry)| FlowMod {
+        command: FlowModCommand::DELETE_STRICT,
+        instructions: vec![],
+        ..entry.clone()
+    });
+    let changed = new.iter().filter(|(key, entry)| old.get(key) != Some(entry));
+    deletions.chain(changed.map(|(_, entry)| entry.clone())).collect()
 }
 
 fn entry(priority: u16, matching: Match, actions: Vec<Action>) -> FlowMod {
@@ -123,4 +247,36 @@ pub(super) fn delete(view: &NetworkView, id: DatapathId, traffic: TreeTraffic) -
         ..FlowMod::default()
     };
     ports.map(deletion).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_base::Rng;
+
+    use super::super::super::multicast::is_filterable;
+    use super::*;
+
+    #[test]
+    fn entries_and_controller_filter_the_same_addresses() {
+        let is_in = |mac: MacAddr, list: &[(MacAddr, MacAddr)]| {
+            list.iter().any(|(first, mask)| mac.to_u64() & mask.to_u64() == first.to_u64())
+        };
+        let mut rng = Rng::new(1);
+        let (mut filterable, mut others) = (0, 0);
+        for _ in 0..100_000 {
+            let starts =
+                [[0x01, 0, 0x5e, 0, 0, 0], [0x33, 0x33, 0, 0, 0, 0], [0x33, 0x33, 0xff, 0, 0, 0]];
+            let mut mac = starts[rng.below(3) as usize];
+            for byte in &mut mac[2..] {
+                if rng.below(4) == 0 {
+                    *byte = rng.below(256).try_into().unwrap();
+                }
+            }
+            let mac = MacAddr(mac);
+            let is_filtered = is_in(mac, &IP_MULTICASTS) && !is_in(mac, &UNFILTERED);
+            assert_eq!(is_filtered, is_filterable(mac), "{mac}");
+            *(if is_filtered { &mut filterable } else { &mut others }) += 1;
+        }
+        assert!(filterable > 10_000 && others > 10_000, "{filterable} {others}");
+    }
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::view::flow_stats;
-use sluice_openflow::{DatapathId, FlowMod, MultipartRequest, MultipartType};
+use sluice_openflow::{DatapathId, FlowMod, FlowModCommand, MultipartRequest, MultipartType};
 use sluice_sdk::view::{Fact, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
+use super::super::multicast::Multicast;
 use super::Flooding;
-use super::flow_entries::{self, LIFETIME};
+use super::flow_entries::{self, LIFETIME, TreeEntries};
 use super::state::{SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 
 /// Interval at which flow entries are refreshed while their tree is active.
@@ -27,6 +28,10 @@ const QUIET_TIME: Duration = Duration::from_secs(1);
 
 /// Time after which a switch that refused a flow entry of a tree is tried again.
 const RETRY: Duration = Duration::from_secs(60);
+
+/// Time after which a switch gets entries for groups again that refused an entry while it had some: each attempt removes the
+/// tree for some seconds.
+const GROUPS_RETRY: Duration = Duration::from_secs(600);
 
 /// The switches of this worker.
 #[derive(Debug, Default)]
@@ -47,9 +52,11 @@ struct Member {
     /// Transaction id of the query for old flow entries in flight.
     stats_xid: Option<u32>,
     stale_ports: Vec<SwitchPort>,
-    /// The flow entries that were written last, and the version of the view that they were derived from.
-    entries: Vec<FlowMod>,
-    derived_from: Option<u64>,
+    /// The flow entries that were written last, and the versions of the view and of the groups that they were derived from.
+    entries: TreeEntries,
+    derived_from: Option<(u64, (u64, u64))>,
+    /// When it refused an entry while it had some for groups.
+    groups_refused_at: Option<Instant>,
 }
 
 /// The flow entries of a switch.
@@ -71,9 +78,26 @@ enum MemberState {
     Ready,
     /// The entries of this tree have been sent but not confirmed.
     Installing { generation: u64, xid: u32, since: Instant },
-    /// It has the entries of this tree, refreshed at `since` or later; the transaction id and time of a refresh that
-    /// is not confirmed yet.
-    Installed { generation: u64, since: Instant, refresh: Option<(u32, Instant)> },
+    /// It has the entries of this tree, all of them refreshed at `since` or later; a refresh that is not confirmed yet.
+    Installed { generation: u64, since: Instant, refresh: Option<Refresh> },
+}
+
+/// Entries of a tree of which a switch has refused one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefusedEntries {
+    /// Some are for single groups. The switch gets none of these for a while.
+    WithGroups,
+    /// The switch is not part of a tree for a while.
+    WithoutGroups,
+}
+
+/// Entries that have been sent to a switch which has some of the same tree.
+#[derive(Debug, Clone, Copy)]
+struct Refresh {
+    xid: u32,
+    sent_at: Instant,
+    /// When all entries were refreshed, once this is confirmed.
+    since: Instant,
 }
 
 impl Members {
@@ -95,8 +119,9 @@ impl Members {
             refused_at: None,
             stats_xid: stats_xid.flatten(),
             stale_ports: vec![],
-            entries: vec![],
+            entries: TreeEntries::new(),
             derived_from: None,
+            groups_refused_at: None,
         };
         self.all.insert(ctx.datapath_id, member);
         ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
@@ -159,7 +184,7 @@ impl Members {
     }
 
     /// Performs what is due for a switch.
-    pub(super) fn tick(&mut self, is_wanted: bool, ctx: &mut Ctx<'_>) {
+    pub(super) fn tick(&mut self, is_wanted: bool, multicast: &Multicast, ctx: &mut Ctx<'_>) {
         let is_early = self.is_early(ctx.now);
         let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
         if !is_early {
@@ -196,7 +221,9 @@ impl Members {
                 }
             }
             MemberState::Ready => match mine {
-                Some(tree) if tree.phase == TreePhase::Installing => member.install(&tree, ctx),
+                Some(tree) if tree.phase == TreePhase::Installing => {
+                    member.install(&tree, multicast, ctx);
+                }
                 Some(_) => {}
                 None => member.publish_ready(generation, ctx),
             },
@@ -208,7 +235,9 @@ impl Members {
             }
             MemberState::Installed { generation, since, refresh } => {
                 match mine.filter(|tree| tree.generation == generation) {
-                    Some(tree) => member.refresh_entries(&tree, since, refresh, ctx),
+                    Some(tree) => {
+                        member.refresh_entries(&tree, multicast, (since, refresh), ctx);
+                    }
                     None => member.clear(ctx),
                 }
             }
@@ -240,25 +269,34 @@ impl Members {
                 member.state = MemberState::Installed { generation, since, refresh: None };
                 ctx.publish_record(ctx.datapath_id, Some(SwitchTreeState::Installed(generation)));
             }
-            MemberState::Installed { generation, refresh: Some((barrier_xid, since)), .. }
-                if barrier_xid == xid =>
+            MemberState::Installed { generation, refresh: Some(refresh), .. }
+                if refresh.xid == xid =>
             {
+                let since = refresh.since;
                 member.state = MemberState::Installed { generation, since, refresh: None };
             }
             _ => {}
         }
     }
 
-    /// Handles a refused flow entry. Returns `true` if the switch had entries of a tree.
-    pub(super) fn on_refused(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return false };
+    /// Handles a refused flow entry. Returns which entries of a tree the switch had, if it had some.
+    pub(super) fn on_refused(&mut self, ctx: &mut Ctx<'_>) -> Option<RefusedEntries> {
+        let member = self.all.get_mut(&ctx.datapath_id)?;
         let was_member =
             matches!(member.state, MemberState::Installing { .. } | MemberState::Installed { .. });
+        let refused = if flow_entries::has_groups(&member.entries) {
+            RefusedEntries::WithGroups
+        } else {
+            RefusedEntries::WithoutGroups
+        };
         if was_member {
-            member.refused_at = Some(ctx.now);
+            match refused {
+                RefusedEntries::WithGroups => member.groups_refused_at = Some(ctx.now),
+                RefusedEntries::WithoutGroups => member.refused_at = Some(ctx.now),
+            }
             member.clear(ctx);
         }
-        was_member
+        was_member.then_some(refused)
     }
 }
 
@@ -267,7 +305,7 @@ impl Member {
     fn clear(&mut self, ctx: &mut Ctx<'_>) {
         ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
         let mut entries = flow_entries::delete(ctx.network.view(), ctx.datapath_id, self.traffic);
-        let ports = self.entries.iter().filter_map(|entry| entry.matching.in_port());
+        let ports = self.entries.values().filter_map(|entry| entry.matching.in_port());
         let ports: BTreeSet<_> = ports.chain(self.stale_ports.iter().map(|at| at.port)).collect();
         entries.extend(ports.into_iter().map(|port| flow_entries::marker(port, self.traffic)));
         let xid = send_entries(&entries, ctx);
@@ -286,52 +324,69 @@ impl Member {
     }
 
     /// Sends the entries of a tree.
-    fn install(&mut self, tree: &SpanningTree, ctx: &mut Ctx<'_>) {
-        self.derive_entries(tree, ctx);
-        let xid = send_entries(&self.entries, ctx);
+    fn install(&mut self, tree: &SpanningTree, multicast: &Multicast, ctx: &mut Ctx<'_>) {
+        self.derive_entries(tree, multicast, ctx);
+        let xid = send_entries(self.entries.values(), ctx);
         self.state = MemberState::Installing { generation: tree.generation, xid, since: ctx.now };
     }
 
-    /// Refreshes the entries if they are about to expire or have changed.
+    /// Refreshes the entries if they are about to expire, and those that have changed.
     fn refresh_entries(
         &mut self,
         tree: &SpanningTree,
-        since: Instant,
-        refresh: Option<(u32, Instant)>,
+        multicast: &Multicast,
+        (since, refresh): (Instant, Option<Refresh>),
         ctx: &mut Ctx<'_>,
     ) {
-        if let Some((_, sent_at)) = refresh {
-            if ctx.now.saturating_duration_since(sent_at) >= CONFIRM_TIMEOUT {
+        let is_due = ctx.now.saturating_duration_since(since) >= REFRESH;
+        if let Some(refresh) = refresh {
+            let is_late = ctx.now.saturating_duration_since(refresh.sent_at) >= CONFIRM_TIMEOUT;
+            if is_late {
                 ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
             }
+            // A refresh of all entries does not wait for that of some.
+            let is_partial = refresh.since == since;
+            if is_late || !(is_partial && is_due) {
+                return;
+            }
+        }
+        let changes = self.derive_entries(tree, multicast, ctx);
+        let (generation, sent_at) = (tree.generation, ctx.now);
+        let refresh = if is_due {
+            let deletions = changes.iter().filter(|change| change.command != FlowModCommand::ADD);
+            let xid = send_entries(deletions.chain(self.entries.values()), ctx);
+            Refresh { xid, sent_at, since: sent_at }
+        } else if changes.is_empty() {
             return;
-        }
-        let has_changed = self.derive_entries(tree, ctx);
-        if has_changed || ctx.now.saturating_duration_since(since) >= REFRESH {
-            let xid = send_entries(&self.entries, ctx);
-            self.state = MemberState::Installed {
-                generation: tree.generation,
-                since,
-                refresh: Some((xid, ctx.now)),
-            };
-        }
+        } else {
+            Refresh { xid: send_entries(&changes, ctx), sent_at, since }
+        };
+        self.state = MemberState::Installed { generation, since, refresh: Some(refresh) };
     }
 
-    /// Derives the flow entries of the tree from the view. `true` if they have changed.
-    fn derive_entries(&mut self, tree: &SpanningTree, ctx: &Ctx<'_>) -> bool {
-        let version = ctx.view().version();
-        if self.derived_from.replace(version) == Some(version) {
-            return false;
+    /// Derives the flow entries of the tree. Returns the changes: deletions first.
+    fn derive_entries(
+        &mut self,
+        tree: &SpanningTree,
+        multicast: &Multicast,
+        ctx: &Ctx<'_>,
+    ) -> Vec<FlowMod> {
+        let versions = (ctx.view().version(), multicast.tree_groups().version());
+        if self.derived_from.replace(versions) == Some(versions) {
+            return Vec::new();
         }
-        let entries = flow_entries::entries_of(ctx.view(), tree, ctx.datapath_id);
-        let has_changed = entries != self.entries;
+        let is_recent = |at: Instant| ctx.now.saturating_duration_since(at) < GROUPS_RETRY;
+        let is_refused = self.groups_refused_at.is_some_and(is_recent);
+        let groups = Some(multicast.tree_groups()).filter(|_| !is_refused);
+        let entries = flow_entries::entries_of(ctx.view(), tree, ctx.datapath_id, groups);
+        let changes = flow_entries::changes(&self.entries, &entries);
         self.entries = entries;
-        has_changed
+        changes
     }
 }
 
 /// Sends flow entries and a barrier request. Returns the transaction id of the latter.
-fn send_entries(entries: &[FlowMod], ctx: &mut Ctx<'_>) -> u32 {
+fn send_entries<'a>(entries: impl IntoIterator<Item = &'a FlowMod>, ctx: &mut Ctx<'_>) -> u32 {
     for entry in entries {
         super::super::debug_assert_encoded(ctx.switch.flow_mod(entry));
     }
@@ -402,7 +457,7 @@ mod tests {
         switch.now = start + LIFETIME;
         switch.call(|members, ctx| {
             members.on_connected(Flooding::Tree, ctx);
-            members.tick(true, ctx);
+            members.tick(true, &Multicast::new(None, 0), ctx);
         });
         let cleared = switch.members.all.get(&ID).map(|member| member.state);
         let Some(MemberState::Clearing { xid, .. }) = cleared else { panic!("{cleared:?}") };
@@ -411,12 +466,12 @@ mod tests {
         let link = Some(Link { from, to });
         for change in [link, None, link] {
             switch.now += QUIET_TIME;
-            switch.call(|members, ctx| members.tick(true, ctx));
+            switch.call(|members, ctx| members.tick(true, &Multicast::new(None, 0), ctx));
             assert!(switch.is_ready());
             switch.set_link(change);
             assert!(!switch.is_ready(), "{change:?}");
         }
         switch.now += QUIET_TIME;
-        switch.call(|members, ctx| members.tick(true, ctx));
+        switch.call(|members, ctx| members.tick(true, &Multicast::new(None, 0), ctx));
     }
 }

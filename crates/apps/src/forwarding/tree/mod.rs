@@ -20,9 +20,10 @@ use sluice_sdk::view::{Fact, NetworkView};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::group_streams::is_tree_demanded;
+use super::multicast::Multicast;
 use coordinator::Coordinator;
 pub(super) use flow_entries::is_ours;
-use member::Members;
+use member::{Members, RefusedEntries};
 pub(super) use reach::TreePart;
 use reach::TreeParts;
 pub(super) use state::version;
@@ -95,9 +96,9 @@ impl Trees {
     }
 
     /// Performs what is due for a switch.
-    pub(super) fn tick(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
+    pub(super) fn tick(&mut self, flooding: Flooding, multicast: &Multicast, ctx: &mut Ctx<'_>) {
         let is_wanted = flooding.wants_tree(ctx.view());
-        self.members.tick(is_wanted, ctx);
+        self.members.tick(is_wanted, multicast, ctx);
         // Once for all switches.
         if self.last_tick != Some(ctx.now) {
             self.last_tick = Some(ctx.now);
@@ -143,14 +144,20 @@ impl Trees {
 
     /// Handles a refused flow entry. Returns `true` if the switch had entries of a tree.
     pub(super) fn on_refused(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) -> bool {
-        let was_member = self.members.on_refused(ctx);
-        if was_member {
+        let refused = self.members.on_refused(ctx);
+        if let Some(refused) = refused {
             let (id, reason) = (ctx.datapath_id, error.reason);
+            let consequence = match refused {
+                RefusedEntries::WithGroups => {
+                    "it gets none for single multicast groups for a while"
+                }
+                RefusedEntries::WithoutGroups => "the controller floods to it",
+            };
             ctx.network.report(|| {
-                format!("switch refused a flow entry of the spanning tree; the controller floods to it dpid={id} reason=\"{reason}\"")
+                format!("switch refused a flow entry of the spanning tree; {consequence} dpid={id} reason=\"{reason}\"")
             });
         }
-        was_member
+        refused.is_some()
     }
 
     /// The part of the tree that a broadcast to `dst` reaches from `id`, if it is forwarded along the tree.

@@ -1,0 +1,41 @@
+//! Devices that aggregate links by LACP: a bridge of Open vSwitch that no controller manages, with a host behind it.
+
+use sluice_system_tests::{
+    Controller, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, both_versions, wait_until,
+};
+
+both_versions! {
+    a_device_with_two_cables_to_one_switch_uses_one_and_then_the_other(["s1", "s1"]) = device;
+    a_device_with_cables_to_two_switches_uses_one_and_then_the_other(["s1", "s2"]) = device;
+}
+
+fn device(version: OpenFlow, switches: [&str; 2]) {
+    let network = OvsNetwork::line(TestEnv::shared(), version, 2);
+    let controller = Controller::new(network.env(), "");
+    network.aggregating_device("bond", &switches);
+    let behind = network.host("bond");
+    let others = [network.host("s1"), network.host("s2")];
+    network.connect(&controller);
+    wait_until(LONG_TIMEOUT, "the device to use one cable", || {
+        network.cables_in_use("bond").len() == 1
+    });
+    for _ in 0..2 {
+        let used = network.cables_in_use("bond");
+        for other in &others {
+            wait_until(LONG_TIMEOUT, "the host behind it", || other.ping(&behind, 1).lost() == 0);
+            assert_eq!(other.ping(&behind, 20).lost(), 0);
+            assert_eq!(behind.ping(other, 20).lost(), 0);
+        }
+        assert_eq!(network.cables_in_use("bond"), used, "it stays in use");
+        for &cable in &used {
+            network.cut_cable("bond", cable);
+            wait_until(LONG_TIMEOUT, "the device to use the other cable", || {
+                network.cables_in_use("bond") == [3 - cable]
+            });
+            network.restore_cable("bond", cable);
+        }
+    }
+    let log = controller.log();
+    let mut warnings = log.lines().filter(|line| line.contains("WARN"));
+    assert!(warnings.all(|line| line.contains("port of a link aggregation is in use")), "{log}");
+}
