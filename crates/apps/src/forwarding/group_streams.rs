@@ -16,6 +16,7 @@ use sluice_sdk::view::{AppRecord, NetworkView, SwitchPort};
 use super::Matching;
 use super::flow::Flow;
 use super::flow_entries::{self, EntrySelector};
+use super::tree::LIFETIME;
 
 /// High bits of the cookies of these flow entries. The low bits are different for each.
 const COOKIE: u64 = GROUP_STREAMS.cookie;
@@ -23,6 +24,11 @@ const COOKIE_MASK: u64 = GROUP_STREAMS.cookie_mask;
 
 /// Packets within a second by which a stream gets a flow entry.
 const PACKETS_MIN: u32 = 10;
+
+/// Time for which a port must have been an edge port. Until then a switch that does not respond, and so has not shown that it is
+/// behind the port as well, may have flow entries of the tree: the stream would circulate through both, without the controller,
+/// which drops what returns too often.
+const EDGE_TIME_MIN: Duration = LIFETIME;
 
 /// Streams of a port that are counted. Packets of others are flooded by the controller.
 const STREAMS_PER_PORT_MAX: usize = 64;
@@ -67,6 +73,8 @@ pub(super) const fn is_ours(cookie: u64) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct GroupStreams {
     switches: BTreeMap<DatapathId, BTreeMap<PortNo, Vec<Stream>>>,
+    /// Since when a port has been an edge port, as far as known.
+    edge_since: BTreeMap<SwitchPort, Instant>,
     last_id: u32,
     /// Start of the current second, and the floods in it.
     floods: Option<(Instant, u32)>,
@@ -127,7 +135,16 @@ impl GroupStreams {
         Some(self.demand_until.is_some_and(|until| now < until))
     }
 
-    /// Counts a packet of a stream. Returns `true` if the stream is to get a flow entry.
+    /// Handles the role of a port of one of this worker's switches.
+    pub(super) fn on_port(&mut self, at: SwitchPort, is_edge: bool, now: Instant) {
+        if is_edge {
+            self.edge_since.entry(at).or_insert(now);
+        } else {
+            self.edge_since.remove(&at);
+        }
+    }
+
+    /// Counts a packet of a stream from an edge port. Returns `true` if the stream is to get a flow entry.
     pub(super) fn packet_arrived(&mut self, at: SwitchPort, flow: Flow, now: Instant) -> bool {
         let port = self.switches.entry(at.switch).or_default().entry(at.port).or_default();
         let Some(stream) = find_or_insert(port, flow, now) else { return false };
@@ -137,7 +154,9 @@ impl GroupStreams {
         stream.packets = stream.packets.saturating_add(1);
         let is_in_flight = stream.entry.as_ref().is_some_and(|entry| now < entry.arrives_at);
         let is_paused = stream.paused_until.is_some_and(|until| now < until);
-        stream.packets >= PACKETS_MIN && !is_in_flight && !is_paused
+        let edge_since = *self.edge_since.entry(at).or_insert(now);
+        let is_settled = now.saturating_duration_since(edge_since) >= EDGE_TIME_MIN;
+        stream.packets >= PACKETS_MIN && !is_in_flight && !is_paused && is_settled
     }
 
     /// The flow entry of a stream from now on. `time` is how long packets that it does not match may still arrive.
@@ -256,6 +275,7 @@ impl GroupStreams {
     /// Forgets the streams of a switch that has disconnected.
     pub(super) fn on_disconnected(&mut self, switch: DatapathId) {
         self.switches.remove(&switch);
+        self.edge_since.retain(|at, _| at.switch != switch);
     }
 }
 

@@ -30,10 +30,12 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
 use sluice_openflow::{
-    Action, EncodeError, Encoder, ErrorType, Ethernet, MultipartType, PacketOutRef, PortReason,
-    PortStatus, SwitchFeatures,
+    Action, DatapathId, EncodeError, Encoder, ErrorType, Ethernet, MultipartType, PacketOutRef,
+    PortReason, PortStatus, SwitchFeatures,
 };
-use sluice_sdk::view::{Fact, HostId, HostInDoubt, PortRole, PublishedFact, SwitchPort};
+use sluice_sdk::view::{
+    Fact, HostId, HostInDoubt, NetworkView, PortRole, PublishedFact, SwitchPort,
+};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict, send_misses_up};
 
 use fast_path::SwitchFastPath;
@@ -225,6 +227,20 @@ impl Forwarding {
         }
     }
 
+    /// Notes which ports of a switch are edge ports now.
+    fn note_ports(&mut self, id: DatapathId, now: Instant, view: &NetworkView) {
+        let ports = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
+        for &port in ports {
+            self.note_port(SwitchPort::new(id, port), now, view);
+        }
+    }
+
+    fn note_port(&mut self, at: SwitchPort, now: Instant, view: &NetworkView) {
+        if self.switches.selector(at.switch).is_some() {
+            self.group_streams.on_port(at, is_edge(view, at), now);
+        }
+    }
+
     /// The kind of port at which a packet was received; `None`, counted, if packets from this port are not forwarded.
     fn ingress(&mut self, at: SwitchPort, ctx: &Ctx<'_>) -> Option<Ingress> {
         match ctx.view().port_role(at) {
@@ -290,6 +306,7 @@ impl App for Forwarding {
         // Also those that only this switch has: some may be from a time when all switches had them.
         self.delete_simpler_entries(self.ranks.network(), ctx);
         self.forget_streams(ctx);
+        self.note_ports(ctx.datapath_id, ctx.now, ctx.view());
         self.trees.on_connected(self.cfg.flooding, ctx);
         self.multicast.on_connected(ctx);
         let index = ctx.switch_index.index();
@@ -350,9 +367,13 @@ impl App for Forwarding {
                 self.counters.stale_deletions +=
                     self.delete_simpler_at_link(at, port.as_ref(), now, network);
                 self.segment_ports.on_port(at, now, &self.switches, network);
+                self.note_port(at, now, network.view());
                 self.counters.stale_deletions += self.switches.on_port_known(at, now, network);
             }
-            Fact::Switch(id, _) => self.schedule_retry(id, now, network.view()),
+            Fact::Switch(id, _) => {
+                self.schedule_retry(id, now, network.view());
+                self.note_ports(id, now, network.view());
+            }
             _ => {}
         }
         if let Some(&HostInDoubt { host, at }) = published.fact.event() {

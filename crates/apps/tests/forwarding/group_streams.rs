@@ -4,13 +4,22 @@ use std::time::Duration;
 
 use sluice_apps::forwarding::Config;
 
-use crate::{LINEAR, SINGLE_SWITCH, run, run_with_defaults};
+use crate::{LINEAR, SINGLE_SWITCH, run};
 
 /// High bits of the cookies.
 const COOKIE: u64 = 0x6772_6f75_0000_0000;
 
 /// Group of the streams.
 const GROUP: &str = "01:00:5e:00:00:01";
+
+/// Runs the script when the ports have been edge ports for long enough.
+fn run_settled(topology: &str, cfg: &Config, script: &str) {
+    run(topology, cfg, &format!("wait 10s\n{script}"));
+}
+
+fn run_with_defaults(topology: &str, script: &str) {
+    run_settled(topology, &Config::default(), script);
+}
 
 /// Packets of a stream from host a at port 1 of `SINGLE_SWITCH`, which the controller floods.
 fn packets(count: usize, spec: &str) -> String {
@@ -39,13 +48,24 @@ fn the_tenth_packet_of_a_stream_within_a_second_installs_a_flow_entry() {
     run_with_defaults(SINGLE_SWITCH, &slow);
 }
 
+/// A switch that does not respond yet may be behind it as well.
+#[test]
+fn a_stream_from_a_port_that_has_just_become_an_edge_port_is_flooded_by_the_controller() {
+    let packets = packets(16, &format!("a>{GROUP} ethertype=88b8"));
+    let script = format!(
+        "{packets}wait 9s\n{packets}ports s1:1 pending\nports s1:1 edge\nwait 9s\n{packets}wait 1s\n{}",
+        installed(1)
+    );
+    run(SINGLE_SWITCH, &Config::default(), &script);
+}
+
 #[test]
 fn packets_in_flight_install_nothing_and_later_ones_install_the_entry_again() {
     let cfg = Config { path_pending: Duration::from_secs(2), ..Config::default() };
     let script = format!("{}{}", installed(1), packets(1, &format!("a>{GROUP} ethertype=88b8")));
-    run(SINGLE_SWITCH, &cfg, &script);
+    run_settled(SINGLE_SWITCH, &cfg, &script);
     let script = format!("{}wait 3s\n{}", installed(1), installed(2));
-    run(SINGLE_SWITCH, &cfg, &script);
+    run_settled(SINGLE_SWITCH, &cfg, &script);
 }
 
 #[test]

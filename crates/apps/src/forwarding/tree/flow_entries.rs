@@ -31,7 +31,7 @@ const _: () = assert!(GROUP_PRIORITY > UNREGISTERED_PRIORITY);
 
 /// Time after which entries expire that are not refreshed: shorter than topology keeps a port as a link port whose
 /// switch has disconnected.
-pub(super) const LIFETIME: Duration = Duration::from_secs(LIFETIME_S as u64);
+pub(in super::super) const LIFETIME: Duration = Duration::from_secs(LIFETIME_S as u64);
 const LIFETIME_S: u16 = 10;
 
 /// The bit that marks a group address. IEEE 802 §8.2.2.

@@ -22,7 +22,7 @@ use sluice_sdk::{Ctx, Network, SwitchIndex};
 use super::group_streams::is_tree_demanded;
 use super::multicast::Multicast;
 use coordinator::Coordinator;
-pub(super) use flow_entries::is_ours;
+pub(super) use flow_entries::{LIFETIME, is_ours};
 use member::{Members, RefusedEntries};
 pub(super) use reach::TreePart;
 use reach::TreeParts;
