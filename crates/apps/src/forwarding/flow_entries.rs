@@ -12,7 +12,7 @@ use sluice_sdk::view::HostId;
 use super::flow::Flow;
 use super::{Config, Matching};
 
-/// High bits of the cookies of all flow entries of paths. The low bits are the rank of the match.
+/// High bits of the cookies of all flow entries of paths. The low byte is the rank of the match.
 const COOKIE: u64 = PATHS.cookie;
 const COOKIE_MASK: u64 = PATHS.cookie_mask;
 
@@ -166,6 +166,14 @@ pub(super) const fn rank(cookie: u64) -> u8 {
     cookie.to_le_bytes()[0]
 }
 
+/// In place of the rank in the cookie of a deletion by match, whose mask ignores it.
+const DELETION: u8 = u8::MAX;
+
+/// Whether a cookie is that of a [deletion](EntrySelector::delete): a switch that refuses it has not refused the match of an entry.
+pub(super) const fn is_deletion(cookie: u64) -> bool {
+    is_ours(cookie) && rank(cookie) == DELETION
+}
+
 /// The port to which a flow entry of forwarding sends.
 pub(super) fn out_port(instructions: &[Instruction]) -> Option<PortNo> {
     let [Instruction::ApplyActions { actions }] = instructions else { return None };
@@ -208,7 +216,7 @@ impl EntrySelector {
 
     fn cookie_filter(self) -> (u64, u64) {
         match self {
-            Self::ByCookie => (COOKIE, COOKIE_MASK),
+            Self::ByCookie => (COOKIE | u64::from(DELETION), COOKIE_MASK),
             Self::Listed => (0, 0),
         }
     }

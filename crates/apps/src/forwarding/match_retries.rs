@@ -11,7 +11,7 @@ use super::match_fallback::REFUSED_MATCHES_MAX;
 /// When refused matches are forgotten.
 ///
 /// Each attempt installs paths anew, and once more if it fails. So the switch must have disconnected or reconnected for
-/// a while, and that while doubles each time that a finer match fails too soon.
+/// a while, and that while doubles each time that a finer match fails, until one has been in use for an hour.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
     due: BTreeMap<DatapathId, Instant>,
@@ -28,32 +28,36 @@ pub(super) struct Retries {
 pub(super) struct Attempts {
     /// When finer matches came into use, until simpler ones do.
     finer_since: Option<Instant>,
-    /// Consecutive attempts that failed.
+    /// Attempts that failed since one succeeded.
     failed: u32,
 }
 
-/// Shortest and longest time until the next attempt, whatever is configured.
-const RETRY_LIMITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3600)];
+/// Shortest time until the next attempt, whatever is configured.
+const RETRY_TIME_MIN: Duration = Duration::from_secs(1);
+
+/// Longest time until the next attempt, unless a longer one is configured.
+const RETRY_TIME_MAX: Duration = Duration::from_secs(3600);
 
 impl Attempts {
     /// Time until the next attempt; `base` if none has failed.
     fn time(self, base: Duration) -> Duration {
-        let [shortest, longest] = RETRY_LIMITS;
-        let base = base.max(shortest);
-        base.saturating_mul(1 << self.failed.min(16)).min(base.max(longest))
+        let base = base.max(RETRY_TIME_MIN);
+        base.saturating_mul(1 << self.failed.min(16)).min(base.max(RETRY_TIME_MAX))
     }
 
+    /// Whether the last attempt has succeeded: finer matches have been in use for so long that a switch which is quiet for a
+    /// while, and then refuses one again, cannot have all flow entries replaced often.
     fn has_succeeded(self, now: Instant, base: Duration) -> bool {
-        let since = self.finer_since;
-        since.is_some_and(|since| now.saturating_duration_since(since) >= self.time(base))
+        let time = base.max(RETRY_TIME_MAX);
+        self.finer_since.is_some_and(|since| now.saturating_duration_since(since) >= time)
     }
 
     fn changed(&mut self, [old, new]: [Matching; 2], now: Instant, base: Duration) {
         if new.rank() < old.rank() {
             self.finer_since = Some(now);
         } else if self.finer_since.is_some() {
-            let failed = self.failed.saturating_add(1);
-            self.failed = if self.has_succeeded(now, base) { 0 } else { failed };
+            let failed = if self.has_succeeded(now, base) { 0 } else { self.failed };
+            self.failed = failed.saturating_add(1);
             self.finer_since = None;
         }
     }
@@ -144,7 +148,7 @@ mod tests {
             attempts.time(base)
         };
         assert_eq!([fail_after(s(1)), fail_after(s(19)), fail_after(s(1))], [s(20), s(40), s(80)]);
-        assert_eq!([fail_after(s(80)), fail_after(s(9))], [s(10), s(20)]);
+        assert_eq!([fail_after(s(3599)), fail_after(s(3600))], [s(160), s(20)]);
         assert_eq!((0..40).map(|_| fail_after(s(0))).max(), Some(s(3600)));
         let others = [Duration::ZERO, s(7200)];
         assert_eq!(others.map(|base| Attempts::default().time(base)), [s(1), s(7200)]);
@@ -173,7 +177,7 @@ mod tests {
         assert_eq!(retries.take_due(start + s(20)), [in_transit]);
         assert_eq!(retries.take_due(start + s(80)), [failing]);
         retries.own_changed(failing, FINER, start, base);
-        retries.own_changed(other, FINER, start + s(80), base);
+        retries.own_changed(other, FINER, start + s(3600), base);
         assert_eq!(retries.own.keys().collect::<Vec<_>>(), [&other]);
     }
 

@@ -162,7 +162,13 @@ enum Ingress {
 impl ReceivedPacket<'_> {
     /// Whether the packet-in contains the whole frame and not only a part.
     fn is_complete(&self) -> bool {
-        self.p.frame.len() + FCS_LEN >= usize::from(self.p.total_len)
+        self.has_all_bytes() || self.p.frame.len() + FCS_LEN == usize::from(self.p.total_len)
+    }
+
+    /// The same, but not for a switch that counts the checksum: of other switches, a frame that is cut off by just as much seems
+    /// complete.
+    fn has_all_bytes(&self) -> bool {
+        self.p.frame.len() >= usize::from(self.p.total_len)
     }
 
     fn dst(&self) -> HostId {
@@ -463,6 +469,10 @@ impl App for Forwarding {
             return;
         }
         self.counters.flow_entries_refused += 1;
+        // It is sent again, and what it should have deleted is found when the entries are verified.
+        if error.cookie().is_some_and(flow_entries::is_deletion) {
+            return;
+        }
         if self.fall_back(error, ctx) {
             return;
         }

@@ -269,3 +269,21 @@ fn if_a_port_becomes_a_link_simpler_flow_entries_to_and_from_it_are_deleted() {
         ",
     );
 }
+
+/// It says nothing about the match of entries; what should have been deleted is found later.
+#[test]
+fn a_switch_that_refuses_a_deletion_keeps_its_match() {
+    let cfg = Config { matching: Matching::FiveTuple, ..Config::default() };
+    let script = "
+        link s1:1 s2:1 up
+        link s2:2 s3:1 up
+        ports s1:3 s3:3 edge
+        host a at s1:3
+        host b at s3:3
+        link s2:2 s3:1 down
+        [1.1..] s3 > flow_mod delete match= out_port=1
+        [1.1..] s2 > flow_mod delete match= out_port=2
+        [1.1..] s2 < error bad_field
+        ";
+    transcript(|| Forwarding::new(&cfg), script);
+}

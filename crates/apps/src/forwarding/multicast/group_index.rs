@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sluice_openflow::{DatapathId, MacAddr, PortNo, VlanId};
 use sluice_sdk::view::{AppRecord, SwitchPort};
 
-use super::messages::{Family, is_filterable, mac_of};
+use super::messages::{is_filterable, mac_of};
 use super::{IpGroup, UnregisteredGroups};
 
 /// What the worker of a switch knows of one of its edge ports. No record means that the port gets every multicast.
@@ -26,10 +26,10 @@ impl AppRecord for PortGroups {
     type Key = SwitchPort;
 }
 
-/// What shows that a router for multicast is at a port. A querier is one of either family.
+/// What shows that a router for multicast is at a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RouterSign {
-    Query(Family),
+    Query,
     Hello,
 }
 
@@ -42,7 +42,6 @@ pub(super) struct GroupIndex {
     ports: BTreeMap<SwitchPort, PortGroups>,
     /// Ports with members, with the number of their IP groups that have this MAC address.
     members: BTreeMap<EthernetGroup, BTreeMap<SwitchPort, u32>>,
-    queriers: BTreeMap<(VlanId, Family), u32>,
     memberships: usize,
     version: u64,
 }
@@ -70,11 +69,6 @@ impl GroupIndex {
         self.ports.range(SwitchPort::all_of(id)).map(|(&at, port)| (at, port))
     }
 
-    /// Whether a router sends queries in a VLAN.
-    pub(super) fn has_querier(&self, vlan: VlanId, family: Family) -> bool {
-        self.queriers.contains_key(&(vlan, family))
-    }
-
     /// Applies what has been published of a port.
     pub(super) fn set_port(&mut self, at: SwitchPort, new: Option<&PortGroups>) {
         let old = match new {
@@ -100,12 +94,6 @@ impl GroupIndex {
             self.memberships += 1;
             let ports = self.members.entry(ethernet_group(*group)).or_default();
             *ports.entry(at).or_default() += 1;
-        }
-        for querier in old.routers.difference(&new.routers).copied().filter_map(querier) {
-            decrement(&mut self.queriers, &querier);
-        }
-        for querier in new.routers.difference(&old.routers).copied().filter_map(querier) {
-            *self.queriers.entry(querier).or_default() += 1;
         }
     }
 
@@ -148,13 +136,6 @@ impl GroupIndex {
 
 fn ethernet_group((vlan, group): IpGroup) -> EthernetGroup {
     (vlan, mac_of(group))
-}
-
-fn querier((vlan, sign): (VlanId, RouterSign)) -> Option<(VlanId, Family)> {
-    match sign {
-        RouterSign::Query(family) => Some((vlan, family)),
-        RouterSign::Hello => None,
-    }
 }
 
 fn decrement<K: Ord>(counts: &mut BTreeMap<K, u32>, key: &K) {
@@ -218,8 +199,7 @@ impl PortFilter {
     pub(in super::super) fn admits(&self, at: SwitchPort) -> bool {
         let port = self.index.port(at);
         let has_router = || {
-            let first = (self.vlan, RouterSign::Query(Family::V4));
-            let signs = first..=(self.vlan, RouterSign::Hello);
+            let signs = (self.vlan, RouterSign::Query)..=(self.vlan, RouterSign::Hello);
             port.is_some_and(|port| port.routers.range(signs).next().is_some())
         };
         let has_members = || match self.selection {
@@ -311,18 +291,5 @@ mod tests {
             assert!(groups.contains(&(VLAN, mac_of(group.parse().unwrap()))));
         }
         assert_eq!(index.groups(1000).len(), 258);
-    }
-
-    #[test]
-    fn a_querier_counts_until_its_last_port_is_forgotten() {
-        let mut index = GroupIndex::default();
-        let sign = RouterSign::Query(Family::V4);
-        let router = PortGroups { routers: [(VLAN, sign)].into(), ..PortGroups::default() };
-        index.set_port(at(1), Some(&router));
-        index.set_port(at(2), Some(&router));
-        index.set_port(at(1), None);
-        assert!(index.has_querier(VLAN, Family::V4) && !index.has_querier(VLAN, Family::V6));
-        index.set_port(at(2), Some(&PortGroups::default()));
-        assert!(!index.has_querier(VLAN, Family::V4));
     }
 }

@@ -46,7 +46,7 @@ pub(super) enum GroupMessage {
     /// A host joins and leaves groups.
     Report(Vec<MembershipChange>),
     /// A query. One without a source address is of a switch and not of a router (RFC 4541 §2.1.1).
-    Query { family: Family, is_from_router: bool },
+    Query { is_from_router: bool },
     /// A router is there (PIM).
     RouterHello,
     /// A report of which the switch has sent only a part.
@@ -174,12 +174,8 @@ fn parse_igmp(src: Ipv4Addr, message: &[u8]) -> Option<GroupMessage> {
     };
     match kind {
         // Other lengths are to be ignored (RFC 3376 §7.1).
-        IgmpType::QUERY => {
-            (message.len() == 8 || message.len() >= 12).then_some(GroupMessage::Query {
-                family: Family::V4,
-                is_from_router: !src.is_unspecified(),
-            })
-        }
+        IgmpType::QUERY => (message.len() == 8 || message.len() >= 12)
+            .then_some(GroupMessage::Query { is_from_router: !src.is_unspecified() }),
         IgmpType::REPORT_V1 | IgmpType::REPORT_V2 => single(ChangeKind::Join),
         IgmpType::LEAVE => single(ChangeKind::Leave),
         IgmpType::REPORT_V3 => {
@@ -243,8 +239,7 @@ fn parse_mld(message: &[u8]) -> Option<GroupMessage> {
     let group = IpAddr::from(*rest.first_chunk::<16>()?);
     if kind == MldType::QUERY {
         let is_valid = message.len() == 24 || message.len() >= 28;
-        return is_valid
-            .then_some(GroupMessage::Query { family: Family::V6, is_from_router: true });
+        return is_valid.then_some(GroupMessage::Query { is_from_router: true });
     }
     let kind = if kind == MldType::DONE { ChangeKind::Leave } else { ChangeKind::Join };
     group.is_multicast().then(|| GroupMessage::Report(vec![MembershipChange { group, kind }]))
@@ -519,8 +514,7 @@ mod tests {
 
     #[test]
     fn queries_with_a_source_address_are_of_routers() {
-        let query =
-            |is_from_router| Some(GroupMessage::Query { family: Family::V4, is_from_router });
+        let query = |is_from_router| Some(GroupMessage::Query { is_from_router });
         let all = [224, 0, 0, 1];
         let v2 = [0x11, 100, 0, 0, 0, 0, 0, 0];
         let v3 = [&v2[..], &[2, 125, 0, 0]].concat();
@@ -530,7 +524,7 @@ mod tests {
         }
         assert_eq!(parse_frame(&igmp(HOST, all, &v3[..10])), Some(GroupMessage::Malformed));
         let message = [&[130, 0, 0, 0, 0x27, 0x10, 0, 0][..], &[0; 20]].concat();
-        let expected = GroupMessage::Query { family: Family::V6, is_from_router: true };
+        let expected = GroupMessage::Query { is_from_router: true };
         assert_eq!(parse_frame(&mld("fe80::1", "ff02::1", &message)), Some(expected));
         for src in ["::", "fd00::1"] {
             let parsed = parse_frame(&mld(src, "ff02::1", &message));
@@ -543,18 +537,18 @@ mod tests {
         let interval = Duration::from_secs(125);
         let group = |text: &str| Query::Group(text.parse().unwrap());
         let queries = [
-            (Query::General(Family::V4, interval), Family::V4, false, "01:00:5e:00:00:01"),
-            (Query::General(Family::V6, interval), Family::V6, true, "33:33:00:00:00:01"),
-            (group("239.1.2.3"), Family::V4, false, "01:00:5e:01:02:03"),
-            (group(GROUP_V6), Family::V6, true, "33:33:ab:cd:00:01"),
+            (Query::General(Family::V4, interval), false, "01:00:5e:00:00:01"),
+            (Query::General(Family::V6, interval), true, "33:33:00:00:00:01"),
+            (group("239.1.2.3"), false, "01:00:5e:01:02:03"),
+            (group(GROUP_V6), true, "33:33:ab:cd:00:01"),
         ];
-        for (query, family, is_from_router, dst) in queries {
+        for (query, is_from_router, dst) in queries {
             for vlan in [VlanId(0), VlanId(7)] {
                 let frame = encode_query(query, vlan);
                 let eth = Ethernet::new(&frame).unwrap();
                 assert_eq!((eth.dst, eth.vlan), (MacAddr::from_text(dst).unwrap(), vlan));
                 let parsed = parse_frame(&frame);
-                assert_eq!(parsed, Some(GroupMessage::Query { family, is_from_router }));
+                assert_eq!(parsed, Some(GroupMessage::Query { is_from_router }));
             }
         }
         let frame = encode_query(Query::General(Family::V4, interval), VlanId(0));

@@ -25,7 +25,7 @@ use group_index::{GroupIndex, PortGroups, RouterSign};
 use members::{GROUPS_PER_PORT_MAX, MemberPort, UnknownGroups};
 pub(super) use messages::is_filterable;
 use messages::{Family, GroupMessage, MembershipChange, QUERY_MAC, Query};
-use querier::{DueQuery, PortQueries};
+use querier::PortQueries;
 pub(super) use tree_groups::{ENTRIES_MAX, SwitchGroups, TreeGroups};
 
 /// Configuration of IGMP and MLD snooping.
@@ -173,7 +173,7 @@ impl Multicast {
     ) -> Option<FloodScope> {
         let Some(cfg) = self.cfg else { return Some(FloodScope::Group) };
         let vlan = packet.eth.vlan;
-        let Some(message) = messages::parse(&packet.eth, packet.p.frame, packet.is_complete())
+        let Some(message) = messages::parse(&packet.eth, packet.p.frame, packet.has_all_bytes())
         else {
             if is_filterable(packet.eth.dst) && self.use_vlan(vlan, ctx.now, ctx.network) {
                 self.counters.filtered += u64::from(self.filter(vlan, packet.eth.dst).is_some());
@@ -195,8 +195,8 @@ impl Multicast {
             return None;
         }
         let (sign, scope) = match message {
-            GroupMessage::Query { family, is_from_router } => {
-                (is_from_router.then_some(RouterSign::Query(family)), FloodScope::All)
+            GroupMessage::Query { is_from_router } => {
+                (is_from_router.then_some(RouterSign::Query), FloodScope::All)
             }
             GroupMessage::RouterHello => (Some(RouterSign::Hello), FloodScope::Group),
             GroupMessage::Unknown => (None, FloodScope::All),
@@ -349,7 +349,7 @@ impl Multicast {
             }
         }
         let vlans = snooped_vlans(ctx.view());
-        let mut due = BTreeMap::<(VlanId, DueQuery), Vec<PortNo>>::new();
+        let mut due = BTreeMap::<VlanId, Vec<PortNo>>::new();
         for &no in &edges {
             let delay = ctx.rtt().unwrap_or_default();
             let ports = self.switches.entry(id).or_default();
@@ -360,15 +360,13 @@ impl Multicast {
                     None if ctx.has_room() => {
                         let queries = PortQueries::start(delay, cfg.timing(), ctx.now);
                         port.queries.insert(vlan, queries);
-                        due.entry((vlan, DueQuery::Forced)).or_default().push(no);
+                        due.entry(vlan).or_default().push(no);
                     }
                     None => {}
                     Some(queries) => {
                         has_changed |= queries.take_answered(ctx.now);
-                        if ctx.has_room()
-                            && let Some(query) = queries.take_due(cfg.timing(), ctx.now)
-                        {
-                            due.entry((vlan, query)).or_default().push(no);
+                        if ctx.has_room() && queries.take_due(cfg.timing(), ctx.now) {
+                            due.entry(vlan).or_default().push(no);
                         }
                     }
                 }
@@ -378,12 +376,10 @@ impl Multicast {
             }
             self.do_due_work(no, ctx);
         }
-        for ((vlan, query), ports) in due {
+        for (vlan, ports) in due {
             for family in [Family::V4, Family::V6] {
-                if query == DueQuery::Forced || !self.index.has_querier(vlan, family) {
-                    let general = Query::General(family, cfg.timing().query_interval());
-                    self.send_query(general, vlan, &ports, ctx);
-                }
+                let general = Query::General(family, cfg.timing().query_interval());
+                self.send_query(general, vlan, &ports, ctx);
             }
         }
     }
