@@ -10,9 +10,11 @@ mod chain;
 pub mod forwarding;
 pub mod hosts;
 pub mod hub;
+mod internet;
 mod iteration_budget;
 pub mod learning;
 pub mod limiter;
+mod rate_limit;
 pub mod topology;
 
 pub use chain::{Chain, ChainError, Config, NAMES, check};

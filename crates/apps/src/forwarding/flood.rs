@@ -12,6 +12,7 @@ use sluice_sdk::view::{AppEvent, NetworkView, PortRole, SuspectedConnection, Swi
 use super::multicast::PortFilter;
 use super::routes::Routes;
 use super::tree::{self, SpanningTree, StaleTreePort, TreePart, TreePhase};
+use crate::rate_limit::RateLimit;
 
 /// A broadcast that is received again at another port within this time has looped through an unknown path.
 const LOOP_WINDOW: Duration = Duration::from_millis(100);
@@ -173,8 +174,8 @@ impl SeenFrame {
 /// Limits the rate of floods, and detects broadcasts that loop.
 #[derive(Debug, Default)]
 pub(super) struct FloodFilter {
-    /// Start of the current second and floods in it, by ingress port.
-    counts: HashMap<SwitchPort, (Instant, u32)>,
+    /// Floods, by ingress port.
+    rates: HashMap<SwitchPort, RateLimit>,
     /// The same in all workers.
     hash_state: HashState,
     seen: HashMap<u64, SeenFrame>,
@@ -196,14 +197,9 @@ impl FloodFilter {
         now: Instant,
         per_s_max: u32,
     ) -> FloodDecision {
-        let (since, count) = self.counts.entry(at).or_insert((now, 0));
-        if now.saturating_duration_since(*since) >= Duration::from_secs(1) {
-            (*since, *count) = (now, 0);
-        }
-        if *count >= per_s_max {
+        if !self.rates.entry(at).or_default().admit(per_s_max, now) {
             return FloodDecision::LimitExceeded;
         }
-        *count += 1;
         let hash = self.hash_state.hash_one(frame);
         let new = SeenFrame { at, last: now, count: 1 };
         let Some(seen) = self.seen.get_mut(&hash).filter(|seen| seen.is_within(REPEAT_TIME, now))
@@ -309,8 +305,7 @@ impl FloodFilter {
 
     /// Removes the counts of ports that have sent no broadcast for a while.
     pub(super) fn sweep(&mut self, now: Instant) {
-        let is_old = |since: Instant| now.saturating_duration_since(since) > Duration::from_secs(1);
-        self.counts.retain(|_, (since, _)| !is_old(*since));
+        self.rates.retain(|_, rate| !rate.is_over(now));
     }
 }
 

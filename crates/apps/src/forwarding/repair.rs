@@ -11,6 +11,7 @@ use sluice_sdk::view::{Fact, HostId, Link, NetworkView, PortRole, SwitchPort};
 use super::flow_entries::{EntryFilter, EntrySelector};
 use super::switches::LocalSwitches;
 use crate::iteration_budget::IterationBudget;
+use crate::rate_limit::RateLimit;
 
 /// The links and hosts that flow entries depend on, so that entries can be deleted when these change. Each worker
 /// repairs its own switches.
@@ -22,7 +23,7 @@ pub(super) struct Repair {
     /// Deletions to be repeated, and when.
     repeats: VecDeque<(Instant, Stale)>,
     /// Start of the current second, and the hosts for which all switches got a deletion within it.
-    broadcast_deletions: Option<(Instant, u32)>,
+    broadcast_deletions: RateLimit,
     repeat_budget: RepeatBudget,
 }
 
@@ -210,12 +211,7 @@ impl Repair {
     }
 
     fn admit_broadcast(&mut self, now: Instant) -> bool {
-        let (since, count) = self.broadcast_deletions.get_or_insert((now, 0));
-        if now.saturating_duration_since(*since) >= Duration::from_secs(1) {
-            (*since, *count) = (now, 0);
-        }
-        *count += 1;
-        *count <= BROADCASTS_PER_S_MAX
+        self.broadcast_deletions.admit(BROADCASTS_PER_S_MAX, now)
     }
 
     /// Repeats the deletions that are due, or defers them if they are too many for one event-loop iteration. Returns the

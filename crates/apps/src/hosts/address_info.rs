@@ -6,6 +6,7 @@ use sluice_openflow::{EtherType, Ethernet, MacAddr};
 use zerocopy::FromBytes;
 
 use super::headers::{Arp, Dhcp, ETHERTYPE_IPV6, Ipv4, Ipv6, LinkAddrOption, NeighborMessage, Udp};
+use crate::internet::ICMPV6;
 
 /// What a packet reveals about the address of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +119,7 @@ fn parse_ipv6(src: MacAddr, packet: &[u8]) -> Option<AddressInfo> {
     if ip.version_flow.get() >> 28 != 6 {
         return None;
     }
-    if ip.next_header == Ipv6::ICMPV6
+    if ip.next_header == ICMPV6
         && ip.hop_limit == Ipv6::LINK_LOCAL_HOP_LIMIT
         && let Some(info) = parse_neighbor_discovery(src, ip, rest)
     {

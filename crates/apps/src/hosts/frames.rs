@@ -9,15 +9,13 @@ use zerocopy::big_endian::{U16, U32};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::headers::{Arp, ETHERTYPE_IPV6, Ipv6, LinkAddrOption, NeighborMessage};
+use crate::internet::{FRAME_BYTES_MIN, ICMPV6, icmpv6_sum};
 
 /// Source address of probes to hosts that have been silent; locally administered.
 pub(super) const AGEING_PROBE_MAC: MacAddr = MacAddr([0x0e, 0x53, 0x4c, 0, 0, 1]);
 
 /// Source address of probes to hosts whose MAC or IP address was also seen at another port; locally administered.
 pub(super) const CONFLICT_PROBE_MAC: MacAddr = MacAddr([0x0e, 0x53, 0x4c, 0, 0, 2]);
-
-/// Shortest Ethernet frame, without its checksum. IEEE 802.3 §4A.4.2.
-const FRAME_BYTES_MIN: usize = 60;
 
 /// A buffer for the longest of these frames with a VLAN tag.
 pub(super) type FrameBuffer = ArrayVec<u8, 128>;
@@ -109,7 +107,7 @@ fn encode_neighbor_message(
     let ip = Ipv6 {
         version_flow: U32::new(Ipv6::VERSION),
         payload_len: U16::new(PAYLOAD_LEN),
-        next_header: Ipv6::ICMPV6,
+        next_header: ICMPV6,
         hop_limit: Ipv6::LINK_LOCAL_HOP_LIMIT,
         src: src.octets(),
         dst: dst.octets(),
@@ -117,7 +115,8 @@ fn encode_neighbor_message(
     let (checksum, flags, target) = (U16::ZERO, U32::new(flags), target.octets());
     let message = NeighborMessage { kind, code: 0, checksum, flags, target };
     let mut packet = Packet(ip, message, LinkAddrOption { kind: option, len: 1, mac: header.src });
-    packet.1.checksum = icmpv6_checksum(&packet.0, packet.1.as_bytes(), packet.2.as_bytes());
+    let payload = packet.as_bytes().get(size_of::<Ipv6>()..).unwrap_or_default();
+    packet.1.checksum = U16::new(!icmpv6_sum(src, dst, payload));
     let mut frame = encode_header(header, ETHERTYPE_IPV6);
     append(&mut frame, packet.as_bytes());
     frame
@@ -134,17 +133,4 @@ fn encode_header(header: FrameHeader<'_>, ethertype: u16) -> FrameBuffer {
 fn append(frame: &mut FrameBuffer, bytes: &[u8]) {
     let written = frame.try_extend_from_slice(bytes);
     debug_assert!(written.is_ok(), "the buffer holds the longest of these frames");
-}
-
-/// The checksum over pseudo-header, message and option. RFC 4443 §2.3.
-fn icmpv6_checksum(ip: &Ipv6, message: &[u8], option: &[u8]) -> U16 {
-    let words = [&ip.src[..], &ip.dst, message, option];
-    let words = words.iter().flat_map(|part| part.as_chunks::<2>().0);
-    let pseudo = u64::from(ip.payload_len.get()) + u64::from(ip.next_header);
-    let mut sum = words.map(|&word| u64::from(u16::from_be_bytes(word))).sum::<u64>() + pseudo;
-    while let high @ 1.. = sum >> 16 {
-        sum = (sum & 0xffff) + high;
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "it was folded to 16 bits")]
-    U16::new(!(sum as u16))
 }

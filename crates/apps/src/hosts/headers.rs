@@ -62,8 +62,6 @@ pub(super) struct Ipv6 {
 impl Ipv6 {
     /// Version 6, in `version_flow`.
     pub(super) const VERSION: u32 = 6 << 28;
-    /// Next header of `ICMPv6`. RFC 4443.
-    pub(super) const ICMPV6: u8 = 58;
     /// Hop limit of neighbor discovery messages, which shows that no router forwarded them. RFC 4861 §7.1.
     pub(super) const LINK_LOCAL_HOP_LIMIT: u8 = 255;
 }

@@ -36,6 +36,7 @@ use sluice_sdk::view::{
 };
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
+use crate::rate_limit::RateLimit;
 use address_info::AddressInfo;
 use conflicts::{Claims, MoveLimiter};
 use counters::{Counters, PortFields};
@@ -122,7 +123,7 @@ pub struct Hosts {
     /// Disconnected switches of any worker that have hosts, with the time of the disconnect.
     disconnected: BTreeMap<DatapathId, Instant>,
     /// Requests from each port in the current second.
-    requests: HashMap<SwitchPort, RequestCount>,
+    requests: HashMap<SwitchPort, RateLimit>,
     move_limiter: MoveLimiter,
     claims: Claims,
     /// Hosts of this worker that are in doubt, and since when.
@@ -132,13 +133,6 @@ pub struct Hosts {
     eviction_log: EvictionLog,
     counters: Counters,
     last_tick: Option<Instant>,
-}
-
-/// Requests within a second.
-#[derive(Debug)]
-struct RequestCount {
-    since: Instant,
-    count: u32,
 }
 
 impl Default for Hosts {
@@ -254,13 +248,8 @@ impl Hosts {
 
     /// Counts an ARP, neighbor discovery or DHCP packet from a port. Returns `false` if there were too many in this second.
     fn admit_request(&mut self, at: SwitchPort, now: Instant, network: &mut Network) -> bool {
-        let port = self.requests.entry(at).or_insert(RequestCount { since: now, count: 0 });
-        if now.saturating_duration_since(port.since) >= Duration::from_secs(1) {
-            *port = RequestCount { since: now, count: 0 };
-        }
-        port.count = port.count.saturating_add(1);
         let max = self.cfg.requests_per_s_max;
-        if port.count <= max {
+        if self.requests.entry(at).or_default().admit(max, now) {
             return true;
         }
         self.counters.rate_limited.report(now, network, || {

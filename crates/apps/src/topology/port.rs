@@ -6,6 +6,7 @@ use sluice_openflow::{DatapathId, MacAddr, Port as PortDescription, PortNo};
 use sluice_sdk::view::{PortInfo, PortRole, SwitchPort};
 
 use super::probe::ProbeKind;
+use crate::rate_limit::RateLimit;
 
 /// Neighbors remembered for one port. If there are more, those with the smallest switch and port are kept, since the
 /// smallest is the designated port of a shared segment.
@@ -105,7 +106,7 @@ pub(super) struct Port {
     /// Since when no probe has come through the link, and since when its other end has been in this state.
     silent_since: Option<(Instant, (PeerState, Instant))>,
     /// Start of the current second, and the LLDP frames received in it.
-    lldp_received: (Option<Instant>, u32),
+    lldp_received: RateLimit,
     last_answer: Option<Instant>,
     last_warning: Option<Instant>,
 }
@@ -131,7 +132,7 @@ impl Port {
             edge_since: None,
             is_restored: false,
             silent_since: None,
-            lldp_received: (None, 0),
+            lldp_received: RateLimit::default(),
             last_answer: None,
             last_warning: None,
         }
@@ -320,13 +321,7 @@ impl Port {
 
     /// Counts an LLDP frame. Returns `false` if there were too many within a second.
     pub(super) fn admit_lldp(&mut self, now: Instant) -> bool {
-        let (since, count) = &mut self.lldp_received;
-        if since.is_none_or(|since| now.saturating_duration_since(since) >= Duration::from_secs(1))
-        {
-            (*since, *count) = (Some(now), 0);
-        }
-        *count = count.saturating_add(1);
-        *count <= LLDP_PER_S_MAX
+        self.lldp_received.admit(LLDP_PER_S_MAX, now)
     }
 
     /// Whether a probe may be answered by another one immediately; otherwise that is sent at the next tick.

@@ -10,6 +10,7 @@ use super::group_index::{PortGroups, RouterSign};
 use super::messages::{ChangeKind, LAST_MEMBER_TIME, MembershipChange};
 use super::querier::PortQueries;
 use super::{IpGroup, Timing};
+use crate::rate_limit::RateLimit;
 
 /// Groups at one port. If there are more, the port gets every multicast for a while.
 pub(super) const GROUPS_PER_PORT_MAX: usize = 1024;
@@ -22,22 +23,6 @@ const GROUP_QUERIES_PER_S_MAX: u32 = 64;
 
 /// Queries for a group that somebody has left, [`LAST_MEMBER_TIME`] apart. RFC 3376 §8.9.
 const LEAVE_QUERIES: u32 = 2;
-
-/// A limit of events per second.
-#[derive(Debug, Default)]
-pub(super) struct RateLimit(Option<(Instant, u32)>);
-
-impl RateLimit {
-    /// Counts an event. Returns `false` if there were `max` in this second before.
-    pub(super) fn admit(&mut self, max: u32, now: Instant) -> bool {
-        let (since, count) = self.0.get_or_insert((now, 0));
-        if now.saturating_duration_since(*since) >= Duration::from_secs(1) {
-            (*since, *count) = (now, 0);
-        }
-        *count = count.saturating_add(1);
-        *count <= max
-    }
-}
 
 /// A port of this worker.
 #[derive(Debug, Default)]

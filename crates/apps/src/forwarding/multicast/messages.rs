@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use sluice_openflow::{EtherType, Ethernet, MacAddr, VlanId};
 
+use crate::internet::{FRAME_BYTES_MIN, ICMPV6, icmpv6_sum, internet_sum};
+
 /// Source MAC address of queries; locally administered.
 pub(super) const QUERY_MAC: MacAddr = MacAddr([0x0e, 0x53, 0x4c, 0, 0, 3]);
 
@@ -20,11 +22,7 @@ pub(super) const RESPONSE_TIME: Duration = Duration::from_secs(10);
 /// Time within which hosts answer a query for one group. RFC 3376 §8.8.
 pub(super) const LAST_MEMBER_TIME: Duration = Duration::from_secs(1);
 
-/// Shortest Ethernet frame, without its checksum. IEEE 802.3 §4A.4.2.
-const FRAME_BYTES_MIN: usize = 60;
-
 const IGMP: u8 = 2;
-const ICMPV6: u8 = 58;
 const PIM: u8 = 103;
 const HOP_BY_HOP: u8 = 0;
 
@@ -225,7 +223,7 @@ fn parse_ipv6(packet: &[u8], is_complete: bool) -> Option<GroupMessage> {
     };
     let is_valid_source =
         src.is_unicast_link_local() || (src.is_unspecified() && kind != MldType::QUERY);
-    if hop_limit != 1 || !is_valid_source || mld_sum(src, dst, message) != 0xffff {
+    if hop_limit != 1 || !is_valid_source || icmpv6_sum(src, dst, message) != 0xffff {
         return Some(GroupMessage::Malformed);
     }
     Some(parse_mld(message).unwrap_or(GroupMessage::Malformed))
@@ -285,28 +283,6 @@ const fn change_of_record(kind: u8, has_sources: bool) -> Option<ChangeKind> {
     }
 }
 
-/// The sum of all 16-bit words in ones' complement. RFC 1071.
-fn internet_sum(parts: &[&[u8]]) -> u16 {
-    let mut sum = 0u64;
-    for part in parts {
-        let (words, odd) = part.as_chunks::<2>();
-        sum += words.iter().map(|&word| u64::from(u16::from_be_bytes(word))).sum::<u64>();
-        sum += odd.first().map_or(0, |&byte| u64::from(byte) << 8);
-    }
-    while let high @ 1.. = sum >> 16 {
-        sum = (sum & 0xffff) + high;
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "it was folded to 16 bits")]
-    let sum = sum as u16;
-    sum
-}
-
-/// The sum over pseudo-header and message. RFC 8200 §8.1.
-fn mld_sum(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> u16 {
-    let len = u32::try_from(message.len()).unwrap_or(u32::MAX).to_be_bytes();
-    internet_sum(&[&src.octets(), &dst.octets(), &len, &[0, 0, 0, ICMPV6], message])
-}
-
 /// What a query asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Query {
@@ -356,7 +332,7 @@ pub(super) fn encode_query(query: Query, vlan: VlanId) -> Vec<u8> {
             message.extend(group.octets());
             message.extend(robustness_interval);
             message.extend([0, 0]);
-            set_checksum(&mut message, |message| mld_sum(QUERY_SOURCE_V6, dst, message));
+            set_checksum(&mut message, |message| icmpv6_sum(QUERY_SOURCE_V6, dst, message));
             let mut packet = vec![0x60, 0, 0, 0, 0, 36, HOP_BY_HOP, 1];
             packet.extend(QUERY_SOURCE_V6.octets());
             packet.extend(dst.octets());
@@ -428,7 +404,7 @@ mod tests {
     fn mld(src: &str, dst: &str, message: &[u8]) -> Vec<u8> {
         let [src, dst]: [Ipv6Addr; 2] = [src, dst].map(|addr| addr.parse().unwrap());
         let mut message = message.to_vec();
-        set_checksum(&mut message, |message| mld_sum(src, dst, message));
+        set_checksum(&mut message, |message| icmpv6_sum(src, dst, message));
         let len = u8::try_from(8 + message.len()).unwrap();
         let mut packet = vec![0x60, 0, 0, 0, 0, len, HOP_BY_HOP, 1];
         packet.extend([src.octets(), dst.octets()].concat());

@@ -19,12 +19,13 @@ const COOKIE: u64 = TREE.cookie;
 /// Above the table-miss entry, and below all entries that others may have for broadcasts.
 const PRIORITY: u16 = TREE.priority();
 
-/// Above that: drops frames that bridges must not forward. The same priority has what forwards multicasts of IP to groups
-/// without members.
+/// Above that: drops frames that bridges must not forward.
 const RESERVED_PRIORITY: u16 = PRIORITY + 1;
+
+/// Forwards IP multicasts to groups without members. The addresses are others than those of reserved frames.
 const UNREGISTERED_PRIORITY: u16 = PRIORITY + 1;
 
-/// Above that: forwards multicasts of IP to one group with members, or to those of which all edge ports get everything.
+/// Above that: forwards IP multicasts to one group with members, or to a range of groups that is never filtered.
 const GROUP_PRIORITY: u16 = *TREE.priorities.end();
 
 const _: () = assert!(GROUP_PRIORITY > UNREGISTERED_PRIORITY);

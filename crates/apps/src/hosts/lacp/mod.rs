@@ -17,6 +17,7 @@ use zerocopy::big_endian::U16;
 
 use super::counters::{EventCounter, PortFields};
 use super::{Hosts, discard, is_attachment_port, send_frame};
+use crate::rate_limit::RateLimit;
 use frame::{Parsed, PortParameters, state};
 
 /// The system of all switches; locally administered. Its lowest priority leaves decisions to the device.
@@ -69,8 +70,7 @@ struct LocalPort {
     heard: Instant,
     /// Whether the last answer said that the port is in use.
     is_in_use: bool,
-    /// Start of the current second, and the frames received in it.
-    received: (Instant, u32),
+    received: RateLimit,
 }
 
 /// The bundles of all workers, as the view has them.
@@ -258,11 +258,11 @@ impl Hosts {
         };
         let bundle = Bundle::new(at, &device);
         let ports = &mut self.aggregated_ports;
-        let port = ports.local.entry(at).or_insert(LocalPort {
+        let port = ports.local.entry(at).or_insert_with(|| LocalPort {
             device,
             heard: now,
             is_in_use: false,
-            received: (now, 0),
+            received: RateLimit::default(),
         });
         let member = ctx.view().record::<Member>(at);
         let joins = member.is_none_or(|member| member.bundle != bundle);
@@ -286,12 +286,7 @@ impl Hosts {
 impl LocalPort {
     /// Counts a frame. Returns `false` if there were too many within a second.
     fn admit(&mut self, now: Instant) -> bool {
-        let (since, count) = &mut self.received;
-        if now.saturating_duration_since(*since) >= Duration::from_secs(1) {
-            (*since, *count) = (now, 0);
-        }
-        *count = count.saturating_add(1);
-        *count <= ANSWERS_PER_S_MAX
+        self.received.admit(ANSWERS_PER_S_MAX, now)
     }
 }
 

@@ -1,0 +1,45 @@
+//! A limit of events per second.
+
+use std::time::{Duration, Instant};
+
+/// Counts events in the second that begins with the first of them.
+#[derive(Debug, Default)]
+pub(crate) struct RateLimit(Option<(Instant, u32)>);
+
+impl RateLimit {
+    /// Counts an event. Returns `false` if there were `max` in this second before.
+    pub(crate) fn admit(&mut self, max: u32, now: Instant) -> bool {
+        if self.is_over(now) {
+            self.0 = None;
+        }
+        let (_, count) = self.0.get_or_insert((now, 0));
+        *count = count.saturating_add(1);
+        *count <= max
+    }
+
+    /// Whether the second is over, so that nothing is lost if the limit is forgotten.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        let lasts = |(since, _)| now.saturating_duration_since(since) < Duration::from_secs(1);
+        !self.0.is_some_and(lasts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_each_second_are_counted_anew() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let start = Instant::now();
+        let mut limit = RateLimit::default();
+        assert!(limit.is_over(start));
+        let mut admit = |ms| limit.admit(2, start + Duration::from_millis(ms));
+        assert_eq!(
+            [0, 500, 999, 1000, 1900, 1999, 2000].map(&mut admit),
+            [true, true, false, true, true, false, true]
+        );
+        assert!(!limit.is_over(start + Duration::from_millis(2999)));
+        assert!(limit.is_over(start + Duration::from_secs(3)));
+    }
+}
