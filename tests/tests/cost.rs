@@ -31,8 +31,13 @@ const INSTRUCTIONS_MAX_NO_BUFFER: u64 = 245;
 /// The same in 1.0, buffered, when every packet has a new source address and the host table is full.
 const INSTRUCTIONS_MAX_NEW: u64 = 215;
 
-/// Size of the host table: small enough to be full within the first loop.
-const HOSTS_MAX: (&str, &str) = ("SLUICE_LEARNING__HOSTS_MAX", "16384");
+/// Keys of the configuration.
+const KEYS: [(&str, &str); 2] = [
+    // Small enough for the table to be full within the first loop.
+    ("SLUICE_LEARNING__HOSTS_MAX", "16384"),
+    // Probes that come every second have more weight when paths are installed slowly, as on a busy machine.
+    ("SLUICE_TOPOLOGY__PROBE_INTERVAL_MS", "60000"),
+];
 
 /// The same in 1.0 and in 1.3 with the default applications, which install flow entries for both directions.
 /// `lab/forwarding` has the rates.
@@ -131,7 +136,7 @@ fn counted(tool: &[&str], load: Load<'_>, loops: u32, cost: impl Fn(&str) -> Opt
     }
     command.arg(binary()).args(["run", "--threads", load.workers, "--pin", "off"]);
     command.args(["--api", "127.0.0.1:0", "--app", load.apps]);
-    command.env(HOSTS_MAX.0, HOSTS_MAX.1);
+    command.envs(KEYS);
     let mut controller = Controller::with(command, env.dir());
     load.run(controller.port(), loops);
     let done = all_done(&env, load.done);

@@ -1,7 +1,7 @@
 //! Devices that aggregate links by LACP: a bridge of Open vSwitch that no controller manages, with a host behind it.
 
 use sluice_system_tests::{
-    Controller, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, both_versions, wait_until,
+    Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, both_versions, wait_until,
 };
 
 both_versions! {
@@ -20,14 +20,14 @@ fn device(version: OpenFlow, switches: [&str; 2]) {
         network.cables_in_use("bond").len() == 1
     });
     for _ in 0..2 {
-        let used = network.cables_in_use("bond");
-        for other in &others {
-            wait_until(LONG_TIMEOUT, "the host behind it", || other.ping(&behind, 1).lost() == 0);
-            assert_eq!(other.ping(&behind, 20).lost(), 0);
-            assert_eq!(behind.ping(other, 20).lost(), 0);
-        }
-        assert_eq!(network.cables_in_use("bond"), used, "it stays in use");
-        for &cable in &used {
+        // In one try: on a busy machine, the device may miss the controller's frames for three seconds, and give a cable up.
+        wait_until(LONG_TIMEOUT, "all pings, through one cable", || {
+            let used = network.cables_in_use("bond");
+            let all = |from: &Host, to: &Host| from.ping(to, 20).lost() == 0;
+            others.iter().all(|other| all(other, &behind) && all(&behind, other))
+                && network.cables_in_use("bond") == used
+        });
+        for cable in network.cables_in_use("bond") {
             network.cut_cable("bond", cable);
             wait_until(LONG_TIMEOUT, "the device to use the other cable", || {
                 network.cables_in_use("bond") == [3 - cable]
