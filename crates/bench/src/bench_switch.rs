@@ -7,12 +7,13 @@ use sluice_io::{ConnId, Io};
 use sluice_openflow::{DatapathId, HEADER_LEN, ParseError, ParseErrorKind, RawMessage, Version};
 use sluice_proto::{SessionError, SwitchEvent, SwitchProfile, SwitchSession};
 
-use crate::counts::{ErrorCounts, RequestCounts};
+use crate::counts::{ErrorCounts, NotSentReason, RequestCounts};
 use crate::host_pairs::HostPairs;
-use crate::latency::{CoarseHistogram, LatencyBatch, LatencyRecorder};
+use crate::latency::{LatencyBatch, SwitchLatencies};
 use crate::outstanding::{OutstandingRequests, ReplyOutcome, Timestamp};
 use crate::plan::{Plan, ReplyCounting};
 use crate::reply::{FLOW_MOD, PACKET_OUT, ParsedReply};
+use crate::request_records::RequestRecorder;
 use crate::requests::{Buffering, RequestTemplates};
 
 /// Bytes of unsent replies at which a switch disconnects, since the controller does not read them. Some dozen of the
@@ -26,14 +27,12 @@ pub(crate) struct BenchSwitch {
     pub(crate) conn: Option<ConnId>,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) counts: RequestCounts,
-    pub(crate) latencies: CoarseHistogram,
+    pub(crate) latencies: SwitchLatencies,
     pub(crate) host_pairs: HostPairs,
     /// Index among all switches of the run.
     pub(crate) index: u32,
     /// Hosts that have announced themselves.
     pub(crate) hosts_announced: u32,
-    /// Requests sent of those that the schedule has for this switch.
-    pub(crate) scheduled_sent: u64,
     requests: OutstandingRequests,
     session: SwitchSession,
     version: Version,
@@ -87,8 +86,9 @@ pub(crate) struct SessionCounts {
 #[derive(Debug)]
 pub(crate) struct ReceiveContext<'t> {
     pub(crate) now: Instant,
+    /// The last one of the recorder.
     pub(crate) timestamp: Timestamp,
-    pub(crate) latencies: &'t mut LatencyRecorder,
+    pub(crate) recorder: &'t mut RequestRecorder,
     pub(crate) sessions: &'t mut SessionCounts,
 }
 
@@ -106,11 +106,10 @@ impl BenchSwitch {
             conn: None,
             lifecycle: Lifecycle::default(),
             counts: RequestCounts::default(),
-            latencies: CoarseHistogram::new(),
+            latencies: SwitchLatencies::new(),
             host_pairs: host_pairs(plan, index, plan.hosts),
             index,
             hosts_announced: 0,
-            scheduled_sent: 0,
             requests: OutstandingRequests::new(1, 0, 0),
             session: SwitchSession::open(profile, &mut unsent),
             version: plan.version,
@@ -204,12 +203,12 @@ impl BenchSwitch {
             };
             if let ReplyOutcome::Answered(sent_at) = outcome {
                 self.counts.answered += 1;
-                batch.add(sent_at, &mut self.latencies, ctx.latencies);
+                batch.add(sent_at, &mut self.latencies, ctx.recorder);
             } else {
                 self.count_outcome(outcome);
             }
         }
-        batch.flush(&mut self.latencies, ctx.latencies);
+        batch.flush(&mut self.latencies, ctx.recorder);
         result.map(|()| bytes.len() - rest.len())
     }
 
@@ -217,9 +216,10 @@ impl BenchSwitch {
     fn match_unbuffered(&mut self, reply: ParsedReply) -> Option<ReplyOutcome> {
         match reply {
             ParsedReply::Addresses(dst, src, kind) => {
-                let age = self.host_pairs.age(dst, src, self.requests.next());
-                return Some(age.map_or(ReplyOutcome::Unsolicited, |age| {
-                    self.requests.match_reply_by_age(age, kind)
+                let next = self.requests.next();
+                let equal = self.host_pairs.equal_requests(dst, src, next);
+                return Some(equal.map_or(ReplyOutcome::Unsolicited, |it| {
+                    self.requests.match_equal_requests(it.age, it.period, kind)
                 }));
             }
             ParsedReply::Buffer(id, kind) => return Some(self.requests.match_reply(id, kind)),
@@ -303,16 +303,25 @@ impl BenchSwitch {
 
     /// How many requests may be sent now without exceeding `limit` outstanding ones; expires requests that timed out.
     #[inline]
-    pub(crate) fn available(&mut self, now: Timestamp, limit: u32) -> u32 {
+    pub(crate) fn available(
+        &mut self,
+        now: Timestamp,
+        limit: u32,
+        recorder: &mut RequestRecorder,
+    ) -> u32 {
         if self.counting == ReplyCounting::Messages {
             return limit.saturating_sub(self.counted_outstanding);
         }
+        let unanswered = &mut self.latencies.unanswered;
+        let mut on_timeout =
+            |sent_at| *unanswered += u64::from(recorder.record_unanswered(sent_at));
         if self.requests.next() == u32::MAX {
             // This sequence number as a buffer id means "no buffer".
-            self.requests.skip();
+            self.requests.skip(&mut on_timeout);
             self.host_pairs.advance(1);
         }
-        self.requests.available(now, limit).min(u32::MAX - self.requests.next())
+        let available = self.requests.available(now, limit, &mut on_timeout);
+        available.min(u32::MAX - self.requests.next())
     }
 
     /// Sends up to `n` requests, at most one batch of templates; returns how many were sent. The rest of a request that was
@@ -375,8 +384,37 @@ impl BenchSwitch {
     }
 
     /// Expires requests that timed out.
-    pub(crate) fn expire(&mut self, now: Timestamp) {
-        self.requests.expire(now);
+    pub(crate) fn expire(&mut self, now: Timestamp, recorder: &mut RequestRecorder) {
+        let unanswered = &mut self.latencies.unanswered;
+        self.requests.expire(now, &mut |sent_at| {
+            *unanswered += u64::from(recorder.record_unanswered(sent_at));
+        });
+    }
+
+    /// Records the requests that still wait for an answer as unanswered, at the end of the run.
+    pub(crate) fn give_up(&mut self, recorder: &mut RequestRecorder) {
+        let unanswered = &mut self.latencies.unanswered;
+        self.requests.for_each_waiting(|sent_at| {
+            *unanswered += u64::from(recorder.record_unanswered(sent_at));
+        });
+    }
+
+    /// Forgets all requests, so that replies to them count as duplicates. The caller has [given them up](Self::give_up).
+    pub(crate) fn forget_requests(&mut self) {
+        self.counts.never_answered += self.requests.forget();
+        self.counted_outstanding = 0;
+    }
+
+    /// Records that a request which was due at `due` is not sent.
+    #[cold]
+    pub(crate) fn record_not_sent(
+        &mut self,
+        due: Timestamp,
+        reason: NotSentReason,
+        recorder: &mut RequestRecorder,
+    ) {
+        self.counts.not_sent.add(reason, 1);
+        self.latencies.unanswered += u64::from(recorder.record_not_sent(due, reason));
     }
 
     /// Whether an answer may still come in time.
@@ -399,6 +437,7 @@ impl BenchSwitch {
             ReplyCounting::Answers => self.requests.unanswered(),
             ReplyCounting::Messages => self.counted_outstanding.into(),
         };
+        let never_answered = self.counts.never_answered + never_answered;
         RequestCounts { never_answered, ..self.counts }
     }
 }

@@ -54,12 +54,17 @@ pub fn loop_line(figures: &LoopFigures, time: Duration) -> String {
     line
 }
 
-/// The last line: statistics over the measured loops.
+/// The last line: statistics over the measured loops. `cbench` divides the sum of squares by `n`.
 pub fn result_line(report: &Report) -> String {
     let (n, tests, rate) = (report.plan.switches, report.plan.measured().len(), report.rate);
+    #[expect(clippy::cast_precision_loss, reason = "there are at most 10 000")]
+    let share = tests.saturating_sub(1) as f64 / tests.max(1) as f64;
     format!(
         "RESULT: {n} switches {tests} tests min/max/avg/stdev = {:.2}/{:.2}/{:.2}/{:.2} responses/s",
-        rate.min, rate.max, rate.mean, rate.deviation
+        rate.min,
+        rate.max,
+        rate.mean,
+        rate.deviation * share.sqrt()
     )
 }
 
@@ -67,7 +72,6 @@ pub fn result_line(report: &Report) -> String {
 mod tests {
     use super::*;
     use crate::coordination::{ThreadLoopResult, ThreadResult};
-    use crate::latency::histogram;
     use crate::report::ThreadResults;
 
     /// Two threads, three switches, three loops of which the first is warm-up.
@@ -78,7 +82,6 @@ mod tests {
             number,
             elapsed: Duration::from_millis(500),
             answered: answered.to_vec(),
-            latencies: histogram(),
             cpu: Duration::ZERO,
             waited: Duration::ZERO,
             outstanding_area_s: 0.0,
@@ -90,9 +93,12 @@ mod tests {
         let totals = (0..2).map(|thread| ThreadResult {
             thread,
             switches: vec![],
+            loops: vec![],
+            unanswered_min_ns: 0,
             errors: crate::ErrorCounts::default(),
             schedule_lag: None,
             drain_cut_short: false,
+            paused: Duration::ZERO,
         });
         Report::new(&plan, ThreadResults { loops: loops.collect(), totals: totals.collect() })
     }

@@ -1,10 +1,11 @@
 //! Preparation of a measurement: connections, handshakes, host announcements.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use sluice_io::{clock, sock};
+use sluice_io::{ConnId, Epoll, Io, clock, sock};
 
 use crate::Error;
 use crate::generator::Generator;
@@ -22,16 +23,43 @@ const ANNOUNCE_QUIET: Duration = Duration::from_millis(250);
 /// How long announcements are sent. Hosts that are not announced by then are not used.
 const ANNOUNCE_MAX: Duration = Duration::from_secs(20);
 
-impl Generator {
+/// Connections that a generator opens.
+pub(crate) trait GeneratorIo: Io {
+    /// Reads the clock, as [`now`](Io::now) does, also while an event is borrowed.
+    type Clock: Fn() -> Instant;
+
+    /// The clock.
+    fn clock(&self) -> Self::Clock;
+
+    /// Starts to open a connection; [`Connected`](sluice_io::IoEvent::Connected) or [`Closed`](sluice_io::IoEvent::Closed) follows.
+    ///
+    /// # Errors
+    /// Those of the operating system; `NotFound` if it does not have the congestion control.
+    fn connect(&mut self, target: SocketAddr, socket: &sock::Options) -> io::Result<ConnId>;
+}
+
+impl GeneratorIo for Epoll {
+    type Clock = fn() -> Instant;
+
+    fn clock(&self) -> Self::Clock {
+        clock::now
+    }
+
+    fn connect(&mut self, target: SocketAddr, socket: &sock::Options) -> io::Result<ConnId> {
+        self.adopt_connecting(sock::start_connect(target, socket)?)
+    }
+}
+
+impl<I: GeneratorIo> Generator<I> {
     /// Connects all switches of this thread and completes their handshakes.
     pub(crate) fn connect(&mut self) -> Result<(), Error> {
         let plan = Arc::clone(&self.plan);
-        let started_at = clock::now();
+        let started_at = self.io.now();
         let due = |index: u32| started_at + plan.connect_gap * (index / plan.connect_group);
         let deadline = due(plan.switches - 1) + plan.handshake_timeout;
         let mut next = 0;
         loop {
-            let now = clock::now();
+            let now = self.io.now();
             while let Some(index) = self.switches.get(next).map(|switch| switch.index) {
                 let recent = self.switches.get(..next).unwrap_or_default().iter().rev();
                 let connecting =
@@ -56,8 +84,8 @@ impl Generator {
         }
         self.check_connected()?;
         self.publish_sessions();
-        let until = clock::now() + plan.delay;
-        while clock::now() < until {
+        let until = self.io.now() + plan.delay;
+        while self.io.now() < until {
             self.run_iteration(Some(until), None)?;
         }
         Ok(())
@@ -67,14 +95,13 @@ impl Generator {
         let Some(switch) = self.switches.get_mut(at) else { return Ok(()) };
         let target = plan.targets.get(switch.index as usize % plan.targets.len().max(1));
         let Some(&target) = target else { return Ok(()) };
-        switch.lifecycle.connect_started = Some(clock::now());
-        let stream = sock::start_connect(target, &plan.socket).map_err(|e| match e.kind() {
+        switch.lifecycle.connect_started = Some(self.io.now());
+        let id = self.io.connect(target, &plan.socket).map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
                 Error::Congestion(plan.socket.congestion.clone().unwrap_or_default(), e)
             }
             _ => Error::ConnectFailed(target, e),
         })?;
-        let id = self.io.adopt_connecting(stream)?;
         switch.conn = Some(id);
         if self.by_slot.len() <= id.slot() {
             self.by_slot.resize(id.slot() + 1, usize::MAX);
@@ -97,7 +124,7 @@ impl Generator {
             let target = self.plan.targets.first().copied();
             let target = target.unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
             let reason = reason.unwrap_or_else(|| "no answer".into());
-            return Err(Error::ConnectFailed(target, std::io::Error::other(reason)));
+            return Err(Error::ConnectFailed(target, io::Error::other(reason)));
         }
         Err(Error::HandshakeFailed {
             switches: u32::try_from(self.switches.len()).unwrap_or(u32::MAX),
@@ -115,10 +142,10 @@ impl Generator {
         if self.plan.announce == Announce::NoHosts {
             return Ok(());
         }
-        let started_at = clock::now();
+        let started_at = self.io.now();
         let (mut replies, mut last_reply, mut quiet_periods) = (self.replies(), started_at, 0u64);
         loop {
-            let now = clock::now();
+            let now = self.io.now();
             let is_over = now - started_at > ANNOUNCE_MAX;
             let periods = if quiet_periods >= 2 { u64::MAX } else { quiet_periods };
             let all_sent = is_over || self.send_announcements(periods);

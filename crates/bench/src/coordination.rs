@@ -4,12 +4,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-
 use crate::Error;
 use crate::bench_switch::BenchSwitch;
 use crate::counts::{ErrorCounts, RequestCounts};
+use crate::distribution::Quantile;
 use crate::offered_load::ScheduleLag;
+use crate::request_records::LoopRequests;
 
 /// Start and stop signals for all threads, and the progress of each.
 #[derive(Debug)]
@@ -115,7 +115,6 @@ pub(crate) struct ThreadLoopResult {
     pub(crate) elapsed: Duration,
     /// Requests answered, by switch of this thread.
     pub(crate) answered: Vec<u64>,
-    pub(crate) latencies: Histogram<u64>,
     /// CPU time of the thread.
     pub(crate) cpu: Duration,
     /// Time spent waiting for events; measured only if the thread spins.
@@ -129,10 +128,16 @@ pub(crate) struct ThreadLoopResult {
 pub(crate) struct ThreadResult {
     pub(crate) thread: usize,
     pub(crate) switches: Vec<SwitchResult>,
+    /// What became of the requests of each loop.
+    pub(crate) loops: Vec<LoopRequests>,
+    /// The smallest age at which a request was given up.
+    pub(crate) unanswered_min_ns: u64,
     pub(crate) errors: ErrorCounts,
     pub(crate) schedule_lag: Option<ScheduleLag>,
-    /// Replies were still arriving when the drain ended.
+    /// Requests were still outstanding when the drain ended.
     pub(crate) drain_cut_short: bool,
+    /// The longest time for which the process was stopped.
+    pub(crate) paused: Duration,
 }
 
 /// Figures of one switch over the whole run.
@@ -140,7 +145,7 @@ pub(crate) struct ThreadResult {
 pub(crate) struct SwitchResult {
     pub(crate) counts: RequestCounts,
     /// Latency in the measured loops: median, 99th percentile, maximum.
-    pub(crate) latency_ns: [u64; 3],
+    pub(crate) latency: [Quantile; 3],
     pub(crate) connect: Option<Duration>,
     pub(crate) handshake: Option<Duration>,
     pub(crate) hosts_announced: u32,
@@ -148,12 +153,12 @@ pub(crate) struct SwitchResult {
 }
 
 impl SwitchResult {
-    pub(crate) fn new(switch: &BenchSwitch, latency_ns: [u64; 3]) -> Self {
+    pub(crate) fn new(switch: &BenchSwitch, unanswered_min_ns: u64) -> Self {
         let lifecycle = &switch.lifecycle;
         let between = |a: Option<Instant>, b: Option<Instant>| Some(b?.duration_since(a?));
         Self {
             counts: switch.final_counts(),
-            latency_ns,
+            latency: [0.5, 0.99, 1.0].map(|q| switch.latencies.quantile(q, unanswered_min_ns)),
             connect: between(lifecycle.connect_started, lifecycle.connected),
             handshake: between(lifecycle.connected, lifecycle.ready),
             hosts_announced: switch.hosts_announced,

@@ -6,11 +6,13 @@ use sluice_openflow::ErrorReason;
 
 /// Requests and replies of a whole run: warm-up, cool-down and drain included.
 ///
-/// At the end, `sent = answered + late + never_answered`.
+/// At the end, `sent = answered + late + never_answered`, and with an open-loop load, `sent + not_sent` were due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestCounts {
     /// Requests sent.
     pub sent: u64,
+    /// Requests that were due and not sent.
+    pub not_sent: NotSent,
     /// Requests answered while they were outstanding.
     pub answered: u64,
     /// Requests answered after they had timed out.
@@ -51,6 +53,7 @@ impl RequestCounts {
 impl AddAssign for RequestCounts {
     fn add_assign(&mut self, other: Self) {
         self.sent += other.sent;
+        self.not_sent += other.not_sent;
         self.answered += other.answered;
         self.late += other.late;
         self.never_answered += other.never_answered;
@@ -61,6 +64,53 @@ impl AddAssign for RequestCounts {
         self.broadcasts += other.broadcasts;
         self.other += other.other;
         self.malformed += other.malformed;
+    }
+}
+
+/// Requests of an open-loop load that were due and not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NotSent {
+    /// The socket took no more bytes: the controller did not read.
+    pub socket_full: u64,
+    /// Too many requests of the switch were outstanding: the controller read, and did not answer.
+    pub window_full: u64,
+    /// The generator was too slow.
+    pub generator_late: u64,
+    /// The switch was not connected.
+    pub disconnected: u64,
+}
+
+/// Why a request that was due was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotSentReason {
+    SocketFull,
+    WindowFull,
+    GeneratorLate,
+    Disconnected,
+}
+
+impl NotSent {
+    pub(crate) fn add(&mut self, reason: NotSentReason, n: u64) {
+        *match reason {
+            NotSentReason::SocketFull => &mut self.socket_full,
+            NotSentReason::WindowFull => &mut self.window_full,
+            NotSentReason::GeneratorLate => &mut self.generator_late,
+            NotSentReason::Disconnected => &mut self.disconnected,
+        } += n;
+    }
+
+    /// Number of requests that were not sent, for whatever reason.
+    pub fn total(self) -> u64 {
+        self.socket_full + self.window_full + self.generator_late + self.disconnected
+    }
+}
+
+impl AddAssign for NotSent {
+    fn add_assign(&mut self, other: Self) {
+        self.socket_full += other.socket_full;
+        self.window_full += other.window_full;
+        self.generator_late += other.generator_late;
+        self.disconnected += other.disconnected;
     }
 }
 

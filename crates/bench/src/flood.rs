@@ -13,7 +13,7 @@ use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, clock, limits, sock};
 use crate::Error;
 use crate::latency::histogram;
 use crate::plan::DAY;
-use crate::schedule::Schedule;
+use crate::schedule::{Arrivals, Schedule};
 use crate::text_report::{counted, short_time};
 
 /// Length of the random payload in bytes.
@@ -161,21 +161,22 @@ impl<'p> Flood<'p> {
 
     fn run(mut self) -> Result<Report, Error> {
         let start = clock::now();
-        let schedule = Schedule::new(start, self.plan.rate, 1);
+        let mut schedule = Schedule::new(start, self.plan.rate, Arrivals::Fixed, 0);
         let end = start + self.plan.time;
         let is_slow = self.plan.payload == Payload::SlowHello;
         let mut now = start;
         let mut next_byte = start;
         while now < end {
-            while self.report.attempted < schedule.due(now) {
+            while schedule.next_due() <= now {
                 self.open_connection(now)?;
+                schedule.advance();
             }
             self.close_held(now);
             if is_slow && now >= next_byte {
                 self.send_next_byte();
                 next_byte = now + SLOW_INTERVAL;
             }
-            let due = schedule.due_at(self.report.attempted);
+            let due = schedule.next_due();
             let held = self.plan.hold.and_then(|hold| Some(self.order.front()?.0 + hold));
             let wake = [Some(end), Some(due), held, Some(next_byte).filter(|_| is_slow)];
             now = self.io.wait(wake.into_iter().flatten().min())?;

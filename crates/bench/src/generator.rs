@@ -4,38 +4,48 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use sluice_io::{Epoll, Io, IoEvent, clock, cores};
+use sluice_io::{IoEvent, clock, cores};
 
 use crate::Error;
 use crate::bench_switch::{BenchSwitch, ReceiveContext, SessionCounts};
+use crate::connect::GeneratorIo;
 use crate::coordination::{SharedState, SwitchResult, ThreadEvent, ThreadLoopResult, ThreadResult};
 use crate::counts::ErrorCounts;
-use crate::latency::LatencyRecorder;
-use crate::offered_load::{OfferedLoad, timestamp};
-use crate::outstanding::{TICK_NS, Timestamp};
+use crate::offered_load::OfferedLoad;
+use crate::outstanding::{TICK_NS, TICKS_PER_S, Timestamp};
+use crate::overtaken::AGE_MAX;
 use crate::plan::Plan;
+use crate::request_records::{RequestRecorder, ticks};
 use crate::requests::RequestTemplates;
 
 /// Interval at which every switch is checked for requests that timed out.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long the thread waits for outstanding replies after the last loop.
+/// How long the thread waits for outstanding replies after the last loop, in addition to the timeout of a request.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
-/// The drain ends when no reply arrives for this long while requests are outstanding.
-const DRAIN_QUIET: Duration = Duration::from_secs(1);
-
-/// The drain ends when no reply arrives for this long and all requests are answered. The packet-out of the last answer may
-/// arrive after its flow entry.
+/// The drain ends when no reply arrives for this long and all requests are answered or have timed out. The packet-out of the last
+/// answer may arrive after its flow entry.
 const SECOND_PART_MAX: Duration = Duration::from_millis(200);
+
+/// Without an iteration of the event loop for this long, the process was stopped, and no latency can be measured.
+const PAUSE_MAX: Duration = Duration::from_secs(8);
+
+/// No timestamp wraps while its request is remembered.
+const _: () = {
+    let (remembered_s, wrap_s) = (AGE_MAX / TICKS_PER_S, Timestamp::MAX / TICKS_PER_S);
+    assert!(PAUSE_MAX.as_secs() <= (wrap_s - remembered_s) as u64);
+};
 
 /// A generator thread. It emulates every `threads`-th switch, from `index` on.
 ///
 /// An event-loop iteration has one order: wait, process everything received, send.
-pub(crate) struct Generator {
+pub(crate) struct Generator<I: GeneratorIo> {
     pub(crate) plan: Arc<Plan>,
     pub(crate) index: usize,
-    pub(crate) io: Epoll,
+    pub(crate) io: I,
+    /// The clock of `io`, to be read while an event is borrowed from that.
+    clock: I::Clock,
     pub(crate) switches: Vec<BenchSwitch>,
     pub(crate) templates: RequestTemplates,
     pub(crate) shared: Arc<SharedState>,
@@ -44,11 +54,14 @@ pub(crate) struct Generator {
     pub(crate) pending: PendingSwitches,
     pub(crate) sessions: SessionCounts,
     events: Sender<ThreadEvent>,
-    latencies: LatencyRecorder,
-    epoch: Instant,
+    recorder: RequestRecorder,
     outstanding: OutstandingIntegral,
     waited: Duration,
     answered: u64,
+    /// When the last iteration of the event loop waited for events.
+    last_iteration: Instant,
+    /// The longest time for which the process was stopped.
+    paused: Duration,
 }
 
 /// Switches to visit in the send step, each once: they received something, or their socket is writable again.
@@ -76,11 +89,11 @@ struct LoopSnapshot {
     answered: Vec<u64>,
 }
 
-impl Generator {
+impl<I: GeneratorIo> Generator<I> {
     pub(crate) fn new(
         plan: &Arc<Plan>,
         index: usize,
-        io: Epoll,
+        io: I,
         shared: &Arc<SharedState>,
         events: Sender<ThreadEvent>,
     ) -> Result<Self, Error> {
@@ -88,9 +101,11 @@ impl Generator {
         let switches: Vec<_> = indices.map(|index| BenchSwitch::new(plan, index)).collect();
         let templates = RequestTemplates::new(plan.version, plan.frame_len)
             .map_err(|e| Error::Plan(format!("cannot encode requests: {e}")))?;
+        let now = io.now();
         Ok(Self {
             plan: Arc::clone(plan),
             index,
+            clock: io.clock(),
             io,
             pending: PendingSwitches::new(switches.len()),
             switches,
@@ -99,11 +114,12 @@ impl Generator {
             by_slot: Vec::new(),
             sessions: SessionCounts::default(),
             events,
-            latencies: LatencyRecorder::new(),
-            epoch: clock::now(),
+            recorder: RequestRecorder::new(plan, now),
             outstanding: OutstandingIntegral::default(),
             waited: Duration::ZERO,
             answered: 0,
+            last_iteration: now,
+            paused: Duration::ZERO,
         })
     }
 
@@ -136,7 +152,7 @@ impl Generator {
             }
             self.run_iteration(None, None)?;
         };
-        while clock::now() < start {
+        while self.io.now() < start {
             self.run_iteration(Some(start), None)?;
         }
         self.run_loops(start)
@@ -144,7 +160,7 @@ impl Generator {
 
     /// Resets all counts before the first request.
     fn prepare(&mut self) {
-        let timeout_ticks = u32::try_from(self.plan.timeout.as_nanos() / u128::from(TICK_NS));
+        let timeout_ticks = u32::try_from(ticks(self.plan.timeout));
         for switch in &mut self.switches {
             switch.prepare(&self.plan, timeout_ticks.unwrap_or(u32::MAX / 2));
         }
@@ -155,47 +171,57 @@ impl Generator {
     /// Runs the loops, one directly after the other, then the drain.
     fn run_loops(&mut self, start: Instant) -> Result<(), Error> {
         let plan = Arc::clone(&self.plan);
-        let mut load = OfferedLoad::new(&plan, start, self.epoch, self.index, self.switches.len());
+        let mut load = OfferedLoad::new(&plan, start, self.index, self.switches.len());
+        self.recorder.set_start(start);
         let mut before = self.snapshot();
-        let mut quantiles = Vec::new();
         for number in 0..plan.loops {
             if number == plan.measured().start {
-                self.switches.iter_mut().for_each(|switch| switch.latencies.clear());
                 load.reset_lag();
             }
             self.run_loop(start + plan.loop_time * (number + 1), &mut load)?;
             let after = self.snapshot();
             self.report_loop(number, &before, &after);
             before = after;
-            if number + 1 == plan.measured().end {
-                let switch_quantiles =
-                    |s: &BenchSwitch| [0.5, 0.99, 1.0].map(|q| s.latencies.quantile_ns(q));
-                quantiles = self.switches.iter().map(switch_quantiles).collect();
-            }
             if self.shared.is_stopped() {
                 return Ok(());
             }
         }
+        // What has become due just before the end.
+        self.send(self.io.now(), Some(&mut load));
+        load.finish(&plan, start, &mut self.switches, &mut self.recorder);
         let drain_cut_short = self.drain()?;
-        let switches = self.switches.iter().zip(quantiles);
-        self.send_event(ThreadEvent::Finished(ThreadResult {
-            thread: self.index,
-            switches: switches.map(|(s, quantiles)| SwitchResult::new(s, quantiles)).collect(),
-            errors: self.sessions.errors.clone(),
-            schedule_lag: load.lag(),
-            drain_cut_short,
-        }));
+        let result = self.result(&load, drain_cut_short);
+        self.send_event(ThreadEvent::Finished(result));
         Ok(())
     }
 
+    /// The result of the thread, after the drain.
+    fn result(&mut self, load: &OfferedLoad, drain_cut_short: bool) -> ThreadResult {
+        for switch in &mut self.switches {
+            switch.give_up(&mut self.recorder);
+        }
+        let (loops, unanswered_min_ns) = self.recorder.take();
+        let switches = self.switches.iter();
+        ThreadResult {
+            thread: self.index,
+            switches: switches.map(|switch| SwitchResult::new(switch, unanswered_min_ns)).collect(),
+            loops,
+            unanswered_min_ns,
+            errors: self.sessions.errors.clone(),
+            schedule_lag: load.lag(),
+            drain_cut_short,
+            paused: self.paused,
+        }
+    }
+
     fn run_loop(&mut self, end: Instant, load: &mut OfferedLoad) -> Result<(), Error> {
-        let mut now = clock::now();
+        let mut now = self.io.now();
         let mut sweep = now;
         while now < end && !self.shared.is_stopped() {
             if now >= sweep {
-                self.expire_requests();
+                self.expire_requests(Some(load));
                 (0..self.switches.len()).for_each(|at| self.pending.add(at));
-                self.send(Some(load));
+                self.send(now, Some(load));
                 self.publish_sessions();
                 sweep = now + SWEEP_INTERVAL;
             }
@@ -205,16 +231,19 @@ impl Generator {
     }
 
     /// Expires the requests of all switches that timed out, of those included to which nothing can be sent.
-    fn expire_requests(&mut self) {
+    fn expire_requests(&mut self, load: Option<&mut OfferedLoad>) {
         // Not the time at which the iteration began: requests were sent since.
-        let now = timestamp(self.epoch, clock::now());
+        let now = self.recorder.timestamp(self.io.now());
         for switch in &mut self.switches {
             let before = switch.outstanding();
-            switch.expire(now);
+            switch.expire(now, &mut self.recorder);
             let change = i64::from(switch.outstanding()) - i64::from(before);
             if change != 0 && switch.conn.is_some() {
                 self.outstanding.change(now, change);
             }
+        }
+        if let Some(load) = load {
+            load.expire(now, &mut self.switches, &mut self.recorder);
         }
     }
 
@@ -226,7 +255,7 @@ impl Generator {
 
     fn snapshot(&self) -> LoopSnapshot {
         LoopSnapshot {
-            time: clock::now(),
+            time: self.io.now(),
             cpu: clock::thread_cpu(),
             waited: self.waited,
             area: self.outstanding.area,
@@ -237,39 +266,35 @@ impl Generator {
     fn report_loop(&mut self, number: u32, from: &LoopSnapshot, to: &LoopSnapshot) {
         #[expect(clippy::cast_precision_loss, reason = "a mean needs few digits")]
         let outstanding_area_s = (to.area - from.area) as f64 * TICK_NS as f64 / 1e9;
-        let latencies = self.latencies.take();
         self.send_event(ThreadEvent::LoopFinished(ThreadLoopResult {
             thread: self.index,
             number,
             elapsed: to.time - from.time,
             answered: to.answered.iter().zip(&from.answered).map(|(to, from)| to - from).collect(),
-            latencies,
             cpu: to.cpu.saturating_sub(from.cpu),
             waited: to.waited.saturating_sub(from.waited),
             outstanding_area_s,
         }));
     }
 
-    /// Waits for the replies to outstanding requests, and for the second parts of answers; `true` if replies were still
-    /// arriving at the time limit.
+    /// Waits until each outstanding request is answered or has timed out, and for the second parts of answers; `true` if some were
+    /// still outstanding at the time limit.
     fn drain(&mut self) -> Result<bool, Error> {
-        let started_at = clock::now();
+        let started_at = self.io.now();
+        let end = started_at + DRAIN_MAX + self.plan.timeout;
         let (mut now, mut last, mut replies) = (started_at, started_at, self.matched_replies());
         while !self.shared.is_stopped() {
-            self.expire_requests();
+            self.expire_requests(None);
             let is_waiting = |it: &BenchSwitch| it.conn.is_some() && it.is_waiting();
-            let quiet_max = if self.switches.iter().any(is_waiting) {
-                DRAIN_QUIET.min(self.plan.timeout)
-            } else {
-                SECOND_PART_MAX
-            };
-            if now - last >= quiet_max {
+            let is_complete = !self.switches.iter().any(is_waiting);
+            if is_complete && now - last >= SECOND_PART_MAX {
                 break;
             }
-            if now - started_at >= DRAIN_MAX {
-                return Ok(true);
+            if now >= end {
+                return Ok(!is_complete);
             }
-            now = self.run_iteration(Some((last + quiet_max).min(started_at + DRAIN_MAX)), None)?;
+            let wake = if is_complete { last + SECOND_PART_MAX } else { now + SWEEP_INTERVAL };
+            now = self.run_iteration(Some(wake.min(end)), None)?;
             let received = self.matched_replies();
             if received != replies {
                 (replies, last) = (received, now);
@@ -293,13 +318,33 @@ impl Generator {
     ) -> Result<Instant, Error> {
         let due = load.as_ref().and_then(|load| load.next_due());
         let deadline = deadline.into_iter().chain(due).min();
-        let before = (self.plan.spin > Duration::ZERO).then(clock::now);
+        let before = (self.plan.spin > Duration::ZERO).then(|| self.io.now());
         let now = self.io.wait(deadline)?;
         self.waited += before.map_or(Duration::ZERO, |before| now - before);
+        if now - self.last_iteration > PAUSE_MAX {
+            self.recover_from_pause(now);
+        }
+        self.last_iteration = now;
         self.receive();
-        self.send(load);
+        self.send(now, load);
         self.shared.publish_answered(self.index, self.answered);
         Ok(now)
+    }
+
+    /// Gives up the outstanding requests after the process was stopped, as by a signal or with its machine: nobody knows when their
+    /// answers arrived.
+    #[cold]
+    fn recover_from_pause(&mut self, now: Instant) {
+        self.paused = self.paused.max(now - self.last_iteration);
+        let now = self.recorder.timestamp(now);
+        for switch in &mut self.switches {
+            let outstanding = i64::from(switch.outstanding());
+            switch.give_up(&mut self.recorder);
+            switch.forget_requests();
+            if switch.conn.is_some() {
+                self.outstanding.change(now, -outstanding);
+            }
+        }
     }
 
     fn receive(&mut self) {
@@ -317,12 +362,12 @@ impl Generator {
                 continue;
             }
             self.pending.add(at);
+            let now = (self.clock)();
             match event {
                 IoEvent::Data(_, bytes) => {
-                    let now = clock::now();
-                    let timestamp = timestamp(self.epoch, now);
-                    let (latencies, sessions) = (&mut self.latencies, &mut self.sessions);
-                    let mut ctx = ReceiveContext { now, timestamp, latencies, sessions };
+                    let timestamp = self.recorder.timestamp(now);
+                    let (recorder, sessions) = (&mut self.recorder, &mut self.sessions);
+                    let mut ctx = ReceiveContext { now, timestamp, recorder, sessions };
                     let (outstanding, answered) = (switch.outstanding(), switch.counts.answered);
                     let result = switch.receive(bytes, &mut ctx);
                     self.answered += switch.counts.answered - answered;
@@ -333,7 +378,7 @@ impl Generator {
                         self.io.close(id);
                     }
                 }
-                IoEvent::Connected(_) => switch.lifecycle.connected = Some(clock::now()),
+                IoEvent::Connected(_) => switch.lifecycle.connected = Some(now),
                 IoEvent::Closed(_, error) => {
                     let reason = error.map_or_else(
                         || "the controller closed the connection".into(),
@@ -351,30 +396,40 @@ impl Generator {
         let Some(switch) = self.switches.get_mut(at) else { return };
         switch.conn = None;
         self.sessions.ready_switches -= u64::from(switch.lifecycle.ready.is_some());
-        let now = timestamp(self.epoch, clock::now());
+        let now = self.recorder.timestamp(self.io.now());
         self.outstanding.change(now, -i64::from(switch.outstanding()));
         switch.lifecycle.disconnect_reason = Some(reason);
     }
 
-    fn send(&mut self, mut load: Option<&mut OfferedLoad>) {
+    fn send(&mut self, now: Instant, mut load: Option<&mut OfferedLoad>) {
         if let Some(load) = &mut load {
-            load.prepare(self.outstanding.current, |at| self.pending.add(at));
+            let (switches, recorder) = (&mut self.switches, &mut self.recorder);
+            let pending = &mut self.pending;
+            load.prepare(now, self.outstanding.current, switches, recorder, |at| pending.add(at));
         }
         while let Some(at) = self.pending.pop() {
             let Some(switch) = self.switches.get_mut(at) else { continue };
-            if switch.conn.is_none() || !switch.flush(&mut self.io) {
+            if switch.conn.is_none() {
+                continue;
+            }
+            if !switch.flush(&mut self.io) {
+                if let Some(load) = &mut load {
+                    load.set_socket_full(at);
+                }
                 continue;
             }
             if let Some(load) = &mut load {
                 let before = switch.outstanding();
-                let sent = load.send(at, switch, &mut self.io, &mut self.templates);
+                let (io, templates) = (&mut self.io, &mut self.templates);
+                let sent = load.send(at, switch, io, templates, &mut self.recorder);
                 let change = i64::from(switch.outstanding()) - i64::from(before);
                 if let Some((sent_at, overdue)) = sent {
                     self.outstanding.area += overdue;
                     self.outstanding.change(sent_at, change);
                 } else if change != 0 {
                     // Requests have left the ring.
-                    self.outstanding.change(timestamp(self.epoch, clock::now()), change);
+                    let now = self.recorder.timestamp(self.io.now());
+                    self.outstanding.change(now, change);
                 }
             }
         }

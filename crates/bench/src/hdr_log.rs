@@ -9,7 +9,7 @@ use sluice_io::clock;
 
 use crate::Report;
 
-/// Writes an interval per measured loop, values in nanoseconds.
+/// Writes an interval per measured loop, values in nanoseconds: the latencies of its requests that were answered in time.
 ///
 /// # Errors
 /// Those of the writer.
@@ -18,14 +18,16 @@ pub fn write(reports: &[Report], to: &mut dyn Write) -> io::Result<()> {
     let mut to = to;
     let now = UNIX_EPOCH + clock::since_epoch();
     let mut log = IntervalLogWriterBuilder::new()
-        .add_comment("sluice bench: latencies in nanoseconds, one interval per loop")
+        .add_comment(
+            "sluice bench: latencies of answered requests in nanoseconds, one interval per loop",
+        )
         .with_start_time(now)
         .begin_log_with(&mut to, &mut serializer)?;
     let mut start = Duration::ZERO;
     for report in reports {
         let tag = format!("switches-{}", report.plan.switches);
         for figures in report.loops.iter().filter(|figures| figures.measured) {
-            log.write_histogram(&figures.latency_ns, start, figures.elapsed, Tag::new(&tag))
+            log.write_histogram(&figures.latency.answered, start, figures.elapsed, Tag::new(&tag))
                 .map_err(|e| io::Error::other(format!("{e:?}")))?;
             start += figures.elapsed;
         }

@@ -18,10 +18,13 @@ const ONE: u64 = 1 << 32;
 /// differ, the two hosts are never on one port, and the pair determines how many requests ago it was sent.
 ///
 /// MAC addresses are locally administered: `02`, 16 bits of switch, 24 bits of host. New sources have more bits of the
-/// host number in the first byte.
+/// host number in the first byte. IPv4 addresses are consecutive over all switches: announced hosts have those of 10.0.0.0/9, new
+/// sources those of 10.128.0.0/9. They repeat after 2²³ hosts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HostPairs {
     base: u64,
+    /// Added to the number of a host in its IPv4 address.
+    ip_offset: u32,
     hosts: u32,
     ports: u32,
     offset: u32,
@@ -43,15 +46,43 @@ pub(crate) struct HostPair {
     /// Source, 48 bits.
     pub(crate) src: u64,
     pub(crate) in_port: u32,
+    /// IPv4 address of the destination.
+    pub(crate) dst_ip: u32,
+    /// IPv4 address of the source.
+    pub(crate) src_ip: u32,
+}
+
+/// The requests that have one pair of hosts: how many requests before the next one they were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EqualRequests {
+    /// The newest of them; 1 is the last request.
+    pub(crate) age: u64,
+    /// Number of requests from one of them to the next.
+    pub(crate) period: u64,
 }
 
 impl HostPair {
     /// Destination and source as in an Ethernet header.
     #[inline]
-    pub(crate) fn bytes(self) -> [u8; 12] {
+    pub(crate) fn mac_bytes(self) -> [u8; 12] {
         let mut bytes = [0; 12];
         bytes[..8].copy_from_slice(&(self.dst << 16 | self.src >> 32).to_be_bytes());
         bytes[8..].copy_from_slice(&self.src.to_be_bytes()[4..]);
+        bytes
+    }
+
+    /// Checksum, source and destination as in an IPv4 header. `rest` is the sum of the other 16-bit words of the header.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the carries have been added")]
+    pub(crate) fn ip_bytes(self, rest: u32) -> [u8; 10] {
+        let sum = |address: u32| (address >> 16) + (address & 0xffff);
+        let sum = rest + sum(self.src_ip) + sum(self.dst_ip);
+        let sum = (sum >> 16) + (sum & 0xffff);
+        let checksum = !(sum + (sum >> 16)) as u16;
+        let mut bytes = [0; 10];
+        bytes[..2].copy_from_slice(&checksum.to_be_bytes());
+        let addresses = u64::from(self.src_ip) << 32 | u64::from(self.dst_ip);
+        bytes[2..].copy_from_slice(&addresses.to_be_bytes());
         bytes
     }
 }
@@ -73,6 +104,7 @@ impl HostPairs {
         let new_source_share = (new_sources.clamp(0.0, 1.0) * ONE as f64) as u64;
         let mut pairs = Self {
             base: 0x0200_0000_0000 | u64::from(switch) << 24,
+            ip_offset: u32::from(switch).wrapping_mul(hosts).wrapping_add(1),
             hosts,
             ports,
             offset,
@@ -115,7 +147,8 @@ impl HostPairs {
                         from = self.address(NEW_SOURCE_MIN + seq % NEW_SOURCES);
                     }
                 }
-                if !f(seq, HostPair { dst, src: from, in_port }) {
+                let (dst_ip, src_ip) = (self.ip_of(dst), self.ip_of(from));
+                if !f(seq, HostPair { dst, src: from, in_port, dst_ip, src_ip }) {
                     return;
                 }
                 (src, dst, seq) = (src + 1, dst + 1, seq.wrapping_add(1));
@@ -146,17 +179,22 @@ impl HostPairs {
         self.new_source_sum = (self.new_source_sum + u64::from(n) * self.new_source_share) % ONE;
     }
 
-    /// How many requests before the next one (number `next_seq`) this pair was last sent; `None` if it is not a pair of
-    /// this switch.
+    /// The requests before the next one (number `next_seq`) that have this pair; `None` if it is not a pair of this switch.
     #[inline]
-    pub(crate) fn age(&self, dst: u64, src: u64, next_seq: u32) -> Option<u64> {
+    pub(crate) fn equal_requests(
+        &self,
+        dst: u64,
+        src: u64,
+        next_seq: u32,
+    ) -> Option<EqualRequests> {
         let (dst, src) = (self.host(dst)?, self.host(src)?);
         if dst >= self.hosts {
             return None;
         }
         if src >= NEW_SOURCE_MIN {
             let age = next_seq.wrapping_sub(src - NEW_SOURCE_MIN) % NEW_SOURCES;
-            return Some(u64::from(if age == 0 { NEW_SOURCES } else { age }));
+            let age = u64::from(if age == 0 { NEW_SOURCES } else { age });
+            return Some(EqualRequests { age, period: NEW_SOURCES.into() });
         }
         if src >= self.hosts {
             return None;
@@ -169,7 +207,8 @@ impl HostPairs {
         let here = u64::from(self.step) * u64::from(self.hosts) + u64::from(self.src);
         let there = u64::from(beyond / self.ports) * u64::from(self.hosts) + u64::from(src);
         let period = u64::from(self.steps) * u64::from(self.hosts);
-        Some(if there < here { here - there } else { here + period - there })
+        let age = if there < here { here - there } else { here + period - there };
+        Some(EqualRequests { age, period })
     }
 
     /// MAC address and port of a host.
@@ -177,12 +216,21 @@ impl HostPairs {
         (self.address(host), 1 + host % self.ports)
     }
 
-    /// IPv4 address that a host announces, in 10.0.0.0/8. The first 2²⁴ hosts of all switches have different ones.
+    /// IPv4 address of a host.
     pub(crate) fn ip(&self, host: u32) -> u32 {
-        #[expect(clippy::cast_possible_truncation, reason = "16 bits")]
-        let switch = (self.base >> 24) as u16;
-        let number = u32::from(switch).wrapping_mul(self.hosts).wrapping_add(host);
-        0x0a00_0000 | number.wrapping_add(1) & 0xff_ffff
+        self.ip_of(self.address(host))
+    }
+
+    /// IPv4 address of the host with this MAC address.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the low 24 bits are the number of the host"
+    )]
+    fn ip_of(&self, address: u64) -> u32 {
+        let is_new_source = u32::from(address >> 42 & 0x3f != 0);
+        let number = (address as u32 & 0xff_ffff).wrapping_add(self.ip_offset);
+        0x0a00_0000 | is_new_source << 23 | number & 0x7f_ffff
     }
 
     #[inline]
@@ -239,12 +287,16 @@ mod tests {
     }
 
     #[test]
-    fn the_age_of_a_request_is_computed_from_its_pair_of_hosts() {
+    fn equal_requests_are_computed_from_their_pair_of_hosts() {
         let mut pairs = HostPairs::new(40_000, 10, 4, 0.5, 7);
         let sent = next(&pairs, 20);
         pairs.advance(20);
         for (seq, pair) in (0u64..).zip(&sent) {
-            assert_eq!(pairs.age(pair.dst, pair.src, 20), Some(20 - seq));
+            let equal = pairs.equal_requests(pair.dst, pair.src, 20).unwrap();
+            assert_eq!(equal.age, 20 - seq);
+            let is_new = pairs.host(pair.src).unwrap() >= NEW_SOURCE_MIN;
+            let period = if is_new { NEW_SOURCES.into() } else { HostPairs::period(10, 4) };
+            assert_eq!(equal.period, period);
         }
         let new = sent.iter().filter(|pair| pairs.host(pair.src).unwrap() >= NEW_SOURCE_MIN);
         assert_eq!(new.count(), 10);
@@ -269,10 +321,26 @@ mod tests {
     fn addresses_that_no_request_had_are_not_matched() {
         let pairs = HostPairs::new(1, 10, 4, 0.0, 0);
         let (host, _) = pairs.location(3);
-        assert_eq!(pairs.age(0xffff_ffff_ffff, host, 5), None);
-        assert_eq!(pairs.age(host, 0x0180_c200_000e, 5), None);
-        assert_eq!(pairs.age(pairs.location(10).0, host, 5), None);
+        assert_eq!(pairs.equal_requests(0xffff_ffff_ffff, host, 5), None);
+        assert_eq!(pairs.equal_requests(host, 0x0180_c200_000e, 5), None);
+        assert_eq!(pairs.equal_requests(pairs.location(10).0, host, 5), None);
         let other_switch = HostPairs::new(2, 10, 4, 0.0, 0).location(4).0;
-        assert_eq!(pairs.age(other_switch, host, 5), None);
+        assert_eq!(pairs.equal_requests(other_switch, host, 5), None);
+    }
+
+    #[test]
+    fn hosts_of_all_switches_and_new_sources_have_ip_addresses_of_their_own() {
+        let switches = [1, 2, 3].map(|switch| HostPairs::new(switch, 100, 4, 0.5, 7));
+        let hosts = (0..100).chain(NEW_SOURCE_MIN..NEW_SOURCE_MIN + 100);
+        let mut seen = HashSet::default();
+        for host in hosts {
+            for pairs in &switches {
+                assert!(seen.insert(pairs.ip(host)), "host {host}");
+            }
+        }
+        assert!(seen.iter().all(|ip| ip >> 24 == 10));
+        let pair = next(&switches[0], 1)[0];
+        let [dst, src] = [pair.dst, pair.src].map(|mac| switches[0].host(mac).unwrap());
+        assert_eq!((pair.dst_ip, pair.src_ip), (switches[0].ip(dst), switches[0].ip(src)));
     }
 }

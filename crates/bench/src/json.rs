@@ -1,22 +1,21 @@
 //! A report as JSON.
 //!
-//! The schema is stable: within `sluice-bench/2`, fields are only added. `docs/bench-json.md` describes them, which a test
+//! The schema is stable: within `sluice-bench/3`, fields are only added. `docs/bench-json.md` describes them, which a test
 //! checks. Rates are per second, durations in nanoseconds, shares between 0 and 1.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::plan::{Announce, Load, ReplyCounting};
-use crate::report::{Report, SwitchFigures};
+use crate::report::{OfferedRates, Report, SwitchFigures};
 use crate::requests::Buffering;
 use crate::statistics::{DurationSummary, RateSummary};
-use crate::{Plan, RequestCounts};
+use crate::{LatencyDistribution, NotSent, Plan, Quantile, RequestCounts};
 
 /// Name and version of the schema, the value of the field `schema`.
-pub const SCHEMA: &str = "sluice-bench/2";
+pub const SCHEMA: &str = "sluice-bench/3";
 
 /// Writes `report` as one line of JSON.
 ///
@@ -32,6 +31,7 @@ struct Document {
     schema: &'static str,
     plan: PlanDocument,
     rate: RateDocument,
+    offered: OfferedDocument,
     latency_ns: LatencyDocument,
     fairness: f64,
     requests: RequestsDocument,
@@ -56,6 +56,7 @@ struct PlanDocument {
     load: &'static str,
     window: Option<u32>,
     rate: Option<f64>,
+    arrivals: Option<String>,
     buffered: bool,
     frame_len: u16,
     new_sources: f64,
@@ -80,13 +81,32 @@ struct PlanDocument {
 struct RateDocument {
     mean: f64,
     deviation: f64,
+    confidence: [f64; 2],
     min: f64,
     max: f64,
 }
 
 #[derive(Serialize)]
+struct OfferedDocument {
+    offered: f64,
+    sent: f64,
+    not_sent: f64,
+    answered: f64,
+}
+
+#[derive(Serialize)]
+struct NotSentDocument {
+    socket_full: u64,
+    window_full: u64,
+    generator_late: u64,
+    disconnected: u64,
+}
+
+#[derive(Serialize)]
 struct LatencyDocument {
     count: u64,
+    answered: u64,
+    at_least: Vec<&'static str>,
     mean: f64,
     p50: u64,
     p90: u64,
@@ -98,6 +118,7 @@ struct LatencyDocument {
 #[derive(Serialize)]
 struct RequestsDocument {
     sent: u64,
+    not_sent: NotSentDocument,
     answered: u64,
     late: u64,
     never_answered: u64,
@@ -150,6 +171,8 @@ struct ScheduleLagDocument {
     p50: u64,
     p99: u64,
     max: u64,
+    held_back: u64,
+    held_back_max: u64,
 }
 
 #[derive(Serialize)]
@@ -159,6 +182,7 @@ struct LoopDocument {
     rate: f64,
     answered: Vec<u64>,
     latency_ns: LatencyDocument,
+    not_sent: NotSentDocument,
 }
 
 #[derive(Serialize)]
@@ -183,13 +207,16 @@ impl Document {
             p50: lag.p50_ns,
             p99: lag.p99_ns,
             max: lag.max_ns,
+            held_back: lag.held_back,
+            held_back_max: lag.held_back_max_ns,
         };
         let threads = report.threads.iter();
         Self {
             schema: SCHEMA,
             plan: PlanDocument::new(&report.plan),
             rate: report.rate.into(),
-            latency_ns: (&report.latency_ns).into(),
+            offered: report.offered.into(),
+            latency_ns: (&report.latency).into(),
             fairness: report.fairness,
             requests: report.counts.into(),
             errors: errors
@@ -218,7 +245,8 @@ impl Document {
                     elapsed_ns: ns(figures.elapsed),
                     rate: figures.rate,
                     answered: figures.answered.clone(),
-                    latency_ns: (&figures.latency_ns).into(),
+                    latency_ns: (&figures.latency).into(),
+                    not_sent: figures.not_sent.into(),
                 })
                 .collect(),
             switches: report.switches.iter().map(Into::into).collect(),
@@ -245,6 +273,7 @@ impl PlanDocument {
             load,
             window,
             rate,
+            arrivals: rate.map(|_| plan.arrivals.to_string()),
             buffered: plan.buffering == Buffering::Buffered,
             frame_len: plan.frame_len,
             new_sources: plan.new_sources,
@@ -269,20 +298,41 @@ impl PlanDocument {
 
 impl From<RateSummary> for RateDocument {
     fn from(s: RateSummary) -> Self {
-        Self { mean: s.mean, deviation: s.deviation, min: s.min, max: s.max }
+        let confidence = [s.confidence.low, s.confidence.high];
+        Self { mean: s.mean, deviation: s.deviation, confidence, min: s.min, max: s.max }
     }
 }
 
-impl From<&Histogram<u64>> for LatencyDocument {
-    fn from(h: &Histogram<u64>) -> Self {
+impl From<OfferedRates> for OfferedDocument {
+    fn from(rates: OfferedRates) -> Self {
+        let OfferedRates { offered, sent, not_sent, answered } = rates;
+        Self { offered, sent, not_sent, answered }
+    }
+}
+
+impl From<NotSent> for NotSentDocument {
+    fn from(counts: NotSent) -> Self {
+        let NotSent { socket_full, window_full, generator_late, disconnected } = counts;
+        Self { socket_full, window_full, generator_late, disconnected }
+    }
+}
+
+impl From<&LatencyDistribution> for LatencyDocument {
+    fn from(latency: &LatencyDistribution) -> Self {
+        let quantiles = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
+        let named = quantiles.map(|(name, q)| (name, latency.quantile(q)));
+        let bounds = named.iter().filter(|(_, quantile)| matches!(quantile, Quantile::AtLeast(_)));
+        let [p50, p90, p99, p999, max] = named.map(|(_, quantile)| quantile.ns());
         Self {
-            count: h.len(),
-            mean: h.mean(),
-            p50: h.value_at_quantile(0.5),
-            p90: h.value_at_quantile(0.9),
-            p99: h.value_at_quantile(0.99),
-            p999: h.value_at_quantile(0.999),
-            max: h.max(),
+            count: latency.len(),
+            answered: latency.answered.len(),
+            at_least: bounds.map(|&(name, _)| name).collect(),
+            mean: latency.mean_ns(),
+            p50,
+            p90,
+            p99,
+            p999,
+            max,
         }
     }
 }
@@ -291,6 +341,7 @@ impl From<RequestCounts> for RequestsDocument {
     fn from(c: RequestCounts) -> Self {
         Self {
             sent: c.sent,
+            not_sent: c.not_sent.into(),
             answered: c.answered,
             late: c.late,
             never_answered: c.never_answered,
@@ -313,7 +364,7 @@ impl From<DurationSummary> for DurationDocument {
 
 impl From<&SwitchFigures> for SwitchDocument {
     fn from(s: &SwitchFigures) -> Self {
-        let [p50_ns, p99_ns, max_ns] = s.latency_ns;
+        let [p50_ns, p99_ns, max_ns] = s.latency.map(Quantile::ns);
         Self {
             datapath_id: s.datapath_id.to_string(),
             rate: s.rate,

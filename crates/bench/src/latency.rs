@@ -2,7 +2,12 @@
 
 use hdrhistogram::Histogram;
 
+use crate::distribution::{Quantile, quantile_rank};
 use crate::outstanding::{TICK_NS, Timestamp};
+use crate::request_records::RequestRecorder;
+
+/// Longest latency for which a new histogram has room: 1 ms. It is resized for longer ones.
+const LATENCY_NS_START: u64 = 1 << 20;
 
 /// Log2 of the buckets per factor of two in a [`CoarseHistogram`].
 const STEPS_BITS: u32 = 3;
@@ -46,16 +51,12 @@ impl CoarseHistogram {
         (bucket - (shift << STEPS_BITS)) << shift
     }
 
-    /// The value at quantile `q` (0 to 1) in nanoseconds; 0 if the histogram is empty.
-    pub(crate) fn quantile_ns(&self, q: f64) -> u64 {
-        let total: u64 = self.0.iter().map(|&n| u64::from(n)).sum();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "a quantile of a count is a count"
-        )]
-        let rank = (q * total as f64).ceil() as u64;
+    fn len(&self) -> u64 {
+        self.0.iter().map(|&n| u64::from(n)).sum()
+    }
+
+    /// The value of this rank, from 1, in nanoseconds; 0 if there are fewer values.
+    fn value_of_rank_ns(&self, rank: u64) -> u64 {
         let mut below = 0;
         for (bucket, &n) in self.0.iter().enumerate() {
             below += u64::from(n);
@@ -65,34 +66,45 @@ impl CoarseHistogram {
         }
         0
     }
+
+    /// The value at quantile `q` (0 to 1) in nanoseconds; 0 if the histogram is empty.
+    pub(crate) fn quantile_ns(&self, q: f64) -> u64 {
+        self.value_of_rank_ns(quantile_rank(q, self.len()))
+    }
 }
 
-/// Latencies of one thread in the current loop.
-#[derive(Debug)]
-pub(crate) struct LatencyRecorder {
-    histogram: Histogram<u64>,
+/// Latencies of one switch in the measured loops.
+#[derive(Debug, Clone)]
+pub(crate) struct SwitchLatencies {
+    pub(crate) answered: CoarseHistogram,
+    /// Requests without an answer in time, or due and not sent.
+    pub(crate) unanswered: u64,
 }
 
-impl LatencyRecorder {
+impl SwitchLatencies {
     pub(crate) fn new() -> Self {
-        Self { histogram: histogram() }
+        Self { answered: CoarseHistogram::new(), unanswered: 0 }
     }
 
-    #[inline]
-    pub(crate) fn record_n(&mut self, ticks: u32, n: u32) {
-        self.histogram.saturating_record_n(u64::from(ticks) * TICK_NS, u64::from(n));
-    }
-
-    /// Returns the recorded latencies and clears the histogram.
-    pub(crate) fn take(&mut self) -> Histogram<u64> {
-        std::mem::replace(&mut self.histogram, histogram())
+    /// The latency at quantile `q` (0 to 1), accurate to within 12 %. Requests without an answer take at least `unanswered_min_ns`.
+    pub(crate) fn quantile(&self, q: f64, unanswered_min_ns: u64) -> Quantile {
+        let answered = self.answered.len();
+        let rank = quantile_rank(q, answered + self.unanswered);
+        if rank > answered {
+            Quantile::AtLeast(unanswered_min_ns)
+        } else {
+            Quantile::Exactly(self.answered.value_of_rank_ns(rank))
+        }
     }
 }
 
-/// An empty histogram of nanoseconds: three significant digits, from 16 ns to more than the longest timeout.
+/// An empty histogram of nanoseconds with three significant digits. It takes 100 KiB, and more for long latencies.
 pub(crate) fn histogram() -> Histogram<u64> {
-    match Histogram::new_with_bounds(TICK_NS, u64::from(u32::MAX) * TICK_NS, 3) {
-        Ok(histogram) => histogram,
+    match Histogram::new_with_bounds(TICK_NS, LATENCY_NS_START, 3) {
+        Ok(mut histogram) => {
+            histogram.auto(true);
+            histogram
+        }
         Err(_) => unreachable!("the bounds are in order"),
     }
 }
@@ -106,6 +118,7 @@ pub(crate) struct LatencyBatch {
 }
 
 impl LatencyBatch {
+    /// A batch of answers that arrive at `now`, the last timestamp of the recorder.
     pub(crate) fn new(now: Timestamp) -> Self {
         Self { now, sent_at: 0, n: 0 }
     }
@@ -115,22 +128,22 @@ impl LatencyBatch {
     pub(crate) fn add(
         &mut self,
         sent_at: Timestamp,
-        switch: &mut CoarseHistogram,
-        thread: &mut LatencyRecorder,
+        switch: &mut SwitchLatencies,
+        recorder: &mut RequestRecorder,
     ) {
         if sent_at != self.sent_at {
-            self.flush(switch, thread);
+            self.flush(switch, recorder);
             self.sent_at = sent_at;
         }
         self.n += 1;
     }
 
     #[inline]
-    pub(crate) fn flush(&mut self, switch: &mut CoarseHistogram, thread: &mut LatencyRecorder) {
+    pub(crate) fn flush(&mut self, switch: &mut SwitchLatencies, recorder: &mut RequestRecorder) {
         if self.n > 0 {
-            let ticks = self.now.wrapping_sub(self.sent_at);
-            thread.record_n(ticks, self.n);
-            switch.record_n(ticks, self.n);
+            if recorder.record_answers(self.sent_at, self.n) {
+                switch.answered.record_n(self.now.wrapping_sub(self.sent_at), self.n);
+            }
             self.n = 0;
         }
     }
@@ -138,7 +151,12 @@ impl LatencyBatch {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use sluice_io::clock;
+
     use super::*;
+    use crate::Plan;
 
     #[test]
     fn every_value_has_a_bucket_whose_bound_is_at_most_an_eighth_above_it() {
@@ -170,15 +188,29 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_with_unanswered_requests_has_them_as_its_slowest() {
+        let mut latencies = SwitchLatencies::new();
+        latencies.answered.record_n(100, 98);
+        latencies.unanswered = 2;
+        assert!(matches!(latencies.quantile(0.98, 7), Quantile::Exactly(1600..1820)));
+        assert_eq!(latencies.quantile(0.99, 7), Quantile::AtLeast(7));
+    }
+
+    #[test]
     fn answers_to_requests_of_one_time_are_recorded_at_once() {
-        let (mut switch, mut thread) = (CoarseHistogram::new(), LatencyRecorder::new());
-        let mut batch = LatencyBatch::new(500);
+        let epoch = clock::now();
+        let plan = Plan { loops: 1, warmup: 0, ..Plan::default() };
+        let (mut switch, mut recorder) =
+            (SwitchLatencies::new(), RequestRecorder::new(&plan, epoch));
+        recorder.set_start(epoch);
+        let mut batch = LatencyBatch::new(recorder.timestamp(epoch + Duration::from_micros(8)));
         for sent_at in [400, 400, 400, 300] {
-            batch.add(sent_at, &mut switch, &mut thread);
+            batch.add(sent_at, &mut switch, &mut recorder);
         }
-        batch.flush(&mut switch, &mut thread);
-        let all = thread.take();
-        assert_eq!((all.len(), all.min()), (4, 1600));
-        assert_eq!(all.count_at(3200), 1);
+        batch.flush(&mut switch, &mut recorder);
+        let (loops, _) = recorder.take();
+        let all = &loops[0].answered;
+        assert_eq!((all.len(), all.min(), all.count_at(3200)), (4, 1600, 1));
+        assert_eq!(switch.answered.len(), 4);
     }
 }

@@ -1,25 +1,48 @@
 //! The offered load of one thread: which switch sends how many requests, and when.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
-use sluice_io::{Io, clock};
+use sluice_io::Io;
 
 use crate::bench_switch::BenchSwitch;
+use crate::counts::NotSentReason;
 use crate::latency::CoarseHistogram;
 use crate::outstanding::{TICK_NS, Timestamp};
 use crate::plan::{Load, Plan};
+use crate::request_records::{RequestRecorder, ticks};
 use crate::requests::{Buffering, RequestTemplates};
 use crate::schedule::Schedule;
 
-/// How late a generator thread sent its requests, compared with the schedule of an open-loop load.
+/// Due requests that are processed in one event-loop iteration; a generator that is too slow for the rate must not stop receiving.
+const DUE_MAX: u32 = 1 << 16;
+
+/// How late requests of an open-loop load were sent, compared with the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ScheduleLag {
-    /// Median, nanoseconds.
+    /// Median lag of the generator, nanoseconds: of requests that could have been sent when they were due.
     pub p50_ns: u64,
-    /// 99th percentile, nanoseconds.
+    /// Its 99th percentile, nanoseconds.
     pub p99_ns: u64,
-    /// Maximum, nanoseconds.
+    /// Its maximum, nanoseconds.
     pub max_ns: u64,
+    /// Requests that were sent late since the controller did not read, or did not answer earlier ones.
+    pub held_back: u64,
+    /// The maximum by which these were late, nanoseconds.
+    pub held_back_max_ns: u64,
+}
+
+impl ScheduleLag {
+    /// That of two threads together: the percentiles of the one that was later.
+    pub(crate) fn merge(self, other: Self) -> Self {
+        let worse = if self.p99_ns >= other.p99_ns { self } else { other };
+        Self {
+            max_ns: self.max_ns.max(other.max_ns),
+            held_back: self.held_back + other.held_back,
+            held_back_max_ns: self.held_back_max_ns.max(other.held_back_max_ns),
+            ..worse
+        }
+    }
 }
 
 /// The offered load of one thread.
@@ -29,7 +52,6 @@ pub(crate) struct OfferedLoad {
     buffering: Buffering,
     /// Maximum number of outstanding requests per switch.
     outstanding_max: u32,
-    epoch: Instant,
 }
 
 #[derive(Debug)]
@@ -39,18 +61,40 @@ enum LoadState {
     /// Closed loop: all switches of the thread share a window of `total` requests, handed out `quantum` at a time.
     SharedWindow { total: i64, quantum: u32, cursor: usize, quota: Vec<u32> },
     /// Open loop.
-    Rate { schedule: Schedule, prepared: u64, due: u64, lag: CoarseHistogram, lag_max: u32 },
+    Rate(OpenLoop),
+}
+
+/// Requests that become due by a schedule. Each is sent, or not sent for a reason that is counted.
+#[derive(Debug)]
+struct OpenLoop {
+    schedule: Schedule,
+    /// No request is due from then on.
+    end: Instant,
+    /// The switch that sends the next request; they take turns.
+    next_switch: usize,
+    queues: Vec<DueQueue>,
+    /// Most requests in a queue.
+    queue_len_max: usize,
+    /// Age at which a request that was not sent is given up.
+    timeout_ticks: Timestamp,
+    lag: CoarseHistogram,
+    lag_max: Timestamp,
+    held_back: u64,
+    held_back_max: Timestamp,
+}
+
+/// Requests of one switch that are due and not sent yet.
+#[derive(Debug, Default)]
+struct DueQueue {
+    /// When each was due.
+    due: VecDeque<Timestamp>,
+    /// Why the last attempt to send did not send all.
+    blocked: Option<NotSentReason>,
 }
 
 impl OfferedLoad {
-    /// The load of thread `thread` with `switches` switches, from `start` on. Timestamps count from `epoch`.
-    pub(crate) fn new(
-        plan: &Plan,
-        start: Instant,
-        epoch: Instant,
-        thread: usize,
-        switches: usize,
-    ) -> Self {
+    /// The load of thread `thread` with `switches` switches, from `start` on.
+    pub(crate) fn new(plan: &Plan, start: Instant, thread: usize, switches: usize) -> Self {
         let state = match plan.load {
             Load::Window(_) | Load::Unlimited => LoadState::Window,
             Load::WindowTotal(n) => {
@@ -60,22 +104,16 @@ impl OfferedLoad {
                 let total = i64::try_from(total).unwrap_or(i64::MAX);
                 LoadState::SharedWindow { total, quantum, cursor: 0, quota: vec![0; switches] }
             }
-            Load::Rate(rate) => {
-                #[expect(clippy::cast_precision_loss, reason = "there are at most 10 000")]
-                let share = rate * switches as f64 / f64::from(plan.switches);
-                let schedule = Schedule::new(start, share, switches);
-                let lag = CoarseHistogram::new();
-                LoadState::Rate { schedule, prepared: 0, due: 0, lag, lag_max: 0 }
-            }
+            Load::Rate(rate) => LoadState::Rate(OpenLoop::new(plan, rate, start, thread, switches)),
         };
-        Self { state, buffering: plan.buffering, outstanding_max: plan.outstanding_max(), epoch }
+        Self { state, buffering: plan.buffering, outstanding_max: plan.outstanding_max() }
     }
 
     /// When the next request is due by the schedule; `None` if only replies cause requests.
     #[inline]
     pub(crate) fn next_due(&self) -> Option<Instant> {
         match &self.state {
-            LoadState::Rate { schedule, due, .. } => Some(schedule.due_at(*due)),
+            LoadState::Rate(open_loop) => Some(open_loop.schedule.next_due()),
             LoadState::Window | LoadState::SharedWindow { .. } => None,
         }
     }
@@ -84,7 +122,14 @@ impl OfferedLoad {
     ///
     /// `outstanding` is the number of outstanding requests of this thread.
     #[inline]
-    pub(crate) fn prepare(&mut self, outstanding: i64, mut add: impl FnMut(usize)) {
+    pub(crate) fn prepare(
+        &mut self,
+        now: Instant,
+        outstanding: i64,
+        switches: &mut [BenchSwitch],
+        recorder: &mut RequestRecorder,
+        mut add: impl FnMut(usize),
+    ) {
         match &mut self.state {
             LoadState::Window => {}
             LoadState::SharedWindow { total, quantum, cursor, quota } => {
@@ -102,11 +147,7 @@ impl OfferedLoad {
                     available -= n;
                 }
             }
-            LoadState::Rate { schedule, prepared, due, .. } => {
-                *due = schedule.due(clock::now());
-                schedule.switches(*prepared, *due).for_each(add);
-                *prepared = *due;
-            }
+            LoadState::Rate(open_loop) => open_loop.prepare(now, switches, recorder, add),
         }
     }
 
@@ -119,23 +160,20 @@ impl OfferedLoad {
         switch: &mut BenchSwitch,
         io: &mut impl Io,
         templates: &mut RequestTemplates,
+        recorder: &mut RequestRecorder,
     ) -> Option<(Timestamp, i64)> {
         let (mut sent_at, mut overdue) = (None, 0);
         let batch = u32::try_from(templates.batch_size()).unwrap_or(u32::MAX);
-        let (epoch, buffering, limit) = (self.epoch, self.buffering, self.outstanding_max);
+        let (buffering, limit) = (self.buffering, self.outstanding_max);
         loop {
-            let now = clock::now();
-            let now = timestamp(epoch, now);
-            let available = switch.available(now, limit);
+            let now = recorder.timestamp(io.now());
+            let available = switch.available(now, limit, recorder);
             let wanted = match &mut self.state {
                 LoadState::Window => available,
                 LoadState::SharedWindow { quota, .. } => {
                     quota.get_mut(at).map_or(0, std::mem::take).min(available)
                 }
-                LoadState::Rate { schedule, due, .. } => {
-                    let backlog = schedule.due_for(at, *due).saturating_sub(switch.scheduled_sent);
-                    available.min(u32::try_from(backlog).unwrap_or(u32::MAX))
-                }
+                LoadState::Rate(open_loop) => open_loop.wanted(at, available),
             };
             // After the first batch, a small rest waits until more can be sent with it.
             if wanted == 0 || (sent_at.is_some() && wanted < batch / 4) {
@@ -143,49 +181,218 @@ impl OfferedLoad {
             }
             let sent = switch.send_requests(io, templates, buffering, wanted);
             sent_at = Some(now);
-            if let LoadState::Rate { schedule, lag, lag_max, .. } = &mut self.state {
-                for _ in 0..sent {
-                    let due = timestamp(epoch, schedule.due_at_for(at, switch.scheduled_sent));
-                    let late = now.wrapping_sub(due);
-                    overdue += i64::from(late);
-                    lag.record_n(late, 1);
-                    *lag_max = late.max(*lag_max);
-                    switch.record_sent(1, due);
-                    switch.scheduled_sent += 1;
+            let is_blocked = sent < wanted.min(batch) || switch.has_unsent();
+            match &mut self.state {
+                LoadState::Rate(open_loop) => {
+                    overdue += open_loop.sent(at, switch, now, sent, is_blocked);
                 }
-            } else {
-                switch.record_sent(sent, now);
+                _ => switch.record_sent(sent, now),
             }
-            if sent < wanted.min(batch) || switch.has_unsent() {
+            if is_blocked {
                 return sent_at.map(|sent_at| (sent_at, overdue));
             }
         }
     }
 
+    /// Gives up due requests that could not be sent within the timeout, and those of switches that are not connected.
+    pub(crate) fn expire(
+        &mut self,
+        now: Timestamp,
+        switches: &mut [BenchSwitch],
+        recorder: &mut RequestRecorder,
+    ) {
+        if let LoadState::Rate(open_loop) = &mut self.state {
+            open_loop.expire(now, switches, recorder);
+        }
+    }
+
+    /// Notes that the socket of switch `at` takes no more bytes.
+    pub(crate) fn set_socket_full(&mut self, at: usize) {
+        if let LoadState::Rate(open_loop) = &mut self.state
+            && let Some(queue) = open_loop.queues.get_mut(at)
+        {
+            queue.blocked = Some(NotSentReason::SocketFull);
+        }
+    }
+
+    /// Gives up what is due and was not sent, after the last loop.
+    pub(crate) fn finish(
+        &mut self,
+        plan: &Plan,
+        start: Instant,
+        switches: &mut [BenchSwitch],
+        recorder: &mut RequestRecorder,
+    ) {
+        if let LoadState::Rate(open_loop) = &mut self.state {
+            open_loop.finish(plan, start, switches, recorder);
+        }
+    }
+
     /// Resets the schedule lag, at the end of the warm-up.
     pub(crate) fn reset_lag(&mut self) {
-        if let LoadState::Rate { lag, lag_max, .. } = &mut self.state {
-            lag.clear();
-            *lag_max = 0;
+        if let LoadState::Rate(open_loop) = &mut self.state {
+            open_loop.lag.clear();
+            (open_loop.lag_max, open_loop.held_back, open_loop.held_back_max) = (0, 0, 0);
         }
     }
 
     /// The schedule lag since the last reset; `None` for closed-loop loads.
     pub(crate) fn lag(&self) -> Option<ScheduleLag> {
         match &self.state {
-            LoadState::Rate { lag, lag_max, .. } => Some(ScheduleLag {
-                p50_ns: lag.quantile_ns(0.5),
-                p99_ns: lag.quantile_ns(0.99),
-                max_ns: u64::from(*lag_max) * TICK_NS,
+            LoadState::Rate(open_loop) => Some(ScheduleLag {
+                p50_ns: open_loop.lag.quantile_ns(0.5),
+                p99_ns: open_loop.lag.quantile_ns(0.99),
+                max_ns: u64::from(open_loop.lag_max) * TICK_NS,
+                held_back: open_loop.held_back,
+                held_back_max_ns: u64::from(open_loop.held_back_max) * TICK_NS,
             }),
             LoadState::Window | LoadState::SharedWindow { .. } => None,
         }
     }
 }
 
-/// `now` in ticks since `epoch`.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "timestamps wrap")]
-pub(crate) fn timestamp(epoch: Instant, now: Instant) -> Timestamp {
-    ((now - epoch).as_nanos() as u64 / TICK_NS) as u32
+impl OpenLoop {
+    fn new(plan: &Plan, rate: f64, start: Instant, thread: usize, switches: usize) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "there are at most 10 000")]
+        let share = rate * switches as f64 / f64::from(plan.switches);
+        let seed = plan.seed.wrapping_add(thread as u64);
+        let queue = |_| DueQueue::default();
+        Self {
+            schedule: Schedule::new(start, share, plan.arrivals, seed),
+            end: start + plan.loop_time * plan.loops,
+            next_switch: 0,
+            queues: (0..switches).map(queue).collect(),
+            queue_len_max: plan.outstanding_max() as usize,
+            timeout_ticks: Timestamp::try_from(ticks(plan.timeout)).unwrap_or(Timestamp::MAX / 2),
+            lag: CoarseHistogram::new(),
+            lag_max: 0,
+            held_back: 0,
+            held_back_max: 0,
+        }
+    }
+
+    /// Queues the requests that have become due.
+    fn prepare(
+        &mut self,
+        now: Instant,
+        switches: &mut [BenchSwitch],
+        recorder: &mut RequestRecorder,
+        mut add: impl FnMut(usize),
+    ) {
+        let now = now.min(self.end);
+        for _ in 0..DUE_MAX {
+            let due_at = self.schedule.next_due();
+            if due_at > now || due_at >= self.end {
+                break;
+            }
+            self.schedule.advance();
+            let at = self.next_switch;
+            self.next_switch = (at + 1) % self.queues.len().max(1);
+            let (Some(queue), Some(switch)) = (self.queues.get_mut(at), switches.get_mut(at))
+            else {
+                continue;
+            };
+            let due = recorder.timestamp_of_past(due_at);
+            if queue.due.len() < self.queue_len_max {
+                queue.due.push_back(due);
+                add(at);
+            } else {
+                switch.record_not_sent(due, queue.reason(switch), recorder);
+            }
+        }
+    }
+
+    /// How many requests switch `at` sends next, if so many are available in its window.
+    #[inline]
+    fn wanted(&mut self, at: usize, available: u32) -> u32 {
+        let Some(queue) = self.queues.get_mut(at) else { return 0 };
+        let due = u32::try_from(queue.due.len()).unwrap_or(u32::MAX);
+        if due > available {
+            queue.blocked = Some(NotSentReason::WindowFull);
+        }
+        due.min(available)
+    }
+
+    /// Records that `n` requests were sent at `now`; returns the sum of the ticks by which they were overdue.
+    fn sent(
+        &mut self,
+        at: usize,
+        switch: &mut BenchSwitch,
+        now: Timestamp,
+        n: u32,
+        is_blocked: bool,
+    ) -> i64 {
+        let Some(queue) = self.queues.get_mut(at) else { return 0 };
+        let was_blocked = queue.blocked.is_some();
+        let mut overdue = 0;
+        for due in queue.due.drain(..queue.due.len().min(n as usize)) {
+            let late = now.wrapping_sub(due);
+            overdue += i64::from(late);
+            if was_blocked {
+                self.held_back += 1;
+                self.held_back_max = self.held_back_max.max(late);
+            } else {
+                self.lag.record_n(late, 1);
+                self.lag_max = self.lag_max.max(late);
+            }
+            switch.record_sent(1, due);
+        }
+        if is_blocked {
+            queue.blocked = Some(NotSentReason::SocketFull);
+        } else if queue.due.is_empty() {
+            queue.blocked = None;
+        }
+        overdue
+    }
+
+    fn expire(
+        &mut self,
+        now: Timestamp,
+        switches: &mut [BenchSwitch],
+        recorder: &mut RequestRecorder,
+    ) {
+        for (queue, switch) in self.queues.iter_mut().zip(switches) {
+            let is_connected = switch.conn.is_some();
+            while let Some(&due) = queue.due.front()
+                && (!is_connected || now.wrapping_sub(due) > self.timeout_ticks)
+            {
+                queue.due.pop_front();
+                switch.record_not_sent(due, queue.reason(switch), recorder);
+            }
+        }
+    }
+
+    fn finish(
+        &mut self,
+        plan: &Plan,
+        start: Instant,
+        switches: &mut [BenchSwitch],
+        recorder: &mut RequestRecorder,
+    ) {
+        for (queue, switch) in self.queues.iter_mut().zip(&mut *switches) {
+            let reason = queue.reason(switch);
+            for due in queue.due.drain(..) {
+                switch.record_not_sent(due, reason, recorder);
+            }
+        }
+        let Some(first) = switches.first_mut() else { return };
+        for number in 0..plan.loops {
+            let skipped = self.schedule.skip_until(start + plan.loop_time * (number + 1));
+            if skipped > 0 {
+                first.counts.not_sent.add(NotSentReason::GeneratorLate, skipped);
+                recorder.record_not_sent_in(number, skipped, NotSentReason::GeneratorLate);
+            }
+        }
+    }
+}
+
+impl DueQueue {
+    /// Why a request of the queue is not sent.
+    fn reason(&self, switch: &BenchSwitch) -> NotSentReason {
+        if switch.conn.is_none() {
+            NotSentReason::Disconnected
+        } else {
+            self.blocked.unwrap_or(NotSentReason::GeneratorLate)
+        }
+    }
 }

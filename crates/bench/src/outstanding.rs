@@ -106,14 +106,20 @@ impl OutstandingRequests {
         }
     }
 
-    /// How many requests may be sent now without exceeding `limit` outstanding ones, which is at most half of the ring.
+    /// How many requests may be sent now without exceeding `limit` outstanding ones, which is at most half of the ring. Expires
+    /// requests, as [`expire`](Self::expire) does.
     #[inline]
-    pub(crate) fn available(&mut self, now: Timestamp, limit: u32) -> u32 {
-        self.expire(now);
+    pub(crate) fn available(
+        &mut self,
+        now: Timestamp,
+        limit: u32,
+        on_timeout: &mut impl FnMut(Timestamp),
+    ) -> u32 {
+        self.expire(now, on_timeout);
         while self.free() < limit.saturating_sub(self.outstanding)
             && let Some(sent_at) = self.oldest_sent_at()
         {
-            self.remove_oldest(sent_at, State::Waiting);
+            self.remove_oldest(sent_at, State::Waiting, on_timeout);
             self.advanced_at = now;
         }
         self.free().min(limit.saturating_sub(self.outstanding))
@@ -121,10 +127,11 @@ impl OutstandingRequests {
 
     /// Expires requests. One expires when it is older than the timeout and later ones have overtaken it, or no answer has advanced the
     /// oldest outstanding request for as long: a slow controller that answers in order loses nothing. All expire at [`IN_RING_MAX`].
+    /// Calls `on_timeout` with the time at which each was sent.
     ///
     /// Called at least every few seconds, so that no timestamp wraps.
     #[inline]
-    pub(crate) fn expire(&mut self, now: Timestamp) {
+    pub(crate) fn expire(&mut self, now: Timestamp, on_timeout: &mut impl FnMut(Timestamp)) {
         let before = self.oldest;
         self.advance_oldest();
         if self.oldest != before {
@@ -135,10 +142,22 @@ impl OutstandingRequests {
         while let Some(sent_at) = self.oldest_sent_at()
             && now.wrapping_sub(sent_at) > age_max
         {
-            self.remove_oldest(sent_at, State::TimedOut);
+            self.remove_oldest(sent_at, State::TimedOut, on_timeout);
             self.timed_out += 1;
+            on_timeout(sent_at);
         }
-        self.timed_out += self.overtaken.expire(now, self.timeout_ticks);
+        self.timed_out += self.overtaken.expire(now, self.timeout_ticks, on_timeout);
+    }
+
+    /// Calls `f` with the time at which each request was sent that may still be answered in time.
+    pub(crate) fn for_each_waiting(&self, mut f: impl FnMut(Timestamp)) {
+        for n in 0..self.next.wrapping_sub(self.oldest) {
+            let at = (self.oldest.wrapping_add(n) & self.mask) as usize;
+            if let Some(&sent_at) = self.slots.get(at).filter(|&&slot| slot >= OUTSTANDING_MIN) {
+                f(sent_at);
+            }
+        }
+        self.overtaken.for_each_waiting(f);
     }
 
     /// Slots that may be used now.
@@ -156,11 +175,16 @@ impl OutstandingRequests {
 
     /// Removes the oldest outstanding request from the ring.
     #[cold]
-    fn remove_oldest(&mut self, sent_at: Timestamp, state: State) {
+    fn remove_oldest(
+        &mut self,
+        sent_at: Timestamp,
+        state: State,
+        on_timeout: &mut impl FnMut(Timestamp),
+    ) {
         if let Some(slot) = self.slots.get_mut((self.oldest & self.mask) as usize) {
             *slot = slot::OVERTAKEN;
         }
-        self.timed_out += self.overtaken.push(self.oldest, sent_at, state);
+        self.timed_out += self.overtaken.push(self.oldest, sent_at, state, on_timeout);
         self.outstanding -= 1;
         self.advance_oldest();
     }
@@ -196,10 +220,10 @@ impl OutstandingRequests {
     }
 
     /// Skips the next sequence number, as if it had been answered long ago.
-    pub(crate) fn skip(&mut self) {
+    pub(crate) fn skip(&mut self, on_timeout: &mut impl FnMut(Timestamp)) {
         self.advance_oldest();
         if let Some(sent_at) = self.oldest_sent_at().filter(|_| self.free() == 0) {
-            self.remove_oldest(sent_at, State::Waiting);
+            self.remove_oldest(sent_at, State::Waiting, on_timeout);
         }
         if let Some(slot) = self.slots.get_mut((self.next & self.mask) as usize) {
             *slot = slot::ANSWERED;
@@ -222,13 +246,34 @@ impl OutstandingRequests {
         self.match_closed(age, kind)
     }
 
-    /// Matches a reply to the request sent `age` requests before the next one.
+    /// Matches a reply to one of the equal requests that were sent `age`, `age + period`, … requests before the next one: to the
+    /// oldest of them that is outstanding, or else to the newest.
     #[inline]
-    pub(crate) fn match_reply_by_age(&mut self, age: u64, kind: AnswerKind) -> ReplyOutcome {
-        match u32::try_from(age) {
-            Ok(age) => self.match_reply(self.next.wrapping_sub(age), kind),
-            Err(_) => ReplyOutcome::Unsolicited,
-        }
+    pub(crate) fn match_equal_requests(
+        &mut self,
+        age: u64,
+        period: u64,
+        kind: AnswerKind,
+    ) -> ReplyOutcome {
+        let Ok(newest) = u32::try_from(age) else { return ReplyOutcome::Unsolicited };
+        let span = self.next.wrapping_sub(self.oldest);
+        let is_one = age + period > span.into();
+        let age = if is_one { newest } else { self.oldest_equal(newest, period).unwrap_or(newest) };
+        self.match_reply(self.next.wrapping_sub(age), kind)
+    }
+
+    /// The age of the oldest outstanding request among the equal ones.
+    #[cold]
+    fn oldest_equal(&self, newest: u32, period: u64) -> Option<u32> {
+        let span = self.next.wrapping_sub(self.oldest);
+        let period = u32::try_from(period).ok().filter(|&period| period > 0)?;
+        let last = newest + span.checked_sub(newest)? / period * period;
+        let ages = (0..=(last - newest) / period).map(|n| last - n * period);
+        let is_outstanding = |age: &u32| {
+            let at = (self.next.wrapping_sub(*age) & self.mask) as usize;
+            self.slots.get(at).is_some_and(|&slot| slot >= OUTSTANDING_MIN)
+        };
+        ages.filter(|&age| age > 0).find(is_outstanding)
     }
 
     /// Matches a reply whose request is not outstanding.
@@ -253,6 +298,16 @@ impl OutstandingRequests {
             }
             _ => ReplyOutcome::Duplicate,
         }
+    }
+
+    /// Forgets all requests; returns the number of those without an answer.
+    pub(crate) fn forget(&mut self) -> u64 {
+        let unanswered = self.unanswered();
+        self.slots.fill(slot::ANSWERED);
+        self.oldest = self.next;
+        (self.outstanding, self.timed_out) = (0, 0);
+        self.overtaken.clear();
+        unanswered
     }
 
     /// Sequence number of the next request.
@@ -299,7 +354,7 @@ mod tests {
     /// A ring of eight with `n` requests sent at 100.
     fn sent(n: u32) -> OutstandingRequests {
         let mut requests = OutstandingRequests::new(8, 64, TIMEOUT_TICKS);
-        assert!(requests.available(100, 8) >= n);
+        assert!(requests.available(100, 8, &mut |_| {}) >= n);
         requests.insert(n, 100);
         requests
     }
@@ -341,8 +396,11 @@ mod tests {
             assert_eq!(outcome, ReplyOutcome::Unsolicited, "{seq}");
         }
         let kind = AnswerKind::FlowAndPacket;
-        assert_eq!(requests.match_reply_by_age(1 << 40, kind), ReplyOutcome::Unsolicited);
-        assert_eq!(requests.match_reply_by_age(2, kind), ReplyOutcome::Answered(100));
+        assert_eq!(
+            requests.match_equal_requests(1 << 40, 1 << 41, kind),
+            ReplyOutcome::Unsolicited
+        );
+        assert_eq!(requests.match_equal_requests(2, 1 << 20, kind), ReplyOutcome::Answered(100));
     }
 
     #[test]
@@ -352,19 +410,56 @@ mod tests {
         for seq in 1..=8 {
             assert_eq!(requests.match_reply(seq, kind), ReplyOutcome::Answered(100));
         }
-        assert_eq!(requests.available(200, 8), 8);
+        assert_eq!(requests.available(200, 8, &mut |_| {}), 8);
         requests.insert(8, 200);
         assert_eq!(requests.match_reply(1, kind), ReplyOutcome::Duplicate);
         assert_eq!(requests.match_reply(9, kind), ReplyOutcome::Answered(200));
     }
 
+    /// Requests 1 to 7, of which every second one is for the same hosts.
+    #[test]
+    fn of_equal_requests_the_oldest_that_is_outstanding_is_answered() {
+        let mut requests = sent(0);
+        (1..=7).for_each(|n| requests.insert(1, 100 * n));
+        let kind = AnswerKind::FlowOnly;
+        // The newest of 1, 3, 5 and 7 was sent one request before the next.
+        let mut answer = || requests.match_equal_requests(1, 2, kind);
+        for sent_at in [100, 300, 500, 700] {
+            assert_eq!(answer(), ReplyOutcome::Answered(sent_at));
+        }
+        assert_eq!(answer(), ReplyOutcome::Duplicate);
+        assert_eq!(requests.match_equal_requests(2, 2, kind), ReplyOutcome::Answered(200));
+        assert_eq!(requests.match_equal_requests(8, 2, kind), ReplyOutcome::Unsolicited);
+    }
+
+    #[test]
+    fn the_times_of_requests_that_time_out_or_still_wait_are_reported() {
+        let mut requests = OutstandingRequests::new(8, 2, TIMEOUT_TICKS);
+        requests.insert(1, 100);
+        requests.insert(3, 200);
+        let kind = AnswerKind::FlowAndPacket;
+        assert_eq!(requests.match_reply(3, kind), ReplyOutcome::Answered(200));
+        let mut timed_out = vec![];
+        requests.expire(100 + TIMEOUT_TICKS, &mut |sent_at| timed_out.push(sent_at));
+        assert!(timed_out.is_empty());
+        requests.expire(101 + TIMEOUT_TICKS, &mut |sent_at| timed_out.push(sent_at));
+        assert_eq!(timed_out, [100]);
+        let mut waiting = vec![];
+        requests.for_each_waiting(|sent_at| waiting.push(sent_at));
+        assert_eq!(waiting, [200, 200]);
+        assert_eq!(requests.forget(), 3);
+        requests.for_each_waiting(|_| panic!("forgotten"));
+        assert_eq!((requests.outstanding(), requests.unanswered()), (0, 0));
+        assert_eq!(requests.match_reply(2, kind), ReplyOutcome::Duplicate);
+    }
+
     #[test]
     fn the_ring_and_the_window_limit_what_may_be_sent() {
         let mut requests = sent(5);
-        assert_eq!(requests.available(100, 8), 3);
-        assert_eq!(requests.available(100, 6), 1);
+        assert_eq!(requests.available(100, 8, &mut |_| {}), 3);
+        assert_eq!(requests.available(100, 6, &mut |_| {}), 1);
         requests.match_reply(1, AnswerKind::FlowAndPacket);
-        assert_eq!((requests.outstanding(), requests.available(100, 8)), (4, 4));
+        assert_eq!((requests.outstanding(), requests.available(100, 8, &mut |_| {})), (4, 4));
     }
 
     #[test]
@@ -373,7 +468,11 @@ mod tests {
         let kind = AnswerKind::FlowAndPacket;
         // One in ten is lost; the window is four of eight slots.
         for seq in 1..=200 {
-            assert_eq!(requests.available(100 + seq, 4), 4 - requests.outstanding(), "{seq}");
+            assert_eq!(
+                requests.available(100 + seq, 4, &mut |_| {}),
+                4 - requests.outstanding(),
+                "{seq}"
+            );
             requests.insert(1, 100 + seq);
             if seq % 10 != 1 {
                 assert_eq!(requests.match_reply(seq, kind), ReplyOutcome::Answered(100 + seq));
@@ -384,7 +483,7 @@ mod tests {
         assert_eq!(requests.match_reply(11, kind), ReplyOutcome::Duplicate);
         assert_eq!(requests.unanswered(), 19);
         // Requests 1, 21, 31, 41 and 51 have reached the timeout.
-        requests.available(1152, 4);
+        requests.available(1152, 4, &mut |_| {});
         assert_eq!((requests.timed_out, requests.unanswered()), (5, 19));
         assert_eq!(requests.match_reply(51, kind), ReplyOutcome::Late);
         assert_eq!(requests.match_reply(61, kind), ReplyOutcome::Answered(161));
@@ -397,12 +496,16 @@ mod tests {
         for seq in 2..=4 {
             requests.match_reply(seq, kind);
         }
-        assert_eq!(requests.available(100, 4), 3, "the window has room for three");
+        assert_eq!(requests.available(100, 4, &mut |_| {}), 3, "the window has room for three");
         requests.insert(3, 100);
         for seq in 5..=7 {
             requests.match_reply(seq, kind);
         }
-        assert_eq!((requests.available(100, 4), requests.outstanding()), (4, 0), "overtaken");
+        assert_eq!(
+            (requests.available(100, 4, &mut |_| {}), requests.outstanding()),
+            (4, 0),
+            "overtaken"
+        );
         assert_eq!(requests.match_reply(1, kind), ReplyOutcome::Answered(100));
         assert_eq!(requests.match_reply(1, kind), ReplyOutcome::Duplicate);
         assert_eq!(requests.unanswered(), 0);
@@ -415,7 +518,7 @@ mod tests {
         for now in (0..52).map(|n| 100 + n * second) {
             // Something always advances, so that nothing times out before.
             requests.advanced_at = now;
-            requests.available(now, 4);
+            requests.available(now, 4, &mut |_| {});
             let expected = if now > 100 + IN_RING_MAX { 0 } else { 3 };
             assert_eq!(requests.outstanding(), expected, "{now}");
         }
@@ -429,10 +532,10 @@ mod tests {
         let kind = AnswerKind::FlowAndPacket;
         assert_eq!(requests.match_reply(1, kind), ReplyOutcome::Answered(100));
         // An answer advanced the oldest request at 1000: the timeout starts again for those after it.
-        assert_eq!(requests.available(1000, 4), 1);
-        assert_eq!(requests.available(1900, 4), 1);
+        assert_eq!(requests.available(1000, 4, &mut |_| {}), 1);
+        assert_eq!(requests.available(1900, 4, &mut |_| {}), 1);
         assert_eq!(requests.unanswered(), 3);
-        assert_eq!(requests.available(2001, 4), 4);
+        assert_eq!(requests.available(2001, 4, &mut |_| {}), 4);
         assert_eq!((requests.outstanding(), requests.unanswered()), (0, 3));
         assert_eq!(requests.match_reply(3, kind), ReplyOutcome::Late);
         assert_eq!(requests.match_reply(3, kind), ReplyOutcome::Duplicate);
@@ -447,14 +550,14 @@ mod tests {
         requests.oldest = requests.next;
         requests.insert(2, 300);
         assert_eq!(requests.next(), u32::MAX);
-        requests.skip();
+        requests.skip(&mut |_| {});
         assert_eq!(requests.next(), 0);
         requests.insert(2, 400);
         assert_eq!(requests.match_reply(u32::MAX - 2, kind), ReplyOutcome::Answered(300));
         assert_eq!(requests.match_reply(1, kind), ReplyOutcome::Answered(400));
         assert_eq!(requests.match_reply(0, kind), ReplyOutcome::Answered(400));
         assert_eq!(requests.match_reply(u32::MAX - 1, kind), ReplyOutcome::Answered(300));
-        assert_eq!((requests.available(500, 8), requests.outstanding()), (8, 0));
+        assert_eq!((requests.available(500, 8, &mut |_| {}), requests.outstanding()), (8, 0));
     }
 
     #[test]
@@ -462,11 +565,11 @@ mod tests {
         let mut requests = OutstandingRequests::new(8, 64, TIMEOUT_TICKS);
         let mut now = 100;
         for _ in 0..3 {
-            let n = requests.available(now, 4);
+            let n = requests.available(now, 4, &mut |_| {});
             requests.insert(n, now);
             now += TIMEOUT_TICKS + 1;
         }
-        requests.expire(now);
+        requests.expire(now, &mut |_| {});
         for seq in 1..=12 {
             let outcome = requests.match_reply(seq, AnswerKind::FlowAndPacket);
             assert_eq!(outcome, ReplyOutcome::Late, "{seq}");
@@ -481,15 +584,15 @@ mod tests {
         requests.next = u32::MAX - 8;
         (requests.oldest, requests.sent) = (requests.next, u64::from(requests.next));
         for seq in u32::MAX - 8..u32::MAX {
-            assert!(requests.available(100, 2) > 0);
+            assert!(requests.available(100, 2, &mut |_| {}) > 0);
             requests.insert(1, 100);
             if seq != u32::MAX - 8 {
                 assert_eq!(requests.match_reply(seq, kind), ReplyOutcome::Answered(100));
             }
         }
         assert_eq!(requests.free(), 0);
-        requests.skip();
-        assert_eq!(requests.available(101, 2), 2);
+        requests.skip(&mut |_| {});
+        assert_eq!(requests.available(101, 2, &mut |_| {}), 2);
         assert_eq!(requests.match_reply(u32::MAX - 8, kind), ReplyOutcome::Answered(100));
         assert_eq!((requests.outstanding(), requests.unanswered()), (0, 0));
     }
@@ -497,9 +600,9 @@ mod tests {
     #[test]
     fn timestamps_may_wrap_while_requests_are_outstanding() {
         let mut requests = sent(0);
-        requests.available(u32::MAX - 5, 8);
+        requests.available(u32::MAX - 5, 8, &mut |_| {});
         requests.insert(1, u32::MAX - 5);
-        assert_eq!(requests.available(3, 8), 7);
+        assert_eq!(requests.available(3, 8, &mut |_| {}), 7);
         let outcome = requests.match_reply(1, AnswerKind::FlowAndPacket);
         assert_eq!(outcome, ReplyOutcome::Answered(u32::MAX - 5));
     }

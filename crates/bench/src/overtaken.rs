@@ -43,22 +43,39 @@ impl OvertakenRequests {
         Self { entries: VecDeque::new(), len_max, past_timeout: 0, waiting: 0 }
     }
 
-    /// Adds a request; it is the newest. Returns how many timed out, since there was no room for them.
-    pub(crate) fn push(&mut self, seq: u32, sent_at: Timestamp, state: State) -> u64 {
-        let timed_out = if self.entries.len() < self.len_max { 0 } else { self.pop() };
+    /// Adds a request; it is the newest. Returns how many timed out, since there was no room for them, and calls `on_timeout` with
+    /// the time at which each was sent.
+    pub(crate) fn push(
+        &mut self,
+        seq: u32,
+        sent_at: Timestamp,
+        state: State,
+        on_timeout: &mut impl FnMut(Timestamp),
+    ) -> u64 {
+        let timed_out = if self.entries.len() < self.len_max { 0 } else { self.pop(on_timeout) };
         self.entries.push_back(Overtaken { seq, sent_at, state });
         self.waiting += u32::from(state == State::Waiting);
         timed_out
     }
 
     /// Times out the requests that are older than `timeout`, and forgets those that were answered or are older than
-    /// [`AGE_MAX`]. Returns how many timed out.
+    /// [`AGE_MAX`]. Returns how many timed out, and calls `on_timeout` with the time at which each was sent.
     #[inline]
-    pub(crate) fn expire(&mut self, now: Timestamp, timeout: Timestamp) -> u64 {
-        if self.entries.is_empty() { 0 } else { self.expire_entries(now, timeout) }
+    pub(crate) fn expire(
+        &mut self,
+        now: Timestamp,
+        timeout: Timestamp,
+        on_timeout: &mut impl FnMut(Timestamp),
+    ) -> u64 {
+        if self.entries.is_empty() { 0 } else { self.expire_entries(now, timeout, on_timeout) }
     }
 
-    fn expire_entries(&mut self, now: Timestamp, timeout: Timestamp) -> u64 {
+    fn expire_entries(
+        &mut self,
+        now: Timestamp,
+        timeout: Timestamp,
+        on_timeout: &mut impl FnMut(Timestamp),
+    ) -> u64 {
         let mut timed_out = 0;
         while let Some(entry) = self.entries.get_mut(self.past_timeout)
             && now.wrapping_sub(entry.sent_at) > timeout
@@ -67,6 +84,7 @@ impl OvertakenRequests {
                 entry.state = State::TimedOut;
                 self.waiting -= 1;
                 timed_out += 1;
+                on_timeout(entry.sent_at);
             }
             self.past_timeout += 1;
         }
@@ -74,18 +92,25 @@ impl OvertakenRequests {
             matches!(entry.state, State::Answered(_)) || now.wrapping_sub(entry.sent_at) > AGE_MAX
         };
         while self.past_timeout > 0 && self.entries.front().is_some_and(is_forgotten) {
-            timed_out += self.pop();
+            timed_out += self.pop(on_timeout);
         }
         timed_out
     }
 
     /// Forgets the oldest request. Returns how many timed out: 1 if it was still waiting.
-    fn pop(&mut self) -> u64 {
+    fn pop(&mut self, on_timeout: &mut impl FnMut(Timestamp)) -> u64 {
         self.past_timeout = self.past_timeout.saturating_sub(1);
-        let is_waiting =
-            self.entries.pop_front().is_some_and(|entry| entry.state == State::Waiting);
-        self.waiting -= u32::from(is_waiting);
-        is_waiting.into()
+        let oldest = self.entries.pop_front().filter(|entry| entry.state == State::Waiting);
+        let Some(entry) = oldest else { return 0 };
+        self.waiting -= 1;
+        on_timeout(entry.sent_at);
+        1
+    }
+
+    /// Calls `f` with the time at which each request was sent that waits for an answer.
+    pub(crate) fn for_each_waiting(&self, f: impl FnMut(Timestamp)) {
+        let waiting = self.entries.iter().filter(|entry| entry.state == State::Waiting);
+        waiting.map(|entry| entry.sent_at).for_each(f);
     }
 
     /// Matches a reply to the request that was sent `age` requests before `next`.
@@ -112,6 +137,12 @@ impl OvertakenRequests {
         }
     }
 
+    /// Forgets all requests.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        (self.past_timeout, self.waiting) = (0, 0);
+    }
+
     /// Number of requests that wait for an answer.
     pub(crate) fn waiting(&self) -> u32 {
         self.waiting
@@ -128,7 +159,7 @@ mod tests {
     fn overtaken() -> OvertakenRequests {
         let mut requests = OvertakenRequests::new(3);
         for seq in [10, 13, 20] {
-            assert_eq!(requests.push(seq, seq * 10, State::Waiting), 0);
+            assert_eq!(requests.push(seq, seq * 10, State::Waiting, &mut |_| {}), 0);
         }
         requests
     }
@@ -147,13 +178,16 @@ mod tests {
     #[test]
     fn each_request_times_out_by_its_own_age_and_may_be_answered_late() {
         let mut requests = overtaken();
-        assert_eq!([199, 201, 231, 301].map(|now| requests.expire(now, 100)), [0, 1, 1, 1]);
+        assert_eq!(
+            [199, 201, 231, 301].map(|now| requests.expire(now, 100, &mut |_| {})),
+            [0, 1, 1, 1]
+        );
         assert_eq!(requests.waiting(), 0);
         assert_eq!(requests.match_reply(100, 80, KIND), ReplyOutcome::Late);
         assert_eq!(requests.match_reply(100, 80, KIND), ReplyOutcome::Duplicate);
-        assert_eq!(requests.expire(101 + AGE_MAX, 100), 0);
+        assert_eq!(requests.expire(101 + AGE_MAX, 100, &mut |_| {}), 0);
         assert_eq!(requests.entries.len(), 2, "the first is forgotten");
-        assert_eq!(requests.expire(201 + AGE_MAX, 100), 0);
+        assert_eq!(requests.expire(201 + AGE_MAX, 100, &mut |_| {}), 0);
         assert_eq!((requests.entries.len(), requests.past_timeout), (0, 0));
     }
 
@@ -161,8 +195,8 @@ mod tests {
     fn answered_requests_are_forgotten_when_they_reach_the_timeout() {
         let mut requests = overtaken();
         requests.match_reply(100, 90, KIND);
-        assert_eq!((requests.expire(200, 100), requests.entries.len()), (0, 3));
-        assert_eq!((requests.expire(201, 100), requests.entries.len()), (0, 2));
+        assert_eq!((requests.expire(200, 100, &mut |_| {}), requests.entries.len()), (0, 3));
+        assert_eq!((requests.expire(201, 100, &mut |_| {}), requests.entries.len()), (0, 2));
         assert_eq!((requests.past_timeout, requests.waiting()), (0, 2));
     }
 
@@ -183,21 +217,25 @@ mod tests {
     #[test]
     fn sequence_numbers_and_timestamps_wrap() {
         let mut requests = OvertakenRequests::new(2);
-        requests.push(u32::MAX - 1, u32::MAX - 20, State::Waiting);
-        requests.push(3, 10, State::Waiting);
+        requests.push(u32::MAX - 1, u32::MAX - 20, State::Waiting, &mut |_| {});
+        requests.push(3, 10, State::Waiting, &mut |_| {});
         assert_eq!(requests.match_reply(10, 11, KIND), ReplyOutcome::Duplicate);
         assert_eq!(requests.match_reply(10, 12, KIND), ReplyOutcome::Answered(u32::MAX - 20));
-        assert_eq!(requests.expire(70, 50), 1);
+        assert_eq!(requests.expire(70, 50, &mut |_| {}), 1);
         assert_eq!(requests.match_reply(10, 7, KIND), ReplyOutcome::Late);
     }
 
     #[test]
     fn without_room_the_oldest_times_out() {
         let mut requests = overtaken();
-        assert_eq!(requests.push(21, 210, State::Waiting), 1);
+        assert_eq!(requests.push(21, 210, State::Waiting, &mut |_| {}), 1);
         assert_eq!((requests.entries.len(), requests.waiting()), (3, 3));
         requests.match_reply(100, 87, KIND);
-        assert_eq!(requests.push(22, 220, State::TimedOut), 0, "that one was answered");
+        assert_eq!(
+            requests.push(22, 220, State::TimedOut, &mut |_| {}),
+            0,
+            "that one was answered"
+        );
         assert_eq!((requests.entries.len(), requests.waiting()), (3, 2));
     }
 }

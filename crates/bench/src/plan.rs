@@ -9,6 +9,7 @@ use sluice_openflow::{Version, Versions};
 use crate::Error;
 use crate::host_pairs::{HostPairs, NEW_SOURCE_MIN};
 use crate::requests::{Buffering, FRAME_LEN_MAX, FRAME_LEN_MIN};
+use crate::schedule::Arrivals;
 
 /// Maximum number of switches in one run. Their number is part of every MAC address.
 pub const SWITCHES_MAX: u32 = 10_000;
@@ -26,6 +27,9 @@ const UNLIMITED_PER_SWITCH_MIN: u32 = 64;
 
 /// Longest loop, delay or handshake. More would overflow a time or look like a program that hangs.
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Maximum number of loops; each has a histogram of its latencies, of 100 KiB and more.
+const LOOPS_MAX: u32 = 10_000;
 
 /// Longest timeout of a request, since timestamps wrap after 68 s.
 const TIMEOUT_MAX: Duration = Duration::from_secs(30);
@@ -79,6 +83,8 @@ pub struct Plan {
     pub hosts: u32,
     /// The offered load.
     pub load: Load,
+    /// How the requests of an open-loop load are distributed over time.
+    pub arrivals: Arrivals,
     /// Whether the switches buffer packets.
     pub buffering: Buffering,
     /// Length of the Ethernet frame in a request, without FCS, in bytes.
@@ -130,6 +136,7 @@ impl Default for Plan {
             ports: 4,
             hosts: 100_000,
             load: Load::Window(1),
+            arrivals: Arrivals::Fixed,
             buffering: Buffering::Buffered,
             frame_len: 64,
             new_sources: 0.0,
@@ -199,6 +206,9 @@ impl Plan {
             );
             return invalid(self.loops, "-l", &expected);
         }
+        if self.loops > LOOPS_MAX {
+            return invalid(self.loops, "-l", "at most 10000 loops");
+        }
         let times = [
             (self.loop_time, Duration::from_millis(1), "-m", "1 to 86400000 ms"),
             (self.delay, Duration::ZERO, "-D", "at most 86400000 ms"),
@@ -234,6 +244,9 @@ impl Plan {
             }
             Load::Rate(rate) if !(rate > 0.0 && rate <= 1e9) => {
                 return invalid(rate, "--rate", "more than 0 and at most 1e9 requests per second");
+            }
+            Load::Rate(_) if self.arrivals == Arrivals::Burst(0) => {
+                return invalid("burst:0", "--arrivals", "at least 1 request per burst");
             }
             _ => {}
         }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use sluice_openflow::DatapathId;
 
 use crate::Plan;
 use crate::coordination::{SwitchResult, ThreadLoopResult, ThreadResult};
-use crate::counts::{ErrorCounts, RequestCounts};
-use crate::latency::histogram;
+use crate::counts::{ErrorCounts, NotSent, RequestCounts};
+use crate::distribution::{LatencyDistribution, Quantile};
 use crate::offered_load::ScheduleLag;
+use crate::request_records::LoopRequests;
 use crate::statistics::{DurationSummary, RateSummary, jain_index, per_second};
 use crate::warnings;
 
@@ -22,8 +22,10 @@ pub struct Report {
     pub loops: Vec<LoopFigures>,
     /// Requests answered per second in the measured loops.
     pub rate: RateSummary,
-    /// Latencies in the measured loops, nanoseconds.
-    pub latency_ns: Histogram<u64>,
+    /// Requests of the measured loops: how many were due, sent and not sent.
+    pub offered: OfferedRates,
+    /// Latencies of the requests of the measured loops.
+    pub latency: LatencyDistribution,
     /// Requests and replies of the whole run.
     pub counts: RequestCounts,
     /// `ERROR` messages received.
@@ -40,10 +42,25 @@ pub struct Report {
     pub littles_law: LittlesLaw,
     /// Figures of each generator thread.
     pub threads: Vec<ThreadFigures>,
-    /// Schedule lag of the worst thread; `None` unless the load is open loop.
+    /// How late requests were sent; `None` unless the load is open loop.
     pub schedule_lag: Option<ScheduleLag>,
+    /// The longest time for which the process was stopped.
+    pub paused: Duration,
     /// Reasons to distrust the figures, as sentences.
     pub warnings: Vec<String>,
+}
+
+/// Requests per second of the measured loops, by what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct OfferedRates {
+    /// Those that were due: `sent` and `not_sent` together. In a closed loop, those that were sent.
+    pub offered: f64,
+    /// Those that were sent.
+    pub sent: f64,
+    /// Those that were due and not sent.
+    pub not_sent: f64,
+    /// Those that were answered in time, whenever the answer came. [`Report::rate`] counts the answers that came in the loops.
+    pub answered: f64,
 }
 
 /// Figures of one loop.
@@ -59,8 +76,10 @@ pub struct LoopFigures {
     pub answered: Vec<u64>,
     /// Requests answered per second: the sum over all threads, each by its own duration.
     pub rate: f64,
-    /// Latencies, nanoseconds.
-    pub latency_ns: Histogram<u64>,
+    /// Latencies of the requests of this loop; of none before the end of the run.
+    pub latency: LatencyDistribution,
+    /// Requests that were due in this loop and not sent.
+    pub not_sent: NotSent,
 }
 
 /// Figures of one switch.
@@ -70,8 +89,8 @@ pub struct SwitchFigures {
     pub datapath_id: DatapathId,
     /// Requests answered per second in the measured loops.
     pub rate: f64,
-    /// Median, 99th percentile and maximum of its latency, nanoseconds, accurate to within 12 %.
-    pub latency_ns: [u64; 3],
+    /// Median, 99th percentile and maximum of its latency, accurate to within 12 %.
+    pub latency: [Quantile; 3],
     /// Its requests and replies.
     pub counts: RequestCounts,
     /// Time to open its TCP connection.
@@ -117,35 +136,43 @@ impl LoopFigures {
     pub(crate) fn new(plan: &Plan, results: &[&ThreadLoopResult]) -> Self {
         let number = results.first().map_or(0, |result| result.number);
         let mut answered = vec![0; plan.switches as usize];
-        let mut latency_ns = histogram();
         let mut rate = 0.0;
         for result in results {
             let own = answered.iter_mut().skip(result.thread).step_by(plan.threads);
             own.zip(&result.answered).for_each(|(total, &n)| *total = n);
             rate += per_second(result.answered.iter().sum(), result.elapsed);
-            // Does not fail: both have the same bounds.
-            let _ = latency_ns.add(&result.latencies);
         }
         let elapsed = results.iter().map(|result| result.elapsed).max().unwrap_or_default();
         let measured = plan.measured().contains(&number);
-        Self { number, measured, elapsed, answered, rate, latency_ns }
+        let (latency, not_sent) = (LatencyDistribution::empty(), NotSent::default());
+        Self { number, measured, elapsed, answered, rate, latency, not_sent }
     }
 }
 
 impl Report {
     pub(crate) fn new(plan: &Plan, mut results: ThreadResults) -> Self {
         results.totals.sort_by_key(|result| result.thread);
-        let loops: Vec<_> = (0..plan.loops)
+        let unanswered_min_ns =
+            results.totals.iter().map(|result| result.unanswered_min_ns).min().unwrap_or(0);
+        let mut of_measured = LoopRequests::new();
+        let mut loops: Vec<_> = (0..plan.loops)
             .map(|n| results.loops.iter().filter(|r| r.number == n).collect::<Vec<_>>())
             .map(|of_loop| LoopFigures::new(plan, &of_loop))
             .collect();
+        for figures in &mut loops {
+            let mut requests = LoopRequests::new();
+            let of_threads = results.totals.iter();
+            for own in of_threads.filter_map(|result| result.loops.get(figures.number as usize)) {
+                requests.add(own);
+            }
+            if figures.measured {
+                of_measured.add(&requests);
+            }
+            figures.not_sent = requests.not_sent;
+            figures.latency = requests.into_latencies(unanswered_min_ns);
+        }
         let measured: Vec<_> = loops.iter().filter(|figures| figures.measured).collect();
         let rates: Vec<_> = measured.iter().map(|figures| figures.rate).collect();
-        let mut latency_ns = histogram();
-        for figures in &measured {
-            // Does not fail: all have the same bounds.
-            let _ = latency_ns.add(&figures.latency_ns);
-        }
         let switches = switches(plan, &measured, &results.totals);
         let (mut counts, mut errors) = (RequestCounts::default(), ErrorCounts::default());
         for switch in &switches {
@@ -159,18 +186,22 @@ impl Report {
         let measured: Vec<_> =
             results.loops.iter().filter(|r| plan.measured().contains(&r.number)).collect();
         let lags = results.totals.iter().filter_map(|result| result.schedule_lag);
+        let offered = OfferedRates::of(plan, &of_measured);
+        let latency = of_measured.into_latencies(unanswered_min_ns);
         let mut report = Self {
             rate,
             fairness: jain_index(&rates_by_switch),
             connect: DurationSummary::of(switches.iter().filter_map(|s| s.connect)),
             handshake: DurationSummary::of(switches.iter().filter_map(|s| s.handshake)),
-            littles_law: LittlesLaw::of(&measured, rate.mean, &latency_ns),
+            littles_law: LittlesLaw::of(&measured, rate.mean, &latency),
             threads: threads(plan, &measured),
-            schedule_lag: lags.max_by_key(|lag| lag.p99_ns),
+            schedule_lag: lags.reduce(ScheduleLag::merge),
+            paused: results.totals.iter().map(|result| result.paused).max().unwrap_or_default(),
             warnings: Vec::new(),
             plan: plan.clone(),
             loops,
-            latency_ns,
+            offered,
+            latency,
             counts,
             errors,
             switches,
@@ -189,12 +220,12 @@ fn switches(
     let elapsed = measured.iter().map(|figures| figures.elapsed).sum();
     let one = |index: usize| {
         let result = threads.get(index % plan.threads)?.switches.get(index / plan.threads)?;
-        let &SwitchResult { counts, latency_ns, connect, handshake, hosts_announced, .. } = result;
+        let &SwitchResult { counts, latency, connect, handshake, hosts_announced, .. } = result;
         let answered = measured.iter().filter_map(|figures| figures.answered.get(index)).sum();
         Some(SwitchFigures {
             datapath_id: DatapathId(plan.dpid_offset.wrapping_add(index as u64)),
             rate: per_second(answered, elapsed),
-            latency_ns,
+            latency,
             counts,
             connect,
             handshake,
@@ -222,8 +253,23 @@ fn threads(plan: &Plan, measured: &[&ThreadLoopResult]) -> Vec<ThreadFigures> {
     (0..plan.threads).map(one).collect()
 }
 
+impl OfferedRates {
+    fn of(plan: &Plan, requests: &LoopRequests) -> Self {
+        let time = plan.loop_time * u32::try_from(plan.measured().len()).unwrap_or(u32::MAX);
+        let answered = requests.answered.len();
+        let (sent, not_sent) = (answered + requests.unanswered, requests.not_sent.total());
+        let rate = |n: u64| per_second(n, time);
+        Self {
+            offered: rate(sent + not_sent),
+            sent: rate(sent),
+            not_sent: rate(not_sent),
+            answered: rate(answered),
+        }
+    }
+}
+
 impl LittlesLaw {
-    fn of(measured: &[&ThreadLoopResult], rate: f64, latencies: &Histogram<u64>) -> Self {
+    fn of(measured: &[&ThreadLoopResult], rate: f64, latencies: &LatencyDistribution) -> Self {
         let loops = measured.iter().map(|r| r.number).collect::<std::collections::BTreeSet<_>>();
         let outstanding_in = |number: u32| {
             let same = measured.iter().filter(|result| result.number == number);
@@ -234,7 +280,7 @@ impl LittlesLaw {
             loops.iter().map(|&n| outstanding_in(n)).sum::<f64>() / loops.len().max(1) as f64;
         // The sum of no loops is -0.0.
         let outstanding = outstanding.abs();
-        let latency_s = latencies.mean() / 1e9;
+        let latency_s = latencies.mean_ns() / 1e9;
         let product = rate * latency_s;
         let disagreement_percent = if outstanding > 0.0 {
             (product - outstanding).abs() / outstanding * 100.0

@@ -3,7 +3,7 @@
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{EncodeError, Encoder, NO_BUFFER, PacketInReason, PortNo, Version};
 
-use crate::host_pairs::HostPairs;
+use crate::host_pairs::{HostPair, HostPairs};
 
 /// Bytes of requests sent at once, at most.
 const BATCH_BYTES: usize = 128 << 10;
@@ -41,6 +41,8 @@ pub(crate) struct RequestTemplates {
     version: Version,
     layout: TemplateLayout,
     requests: Vec<u8>,
+    /// Sum of the 16-bit words of the IPv4 header of a request, without those that are patched.
+    ip_header_sum: u32,
     announcement_layout: TemplateLayout,
     announcements: Vec<u8>,
 }
@@ -51,12 +53,14 @@ impl RequestTemplates {
     /// # Errors
     /// The version cannot express a packet-in.
     pub(crate) fn new(version: Version, frame_len: u16) -> Result<Self, EncodeError> {
-        let (layout, request) = packet_in(version, &udp_frame(frame_len))?;
+        let frame = udp_frame(frame_len);
+        let (layout, request) = packet_in(version, &frame)?;
         let (announcement_layout, announcement) = packet_in(version, &arp_frame())?;
         Ok(Self {
             version,
             layout,
             requests: request.repeat(BATCH_BYTES / layout.len),
+            ip_header_sum: sum_of_words(frame.get(14..34).unwrap_or_default()),
             announcement_layout,
             announcements: announcement.repeat(ANNOUNCEMENTS),
         })
@@ -83,13 +87,14 @@ impl RequestTemplates {
         buffering: Buffering,
         pairs: HostPairs,
     ) -> &[u8] {
-        let (layout, bytes) = (self.layout, n * self.layout.len);
-        let Some(batch) = self.requests.get_mut(..bytes) else { return &[] };
+        let (len, ip_header_sum) = (self.layout.len, self.ip_header_sum);
+        let Some(bytes) = self.requests.get_mut(..n * len) else { return &[] };
+        let batch = Batch { bytes, len, ip_header_sum, seq, pairs };
         match buffering {
-            Buffering::Buffered => fill::<true>(self.version, batch, layout.len, seq, pairs),
-            Buffering::Unbuffered => fill::<false>(self.version, batch, layout.len, seq, pairs),
+            Buffering::Buffered => batch.fill::<true>(self.version),
+            Buffering::Unbuffered => batch.fill::<false>(self.version),
         }
-        batch
+        self.requests.get(..n * len).unwrap_or_default()
     }
 
     /// Patches the announcements of the hosts from `first` to below `end`, one batch at most; returns their bytes and
@@ -129,76 +134,100 @@ impl RequestTemplates {
     }
 }
 
-#[inline]
-fn fill<const BUFFERED: bool>(
-    version: Version,
-    batch: &mut [u8],
+/// Requests to patch.
+struct Batch<'t> {
+    bytes: &'t mut [u8],
+    /// Length of one request.
     len: usize,
+    ip_header_sum: u32,
+    /// Sequence number of the first.
     seq: u32,
     pairs: HostPairs,
-) {
-    match version {
-        Version::V1_0 => fill_1_0::<BUFFERED>(batch, len, seq, pairs),
-        Version::V1_1 => fill_1_1::<BUFFERED>(batch, len, seq, pairs),
-        Version::V1_2 => fill_oxm::<BUFFERED, 24, 46>(batch, len, seq, pairs),
-        _ => fill_oxm::<BUFFERED, 32, 54>(batch, len, seq, pairs),
+}
+
+/// Offset of the IPv4 header checksum in a frame; the addresses follow.
+const IP_CHECKSUM_AT: usize = 24;
+
+impl Batch<'_> {
+    #[inline]
+    fn fill<const BUFFERED: bool>(self, version: Version) {
+        match version {
+            Version::V1_0 => self.fill_1_0::<BUFFERED>(),
+            Version::V1_1 => self.fill_1_1::<BUFFERED>(),
+            Version::V1_2 => self.fill_oxm::<BUFFERED, 24, 34, 68>(),
+            _ => self.fill_oxm::<BUFFERED, 32, 42, 76>(),
+        }
+    }
+
+    /// 1.0: buffer id, length and port are one store of eight bytes.
+    #[inline]
+    fn fill_1_0<const BUFFERED: bool>(self) {
+        let frame_len = (self.len as u64 - 18) << 16;
+        let mut messages = self.bytes.chunks_exact_mut(self.len);
+        self.pairs.for_each(self.seq, |seq, pair| {
+            let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<52>) else {
+                return false;
+            };
+            let buffer_id = if BUFFERED { seq } else { NO_BUFFER };
+            let fixed = u64::from(buffer_id) << 32 | frame_len | u64::from(pair.in_port);
+            msg[8..16].copy_from_slice(&fixed.to_be_bytes());
+            patch_frame::<18, 52>(msg, pair, self.ip_header_sum);
+            true
+        });
+    }
+
+    /// 1.1: `in_port` and `in_phy_port` follow the buffer id.
+    #[inline]
+    fn fill_1_1<const BUFFERED: bool>(self) {
+        let mut messages = self.bytes.chunks_exact_mut(self.len);
+        self.pairs.for_each(self.seq, |seq, pair| {
+            let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<58>) else {
+                return false;
+            };
+            let buffer_id = if BUFFERED { seq } else { NO_BUFFER };
+            msg[8..12].copy_from_slice(&buffer_id.to_be_bytes());
+            msg[12..16].copy_from_slice(&pair.in_port.to_be_bytes());
+            msg[16..20].copy_from_slice(&pair.in_port.to_be_bytes());
+            patch_frame::<24, 58>(msg, pair, self.ip_header_sum);
+            true
+        });
+    }
+
+    /// 1.2 and later: the ingress port is a match field at `IN_PORT_AT`; the frame begins at `FRAME_AT`, and its IPv4 header ends
+    /// at `END`.
+    #[inline]
+    fn fill_oxm<
+        const BUFFERED: bool,
+        const IN_PORT_AT: usize,
+        const FRAME_AT: usize,
+        const END: usize,
+    >(
+        self,
+    ) {
+        let mut messages = self.bytes.chunks_exact_mut(self.len);
+        self.pairs.for_each(self.seq, |seq, pair| {
+            let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<END>) else {
+                return false;
+            };
+            if BUFFERED {
+                msg[8..12].copy_from_slice(&seq.to_be_bytes());
+            }
+            msg[IN_PORT_AT..IN_PORT_AT + 4].copy_from_slice(&pair.in_port.to_be_bytes());
+            patch_frame::<FRAME_AT, END>(msg, pair, self.ip_header_sum);
+            true
+        });
     }
 }
 
-/// 1.0: buffer id, length and port are one store of eight bytes.
+/// Patches the addresses and the checksum of the IPv4 header in the frame at `FRAME_AT`.
 #[inline]
-fn fill_1_0<const BUFFERED: bool>(batch: &mut [u8], len: usize, seq: u32, pairs: HostPairs) {
-    let frame_len = (len as u64 - 18) << 16;
-    let mut messages = batch.chunks_exact_mut(len);
-    pairs.for_each(seq, |seq, pair| {
-        let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<30>) else {
-            return false;
-        };
-        let buffer_id = if BUFFERED { seq } else { NO_BUFFER };
-        let fixed = u64::from(buffer_id) << 32 | frame_len | u64::from(pair.in_port);
-        msg[8..16].copy_from_slice(&fixed.to_be_bytes());
-        msg[18..30].copy_from_slice(&pair.bytes());
-        true
-    });
-}
-
-/// 1.1: `in_port` and `in_phy_port` follow the buffer id.
-#[inline]
-fn fill_1_1<const BUFFERED: bool>(batch: &mut [u8], len: usize, seq: u32, pairs: HostPairs) {
-    let mut messages = batch.chunks_exact_mut(len);
-    pairs.for_each(seq, |seq, pair| {
-        let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<36>) else {
-            return false;
-        };
-        let buffer_id = if BUFFERED { seq } else { NO_BUFFER };
-        msg[8..12].copy_from_slice(&buffer_id.to_be_bytes());
-        msg[12..16].copy_from_slice(&pair.in_port.to_be_bytes());
-        msg[16..20].copy_from_slice(&pair.in_port.to_be_bytes());
-        msg[24..36].copy_from_slice(&pair.bytes());
-        true
-    });
-}
-
-/// 1.2 and later: the ingress port is a match field at `IN_PORT_AT`; the addresses end at `END`.
-#[inline]
-fn fill_oxm<const BUFFERED: bool, const IN_PORT_AT: usize, const END: usize>(
-    batch: &mut [u8],
-    len: usize,
-    seq: u32,
-    pairs: HostPairs,
+fn patch_frame<const FRAME_AT: usize, const END: usize>(
+    msg: &mut [u8; END],
+    pair: HostPair,
+    ip_header_sum: u32,
 ) {
-    let mut messages = batch.chunks_exact_mut(len);
-    pairs.for_each(seq, |seq, pair| {
-        let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<END>) else {
-            return false;
-        };
-        if BUFFERED {
-            msg[8..12].copy_from_slice(&seq.to_be_bytes());
-        }
-        msg[IN_PORT_AT..IN_PORT_AT + 4].copy_from_slice(&pair.in_port.to_be_bytes());
-        msg[END - 12..END].copy_from_slice(&pair.bytes());
-        true
-    });
+    msg[FRAME_AT..FRAME_AT + 12].copy_from_slice(&pair.mac_bytes());
+    msg[FRAME_AT + IP_CHECKSUM_AT..END].copy_from_slice(&pair.ip_bytes(ip_header_sum));
 }
 
 /// An unbuffered `PACKET_IN` with `frame`, and its layout.
@@ -223,22 +252,25 @@ fn packet_in(version: Version, frame: &[u8]) -> Result<(TemplateLayout, Vec<u8>)
     Ok((TemplateLayout { len: tx.len(), in_port_at, frame_at }, tx))
 }
 
-/// An Ethernet frame of `len` bytes with a UDP datagram from 10.0.0.1 to 10.0.0.2.
+/// An Ethernet frame of `len` bytes with a UDP datagram; addresses and checksum of the IPv4 header are patched.
 fn udp_frame(len: u16) -> Vec<u8> {
     let (ip_len, udp_len) = ((len - 14).to_be_bytes(), (len - 34).to_be_bytes());
     let mut frame = vec![0; 12];
     frame.extend([0x08, 0x00, 0x45, 0]);
     frame.extend(ip_len);
-    frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([0, 0, 0x40, 0, 64, 17]);
+    frame.resize(34, 0);
     // UDP ports 10000 and 10001; no UDP checksum, which IPv4 allows.
     frame.extend([0x27, 0x10, 0x27, 0x11]);
     frame.extend(udp_len);
     frame.resize(usize::from(len), 0);
-    let words = frame.get(14..34).unwrap_or_default().chunks_exact(2);
-    let sum: u32 = words.map(|w| w.iter().fold(0, |word, &byte| word << 8 | u32::from(byte))).sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    put(&mut frame, 24, &(!((sum + (sum >> 16)) & 0xffff)).to_be_bytes()[2..]);
     frame
+}
+
+/// Sum of the 16-bit words of `bytes`.
+fn sum_of_words(bytes: &[u8]) -> u32 {
+    let words = bytes.chunks_exact(2);
+    words.map(|w| w.iter().fold(0, |word, &byte| word << 8 | u32::from(byte))).sum()
 }
 
 /// A gratuitous ARP reply, padded to the minimum length.
@@ -258,9 +290,11 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use sluice_openflow::{Ethernet, Message, RawMessage, Versions, split_message};
+    use sluice_base::HashSet;
+    use sluice_openflow::{Ethernet, MacAddr, Message, RawMessage, Versions, split_message};
 
     use super::*;
+    use crate::host_pairs::NEW_SOURCE_MIN;
 
     #[test]
     fn a_request_of_1_0_is_as_long_as_that_of_cbench() {
@@ -302,11 +336,28 @@ mod tests {
     }
 
     #[test]
-    fn the_ip_checksum_is_correct() {
-        let frame = udp_frame(64);
-        let words = frame[14..34].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
-        let sum: u32 = words.sum();
-        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+    fn requests_are_distinct_flows_with_the_addresses_of_their_hosts_and_a_correct_checksum() {
+        for version in Versions::SUPPORTED.iter() {
+            let mut templates = RequestTemplates::new(version, 64).unwrap();
+            let pairs = HostPairs::new(9, 70_000, 4, 0.2, 3);
+            let mut bytes = templates.fill(500, 7, Buffering::Unbuffered, pairs);
+            let mut flows = HashSet::default();
+            while let Some((msg, rest)) = split_message(bytes).unwrap() {
+                let frame = PacketIn::new(msg).unwrap().frame;
+                let header = &frame[14..34];
+                let sum = sum_of_words(header);
+                assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "{header:?}");
+                let eth = Ethernet::new(frame).unwrap();
+                let host = |mac: MacAddr| u32::from_be_bytes([0, mac.0[3], mac.0[4], mac.0[5]]);
+                let is_new = eth.src.0[0] != 2;
+                let src = host(eth.src) + if is_new { NEW_SOURCE_MIN } else { 0 };
+                assert_eq!(header[12..16], pairs.ip(src).to_be_bytes());
+                assert_eq!(header[16..20], pairs.ip(host(eth.dst)).to_be_bytes());
+                assert!(flows.insert(header[12..20].to_vec()), "{header:?}");
+                bytes = rest;
+            }
+            assert_eq!(flows.len(), 500);
+        }
     }
 
     #[test]

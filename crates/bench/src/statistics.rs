@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
+use sluice_base::Rng;
+
 /// Rates of several loops, summarized.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RateSummary {
     /// Arithmetic mean.
     pub mean: f64,
-    /// Population standard deviation (divided by `n`), as `cbench` computes it.
+    /// Sample standard deviation (divided by `n - 1`); 0 of fewer than two figures.
     pub deviation: f64,
+    /// 95 % confidence interval of the mean.
+    pub confidence: ConfidenceInterval,
     /// Minimum.
     pub min: f64,
     /// Maximum.
@@ -25,12 +29,58 @@ impl RateSummary {
         let n = figures.len() as f64;
         let mean = figures.iter().sum::<f64>() / n;
         let square = |figure: &f64| (figure - mean) * (figure - mean);
+        let squares = figures.iter().map(square).sum::<f64>();
         Self {
             mean,
-            deviation: (figures.iter().map(square).sum::<f64>() / n).sqrt(),
+            deviation: if n > 1.0 { (squares / (n - 1.0)).sqrt() } else { 0.0 },
+            confidence: ConfidenceInterval::of_mean(figures),
             min: figures.iter().copied().fold(f64::INFINITY, f64::min),
             max: figures.iter().copied().fold(0.0, f64::max),
         }
+    }
+}
+
+/// An interval that contains the true value with a probability of 95 %.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ConfidenceInterval {
+    /// Lower bound.
+    pub low: f64,
+    /// Upper bound.
+    pub high: f64,
+}
+
+/// Samples drawn for a bootstrap.
+const RESAMPLES: usize = 10_000;
+
+impl ConfidenceInterval {
+    /// That of the mean of `figures`, by the percentile bootstrap: the means of samples of the same size, drawn with replacement.
+    /// Always the same for the same figures.
+    ///
+    /// B. Efron, R. Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13.
+    #[expect(clippy::cast_precision_loss, reason = "there are few")]
+    pub(crate) fn of_mean(figures: &[f64]) -> Self {
+        Self::bootstrap(figures, |sample| sample.iter().sum::<f64>() / sample.len().max(1) as f64)
+    }
+
+    /// That of a statistic of `figures`, by the percentile bootstrap.
+    pub(crate) fn bootstrap(figures: &[f64], statistic: impl Fn(&mut [f64]) -> f64) -> Self {
+        let Ok(n) = u32::try_from(figures.len()) else { return Self::default() };
+        if n == 0 {
+            return Self::default();
+        }
+        let mut rng = Rng::new(0);
+        let mut sample = Vec::with_capacity(figures.len());
+        let mut draw = |_| {
+            let drawn = (0..n).filter_map(|_| figures.get(rng.below(n) as usize));
+            sample.clear();
+            sample.extend(drawn);
+            statistic(&mut sample)
+        };
+        let mut results: Vec<_> = (0..RESAMPLES).map(&mut draw).collect();
+        results.sort_unstable_by(f64::total_cmp);
+        let at = |permille: usize| results.get((RESAMPLES - 1) * permille / 1000);
+        let [low, high] = [at(25), at(975)].map(|bound| bound.copied().unwrap_or_default());
+        Self { low, high }
     }
 }
 
@@ -83,10 +133,38 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_deviation_divides_by_n() {
+    fn the_standard_deviation_divides_by_n_minus_one() {
         let summary = RateSummary::of(&[1.0, 3.0]);
-        assert_eq!(summary, RateSummary { mean: 2.0, deviation: 1.0, min: 1.0, max: 3.0 });
+        assert_eq!((summary.mean, summary.min, summary.max), (2.0, 1.0, 3.0));
+        assert!((summary.deviation - 2f64.sqrt()).abs() < 1e-12);
+        assert_eq!(RateSummary::of(&[5.0]).deviation.to_bits(), 0);
         assert_eq!(RateSummary::of(&[]), RateSummary::default());
+    }
+
+    /// Samples of ten normally distributed figures, by sums of twelve uniform ones.
+    #[test]
+    fn nine_in_ten_confidence_intervals_of_ten_figures_contain_the_true_mean() {
+        let mut rng = Rng::new(3);
+        let mut normal =
+            |_| (0..12).map(|_| f64::from(rng.below(1 << 20))).sum::<f64>() / f64::from(1 << 20);
+        let n = 200;
+        let samples = (0..n).map(|_| (0..10).map(&mut normal).collect::<Vec<_>>());
+        let contains = |figures: &Vec<f64>| {
+            let ConfidenceInterval { low, high } = ConfidenceInterval::of_mean(figures);
+            low <= 6.0 && 6.0 <= high
+        };
+        let good = samples.filter(contains).count();
+        // The bootstrap of so few figures is a little narrow.
+        assert!((n * 85 / 100..=n * 98 / 100).contains(&good), "{good} of {n}");
+    }
+
+    #[test]
+    fn the_confidence_interval_of_equal_figures_is_their_value() {
+        let interval = ConfidenceInterval::of_mean(&[7.0; 5]);
+        assert_eq!(interval, ConfidenceInterval { low: 7.0, high: 7.0 });
+        assert_eq!(ConfidenceInterval::of_mean(&[]), ConfidenceInterval::default());
+        let one = ConfidenceInterval::of_mean(&[3.0]);
+        assert_eq!((one.low, one.high), (3.0, 3.0));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::Report;
 use crate::plan::{Load, ReplyCounting};
+use crate::report::OfferedRates;
 use crate::requests::Buffering;
 use crate::statistics::DurationSummary;
+use crate::{Arrivals, Quantile, Report};
 
 /// Number of switches in the list of the slowest ones.
 const SLOWEST: usize = 3;
@@ -26,9 +27,12 @@ pub fn of(report: &Report) -> String {
     let mut text = TextReport::default();
     heading(&mut text, report);
     text.entry("Throughput", &throughput(report));
+    if matches!(report.plan.load, Load::Rate(_)) && is_matched {
+        text.entry("Offered", &offered(report));
+    }
     if is_matched {
         text.entry("Latency", &latency(report));
-        if report.plan.load == Load::Unlimited && !report.latency_ns.is_empty() {
+        if report.plan.load == Load::Unlimited && !report.latency.is_empty() {
             text.entry("", &queueing_note(report));
         }
     }
@@ -100,7 +104,14 @@ fn heading(text: &mut TextReport, report: &Report) {
         Load::Window(n) => format!("{} per switch", outstanding(n)),
         Load::WindowTotal(n) => format!("{} over all switches", outstanding(n)),
         Load::Unlimited => "as many outstanding requests as the sockets accept".to_owned(),
-        Load::Rate(rate) => format!("{} requests/s, answered or not", quantity(rate)),
+        Load::Rate(rate) => {
+            let arrivals = match plan.arrivals {
+                Arrivals::Fixed => "at equal intervals".to_owned(),
+                Arrivals::Poisson => "at random (Poisson)".to_owned(),
+                Arrivals::Burst(n) => format!("{} at a time", grouped(n.into())),
+            };
+            format!("{} requests/s {arrivals}, answered or not", quantity(rate))
+        }
     };
     text.entry("Load", &load);
     let buffering = match plan.buffering {
@@ -133,29 +144,53 @@ fn loops(report: &Report) -> String {
 fn throughput(report: &Report) -> String {
     let rate = report.rate;
     let deviation = if rate.mean > 0.0 { rate.deviation / rate.mean * 100.0 } else { 0.0 };
+    let [low, high] = [rate.confidence.low, rate.confidence.high].map(|n| unbroken(&quantity(n)));
     format!(
-        "{} responses/s ± {deviation:.1} %, min {}, max {}",
+        "{} responses/s ± {deviation:.1} %, min {}, max {}; 95 % confidence interval of the mean {low} to {high}",
         unbroken(&quantity(rate.mean)),
         unbroken(&quantity(rate.min)),
         unbroken(&quantity(rate.max)),
     )
 }
 
+/// What became of the requests of an open-loop load.
+fn offered(report: &Report) -> String {
+    let OfferedRates { offered, sent, not_sent, answered } = report.offered;
+    let rates = [
+        (offered, "requests/s due"),
+        (sent, "sent"),
+        (answered, "answered"),
+        (not_sent, "not sent"),
+    ];
+    rates.map(|(rate, what)| unbroken(&format!("{} {what}", quantity(rate)))).join(", ")
+}
+
 fn latency(report: &Report) -> String {
-    let h = &report.latency_ns;
-    if h.is_empty() {
+    let latency = &report.latency;
+    if latency.answered.is_empty() {
         return "none: no request was answered".to_owned();
     }
-    let at = |q: f64| time(Duration::from_nanos(h.value_at_quantile(q)));
+    let at = |q: f64| bounded_time(latency.quantile(q));
+    let mean = unbroken(&seconds(latency.mean_ns() / 1e9));
+    let of = if latency.unanswered > 0 { " of those answered" } else { "" };
     format!(
-        "median {}, 90th percentile {}, 99th {}, 99.9th {}, max {}, mean {}",
+        "median {}, 90th percentile {}, 99th {}, 99.9th {}, max {}, mean {mean}{of}",
         at(0.5),
         at(0.9),
         at(0.99),
         at(0.999),
-        time(Duration::from_nanos(h.max())),
-        unbroken(&seconds(h.mean() / 1e9))
+        bounded_time(latency.max()),
     )
+}
+
+/// A latency, or its lower bound.
+fn bounded_time(quantile: Quantile) -> String {
+    let text = time(Duration::from_nanos(quantile.ns()));
+    if matches!(quantile, Quantile::AtLeast(_)) {
+        format!("≥{NO_BREAK_SPACE}{text}")
+    } else {
+        text
+    }
 }
 
 /// Explains why the latency under an unlimited load says nothing about the controller.
@@ -173,7 +208,7 @@ fn slowest(text: &mut TextReport, report: &Report) {
     switches.sort_by(|a, b| a.rate.total_cmp(&b.rate));
     for (at, switch) in switches.iter().take(SLOWEST).enumerate() {
         let label = if at == 0 { "Slowest" } else { "" };
-        let [median, p99, _] = switch.latency_ns.map(|ns| time(Duration::from_nanos(ns)));
+        let [median, p99, _] = switch.latency.map(bounded_time);
         let mut entry =
             format!("{}: {} responses/s", switch.datapath_id, unbroken(&quantity(switch.rate)));
         if report.plan.counting == ReplyCounting::Answers {
@@ -245,7 +280,7 @@ fn generator(report: &Report) -> String {
     if let Some(lag) = report.schedule_lag {
         let [median, p99, max] =
             [lag.p50_ns, lag.p99_ns, lag.max_ns].map(|ns| time(Duration::from_nanos(ns)));
-        let _ = write!(text, "; requests sent late by: median {median}, 99th {p99}, max {max}");
+        let _ = write!(text, "; sent requests late by: median {median}, 99th {p99}, max {max}");
     }
     text
 }

@@ -1,6 +1,6 @@
 //! Reasons to distrust a report.
 
-use crate::counts::RequestCounts;
+use crate::counts::{NotSent, RequestCounts};
 use crate::plan::{Announce, Load, ReplyCounting};
 use crate::report::Report;
 use crate::text_report::{counted, short_time};
@@ -19,10 +19,17 @@ pub(crate) fn of(report: &Report, drain_cut_short: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     warnings.extend(generator(report));
     warnings.extend(switches(report));
+    if !report.paused.is_zero() {
+        warnings.push(format!(
+            "the benchmark did not run for {}, as if its process or its machine was stopped: requests that \
+             were outstanding then count as never answered",
+            short_time(report.paused)
+        ));
+    }
     if drain_cut_short {
         warnings.push(
-            "replies were still arriving when the run ended: some of the requests never answered \
-             were only waiting"
+            "requests were still outstanding when the run ended: some of those never answered were only \
+             waiting"
                 .into(),
         );
     }
@@ -37,6 +44,7 @@ pub(crate) fn of(report: &Report, drain_cut_short: bool) -> Vec<String> {
                 .into()
         });
     }
+    warnings.extend(not_sent(report));
     warnings.extend(replies(report));
     let is_measured = report.plan.counting == ReplyCounting::Answers && report.counts.answered > 0;
     if report.littles_law.disagreement_percent > DISAGREEMENT_MAX && is_measured {
@@ -67,7 +75,7 @@ fn generator(report: &Report) -> Vec<String> {
     }
     if let Some(lag) = report.schedule_lag {
         let lag = std::time::Duration::from_nanos(lag.p99_ns);
-        let median = std::time::Duration::from_nanos(report.latency_ns.value_at_quantile(0.5));
+        let median = std::time::Duration::from_nanos(report.latency.quantile(0.5).ns());
         if lag > median.mul_f64(LAG_MAX) {
             warnings.push(format!(
                 "the generator sent 1 % of the requests more than {} late, which the latencies include: \
@@ -79,6 +87,41 @@ fn generator(report: &Report) -> Vec<String> {
     warnings
 }
 
+/// Was every request sent when it was due?
+fn not_sent(report: &Report) -> Vec<String> {
+    let NotSent { socket_full, window_full, generator_late, disconnected } = report.counts.not_sent;
+    let due = report.counts.sent + report.counts.not_sent.total();
+    let mut warnings = Vec::new();
+    let mut warn = |count: u64, why: &str| {
+        if count > 0 {
+            let requests = counted(count, "request", "requests");
+            let percent = percent(count, due);
+            warnings.push(format!("{requests} ({percent:.2} % of those due) were not sent: {why}"));
+        }
+    };
+    warn(socket_full, "the controller did not read; it does not sustain this rate");
+    warn(window_full, "the controller did not answer earlier ones; it does not sustain this rate");
+    warn(
+        generator_late,
+        "the generator was too slow, not the controller; use more --threads, or lower --rate",
+    );
+    warn(disconnected, "their switch was not connected");
+    if let Some(lag) = report.schedule_lag.filter(|lag| lag.held_back > 0) {
+        let requests = counted(lag.held_back, "request", "requests");
+        warnings.push(format!(
+            "{requests} waited up to {} since the controller did not read or answer earlier ones \
+             (back-pressure); the latencies include that",
+            short_time(std::time::Duration::from_nanos(lag.held_back_max_ns))
+        ));
+    }
+    warnings
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
+fn percent(count: u64, of: u64) -> f64 {
+    count as f64 / of.max(1) as f64 * 100.0
+}
+
 /// Was every request answered once and in time?
 fn replies(report: &Report) -> Vec<String> {
     let RequestCounts { sent, answered, late, never_answered, duplicate, .. } = report.counts;
@@ -88,14 +131,20 @@ fn replies(report: &Report) -> Vec<String> {
     }
     let mut warn = |count: u64, what: &str| {
         if count > 0 {
-            #[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
-            let percent = count as f64 / sent as f64 * 100.0;
             let requests = counted(count, "request", "requests");
+            let percent = percent(count, sent);
             warnings.push(format!("{requests} ({percent:.2} % of those sent) {what}"));
         }
     };
-    warn(never_answered, "were never answered, which the percentiles of the latency do not show");
-    warn(late, "were answered after --timeout: neither rate nor latency includes them");
+    let stall = if report.plan.load == Load::Window(1) {
+        "; with one outstanding request, a switch sends nothing more until --timeout"
+    } else {
+        ""
+    };
+    let never =
+        format!("were never answered: percentiles count them as slower than all others{stall}");
+    warn(never_answered, &never);
+    warn(late, "were answered after --timeout: they count as not answered");
     if duplicate > 0 {
         let replies = counted(duplicate, "reply", "replies");
         warnings.push(format!(

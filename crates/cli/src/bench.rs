@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use sluice_bench::output::{OutputFormat, OutputOptions, ProgressMode, SwitchRange, run_and_print};
-use sluice_bench::{Announce, Buffering, Error, Load, Plan, ReplyCounting, flood, null};
+use sluice_bench::{Announce, Arrivals, Buffering, Error, Load, Plan, ReplyCounting, flood, null};
 use sluice_io::sock;
 use sluice_openflow::Version;
 
@@ -127,6 +127,9 @@ struct MeasureArgs {
     /// Requests per second over all switches, answered or not. Latency counts from when a request was due.
     #[arg(long, value_name = "PER_SECOND", help_heading = "Load")]
     rate: Option<f64>,
+    /// How the requests of --rate are distributed over time: fixed, poisson, or burst:N (N at a time).
+    #[arg(long, value_name = "HOW", default_value_t = Arrivals::Fixed, requires = "rate", help_heading = "Load")]
+    arrivals: Arrivals,
 
     /// OpenFlow version of the switches: 1.0 to 1.5.
     #[arg(long, value_name = "VERSION", default_value = "1.0", value_parser = version, help_heading = "Switches")]
@@ -352,6 +355,7 @@ impl MeasureArgs {
             // cbench allows a single host, which has no host to send to.
             hosts: self.mac_addresses.max(2),
             load,
+            arrivals: self.arrivals,
             buffering: if self.no_buffer { Buffering::Unbuffered } else { Buffering::Buffered },
             frame_len: self.frame_len,
             new_sources: self.new_sources,
