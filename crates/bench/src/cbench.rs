@@ -99,6 +99,7 @@ mod tests {
             schedule_lag: None,
             drain_cut_short: false,
             paused: Duration::ZERO,
+            longest_silence: Duration::ZERO,
         });
         Report::new(&plan, ThreadResults { loops: loops.collect(), totals: totals.collect() })
     }

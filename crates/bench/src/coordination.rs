@@ -138,6 +138,8 @@ pub(crate) struct ThreadResult {
     pub(crate) drain_cut_short: bool,
     /// The longest time for which the process was stopped.
     pub(crate) paused: Duration,
+    /// The longest time in the measured loops in which no request was answered although some were outstanding.
+    pub(crate) longest_silence: Duration,
 }
 
 /// Figures of one switch over the whole run.

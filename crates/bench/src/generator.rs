@@ -62,6 +62,15 @@ pub(crate) struct Generator<I: GeneratorIo> {
     last_iteration: Instant,
     /// The longest time for which the process was stopped.
     paused: Duration,
+    silence: Silence,
+}
+
+/// How long no request was answered although some were outstanding.
+#[derive(Debug, Clone, Copy)]
+struct Silence {
+    since: Instant,
+    answered: u64,
+    longest: Duration,
 }
 
 /// Switches to visit in the send step, each once: they received something, or their socket is writable again.
@@ -120,6 +129,7 @@ impl<I: GeneratorIo> Generator<I> {
             answered: 0,
             last_iteration: now,
             paused: Duration::ZERO,
+            silence: Silence { since: now, answered: 0, longest: Duration::ZERO },
         })
     }
 
@@ -173,10 +183,12 @@ impl<I: GeneratorIo> Generator<I> {
         let plan = Arc::clone(&self.plan);
         let mut load = OfferedLoad::new(&plan, start, self.index, self.switches.len());
         self.recorder.set_start(start);
+        self.silence.since = start;
         let mut before = self.snapshot();
         for number in 0..plan.loops {
             if number == plan.measured().start {
                 load.reset_lag();
+                self.silence.longest = Duration::ZERO;
             }
             self.run_loop(start + plan.loop_time * (number + 1), &mut load)?;
             let after = self.snapshot();
@@ -188,7 +200,7 @@ impl<I: GeneratorIo> Generator<I> {
         }
         // What has become due just before the end.
         self.send(self.io.now(), Some(&mut load));
-        load.finish(&plan, start, &mut self.switches, &mut self.recorder);
+        load.finish(&mut self.switches, &mut self.recorder);
         let drain_cut_short = self.drain()?;
         let result = self.result(&load, drain_cut_short);
         self.send_event(ThreadEvent::Finished(result));
@@ -211,6 +223,7 @@ impl<I: GeneratorIo> Generator<I> {
             schedule_lag: load.lag(),
             drain_cut_short,
             paused: self.paused,
+            longest_silence: self.silence.longest,
         }
     }
 
@@ -225,7 +238,9 @@ impl<I: GeneratorIo> Generator<I> {
                 self.publish_sessions();
                 sweep = now + SWEEP_INTERVAL;
             }
+            let before = now;
             now = self.run_iteration(Some(end.min(sweep)), Some(load))?;
+            self.silence.update(before, now, self.answered, self.outstanding.current);
         }
         Ok(())
     }
@@ -457,6 +472,20 @@ impl PendingSwitches {
             *is_in = false;
         }
         Some(at)
+    }
+}
+
+impl Silence {
+    /// Updates it after an iteration of the event loop, which waited from `before` to `now`.
+    #[inline]
+    fn update(&mut self, before: Instant, now: Instant, answered: u64, outstanding: i64) {
+        // The thread wakes up for each sweep: if it did not run for longer, nobody knows when the controller answered.
+        let has_run = now - before < 2 * SWEEP_INTERVAL;
+        if answered != self.answered || outstanding <= 0 || !has_run {
+            (self.since, self.answered) = (now, answered);
+        } else {
+            self.longest = self.longest.max(now - self.since);
+        }
     }
 }
 

@@ -39,6 +39,7 @@ struct Document {
     connect_ns: Option<DurationDocument>,
     handshake_ns: Option<DurationDocument>,
     littles_law: LittlesLawDocument,
+    longest_silence_ns: u64,
     generator: GeneratorDocument,
     loops: Vec<LoopDocument>,
     switches: Vec<SwitchDocument>,
@@ -233,6 +234,7 @@ impl Document {
                 latency_ns: law.latency_s * 1e9,
                 disagreement_percent: law.disagreement_percent,
             },
+            longest_silence_ns: ns(report.longest_silence),
             generator: GeneratorDocument {
                 threads: threads.map(|t| ThreadDocument { cpu: t.cpu, busy: t.busy }).collect(),
                 schedule_lag_ns: report.schedule_lag.map(schedule_lag),

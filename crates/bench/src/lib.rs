@@ -27,6 +27,8 @@ pub mod output;
 mod outstanding;
 mod overtaken;
 mod plan;
+#[cfg(test)]
+mod planted_faults;
 mod reply;
 mod reply_templates;
 mod report;

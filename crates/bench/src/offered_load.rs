@@ -1,7 +1,7 @@
 //! The offered load of one thread: which switch sends how many requests, and when.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluice_io::Io;
 
@@ -68,15 +68,17 @@ enum LoadState {
 #[derive(Debug)]
 struct OpenLoop {
     schedule: Schedule,
+    start: Instant,
     /// No request is due from then on.
     end: Instant,
+    loop_time: Duration,
+    /// Age at which a request that was not sent is given up.
+    timeout: Duration,
     /// The switch that sends the next request; they take turns.
     next_switch: usize,
     queues: Vec<DueQueue>,
     /// Most requests in a queue.
     queue_len_max: usize,
-    /// Age at which a request that was not sent is given up.
-    timeout_ticks: Timestamp,
     lag: CoarseHistogram,
     lag_max: Timestamp,
     held_back: u64,
@@ -147,7 +149,10 @@ impl OfferedLoad {
                     available -= n;
                 }
             }
-            LoadState::Rate(open_loop) => open_loop.prepare(now, switches, recorder, add),
+            LoadState::Rate(open_loop) => {
+                open_loop.skip_outdated(now, switches, recorder);
+                open_loop.prepare(now, switches, recorder, add);
+            }
         }
     }
 
@@ -216,15 +221,9 @@ impl OfferedLoad {
     }
 
     /// Gives up what is due and was not sent, after the last loop.
-    pub(crate) fn finish(
-        &mut self,
-        plan: &Plan,
-        start: Instant,
-        switches: &mut [BenchSwitch],
-        recorder: &mut RequestRecorder,
-    ) {
+    pub(crate) fn finish(&mut self, switches: &mut [BenchSwitch], recorder: &mut RequestRecorder) {
         if let LoadState::Rate(open_loop) = &mut self.state {
-            open_loop.finish(plan, start, switches, recorder);
+            open_loop.finish(switches, recorder);
         }
     }
 
@@ -259,11 +258,13 @@ impl OpenLoop {
         let queue = |_| DueQueue::default();
         Self {
             schedule: Schedule::new(start, share, plan.arrivals, seed),
+            start,
             end: start + plan.loop_time * plan.loops,
+            loop_time: plan.loop_time,
+            timeout: plan.timeout,
             next_switch: 0,
             queues: (0..switches).map(queue).collect(),
             queue_len_max: plan.outstanding_max() as usize,
-            timeout_ticks: Timestamp::try_from(ticks(plan.timeout)).unwrap_or(Timestamp::MAX / 2),
             lag: CoarseHistogram::new(),
             lag_max: 0,
             held_back: 0,
@@ -279,6 +280,7 @@ impl OpenLoop {
         recorder: &mut RequestRecorder,
         mut add: impl FnMut(usize),
     ) {
+        recorder.timestamp(now);
         let now = now.min(self.end);
         for _ in 0..DUE_MAX {
             let due_at = self.schedule.next_due();
@@ -295,7 +297,10 @@ impl OpenLoop {
             let due = recorder.timestamp_of_past(due_at);
             if queue.due.len() < self.queue_len_max {
                 queue.due.push_back(due);
-                add(at);
+                // A blocked switch is visited when its socket is writable, or when it has received something.
+                if queue.blocked.is_none() {
+                    add(at);
+                }
             } else {
                 switch.record_not_sent(due, queue.reason(switch), recorder);
             }
@@ -351,10 +356,11 @@ impl OpenLoop {
         switches: &mut [BenchSwitch],
         recorder: &mut RequestRecorder,
     ) {
+        let timeout = Timestamp::try_from(ticks(self.timeout)).unwrap_or(Timestamp::MAX / 2);
         for (queue, switch) in self.queues.iter_mut().zip(switches) {
             let is_connected = switch.conn.is_some();
             while let Some(&due) = queue.due.front()
-                && (!is_connected || now.wrapping_sub(due) > self.timeout_ticks)
+                && (!is_connected || now.wrapping_sub(due) > timeout)
             {
                 queue.due.pop_front();
                 switch.record_not_sent(due, queue.reason(switch), recorder);
@@ -362,26 +368,52 @@ impl OpenLoop {
         }
     }
 
-    fn finish(
-        &mut self,
-        plan: &Plan,
-        start: Instant,
-        switches: &mut [BenchSwitch],
-        recorder: &mut RequestRecorder,
-    ) {
+    fn finish(&mut self, switches: &mut [BenchSwitch], recorder: &mut RequestRecorder) {
         for (queue, switch) in self.queues.iter_mut().zip(&mut *switches) {
             let reason = queue.reason(switch);
             for due in queue.due.drain(..) {
                 switch.record_not_sent(due, reason, recorder);
             }
         }
-        let Some(first) = switches.first_mut() else { return };
-        for number in 0..plan.loops {
-            let skipped = self.schedule.skip_until(start + plan.loop_time * (number + 1));
-            if skipped > 0 {
-                first.counts.not_sent.add(NotSentReason::GeneratorLate, skipped);
-                recorder.record_not_sent_in(number, skipped, NotSentReason::GeneratorLate);
+        self.skip_until(self.end, switches, recorder);
+    }
+
+    /// Gives up the requests that became due so long ago that they have timed out before they were queued.
+    #[inline]
+    fn skip_outdated(
+        &mut self,
+        now: Instant,
+        switches: &mut [BenchSwitch],
+        recorder: &mut RequestRecorder,
+    ) {
+        if now.saturating_duration_since(self.schedule.next_due()) > self.timeout {
+            let until = now.checked_sub(self.timeout).unwrap_or(now);
+            self.skip_until(until.min(self.end), switches, recorder);
+        }
+    }
+
+    /// Gives up the requests that become due before `end`: the generator was too slow to queue them.
+    #[cold]
+    fn skip_until(
+        &mut self,
+        end: Instant,
+        switches: &mut [BenchSwitch],
+        recorder: &mut RequestRecorder,
+    ) {
+        let reason = NotSentReason::GeneratorLate;
+        while self.schedule.next_due() < end {
+            let elapsed = (self.schedule.next_due() - self.start).as_nanos();
+            let number = u32::try_from(elapsed / self.loop_time.as_nanos().max(1));
+            let number = number.unwrap_or(u32::MAX - 1);
+            let end_of_loop = self.start + self.loop_time * (number + 1);
+            let skipped = self.schedule.skip_until(end.min(end_of_loop));
+            let is_measured = recorder.record_not_sent_in(number as usize, skipped, reason);
+            // They would have been sent by all switches in turn.
+            if let Some(switch) = switches.get_mut(self.next_switch) {
+                switch.counts.not_sent.add(reason, skipped);
+                switch.latencies.unanswered += if is_measured { skipped } else { 0 };
             }
+            self.next_switch = (self.next_switch + 1) % self.queues.len().max(1);
         }
     }
 }

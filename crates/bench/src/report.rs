@@ -46,6 +46,8 @@ pub struct Report {
     pub schedule_lag: Option<ScheduleLag>,
     /// The longest time for which the process was stopped.
     pub paused: Duration,
+    /// The longest time in the measured loops in which a generator thread got no answer although it had outstanding requests.
+    pub longest_silence: Duration,
     /// Reasons to distrust the figures, as sentences.
     pub warnings: Vec<String>,
 }
@@ -185,6 +187,9 @@ impl Report {
         let rate = RateSummary::of(&rates);
         let measured: Vec<_> =
             results.loops.iter().filter(|r| plan.measured().contains(&r.number)).collect();
+        let longest = |of: fn(&ThreadResult) -> Duration| {
+            results.totals.iter().map(of).max().unwrap_or_default()
+        };
         let lags = results.totals.iter().filter_map(|result| result.schedule_lag);
         let offered = OfferedRates::of(plan, &of_measured);
         let latency = of_measured.into_latencies(unanswered_min_ns);
@@ -196,7 +201,8 @@ impl Report {
             littles_law: LittlesLaw::of(&measured, rate.mean, &latency),
             threads: threads(plan, &measured),
             schedule_lag: lags.reduce(ScheduleLag::merge),
-            paused: results.totals.iter().map(|result| result.paused).max().unwrap_or_default(),
+            paused: longest(|result| result.paused),
+            longest_silence: longest(|result| result.longest_silence),
             warnings: Vec::new(),
             plan: plan.clone(),
             loops,

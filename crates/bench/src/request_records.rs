@@ -83,11 +83,11 @@ impl RequestRecorder {
         self.loops.resize_with(self.loops_max.min(1), LoopRequests::new);
     }
 
-    /// The timestamp of `now`, which is not before that of the last call.
+    /// The timestamp of `now`, or of the last call if that was later.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "timestamps wrap")]
     pub(crate) fn timestamp(&mut self, now: Instant) -> Timestamp {
-        self.now = ticks(now.saturating_duration_since(self.epoch));
+        self.now = self.now.max(ticks(now.saturating_duration_since(self.epoch)));
         self.now as Timestamp
     }
 
@@ -159,15 +159,20 @@ impl RequestRecorder {
         self.measured.contains(&number)
     }
 
-    /// Records that `n` requests which were due in loop `number` are not sent.
-    pub(crate) fn record_not_sent_in(&mut self, number: u32, n: u64, reason: NotSentReason) {
-        let number = number as usize;
+    /// Records that `n` requests which were due in loop `number` are not sent; `true` if it is measured.
+    pub(crate) fn record_not_sent_in(
+        &mut self,
+        number: usize,
+        n: u64,
+        reason: NotSentReason,
+    ) -> bool {
         if self.loops.len() <= number {
             self.loops.resize_with(number + 1, LoopRequests::new);
         }
         if let Some(requests) = self.loops.get_mut(number) {
             requests.not_sent.add(reason, n);
         }
+        self.measured.contains(&number)
     }
 
     /// The records of all loops, and the smallest age at which a request was given up, in nanoseconds.
@@ -186,6 +191,8 @@ pub(crate) fn ticks(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use sluice_io::clock;
 
     use super::*;
@@ -239,10 +246,13 @@ mod tests {
         let epoch = clock::now();
         let mut recorder = RequestRecorder::new(&plan, epoch);
         recorder.set_start(epoch);
-        for second in 0..300 {
-            let sent_at = recorder.timestamp(epoch + Duration::from_secs(second));
-            recorder.timestamp(epoch + Duration::from_secs(second + 40));
-            recorder.record_answers(sent_at, 1);
+        // Each is answered after 40 s.
+        let mut outstanding = VecDeque::new();
+        for second in 0..340 {
+            outstanding.push_back(recorder.timestamp(epoch + Duration::from_secs(second)));
+            if second >= 40 {
+                recorder.record_answers(outstanding.pop_front().unwrap(), 1);
+            }
         }
         let (loops, _) = recorder.take();
         assert!(loops.iter().all(|of_loop| of_loop.answered.len() == 1));

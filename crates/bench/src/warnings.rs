@@ -1,5 +1,7 @@
 //! Reasons to distrust a report.
 
+use std::time::Duration;
+
 use crate::counts::{NotSent, RequestCounts};
 use crate::plan::{Announce, Load, ReplyCounting};
 use crate::report::Report;
@@ -13,6 +15,9 @@ const LAG_MAX: f64 = 0.5;
 
 /// Disagreement with Little's law from which there is a warning, in percent.
 const DISAGREEMENT_MAX: f64 = 10.0;
+
+/// Time without an answer from which there is a warning, if it is also long compared with the latencies.
+const SILENCE_MAX: Duration = Duration::from_millis(100);
 
 /// Reasons to distrust `report`, as sentences.
 pub(crate) fn of(report: &Report, drain_cut_short: bool) -> Vec<String> {
@@ -45,6 +50,7 @@ pub(crate) fn of(report: &Report, drain_cut_short: bool) -> Vec<String> {
         });
     }
     warnings.extend(not_sent(report));
+    warnings.extend(silence(report));
     warnings.extend(replies(report));
     let is_measured = report.plan.counting == ReplyCounting::Answers && report.counts.answered > 0;
     if report.littles_law.disagreement_percent > DISAGREEMENT_MAX && is_measured {
@@ -74,8 +80,8 @@ fn generator(report: &Report) -> Vec<String> {
         ));
     }
     if let Some(lag) = report.schedule_lag {
-        let lag = std::time::Duration::from_nanos(lag.p99_ns);
-        let median = std::time::Duration::from_nanos(report.latency.quantile(0.5).ns());
+        let lag = Duration::from_nanos(lag.p99_ns);
+        let median = Duration::from_nanos(report.latency.quantile(0.5).ns());
         if lag > median.mul_f64(LAG_MAX) {
             warnings.push(format!(
                 "the generator sent 1 % of the requests more than {} late, which the latencies include: \
@@ -111,10 +117,24 @@ fn not_sent(report: &Report) -> Vec<String> {
         warnings.push(format!(
             "{requests} waited up to {} since the controller did not read or answer earlier ones \
              (back-pressure); the latencies include that",
-            short_time(std::time::Duration::from_nanos(lag.held_back_max_ns))
+            short_time(Duration::from_nanos(lag.held_back_max_ns))
         ));
     }
     warnings
+}
+
+/// Did the controller pause, which the percentiles of a closed loop hardly show?
+fn silence(report: &Report) -> Option<String> {
+    let silence = report.longest_silence;
+    let p99 = Duration::from_nanos(report.latency.quantile(0.99).ns());
+    let is_closed = !matches!(report.plan.load, Load::Rate(_));
+    (is_closed && silence > SILENCE_MAX && silence > 10 * p99).then(|| {
+        format!(
+            "no request was answered for {}, though some were outstanding: a closed loop sends nothing in such a \
+             pause, so that the percentiles hardly show it; --rate does",
+            short_time(silence)
+        )
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]

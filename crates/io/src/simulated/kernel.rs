@@ -101,6 +101,12 @@ impl SimulatedKernel {
         self.state().connect(addr, peer_addr).map(PeerId)
     }
 
+    /// A connection that a thread has opened to a peer with address `peer_addr`, to be added by [`Io::adopt`](crate::Io::adopt).
+    pub fn connect_to(&self, peer_addr: SocketAddr) -> (SimulatedConn, PeerId) {
+        let handle = self.state().connect_to(peer_addr);
+        (SimulatedConn::new(self.clone(), handle), PeerId(handle))
+    }
+
     /// Sets the sizes of the buffers of a connection. What is in them stays there.
     pub fn set_buffer_sizes(&self, peer: PeerId, sizes: BufferSizes) {
         self.with_peer(peer, |connection| connection.sizes = sizes);

@@ -310,12 +310,21 @@ impl KernelState {
     }
 
     pub(super) fn connect(&mut self, listener: SocketAddr, peer: SocketAddr) -> io::Result<Handle> {
+        let listener = self.listeners.iter().find(|(_, it)| it.addr == listener);
+        let listener = *listener.ok_or(ErrorKind::ConnectionRefused)?.0;
+        let handle = self.connect_to(peer);
+        if let Some(listener) = self.listeners.get_mut(&listener) {
+            listener.queue.push_back(handle);
+        }
+        Ok(handle)
+    }
+
+    /// Opens a connection to a peer.
+    pub(super) fn connect_to(&mut self, peer: SocketAddr) -> Handle {
         let handle = self.next_handle();
-        let listener = self.listeners.values_mut().find(|it| it.addr == listener);
-        listener.ok_or(ErrorKind::ConnectionRefused)?.queue.push_back(handle);
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         self.connections.insert(handle, Connection::new(peer, BufferSizes::default()));
-        Ok(handle)
+        handle
     }
 
     /// Accepts a connection; `Ok(None)` if there is none.
