@@ -20,7 +20,9 @@ mod ovs;
 mod process;
 mod socket;
 mod test_env;
+mod topologies;
 mod traffic;
+mod unmanaged;
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -46,59 +46,6 @@ impl OvsNetwork {
         Self { version, bridges: Vec::new(), next_port, hosts, vswitchd, _ovsdb: ovsdb, env }
     }
 
-    /// Bridges `s1` to `s<count>` with datapath ids 1 to `count`, in a line.
-    pub fn line(env: TestEnv, version: OpenFlow, count: u16) -> Self {
-        let mut network = Self::new(env, version);
-        for number in 1..=count {
-            network.bridge(&format!("s{number}"), u64::from(number));
-        }
-        for number in 1..count {
-            network.link(&format!("s{number}"), &format!("s{}", number + 1));
-        }
-        network
-    }
-
-    /// Bridges `s1` to `s<count>` in a ring.
-    pub fn ring(env: TestEnv, version: OpenFlow, count: u16) -> Self {
-        let network = Self::line(env, version, count);
-        network.link(&format!("s{count}"), "s1");
-        network
-    }
-
-    /// Bridges `s1` to `s<count>`, fully meshed.
-    pub fn mesh(env: TestEnv, version: OpenFlow, count: u16) -> Self {
-        let mut network = Self::new(env, version);
-        for number in 1..=count {
-            network.bridge(&format!("s{number}"), u64::from(number));
-            (1..number).for_each(|other| network.link(&format!("s{other}"), &format!("s{number}")));
-        }
-        network
-    }
-
-    /// Leaves `s1` to `s<leaves>`, each linked to every spine; the spines' numbers follow.
-    pub fn leaf_spine(env: TestEnv, version: OpenFlow, spines: u16, leaves: u16) -> Self {
-        let mut network = Self::new(env, version);
-        for number in 1..=leaves + spines {
-            network.bridge(&format!("s{number}"), u64::from(number));
-        }
-        for spine in leaves + 1..=leaves + spines {
-            (1..=leaves).for_each(|leaf| network.link(&format!("s{leaf}"), &format!("s{spine}")));
-        }
-        network
-    }
-
-    /// A binary tree of seven bridges: root `s1`, below it `s2` and `s3`, below them `s4` to `s7`.
-    pub fn tree(env: TestEnv, version: OpenFlow) -> Self {
-        let mut network = Self::new(env, version);
-        for number in 1..=7u16 {
-            network.bridge(&format!("s{number}"), u64::from(number));
-            if number > 1 {
-                network.link(&format!("s{}", number / 2), &format!("s{number}"));
-            }
-        }
-        network
-    }
-
     /// Sets a link down; `a` and `b` in the order in which [`link`](Self::link) got them.
     pub fn cut_link(&self, a: &str, b: &str) {
         self.ip(&format!("link set {a}-{b} down"));
@@ -134,57 +81,6 @@ impl OvsNetwork {
             self.version.name()
         ));
         self.bridges.push(name.to_owned());
-    }
-
-    /// Adds a hub, which no controller manages: it sends each frame out of all other ports, except for those that no bridge
-    /// forwards, such as LLDP.
-    #[track_caller]
-    pub fn hub(&self, name: &str) {
-        self.vsctl(&format!(
-            "add-br {name} -- set bridge {name} datapath_type=netdev fail_mode=secure"
-        ));
-        let reserved = "priority=2,dl_dst=01:80:c2:00:00:00/ff:ff:ff:ff:ff:f0,actions=drop";
-        for entry in [reserved, "priority=1,actions=flood"] {
-            self.ofctl("add-flow", name, &[entry]);
-        }
-    }
-
-    /// Adds a device that no controller manages, with a cable to each of `switches` which it aggregates by LACP. Behind it there can
-    /// be hosts.
-    pub fn aggregating_device(&self, name: &str, switches: &[&str]) {
-        self.vsctl(&format!("add-br {name} -- set bridge {name} datapath_type=netdev"));
-        let cables: Vec<_> = (1..=switches.len()).map(|n| format!("{name}-cable{n}")).collect();
-        for (cable, switch) in cables.iter().zip(switches) {
-            let port = format!("{cable}-end");
-            self.ip(&format!("link add {cable} type veth peer name {port}"));
-            self.ip(&format!("link set {cable} up"));
-            self.ip(&format!("link set {port} up"));
-            self.vsctl(&format!("add-port {switch} {port}"));
-        }
-        self.vsctl(&format!(
-            "add-bond {name} {name}-bond {} lacp=active bond_mode=balance-slb other_config:lacp-time=fast",
-            cables.join(" ")
-        ));
-    }
-
-    /// The cables that an [aggregating device](Self::aggregating_device) uses, numbered from 1.
-    #[track_caller]
-    pub fn cables_in_use(&self, device: &str) -> Vec<usize> {
-        let mut appctl = self.env.command("ovs-appctl");
-        appctl.arg("-t").arg(self.env.file("ovs-vswitchd"));
-        let state = output_of(appctl.arg("bond/show").arg(format!("{device}-bond")));
-        let enabled = state.lines().filter_map(|line| line.strip_suffix(": enabled"));
-        enabled.filter_map(|cable| cable.rsplit("cable").next()?.parse().ok()).collect()
-    }
-
-    /// Sets a cable of an aggregating device down.
-    pub fn cut_cable(&self, device: &str, cable: usize) {
-        self.ip(&format!("link set {device}-cable{cable} down"));
-    }
-
-    /// Puts it back.
-    pub fn restore_cable(&self, device: &str, cable: usize) {
-        self.ip(&format!("link set {device}-cable{cable} up"));
     }
 
     /// Limits the flow table of `bridge`; further entries are refused.
@@ -388,12 +284,12 @@ impl OvsNetwork {
     }
 
     #[track_caller]
-    fn ip(&self, words: &str) {
+    pub(crate) fn ip(&self, words: &str) {
         self.env.ip(words);
     }
 
     #[track_caller]
-    fn vsctl(&self, words: &str) {
+    pub(crate) fn vsctl(&self, words: &str) {
         output_of(vsctl(&self.env).args(words.split_whitespace()));
     }
 }

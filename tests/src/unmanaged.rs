@@ -1,0 +1,57 @@
+//! Devices of an [`OvsNetwork`] that no controller manages: hubs, and devices that aggregate links.
+
+use crate::ovs::OvsNetwork;
+use crate::process::output_of;
+
+impl OvsNetwork {
+    /// Adds a hub, which no controller manages: it sends each frame out of all other ports, except for those that no bridge
+    /// forwards, such as LLDP.
+    #[track_caller]
+    pub fn hub(&self, name: &str) {
+        self.vsctl(&format!(
+            "add-br {name} -- set bridge {name} datapath_type=netdev fail_mode=secure"
+        ));
+        let reserved = "priority=2,dl_dst=01:80:c2:00:00:00/ff:ff:ff:ff:ff:f0,actions=drop";
+        for entry in [reserved, "priority=1,actions=flood"] {
+            self.ofctl("add-flow", name, &[entry]);
+        }
+    }
+
+    /// Adds a device that no controller manages, with a cable to each of `switches` which it aggregates by LACP. Behind it there can
+    /// be hosts.
+    pub fn aggregating_device(&self, name: &str, switches: &[&str]) {
+        self.vsctl(&format!("add-br {name} -- set bridge {name} datapath_type=netdev"));
+        let cables: Vec<_> = (1..=switches.len()).map(|n| format!("{name}-cable{n}")).collect();
+        for (cable, switch) in cables.iter().zip(switches) {
+            let port = format!("{cable}-end");
+            self.ip(&format!("link add {cable} type veth peer name {port}"));
+            self.ip(&format!("link set {cable} up"));
+            self.ip(&format!("link set {port} up"));
+            self.vsctl(&format!("add-port {switch} {port}"));
+        }
+        self.vsctl(&format!(
+            "add-bond {name} {name}-bond {} lacp=active bond_mode=balance-slb other_config:lacp-time=fast",
+            cables.join(" ")
+        ));
+    }
+
+    /// The cables that an [aggregating device](Self::aggregating_device) uses, numbered from 1.
+    #[track_caller]
+    pub fn cables_in_use(&self, device: &str) -> Vec<usize> {
+        let mut appctl = self.env().command("ovs-appctl");
+        appctl.arg("-t").arg(self.env().file("ovs-vswitchd"));
+        let state = output_of(appctl.arg("bond/show").arg(format!("{device}-bond")));
+        let enabled = state.lines().filter_map(|line| line.strip_suffix(": enabled"));
+        enabled.filter_map(|cable| cable.rsplit("cable").next()?.parse().ok()).collect()
+    }
+
+    /// Sets a cable of an aggregating device down.
+    pub fn cut_cable(&self, device: &str, cable: usize) {
+        self.ip(&format!("link set {device}-cable{cable} down"));
+    }
+
+    /// Puts it back.
+    pub fn restore_cable(&self, device: &str, cable: usize) {
+        self.ip(&format!("link set {device}-cable{cable} up"));
+    }
+}
