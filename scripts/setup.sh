@@ -18,6 +18,8 @@ need mininet            # emulated networks of the tests
 need iproute2           # network namespaces and veth pairs
 need iputils-ping       # traffic between hosts
 need iperf3             # TCP between hosts
+need dnsmasq-base       # a DHCP server
+need busybox            # a DHCP client
 need ethtool            # turns off checksum offload; otherwise TCP over the userspace datapath hangs
 need procps             # sysctl
 need curl               # reads metrics inside a namespace

@@ -102,6 +102,15 @@ impl Host {
         PingCounts::parse(&String::from_utf8_lossy(&run(&mut ping).stdout))
     }
 
+    /// Sends `count` echo requests with `bytes` of data to `other`, one every 50 ms. They may not be fragmented.
+    #[track_caller]
+    pub fn ping_unfragmented(&self, other: &Self, count: u32, bytes: u16) -> PingCounts {
+        let mut ping = self.ns.command("ping");
+        ping.args(["-n", "-q", "-i", "0.05", "-W", "1", "-M", "do", "-c", &count.to_string()]);
+        ping.args(["-s", &bytes.to_string(), &other.ipv4()]);
+        PingCounts::parse(&String::from_utf8_lossy(&run(&mut ping).stdout))
+    }
+
     /// Pings `other` once, while hosts are learned, and then 20 times, of which none may be lost.
     ///
     /// # Panics
@@ -154,6 +163,12 @@ impl Host {
         let mut ping = self.ns.command("ping");
         ping.args(["-b", "-n", "-q", "-i", "0.01", "-W", "1", "-c", &count.to_string()]);
         run(ping.arg("10.0.0.255"));
+    }
+
+    /// Sets the size of the largest packet, bytes.
+    #[track_caller]
+    pub(crate) fn set_mtu(&self, bytes: u16) {
+        self.ns.ip(&format!("link set eth0 mtu {bytes}"));
     }
 
     pub(crate) fn command(&self, program: &str) -> Command {
@@ -305,6 +320,11 @@ impl Host {
     /// Clears the ARP and neighbour tables.
     pub fn forget_neighbours(&self) {
         self.ns.ip("neigh flush all");
+    }
+
+    /// Removes its IP addresses; it keeps its MAC address.
+    pub fn remove_addresses(&self) {
+        self.ns.ip("addr flush dev eth0");
     }
 
     /// Removes its addresses: the port stays up, and nothing answers there any more.

@@ -19,6 +19,9 @@ const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// Port number of the first host; hosts' port numbers are requested so that tests know them.
 const FIRST_HOST_PORT: u16 = 101;
 
+/// The largest packet of a network with jumbo frames, bytes.
+const JUMBO_MTU: u16 = 9000;
+
 /// Open vSwitch with the userspace datapath, running in a [`TestEnv`].
 #[derive(Debug)]
 pub struct OvsNetwork {
@@ -29,6 +32,15 @@ pub struct OvsNetwork {
     vswitchd: Daemon,
     _ovsdb: Daemon,
     env: TestEnv,
+}
+
+/// A bridge without power, and what is needed to add it again.
+#[derive(Debug)]
+pub struct PoweredOff {
+    bridge: String,
+    datapath_id: String,
+    /// Names of the interfaces, and their port numbers.
+    ports: Vec<(String, String)>,
 }
 
 impl OvsNetwork {
@@ -74,12 +86,7 @@ impl OvsNetwork {
 
     /// Adds a bridge with `fail_mode=secure`, which keeps its flow entries without a controller.
     pub fn bridge(&mut self, name: &str, datapath_id: u64) {
-        self.vsctl(&format!(
-            "add-br {name} -- set bridge {name} datapath_type=netdev fail_mode=secure \
-             protocols={} other_config:datapath-id={datapath_id:016x} \
-             other_config:disable-in-band=true",
-            self.version.name()
-        ));
+        self.add_bridge(name, &format!("{datapath_id:016x}"));
         self.bridges.push(name.to_owned());
     }
 
@@ -94,6 +101,15 @@ impl OvsNetwork {
     /// Removes that limit.
     pub fn unlimit_flow_entries(&self, bridge: &str) {
         self.vsctl(&format!("clear bridge {bridge} flow_tables"));
+    }
+
+    /// Lets all ports and cables of the bridges, those of hosts included, carry packets of up to 9 000 bytes.
+    #[track_caller]
+    pub fn enable_jumbo_frames(&self, hosts: &[Host]) {
+        for interface in self.bridges.iter().flat_map(|bridge| self.interfaces(bridge)) {
+            self.ip(&format!("link set {interface} mtu {JUMBO_MTU}"));
+        }
+        hosts.iter().for_each(|host| host.set_mtu(JUMBO_MTU));
     }
 
     /// Links two bridges by a veth pair.
@@ -152,9 +168,13 @@ impl OvsNetwork {
 
     /// Sets the controller of `bridge`; it retries once a second.
     pub fn set_controller(&self, bridge: &str, controller: &Controller) {
-        let target = format!("tcp:{}", controller.address());
+        self.set_controller_at(bridge, controller.address());
+    }
+
+    /// Sets the controller of `bridge` by an address, for example `10.9.0.2:6653`; it retries once a second.
+    pub(crate) fn set_controller_at(&self, bridge: &str, address: &str) {
         self.vsctl(&format!(
-            "set-controller {bridge} {target} -- set controller {bridge} max_backoff=1000"
+            "set-controller {bridge} tcp:{address} -- set controller {bridge} max_backoff=1000"
         ));
     }
 
@@ -193,6 +213,38 @@ impl OvsNetwork {
         self.ip("link set lo up");
     }
 
+    /// Removes `bridge`, as if its power had failed: its flow entries are lost, and its ports and those at the other ends of their
+    /// cables go down.
+    #[track_caller]
+    pub fn power_off(&self, bridge: &str) -> PoweredOff {
+        let interfaces = self.interfaces(bridge);
+        let number_of = |name: &String| {
+            let number = output_of(vsctl(&self.env).args(["get", "interface", name, "ofport"]));
+            number.trim().to_owned()
+        };
+        let datapath_id =
+            output_of(vsctl(&self.env).args(["get", "bridge", bridge, "datapath_id"]));
+        let ports = interfaces.iter().map(|name| (name.clone(), number_of(name))).collect();
+        self.vsctl(&format!("del-br {bridge}"));
+        interfaces.iter().for_each(|name| self.ip(&format!("link set {name} down")));
+        let datapath_id = datapath_id.trim().trim_matches('"').to_owned();
+        PoweredOff { bridge: bridge.to_owned(), datapath_id, ports }
+    }
+
+    /// Adds a bridge that was [powered off](Self::power_off) again, with the same ports and without flow entries.
+    #[track_caller]
+    pub fn power_on(&self, switch: PoweredOff, controller: &Controller) {
+        let PoweredOff { bridge, datapath_id, ports } = switch;
+        self.add_bridge(&bridge, &datapath_id);
+        for (name, number) in ports {
+            self.ip(&format!("link set {name} up"));
+            self.vsctl(&format!(
+                "add-port {bridge} {name} -- set interface {name} ofport_request={number}"
+            ));
+        }
+        self.set_controller(&bridge, controller);
+    }
+
     /// Kills `ovs-vswitchd` and starts it again, with empty flow tables.
     #[track_caller]
     pub fn restart_switches(&mut self) {
@@ -227,6 +279,24 @@ impl OvsNetwork {
         flows
     }
 
+    /// The number of flow entries of `bridge` that only send to `port`.
+    #[track_caller]
+    pub fn entries_to_port(&self, bridge: &str, port: u16) -> usize {
+        let output = format!("output:{port}");
+        self.flows(bridge).iter().filter(|entry| entry.actions() == output).count()
+    }
+
+    /// The port of `a` on the link to `b`, which may be bridges or hubs.
+    ///
+    /// # Panics
+    /// When there is no such link.
+    #[track_caller]
+    pub fn link_port(&self, a: &str, b: &str) -> u16 {
+        let name = format!("{a}-{b}");
+        let number = output_of(vsctl(&self.env).args(["get", "interface", &name, "ofport"]));
+        number.trim().parse().unwrap_or_else(|e| panic!("port number of {name}: {number:?}: {e}"))
+    }
+
     /// Waits until `bridge` has flow entries to `host`, all of them to its port.
     ///
     /// # Panics
@@ -253,6 +323,11 @@ impl OvsNetwork {
         wait_until(SHORT_TIMEOUT, &format!("{count} more probes"), || sent() >= wanted);
     }
 
+    /// Names of the bridges that a controller manages.
+    pub(crate) fn bridges(&self) -> &[String] {
+        &self.bridges
+    }
+
     /// The environment that it runs in.
     pub fn env(&self) -> &TestEnv {
         &self.env
@@ -264,6 +339,23 @@ impl OvsNetwork {
         let bridge = format!("|{bridge}<->tcp:");
         let lines = log.lines().filter(|line| line.contains(&bridge));
         lines.filter(|line| words.iter().any(|word| line.contains(word))).count()
+    }
+
+    /// The interfaces of `bridge`, those of hosts included.
+    #[track_caller]
+    fn interfaces(&self, bridge: &str) -> Vec<String> {
+        let list = output_of(vsctl(&self.env).args(["list-ports", bridge]));
+        list.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[track_caller]
+    fn add_bridge(&self, name: &str, datapath_id: &str) {
+        self.vsctl(&format!(
+            "add-br {name} -- set bridge {name} datapath_type=netdev fail_mode=secure \
+             protocols={} other_config:datapath-id={datapath_id} \
+             other_config:disable-in-band=true",
+            self.version.name()
+        ));
     }
 
     fn add_host(&self, number: u8, bridge: &str) -> Host {

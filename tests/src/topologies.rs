@@ -57,4 +57,23 @@ impl OvsNetwork {
         }
         network
     }
+
+    /// A fat tree of switches with four ports: four pods of two edge switches, `s1` to `s8`, and two aggregation switches, `s9` to
+    /// `s16`, below the core switches `s17` to `s20`.
+    pub fn fat_tree(env: TestEnv, version: OpenFlow) -> Self {
+        let mut network = Self::new(env, version);
+        for number in 1..=20u16 {
+            network.bridge(&format!("s{number}"), u64::from(number));
+        }
+        let link =
+            |lower: u16, upper: u16| network.link(&format!("s{lower}"), &format!("s{upper}"));
+        for (pod, n, m) in
+            (0..4).flat_map(|pod| [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(n, m)| (pod, n, m)))
+        {
+            let aggregation = 9 + 2 * pod + n;
+            link(1 + 2 * pod + m, aggregation);
+            link(aggregation, 17 + 2 * n + m);
+        }
+        network
+    }
 }

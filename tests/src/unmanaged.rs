@@ -1,5 +1,6 @@
-//! Devices of an [`OvsNetwork`] that no controller manages: hubs, and devices that aggregate links.
+//! Devices of an [`OvsNetwork`] that no controller manages: hubs, switches with VLANs, and devices that aggregate links.
 
+use crate::host::Host;
 use crate::ovs::OvsNetwork;
 use crate::process::output_of;
 
@@ -14,6 +15,26 @@ impl OvsNetwork {
         let reserved = "priority=2,dl_dst=01:80:c2:00:00:00/ff:ff:ff:ff:ff:f0,actions=drop";
         for entry in [reserved, "priority=1,actions=flood"] {
             self.ofctl("add-flow", name, &[entry]);
+        }
+    }
+
+    /// Adds a switch, which no controller manages, with a trunk to `bridge`: frames of its hosts have a VLAN tag there.
+    #[track_caller]
+    pub fn vlan_switch(&self, name: &str, bridge: &str) {
+        self.vsctl(&format!(
+            "add-br {name} -- set bridge {name} datapath_type=netdev fail_mode=secure"
+        ));
+        self.link(name, bridge);
+    }
+
+    /// Puts `host`, which is at a port of a [VLAN switch](Self::vlan_switch) with a trunk to `bridge`, into a VLAN.
+    #[track_caller]
+    pub fn set_vlan(&self, name: &str, bridge: &str, host: &Host, vlan: u16) {
+        let (port, trunk) = (host.port(), self.link_port(name, bridge));
+        let to_trunk = format!("in_port={port},actions=mod_vlan_vid:{vlan},output:{trunk}");
+        let from_trunk = format!("in_port={trunk},dl_vlan={vlan},actions=strip_vlan,output:{port}");
+        for entry in [to_trunk, from_trunk] {
+            self.ofctl("add-flow", name, &[&entry]);
         }
     }
 
