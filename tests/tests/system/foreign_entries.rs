@@ -8,11 +8,11 @@ use sluice_system_tests::{
 
 every_version! {
     an_entry_of_an_operator_stays_when_a_packet_to_an_unknown_host_uses_it() = unknown_host;
+    an_entry_of_an_operator_stays_when_its_port_goes_down() = port_down;
     a_switch_whose_flow_entries_were_deleted_forwards_again() = emptied_table;
 }
 
 both_versions! {
-    an_entry_of_an_operator_stays_when_its_port_goes_down() = port_down;
     a_flow_entry_that_another_program_has_changed_is_found_in_the_background() = changed_entry;
 }
 
