@@ -19,6 +19,7 @@ mod mininet;
 mod multicast_snooping;
 mod path_requests;
 mod paths;
+mod power_cycles;
 mod segments;
 mod thin_control_link;
 mod topology;
