@@ -23,3 +23,4 @@ mod power_cycles;
 mod segments;
 mod thin_control_link;
 mod topology;
+mod vlans;
