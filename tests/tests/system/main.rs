@@ -17,6 +17,7 @@ mod link_aggregation;
 mod many_conversations;
 mod mininet;
 mod multicast_snooping;
+mod packet_sizes;
 mod path_requests;
 mod paths;
 mod power_cycles;
