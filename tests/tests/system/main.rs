@@ -6,6 +6,7 @@ mod abusive_hosts;
 mod broadcast_tree;
 mod changes;
 mod command_line;
+mod dhcp;
 mod flow_entries;
 mod foreign_decoders;
 mod foreign_entries;
