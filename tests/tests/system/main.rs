@@ -7,6 +7,7 @@ mod broadcast_tree;
 mod changes;
 mod command_line;
 mod dhcp;
+mod fat_tree;
 mod flow_entries;
 mod foreign_decoders;
 mod foreign_entries;
