@@ -16,6 +16,7 @@ mod host_moves;
 mod hosts;
 mod link;
 mod link_aggregation;
+mod loops;
 mod many_conversations;
 mod mininet;
 mod multicast_snooping;
