@@ -27,4 +27,5 @@ mod power_cycles;
 mod segments;
 mod thin_control_link;
 mod topology;
+mod two_controllers;
 mod vlans;
