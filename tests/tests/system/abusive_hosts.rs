@@ -19,6 +19,7 @@ both_versions! {
     a_host_that_floods_lldp_is_rate_limited() = too_much_lldp;
     made_up_hosts_of_one_port_do_not_keep_others_from_being_learned() = made_up_hosts;
     a_port_that_has_just_come_up_is_limited_like_any_other() = flood_from_a_new_port;
+    made_up_hosts_of_one_port_cost_little_memory() = memory_of_made_up_hosts;
 }
 
 /// UDP port that hosts listen at.
@@ -230,6 +231,15 @@ fn flood_from_a_new_port(version: OpenFlow) {
     assert_eq!(client.ping(&server, 3).lost(), 0);
 }
 
+/// A frame to `host`, with source address 0.
+fn frame_to(host: &Host) -> Vec<u8> {
+    let mac = host.mac();
+    let mac: Vec<_> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+    let mut frame = [&mac[..], &[0; 6], &[0x88, 0xb5]].concat();
+    frame.resize(60, 0);
+    frame
+}
+
 /// Twice as many as the host table has room for. With their destination they cause no flow entries and are not flooded.
 fn made_up_hosts(version: OpenFlow) {
     const SENT: u32 = 16_000;
@@ -245,10 +255,7 @@ fn made_up_hosts(version: OpenFlow) {
         network.env().metric("topology_ports_edge") == Some(5)
     });
     abuser.assert_reaches(&server);
-    let mac = abuser.mac();
-    let mac: Vec<_> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
-    let mut frame = [&mac[..], &[0; 6], &[0x88, 0xb5]].concat();
-    frame.resize(60, 0);
+    let frame = frame_to(&abuser);
     thread::scope(|scope| {
         let flooding = scope.spawn(|| abuser.send_frames_from_made_up_hosts(&frame, SENT, 2000));
         wait_until(LONG_TIMEOUT, "the port to be full", || count(&network, "hosts") >= 1000);
@@ -270,4 +277,32 @@ fn made_up_hosts(version: OpenFlow) {
     assert!((4..1100).contains(&hosts), "{hosts} hosts");
     assert!(count(&network, "hosts_evicted_total") > 0);
     assert!(controller.logged(&["hosts that did not answer a probe are evicted"]));
+}
+
+/// The default configuration. As many made-up hosts as the host table has room for, from one port.
+fn memory_of_made_up_hosts(version: OpenFlow) {
+    const SENT: u32 = 131_072;
+    // As in docs/hosts.md.
+    const GROWTH_MAX_KIB: u64 = 4 << 10;
+    let network = OvsNetwork::line(TestEnv::shared(), version, 1);
+    let controller = controller(&network, "topology,hosts,forwarding", "");
+    let [abuser, client, server] = [(); 3].map(|()| network.host("s1"));
+    network.connect(&controller);
+    for host in [&abuser, &client] {
+        wait_until(LONG_TIMEOUT, "the hosts to reach each other", || {
+            host.ping(&server, 1).lost() == 0
+        });
+    }
+    let before = controller.resident_kib();
+    let packets = || count(&network, "switch_packet_ins_received_total{dpid=\"0000000000000001\"}");
+    let packets_before = packets();
+    let frame = frame_to(&abuser);
+    abuser.send_frames_from_made_up_hosts(&frame, SENT, 20_000);
+    network.wait_for_probes(2);
+    let received = packets() - packets_before;
+    let growth = controller.resident_kib().saturating_sub(before);
+    let hosts = count(&network, "hosts");
+    assert!(received > u64::from(SENT) / 4, "{received} packet-ins of {SENT} frames");
+    assert!(growth < GROWTH_MAX_KIB, "{growth} KiB more of resident memory for {hosts} hosts");
+    assert_eq!(client.ping(&server, 5).lost(), 0);
 }
