@@ -18,8 +18,9 @@ const WAITING_MAX: usize = 4096;
 /// Flow entries that are listed for one filter, at most, so that a reply fits `session.multipart_bytes_max`.
 const ENTRIES_MAX: u32 = 16_384;
 
-/// Time after which a request without a reply is given up.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time after which a request without a reply is given up: over a congested control link, replies wait behind packet-ins. An entry
+/// whose deletion is given up may discard packets for as long as there are some, since they keep it from expiring.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The deletions of one switch that wait or are in progress.
 #[derive(Debug, Default)]
