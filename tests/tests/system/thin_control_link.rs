@@ -1,5 +1,5 @@
 //! A host that scans, over a control link that carries fewer packet-ins than it causes, and over a fast one: the other hosts of
-//! the switch are served.
+//! the switch are served, and a failed link is repaired.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
@@ -7,14 +7,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sluice_system_tests::{
-    BackgroundTraffic, ControlLink, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, Stopwatch, TestEnv,
-    binary, both_versions, send_at_intervals, wait_until,
+    BackgroundTraffic, ControlLink, Conversations, EmulatedControlLink, Host, LONG_TIMEOUT,
+    OpenFlow, OvsNetwork, SHORT_TIMEOUT, Stopwatch, TestEnv, binary, both_versions,
+    send_at_intervals, wait_until,
 };
 
 both_versions! {
     a_scan_over_a_thin_control_link_leaves_other_ports_their_share("s1") = thin_link;
     a_scan_over_a_thin_control_link_leaves_other_hosts_of_the_port_their_share("hub") = thin_link;
     a_fast_control_link_is_not_found_saturated() = fast_link;
+    a_link_that_fails_while_the_control_link_is_saturated_leaves_no_stale_entry("s1", "s2") = failed_link;
+    a_link_whose_other_end_has_a_saturated_control_link_leaves_no_stale_entry("s2", "s1") = failed_link;
 }
 
 /// UDP port that the server listens at.
@@ -108,4 +111,56 @@ fn in_time_of_a_round(client: &Host, server: &Host, round: u32) -> usize {
     let is_in_time =
         |(number, at): (&_, &Duration)| arrivals.get(number).is_some_and(|a| *a <= *at + DELAY_MAX);
     departures.iter().filter(|&departure| is_in_time(departure)).count()
+}
+
+/// Addresses of each of two hosts: 400 conversations, with an entry each at every switch of their path.
+const ADDRESSES: u8 = 20;
+
+/// Frames per second, of all conversations together.
+const FRAMES_PER_S: u32 = 400;
+
+/// How many scanned ports have flow entries when the link fails: so many that more than before wait for the control link.
+const SCANNED: usize = 200;
+
+/// For how long the scan goes on after the failure.
+const LOAD_AFTER_FAILURE: Duration = Duration::from_secs(2);
+
+/// The control link of one switch carries 1 Mbit/s, a third of what the scan causes. The link to `other` fails, which is on
+/// the path of the conversations and of the scan. Switches of OpenFlow 1.0 have to list the entries that are deleted, about a
+/// thousand per second.
+fn failed_link(version: OpenFlow, distant: &str, other: &str) {
+    let network = OvsNetwork::ring(TestEnv::shared(), version, 4);
+    let link = EmulatedControlLink::new(&network, "1Mbit");
+    let config = network.env().write("sluice.toml", CONFIG);
+    let arguments = format!("--threads 2 --no-api --config {}", config.display());
+    let controller = link.connect(&network, distant, &arguments);
+    let [near, far] = ["s1", "s3"].map(|bridge| network.host(bridge));
+    wait_until(LONG_TIMEOUT, "the hosts to reach each other", || near.ping(&far, 1).lost() == 0);
+    let conversations = Conversations::start(&near, &far, ADDRESSES, FRAMES_PER_S);
+    let all_arrive = || conversations.arriving() == conversations.count();
+    wait_until(SHORT_TIMEOUT, "all conversations to arrive", all_arrive);
+    let scanning = start_scan(&near, &far);
+    let scanned = || {
+        let flows = network.flows("s1");
+        flows.iter().filter(|flow| flow.value("tp_dst").is_some()).count()
+    };
+    wait_until(SHORT_TIMEOUT, "flow entries of the scan", || scanned() >= SCANNED);
+    let ends =
+        [(distant, network.link_port(distant, other)), (other, network.link_port(other, distant))];
+    assert!(ends.iter().all(|&(bridge, port)| network.entries_to_port(bridge, port) > 0));
+    network.cut_link("s1", "s2");
+    Stopwatch::start().wait_until(LOAD_AFTER_FAILURE);
+    drop(scanning);
+    for (bridge, port) in ends {
+        wait_until(LONG_TIMEOUT, &format!("stale entries of {bridge} to be deleted"), || {
+            network.entries_to_port(bridge, port) == 0
+        });
+    }
+    wait_until(LONG_TIMEOUT, "all conversations to arrive over the other path", all_arrive);
+    wait_until(SHORT_TIMEOUT, "the hosts to reach each other", || near.ping(&far, 20).lost() == 0);
+    for (bridge, port) in ends {
+        assert_eq!(network.entries_to_port(bridge, port), 0, "{bridge}");
+    }
+    let log = controller.log();
+    assert!(!log.contains("switch disconnected"), "{log}");
 }
