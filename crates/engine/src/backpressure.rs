@@ -31,6 +31,9 @@ const PROGRESS_BYTES: usize = 4 << 10;
 ///     ▲                          │ backlog <= limit      │ backlog > 2 × limit
 ///     │ backlog <= limit / 2     ▼                       │
 ///     └───────────────────── Lagging ────────────────────┘
+///
+///              the backlog has made no progress for too long
+///  any state ─────────────────────────────────────────────────▶ Stuck
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum ReadState {
@@ -44,11 +47,13 @@ pub(crate) enum ReadState {
     Lagging,
     /// As [`Lagging`](Self::Lagging), but even so the backlog has grown too much: nothing is read.
     LaggingPaused,
+    /// Nothing is read or expected any more: the connection is to be closed.
+    Stuck,
 }
 
 impl ReadState {
     fn is_paused(self) -> bool {
-        matches!(self, Self::Paused | Self::LaggingPaused)
+        matches!(self, Self::Paused | Self::LaggingPaused | Self::Stuck)
     }
 
     fn is_lagging(self) -> bool {
@@ -63,6 +68,24 @@ impl ReadState {
             (true, true) => Self::LaggingPaused,
         }
     }
+}
+
+/// Bytes that each backlog may have, however many there are: with this, 16 384 backlogs have 64 MiB.
+const SHARE_MIN: usize = 4 << 10;
+
+/// Bytes of one read of any switch while the backlogs of a worker have half of the memory that they may have in all, at most and at
+/// least.
+const CAUTIOUS_READ_BYTES: (usize, usize) = (2 << 10, 8 << 10);
+
+/// Bytes that each of `count` backlogs may have of the `total` that all may have.
+pub(crate) fn backlog_share(total: usize, count: usize) -> usize {
+    (total / count.max(1)).max(SHARE_MIN)
+}
+
+/// Bytes of one read while memory for `count` backlogs is short. Since one read is answered in full, this is by how much a backlog can
+/// exceed its share.
+pub(crate) fn cautious_read_bytes(total: usize, count: usize) -> usize {
+    (backlog_share(total, count) / 2).clamp(CAUTIOUS_READ_BYTES.0, CAUTIOUS_READ_BYTES.1)
 }
 
 /// The limits of a backlog.
@@ -86,8 +109,8 @@ pub(crate) struct BacklogLimits {
 pub(crate) struct Backpressure {
     state: ReadState,
     mark: Option<UnreadMark>,
-    /// Since when the backlog has made no progress.
-    stuck_since: Option<Instant>,
+    /// When the backlog made progress last; `None` without a backlog.
+    progress_at: Option<Instant>,
     /// Bytes sent since then.
     sent_since: usize,
     rate: Option<RateSample>,
@@ -123,10 +146,9 @@ impl Backpressure {
         self.state.is_paused()
     }
 
-    /// Whether the backlog has made no progress for too long: the connection is given up.
-    pub(crate) fn is_stuck(&self, now: Instant, limits: BacklogLimits) -> bool {
-        let stuck = self.stuck_since.map(|since| now.saturating_duration_since(since));
-        stuck.is_some_and(|stuck| stuck > limits.stuck_timeout)
+    /// Whether the connection is to be closed.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.state == ReadState::Stuck
     }
 
     /// Whether unsent data in the kernel is capped.
@@ -158,7 +180,7 @@ impl Backpressure {
     ) -> Option<Reading> {
         if backlog == 0 && self.state == ReadState::Reading && !self.is_slow {
             // Without a backlog all the while, the rate would be that of our own output.
-            (self.stuck_since, self.rate) = (None, None);
+            (self.progress_at, self.rate) = (None, None);
             return None;
         }
         self.update_backlogged(now, sent, backlog, limits)
@@ -177,6 +199,9 @@ impl Backpressure {
             self.rate = None;
         } else {
             self.measure_rate(now, sent);
+        }
+        if self.is_stuck() {
+            return None;
         }
         let max = limits.bytes_max;
         let is_lagging = backlog > max / 2
@@ -208,15 +233,18 @@ impl Backpressure {
         self.record_read(0);
     }
 
-    /// A lagging switch that takes nothing at all any more is paused.
+    /// A switch whose backlog makes no progress is paused if it is lagging, and stuck after a longer time.
     pub(crate) fn handle_timeouts(
         &mut self,
         now: Instant,
         backlog: usize,
         limits: BacklogLimits,
     ) -> Option<Reading> {
-        let since = self.stuck_since.filter(|_| self.is_lagging())?;
-        if now.saturating_duration_since(since) <= self.unread_time_max(limits.unread_max) {
+        let without_progress = now.saturating_duration_since(self.progress_at?);
+        if without_progress > limits.stuck_timeout {
+            return self.transition(now, ReadState::Stuck);
+        }
+        if !self.is_lagging() || without_progress <= self.unread_time_max(limits.unread_max) {
             return None;
         }
         let is_paused = backlog > limits.bytes_max || self.is_paused();
@@ -237,9 +265,9 @@ impl Backpressure {
     fn record_progress(&mut self, now: Instant, sent: usize, backlog: usize) {
         self.sent_since += sent;
         if backlog == 0 {
-            self.stuck_since = None;
-        } else if self.stuck_since.is_none() || self.sent_since >= PROGRESS_BYTES {
-            (self.stuck_since, self.sent_since) = (Some(now), 0);
+            self.progress_at = None;
+        } else if self.progress_at.is_none() || self.sent_since >= PROGRESS_BYTES {
+            (self.progress_at, self.sent_since) = (Some(now), 0);
         }
     }
 
@@ -259,6 +287,7 @@ impl Backpressure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Limits;
 
     const LIMITS: BacklogLimits = BacklogLimits {
         bytes_max: 1000,
@@ -275,6 +304,16 @@ mod tests {
         let (start, mut it) = (sluice_io::clock::now(), Backpressure::default());
         assert_eq!(it.update(start, 0, 1001, LIMITS), Some(Reading::Off));
         (start, it)
+    }
+
+    #[test]
+    fn the_shares_of_all_switches_together_exceed_the_total_by_half_at_most() {
+        let Limits { backlog_total_bytes_max: total, switches_max, .. } = Limits::default();
+        for count in [1, 2, 256, 800, switches_max] {
+            let (share, read) = (backlog_share(total, count), cautious_read_bytes(total, count));
+            assert!(count * share <= total, "{count} switches");
+            assert!(count * (share + read) <= total * 3 / 2, "{count} switches");
+        }
     }
 
     #[test]
@@ -352,17 +391,29 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_is_stuck_unless_some_kilobytes_of_it_are_taken_in_time() {
+    fn a_switch_is_stuck_unless_it_takes_some_kilobytes_of_its_backlog_in_time() {
         let (start, mut it) = paused();
         for s in 1..=30 {
             it.update(start + ms(s * 1000), 1, 1001, LIMITS);
-            assert!(!it.is_stuck(start + ms(s * 1000), LIMITS));
+            assert_eq!(it.handle_timeouts(start + ms(s * 1000), 1001, LIMITS), None);
+            assert!(!it.is_stuck());
         }
-        assert!(it.is_stuck(start + ms(30_001), LIMITS), "30 bytes in 30 seconds are no progress");
-        it.update(start + ms(30_001), PROGRESS_BYTES, 1001, LIMITS);
-        assert!(!it.is_stuck(start + ms(60_000), LIMITS));
-        it.update(start + ms(60_000), 1001, 0, LIMITS);
-        assert!(!it.is_stuck(start + ms(99_000), LIMITS));
+        it.update(start + ms(30_000), PROGRESS_BYTES, 1001, LIMITS);
+        it.handle_timeouts(start + ms(60_000), 1001, LIMITS);
+        assert!(!it.is_stuck());
+        it.update(start + ms(60_000), 30, 1001, LIMITS);
+        assert_eq!(it.handle_timeouts(start + ms(60_001), 1001, LIMITS), None, "it is paused");
+        assert_eq!(it.state, ReadState::Stuck, "30 bytes in 30 seconds are no progress");
+        assert_eq!(it.update(start + ms(60_002), 1001, 0, LIMITS), None);
+        assert_eq!(it.state, ReadState::Stuck);
+    }
+
+    #[test]
+    fn a_switch_without_a_backlog_is_never_stuck() {
+        let (start, mut it) = paused();
+        it.update(start + ms(1), 1001, 0, LIMITS);
+        assert_eq!(it.handle_timeouts(start + ms(99_000), 0, LIMITS), None);
+        assert_eq!(it.state, ReadState::Reading);
     }
 
     /// Sends `bytes` in each of 100 milliseconds; returns whether unsent data is not capped afterwards.

@@ -21,6 +21,8 @@ pub enum CloseReason {
     TooManyHandshakes,
     /// Too many switches were connected.
     TooManySwitches,
+    /// All switches together had too many ports.
+    TooManyPorts,
     /// The peer sent too many bytes before it completed the handshake.
     HandshakeTooLarge,
     /// Another connection has this datapath id and is alive.
@@ -35,13 +37,14 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All values of the label `reason` of the metric `connections_closed`.
-    pub(crate) const LABELS: [&'static str; 22] = [
+    pub(crate) const LABELS: [&'static str; 23] = [
         "closed_by_peer",
         "connection_reset",
         "connection_error",
         "send_timeout",
         "too_many_handshakes",
         "too_many_switches",
+        "too_many_ports",
         "handshake_too_large",
         "duplicate_datapath_id",
         "replaced_by_new_connection",
@@ -70,6 +73,7 @@ impl CloseReason {
             Self::SendTimeout => "send_timeout",
             Self::TooManyHandshakes => "too_many_handshakes",
             Self::TooManySwitches => "too_many_switches",
+            Self::TooManyPorts => "too_many_ports",
             Self::HandshakeTooLarge => "handshake_too_large",
             Self::DuplicateDatapathId(_) => "duplicate_datapath_id",
             Self::ReplacedByNewConnection(_) => "replaced_by_new_connection",
@@ -99,6 +103,7 @@ impl fmt::Display for CloseReason {
             Self::SendTimeout => f.write_str("the switch does not read what is sent to it"),
             Self::TooManyHandshakes => f.write_str("too many connections in their handshake"),
             Self::TooManySwitches => f.write_str("too many switches are connected"),
+            Self::TooManyPorts => f.write_str("all switches together have too many ports"),
             Self::HandshakeTooLarge => {
                 f.write_str("too much data received before the handshake was complete")
             }
@@ -145,6 +150,7 @@ mod tests {
             CloseReason::SendTimeout,
             CloseReason::TooManyHandshakes,
             CloseReason::TooManySwitches,
+            CloseReason::TooManyPorts,
             CloseReason::HandshakeTooLarge,
             CloseReason::DuplicateDatapathId(id),
             CloseReason::ReplacedByNewConnection(id),

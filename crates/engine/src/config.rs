@@ -46,17 +46,26 @@ pub enum Pin {
     Cores(Vec<usize>),
 }
 
+/// Ports of one switch. No known switch has more; the controller ignores further ones, so that one connection cannot take the
+/// memory and the time of others.
+pub const PORTS_PER_SWITCH_MAX: usize = 4096;
+
 /// Limits of memory and time.
 ///
-/// `handshakes_max`, `switches_max` and `backlog_bytes_max` are keys of the configuration. The defaults of the others
+/// `handshakes_max`, `switches_max`, `ports_max` and `backlog_bytes_max` are keys of the configuration. The defaults of the others
 /// serve every network; only tests set them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Connections in the handshake. It bounds the memory that a flood of connections costs.
     ///
-    /// For one more, a connection of the address that has the most is closed if the new one's has fewer: the one that has been
-    /// silent for longest, or else the one with the oldest `HELLO`. Otherwise it is one of any address, if that is older than
-    /// `hello_grace`.
+    /// For one more, another connection is closed, or the new one is refused:
+    ///
+    /// - If an address has more connections than the new one's would have, it is one of that address: the one that was accepted
+    ///   first and has sent no `HELLO`, or else the one whose `HELLO` is the oldest.
+    /// - Otherwise it is chosen among all in the same way, but a `HELLO` must be older than `hello_grace`. If none is, the new
+    ///   connection is refused.
+    ///
+    /// Connections that claim a datapath id in use count as well, until the claim is decided.
     pub handshakes_max: usize,
     /// How long a peer that has sent `HELLO` stays connected when `handshakes_max` is reached: long enough for the replies
     /// of a distant switch, and short enough that a flood of peers that send `HELLO` keeps no switch out.
@@ -68,6 +77,12 @@ pub struct Limits {
     /// For one more, the newest session of the address that has the most is closed if the new one's has fewer; otherwise the new
     /// one is refused.
     pub switches_max: usize,
+    /// Ports of all connected switches, each with at most [`PORTS_PER_SWITCH_MAX`]. Most of the memory of an idle switch is for its
+    /// ports.
+    ///
+    /// For a switch with more than are left, switches of the address that has the most ports are closed, those with the most ports
+    /// first, as long as that address has more than the new one's would have; otherwise the new switch is refused.
+    pub ports_max: usize,
     /// Bytes waiting to be sent to a switch above which no more messages are read from it.
     pub backlog_bytes_max: usize,
     /// Bytes waiting to be sent to all switches of a worker. If they do not suffice for `backlog_bytes_max` each, every
@@ -123,6 +138,8 @@ impl Default for Limits {
             hello_grace: Duration::from_millis(500),
             handshake_bytes_max: 256 << 10,
             switches_max: 12_288,
+            // 42 for each switch.
+            ports_max: 524_288,
             backlog_bytes_max: 256 << 10,
             backlog_total_bytes_max: 64 << 20,
             unread_max: Duration::from_secs(2),

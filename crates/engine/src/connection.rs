@@ -93,7 +93,7 @@ impl ConnectionBuffers {
         io.set_reading(id, reading);
     }
 
-    /// Pauses a lagging switch that takes nothing any more, and frees memory that is not needed.
+    /// Finds out whether a switch takes nothing any more, and frees memory that is not needed.
     pub(crate) fn handle_timeouts<I: Io>(
         &mut self,
         io: &mut I,

@@ -86,6 +86,8 @@ pub(crate) struct ThreadCounters {
     pub(crate) app_messages_dropped: Counter,
     /// Changes of a switch's tables that were not sent because of its backlog, and are made later.
     pub(crate) changes_deferred: Counter,
+    /// Ports that were ignored since their switch has too many.
+    pub(crate) ports_ignored: Counter,
     /// Permanent flow entries that switches have removed.
     pub(crate) permanent_entries_removed: Counter,
     /// Packet-ins discarded because their switch was not read for too long.
@@ -275,11 +277,16 @@ impl MetricsSource for CounterRegistry {
     fn collect(&self, emit: &mut dyn FnMut(MetricSample)) {
         self.collect_messages(emit);
         self.collect_failures(emit);
-        let counters: [MetricRow<u64>; 9] = [
+        let counters: [MetricRow<u64>; 10] = [
             ("connections_accepted", "Connections accepted", |c| c.connections_accepted.get()),
             ("malformed_messages", "Messages from switches that could not be parsed", |c| {
                 c.malformed_messages.get()
             }),
+            (
+                "ports_ignored",
+                "Messages about ports that were ignored because their switch has too many ports",
+                |c| c.ports_ignored.get(),
+            ),
             (
                 "app_messages_undeliverable",
                 "Messages of applications to a switch that is not connected or whose OpenFlow version cannot express them",

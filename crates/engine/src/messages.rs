@@ -150,6 +150,8 @@ pub(crate) enum ToAcceptor<L, A> {
     Moved(SessionId, usize),
     /// A probed switch has sent something.
     ProbeAnswered(SessionId),
+    /// A switch has this number of ports now.
+    PortsChanged(SessionId, usize),
     /// Applies a new configuration, and the function to the applications; accepts on the new listeners too.
     Configure(Arc<Config>, ChangeApp<A>, Vec<(SocketAddr, L)>),
     /// Closes the listeners with these addresses, then sends `()`.

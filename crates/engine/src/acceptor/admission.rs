@@ -12,12 +12,16 @@ use super::source::{SourceCounts, SourceNetwork};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueueKey(u64);
 
-/// Connections in the handshake, by progress and source.
+/// Connections in the handshake, and those that claim a datapath id in use, by progress and source.
 ///
-/// When the capacity is reached, a new connection replaces one of the source that has the most, if its own source would still have
-/// fewer: the oldest that has sent no `HELLO`, or else the oldest. Otherwise it replaces one of its own source if that has the most,
-/// or else any: the oldest that has sent no `HELLO`, or else the one with the oldest `HELLO` if that is older than a grace period,
-/// in which a switch can complete the handshake.
+/// When the capacity is reached, the connection to close for a new one is chosen among these:
+///
+/// 1. Those of the source that has the most, if it has more than the source of the new one would have.
+/// 2. Otherwise those of the source of the new one, if no other source has more.
+/// 3. Otherwise all.
+///
+/// Of these, it is the oldest that has sent no `HELLO`, or else the one with the oldest `HELLO`. In the second and third case, the
+/// `HELLO` must be older than a grace period, in which a switch can complete the handshake.
 ///
 /// # Cost
 /// Logarithmic in the number of connections.
@@ -59,7 +63,7 @@ impl<C: Copy> HandshakeQueue<C> {
         let key = self.next_key();
         self.all.without_hello.insert(key, id);
         self.by_source.entry(source).or_default().without_hello.insert(key, id);
-        self.counts.add(source);
+        self.counts.add(source, 1);
         key
     }
 
@@ -80,10 +84,10 @@ impl<C: Copy> HandshakeQueue<C> {
         key
     }
 
-    /// Removes a connection that has completed the handshake or was closed.
+    /// Removes a connection that a worker takes over or that was closed.
     pub(crate) fn remove(&mut self, key: QueueKey, source: SourceNetwork) {
         self.all.remove(key);
-        self.counts.remove(source);
+        self.counts.remove(source, 1);
         if let Some(order) = self.by_source.get_mut(&source) {
             order.remove(key);
             if order.is_empty() {
@@ -100,7 +104,7 @@ impl<C: Copy> HandshakeQueue<C> {
         now: Instant,
         grace: Duration,
     ) -> Option<C> {
-        if let Some(larger) = self.counts.larger_than(source) {
+        if let Some(larger) = self.counts.larger_than(source, 1) {
             return self.by_source.get(&larger)?.oldest(now, Duration::ZERO);
         }
         let own = self.counts.count(source);

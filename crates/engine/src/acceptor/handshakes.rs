@@ -17,7 +17,10 @@ use crate::config::Limits;
 use crate::connection::ConnectionBuffers;
 use crate::deadlines::Deadlines;
 
-/// How long a `HELLO` that confuses Mininet waits for the peer's. Switches send theirs at once.
+/// How long a `HELLO` that confuses Mininet waits for the peer's. Switches send theirs at once, so that they do not wait as long.
+///
+/// It should be sent at once (§6.3.1), and is if all versions are offered. A `HELLO` with a version bitmap has the byte 1, however, and
+/// without the bitmap a version that is left out could be negotiated.
 const HELLO_DELAY: Duration = Duration::from_millis(100);
 
 /// The connections in the handshake, and those that wait because their datapath id is in use.
@@ -27,7 +30,7 @@ pub(crate) struct Handshakes {
     connections: Vec<Option<Box<PendingConnection>>>,
     /// Number of connections in `connections`.
     count: usize,
-    /// Those that have not completed the handshake.
+    /// The same, in the order in which they are closed when there are too many.
     queue: HandshakeQueue,
     /// When a connection that has not completed the handshake must do something.
     deadlines: Deadlines<ConnId>,
@@ -67,7 +70,9 @@ impl Handshakes {
             id,
             addr,
             source,
-            queue_key: Some(self.queue.insert(id, source)),
+            queue_key: self.queue.insert(id, source),
+            is_complete: false,
+            claimed_ports: 0,
             session,
             hello,
             hello_at: now + HELLO_DELAY,
@@ -85,7 +90,7 @@ impl Handshakes {
     }
 
     /// Processes a read; the replies are in the transmit buffer of `ctx`. Returns the features of the switch at the end of the
-    /// handshake; the connection can no longer be evicted then.
+    /// handshake.
     pub(crate) fn process_read<A: App>(
         &mut self,
         id: ConnId,
@@ -96,16 +101,12 @@ impl Handshakes {
         let Some(pending) = pending.filter(|pending| pending.id == id) else { return Ok(None) };
         let was_negotiated = pending.session.is_version_negotiated();
         let result = pending.process_read(ctx, bytes);
-        if !was_negotiated
-            && pending.session.is_version_negotiated()
-            && let Some(key) = &mut pending.queue_key
-        {
-            *key = self.queue.record_hello(*key, pending.source, ctx.now);
+        if !was_negotiated && pending.session.is_version_negotiated() {
+            let key = self.queue.record_hello(pending.queue_key, pending.source, ctx.now);
+            pending.queue_key = key;
         }
-        if let Ok(Some(_)) = result
-            && let Some(key) = pending.queue_key.take()
-        {
-            self.queue.remove(key, pending.source);
+        if let Ok(Some(_)) = result {
+            pending.is_complete = true;
             self.deadlines.remove(id);
         }
         result
@@ -143,9 +144,7 @@ impl Handshakes {
     pub(crate) fn remove(&mut self, id: ConnId) -> Option<Box<PendingConnection>> {
         self.get_mut(id)?;
         let pending = self.connections.get_mut(id.slot())?.take()?;
-        if let Some(key) = pending.queue_key {
-            self.queue.remove(key, pending.source);
-        }
+        self.queue.remove(pending.queue_key, pending.source);
         self.deadlines.remove(id);
         self.count -= 1;
         Some(pending)
@@ -158,6 +157,16 @@ impl Handshakes {
         }
         let evicted = self.queue.eviction_candidate(source, now, limits.hello_grace);
         evicted.map_or(Admission::Refused, Admission::Replaces)
+    }
+
+    /// The connection of a source that claims a datapath id in use and has the most ports.
+    ///
+    /// # Cost
+    /// Linear in the number of connections.
+    pub(crate) fn claimant_with_most_ports(&self, source: SourceNetwork) -> Option<ConnId> {
+        let of_source = self.connections.iter().flatten().filter(|it| it.source == source);
+        let claimants = of_source.filter(|it| it.claimed_ports > 0);
+        claimants.max_by_key(|it| it.claimed_ports).map(|it| it.id)
     }
 
     /// The connection to close when there is no file descriptor for a new one.

@@ -237,6 +237,9 @@ impl<I: Io, A: App> AcceptorState<I, A> {
                 }
                 ToAcceptor::Moved(session_id, to) => self.switches.relocate(session_id, to),
                 ToAcceptor::ProbeAnswered(session_id) => self.on_probe_answered(io, session_id),
+                ToAcceptor::PortsChanged(session_id, ports) => {
+                    self.on_ports_changed(io, session_id, ports);
+                }
                 ToAcceptor::Configure(cfg, change, listeners) => {
                     change(app);
                     self.configure(io, cfg, listeners);
@@ -310,11 +313,13 @@ impl<I: Io, A: App> AcceptorState<I, A> {
 
     /// Closes a connection, or cleans up after the peer has closed it.
     fn close(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
+        self.release_claim(id);
         let Some(mut pending) = self.handshakes.remove(id) else { return };
         self.publish_handshake_count();
         self.claims.remove_claimant(id);
         if let CloseReason::DuplicateDatapathId(_)
         | CloseReason::TooManySwitches
+        | CloseReason::TooManyPorts
         | CloseReason::AuxiliaryConnection(_) = reason
         {
             let mut error = Vec::new();

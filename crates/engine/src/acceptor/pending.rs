@@ -23,8 +23,11 @@ pub(crate) struct PendingConnection {
     pub(crate) id: ConnId,
     pub(crate) addr: SocketAddr,
     pub(crate) source: SourceNetwork,
-    /// `None` if it has completed the handshake.
-    pub(crate) queue_key: Option<QueueKey>,
+    pub(crate) queue_key: QueueKey,
+    /// The handshake is complete; what is received from then on is kept for the worker.
+    pub(crate) is_complete: bool,
+    /// Ports that are counted while it claims a datapath id in use.
+    pub(crate) claimed_ports: usize,
     pub(crate) session: ControllerSession,
     /// Our `HELLO`, until it is sent.
     pub(crate) hello: Vec<u8>,
@@ -62,7 +65,7 @@ impl PendingConnection {
         ctx.tx.append(&mut self.hello);
         self.received_bytes += bytes.len();
         self.session.record_activity(ctx.now);
-        if self.queue_key.is_none() {
+        if self.is_complete {
             self.buffers.received.keep(bytes);
             return self.check_size(ctx.cfg).map(|()| None);
         }

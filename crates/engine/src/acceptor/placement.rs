@@ -6,9 +6,12 @@ use sluice_sdk::App;
 
 use super::AcceptorState;
 use super::pending::PendingConnection;
+use super::source::SourceNetwork;
 use crate::close_reason::CloseReason;
+use crate::config::PORTS_PER_SWITCH_MAX;
 use crate::connection::EstablishedConnection;
 use crate::messages::{SessionId, SwitchLocation, ToWorker};
+use crate::worker::ports::limit_ports;
 
 impl<I: Io, A: App> AcceptorState<I, A> {
     /// After the handshake: hands the switch over to a worker, or probes the connection that has its datapath id.
@@ -16,9 +19,19 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         &mut self,
         io: &mut I,
         id: ConnId,
-        features: Box<SwitchFeatures>,
+        mut features: Box<SwitchFeatures>,
     ) {
         let datapath_id = features.datapath_id;
+        let ignored = limit_ports(&mut features.ports);
+        if ignored > 0 {
+            self.counters().ports_ignored.add(ignored as u64);
+            if self.log_limit.allow(self.now) {
+                tracing::warn!(
+                    dpid = %datapath_id, ignored,
+                    "ports are ignored: they have the number of another port, or are more than {PORTS_PER_SWITCH_MAX}"
+                );
+            }
+        }
         if features.auxiliary_id != 0 {
             return self.close(io, id, CloseReason::AuxiliaryConnection(datapath_id));
         }
@@ -39,17 +52,27 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         features: Box<SwitchFeatures>,
         current: SwitchLocation,
     ) {
-        let Some(addr) = self.handshakes.get_mut(id).map(|pending| pending.addr) else { return };
-        let dpid = features.datapath_id;
+        let Some((addr, source)) = self.handshakes.get_mut(id).map(|it| (it.addr, it.source))
+        else {
+            return;
+        };
+        let (dpid, ports) = (features.datapath_id, features.ports.len());
+        if !self.make_room_for_ports(io, source, ports) {
+            return self.close(io, id, CloseReason::TooManyPorts);
+        }
         tracing::info!(%dpid, %addr, "datapath id in use: probing its connection");
+        self.switches.count_claim(source, ports);
+        if let Some(pending) = self.handshakes.get_mut(id) {
+            pending.claimed_ports = ports;
+        }
         let deadline = self.now + self.cfg.limits.duplicate_timeout;
         self.claims.insert(current.session_id, id, features, deadline);
         io.set_reading(id, Reading::Off);
         self.send_to_worker(current.worker, ToWorker::Probe(current.session_id));
     }
 
-    /// Hands a switch over to a worker. If there are too many, a switch of a source that has more of them is closed for it, or else
-    /// this one.
+    /// Hands a switch over to a worker. If there are too many switches or ports, others of a source that has more are closed for it,
+    /// or else this one.
     fn place(&mut self, io: &mut I, id: ConnId, features: Box<SwitchFeatures>) {
         let Some(source) = self.handshakes.get_mut(id).map(|pending| pending.source) else {
             return;
@@ -58,11 +81,64 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             let Some(evicted) = self.switches.eviction_candidate(source) else {
                 return self.close(io, id, CloseReason::TooManySwitches);
             };
-            self.switches.stop_counting(evicted.session_id);
-            let close = ToWorker::Close(evicted.session_id, CloseReason::TooManySwitches);
-            self.send_to_worker(evicted.worker, close);
+            self.evict(evicted, CloseReason::TooManySwitches);
+        }
+        self.release_claim(id);
+        if !self.make_room_for_ports(io, source, features.ports.len()) {
+            return self.close(io, id, CloseReason::TooManyPorts);
         }
         self.hand_over(io, id, features);
+    }
+
+    /// Closes switches, and connections that claim a datapath id in use, of sources that have more ports than `source` with `ports`
+    /// more, until there is room for these. Returns `false` if there is none.
+    fn make_room_for_ports(&mut self, io: &mut I, source: SourceNetwork, ports: usize) -> bool {
+        let ports_max = self.cfg.limits.ports_max;
+        while self.switches.port_count() + ports > ports_max {
+            let Some(larger) = self.switches.source_with_more_ports(source, ports) else {
+                return false;
+            };
+            if !self.evict_ports_of(io, larger) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Records that a switch has another number of ports. If there are too many, switches of the source with the most are closed.
+    pub(super) fn on_ports_changed(&mut self, io: &mut I, session_id: SessionId, ports: usize) {
+        self.switches.set_ports(session_id, ports);
+        while self.switches.port_count() > self.cfg.limits.ports_max
+            && let Some(largest) = self.switches.source_with_most_ports()
+            && self.evict_ports_of(io, largest)
+        {}
+    }
+
+    /// Closes the connection of a source that claims a datapath id in use and has the most ports, or else its switch with the most.
+    /// Returns `false` if there is neither.
+    fn evict_ports_of(&mut self, io: &mut I, source: SourceNetwork) -> bool {
+        if let Some(claimant) = self.handshakes.claimant_with_most_ports(source) {
+            self.close(io, claimant, CloseReason::TooManyPorts);
+        } else if let Some(evicted) = self.switches.session_with_most_ports(source) {
+            self.evict(evicted, CloseReason::TooManyPorts);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Has a switch closed for another one.
+    fn evict(&mut self, evicted: SwitchLocation, reason: CloseReason) {
+        self.switches.stop_counting(evicted.session_id);
+        self.send_to_worker(evicted.worker, ToWorker::Close(evicted.session_id, reason));
+    }
+
+    /// Stops counting the ports of a connection that claims a datapath id.
+    pub(super) fn release_claim(&mut self, id: ConnId) {
+        if let Some(pending) = self.handshakes.get_mut(id) {
+            let (source, ports) = (pending.source, std::mem::take(&mut pending.claimed_ports));
+            self.switches.uncount_claim(source, ports);
+        }
     }
 
     /// Hands a switch over to the worker with the fewest switches.
@@ -77,7 +153,9 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         let datapath_id = features.datapath_id;
         self.last_session_id += 1;
         let session_id = SessionId(self.last_session_id);
-        let SwitchLocation { worker, .. } = self.switches.assign(datapath_id, session_id, source);
+        let ports = features.ports.len();
+        let assigned = self.switches.assign(datapath_id, session_id, source, ports);
+        let worker = assigned.worker;
         let connection =
             EstablishedConnection { conn, session_id, addr, datapath_id, session, buffers };
         self.send_to_worker(worker, ToWorker::Adopt(Box::new(connection), features));

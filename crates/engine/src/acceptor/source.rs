@@ -28,8 +28,8 @@ impl SourceNetwork {
     }
 }
 
-/// Number of connections of each source, to share a limited number among sources: each may have all, as long as no other
-/// source wants them.
+/// Number of connections, or of ports, of each source, to share a limited number among sources: each may have all, as long as no
+/// other source wants them.
 ///
 /// # Cost
 /// Logarithmic in the number of sources.
@@ -40,21 +40,21 @@ pub(crate) struct SourceCounts {
 }
 
 impl SourceCounts {
-    /// Number of connections of `source`.
+    /// How many `source` has.
     pub(crate) fn count(&self, source: SourceNetwork) -> usize {
         self.by_source.get(&source).copied().unwrap_or(0)
     }
 
-    /// Counts one more of `source`.
-    pub(crate) fn add(&mut self, source: SourceNetwork) {
+    /// Counts `n` more of `source`.
+    pub(crate) fn add(&mut self, source: SourceNetwork, n: usize) {
         let count = self.count(source);
-        self.set(source, count, count + 1);
+        self.set(source, count, count + n);
     }
 
-    /// Counts one less of `source`.
-    pub(crate) fn remove(&mut self, source: SourceNetwork) {
+    /// Counts `n` less of `source`.
+    pub(crate) fn remove(&mut self, source: SourceNetwork, n: usize) {
         let count = self.count(source);
-        self.set(source, count, count.saturating_sub(1));
+        self.set(source, count, count.saturating_sub(n));
     }
 
     fn set(&mut self, source: SourceNetwork, old: usize, new: usize) {
@@ -67,16 +67,16 @@ impl SourceCounts {
         }
     }
 
-    /// The source with the most connections.
+    /// The source that has the most.
     pub(crate) fn largest(&self) -> Option<SourceNetwork> {
         self.by_count.last().map(|&(_, source)| source)
     }
 
-    /// The source that must give up a connection for a new one of `newcomer`: the largest, if it has more than `newcomer` would
-    /// have then.
-    pub(crate) fn larger_than(&self, newcomer: SourceNetwork) -> Option<SourceNetwork> {
+    /// The source that must give up something for `n` more of `newcomer`: the largest, if it has more than `newcomer` would have
+    /// then.
+    pub(crate) fn larger_than(&self, newcomer: SourceNetwork, n: usize) -> Option<SourceNetwork> {
         let &(count, source) = self.by_count.last()?;
-        (count > self.count(newcomer) + 1).then_some(source)
+        (count > self.count(newcomer) + n).then_some(source)
     }
 }
 
@@ -88,19 +88,19 @@ mod tests {
     fn the_largest_source_gives_up_connections_until_shares_are_equal() {
         let source = |last: u8| SourceNetwork::new([10, 0, 0, last].into());
         let mut counts = SourceCounts::default();
-        assert_eq!((counts.largest(), counts.larger_than(source(1))), (None, None));
-        (0..8).for_each(|_| counts.add(source(1)));
-        assert_eq!(counts.larger_than(source(1)), None);
+        assert_eq!((counts.largest(), counts.larger_than(source(1), 1)), (None, None));
+        (0..8).for_each(|_| counts.add(source(1), 1));
+        assert_eq!(counts.larger_than(source(1), 1), None);
         let mut replaced = 0;
-        while counts.larger_than(source(2)) == Some(source(1)) {
-            counts.remove(source(1));
-            counts.add(source(2));
+        while counts.larger_than(source(2), 1) == Some(source(1)) {
+            counts.remove(source(1), 1);
+            counts.add(source(2), 1);
             replaced += 1;
         }
         assert_eq!((replaced, counts.count(source(1)), counts.count(source(2))), (4, 4, 4));
-        assert_eq!(counts.larger_than(source(3)), counts.largest());
+        assert_eq!(counts.larger_than(source(3), 1), counts.largest());
         for n in [1, 2] {
-            (0..9).for_each(|_| counts.remove(source(n)));
+            (0..9).for_each(|_| counts.remove(source(n), 1));
         }
         assert_eq!((counts.by_source.len(), counts.by_count.len()), (0, 0));
     }

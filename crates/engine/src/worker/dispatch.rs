@@ -8,9 +8,10 @@ use sluice_proto::ControllerEvent;
 use sluice_sdk::flow_space::TABLE_MISS;
 use sluice_sdk::{App, Ctx, Network};
 
+use super::ports::PortChange;
 use super::switches::ConnectedSwitch;
 use crate::close_reason::CloseReason;
-use crate::config::Config;
+use crate::config::{Config, PORTS_PER_SWITCH_MAX};
 use crate::connection::framing_error;
 use crate::counters::ThreadCounters;
 use crate::error_log;
@@ -132,10 +133,21 @@ impl<A: App> Dispatcher<'_, A> {
                 log_limited(&mut switch.logged, || error_log::log(id, error));
             }
             ControllerEvent::PortStatus(status) => {
-                let (port, name) = (status.port.port_no, status.port.name());
-                let up = status.port.is_up();
-                switch.record_port(status);
-                tracing::debug!(dpid = %id, %port, name, up, reason = status.reason.0, "port status");
+                let (port, name, up) = (status.port.port_no, status.port.name, status.port.is_up());
+                match switch.record_port(status, self.now) {
+                    PortChange::Recorded => {}
+                    PortChange::Unknown => return,
+                    PortChange::TooMany => {
+                        self.counters.ports_ignored.add(1);
+                        return log_limited(&mut switch.logged, || {
+                            tracing::warn!(
+                                dpid = %id, %port,
+                                "port is ignored: its switch already has {PORTS_PER_SWITCH_MAX}, with those of the last minute"
+                            );
+                        });
+                    }
+                }
+                tracing::debug!(dpid = %id, %port, %name, up, reason = status.reason.0, "port status");
             }
             ControllerEvent::FlowRemoved(removed) if removed.cookie == TABLE_MISS.cookie => {
                 let is_first = !std::mem::replace(&mut switch.buffers.has_lost_changes, true);

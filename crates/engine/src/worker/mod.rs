@@ -5,6 +5,7 @@ mod delivery;
 mod dispatch;
 pub(crate) mod migration;
 mod outgoing;
+pub(crate) mod ports;
 mod switches;
 mod timers;
 
@@ -19,7 +20,7 @@ use sluice_openflow::DatapathId;
 use sluice_proto::ReassemblyBudget;
 use sluice_sdk::{App, Ctx, Network, restore_tables};
 
-use crate::backpressure::BacklogLimits;
+use crate::backpressure::{BacklogLimits, backlog_share, cautious_read_bytes};
 use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::counters::{CounterRegistry, ThreadCounters};
@@ -37,13 +38,6 @@ use switches::Switches;
 
 /// How long a worker waits for room in the queue of another thread before it tries again.
 const CONGESTION_RETRY: Duration = Duration::from_millis(1);
-
-/// Bytes of one read while the backlogs of a worker have half of the memory that they may have in all: since one read is
-/// answered in full, it bounds by how much each backlog can exceed its limit.
-const CAUTIOUS_READ_BYTES_MAX: usize = 8 << 10;
-
-/// Bytes that each backlog may have, however many there are.
-const BACKLOG_SHARE_MIN: usize = 16 << 10;
 
 /// A worker thread.
 pub(crate) struct Worker<I: Io, A> {
@@ -83,6 +77,8 @@ struct WorkerState<I: Io, A> {
     started: Instant,
     now: Instant,
     next_tick_at: Instant,
+    /// Switches whose timers are still to be run in this tick.
+    ticking: VecDeque<ConnId>,
     next_app_metrics_at: Instant,
 }
 
@@ -134,6 +130,7 @@ impl<I: Io, A: App> Worker<I, A> {
             started: now,
             now,
             next_tick_at: now,
+            ticking: VecDeque::new(),
             next_app_metrics_at: now,
         };
         Self { io, state }
@@ -167,7 +164,8 @@ impl<I: Io, A: App> Worker<I, A> {
                 IoEvent::Data(id, bytes) => {
                     state.counters().read(bytes.len());
                     let result = state.process_read(id, bytes);
-                    if state.send_replies(io, id) > 0 {
+                    let has_replies = state.has_replies_to_send_at_once(id);
+                    if state.send_replies(io, id) > 0 && has_replies {
                         state.counters().response_latency.record_n(io.now() - now, 1);
                     }
                     result.unwrap_or_else(|reason| state.disconnect(io, id, reason));
@@ -242,16 +240,19 @@ impl<I: Io, A: App> WorkerState<I, A> {
         if self.outgoing.is_congested() {
             return self.inbox.wait_for_items(io, now, deadline);
         }
-        let is_cautious = self.counters().backlog_bytes.get()
-            > self.cfg.limits.backlog_total_bytes_max as u64 / 2;
-        io.set_read_max(if is_cautious { CAUTIOUS_READ_BYTES_MAX } else { READ_BYTES_MAX });
+        let total = self.cfg.limits.backlog_total_bytes_max;
+        let is_cautious = self.counters().backlog_bytes.get() > total as u64 / 2;
+        let cautious = || cautious_read_bytes(total, self.backlog_count);
+        io.set_read_max(if is_cautious { cautious() } else { READ_BYTES_MAX });
         self.inbox.wait(io, now, Some(deadline))
     }
 
     fn deadline(&self) -> Instant {
         let congestion = self.outgoing.is_congested().then(|| self.now + CONGESTION_RETRY);
         // Deferred work causes messages, for which there is no room during congestion.
-        let has_work = self.network.wants_iteration() || self.network.has_messages();
+        let has_work = self.network.wants_iteration()
+            || self.network.has_messages()
+            || !self.ticking.is_empty();
         let deferred = (congestion.is_none() && has_work).then_some(self.now);
         let later = self.network.deferred_until();
         let others = [self.deadlines.next(), congestion, deferred, later].into_iter().flatten();
@@ -282,6 +283,13 @@ impl<I: Io, A: App> WorkerState<I, A> {
             now: self.now,
         };
         dispatcher.process_read(switch, bytes)
+    }
+
+    /// Whether there are replies to the last read of a switch, and nothing waits before them.
+    #[inline]
+    fn has_replies_to_send_at_once(&self, id: ConnId) -> bool {
+        !(self.tx.is_empty() && self.urgent.is_empty())
+            && self.switches.get(id).is_some_and(|switch| switch.buffers.transmit.is_empty())
     }
 
     /// Sends what is in `tx` and `urgent` to a switch. Returns the bytes sent.
@@ -320,7 +328,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
     fn make_lost_changes(&mut self, io: &mut I, id: ConnId) {
         let Some(switch) = self.switches.get_mut(id) else { return };
         let buffers = &mut switch.buffers;
-        if buffers.has_lost_changes && !buffers.backpressure.is_paused() {
+        let has_room = !buffers.backpressure.is_paused() && buffers.transmit.has_no_urgent();
+        if buffers.has_lost_changes && has_room {
             buffers.has_lost_changes = false;
             self.call_app(id, restore_tables);
             self.send_replies(io, id);
@@ -346,8 +355,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
         if self.backlog_count <= 1 {
             return limits;
         }
-        let share = self.cfg.limits.backlog_total_bytes_max / self.backlog_count;
-        BacklogLimits { bytes_max: limits.bytes_max.min(share.max(BACKLOG_SHARE_MIN)), ..limits }
+        let share = backlog_share(self.cfg.limits.backlog_total_bytes_max, self.backlog_count);
+        BacklogLimits { bytes_max: limits.bytes_max.min(share), ..limits }
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use sluice_base::HashMap;
 use sluice_io::ConnId;
-use sluice_openflow::{DatapathId, PortReason, PortStatus, SwitchFeatures};
+use sluice_openflow::{DatapathId, PortStatus, SwitchFeatures};
 use sluice_proto::ControllerSession;
 use sluice_sdk::SwitchIndex;
 
+use super::ports::{PortChange, PortIndex};
 use crate::connection::{ConnectionBuffers, EstablishedConnection};
 use crate::messages::SessionId;
 use crate::switch_counters::SwitchCounters;
@@ -23,6 +25,9 @@ pub(super) struct ConnectedSwitch {
     pub(super) index: SwitchIndex,
     /// As reported in the handshake, with the ports that it has now.
     pub(super) features: Arc<SwitchFeatures>,
+    port_index: PortIndex,
+    /// Number of ports that the acceptor counts.
+    counted_ports: usize,
     pub(super) migration: Option<Migration>,
     pub(super) session: ControllerSession,
     pub(super) buffers: ConnectionBuffers,
@@ -46,12 +51,15 @@ pub(super) struct Migration {
 
 impl ConnectedSwitch {
     /// Keeps the list of ports current.
-    pub(super) fn record_port(&mut self, status: &PortStatus) {
-        let ports = &mut Arc::make_mut(&mut self.features).ports;
-        ports.retain(|port| port.port_no != status.port.port_no);
-        if status.reason != PortReason::DELETE {
-            ports.push(status.port.clone());
-        }
+    pub(super) fn record_port(&mut self, status: &PortStatus, now: Instant) -> PortChange {
+        self.port_index.record(&mut Arc::make_mut(&mut self.features).ports, status, now)
+    }
+
+    /// The number of ports, if it is another than at the last call.
+    pub(super) fn take_changed_port_count(&mut self) -> Option<usize> {
+        let count = self.port_index.count().filter(|&count| count != self.counted_ports)?;
+        self.counted_ports = count;
+        Some(count)
     }
 }
 
@@ -96,7 +104,9 @@ impl Switches {
             addr: from.addr,
             datapath_id: from.datapath_id,
             index: self.allocate_index(),
+            counted_ports: features.ports.len(),
             features,
+            port_index: PortIndex::default(),
             migration: None,
             session: from.session,
             buffers: from.buffers,
@@ -130,6 +140,11 @@ impl Switches {
         self.slots.get_mut(id.slot())?.as_deref_mut().filter(|switch| switch.id == id)
     }
 
+    #[inline]
+    pub(super) fn get(&self, id: ConnId) -> Option<&ConnectedSwitch> {
+        self.slots.get(id.slot())?.as_deref().filter(|switch| switch.id == id)
+    }
+
     pub(super) fn find(&self, session_id: SessionId) -> Option<ConnId> {
         self.by_session.get(&session_id).copied()
     }
@@ -151,6 +166,11 @@ impl Switches {
     /// The connections of all switches, in the order of their slots.
     pub(super) fn ids(&self) -> Vec<ConnId> {
         self.slots.iter().flatten().map(|switch| switch.id).collect()
+    }
+
+    /// Number of ports of a switch.
+    pub(super) fn port_count(&self, id: ConnId) -> usize {
+        self.get(id).map_or(0, |switch| switch.features.ports.len())
     }
 
     /// Remembers that messages were queued to a switch.

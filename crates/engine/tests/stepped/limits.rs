@@ -5,7 +5,7 @@ use std::time::Duration;
 use sluice_engine::Config;
 use sluice_io::simulated::{BufferSizes, ClockError};
 use sluice_openflow::view::PacketIn;
-use sluice_openflow::{DatapathId, FlowMod, Message};
+use sluice_openflow::{DatapathId, FlowMod, Message, PacketOutRef, PortNo};
 use sluice_sdk::{App, Ctx, Verdict};
 
 use crate::packet_in;
@@ -110,4 +110,93 @@ fn an_echo_reply_is_sent_before_the_backlog() {
     let at = received.iter().position(is_reply).unwrap();
     assert_eq!(received.len() as u64, FLOW_MODS + 1);
     assert!(at < 50, "the echo reply has waited for {at} messages");
+}
+
+/// Changes a table of the switch with each tick, ahead of what waits, and sends a packet-out.
+#[derive(Default)]
+struct TickingApp {
+    restored: u32,
+}
+
+impl App for TickingApp {
+    fn on_packet_in(&mut self, _: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
+        for _ in 0..5 {
+            ctx.urgent().flow_mod(&FlowMod::delete([])).unwrap();
+        }
+        Verdict::Stop
+    }
+
+    fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
+        ctx.urgent().flow_mod(&FlowMod::delete([])).unwrap();
+        let frame = PacketOutRef {
+            buffer_id: None,
+            in_port: PortNo::CONTROLLER,
+            actions: &[],
+            frame: &[0; 60],
+        };
+        ctx.urgent().packet_out(&frame).unwrap();
+    }
+
+    fn on_changes_lost(&mut self, _: &mut Ctx<'_>) {
+        self.restored += 1;
+    }
+}
+
+/// They used to be dropped and counted as one message.
+#[test]
+fn changes_of_tables_that_a_tick_has_no_room_for_are_made_later() {
+    let cfg = Config::default();
+    let clocks = [ClockError::default()];
+    let mut test = TestEngine::with_config(cfg, &clocks, |_| TickingApp::default());
+    let mut switch = test.connect(1);
+    switch.receive(&test.kernel);
+    test.kernel.set_buffer_sizes(switch.peer, BufferSizes { send: 100, receive: 300 });
+    switch.send(&test.kernel, &packet_in());
+    test.run_all();
+    let counts = |test: &TestEngine<_>| {
+        ["table_changes_deferred", "app_messages_dropped"].map(|name| test.counter(name))
+    };
+    let before = counts(&test);
+    let restored = |test: &TestEngine<TickingApp>| test.engine.apps().next().unwrap().restored;
+    test.pass(Duration::from_millis(250));
+    test.run_all();
+    assert_eq!(counts(&test), before.map(|n| n + 1));
+    assert_eq!(restored(&test), 0);
+    for _ in 0..200 {
+        switch.receive(&test.kernel);
+        test.run_all();
+    }
+    test.pass(Duration::from_millis(250));
+    test.run_all();
+    assert_eq!(restored(&test), 1);
+}
+
+/// A read without replies that made room for a backlog used to count as an answer.
+#[test]
+fn the_response_latency_counts_reads_that_were_answered_at_once() {
+    let mut test = engine(|_| (), 100);
+    let mut switch = test.connect(1);
+    switch.receive(&test.kernel);
+    let count = |test: &TestEngine<_>| test.counter("response_latency_seconds");
+    let before = count(&test);
+    for n in 1..=3 {
+        switch.send(&test.kernel, &packet_in());
+        test.run_all();
+        assert_eq!(count(&test), before + n);
+        switch.receive(&test.kernel);
+    }
+    // Without a reply.
+    switch.send(&test.kernel, &Message::EchoReply { data: vec![] });
+    test.run_all();
+    assert_eq!(count(&test), before + 3);
+    test.kernel.set_buffer_sizes(switch.peer, BufferSizes { send: 500, receive: 1 << 16 });
+    switch.send(&test.kernel, &packet_in());
+    test.run_all();
+    let before = count(&test);
+    for _ in 0..20 {
+        test.kernel.peer_receive(switch.peer, 300);
+        switch.send(&test.kernel, &Message::EchoReply { data: vec![] });
+        test.run_all();
+    }
+    assert_eq!(count(&test), before);
 }

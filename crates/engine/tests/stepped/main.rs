@@ -7,6 +7,7 @@
 
 mod limits;
 mod migration;
+mod ports;
 mod queues;
 mod reconnects;
 mod test_engine;

@@ -6,12 +6,17 @@ use std::time::{Duration, Instant};
 use sluice_base::metrics::MetricValue;
 use sluice_engine::Config;
 use sluice_engine::simulation::SteppedEngine;
-use sluice_io::simulated::{ClockError, PeerId, SimulatedIo, SimulatedKernel, SimulatedThread};
+use sluice_io::simulated::{
+    BufferSizes, ClockError, PeerId, PeerState, SimulatedIo, SimulatedKernel, SimulatedThread,
+};
 use sluice_openflow::{DatapathId, Encoder, Message, Version, split_message};
 use sluice_proto::{SwitchProfile, SwitchSession};
 use sluice_sdk::App;
 
 const CONTROLLER: ([u8; 4], u16) = ([10, 0, 0, 1], 6653);
+
+/// The last byte of the address of switches for which a test has no other.
+const SOURCE: u8 = 2;
 
 /// The thread number of the acceptor.
 pub(crate) const ACCEPTOR: usize = 0;
@@ -78,7 +83,12 @@ impl<A: App> TestEngine<A> {
 
     /// Connects a switch and completes its handshake, which assigns it to the worker with the fewest switches.
     pub(crate) fn connect(&mut self, id: u64) -> TestSwitch {
-        let mut switch = self.start_handshake(id);
+        self.connect_from(SOURCE, id, 4)
+    }
+
+    /// As [`connect`](Self::connect), from the address 10.0.0.`source` and with `ports` ports.
+    pub(crate) fn connect_from(&mut self, source: u8, id: u64, ports: u16) -> TestSwitch {
+        let mut switch = self.start_handshake_from(source, id, ports);
         for _ in 0..10 {
             self.run_all();
             switch.answer(&self.kernel);
@@ -89,12 +99,17 @@ impl<A: App> TestEngine<A> {
 
     /// Connects a switch that has sent its `HELLO`.
     pub(crate) fn start_handshake(&mut self, id: u64) -> TestSwitch {
+        self.start_handshake_from(SOURCE, id, 4)
+    }
+
+    fn start_handshake_from(&mut self, source: u8, id: u64, n_ports: u16) -> TestSwitch {
         self.peers += 1;
-        let peer_addr = SocketAddr::from(([10, 0, 0, 2], 40_000 + self.peers));
+        let peer_addr = SocketAddr::from(([10, 0, 0, source], 40_000 + self.peers));
         let peer = self.kernel.connect(CONTROLLER.into(), peer_addr).unwrap();
-        let version = Version::V1_3;
-        let profile =
-            SwitchProfile { datapath_id: DatapathId(id), version, n_ports: 4, n_buffers: 0 };
+        let sizes = BufferSizes { send: 1 << 20, receive: 1 << 20 };
+        self.kernel.set_buffer_sizes(peer, sizes);
+        let (datapath_id, version) = (DatapathId(id), Version::V1_3);
+        let profile = SwitchProfile { datapath_id, version, n_ports, n_buffers: 0 };
         let mut tx = Vec::new();
         let session = SwitchSession::open(profile, &mut tx);
         let switch = TestSwitch { peer, session, version, received: Vec::new() };
@@ -102,14 +117,29 @@ impl<A: App> TestEngine<A> {
         switch
     }
 
-    /// The sum of all samples of a counter.
+    /// The sum of all samples of a counter, or the number of durations of a histogram.
     pub(crate) fn counter(&self, name: &str) -> u64 {
+        self.counter_of(name, "")
+    }
+
+    /// As [`counter`](Self::counter), of the samples with the label value `label` only; of all if that is empty.
+    pub(crate) fn counter_of(&self, name: &str, label: &str) -> u64 {
         let mut sum = 0;
-        self.engine.metrics().collect(&mut |sample| match sample.value {
-            MetricValue::Counter(n) if sample.name == name => sum += n,
-            _ => {}
+        self.engine.metrics().collect(&mut |sample| {
+            let has_label = label.is_empty() || sample.labels.iter().any(|(_, it)| it == label);
+            match sample.value {
+                MetricValue::Counter(n) if sample.name == name && has_label => sum += n,
+                MetricValue::Histogram(it) if sample.name == name => sum += it.count(),
+                _ => {}
+            }
         });
         sum
+    }
+
+    /// Whether the connection of a switch is open. Discards what it has received.
+    pub(crate) fn is_connected(&self, switch: &TestSwitch) -> bool {
+        self.kernel.peer_receive(switch.peer, usize::MAX);
+        self.kernel.peer_state(switch.peer) == PeerState::Open
     }
 }
 
