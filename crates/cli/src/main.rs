@@ -84,7 +84,11 @@ const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     set_random_seed();
-    match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(message) => return print_clap_message(&message),
+    };
+    match cli.command {
         Command::Run(flags) => {
             let sources = ConfigSources::new(flags);
             match sources.load() {
@@ -114,9 +118,22 @@ fn set_random_seed() {
     debug_assert!(is_first, "no map is made before");
 }
 
+/// Prints the help, the version, or what is wrong with the arguments.
+fn print_clap_message(message: &clap::Error) -> ExitCode {
+    match output_result(message.print().and_then(|()| std::io::stdout().flush())) {
+        Ok(()) if message.use_stderr() => ExitCode::from(EXIT_USAGE),
+        result => exit_code(result),
+    }
+}
+
 /// Writes `text` to standard output and reports a failure, such as a full disk.
 fn print(text: &str) -> ExitCode {
-    match write_stdout(text) {
+    exit_code(write_stdout(text))
+}
+
+/// Reports an error; the exit code of the process.
+fn exit_code(result: Result<(), String>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             print_error(&error);
@@ -128,7 +145,12 @@ fn print(text: &str) -> ExitCode {
 /// Writes `text` to standard output. It is not an error if the reader has closed the pipe, as `head` does.
 fn write_stdout(text: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    output_result(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// The result of writing to standard output.
+fn output_result(result: std::io::Result<()>) -> Result<(), String> {
+    match result {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(output_error(&e)),
         _ => Ok(()),
     }

@@ -12,13 +12,14 @@ use sluice_apps::topology::WallClock;
 use sluice_engine::{Engine, StartError};
 use sluice_io::{clock, limits};
 use sluice_northbound::{Listener, Server};
+use sluice_sdk::App;
 use tracing::{error, info, warn};
 
 use crate::config::{ConfigKey, ConfigSources, LoadedConfig, RunConfig};
 use crate::log::Logging;
 use crate::signals::{Signal, SignalReceiver};
 use crate::startup_message::StartupMessage;
-use crate::{EXIT_FAILURE, advice, print, print_error, signals, startup_message};
+use crate::{EXIT_FAILURE, advice, print_error, signals, startup_message, write_stdout};
 
 /// File descriptors reserved for all that is not a connection to a switch: standard streams, listeners, metrics, wake-ups. If few
 /// files may be open, half of them.
@@ -51,8 +52,7 @@ fn start_and_serve(sources: ConfigSources, loaded: LoadedConfig) -> Result<ExitC
         warn!("{warning}");
     }
     let controller = RunningController::start(sources, loaded, &logging)?;
-    let on_failure = failure.clone();
-    controller.engine.on_failure(move || on_failure.stop());
+    failure.stop_on_error(&controller.engine);
     controller.serve(signals)?;
     Ok(ExitCode::from(if failure.0.load(Relaxed) { EXIT_FAILURE } else { 0 }))
 }
@@ -68,6 +68,12 @@ impl FailureStop {
         if !self.0.swap(true, Relaxed) {
             signals::request_stop();
         }
+    }
+
+    /// Stops the process when a thread of the engine ends with an error.
+    fn stop_on_error<A: App + 'static>(&self, engine: &Engine<A>) {
+        let stop = self.clone();
+        engine.on_failure(move || stop.stop());
     }
 
     /// Stops the process when a thread panics.
@@ -113,7 +119,10 @@ impl<'l> RunningController<'l> {
         let serve = |listener: Listener| listener.serve(engine.metrics());
         let api = listener.map(serve).transpose();
         let api = api.map_err(|e| advice::cannot("serve metrics", &e))?;
-        print(&message_text(&loaded, &engine, api.as_ref()));
+        // The switches are served all the same.
+        if let Err(error) = write_stdout(&message_text(&loaded, &engine, api.as_ref())) {
+            warn!("{error}");
+        }
         let started = loaded.clone();
         Ok(Self { sources, started, loaded, generation_id, congestion, engine, api, logging })
     }
@@ -267,4 +276,51 @@ fn message_text(loaded: &LoadedConfig, engine: &Engine<Chain>, api: Option<&Serv
         has_kernel_datapath: startup_message::has_kernel_datapath("/".as_ref()),
     };
     message.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+
+    use sluice_engine::{Config, Pin, Workers};
+    use sluice_openflow::view::PacketIn;
+    use sluice_openflow::{Encoder, Hello, Message, Version};
+    use sluice_sdk::{Ctx, Verdict};
+
+    use super::*;
+
+    struct PanickingApp;
+
+    impl App for PanickingApp {
+        fn initial_messages(&self, _: &mut Encoder<'_>) {
+            panic!("a bug of an application");
+        }
+
+        fn on_packet_in(&mut self, _: &PacketIn<'_>, _: &mut Ctx<'_>) -> Verdict {
+            Verdict::Continue
+        }
+    }
+
+    /// The signal is the one that stops the process.
+    #[test]
+    fn a_thread_of_the_engine_that_panics_stops_the_process_in_order_and_with_an_error() {
+        let (mut signals, failure) = (SignalReceiver::new().unwrap(), FailureStop::default());
+        failure.stop_on_panic();
+        let workers = Workers { threads: 2, pin: Pin::Off, ..Workers::default() };
+        let listen = vec![([127, 0, 0, 1], 0).into()];
+        let config = Config { listen, workers, ..Config::default() };
+        let engine = Engine::start(config, |_| PanickingApp).unwrap();
+        failure.stop_on_error(&engine);
+        let mut peer = TcpStream::connect(engine.addresses()[0]).unwrap();
+        let (mut hello, mut xid) = (Vec::new(), 1);
+        let mut encoder = Encoder::new(&mut hello, Version::V1_0, &mut xid);
+        encoder.encode(&Message::Hello(Hello::default())).unwrap();
+        peer.write_all(&hello).unwrap();
+        assert_eq!(signals.wait(), Signal::Stop);
+        assert!(failure.0.load(Relaxed));
+        engine.stop();
+        // The connection is closed, so that the switch looks for another controller.
+        while peer.read(&mut [0; 1000]).is_ok_and(|n| n > 0) {}
+    }
 }

@@ -246,6 +246,9 @@ fn decode_check_fails_on_malformed_messages_and_prints_errors_and_counts() {
 fn output_to_a_full_disk_is_reported() {
     let emulate = "--topo linear,2 --controller 127.0.0.1:1";
     for (arguments, expected) in [
+        ("--help", 1),
+        ("--version", 1),
+        ("run --help", 1),
         ("config example", 1),
         ("config show --config /dev/null", 1),
         (&format!("emu --once {emulate}"), 1),
@@ -294,4 +297,41 @@ fn a_number_of_threads_that_no_machine_can_run_is_refused_with_the_range() {
         assert_eq!(status.code(), Some(2), "{errors}");
         assert!(errors.contains("is not in 1..=1024"), "{errors}");
     }
+}
+
+#[test]
+fn a_controller_whose_standard_output_is_full_serves_switches_and_says_so_in_the_log() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut sluice = sluice("run --listen 127.0.0.1:0 --no-api --threads 1");
+    let mut child = sluice.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let line = log.find(|line| line.contains("standard output")).unwrap();
+    assert!(line.contains("WARN cannot write to standard output: No space left"), "{line}");
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    assert!(log.any(|line| line.contains("stopping")));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// Opening a named pipe used to wait for a writer, and no signal was handled meanwhile.
+#[test]
+fn a_configuration_file_that_has_become_a_named_pipe_is_reported_and_the_process_can_be_stopped() {
+    let directory = std::env::temp_dir().join(format!("sluice-pipe-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("sluice.toml");
+    std::fs::write(&file, "listen = [\"127.0.0.1:0\"]\n").unwrap();
+    let mut sluice = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    sluice.args(["run", "--no-api", "--threads", "1", "--config"]).arg(&file);
+    let mut process = SluiceProcess::start(sluice);
+    process.output_after("listening on ");
+    std::fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    process.signal("HUP");
+    let mut log = BufReader::new(&mut process.stderr).lines().map(Result::unwrap);
+    let line = log.find(|line| line.contains("configuration not reloaded")).unwrap();
+    assert!(line.contains("not a regular file, so it cannot be read again"), "{line}");
+    drop(log);
+    process.signal("TERM");
+    assert_eq!(process.wait_for_exit().0, Some(0));
+    std::fs::remove_dir_all(directory).unwrap();
 }

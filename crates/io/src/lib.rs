@@ -8,6 +8,7 @@ pub mod cores;
 mod epoll;
 #[expect(unsafe_code, reason = "an allocator cannot be written otherwise")]
 mod huge_pages;
+pub mod input_file;
 pub mod limits;
 pub mod named_pipe;
 pub mod netns;

@@ -1,14 +1,15 @@
 //! Reads flags, environment and file, and merges them to one value for each key.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use confique::{Config as _, Layer as _};
 use serde::Deserialize as _;
+use sluice_io::input_file::{self, FileKinds};
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
@@ -19,7 +20,10 @@ use super::settings::Settings;
 use super::{ConfigError, DEFAULT_FILE, Flags, Origin, Position, RunConfig, removed};
 
 /// Largest configuration file: far more than all keys with comments need. A larger file is probably the wrong one.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// How long reading the file may take. Only a pipe or a device takes as long.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The sources of a configuration: file, environment and flags. They can be loaded again.
 #[derive(Debug, Clone, Default)]
@@ -69,16 +73,17 @@ impl ConfigSources {
         previous: &LoadedConfig,
     ) -> Result<LoadedConfig, Vec<ConfigError>> {
         let path = previous.file.as_deref().unwrap_or_else(|| Path::new(DEFAULT_FILE));
-        let error = match fs::metadata(path).map(|metadata| metadata.file_type()) {
-            Ok(kind) if !kind.is_file() => {
-                "not a regular file, so it cannot be read again".to_owned()
+        match read_text(path, FileKinds::Regular) {
+            Ok(text) => self.merge(Some(path.into()), &text),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && previous.file.is_none() => {
+                self.merge(None, "")
             }
-            Err(e) if e.kind() != io::ErrorKind::NotFound || previous.file.is_some() => {
-                format!("cannot be read: {e}")
+            Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
+                let error = format!("{e}, so it cannot be read again");
+                Err(vec![ConfigError::File(path.into(), error)])
             }
-            _ => return self.load(),
-        };
-        Err(vec![ConfigError::File(path.into(), error)])
+            Err(e) => Err(vec![ConfigError::File(path.into(), format!("cannot be read: {e}"))]),
+        }
     }
 
     fn merge(&self, file: Option<PathBuf>, text: &str) -> Result<LoadedConfig, Vec<ConfigError>> {
@@ -96,7 +101,7 @@ impl ConfigSources {
     /// The file to read and its text. The default file may be missing.
     fn read_file(&self) -> Result<(Option<PathBuf>, String), Vec<ConfigError>> {
         let path = self.flags.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
-        match read_text(&path) {
+        match read_text(&path, FileKinds::Any) {
             Ok(text) => Ok((Some(path), text)),
             Err(e) if e.kind() == io::ErrorKind::NotFound && self.flags.config.is_none() => {
                 Ok((None, String::new()))
@@ -106,11 +111,10 @@ impl ConfigSources {
     }
 }
 
-/// The text of the file at `path`, which may be a device without length or end.
-fn read_text(path: &Path) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
+/// The text of the file at `path`, which may be a pipe or a device without length or end.
+fn read_text(path: &Path, kinds: FileKinds) -> io::Result<String> {
+    let bytes = input_file::read(path, kinds, FILE_BYTES_MAX + 1, READ_TIMEOUT)?;
+    if bytes.len() > FILE_BYTES_MAX {
         return Err(io::Error::other("larger than 1 MiB"));
     }
     String::from_utf8(bytes).map_err(|_| io::Error::other("not valid UTF-8"))
