@@ -56,8 +56,9 @@ The label `reason` of `sluice_connections_closed_total`, and the field `reason` 
 | `handshake_rejected` | the peer answered the handshake with an error |
 | `handshake_timeout` | the handshake was not complete in 10 s |
 | `handshake_too_large` | more than 256 KiB received before the handshake was complete |
-| `too_many_handshakes` | `limits.handshakes_max` reached, or no file descriptor left: the peer that was silent for longest or had the oldest HELLO, of the address with the most, or the new one was closed |
+| `too_many_handshakes` | `limits.handshakes_max` reached, or no file descriptor left. Of the address with the most handshakes, the peer was closed that had been silent for longest, or else the one with the oldest HELLO; or the new one was refused |
 | `too_many_switches` | `limits.switches_max` reached: the new switch was refused, or replaced the newest of the address with the most |
+| `too_many_ports` | `limits.ports_max` reached: the new switch was refused, or a switch with many ports of the address with the most was closed |
 | `duplicate_datapath_id` | another connection has the same datapath id and is alive |
 | `replaced_by_new_connection` | a new connection has the same datapath id, and this one did not answer a probe |
 | `auxiliary_connection` | an auxiliary connection, which Sluice does not support |

@@ -70,6 +70,7 @@ impl RunConfig {
             limits: sluice_engine::Limits {
                 handshakes_max: limits.handshakes_max.get(),
                 switches_max: limits.switches_max.get(),
+                ports_max: limits.ports_max.get(),
                 backlog_bytes_max: limits.backlog_bytes_max.get(),
                 ..sluice_engine::Limits::default()
             },

@@ -73,7 +73,8 @@ pub(super) struct WorkerSettings {
 
 #[derive(Debug, confique::Config)]
 pub(super) struct SessionSettings {
-    /// OpenFlow versions offered to switches. A session uses the highest version that both sides support.
+    /// OpenFlow versions offered to switches. A session uses the highest version that both sides support. Unless all are offered,
+    /// HELLO waits for the switch's, for 100 ms at most.
     #[config(default = ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"])]
     pub(super) versions: OfferedVersions,
 
@@ -102,14 +103,18 @@ pub(super) struct SessionSettings {
     reason = "the name of a limit ends with `_max` in every section"
 )]
 pub(super) struct LimitSettings {
-    /// Connections that may be in the handshake at one time. For one more, the connection that has been silent for longest
-    /// is closed, of the address that has the most.
+    /// Connections that may be in the handshake at one time. For one more, one of the address that has the most is closed: the one
+    /// that has been silent for longest.
     #[config(default = 4096)]
     pub(super) handshakes_max: NonZeroUsize,
 
     /// Switches connected at one time. One more is refused, or replaces one of the address that has the most.
     #[config(default = 12_288)]
     pub(super) switches_max: NonZeroUsize,
+
+    /// Ports of all switches. A switch with more than are left replaces those of the address that has the most, or is refused.
+    #[config(default = 524_288)]
+    pub(super) ports_max: NonZeroUsize,
 
     /// Bytes waiting to be sent to a switch above which no more messages are read from it.
     #[config(default = 262_144)]
