@@ -12,6 +12,7 @@ pub mod input_file;
 pub mod limits;
 pub mod named_pipe;
 pub mod netns;
+pub mod packet_socket;
 pub mod poll;
 pub mod priority;
 mod read_order;
