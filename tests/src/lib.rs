@@ -1,7 +1,7 @@
 //! Helpers of the system tests, which run the binary against real networks.
 //!
 //! An [`OvsNetwork`] is Open vSwitch with hosts in network namespaces; a [`Controller`] is the binary under test; a
-//! [`Capture`] records their OpenFlow connections. All helpers panic with an explanation when they fail: a test that
+//! [`Capture`] records their OpenFlow connections, [`LiveDecode`] decodes them meanwhile. All helpers panic with an explanation when they fail: a test that
 //! cannot run has failed. `scripts/setup.sh` installs what the machine needs.
 #![expect(clippy::panic, reason = "the failures of a test library are the test's failures")]
 
@@ -13,6 +13,7 @@ mod dhcp;
 mod flow;
 mod host;
 mod link;
+mod live_decode;
 mod machine_lock;
 mod mininet;
 mod namespace;
@@ -36,6 +37,7 @@ pub use dhcp::DhcpServer;
 pub use flow::ListedFlow;
 pub use host::{BackgroundPing, Host, PingCounts};
 pub use link::{FAR_ADDR, LinkProcess};
+pub use live_decode::LiveDecode;
 pub use mininet::pingall;
 pub use osken::message_types_read_by_osken;
 pub use ovs::{OvsNetwork, PoweredOff};

@@ -2,22 +2,38 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Read, StdoutLock, Write, stdin, stdout};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use clap::Args;
-use sluice_decode::{Filter, Format, MessageCounts, Options};
+use sluice_decode::{
+    Decoder, Filter, Format, KernelCounts, MessageCounts, Options, Selection, SummaryTable,
+};
+use sluice_io::packet_socket::PacketSocket;
+use sluice_io::{clock, poll};
+use sluice_openflow::{DatapathId, MessageType};
 
-use crate::{EXIT_FAILURE, EXIT_USAGE, output_error, print_error, write_stdout};
+use crate::{EXIT_FAILURE, EXIT_USAGE, output_error, print_error, signals};
 
 const EXAMPLES: &str = "\
 Examples:
   sluice decode 0414000800000007                 one message, as hex digits
   sluice decode session.pcapng                   all OpenFlow messages of a capture
-  sudo tcpdump -i lo -U -w - port 6653 | sluice decode
+  sudo sluice decode --follow -i lo              what controller and switches send now
+  sluice decode --type flow_mod,error --dpid 2a session.pcapng
+  sluice decode --summary session.pcapng         counts and latencies by type
   sluice decode --check session.pcapng           only what is malformed; exits with 1
 
 Exit codes: 0, 1 if --check found malformed messages, 2 if an input cannot be read or the output cannot be written.";
+
+/// Interval at which a live capture that is idle looks for connections that wait for lost packets.
+const IDLE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Packets after which a live capture that is never idle writes its output.
+const PACKETS_PER_FLUSH: usize = 1024;
 
 /// Decode OpenFlow messages, as text or JSON.
 ///
@@ -25,11 +41,30 @@ Exit codes: 0, 1 if --check found malformed messages, 2 if an input cannot be re
 /// bytes decide the format of an input: a capture (pcap or pcapng, any TCP port), hex
 /// digits (a `#` starts a comment), or raw messages as on the wire.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 #[command(verbatim_doc_comment, after_help = EXAMPLES)]
 pub(crate) struct DecodeArgs {
     /// Files, or hex digits; `-` or nothing for standard input.
     #[arg(value_name = "FILE|HEX")]
     inputs: Vec<String>,
+    /// Decode what an interface sends and receives, until SIGINT; needs root or `CAP_NET_RAW`.
+    #[arg(long, requires = "interface", conflicts_with_all = ["inputs", "batch"])]
+    follow: bool,
+    /// Network interface of --follow; `any` for all.
+    #[arg(short, long, value_name = "NAME", requires = "follow")]
+    interface: Option<String>,
+    /// Only messages of these switches: datapath ids in hex, separated by commas. Captures only.
+    #[arg(long, value_name = "DPID", value_delimiter = ',', value_parser = parse_dpid)]
+    dpid: Vec<DatapathId>,
+    /// Only these message types, separated by commas: `flow_mod`, `packet_in`, `error`, ...
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = parse_type)]
+    types: Vec<MessageType>,
+    /// Only these transaction ids, separated by commas: decimal, or hex with 0x.
+    #[arg(long, value_name = "XID", value_delimiter = ',', value_parser = parse_xid)]
+    xid: Vec<u32>,
+    /// Write a table at the end instead of messages: counts, errors and latencies by type and direction.
+    #[arg(long)]
+    summary: bool,
     /// Write one JSON object per line.
     #[arg(long)]
     json: bool,
@@ -47,70 +82,138 @@ pub(crate) struct DecodeArgs {
 
 impl DecodeArgs {
     pub(crate) fn run(&self) -> ExitCode {
-        let mut counts = MessageCounts::default();
-        let result = match &self.batch {
-            Some(input) => self.decode(input, &mut counts),
-            None if self.inputs.is_empty() => self.decode("-", &mut counts),
-            None => self.inputs.iter().try_for_each(|input| self.decode(input, &mut counts)),
+        let mut out = Output { inner: BufWriter::new(stdout().lock()), has_failed: false };
+        let result = match &self.interface {
+            Some(interface) => self.follow(interface, &mut out),
+            None => self.decode_inputs(&mut out),
         };
-        let result = result.and_then(|()| {
-            let summary = if self.check { self.summary(counts) + "\n" } else { String::new() };
-            write_stdout(&summary).map_err(DecodeError::Failed)
-        });
         match result {
             Err(DecodeError::Failed(error)) => {
                 print_error(&error);
                 ExitCode::from(EXIT_USAGE)
             }
             _ if !self.check => ExitCode::SUCCESS,
-            Ok(()) if counts.malformed == 0 => ExitCode::SUCCESS,
+            Ok(counts) if counts.malformed == 0 => ExitCode::SUCCESS,
             // If the reader has closed the pipe, what it did not want was a malformed message.
-            Ok(()) | Err(DecodeError::OutputClosed) => ExitCode::from(EXIT_FAILURE),
+            Ok(_) | Err(DecodeError::OutputClosed) => ExitCode::from(EXIT_FAILURE),
         }
-    }
-
-    /// The last line of `--check`.
-    fn summary(&self, counts: MessageCounts) -> String {
-        let MessageCounts { well_formed, malformed, other_streams } = counts;
-        if self.json || self.batch.is_some() {
-            return format!(
-                r#"{{"well_formed":{well_formed},"malformed":{malformed},"other_streams":{other_streams}}}"#
-            );
-        }
-        let messages = if well_formed == 1 { "message" } else { "messages" };
-        let streams = match other_streams {
-            0 => String::new(),
-            1 => "; 1 TCP stream is not OpenFlow".to_owned(),
-            n => format!("; {n} TCP streams are not OpenFlow"),
-        };
-        format!("{well_formed} well-formed {messages}, {malformed} malformed{streams}")
     }
 
     fn options(&self) -> Options {
         Options {
             format: if self.json { Format::Json } else { Format::Text },
             reencode: self.reencode,
-            filter: if self.check { Filter::Malformed } else { Filter::All },
+            filter: match (self.check, self.summary) {
+                (true, _) => Filter::Malformed,
+                (false, true) => Filter::None,
+                (false, false) => Filter::All,
+            },
+            selection: Selection {
+                dpids: self.dpid.clone(),
+                types: self.types.clone(),
+                xids: self.xid.clone(),
+            },
+            summary: if self.summary { SummaryTable::On } else { SummaryTable::Off },
         }
     }
 
-    fn decode(&self, input: &str, counts: &mut MessageCounts) -> Result<(), DecodeError> {
-        let name = if input == "-" { "standard input" } else { input };
-        let cannot_read = |e| DecodeError::Failed(format!("cannot read {name}: {e}"));
-        let reader = open(input).map_err(cannot_read)?;
-        let mut out = Output { inner: BufWriter::new(stdout().lock()), has_failed: false };
-        let decoded = if self.batch.is_some() {
-            sluice_decode::decode_batch(reader, &mut out, self.options())
-        } else {
-            sluice_decode::decode(reader, &mut out, self.options())
+    fn decode_inputs(&self, out: &mut Output) -> Result<MessageCounts, DecodeError> {
+        let mut decoder = Decoder::new(&mut *out, self.options());
+        let standard_input = ["-".to_owned()];
+        let inputs = match &self.batch {
+            Some(input) => std::slice::from_ref(input),
+            None if self.inputs.is_empty() => &standard_input,
+            None => &self.inputs,
         };
-        counts.add(decoded.map_err(|e| match e.kind() {
-            ErrorKind::BrokenPipe if out.has_failed => DecodeError::OutputClosed,
-            _ if out.has_failed => DecodeError::Failed(output_error(&e)),
-            _ => cannot_read(e),
-        })?);
-        Ok(())
+        for input in inputs {
+            let result = open(input).and_then(|reader| match self.batch {
+                Some(_) => decoder.decode_batch(reader),
+                None => decoder.decode(reader),
+            });
+            if let Err(error) = result {
+                drop(decoder);
+                if out.has_failed {
+                    return Err(DecodeError::of_output(&error));
+                }
+                // What has been decoded before the error is written.
+                out.flush().map_err(|error| DecodeError::of_output(&error))?;
+                let name = if input == "-" { "standard input" } else { input };
+                return Err(DecodeError::Failed(format!("cannot read {name}: {error}")));
+            }
+        }
+        decoder.finish().map_err(|error| DecodeError::of_output(&error))
     }
+
+    /// Decodes the packets of an interface until a signal.
+    fn follow(&self, interface: &str, out: &mut Output) -> Result<MessageCounts, DecodeError> {
+        let failed = |error: String| DecodeError::Failed(error);
+        let stop = signals::stop_flag().map_err(|e| failed(e.to_string()))?;
+        let mut socket = PacketSocket::open(interface).map_err(|e| failed(e.to_string()))?;
+        let cannot_capture = |e| failed(format!("cannot capture on {interface}: {e}"));
+        print_notice(&format!("capturing on {interface} until SIGINT"));
+        let mut live = Decoder::new(&mut *out, self.options()).follow();
+        let mut written = Ok(());
+        while written.is_ok() && !stop.load(Relaxed) {
+            let mut is_idle = false;
+            for _ in 0..PACKETS_PER_FLUSH {
+                let Some(packet) = socket.receive().map_err(cannot_capture)? else {
+                    is_idle = true;
+                    break;
+                };
+                written = live.receive(packet.ether_type, packet.bytes, packet.since_epoch);
+                if written.is_err() {
+                    break;
+                }
+            }
+            written = written.and_then(|()| live.flush(clock::since_epoch()));
+            socket.counts().map_err(cannot_capture)?;
+            if is_idle {
+                let deadline = clock::now() + IDLE_INTERVAL;
+                poll::wait_readable([socket.as_fd()], Some(deadline)).map_err(cannot_capture)?;
+            }
+        }
+        let counts = socket.counts().map_err(cannot_capture)?;
+        let kernel =
+            KernelCounts { captured_packets: counts.received, dropped_packets: counts.dropped };
+        let finished = written.and_then(|()| live.finish(kernel));
+        let counts = finished.map_err(|error| DecodeError::of_output(&error))?;
+        if !self.summary && !self.check {
+            print_notice(counts.to_string().trim_end());
+        }
+        Ok(counts)
+    }
+}
+
+/// Writes a line about a live capture to standard error, apart from the messages.
+fn print_notice(text: &str) {
+    // If it cannot be written, the capture goes on.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// A datapath id: up to 16 hex digits, as in the log, with or without `0x`.
+fn parse_dpid(text: &str) -> Result<DatapathId, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let is_hex = digits.chars().all(|c| c.is_ascii_hexdigit());
+    let dpid = u64::from_str_radix(digits, 16).ok().filter(|_| is_hex);
+    dpid.map(DatapathId).ok_or_else(|| "expected 1 to 16 hex digits".to_owned())
+}
+
+/// A message type by its name in lower case.
+fn parse_type(text: &str) -> Result<MessageType, String> {
+    let row = MessageType::ALL.iter().find(|(_, name, _)| name.eq_ignore_ascii_case(text));
+    row.map(|&(message_type, ..)| message_type).ok_or_else(|| {
+        let names = MessageType::ALL.iter().map(|(_, name, _)| name.to_ascii_lowercase());
+        format!("known types: {}", names.collect::<Vec<_>>().join(", "))
+    })
+}
+
+/// A transaction id: decimal, or hex with `0x`.
+fn parse_xid(text: &str) -> Result<u32, String> {
+    let xid = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    xid.map_err(|_| "expected a number of 32 bits, such as 7 or 0x1f".to_owned())
 }
 
 /// Why decoding ended early.
@@ -120,6 +223,16 @@ enum DecodeError {
     OutputClosed,
     /// The message of another error.
     Failed(String),
+}
+
+impl DecodeError {
+    /// What an error of writing means.
+    fn of_output(error: &io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::Failed(output_error(error)),
+        }
+    }
 }
 
 /// Standard output, which records whether an error of decoding was one of writing.

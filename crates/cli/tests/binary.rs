@@ -230,7 +230,10 @@ fn decode_check_fails_on_malformed_messages_and_prints_errors_and_counts() {
     let counts = "1 well-formed message, 0 malformed\n".to_owned();
     assert_eq!(decoded(&["--check"], "0414000800000007"), (Some(0), counts));
     let (_, text) = decoded(&["--check", "--json"], "0414000800000007");
-    assert_eq!(text, "{\"well_formed\":1,\"malformed\":0,\"other_streams\":0}\n");
+    let counts = "{\"well_formed\":1,\"malformed\":0,\"other_streams\":0,\"gaps\":0,\"missing_bytes\":0,\
+                  \"resynchronised\":0,\"skipped_bytes\":0,\"incomplete_streams\":0,\
+                  \"evicted_connections\":0,\"messages_without_dpid\":0}\n";
+    assert_eq!(text, counts);
     let (code, text) = decoded(&["--check"], "0414000800000007 041d000c0000000800000000");
     assert_eq!(code, Some(1));
     assert!(
@@ -240,6 +243,44 @@ fn decode_check_fails_on_malformed_messages_and_prints_errors_and_counts() {
     assert!(text.contains("the reply is ERROR BAD_REQUEST/BAD_LEN"), "{text}");
     assert!(text.ends_with("\n1 well-formed message, 1 malformed\n"), "{text}");
     assert_eq!(decoded(&["/nonexistent/file"], "").0, Some(2));
+}
+
+#[test]
+fn decode_check_reports_a_hello_without_padding_and_bytes_after_an_invalid_length() {
+    let (code, text) = decoded(&["--check"], "04000014000000000001000c0000001000000000");
+    assert_eq!(code, Some(1));
+    assert!(text.contains("HELLO (OF1.3)") && text.contains("lacks its padding"), "{text}");
+    let (code, text) = decoded(&[], "0414000400000007 ffffff");
+    assert_eq!(code, Some(0));
+    assert!(text.ends_with("\nno message found in the 3 bytes that follow\n"), "{text}");
+}
+
+#[test]
+fn decode_selects_messages_by_type_and_transaction_id() {
+    let input = "0414000800000007 0402000800000008";
+    let (code, text) = decoded(&["--type", "echo_request"], input);
+    assert_eq!((code, text.lines().count()), (Some(0), 1));
+    assert!(text.starts_with("OFPT_ECHO_REQUEST"), "{text}");
+    assert!(decoded(&["--xid", "0x7"], input).1.starts_with("OFPT_BARRIER_REQUEST"));
+    let (_, text) = decoded(&["--summary"], input);
+    assert_eq!(text.lines().count(), 4, "header, two types, counts: {text}");
+    for wrong in [["--type", "flowmod"], ["--dpid", "-1"], ["--xid", "x"]] {
+        assert_eq!(decoded(&wrong, "").0, Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn decode_refuses_a_capture_of_an_unknown_link_type() {
+    let header = [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 65_535, 147];
+    let path = std::env::temp_dir().join(format!("sluice-link-type-{}.pcap", std::process::id()));
+    let bytes: Vec<u8> = header.iter().flat_map(|word| word.to_be_bytes()).collect();
+    std::fs::write(&path, bytes).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    let output = command.args(["decode", "--check"]).arg(&path).output().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("link type 147 of the capture is not supported"), "{errors}");
 }
 
 #[test]

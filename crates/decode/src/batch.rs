@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use serde::Deserialize;
 
 use crate::hex;
-use crate::report::{Format, MessageCounts, Options, Reporter};
+use crate::report::Reporter;
 
 /// Maximum length of a line in bytes. The longest message has 131 070 hex digits.
 const LINE_MAX: u64 = 1 << 20;
@@ -16,12 +16,9 @@ struct BatchRequest {
     hex: String,
 }
 
-pub(crate) fn decode(
-    input: impl Read,
-    out: impl Write,
-    options: Options,
-) -> io::Result<MessageCounts> {
-    let mut report = Reporter::new(out, Options { format: Format::Json, ..options });
+/// Answers each line of `input` with a line of JSON.
+pub(crate) fn decode<W: Write>(input: impl Read, report: &mut Reporter<W>) -> io::Result<()> {
+    report.set_json();
     let (mut input, mut line) = (BufReader::new(input), Vec::new());
     loop {
         // A program that sends a line and waits for the answer receives it at once.
@@ -53,8 +50,7 @@ pub(crate) fn decode(
             }
         }
     }
-    report.flush()?;
-    Ok(report.counts)
+    report.flush()
 }
 
 /// Skips the rest of a line.

@@ -2,13 +2,16 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
-use sluice_openflow::value::Value;
 use sluice_openflow::{
-    Encoder, ErrorReason, HEADER_LEN, Message, MessageType, ParseError, RawMessage, Version,
+    Encoder, ErrorReason, HEADER_LEN, Hello, Message, MessageType, ParseError, RawMessage, Version,
 };
 
+use crate::counts::MessageCounts;
 use crate::hex;
+use crate::message_stream::StreamEvent;
+use crate::record::{JsonRecord, MessageOrigin, ReencodedHex, write_origin};
+use crate::selection::Selection;
+use crate::summary::Summary;
 
 /// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,10 +31,22 @@ pub enum Filter {
     All,
     /// Malformed messages only; the others are just counted.
     Malformed,
+    /// None; all are just counted.
+    None,
+}
+
+/// Whether the table of messages by type and direction is written at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SummaryTable {
+    /// It is not.
+    #[default]
+    Off,
+    /// It is.
+    On,
 }
 
 /// What is written, and how.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Output format.
     pub format: Format,
@@ -39,64 +54,11 @@ pub struct Options {
     pub reencode: bool,
     /// Which messages are written.
     pub filter: Filter,
+    /// Which messages are written or counted at all.
+    pub selection: Selection,
+    /// Whether there is a table at the end.
+    pub summary: SummaryTable,
 }
-
-/// Number of messages decoded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MessageCounts {
-    /// Well-formed messages.
-    pub well_formed: u64,
-    /// Malformed messages, and input that is not a message at all.
-    pub malformed: u64,
-    /// TCP streams of a capture (one per direction) that are not OpenFlow.
-    pub other_streams: u64,
-}
-
-impl MessageCounts {
-    /// Adds the counts of another input.
-    pub fn add(&mut self, other: Self) {
-        self.well_formed += other.well_formed;
-        self.malformed += other.malformed;
-        self.other_streams += other.other_streams;
-    }
-}
-
-/// Time and endpoints of a message in a capture.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct PacketOrigin {
-    /// Seconds since 1970.
-    pub(crate) time: f64,
-    /// Sender: address and port.
-    pub(crate) from: String,
-    /// Receiver: address and port.
-    pub(crate) to: String,
-}
-
-/// One line of JSON. `docs/decode.md` documents the fields.
-#[derive(Debug, Serialize)]
-struct JsonRecord<'a> {
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    origin: Option<&'a PacketOrigin>,
-    version: Option<String>,
-    r#type: Option<String>,
-    xid: Option<u32>,
-    ok: bool,
-    message: Option<&'a Value>,
-    error: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offset: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    openflow_error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reencoded: Option<ReencodedHex>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    same: Option<bool>,
-}
-
-/// The message encoded again, as hex digits; null if it is malformed or cannot be encoded.
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct ReencodedHex(Option<String>);
 
 /// Writes messages to an output, and counts them.
 #[derive(Debug)]
@@ -104,22 +66,89 @@ pub(crate) struct Reporter<W> {
     out: W,
     options: Options,
     pub(crate) counts: MessageCounts,
+    summary: Option<Summary>,
 }
 
 impl<W: Write> Reporter<W> {
     pub(crate) fn new(out: W, options: Options) -> Self {
-        Self { out, options, counts: MessageCounts::default() }
+        let summary = (options.summary == SummaryTable::On).then(Summary::default);
+        Self { out, options, counts: MessageCounts::default(), summary }
     }
 
-    /// Decodes and reports the message in `bytes`, which may be malformed.
+    /// Which messages are written or counted at all.
+    pub(crate) fn selection(&self) -> &Selection {
+        &self.options.selection
+    }
+
+    /// Writes JSON from now on.
+    pub(crate) fn set_json(&mut self) {
+        self.options.format = Format::Json;
+    }
+
+    /// Decodes and reports the message in `bytes`, which may be malformed, if it is selected.
     pub(crate) fn report_message(
         &mut self,
         bytes: &[u8],
-        origin: Option<&PacketOrigin>,
+        origin: Option<&MessageOrigin>,
     ) -> io::Result<()> {
-        match RawMessage::new(bytes).and_then(|raw| Ok((raw, Message::parse_raw(raw)?))) {
+        self.record_answer(bytes, origin);
+        if !self.selects(bytes) {
+            return Ok(());
+        }
+        let direction = origin.map(|origin| origin.direction);
+        let raw = RawMessage::new(bytes);
+        if let (Some(summary), Ok(raw)) = (&mut self.summary, raw) {
+            summary.record(raw, direction);
+        }
+        match raw.and_then(|raw| Ok((raw, Message::parse_raw(raw)?))) {
             Ok((raw, message)) => self.well_formed(raw, &message, origin),
-            Err(error) => self.malformed(bytes, error, origin),
+            Err(error) => {
+                if let (Some(summary), Ok(raw)) = (&mut self.summary, raw) {
+                    summary.record_malformed(raw.kind(), direction);
+                }
+                self.malformed(bytes, error, origin)
+            }
+        }
+    }
+
+    /// Reports what a stream contains besides messages.
+    pub(crate) fn report_event(
+        &mut self,
+        event: StreamEvent<'_>,
+        origin: Option<&MessageOrigin>,
+    ) -> io::Result<()> {
+        match event {
+            StreamEvent::Message(message) => self.report_message(message.bytes(), origin),
+            StreamEvent::InvalidLength(header) => self.report_message(header, origin),
+            StreamEvent::Gap { missing } => {
+                self.counts.gaps += 1;
+                self.counts.missing_bytes += missing;
+                let bytes = if missing == 1 { "byte is" } else { "bytes are" };
+                self.report_loss(&format!("{missing} {bytes} missing here in the capture"), origin)
+            }
+            StreamEvent::Resynchronised { skipped } => {
+                self.counts.resynchronised += 1;
+                self.counts.skipped_bytes += skipped;
+                if skipped == 0 {
+                    return Ok(());
+                }
+                self.report_loss(&format!("{skipped} bytes skipped up to the next message"), origin)
+            }
+            StreamEvent::NotResynchronised { skipped } => {
+                self.counts.skipped_bytes += skipped;
+                let text = format!("no message found in the {skipped} bytes that follow");
+                self.report_loss(&text, origin)
+            }
+            // The bytes after the last complete message of a file are a truncated message; those of a capture follow later.
+            StreamEvent::Incomplete(bytes) if origin.is_none() => self.report_message(bytes, None),
+            StreamEvent::Incomplete(_) => {
+                self.counts.incomplete_streams += 1;
+                self.report_loss("the stream ends within a message", origin)
+            }
+            StreamEvent::NotOpenFlow => {
+                self.counts.other_streams += 1;
+                Ok(())
+            }
         }
     }
 
@@ -127,21 +156,74 @@ impl<W: Write> Reporter<W> {
     pub(crate) fn report_error(
         &mut self,
         error: &str,
-        origin: Option<&PacketOrigin>,
+        origin: Option<&MessageOrigin>,
     ) -> io::Result<()> {
         self.counts.malformed += 1;
-        if self.options.format == Format::Json {
-            let reencoded = self.options.reencode.then_some(ReencodedHex(None));
-            let error = Some(error);
-            return self.write_record(&JsonRecord { error, reencoded, ..JsonRecord::new(origin) });
+        if self.options.format == Format::Json || self.options.filter == Filter::None {
+            return self.report_loss(error, origin);
         }
         write_origin(&mut self.out, origin)?;
         writeln!(self.out, "malformed: {error}")
     }
 
+    /// Writes that bytes are missing or were skipped, which is no fault of a message.
+    fn report_loss(&mut self, text: &str, origin: Option<&MessageOrigin>) -> io::Result<()> {
+        if self.options.filter == Filter::None {
+            return Ok(());
+        }
+        if self.options.format == Format::Json {
+            let reencoded = self.options.reencode.then_some(ReencodedHex(None));
+            let error = Some(text);
+            return self.write_record(&JsonRecord { error, reencoded, ..JsonRecord::new(origin) });
+        }
+        write_origin(&mut self.out, origin)?;
+        writeln!(self.out, "{text}")
+    }
+
     /// Flushes the output.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+
+    /// Writes the table and the counts that the options ask for.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        let is_json = self.options.format == Format::Json;
+        match (&self.summary, self.options.filter) {
+            (Some(summary), _) if is_json => {
+                serde_json::to_writer(&mut self.out, &summary.to_json(&self.counts))?;
+                writeln!(self.out)?;
+            }
+            (Some(summary), _) => write!(self.out, "{summary}{}", self.counts)?,
+            (None, Filter::Malformed) if is_json => {
+                serde_json::to_writer(&mut self.out, &self.counts)?;
+                writeln!(self.out)?;
+            }
+            (None, Filter::Malformed) => write!(self.out, "{}", self.counts)?,
+            (None, Filter::All | Filter::None) => {}
+        }
+        self.out.flush()
+    }
+
+    /// Counts the latency of the request that a message answers, if request or reply is selected.
+    fn record_answer(&mut self, reply: &[u8], origin: Option<&MessageOrigin>) {
+        let (Some(summary), Some(origin)) = (&mut self.summary, origin) else { return };
+        let (Some(answered), Ok(reply)) = (origin.answered, RawMessage::new(reply)) else { return };
+        let selection = &self.options.selection;
+        let has_type = selection.has_type(answered.request) || selection.has_type(reply.kind());
+        if has_type && selection.has_xid(reply.xid()) {
+            summary.record_answer(answered, origin.direction.opposite());
+        }
+    }
+
+    /// Whether a message is selected by its type and transaction id; if it has none, by no more than their absence.
+    fn selects(&self, bytes: &[u8]) -> bool {
+        let Selection { types, xids, .. } = self.selection();
+        if types.is_empty() && xids.is_empty() {
+            return true;
+        }
+        let PartialHeader { message_type, xid, .. } = PartialHeader::of(bytes);
+        message_type.map_or(types.is_empty(), |kind| self.selection().has_type(kind))
+            && xid.map_or(xids.is_empty(), |xid| self.selection().has_xid(xid))
     }
 
     fn write_record(&mut self, record: &JsonRecord<'_>) -> io::Result<()> {
@@ -153,10 +235,10 @@ impl<W: Write> Reporter<W> {
         &mut self,
         raw: RawMessage<'_>,
         message: &Message,
-        origin: Option<&PacketOrigin>,
+        origin: Option<&MessageOrigin>,
     ) -> io::Result<()> {
         self.counts.well_formed += 1;
-        if self.options.filter == Filter::Malformed {
+        if self.options.filter != Filter::All {
             return Ok(());
         }
         let (version, xid) = (raw.version(), raw.xid());
@@ -194,12 +276,19 @@ impl<W: Write> Reporter<W> {
         &mut self,
         bytes: &[u8],
         error: ParseError,
-        origin: Option<&PacketOrigin>,
+        origin: Option<&MessageOrigin>,
     ) -> io::Result<()> {
         self.counts.malformed += 1;
-        let (text, header) = (error.to_string(), PartialHeader::of(bytes));
+        if self.options.filter == Filter::None {
+            return Ok(());
+        }
+        let (mut text, header) = (error.to_string(), PartialHeader::of(bytes));
         let version = header.version.unwrap_or(Version::V1_0);
-        let openflow_error = ErrorReason::for_parse_error(error, version).to_string();
+        let mut openflow_error = Some(ErrorReason::for_parse_error(error, version).to_string());
+        if is_hello_without_padding(bytes) {
+            text += "; the last element lacks its padding, which `sluice run` accepts";
+            openflow_error = None;
+        }
         if self.options.format == Format::Json {
             return self.write_record(&JsonRecord {
                 version: header.version.map(|v| v.to_string()),
@@ -210,7 +299,7 @@ impl<W: Write> Reporter<W> {
                 xid: header.xid,
                 error: Some(&text),
                 offset: Some(error.at),
-                openflow_error: Some(openflow_error),
+                openflow_error,
                 reencoded: self.options.reencode.then_some(ReencodedHex(None)),
                 ..JsonRecord::new(origin)
             });
@@ -220,8 +309,18 @@ impl<W: Write> Reporter<W> {
         if let (Some(version), Some(message_type)) = (header.version, header.message_type) {
             write!(self.out, " {message_type} (OF{version})")?;
         }
-        writeln!(self.out, ": {text}; the reply is ERROR {openflow_error}")
+        match openflow_error {
+            Some(error) => writeln!(self.out, ": {text}; the reply is ERROR {error}"),
+            None => writeln!(self.out, ": {text}"),
+        }
     }
+}
+
+/// Whether a malformed message is a `HELLO` of which only the padding after the last element is missing.
+fn is_hello_without_padding(bytes: &[u8]) -> bool {
+    RawMessage::new(bytes).is_ok_and(|raw| {
+        raw.kind() == MessageType::HELLO && Hello::parse_without_padding(raw).is_ok()
+    })
 }
 
 /// The fields of a message's header, as far as they are there.
@@ -238,41 +337,6 @@ impl PartialHeader {
             version.zip(bytes.get(1)).map(|(v, &byte)| MessageType::from_wire(v, byte));
         let xid = bytes.get(4..HEADER_LEN).and_then(|xid| xid.first_chunk());
         Self { version, message_type, xid: xid.map(|xid| u32::from_be_bytes(*xid)) }
-    }
-}
-
-impl<'a> JsonRecord<'a> {
-    fn new(origin: Option<&'a PacketOrigin>) -> Self {
-        Self {
-            origin,
-            version: None,
-            r#type: None,
-            xid: None,
-            ok: false,
-            message: None,
-            error: None,
-            offset: None,
-            openflow_error: None,
-            reencoded: None,
-            same: None,
-        }
-    }
-
-    fn of(raw: RawMessage<'_>, origin: Option<&'a PacketOrigin>) -> Self {
-        let name = raw.kind().name().map(str::to_ascii_lowercase);
-        Self {
-            version: Some(raw.version().to_string()),
-            r#type: name.or_else(|| Some(format!("type_{}", raw.type_byte()))),
-            xid: Some(raw.xid()),
-            ..Self::new(origin)
-        }
-    }
-}
-
-fn write_origin(out: &mut impl Write, origin: Option<&PacketOrigin>) -> io::Result<()> {
-    match origin {
-        Some(PacketOrigin { time, from, to }) => write!(out, "{time:.6} {from} > {to} "),
-        None => Ok(()),
     }
 }
 

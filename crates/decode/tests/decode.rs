@@ -13,23 +13,14 @@ use std::time::Duration;
 
 use etherparse::PacketBuilder;
 use serde_json::{Value, json};
-use sluice_decode::{Filter, Format, MessageCounts, Options, decode, decode_batch};
+use sluice_decode::{Decoder, MessageCounts, Options, Selection};
 
-const JSON: Options = Options { format: Format::Json, reencode: true, filter: Filter::All };
+mod support;
+
+use support::{as_json, decoded, json_check, lines, pcap_header, text_of};
 
 /// `BARRIER_REQUEST` of 1.3 with the transaction id 7, and one of 1.0 with 8.
 const BARRIERS: [&[u8]; 2] = [&[4, 20, 0, 8, 0, 0, 0, 7], &[1, 18, 0, 8, 0, 0, 0, 8]];
-
-fn lines(out: &[u8]) -> Vec<Value> {
-    let text = std::str::from_utf8(out).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn decoded(input: impl Into<Vec<u8>>, options: Options) -> (Vec<Value>, MessageCounts) {
-    let mut out = Vec::new();
-    let counts = decode(Cursor::new(input.into()), &mut out, options).unwrap();
-    (lines(&out), counts)
-}
 
 fn barrier(version: &str, xid: u32, hex: &str) -> Value {
     json!({
@@ -44,7 +35,7 @@ fn both_barriers() -> Vec<Value> {
 
 #[test]
 fn raw_messages_are_decoded() {
-    let (lines, counts) = decoded(BARRIERS.concat(), JSON);
+    let (lines, counts) = decoded(BARRIERS.concat(), as_json());
     assert_eq!(lines, both_barriers());
     assert_eq!(counts, MessageCounts { well_formed: 2, ..MessageCounts::default() });
 }
@@ -52,28 +43,69 @@ fn raw_messages_are_decoded() {
 #[test]
 fn hex_digits_with_comments_are_decoded() {
     let text = "# two messages\n0414 0008 00000007 0112 # the second starts here\n000800000008\n";
-    assert_eq!(decoded(text, JSON).0, both_barriers());
-    let (lines, counts) = decoded("0414\n00zz", JSON);
+    assert_eq!(decoded(text, as_json()).0, both_barriers());
+    let (lines, counts) = decoded("0414\n00zz", as_json());
     assert_eq!(lines[0]["error"], "line 2: column 3: `z` is not a hex digit");
     assert_eq!(counts.malformed, 1);
 }
 
 #[test]
-fn a_truncated_message_or_an_invalid_length_is_reported_and_ends_the_input() {
-    let (lines, counts) = decoded("04140008000000", JSON);
+fn a_truncated_message_is_reported() {
+    let (lines, counts) = decoded("04140008000000", as_json());
     assert_eq!((lines[0]["ok"].clone(), counts.malformed), (json!(false), 1));
-    let (lines, counts) = decoded("0414000400000007 0414000800000007", JSON);
-    assert_eq!(lines[0]["offset"], 2, "{}", lines[0]["error"]);
-    assert_eq!(lines[0]["openflow_error"], "BAD_REQUEST/BAD_LEN");
-    assert_eq!((lines.len(), counts.malformed), (1, 1));
 }
 
 #[test]
-fn a_check_reports_malformed_messages_only() {
-    let options = Options { filter: Filter::Malformed, ..JSON };
-    let (lines, counts) = decoded("0414000800000007 041d000c0000000800000000", options);
-    assert_eq!((lines.len(), counts.well_formed, counts.malformed), (1, 1, 1));
+fn an_invalid_length_is_reported_and_decoding_continues_at_the_next_messages() {
+    let hex = "0414000400000007 ffffff 0414000800000007 0414000800000007";
+    let raw = [4, 20, 0, 4, 0, 0, 0, 7, 0xff, 0xff, 0xff];
+    let raw = [&raw[..], BARRIERS[0], BARRIERS[0]].concat();
+    for (name, input) in [("hex digits", hex.as_bytes().to_vec()), ("raw", raw)] {
+        let (lines, counts) = decoded(input, as_json());
+        assert_eq!(lines[0]["offset"], 2, "{name}: {}", lines[0]["error"]);
+        assert_eq!(lines[0]["openflow_error"], "BAD_REQUEST/BAD_LEN");
+        assert_eq!(lines[1]["error"], "3 bytes skipped up to the next message", "{name}");
+        assert_eq!((lines.len(), counts.malformed, counts.well_formed), (4, 1, 2), "{name}");
+    }
+}
+
+#[test]
+fn bytes_after_an_invalid_length_that_are_no_messages_are_reported() {
+    let (lines, counts) = decoded("0414000400000007 ffffffff", as_json());
+    assert_eq!(lines[1]["error"], "no message found in the 4 bytes that follow");
+    assert_eq!((lines.len(), counts.malformed, counts.skipped_bytes), (2, 1, 4));
+}
+
+#[test]
+fn a_hello_whose_last_element_lacks_its_padding_is_reported() {
+    let hello = "04000014000000000001000c0000001000000000";
+    let text = text_of(hello, Options::default());
+    assert!(text.starts_with("malformed HELLO (OF1.3): "), "{text}");
+    let note = "; the last element lacks its padding, which `sluice run` accepts\n";
+    assert!(text.ends_with(note), "{text}");
+    let (lines, counts) = decoded(hello, json_check());
+    assert_eq!((&lines[0]["ok"], &lines[0]["type"]), (&json!(false), &json!("hello")));
+    assert_eq!((counts.well_formed, counts.malformed), (0, 1));
+    // With its padding it is well-formed.
+    let (_, counts) = decoded("04000018000000000001000c000000100000000000000000", json_check());
+    assert_eq!((counts.well_formed, counts.malformed), (1, 0));
+}
+
+#[test]
+fn a_check_reports_malformed_messages_and_counts_all() {
+    let (lines, counts) = decoded("0414000800000007 041d000c0000000800000000", json_check());
+    assert_eq!((lines.len(), counts.well_formed, counts.malformed), (2, 1, 1));
     assert_eq!((&lines[0]["type"], &lines[0]["xid"]), (&json!("meter_mod"), &json!(8)));
+    assert_eq!((&lines[1]["well_formed"], &lines[1]["malformed"]), (&json!(1), &json!(1)));
+}
+
+#[test]
+fn a_selection_by_datapath_id_needs_a_capture() {
+    let selection =
+        Selection { dpids: vec![sluice_openflow::DatapathId(1)], ..Selection::default() };
+    let mut decoder = Decoder::new(Vec::new(), Options { selection, ..Options::default() });
+    let error = decoder.decode(Cursor::new("0414000800000007")).unwrap_err().to_string();
+    assert!(error.contains("not a capture"), "{error}");
 }
 
 /// A packet from port 1000 to port 6653.
@@ -88,9 +120,7 @@ fn packet(seq: u32, syn: bool, payload: &[u8]) -> Vec<u8> {
 
 /// The packets as a pcap file, one second apart.
 fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
-    let mut file = Vec::new();
-    let words = [0xa1b2_c3d4u32, 0x0002_0004, 0, 0, 65_535, 1];
-    file.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+    let mut file = pcap_header(0xa1b2_c3d4, 1);
     for (second, packet) in (1u32..).zip(packets) {
         let len = u32::try_from(packet.len()).unwrap();
         file.extend([second, 500_000, len, len].iter().flat_map(|word| word.to_be_bytes()));
@@ -135,7 +165,7 @@ fn a_capture_in_either_format_is_reassembled_on_any_port() {
         packet(102, false, &bytes[2..8]),
     ];
     for file in [pcap(&packets), pcapng(&packets)] {
-        let (lines, counts) = decoded(file, JSON);
+        let (lines, counts) = decoded(file, as_json());
         let mut expected = both_barriers();
         for line in &mut expected {
             line["time"] = json!(5.5);
@@ -181,8 +211,11 @@ fn messages_are_written_before_the_input_ends() {
     for (format, first, second) in inputs_in_two_parts() {
         let (input, mut pipe) = io::pipe().unwrap();
         let (sender, output) = mpsc::channel();
-        let decoder =
-            thread::spawn(move || decode(input, BufWriter::new(ChannelWriter(sender)), JSON));
+        let decoder = thread::spawn(move || {
+            let mut decoder = Decoder::new(BufWriter::new(ChannelWriter(sender)), as_json());
+            decoder.decode(input)?;
+            decoder.finish()
+        });
         for (part, xid) in [(first, 7), (second, 8)] {
             pipe.write_all(&part).unwrap();
             let out = output.recv_timeout(Duration::from_secs(20));
@@ -199,8 +232,11 @@ fn messages_are_written_before_the_input_ends() {
 fn a_batch_line_is_answered_before_the_next_one_is_sent() {
     let (input, mut pipe) = io::pipe().unwrap();
     let (sender, output) = mpsc::channel();
-    let decoder =
-        thread::spawn(move || decode_batch(input, BufWriter::new(ChannelWriter(sender)), JSON));
+    let decoder = thread::spawn(move || {
+        let mut decoder = Decoder::new(BufWriter::new(ChannelWriter(sender)), as_json());
+        decoder.decode_batch(input)?;
+        decoder.finish()
+    });
     for xid in [7, 8] {
         writeln!(pipe, "{{\"hex\": \"041400080000000{xid}\"}}").unwrap();
         let lines = lines(&output.recv_timeout(Duration::from_secs(20)).unwrap());
@@ -233,37 +269,18 @@ fn reads_may_be_short_or_interrupted() {
         let file = [first, second].concat();
         let mut out = Vec::new();
         let input = SlowReader { bytes: Cursor::new(file.clone()), is_interrupted: false };
-        decode(input, &mut out, JSON).unwrap();
-        assert_eq!((lines(&out), lines(&out).len()), (decoded(file, JSON).0, 2), "{format}");
+        Decoder::new(&mut out, as_json()).decode(input).unwrap();
+        assert_eq!((lines(&out), lines(&out).len()), (decoded(file, as_json()).0, 2), "{format}");
     }
-}
-
-#[test]
-fn a_gap_in_a_capture_is_reported_and_skipped() {
-    let packets = [packet(100, false, BARRIERS[0]), packet(200, false, BARRIERS[1])];
-    let (lines, counts) = decoded(pcap(&packets), JSON);
-    assert_eq!(lines[1]["error"], "bytes are missing here in the capture");
-    assert_eq!((lines.len(), lines[2]["xid"].clone(), counts.well_formed), (3, json!(8), 2));
-}
-
-#[test]
-fn a_stream_that_is_not_openflow_is_ignored() {
-    let packets = [packet(100, false, b"GET / HTTP/1.1\r\n"), packet(116, false, BARRIERS[0])];
-    let (lines, counts) = decoded(pcap(&packets), JSON);
-    assert_eq!(
-        (lines.len(), counts),
-        (0, MessageCounts { other_streams: 1, ..MessageCounts::default() })
-    );
 }
 
 #[test]
 fn a_truncated_capture_is_reported() {
     let file = pcap(&[packet(100, false, BARRIERS[0])]);
     for len in 5..file.len() {
-        let mut out = Vec::new();
-        let _ = decode(Cursor::new(file[..len].to_vec()), &mut out, JSON);
+        let _ = Decoder::new(Vec::new(), as_json()).decode(Cursor::new(file[..len].to_vec()));
     }
-    let (lines, _) = decoded(&file[..file.len() - 1], JSON);
+    let (lines, _) = decoded(&file[..file.len() - 1], as_json());
     assert_eq!(lines[0]["error"], "the capture ends within a packet");
 }
 
@@ -273,25 +290,37 @@ fn a_corrupt_capture_is_an_error_that_does_not_quote_its_bytes() {
     capture.extend([6, 0, 0, 0, 5, 0, 0, 0]);
     capture.resize(capture.len() + 100_000, 0);
     let mut out = Vec::new();
-    let error = decode(Cursor::new(capture), &mut out, JSON).unwrap_err();
+    let error = Decoder::new(&mut out, as_json()).decode(Cursor::new(capture)).unwrap_err();
     assert_eq!(error.to_string(), "corrupt capture: a packet or block is invalid");
     assert_eq!(lines(&out).len(), 1, "the message before it is decoded");
 }
 
 #[test]
-fn packets_of_too_many_streams_are_reported() {
-    let mut packets = Vec::new();
-    for stream in 0..65_538_u32 {
-        let mut packet = packet(1, false, BARRIERS[0]);
-        // The source address, since there are not enough ports.
-        packet[26..30].copy_from_slice(&(0x0a00_0000 + stream).to_be_bytes());
-        packets.push(packet);
-    }
-    let check = Options { filter: Filter::Malformed, ..JSON };
-    let (lines, counts) = decoded(pcap(&packets), check);
-    let error = "2 packets were not decoded, since the capture has more than 65536 TCP streams";
-    assert_eq!(lines[0]["error"], error);
-    assert_eq!((lines.len(), counts.well_formed, counts.malformed), (1, 65_536, 1));
+fn a_capture_of_an_unknown_link_type_is_an_error_that_names_it() {
+    let error = |file: Vec<u8>| {
+        let decoded = Decoder::new(Vec::new(), as_json()).decode(Cursor::new(file));
+        decoded.unwrap_err().to_string()
+    };
+    let text = "link type 147 of the capture is not supported (supported: Ethernet, Linux cooked, raw IP, BSD loopback)";
+    assert_eq!(error(pcap_header(0xa1b2_c3d4, 147)), text);
+    let mut file = pcapng(&[packet(100, false, BARRIERS[0])]);
+    // The link type is the first field of the second block.
+    file[28 + 8] = 147;
+    assert_eq!(error(file), text);
+}
+
+#[test]
+fn packets_of_an_unknown_link_type_beside_others_are_reported() {
+    let mut file = pcapng(&[packet(100, false, BARRIERS[0])]);
+    // A second interface, and a packet of it.
+    file.extend([1, 0, 0, 0, 20, 0, 0, 0, 147, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0]);
+    file.extend([6, 0, 0, 0, 32, 0, 0, 0, 1, 0, 0, 0]);
+    file.extend([0; 16]);
+    file.extend([32, 0, 0, 0]);
+    let (lines, counts) = decoded(file, as_json());
+    assert_eq!((lines.len(), counts.well_formed, counts.malformed), (2, 1, 1));
+    let error = lines[1]["error"].as_str().unwrap();
+    assert!(error.starts_with("1 packet was not decoded: link type 147"), "{error}");
 }
 
 #[test]
@@ -306,7 +335,9 @@ fn each_line_of_a_batch_is_answered_by_one_line() {
         r#"{"hex": "0112000800000008"}"#,
     ];
     let mut out = Vec::new();
-    let counts = decode_batch(Cursor::new(input.join("\n")), &mut out, JSON).unwrap();
+    let mut decoder = Decoder::new(&mut out, as_json());
+    decoder.decode_batch(Cursor::new(input.join("\n"))).unwrap();
+    let counts = decoder.finish().unwrap();
     let lines = lines(&out);
     let ok: Vec<_> = lines.iter().map(|line| line["ok"].as_bool().unwrap()).collect();
     assert_eq!(ok, [true, false, false, false, true]);
@@ -320,10 +351,8 @@ fn each_line_of_a_batch_is_answered_by_one_line() {
 
 #[test]
 fn text_has_one_paragraph_per_message() {
-    let mut out = Vec::new();
     let options = Options { reencode: true, ..Options::default() };
-    decode(Cursor::new("0414000800000007 041d000c0000000800000000"), &mut out, options).unwrap();
-    let text = String::from_utf8(out).unwrap();
+    let text = text_of("0414000800000007 041d000c0000000800000000", options);
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines[1], "  re-encoded: the same bytes");
     assert!(lines[2].starts_with("malformed METER_MOD (OF1.3): "), "{text}");

@@ -6,6 +6,7 @@ mod abusive_hosts;
 mod broadcast_tree;
 mod changes;
 mod command_line;
+mod decode_follow;
 mod dhcp;
 mod fat_tree;
 mod flow_entries;

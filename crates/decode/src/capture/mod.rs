@@ -1,17 +1,19 @@
-//! Captures: packets to TCP streams, streams to messages.
+//! Capture files, pcap and pcapng: blocks to packets.
+
+mod link;
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
-use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
-use sluice_base::HashMap;
-use sluice_openflow::{HEADER_LEN, MessageType, Version, split_message};
 
-use crate::reassembly::{StreamData, TcpReassembler};
-use crate::report::{PacketOrigin, Reporter};
+pub(crate) use link::TcpSegment;
 
-/// Maximum size of a block of a pcapng file, in bytes.
+use crate::connections::Connections;
+use crate::report::Reporter;
+use link::LinkType;
+
+/// Maximum size of a block of a pcapng file, in bytes. The longest packet has 256 KiB.
 const BLOCK_MAX: usize = 1 << 20;
 
 /// Length of the file header of pcap, in bytes.
@@ -23,38 +25,38 @@ const SECTION_START_LEN: u64 = 12;
 /// Minimum length of a section header block of pcapng, in bytes.
 const SECTION_LEN_MIN: u64 = 28;
 
-/// Maximum number of TCP streams, one per direction. Packets of further ones are counted only.
-const STREAMS_MAX: usize = 65_536;
+/// Timestamp units per second of a pcapng interface that does not state them.
+const MICROSECONDS: u64 = 1_000_000;
 
-/// One direction of a TCP connection.
-#[derive(Debug, Default)]
-struct Stream {
-    tcp: TcpReassembler,
-    /// Bytes that are not decoded yet.
-    bytes: Vec<u8>,
-    content: StreamContent,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum StreamContent {
-    /// Not known yet; the next bytes decide.
-    #[default]
-    Unknown,
-    OpenFlow,
-    /// Something else, until the connection is opened again.
-    Other,
-}
-
-/// Source and destination.
-type Endpoints = (SocketAddr, SocketAddr);
+/// Interfaces per section of a pcapng file. A machine with a virtual interface per container has some hundreds.
+const INTERFACES_MAX: usize = 65_536;
 
 /// A network interface in a capture.
 #[derive(Debug, Clone, Copy)]
 struct CaptureInterface {
     link: Linktype,
-    /// Timestamp units per second, and seconds to add.
+    /// Timestamp units per second, at least 1.
     resolution: u64,
-    offset: u64,
+    /// Seconds to add to timestamps.
+    offset_s: u64,
+}
+
+impl CaptureInterface {
+    /// The time of a packet since 1970, from its timestamp.
+    fn time(&self, units: u64) -> Duration {
+        let fraction = u128::from(units % self.resolution) * 1_000_000_000;
+        let nanos = u32::try_from(fraction / u128::from(self.resolution)).unwrap_or_default();
+        let seconds = (units / self.resolution).saturating_add(self.offset_s);
+        Duration::new(seconds, nanos)
+    }
+}
+
+/// A packet of a capture.
+#[derive(Debug, Clone, Copy)]
+struct CapturedPacket<'a> {
+    link: Linktype,
+    time: Duration,
+    bytes: &'a [u8],
 }
 
 /// Decodes a capture (pcap or pcapng) and reports its messages.
@@ -64,18 +66,12 @@ pub(crate) fn decode<W: Write>(
 ) -> io::Result<()> {
     let header = io::Cursor::new(read_file_header(&mut input)?);
     let mut reader = create_reader(BLOCK_MAX, header.chain(input)).map_err(|e| corrupt(&e))?;
-    let mut streams = Streams::default();
-    let mut interfaces = Vec::new();
-    let mut has_nanoseconds = false;
+    let mut packets = Packets::default();
     loop {
         let is_exhausted = reader.reader_exhausted();
         match reader.next() {
             Ok((len, block)) => {
-                if let Some((interface, time, bytes)) =
-                    packet(block, &mut interfaces, &mut has_nanoseconds)
-                {
-                    streams.receive_packet(interface, time, bytes, report)?;
-                }
+                packets.receive_block(block, report)?;
                 reader.consume(len);
             }
             Err(PcapError::Eof) => break,
@@ -89,12 +85,12 @@ pub(crate) fn decode<W: Write>(
             }
             Err(error) => {
                 let error = corrupt(&error);
-                streams.finish(report)?;
+                packets.finish(report)?;
                 return Err(error);
             }
         }
     }
-    streams.finish(report)
+    packets.finish(report)
 }
 
 /// Reads the file header: that of pcap, or the section header block of pcapng; less if the input ends or the header is
@@ -134,215 +130,113 @@ fn corrupt<I: std::fmt::Debug>(error: &PcapError<I>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("corrupt capture: {what}"))
 }
 
-/// The packet of a block, with its interface and time; `None` for other blocks.
-#[expect(clippy::cast_precision_loss, reason = "exact to the microsecond for 270 years")]
-fn packet<'a>(
-    block: PcapBlockOwned<'a>,
-    interfaces: &mut Vec<CaptureInterface>,
-    has_nanoseconds: &mut bool,
-) -> Option<(CaptureInterface, f64, &'a [u8])> {
-    match block {
-        PcapBlockOwned::LegacyHeader(header) => {
-            *has_nanoseconds = header.is_nanosecond_precision();
-            let resolution = if *has_nanoseconds { 1_000_000_000 } else { 1_000_000 };
-            *interfaces = vec![CaptureInterface { link: header.network, resolution, offset: 0 }];
-            None
-        }
-        PcapBlockOwned::Legacy(packet) => {
-            let interface = *interfaces.first()?;
-            let fraction = f64::from(packet.ts_usec) / interface.resolution as f64;
-            Some((interface, f64::from(packet.ts_sec) + fraction, packet.data))
-        }
-        PcapBlockOwned::NG(Block::SectionHeader(_)) => {
-            interfaces.clear();
-            None
-        }
-        PcapBlockOwned::NG(Block::InterfaceDescription(description)) => {
-            interfaces.push(CaptureInterface {
-                link: description.linktype,
-                resolution: description.ts_resolution().filter(|&r| r > 0).unwrap_or(1_000_000),
-                offset: u64::try_from(description.ts_offset()).unwrap_or(0),
-            });
-            None
-        }
-        PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-            let interface = *interfaces.get(usize::try_from(packet.if_id).ok()?)?;
-            let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-            let seconds = ticks as f64 / interface.resolution as f64;
-            let bytes = packet.data.get(..usize::try_from(packet.caplen).ok()?)?;
-            Some((interface, seconds + interface.offset as f64, bytes))
-        }
-        PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
-            let len = usize::try_from(packet.origlen).ok()?.min(packet.data.len());
-            Some((*interfaces.first()?, 0.0, packet.data.get(..len)?))
-        }
-        PcapBlockOwned::NG(_) => None,
-    }
+/// The error that no packet of a capture can be decoded, since all have the link type `link`.
+fn unsupported(link: Linktype) -> io::Error {
+    let error = format!(
+        "link type {} of the capture is not supported (supported: {})",
+        link.0,
+        LinkType::SUPPORTED
+    );
+    io::Error::new(io::ErrorKind::Unsupported, error)
 }
 
-/// Length of the pseudo header of a Linux "cooked" capture, and offset of the protocol in it.
-const SLL: (usize, usize) = (16, 14);
-const SLL2: (usize, usize) = (20, 0);
-
-/// Parses a packet, from the header of its link type on.
-fn parse_packet(link: Linktype, bytes: &[u8]) -> Option<LaxSlicedPacket<'_>> {
-    let cooked = |(len, protocol): (usize, usize)| {
-        let ether_type = bytes.get(protocol..protocol + 2)?.first_chunk()?;
-        let ether_type = EtherType(u16::from_be_bytes(*ether_type));
-        Some(LaxSlicedPacket::from_ether_type(ether_type, bytes.get(len..)?))
-    };
-    match link {
-        Linktype::ETHERNET => LaxSlicedPacket::from_ethernet(bytes).ok(),
-        Linktype::LINUX_SLL => cooked(SLL),
-        Linktype::LINUX_SLL2 => cooked(SLL2),
-        Linktype::NULL | Linktype::LOOP => LaxSlicedPacket::from_ip(bytes.get(4..)?).ok(),
-        _ => LaxSlicedPacket::from_ip(bytes).ok(),
-    }
-}
-
-/// The TCP streams of a capture.
+/// The packets of a capture.
 #[derive(Debug, Default)]
-struct Streams {
-    by_endpoints: HashMap<Endpoints, Stream>,
-    /// Packets that were not decoded, since they belong to further streams.
-    ignored_packets: u64,
-    /// Time of the last packet.
-    last_s: f64,
+struct Packets {
+    /// pcap has one, pcapng any number per section.
+    interfaces: Vec<CaptureInterface>,
+    connections: Connections,
+    has_supported: bool,
+    /// The first unsupported link type, and the number of packets with such a link type.
+    unsupported: Option<(Linktype, u64)>,
 }
 
-impl Streams {
-    fn receive_packet<W: Write>(
+impl Packets {
+    fn receive_block<W: Write>(
         &mut self,
-        interface: CaptureInterface,
-        time: f64,
-        bytes: &[u8],
+        block: PcapBlockOwned<'_>,
         report: &mut Reporter<W>,
     ) -> io::Result<()> {
-        self.last_s = time;
-        let Some(packet) = parse_packet(interface.link, bytes) else { return Ok(()) };
-        let (Some(net), Some(TransportSlice::Tcp(tcp))) = (packet.net, packet.transport) else {
+        if let PcapBlockOwned::LegacyHeader(header) = &block
+            && LinkType::from_number(header.network).is_none()
+        {
+            return Err(unsupported(header.network));
+        }
+        let Some(packet) = self.packet(block) else {
+            if self.interfaces.len() <= INTERFACES_MAX {
+                return Ok(());
+            }
+            let error = format!("corrupt capture: more than {INTERFACES_MAX} interfaces");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        };
+        let Some(link) = LinkType::from_number(packet.link) else {
+            self.unsupported.get_or_insert((packet.link, 0)).1 += 1;
             return Ok(());
         };
-        let (from, to) = match &net {
-            LaxNetSlice::Ipv4(ip) => {
-                let header = ip.header();
-                (IpAddr::V4(header.source_addr()), IpAddr::V4(header.destination_addr()))
+        self.has_supported = true;
+        let Some(segment) = link.tcp_segment(packet.bytes) else { return Ok(()) };
+        self.connections.receive(&segment, packet.time, report)
+    }
+
+    /// The packet of a block; `None` for other blocks, of which those that describe an interface are noted.
+    fn packet<'a>(&mut self, block: PcapBlockOwned<'a>) -> Option<CapturedPacket<'a>> {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                let is_nanoseconds = header.is_nanosecond_precision();
+                let resolution = if is_nanoseconds { 1_000_000_000 } else { MICROSECONDS };
+                self.interfaces =
+                    vec![CaptureInterface { link: header.network, resolution, offset_s: 0 }];
+                None
             }
-            LaxNetSlice::Ipv6(ip) => {
-                let header = ip.header();
-                (IpAddr::V6(header.source_addr()), IpAddr::V6(header.destination_addr()))
+            PcapBlockOwned::Legacy(packet) => {
+                let interface = self.interfaces.first()?;
+                let whole = u64::from(packet.ts_sec) * interface.resolution;
+                let time = interface.time(whole + u64::from(packet.ts_usec));
+                Some(CapturedPacket { link: interface.link, time, bytes: packet.data })
             }
-            LaxNetSlice::Arp(_) => return Ok(()),
-        };
-        let endpoints =
-            (SocketAddr::new(from, tcp.source_port()), SocketAddr::new(to, tcp.destination_port()));
-        if self.by_endpoints.len() == STREAMS_MAX && !self.by_endpoints.contains_key(&endpoints) {
-            self.ignored_packets += 1;
-            return Ok(());
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+                self.interfaces.clear();
+                None
+            }
+            PcapBlockOwned::NG(Block::InterfaceDescription(description)) => {
+                let resolution = description.ts_resolution().filter(|&units| units > 0);
+                self.interfaces.push(CaptureInterface {
+                    link: description.linktype,
+                    resolution: resolution.unwrap_or(MICROSECONDS),
+                    offset_s: u64::try_from(description.ts_offset()).unwrap_or(0),
+                });
+                None
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                let interface = self.interfaces.get(usize::try_from(packet.if_id).ok()?)?;
+                let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+                let bytes = packet.data.get(..usize::try_from(packet.caplen).ok()?)?;
+                Some(CapturedPacket { link: interface.link, time: interface.time(units), bytes })
+            }
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+                let len = usize::try_from(packet.origlen).ok()?.min(packet.data.len());
+                let (interface, bytes) = (self.interfaces.first()?, packet.data.get(..len)?);
+                Some(CapturedPacket { link: interface.link, time: Duration::ZERO, bytes })
+            }
+            PcapBlockOwned::NG(_) => None,
         }
-        let stream = self.by_endpoints.entry(endpoints).or_default();
-        let mut seq = tcp.sequence_number();
-        if tcp.syn() {
-            *stream = Stream::default();
-            stream.tcp.open(seq);
-            seq = seq.wrapping_add(1);
-        }
-        for data in stream.tcp.insert(seq, tcp.payload()) {
-            stream.receive(data, endpoints, time, report)?;
-        }
-        Ok(())
     }
 
     /// Reports what is left at the end of the capture.
-    fn finish<W: Write>(mut self, report: &mut Reporter<W>) -> io::Result<()> {
-        let mut streams: Vec<_> = self.by_endpoints.drain().collect();
-        streams.sort_by_key(|(endpoints, _)| *endpoints);
-        for (endpoints, mut stream) in streams {
-            while let Some(data) = stream.tcp.skip_gap() {
-                stream.receive(data, endpoints, self.last_s, report)?;
+    fn finish<W: Write>(self, report: &mut Reporter<W>) -> io::Result<()> {
+        self.connections.finish(report)?;
+        match self.unsupported {
+            Some((link, _)) if !self.has_supported => Err(unsupported(link)),
+            Some((link, packets)) => {
+                let count = if packets == 1 {
+                    "1 packet was".to_owned()
+                } else {
+                    format!("{packets} packets were")
+                };
+                let error = format!("{count} not decoded: {}", unsupported(link));
+                report.report_error(&error, None)
             }
-            match stream.content {
-                StreamContent::OpenFlow if !stream.bytes.is_empty() => {
-                    let origin = origin(endpoints, self.last_s);
-                    report.report_error("the capture ends within a message", Some(&origin))?;
-                }
-                StreamContent::Other => report.counts.other_streams += 1,
-                _ => {}
-            }
+            None => Ok(()),
         }
-        if self.ignored_packets > 0 {
-            let error = format!(
-                "{} packets were not decoded, since the capture has more than {STREAMS_MAX} TCP streams",
-                self.ignored_packets
-            );
-            report.report_error(&error, None)?;
-        }
-        Ok(())
     }
-}
-
-fn origin((from, to): Endpoints, time: f64) -> PacketOrigin {
-    PacketOrigin { time, from: from.to_string(), to: to.to_string() }
-}
-
-impl Stream {
-    fn receive<W: Write>(
-        &mut self,
-        data: StreamData,
-        endpoints: Endpoints,
-        time: f64,
-        report: &mut Reporter<W>,
-    ) -> io::Result<()> {
-        match data {
-            StreamData::Next(bytes) => self.bytes.extend_from_slice(&bytes),
-            StreamData::AfterGap(bytes) => {
-                if self.content == StreamContent::OpenFlow {
-                    let error = "bytes are missing here in the capture";
-                    report.report_error(error, Some(&origin(endpoints, time)))?;
-                }
-                (self.bytes, self.content) = (bytes, StreamContent::Unknown);
-            }
-        }
-        if self.content == StreamContent::Unknown {
-            match starts_with_message(&self.bytes) {
-                None => return Ok(()),
-                Some(true) => self.content = StreamContent::OpenFlow,
-                Some(false) => self.content = StreamContent::Other,
-            }
-        }
-        if self.content == StreamContent::Other {
-            self.bytes.clear();
-            return Ok(());
-        }
-        let mut rest = self.bytes.as_slice();
-        let origin = origin(endpoints, time);
-        loop {
-            match split_message(rest) {
-                Ok(Some((msg, after))) => {
-                    report.report_message(msg.bytes(), Some(&origin))?;
-                    rest = after;
-                }
-                Ok(None) => break,
-                Err(_) => {
-                    // The length is invalid, so the start of the next message is unknown.
-                    let header = rest.get(..HEADER_LEN).unwrap_or(rest);
-                    report.report_message(header, Some(&origin))?;
-                    (rest, self.content) = (&[], StreamContent::Other);
-                    break;
-                }
-            }
-        }
-        self.bytes = rest.to_vec();
-        Ok(())
-    }
-}
-
-/// Whether `bytes` start with an OpenFlow header; `None` while there are too few of them.
-fn starts_with_message(bytes: &[u8]) -> Option<bool> {
-    let &[version, message_type, high, low, ..] = bytes.first_chunk::<HEADER_LEN>()?;
-    let is_spoken = (Version::V1_0.0..=Version::V1_5.0).contains(&version);
-    let is_hello = u16::from(message_type) == MessageType::HELLO.0 && version != 0;
-    let is_known = u16::from(message_type) <= MessageType::CONTROLLER_STATUS.0;
-    let has_length = usize::from(u16::from_be_bytes([high, low])) >= HEADER_LEN;
-    Some((is_spoken || is_hello) && is_known && has_length)
 }

@@ -1,128 +1,234 @@
 //! TCP reassembly: the bytes of one direction of a connection, in order.
 
-use std::mem;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-/// Bytes that may wait for a missing segment; beyond that, the segment counts as lost.
+/// Bytes that may wait for a missing segment. A sender repeats a lost segment after at most one window of further bytes, and
+/// the largest window that Linux uses by default is 4 to 6 MiB; beyond that, the segment was lost in the capture.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 
-/// Segments that may wait for a missing one.
+/// Segments that may wait for a missing one: 4 MiB of segments of 1 KiB.
 const WAITING_SEGMENTS_MAX: usize = 4096;
 
+/// Capture time for which segments wait for a missing one: longer than the first retransmissions take.
+const WAITING_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Segments that wait for bytes that the receiver has acknowledged. Those bytes were lost in the capture, unless packets were
+/// captured in another order than they were sent, which moves them by a few places.
+const REORDERED_SEGMENTS_MAX: usize = 8;
+
+/// Capture time for which segments wait for acknowledged bytes.
+const REORDERED_TIME_MAX: Duration = Duration::from_millis(200);
+
+/// A segment that starts up to this many bytes before the next expected one is a repeated one. All others are ahead: sequence
+/// numbers wrap, and a connection whose start was not captured may reuse the addresses of an earlier one.
+const REPEATED_BYTES_MAX: u32 = 64 << 20;
+
 /// Puts the segments of one direction of a TCP connection in order. RFC 9293 §3.4.
+///
+/// A position is a sequence number that does not wrap.
 #[derive(Debug, Default)]
 pub(crate) struct TcpReassembler {
-    /// Sequence number of the next byte; `None` until the first segment.
-    next: Option<u32>,
-    waiting: Vec<(u32, Vec<u8>)>,
-    waiting_len: usize,
-}
-
-/// Bytes that became readable.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum StreamData {
-    /// They directly follow the bytes before.
-    Next(Vec<u8>),
-    /// Bytes before them are missing in the capture.
-    AfterGap(Vec<u8>),
+    /// Sequence number of the `SYN`, if it was captured.
+    opened_by: Option<u32>,
+    /// Position of the next byte; `None` until the first segment.
+    next: Option<u64>,
+    /// Segments ahead of the next byte, by position.
+    waiting: BTreeMap<u64, Vec<u8>>,
+    waiting_bytes: usize,
+    /// Capture time since which segments wait.
+    waiting_since: Duration,
+    /// Position up to which the receiver has acknowledged.
+    acknowledged: u64,
 }
 
 impl TcpReassembler {
     /// Starts a new connection at its `SYN`.
     pub(crate) fn open(&mut self, seq: u32) {
-        *self = Self { next: Some(seq.wrapping_add(1)), ..Self::default() };
+        let next = Some(first_position(seq.wrapping_add(1)));
+        *self = Self { opened_by: Some(seq), next, ..Self::default() };
     }
 
-    /// Inserts a segment; returns the bytes that became readable.
-    pub(crate) fn insert(&mut self, seq: u32, payload: &[u8]) -> Vec<StreamData> {
-        if payload.is_empty() {
-            return Vec::new();
-        }
-        let next = *self.next.get_or_insert(seq);
-        self.waiting.push((seq, payload.to_vec()));
-        self.waiting_len += payload.len();
-        let mut ready = self.take_ready(next);
-        if self.waiting_len > WAITING_BYTES_MAX || self.waiting.len() > WAITING_SEGMENTS_MAX {
-            ready.extend(self.skip_gap());
-        }
-        ready
+    /// Whether the connection was opened by the `SYN` with this sequence number, which may be captured repeatedly.
+    pub(crate) fn is_opened_by(&self, seq: u32) -> bool {
+        self.opened_by == Some(seq)
     }
 
-    /// Skips missing bytes; returns those after them, `None` if no segment waits.
-    pub(crate) fn skip_gap(&mut self) -> Option<StreamData> {
+    /// Bytes that wait for a missing segment.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    /// Inserts a segment; returns the part of it that directly follows the bytes before. [`pop_ready`](Self::pop_ready) returns
+    /// what follows it.
+    pub(crate) fn insert<'a>(
+        &mut self,
+        seq: u32,
+        payload: &'a [u8],
+        time: Duration,
+    ) -> Option<&'a [u8]> {
+        let next = *self.next.get_or_insert_with(|| first_position(seq));
+        let behind = low_half(next).wrapping_sub(seq);
+        if behind <= REPEATED_BYTES_MAX {
+            let new = payload.get(usize::try_from(behind).ok()?..).filter(|new| !new.is_empty())?;
+            self.next = Some(next + new.len() as u64);
+            return Some(new);
+        }
+        let position = next + u64::from(seq.wrapping_sub(low_half(next)));
+        if self.waiting.is_empty() {
+            self.waiting_since = time;
+        }
+        let known = self.waiting.get(&position).map_or(0, Vec::len);
+        if known < payload.len() {
+            self.waiting_bytes += payload.len() - known;
+            self.waiting.insert(position, payload.to_vec());
+        }
+        None
+    }
+
+    /// Removes the next bytes from the segments that waited, if nothing is missing before them.
+    pub(crate) fn pop_ready(&mut self) -> Option<Vec<u8>> {
         let next = self.next?;
-        let nearest = self.waiting.iter().map(|(seq, _)| seq.wrapping_sub(next)).min()?;
-        let seq = next.wrapping_add(nearest);
-        self.next = Some(seq);
-        let bytes = self.take_ready(seq).into_iter().flat_map(StreamData::into_bytes).collect();
-        Some(StreamData::AfterGap(bytes))
-    }
-
-    /// Removes the segments from `next` on that are contiguous.
-    fn take_ready(&mut self, mut next: u32) -> Vec<StreamData> {
-        let mut bytes = Vec::new();
-        while let Some(at) = self.waiting.iter().position(|(seq, _)| is_at_or_before(*seq, next)) {
-            let (seq, payload) = self.waiting.swap_remove(at);
-            self.waiting_len -= payload.len();
-            let seen = usize::try_from(next.wrapping_sub(seq)).unwrap_or(usize::MAX);
-            if let Some(new) = payload.get(seen..).filter(|new| !new.is_empty()) {
-                bytes.extend_from_slice(new);
-                next = next.wrapping_add(u32::try_from(new.len()).unwrap_or(0));
+        while let Some(first) = self.waiting.first_entry().filter(|first| *first.key() <= next) {
+            let repeated = usize::try_from(next - first.key()).unwrap_or(usize::MAX);
+            let mut payload = first.remove();
+            self.waiting_bytes -= payload.len();
+            if repeated < payload.len() {
+                payload.drain(..repeated);
+                self.next = Some(next + payload.len() as u64);
+                return Some(payload);
             }
         }
-        self.next = Some(next);
-        if bytes.is_empty() { Vec::new() } else { vec![StreamData::Next(mem::take(&mut bytes))] }
+        None
     }
-}
 
-impl StreamData {
-    fn into_bytes(self) -> Vec<u8> {
-        match self {
-            Self::Next(bytes) | Self::AfterGap(bytes) => bytes,
+    /// Notes that the receiver has received all bytes before `ack`.
+    pub(crate) fn acknowledge(&mut self, ack: u32) {
+        if let Some(next) = self.next {
+            let ahead = ack.wrapping_sub(low_half(next));
+            if ahead < 1 << 31 {
+                self.acknowledged = next + u64::from(ahead);
+            }
         }
     }
+
+    /// Whether segments wait for bytes that the capture does not contain.
+    pub(crate) fn has_lost_bytes(&self, time: Duration) -> bool {
+        let Some(next) = self.next.filter(|_| !self.waiting.is_empty()) else { return false };
+        let waiting_time = time.saturating_sub(self.waiting_since);
+        let is_acknowledged = self.acknowledged > next;
+        self.waiting_bytes > WAITING_BYTES_MAX
+            || self.waiting.len() > WAITING_SEGMENTS_MAX
+            || waiting_time >= WAITING_TIME_MAX
+            || is_acknowledged
+                && (self.waiting.len() >= REORDERED_SEGMENTS_MAX
+                    || waiting_time >= REORDERED_TIME_MAX)
+    }
+
+    /// Skips the missing bytes before the first segment that waits; returns their number, `None` if no segment waits.
+    pub(crate) fn skip_gap(&mut self, time: Duration) -> Option<u64> {
+        let (&position, _) = self.waiting.first_key_value()?;
+        let missing = position.checked_sub(self.next?)?;
+        self.next = Some(position);
+        self.waiting_since = time;
+        Some(missing)
+    }
 }
 
-/// Compares sequence numbers, which wrap.
-fn is_at_or_before(seq: u32, next: u32) -> bool {
-    next.wrapping_sub(seq) < 1 << 31
+/// The position of the first byte of a stream: large enough that positions before it exist.
+fn first_position(seq: u32) -> u64 {
+    (1 << 32) + u64::from(seq)
+}
+
+/// The sequence number of a position.
+#[expect(clippy::cast_possible_truncation, reason = "sequence numbers are the low 32 bits")]
+fn low_half(position: u64) -> u32 {
+    position as u32
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn next(text: &str) -> Vec<StreamData> {
-        vec![StreamData::Next(text.as_bytes().to_vec())]
+    const START: Duration = Duration::from_secs(1_700_000_000);
+
+    /// All bytes that are readable after the segment.
+    fn insert(reassembler: &mut TcpReassembler, seq: u32, payload: &str) -> String {
+        let next = reassembler.insert(seq, payload.as_bytes(), START);
+        let mut bytes = next.unwrap_or_default().to_vec();
+        bytes.extend(ready(reassembler));
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn ready(reassembler: &mut TcpReassembler) -> Vec<u8> {
+        std::iter::from_fn(|| reassembler.pop_ready()).flatten().collect()
     }
 
     #[test]
     fn reordered_and_repeated_segments_are_returned_in_order_and_once() {
         let mut reassembler = TcpReassembler::default();
         reassembler.open(u32::MAX - 2);
-        assert_eq!(reassembler.insert(u32::MAX - 1, b"ab"), next("ab"));
-        assert_eq!(reassembler.insert(3, b"fg"), []);
-        assert_eq!(reassembler.insert(0, b"cd"), next("cd"));
-        assert_eq!(reassembler.insert(0, b"cd"), []);
-        assert_eq!(reassembler.insert(1, b"def"), next("efg"));
+        assert_eq!(insert(&mut reassembler, u32::MAX - 1, "ab"), "ab");
+        assert_eq!(insert(&mut reassembler, 3, "fg"), "");
+        assert_eq!(insert(&mut reassembler, 0, "cd"), "cd");
+        assert_eq!(insert(&mut reassembler, 0, "cd"), "");
+        assert_eq!(insert(&mut reassembler, 1, "def"), "efg");
+        assert_eq!(reassembler.waiting_bytes(), 0);
     }
 
     #[test]
     fn missing_bytes_are_skipped_at_the_end() {
         let mut reassembler = TcpReassembler::default();
-        assert_eq!(reassembler.insert(100, b"ab"), next("ab"));
-        assert_eq!(reassembler.insert(110, b"yz"), []);
-        assert_eq!(reassembler.insert(105, b"x"), []);
-        assert_eq!(reassembler.skip_gap(), Some(StreamData::AfterGap(b"x".to_vec())));
-        assert_eq!(reassembler.skip_gap(), Some(StreamData::AfterGap(b"yz".to_vec())));
-        assert_eq!(reassembler.skip_gap(), None);
+        assert_eq!(insert(&mut reassembler, 100, "ab"), "ab");
+        assert_eq!(insert(&mut reassembler, 110, "yz"), "");
+        assert_eq!(insert(&mut reassembler, 105, "x"), "");
+        assert_eq!(reassembler.skip_gap(START), Some(3));
+        assert_eq!(ready(&mut reassembler), b"x");
+        assert_eq!(reassembler.skip_gap(START), Some(4));
+        assert_eq!(ready(&mut reassembler), b"yz");
+        assert_eq!(reassembler.skip_gap(START), None);
+    }
+
+    #[test]
+    fn acknowledged_bytes_are_lost_once_a_few_segments_or_some_time_have_passed() {
+        let mut reassembler = TcpReassembler::default();
+        insert(&mut reassembler, 100, "ab");
+        for n in 1..REORDERED_SEGMENTS_MAX {
+            insert(&mut reassembler, 100 + 10 * u32::try_from(n).unwrap(), "cd");
+        }
+        assert!(
+            !reassembler.has_lost_bytes(START + REORDERED_TIME_MAX),
+            "a sender may repeat them"
+        );
+        reassembler.acknowledge(105);
+        assert!(!reassembler.has_lost_bytes(START));
+        assert!(reassembler.has_lost_bytes(START + REORDERED_TIME_MAX));
+        insert(&mut reassembler, 200, "ef");
+        assert!(reassembler.has_lost_bytes(START));
+    }
+
+    #[test]
+    fn a_segment_far_before_the_expected_one_belongs_to_a_later_connection() {
+        let mut reassembler = TcpReassembler::default();
+        assert_eq!(insert(&mut reassembler, 3_000_000_000, "ab"), "ab");
+        assert_eq!(insert(&mut reassembler, 1_000_000_000, "cd"), "");
+        assert!(reassembler.skip_gap(START).is_some());
+        assert_eq!(ready(&mut reassembler), b"cd");
     }
 
     #[test]
     fn waiting_segments_are_bounded() {
         let mut reassembler = TcpReassembler::default();
-        reassembler.insert(0, b"a");
-        let ready =
-            (0..10_000).map(|n| reassembler.insert(1000 + 2 * n, b"b").len()).sum::<usize>();
-        assert!(ready > 0 && reassembler.waiting.len() <= WAITING_SEGMENTS_MAX);
+        insert(&mut reassembler, 0, "a");
+        let mut longest = 0;
+        for n in 0..10_000 {
+            insert(&mut reassembler, 1000 + 2 * n, "b");
+            longest = longest.max(reassembler.waiting.len());
+            while reassembler.has_lost_bytes(START) {
+                reassembler.skip_gap(START);
+                ready(&mut reassembler);
+            }
+        }
+        assert_eq!(longest, WAITING_SEGMENTS_MAX + 1);
     }
 }
