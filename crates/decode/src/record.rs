@@ -75,9 +75,10 @@ pub(crate) fn type_name(message_type: MessageType) -> String {
     name.unwrap_or_else(|| format!("type_{}", message_type.0 & 0xff))
 }
 
-/// A time in microseconds.
+/// A time in microseconds, with up to three decimals.
+#[expect(clippy::cast_precision_loss, reason = "exact to the nanosecond for 100 days")]
 pub(crate) fn microseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
+    time.as_nanos() as f64 / 1e3
 }
 
 /// One line of JSON. `docs/decode.md` documents the fields.
