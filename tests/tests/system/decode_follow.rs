@@ -36,7 +36,8 @@ fn live_conversation(version: OpenFlow) {
     replies.wait_for(&["[dpid=0000000000000052 latency=", "OFPT_FEATURES_REPLY"]);
 
     let selected = selected.stop();
-    assert!(!selected.stdout.contains("0000000000000051"), "{}", selected.stdout);
+    let of_other_switch = "\"dpid\":\"0000000000000051\"";
+    assert!(!selected.stdout.contains(of_other_switch), "{}", selected.stdout);
     let replies = replies.stop();
     assert_eq!(replies.stdout.matches(" > ").count(), 1, "{}", replies.stdout);
     let all = all.stop();
