@@ -127,7 +127,7 @@ impl<'a> PacketIn<'a> {
             buffer_id: buffered(p.buffer_id.get()),
             in_port: PortNo::from_u16(p.in_port.get()),
             total_len: p.total_len.get(),
-            reason: PacketInReason(p.reason),
+            reason: PacketInReason::from_wire(p.reason, Version::V1_0),
             table_id: 0,
             cookie: NO_COOKIE,
             frame,
@@ -140,7 +140,7 @@ impl<'a> PacketIn<'a> {
             buffer_id: buffered(p.buffer_id.get()),
             in_port: PortNo(p.in_port.get()),
             total_len: p.total_len.get(),
-            reason: PacketInReason(p.reason),
+            reason: PacketInReason::from_wire(p.reason, Version::V1_1),
             table_id: p.table_id,
             cookie: NO_COOKIE,
             frame,
@@ -163,7 +163,7 @@ impl<'a> PacketIn<'a> {
             buffer_id: buffered(buffer_id.get()),
             in_port,
             total_len: total_len.get(),
-            reason: PacketInReason(reason),
+            reason: PacketInReason::from_wire(reason, msg.version()),
             table_id,
             cookie,
             frame: rest.get(2..).ok_or_else(|| frame_missing(at))?,
@@ -177,7 +177,7 @@ impl<'a> PacketIn<'a> {
     pub fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (buffer_id, total_len) =
             (self.buffer_id.unwrap_or(NO_BUFFER).into(), self.total_len.into());
-        let (reason, table_id) = (self.reason.0, self.table_id);
+        let (reason, table_id) = (self.reason.to_wire(out.version())?, self.table_id);
         out.message_with_xid(MessageType::PACKET_IN, 0, |out| {
             match out.version() {
                 Version::V1_0 => {

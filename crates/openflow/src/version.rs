@@ -58,12 +58,20 @@ impl fmt::Display for Version {
 pub struct Versions(pub u32);
 
 impl Versions {
+    /// No version.
+    pub const NONE: Self = Self(0);
     /// The supported versions: 1.0 to 1.5.
     pub const SUPPORTED: Self = Self(0b111_1110);
 
     /// The set of `versions`; those above 31 are ignored.
     pub fn of(versions: &[Version]) -> Self {
         Self(versions.iter().fold(0, |set, v| set | 1u32.checked_shl(v.0.into()).unwrap_or(0)))
+    }
+
+    /// The set with the versions from `first` to `last`, which are at most 31.
+    #[must_use]
+    pub(crate) const fn with(self, first: Version, last: Version) -> Self {
+        Self(self.0 | ((2 << last.0) - (1 << first.0)))
     }
 
     /// Whether `version` is in the set.

@@ -9,24 +9,24 @@ use super::error_reasons;
 
 /// Bits per reason, for a master or equal and for a slave.
 #[derive(Debug, Clone, Copy)]
-struct RoleMasks {
-    master: u32,
-    slave: u32,
+struct RoleMasks<M> {
+    master: M,
+    slave: M,
 }
 
-impl RoleMasks {
-    const fn wants(self, role: Role, reason: u8) -> bool {
-        let mask = if role.0 == Role::SLAVE.0 { self.slave } else { self.master };
-        reason < 32 && mask >> reason & 1 == 1
+impl<M: Into<u64>> RoleMasks<M> {
+    fn wants(self, role: Role, reason: impl Into<u32>) -> bool {
+        let mask = if role == Role::SLAVE { self.slave } else { self.master };
+        mask.into().checked_shr(reason.into()).is_some_and(|bits| bits & 1 == 1)
     }
 }
 
 /// The asynchronous messages that the controller receives, by type, role and reason.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AsyncFilter {
-    packet_in: RoleMasks,
-    port_status: RoleMasks,
-    flow_removed: RoleMasks,
+    packet_in: RoleMasks<u64>,
+    port_status: RoleMasks<u32>,
+    flow_removed: RoleMasks<u32>,
 }
 
 impl AsyncFilter {
@@ -78,15 +78,15 @@ impl AsyncFilter {
         }
     }
 
-    pub(super) const fn wants_packet(&self, role: Role, reason: PacketInReason) -> bool {
+    pub(super) fn wants_packet(&self, role: Role, reason: PacketInReason) -> bool {
         self.packet_in.wants(role, reason.0)
     }
 
-    pub(super) const fn wants_port(&self, role: Role, reason: PortReason) -> bool {
+    pub(super) fn wants_port(&self, role: Role, reason: PortReason) -> bool {
         self.port_status.wants(role, reason.0)
     }
 
-    pub(super) const fn wants_removed(&self, role: Role, reason: FlowRemovedReason) -> bool {
+    pub(super) fn wants_removed(&self, role: Role, reason: FlowRemovedReason) -> bool {
         self.flow_removed.wants(role, reason.0)
     }
 }

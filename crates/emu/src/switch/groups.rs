@@ -7,7 +7,7 @@ use std::time::Instant;
 use sluice_openflow::{
     Action, Bucket, BucketId, BucketProp, BucketStats, ErrorReason, FlowRemovedReason,
     GroupCapabilities, GroupCommand, GroupDesc, GroupFeatures, GroupId, GroupMod, GroupProp,
-    GroupStats, GroupType, GroupTypes, PortNo,
+    GroupStats, GroupType, GroupTypes, PortNo, TableActions,
 };
 
 use super::pipeline::ActionSet;
@@ -272,7 +272,9 @@ impl Groups {
         self.selected(id).map(desc).collect()
     }
 
-    pub(crate) fn features(&self, actions: u32) -> GroupFeatures {
+    pub(crate) fn features(&self, actions: TableActions) -> GroupFeatures {
+        // The bitmap has one bit for each action type, as that of tables in 1.2. §7.3.5.10.
+        let actions = u32::try_from(actions.bits()).unwrap_or_default();
         GroupFeatures {
             types: GroupTypes::ALL | GroupTypes::SELECT | GroupTypes::INDIRECT | GroupTypes::FF,
             capabilities: GroupCapabilities::SELECT_WEIGHT

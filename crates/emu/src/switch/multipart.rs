@@ -104,7 +104,7 @@ impl EmulatedSwitch {
                 self.send_list(xid, &list, |groups| MultipartReply::GroupDesc { groups }, out);
             }
             MultipartRequest::GroupFeatures if version > Version::V1_1 => {
-                let features = self.groups.features(self.actions(version).0);
+                let features = self.groups.features(self.actions(version));
                 self.send_single(xid, MultipartReply::GroupFeatures(features), out);
             }
             MultipartRequest::MeterStats(request) => {

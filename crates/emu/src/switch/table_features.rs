@@ -10,49 +10,29 @@ use super::fields::field_slot;
 use super::flow_table::FlowTable;
 use super::packet::can_set;
 
-/// Supported actions, except those of 1.1 that set one field.
-const ACTIONS: TableActions = TableActions(
-    TableActions::OUTPUT.0
-        | TableActions::SET_MPLS_TTL.0
-        | TableActions::DEC_MPLS_TTL.0
-        | TableActions::PUSH_VLAN.0
-        | TableActions::POP_VLAN.0
-        | TableActions::PUSH_MPLS.0
-        | TableActions::POP_MPLS.0
-        | TableActions::SET_QUEUE.0
-        | TableActions::GROUP.0
-        | TableActions::SET_NW_TTL.0
-        | TableActions::DEC_NW_TTL.0,
-);
-/// The actions of 1.1 that set one field.
-const SETS_OF_1_1: u32 = 0x67fe;
+/// Actions that the switch does not support.
+const UNSUPPORTED_ACTIONS: TableActions =
+    TableActions::COPY_TTL_OUT.union(TableActions::COPY_TTL_IN);
+/// Fields that the switch does not match.
+const UNSUPPORTED_FIELDS: TableFields = TableFields::IN_PHY_PORT.union(TableFields::MATCH_TYPE);
 /// The meter action, since 1.5.
 const METER: u16 = 29;
 /// All instructions except the meter.
 const INSTRUCTIONS: u32 = 0x3e;
-/// All fields of 1.0, of 1.1, and of 1.2 except the physical port, one bit each.
-const FIELDS_OF_1_0: u64 = 0x003f_ffff;
-const FIELDS_OF_1_1: u64 = 0x3ff;
-const FIELDS_OF_1_2: u64 = 0x000f_ffff_fffd;
 
 impl EmulatedSwitch {
     /// The supported actions; since 1.2, one bit per action type.
     pub(super) fn actions(&self, version: Version) -> TableActions {
-        let sets = match version {
-            Version::V1_1 => SETS_OF_1_1,
-            _ => TableActions::SET_FIELD.0,
-        };
-        TableActions((ACTIONS.0 | sets) & !self.config.unsupported_actions.0)
+        let rows = TableActions::ROWS.iter().filter(|row| row.2.contains(version));
+        let all: TableActions = rows.map(|row| row.0).collect();
+        all - UNSUPPORTED_ACTIONS - self.config.unsupported_actions
     }
 
     /// Table statistics and, before 1.3, capabilities.
     pub(super) fn table_stats(&self, version: Version) -> Vec<TableStats> {
         let size = u32::try_from(self.config.table_entries_max).unwrap_or(u32::MAX);
-        let fields = TableFields(match version {
-            Version::V1_0 => FIELDS_OF_1_0,
-            Version::V1_1 => FIELDS_OF_1_1,
-            _ => FIELDS_OF_1_2,
-        });
+        let rows = TableFields::ROWS.iter().filter(|row| row.2.contains(version));
+        let fields = rows.map(|row| row.0).collect::<TableFields>() - UNSUPPORTED_FIELDS;
         let actions = self.actions(version);
         let stats = |(table_id, table): (u8, &FlowTable)| {
             let counters = TableStats {

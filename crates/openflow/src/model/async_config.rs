@@ -8,7 +8,7 @@ use crate::{EncodeError, Encoder, Result, Version};
 
 flags! {
     /// Bitmap of packet-in reasons: one bit for each [`PacketInReason`](super::PacketInReason). §7.3.10.
-    pub struct PacketInReasons(u32);
+    pub struct PacketInReasons(u64 as u32);
     NO_MATCH = 1, V1_0 ..= V1_3, "No matching flow entry.";
     TABLE_MISS = 1, V1_4, "Table-miss flow entry.";
     ACTION = 2, V1_0 ..= V1_3, "Output to the controller by an action.";
@@ -33,9 +33,9 @@ flags! {
     IDLE_TIMEOUT = 1, V1_0, "Idle timeout exceeded.";
     HARD_TIMEOUT = 2, V1_0, "Hard timeout exceeded.";
     DELETE = 4, V1_0, "Deleted by a `FLOW_MOD`.";
-    GROUP_DELETE = 8, V1_1, "Its group was deleted.";
-    METER_DELETE = 0x10, V1_4, "Its meter was deleted.";
-    EVICTION = 0x20, V1_4, "Evicted to make room in the table.";
+    GROUP_DELETE = 8, V1_0, "Its group was deleted.";
+    METER_DELETE = 0x10, V1_0, "Its meter was deleted.";
+    EVICTION = 0x20, V1_0, "Evicted to make room in the table.";
 }
 
 flags! {
@@ -206,35 +206,18 @@ record! {
 /// Packet-in, port-status and flow-removed masks, each for master and for slave, as OpenFlow 1.3 encodes them.
 pub(crate) struct SixMasks;
 
-impl SixMasks {
-    /// The position of a property among the masks, and its mask.
-    fn position(property: &AsyncProp) -> Option<(usize, u32)> {
-        Some(match property {
-            AsyncProp::PacketInMaster { mask } => (0, mask.0),
-            AsyncProp::PacketInSlave { mask } => (1, mask.0),
-            AsyncProp::PortStatusMaster { mask } => (2, mask.0),
-            AsyncProp::PortStatusSlave { mask } => (3, mask.0),
-            AsyncProp::FlowRemovedMaster { mask } => (4, mask.0),
-            AsyncProp::FlowRemovedSlave { mask } => (5, mask.0),
-            _ => return None,
-        })
-    }
-}
-
 impl Encoding<Vec<AsyncProp>> for SixMasks {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<AsyncProp>> {
-        let mut masks = [[0; 2]; 3];
-        for mask in masks.as_flattened_mut() {
-            *mask = u32::parse(r)?;
-        }
-        let [packet_in, port_status, flow_removed] = masks;
+        let packet_ins = (Codec::parse(r)?, Codec::parse(r)?);
+        let port_status = (Codec::parse(r)?, Codec::parse(r)?);
+        let flow_removed = (Codec::parse(r)?, Codec::parse(r)?);
         Ok(vec![
-            AsyncProp::PacketInSlave { mask: PacketInReasons(packet_in[1]) },
-            AsyncProp::PacketInMaster { mask: PacketInReasons(packet_in[0]) },
-            AsyncProp::PortStatusSlave { mask: PortReasons(port_status[1]) },
-            AsyncProp::PortStatusMaster { mask: PortReasons(port_status[0]) },
-            AsyncProp::FlowRemovedSlave { mask: FlowRemovedReasons(flow_removed[1]) },
-            AsyncProp::FlowRemovedMaster { mask: FlowRemovedReasons(flow_removed[0]) },
+            AsyncProp::PacketInSlave { mask: packet_ins.1 },
+            AsyncProp::PacketInMaster { mask: packet_ins.0 },
+            AsyncProp::PortStatusSlave { mask: port_status.1 },
+            AsyncProp::PortStatusMaster { mask: port_status.0 },
+            AsyncProp::FlowRemovedSlave { mask: flow_removed.1 },
+            AsyncProp::FlowRemovedMaster { mask: flow_removed.0 },
         ])
     }
 
@@ -245,8 +228,15 @@ impl Encoding<Vec<AsyncProp>> for SixMasks {
             EncodeError::new(what, version, needs)
         };
         for property in value {
-            let (at, mask) = Self::position(property)
-                .ok_or_else(|| unsupported("async property without a mask"))?;
+            let (at, mask) = match property {
+                AsyncProp::PacketInMaster { mask } => (0, mask.to_wire(version)?),
+                AsyncProp::PacketInSlave { mask } => (1, mask.to_wire(version)?),
+                AsyncProp::PortStatusMaster { mask } => (2, mask.to_wire(version)?),
+                AsyncProp::PortStatusSlave { mask } => (3, mask.to_wire(version)?),
+                AsyncProp::FlowRemovedMaster { mask } => (4, mask.to_wire(version)?),
+                AsyncProp::FlowRemovedSlave { mask } => (5, mask.to_wire(version)?),
+                _ => return Err(unsupported("async property without a mask")),
+            };
             let free = masks.get_mut(at).filter(|mask| mask.is_none());
             *free.ok_or_else(|| unsupported("duplicate async property"))? = Some(mask);
         }

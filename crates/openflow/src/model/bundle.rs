@@ -26,7 +26,7 @@ codes! {
 
 flags! {
     /// `OFPBF_*`: how a bundle is applied. OpenFlow 1.4.0 §7.3.9.2.
-    pub struct BundleFlags(u16);
+    pub struct BundleFlags(u32 as u16);
     ATOMIC = 1, V1_3, "Packets are processed either by none or by all of the changes.";
     ORDERED = 2, V1_3, "Requests are applied in the order in which they were added.";
     TIME = 4, V1_5, "The bundle is applied at a scheduled time.";

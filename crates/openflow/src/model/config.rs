@@ -5,7 +5,7 @@ use super::rows::{flags, record};
 
 flags! {
     /// `OFPC_FRAG_*`: handling of IP fragments; no flag set is normal handling. §7.3.2.
-    pub struct ConfigFlags(u16);
+    pub struct ConfigFlags(u32 as u16);
     FRAG_NX_MATCH = 3, V1_0, "Match the ports of first fragments. Nicira.";
     FRAG_DROP = 1, V1_0, "Drop fragments.";
     FRAG_REASM = 2, V1_0, "Reassemble fragments.";

@@ -84,18 +84,18 @@ impl NeutralForm for ErrorMsg {
         match self.reason {
             ErrorReason::Standard { kind, code } => {
                 map.push(("kind".into(), kind.to_value(version)));
-                map.push(("code".into(), code_to_value(name, code.0.into())));
+                map.push(("code".into(), code_to_value(name, code.0)));
             }
             ErrorReason::Experimenter { experimenter, exp_type } => {
                 map.push(("kind".into(), Value::text("experimenter")));
-                map.push(("experimenter".into(), number_to_value(experimenter.into())));
-                map.push(("code".into(), code_to_value(name, exp_type.into())));
+                map.push(("experimenter".into(), number_to_value(experimenter)));
+                map.push(("code".into(), code_to_value(name, exp_type)));
             }
             ErrorReason::Vendor { vendor, kind, code } => {
                 map.push(("kind".into(), Value::text("vendor")));
-                map.push(("vendor".into(), number_to_value(vendor.into())));
-                map.push(("vendor_type".into(), number_to_value(kind.into())));
-                map.push(("code".into(), number_to_value(code.into())));
+                map.push(("vendor".into(), number_to_value(vendor)));
+                map.push(("vendor_type".into(), number_to_value(kind)));
+                map.push(("code".into(), number_to_value(code)));
             }
         }
         map.push(("data".into(), self.data.to_value(version)));
@@ -136,7 +136,7 @@ fn too_large() -> ValueError {
 }
 
 /// The number of an error code of type `kind`, given by name or number.
-fn code_of(kind: Option<ErrorType>, value: &Value, version: Version) -> Result<u64, ValueError> {
+fn code_of(kind: Option<ErrorType>, value: &Value, version: Version) -> Result<u128, ValueError> {
     if let (Value::Text(name), Some(kind)) = (value, kind)
         && let Some(row) = ErrorRow::by_name(kind, name, version)
     {
@@ -146,7 +146,7 @@ fn code_of(kind: Option<ErrorType>, value: &Value, version: Version) -> Result<u
             ErrorReason::Vendor { code, .. } => code.into(),
         });
     }
-    code_from_value(value, core::iter::empty())
+    code_from_value(value, core::iter::empty(), |n| n)
 }
 
 #[cfg(test)]

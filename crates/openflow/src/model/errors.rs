@@ -9,19 +9,17 @@ use crate::{EncodeError, ErrorContext, ParseError, Version};
 
 codes! {
     /// `OFPET_*`: type of an error, numbered as in OpenFlow 1.1 and later. §7.4.4.
-    ///
-    /// Numbers from 65536 on are types that the version of the message does not define, while another version does.
-    pub struct ErrorType(u32);
+    pub struct ErrorType(u32 as u16);
     HELLO_FAILED = 0, V1_0, "Version negotiation failed.";
     BAD_REQUEST = 1, V1_0, "The request was not understood.";
     BAD_ACTION = 2, V1_0, "Error in an action.";
     BAD_INSTRUCTION = 3, V1_1, "Error in an instruction.";
     BAD_MATCH = 4, V1_1, "Error in a match.";
-    FLOW_MOD_FAILED = 5, V1_0, "Modifying flow entries failed. 3 in OpenFlow 1.0.";
+    FLOW_MOD_FAILED = 5, V1_0..=V1_0 => 3 | V1_1, "Modifying flow entries failed.";
     GROUP_MOD_FAILED = 6, V1_1, "Modifying a group failed.";
-    PORT_MOD_FAILED = 7, V1_0, "Configuring a port failed. 4 in OpenFlow 1.0.";
+    PORT_MOD_FAILED = 7, V1_0..=V1_0 => 4 | V1_1, "Configuring a port failed.";
     TABLE_MOD_FAILED = 8, V1_1, "Configuring a table failed.";
-    QUEUE_OP_FAILED = 9, V1_0, "A queue operation failed. 5 in OpenFlow 1.0.";
+    QUEUE_OP_FAILED = 9, V1_0..=V1_0 => 5 | V1_1, "A queue operation failed.";
     SWITCH_CONFIG_FAILED = 10, V1_1, "Configuring the switch failed.";
     ROLE_REQUEST_FAILED = 11, V1_2, "A role request failed.";
     METER_MOD_FAILED = 12, V1_3, "Modifying a meter failed.";
@@ -33,41 +31,8 @@ codes! {
     EXPERIMENTER = 0xffff, V1_2, "Experimenter error.";
 }
 
-/// Error types of OpenFlow 1.0, by their number there. OpenFlow 1.0.0 §5.4.4.
-const TYPES_OF_1_0: [u32; 6] = [0, 1, 2, 5, 7, 9];
-
-/// Added to numbers that the version of the message does not define, while another version does.
+/// Added to codes that the version of the message does not define, while another version does.
 const UNDEFINED: u32 = 0x1_0000;
-
-impl ErrorType {
-    fn from_wire(n: u16, version: Version) -> Self {
-        if version == Version::V1_0 {
-            let renumbered = TYPES_OF_1_0.get(usize::from(n)).copied();
-            let free = u32::from(n) | if Self(n.into()).since().is_some() { UNDEFINED } else { 0 };
-            return Self(renumbered.unwrap_or(free));
-        }
-        let defined_later = Self(n.into()).since().is_some_and(|since| since > version);
-        Self(u32::from(n) | if defined_later { UNDEFINED } else { 0 })
-    }
-
-    fn to_wire(self, version: Version) -> Result<u16, EncodeError> {
-        let old = (0..).zip(TYPES_OF_1_0).find(|row| version == Version::V1_0 && row.1 == self.0);
-        let since = self.since().unwrap_or(Version::V1_0);
-        let number = old.map_or(self.0, |row| row.0);
-        let what = self.name().unwrap_or("error type");
-        if since > version || number >= 2 * UNDEFINED || self == Self::EXPERIMENTER {
-            return Err(unsupported(what, version, &|v| {
-                since.0 <= v && self != Self::EXPERIMENTER
-            }));
-        }
-        Ok(low(number))
-    }
-
-    /// First version that defines it.
-    fn since(self) -> Option<Version> {
-        Self::ROWS.iter().find(|row| row.0 == self).map(|row| row.2)
-    }
-}
 
 /// The lower 16 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the lower bits are meant")]
@@ -77,7 +42,8 @@ const fn low(n: u32) -> u16 {
 
 /// Code of an error within its [`ErrorType`]; [`ErrorRow`]s have the names. An open set.
 ///
-/// Codes are numbered as in the newest version that has them; numbers from 65536 on are as in [`ErrorType`].
+/// Codes are numbered as in the newest version that has them. Numbers from 65536 on are codes that the version of the message
+/// does not define, while another version does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ErrorCode(pub u32);
 
@@ -250,7 +216,7 @@ impl ErrorReason {
                 if let Some(row) = row {
                     return Err(unsupported(what, version, &|v| row.numbers(Version(v)).is_some()));
                 }
-                if code.0 >= 2 * UNDEFINED {
+                if code.0 >= 2 * UNDEFINED || kind == ErrorType::EXPERIMENTER {
                     return Err(unsupported("error code", version, &|_| false));
                 }
                 Ok(ErrorNumbers::Standard(kind.to_wire(version)?, low(code.0)))
@@ -369,7 +335,7 @@ mod tests {
             assert_eq!(own.count(), n, "{version}");
         }
         for (version, n) in versions().zip([6, 11, 13, 15, 19, 19]) {
-            let kinds = ErrorType::ROWS.iter().filter(|row| row.2 <= version);
+            let kinds = ErrorType::ROWS.iter().filter(|row| row.2.contains(version));
             assert_eq!(kinds.count(), n, "{version}");
         }
     }

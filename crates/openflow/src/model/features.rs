@@ -7,11 +7,11 @@ use crate::DatapathId;
 
 flags! {
     /// `OFPC_*`: capabilities of a switch. §7.3.1.
-    pub struct Capabilities(u32);
+    pub struct Capabilities(u64 as u32);
     FLOW_STATS = 1, V1_0, "Flow statistics.";
     TABLE_STATS = 2, V1_0, "Table statistics.";
     PORT_STATS = 4, V1_0, "Port statistics.";
-    STP = 8, V1_0 ..= V1_0, "802.1D spanning tree.";
+    STP = 0x1_0000_0000, V1_0..=V1_0 => 8, "802.1D spanning tree.";
     GROUP_STATS = 8, V1_1, "Group statistics.";
     IP_REASM = 0x20, V1_0, "Can reassemble IP fragments.";
     QUEUE_STATS = 0x40, V1_0, "Queue statistics.";
@@ -75,7 +75,7 @@ mod tests {
             datapath_id: DatapathId(0x0000_5054_0000_0001),
             n_buffers: 256,
             n_tables: 2,
-            capabilities: Capabilities(0x87),
+            capabilities: Capabilities(7),
             ..SwitchFeatures::default()
         }
     }
@@ -108,7 +108,7 @@ mod tests {
         let features = Message::FeaturesReply(SwitchFeatures { auxiliary_id: 1, ..of_ovs() });
         for version in ["04", "05", "06"] {
             let bytes = format!(
-                "{version}06 0020 00000001 0000505400000001 00000100 02010000 00000087 00000000"
+                "{version}06 0020 00000001 0000505400000001 00000100 02010000 00000007 00000000"
             );
             message_both_ways(&bytes, &features);
         }
@@ -121,9 +121,12 @@ mod tests {
 
     #[test]
     fn capability_bit_8_has_a_different_name_in_1_0() {
-        let bit =
-            Message::FeaturesReply(SwitchFeatures { capabilities: Capabilities(8), ..of_ovs() });
-        for (version, name) in [(Version::V1_0, "stp"), (Version::V1_4, "group_stats")] {
+        for (version, capabilities, name) in [
+            (Version::V1_0, Capabilities::STP, "stp"),
+            (Version::V1_4, Capabilities::GROUP_STATS, "group_stats"),
+        ] {
+            let bit = Message::FeaturesReply(SwitchFeatures { capabilities, ..of_ovs() });
+            assert_eq!(written(&bit, version).unwrap()[24..28], [0, 0, 0, 8], "{version}");
             let value = bit.to_value(version);
             let names = value.get("capabilities").unwrap();
             assert_eq!(names, &Value::List(vec![Value::text(name)]));

@@ -351,7 +351,7 @@ impl Oxm {
     /// Neutral form of value and mask, without the name.
     fn neutral_value(&self) -> Value {
         let text = self.value_text();
-        let n = text.parse().ok().filter(|_| text.bytes().all(|c| c.is_ascii_digit()));
+        let n: Option<u64> = text.parse().ok().filter(|_| text.bytes().all(|c| c.is_ascii_digit()));
         n.map_or(Value::Text(text), super::value::number_to_value)
     }
 

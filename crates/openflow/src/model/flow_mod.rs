@@ -2,14 +2,12 @@
 
 use super::action::Action;
 use super::codec::versions::*;
-use super::codec::{Codec, Encoding};
 use super::group::GroupId;
 use super::instruction::{Instruction, PlainActions};
 use super::matching::{BareMatch, Match};
-use super::reader::Reader;
 use super::rows::{codes, flags, record};
 use super::wire_types::{BufferId, Port16};
-use crate::{EncodeError, Encoder, PortNo, Result, Version};
+use crate::PortNo;
 
 codes! {
     /// `OFPFC_*`: command of a [`FlowMod`]. §7.3.4.1.
@@ -24,47 +22,14 @@ codes! {
 flags! {
     /// `OFPFF_*`: options of a flow entry. §7.3.4.1.
     ///
-    /// [`EMERG`](Self::EMERG) of OpenFlow 1.0 has the bit of [`RESET_COUNTS`](Self::RESET_COUNTS) on the wire; here
-    /// it is a bit beyond the 16 of the wire.
-    pub struct FlowModFlags(u32);
+    /// [`EMERG`](Self::EMERG) of OpenFlow 1.0 has the bit of [`RESET_COUNTS`](Self::RESET_COUNTS) on the wire.
+    pub struct FlowModFlags(u32 as u16);
     SEND_FLOW_REM = 1, V1_0, "Send a flow-removed message when the flow entry expires or is deleted.";
     CHECK_OVERLAP = 2, V1_0, "Refuse the flow entry if it overlaps one of the same priority.";
     RESET_COUNTS = 4, V1_2, "Reset the counters.";
     NO_PKT_COUNTS = 8, V1_3, "Do not count packets.";
     NO_BYT_COUNTS = 16, V1_3, "Do not count bytes.";
-    EMERG = 0x1_0000, V1_0 ..= V1_0, "Use the flow entry only while disconnected from the controller.";
-}
-
-/// [`FlowModFlags`] as 16 bits.
-pub(crate) struct Flags16;
-
-impl Flags16 {
-    const EMERG_IN_1_0: u16 = 4;
-}
-
-impl Encoding<FlowModFlags> for Flags16 {
-    fn parse(r: &mut Reader<'_>) -> Result<FlowModFlags> {
-        let bits = r.u16("flags")?;
-        if r.version() == Version::V1_0 && bits & Self::EMERG_IN_1_0 != 0 {
-            let others = FlowModFlags(u32::from(bits & !Self::EMERG_IN_1_0));
-            return Ok(others | FlowModFlags::EMERG);
-        }
-        Ok(FlowModFlags(bits.into()))
-    }
-
-    fn encode(value: &FlowModFlags, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        let (version, FlowModFlags(mut bits)) = (out.version(), *value);
-        if version == Version::V1_0 {
-            if value.contains(FlowModFlags::RESET_COUNTS) {
-                return out.needs(Version::V1_2, "reset_counts");
-            }
-            if value.contains(FlowModFlags::EMERG) {
-                bits = bits & !FlowModFlags::EMERG.0 | u32::from(Self::EMERG_IN_1_0);
-            }
-        }
-        let emerg = EncodeError::new("emerg", version, None);
-        u16::try_from(bits).map_err(|_| emerg)?.encode(out)
-    }
+    EMERG = 0x1_0000, V1_0..=V1_0 => 4, "Use the flow entry only while disconnected from the controller.";
 }
 
 record! {
@@ -106,15 +71,15 @@ record! {
     }
     V1_0 => [
         matching, cookie, table_id, command, idle_timeout, hard_timeout, priority,
-        buffer_id as BufferId, out_port, flags as Flags16, instructions as PlainActions,
+        buffer_id as BufferId, out_port, flags, instructions as PlainActions,
     ]
     V1_1..=V1_3 => [
         cookie, cookie_mask, table_id, command, idle_timeout, hard_timeout, priority,
-        buffer_id as BufferId, out_port, out_group, flags as Flags16, pad 2, matching, instructions,
+        buffer_id as BufferId, out_port, out_group, flags, pad 2, matching, instructions,
     ]
     V1_4.. => [
         cookie, cookie_mask, table_id, command, idle_timeout, hard_timeout, priority,
-        buffer_id as BufferId, out_port, out_group, flags as Flags16, importance, matching,
+        buffer_id as BufferId, out_port, out_group, flags, importance, matching,
         instructions,
     ]
 }
@@ -183,12 +148,12 @@ record! {
     }
     V1_0 => [
         cookie, table_id, command, idle_timeout, hard_timeout, priority, buffer_id as BufferId,
-        out_port as Port16, flags as Flags16, sized, pad 6, matching in sized as BareMatch, align 0,
+        out_port as Port16, flags, sized, pad 6, matching in sized as BareMatch, align 0,
         instructions as PlainActions,
     ]
     V1_1.. => [
         cookie, table_id, command, idle_timeout, hard_timeout, priority, buffer_id as BufferId,
-        out_port as Port16, flags as Flags16, sized, pad 6, matching in sized as BareMatch, align 0,
+        out_port as Port16, flags, sized, pad 6, matching in sized as BareMatch, align 0,
         instructions,
     ]
 }

@@ -16,14 +16,14 @@ use crate::{EncodeError, Encoder, Expected, ParseErrorKind, PortNo, Result};
 codes! {
     /// `OFPFMC_*`: command for a flow monitor. OpenFlow 1.4.0 §7.3.5.17.
     pub struct FlowMonitorCommand(u8);
-    ADD = 0, V1_0, "Create a monitor.";
+    ADD = 0, V1_4, "Create a monitor.";
     MODIFY = 1, V1_4, "Replace a monitor.";
     DELETE = 2, V1_4, "Delete a monitor.";
 }
 
 flags! {
     /// `OFPFMF_*`: what a monitor reports. OpenFlow 1.4.0 §7.3.5.17.
-    pub struct FlowMonitorFlags(u16);
+    pub struct FlowMonitorFlags(u32 as u16);
     INITIAL = 1, V1_0, "Flow entries that exist when the monitor is created.";
     ADD = 2, V1_0, "Added flow entries.";
     REMOVED = 4, V1_0, "Removed flow entries.";
@@ -162,11 +162,12 @@ impl Encoding<FlowRemovedReason> for Reason16 {
         let error = r.error("reason", ParseErrorKind::Value);
         let reason = r.u16("reason")?;
         let wrong = |_| error.with_value(reason.into(), Expected::AtMost(255));
-        u8::try_from(reason).map(FlowRemovedReason).map_err(wrong)
+        let reason = u8::try_from(reason).map_err(wrong)?;
+        Ok(FlowRemovedReason::from_wire(reason, r.version()))
     }
 
     fn encode(value: &FlowRemovedReason, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        u16::from(value.0).encode(out)
+        u16::from(value.to_wire(out.version())?).encode(out)
     }
 }
 

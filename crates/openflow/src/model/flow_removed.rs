@@ -12,13 +12,15 @@ use crate::{EncodeError, Encoder, Result};
 
 codes! {
     /// `OFPRR_*`: why a flow entry was removed. §7.4.2.
+    ///
+    /// Open vSwitch sends all of them in every version.
     pub struct FlowRemovedReason(u8);
     IDLE_TIMEOUT = 0, V1_0, "Idle timeout exceeded.";
     HARD_TIMEOUT = 1, V1_0, "Hard timeout exceeded.";
     DELETE = 2, V1_0, "Deleted by a `FLOW_MOD`.";
-    GROUP_DELETE = 3, V1_1, "Its group was deleted.";
-    METER_DELETE = 4, V1_4, "Its meter was deleted.";
-    EVICTION = 5, V1_4, "Evicted to make room in the table.";
+    GROUP_DELETE = 3, V1_0, "Its group was deleted. In the specification since 1.1.";
+    METER_DELETE = 4, V1_0, "Its meter was deleted. In the specification since 1.4.";
+    EVICTION = 5, V1_0, "Evicted to make room in the table. In the specification since 1.4.";
 }
 
 record! {

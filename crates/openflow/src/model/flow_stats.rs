@@ -3,7 +3,7 @@
 use super::codec::ListItem;
 use super::codec::versions::*;
 use super::counter_fields::{AggregateFields, CountFields, DurationFields};
-use super::flow_mod::{Flags16, FlowModFlags};
+use super::flow_mod::FlowModFlags;
 use super::flow_removed::PlusOne;
 use super::group::GroupId;
 use super::instruction::{Instruction, PlainActions};
@@ -104,14 +104,14 @@ record! {
     ]
     V1_3 => [
         length, table_id, pad 1, stats by DurationFields, priority, idle_timeout, hard_timeout,
-        flags as Flags16, pad 4, cookie, stats by CountFields, matching, instructions,
+        flags, pad 4, cookie, stats by CountFields, matching, instructions,
     ]
     V1_4 => [
         length, table_id, pad 1, stats by DurationFields, priority, idle_timeout, hard_timeout,
-        flags as Flags16, importance, pad 2, cookie, stats by CountFields, matching, instructions,
+        flags, importance, pad 2, cookie, stats by CountFields, matching, instructions,
     ]
     V1_5.. => [
-        length, pad 2, table_id, pad 1, priority, idle_timeout, hard_timeout, flags as Flags16,
+        length, pad 2, table_id, pad 1, priority, idle_timeout, hard_timeout, flags,
         importance, cookie, matching, stats, instructions,
     ]
 }

@@ -11,36 +11,36 @@ use crate::{EncodeError, Encoder, PortNo, Result, Version};
 codes! {
     /// A group number. §7.3.4.2.
     pub struct GroupId(u32);
-    ALL = 0xffff_fffc, V1_1, "All groups, in requests and deletions.";
-    ANY = 0xffff_ffff, V1_1, "Any group or none: does not restrict requests and deletions.";
+    ALL = 0xffff_fffc, V1_0, "All groups, in requests and deletions.";
+    ANY = 0xffff_ffff, V1_0, "Any group or none: does not restrict requests and deletions.";
 }
 
 codes! {
-    /// `OFPGC_*`: command of a [`GroupMod`]. §7.3.4.2.
-    pub struct GroupCommand(u16);
-    ADD = 0, V1_1, "Add a group.";
-    MODIFY = 1, V1_1, "Replace type and buckets of a group.";
-    DELETE = 2, V1_1, "Delete a group.";
-    INSERT_BUCKET = 3, V1_5, "Insert buckets into a group.";
-    REMOVE_BUCKET = 5, V1_5, "Remove buckets from a group.";
-    ADD_OR_MOD = 0x8000, V1_1, "Add a group, or replace its type and buckets if it exists. Open vSwitch.";
+    /// `OFPGC_*`: command of a [`GroupMod`]. §7.3.4.2. In 1.0, Nicira's extension has all of them.
+    pub struct GroupCommand(u32 as u16);
+    ADD = 0, V1_0, "Add a group.";
+    MODIFY = 1, V1_0, "Replace type and buckets of a group.";
+    DELETE = 2, V1_0, "Delete a group.";
+    INSERT_BUCKET = 3, V1_0..=V1_0 | V1_5, "Insert buckets into a group.";
+    REMOVE_BUCKET = 5, V1_0..=V1_0 | V1_5, "Remove buckets from a group.";
+    ADD_OR_MOD = 0x8000, V1_0, "Add a group, or replace its type and buckets if it exists. Open vSwitch.";
 }
 
 codes! {
     /// `OFPGT_*`: which buckets of a group process a packet. §5.6.1.
     pub struct GroupType(u8);
-    ALL = 0, V1_1, "All buckets.";
-    SELECT = 1, V1_1, "One bucket, selected by weight.";
-    INDIRECT = 2, V1_1, "The only bucket.";
-    FF = 3, V1_1, "Fast failover: the first live bucket.";
+    ALL = 0, V1_0, "All buckets.";
+    SELECT = 1, V1_0, "One bucket, selected by weight.";
+    INDIRECT = 2, V1_0, "The only bucket.";
+    FF = 3, V1_0, "Fast failover: the first live bucket.";
 }
 
 codes! {
     /// A bucket number, or a position among the buckets. OpenFlow 1.5.0 §7.3.4.3.
     pub struct BucketId(u32);
-    FIRST = 0xffff_fffd, V1_5, "The first bucket.";
-    LAST = 0xffff_fffe, V1_5, "The last bucket.";
-    ALL = 0xffff_ffff, V1_5, "All buckets. As the number of a bucket: its position in the group.";
+    FIRST = 0xffff_fffd, V1_0..=V1_0 | V1_5, "The first bucket.";
+    LAST = 0xffff_fffe, V1_0..=V1_0 | V1_5, "The last bucket.";
+    ALL = 0xffff_ffff, V1_0..=V1_0 | V1_5, "All buckets. As the number of a bucket: its position in the group.";
 }
 
 record! {

@@ -40,6 +40,9 @@ mod message;
 mod meter;
 mod meter_stats;
 mod multipart;
+mod name_table;
+#[cfg(test)]
+mod name_table_tests;
 mod named;
 mod nat;
 mod nicira;

@@ -93,8 +93,8 @@ impl NeutralForm for NatRange {
             ("ipv4_max", ipv4_max.map(|ip| Value::text(ip.to_string()))),
             ("ipv6_min", ipv6_min.map(|ip| Value::text(ip.to_string()))),
             ("ipv6_max", ipv6_max.map(|ip| Value::text(ip.to_string()))),
-            ("proto_min", proto_min.map(|port| number_to_value(port.into()))),
-            ("proto_max", proto_max.map(|port| number_to_value(port.into()))),
+            ("proto_min", proto_min.map(number_to_value)),
+            ("proto_max", proto_max.map(number_to_value)),
         ];
         let present = all.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
         Value::Map(present.collect())

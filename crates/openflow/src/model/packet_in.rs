@@ -11,12 +11,12 @@ use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 codes! {
     /// `OFPR_*`: why a packet is sent to the controller. §7.4.1.
-    pub struct PacketInReason(u8);
+    pub struct PacketInReason(u16 as u8);
     NO_MATCH = 0, V1_0 ..= V1_3, "No matching flow entry, or the table-miss flow entry.";
     TABLE_MISS = 0, V1_4, "No matching flow entry, or the table-miss flow entry.";
     ACTION = 1, V1_0 ..= V1_3, "Output to the controller by an action.";
     APPLY_ACTION = 1, V1_4, "Output to the controller by an applied action.";
-    INVALID_TTL = 2, V1_2, "Invalid TTL.";
+    INVALID_TTL = 2, V1_0, "Invalid TTL. Before 1.2 an extension of Open vSwitch.";
     ACTION_SET = 3, V1_4, "Output to the controller by the action set.";
     GROUP = 4, V1_4, "Output to the controller by a group bucket.";
     PACKET_OUT = 5, V1_4, "Output to the controller by a `PACKET_OUT`.";

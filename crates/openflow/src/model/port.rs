@@ -1,17 +1,16 @@
 //! Ports of a switch, and notifications about them. §7.2.1, §7.4.3.
 
+use super::codec::ListItem;
 use super::codec::versions::{V1_0, V1_1, V1_3, V1_4, V1_5};
-use super::codec::{Codec, Encoding, ListItem, UNNAMED};
 use super::oxm::FieldHeader;
-use super::reader::Reader;
 use super::rows::{choice, codes, flags, record, tlv};
 use super::value::FixedString;
 use super::wire_types::{FixedFields, FixedFieldsProp};
-use crate::{EncodeError, Encoder, MacAddr, PortNo, Result, Version};
+use crate::{MacAddr, PortNo};
 
 flags! {
     /// `OFPPC_*`: administrative configuration of a port. §7.2.1.
-    pub struct PortConfig(u32);
+    pub struct PortConfig(u64 as u32);
     PORT_DOWN = 1, V1_0, "Administratively down.";
     NO_STP = 2, V1_0..=V1_0, "Spanning tree disabled.";
     NO_RECV = 4, V1_0, "Drop received packets.";
@@ -23,7 +22,7 @@ flags! {
 
 flags! {
     /// `OFPPS_*`: state of a port. §7.2.1.
-    pub struct PortState(u32);
+    pub struct PortState(u64 as u32);
     LINK_DOWN = 1, V1_0, "No physical link.";
     BLOCKED = 2, V1_1, "Blocked by a protocol outside of OpenFlow, such as 802.1D.";
     LIVE = 4, V1_1, "Live for fast-failover groups.";
@@ -35,8 +34,8 @@ flags! {
 flags! {
     /// `OFPPF_*`: speeds and media, numbered as in OpenFlow 1.1 and later. §7.2.1.
     ///
-    /// OpenFlow 1.0 numbers the media from bit 7 on. Its undefined bits 12 to 15 are bits 44 to 47 here.
-    pub struct PortFeatures(u64);
+    /// OpenFlow 1.0 numbers the media from bit 7 on.
+    pub struct PortFeatures(u64 as u32);
     SPEED_10MB_HD as "10MB_HD" = 1, V1_0, "10 Mbit/s, half-duplex.";
     SPEED_10MB_FD as "10MB_FD" = 2, V1_0, "10 Mbit/s, full-duplex.";
     SPEED_100MB_HD as "100MB_HD" = 4, V1_0, "100 Mbit/s, half-duplex.";
@@ -48,11 +47,11 @@ flags! {
     SPEED_100GB_FD as "100GB_FD" = 0x100, V1_1, "100 Gbit/s, full-duplex.";
     SPEED_1TB_FD as "1TB_FD" = 0x200, V1_1, "1 Tbit/s, full-duplex.";
     OTHER = 0x400, V1_1, "Other rate, not in the list.";
-    COPPER = 0x800, V1_0, "Copper medium.";
-    FIBER = 0x1000, V1_0, "Fiber medium.";
-    AUTONEG = 0x2000, V1_0, "Auto-negotiation.";
-    PAUSE = 0x4000, V1_0, "Pause frames.";
-    PAUSE_ASYM = 0x8000, V1_0, "Asymmetric pause frames.";
+    COPPER = 0x800, V1_0..=V1_0 => 0x80 | V1_1, "Copper medium.";
+    FIBER = 0x1000, V1_0..=V1_0 => 0x100 | V1_1, "Fiber medium.";
+    AUTONEG = 0x2000, V1_0..=V1_0 => 0x200 | V1_1, "Auto-negotiation.";
+    PAUSE = 0x4000, V1_0..=V1_0 => 0x400 | V1_1, "Pause frames.";
+    PAUSE_ASYM = 0x8000, V1_0..=V1_0 => 0x800 | V1_1, "Asymmetric pause frames.";
 }
 
 /// Bit rates in kbit/s, highest first.
@@ -73,41 +72,6 @@ impl PortFeatures {
     /// Highest bit rate in the set, kbit/s; 0 if it has none.
     pub fn speed(self) -> u32 {
         RATES.iter().find(|row| self.contains(row.0)).map_or(0, |row| row.1)
-    }
-}
-
-/// [`PortFeatures`] as 32 bits, numbered as the version does.
-pub(crate) struct FeatureBits;
-
-/// Bits that have the same number in all versions.
-const SAME_IN_ALL: u64 = 0xffff_007f;
-/// Bits of the media.
-const MEDIA: u64 = 0xf800;
-/// Bits 12 to 15 of OpenFlow 1.0, which are undefined there.
-const UNDEFINED_IN_1_0: u64 = 0xf000;
-
-impl Encoding<PortFeatures> for FeatureBits {
-    fn parse(r: &mut Reader<'_>) -> Result<PortFeatures> {
-        let bits = u64::from(r.u32(UNNAMED)?);
-        if r.version() > Version::V1_0 {
-            return Ok(PortFeatures(bits));
-        }
-        Ok(PortFeatures(bits & SAME_IN_ALL | bits << 4 & MEDIA | (bits & UNDEFINED_IN_1_0) << 32))
-    }
-
-    fn encode(value: &PortFeatures, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        let (bits, version) = (value.0, out.version());
-        let (known, wire, needs) = if version > Version::V1_0 {
-            (u64::from(u32::MAX), bits, None)
-        } else {
-            let wire = bits & SAME_IN_ALL | (bits & MEDIA) >> 4 | bits >> 32 & UNDEFINED_IN_1_0;
-            (SAME_IN_ALL | MEDIA | UNDEFINED_IN_1_0 << 32, wire, Some(Version::V1_1))
-        };
-        let unsupported = EncodeError::new("port features", version, needs);
-        if bits & !known != 0 {
-            return Err(unsupported);
-        }
-        u32::try_from(wire).map_err(|_| unsupported)?.encode(out)
     }
 }
 
@@ -138,14 +102,14 @@ record! {
         pub max_speed: u32,
     }
     V1_0 => [
-        curr as FeatureBits, advertised as FeatureBits, supported as FeatureBits, peer as FeatureBits,
+        curr, advertised, supported, peer,
     ]
     V1_1..=V1_3 => [
-        curr as FeatureBits, advertised as FeatureBits, supported as FeatureBits, peer as FeatureBits,
+        curr, advertised, supported, peer,
         curr_speed, max_speed,
     ]
     V1_4.. => [
-        pad 4, curr as FeatureBits, advertised as FeatureBits, supported as FeatureBits, peer as FeatureBits,
+        pad 4, curr, advertised, supported, peer,
         curr_speed, max_speed,
     ]
 }
@@ -303,7 +267,6 @@ record! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RawMessage;
     use crate::model::multipart::{MultipartReply, MultipartRequest};
     use crate::model::vectors::{
         RowCoverage, check_corrupted, check_other_versions, check_vectors,
@@ -312,6 +275,7 @@ mod tests {
         Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableFeatureProp,
         TableModProp,
     };
+    use crate::{EncodeError, Encoder, RawMessage, Result, Version};
 
     const FILE: &str = "ports.txt";
 
@@ -386,7 +350,7 @@ mod tests {
         let error = encoded(&fast, Version::V1_0).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "port features requires OpenFlow 1.1; this session speaks 1.0"
+            "PortFeatures::SPEED_40GB_FD requires OpenFlow 1.1; this session speaks 1.0"
         );
         let undefined = port_status(vec![ethernet(PortFeatures(1 << 44), 0)]);
         assert_eq!(roundtrip(&undefined, Version::V1_0).as_ref(), Ok(&undefined));

@@ -1,7 +1,7 @@
 //! `PORT_MOD`: configures a port. §7.3.4.3.
 
 use super::codec::versions::{V1_0, V1_1, V1_3, V1_4};
-use super::port::{FeatureBits, OpticalFeatures, PortConfig, PortFeatures};
+use super::port::{OpticalFeatures, PortConfig, PortFeatures};
 use super::rows::{choice, record, tlv};
 use super::wire_types::{FixedFields, FixedFieldsProp};
 use crate::{MacAddr, PortNo};
@@ -13,7 +13,7 @@ record! {
         /// Features to advertise; none leaves them unchanged.
         pub advertise: PortFeatures,
     }
-    V1_0.. => [advertise as FeatureBits,]
+    V1_0.. => [advertise,]
 }
 
 choice! {

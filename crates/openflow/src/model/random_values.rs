@@ -12,7 +12,7 @@ use super::{
     FieldHeader, FieldId, MaskSupport, Match, Message, Multipart, MultipartFlags, NatRange,
     NumberSource, Oxm, QueueGetConfigReply, Stat, Stats, TableIds,
 };
-use crate::{DatapathId, MacAddr, PortNo, Version};
+use crate::{DatapathId, MacAddr, PortNo, Version, Versions};
 
 /// Alternatives that occurred: name of the set, name of the row.
 pub(crate) type Rows = BTreeSet<(&'static str, &'static str)>;
@@ -26,8 +26,8 @@ pub(crate) trait Sample: Sized {
     fn rows(&self, _seen: &mut Rows) {}
 }
 
-/// A row of `codes!` or `flags!`: number, name, first and last version.
-type CodeRow<T> = (T, &'static str, Version, Version);
+/// A row of `codes!` or `flags!`: value, name, versions that have it.
+type CodeRow<T> = (T, &'static str, Versions);
 
 /// A variant: name, whether a version has it, and its constructor.
 type Variant<T> = (&'static str, fn(u8) -> bool, fn(&mut Rng) -> T);
@@ -114,8 +114,7 @@ impl Rng {
 
     /// One of the rows that the version has; sometimes none.
     pub(crate) fn row<T: Copy>(&mut self, rows: &[CodeRow<T>]) -> Option<T> {
-        let candidates: Vec<_> =
-            rows.iter().filter(|row| (row.2..=row.3).contains(&self.version)).collect();
+        let candidates: Vec<_> = rows.iter().filter(|row| row.2.contains(self.version)).collect();
         (!candidates.is_empty() && !self.once_in(8))
             .then(|| candidates[self.below(candidates.len())].0)
     }

@@ -15,9 +15,9 @@ codes! {
 codes! {
     /// `OFPCRR_*`: why a role changed. OpenFlow 1.4.0 §7.4.4.
     pub struct RoleReason(u8);
-    MASTER_REQUEST = 0, V1_4, "Another controller became master.";
-    CONFIG = 1, V1_4, "The configuration of the switch changed.";
-    EXPERIMENTER = 2, V1_4, "Experimenter-defined reason.";
+    MASTER_REQUEST = 0, V1_3, "Another controller became master.";
+    CONFIG = 1, V1_3, "The configuration of the switch changed.";
+    EXPERIMENTER = 2, V1_3, "Experimenter-defined reason.";
 }
 
 record! {

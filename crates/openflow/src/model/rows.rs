@@ -15,7 +15,7 @@
 //! | a field of a record | add it to the `record!` with its documentation, and to the layouts of the versions that have it |
 //! | an action, instruction, property or multipart body | add a variant with its rows to the `choice!`, and bytes from another implementation to `tests/golden/` |
 //! | a message | the same in `message.rs`; its number is that of `MessageType`, or an experimenter ID in the upper 32 bits and its type |
-//! | a code or flag | add a row to its `codes!` or `flags!` |
+//! | a code or flag | add a row to its `codes!` or `flags!`; if its versions differ from those of other rows, double the width of the type |
 //! | a match field | add a row to `field_table.rs`, and its bytes to `tests/golden/fields.txt` |
 //! | an error | add a row to `error_table.rs` and lines to `tests/golden/errors.txt` |
 //!

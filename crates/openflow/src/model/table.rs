@@ -8,9 +8,9 @@ use super::value::FixedString;
 
 flags! {
     /// `OFPTC_*`: configuration of a table. §7.3.3.
-    pub struct TableConfig(u32);
-    TABLE_MISS_CONTINUE = 1, V1_1..=V1_2, "Packets without a match continue in the next table.";
-    TABLE_MISS_DROP = 2, V1_1..=V1_2, "Packets without a match are dropped.";
+    pub struct TableConfig(u64 as u32);
+    TABLE_MISS_CONTINUE = 1, V1_1..=V1_3, "Packets without a match continue in the next table. Deprecated in 1.3.";
+    TABLE_MISS_DROP = 2, V1_1..=V1_3, "Packets without a match are dropped. Deprecated in 1.3.";
     EVICTION = 4, V1_4, "Flow entries may be evicted to make room.";
     VACANCY_EVENTS = 8, V1_4, "Report changes of the vacancy.";
 }

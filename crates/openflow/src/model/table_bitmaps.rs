@@ -1,6 +1,4 @@
-//! Capabilities of tables in OpenFlow 1.0 to 1.2, as bitmaps numbered as in the version. §7.3.5.4.
-//!
-//! A constant whose name ends in a version has a different bit in other versions.
+//! Capabilities of tables in OpenFlow 1.0 to 1.2, as bitmaps. §7.3.5.4.
 
 use super::codec::{Codec, Encoding};
 use super::reader::Reader;
@@ -19,7 +17,7 @@ flags! {
 
 flags! {
     /// Bitmap of actions, one bit for each `OFPAT_*`.
-    pub struct TableActions(u32);
+    pub struct TableActions(u64 as u32);
     OUTPUT = 0x1, V1_1, "Output to a port.";
     SET_VLAN_VID = 0x2, V1_1 ..= V1_1, "Set the VLAN ID.";
     SET_VLAN_PCP = 0x4, V1_1 ..= V1_1, "Set the VLAN priority.";
@@ -49,60 +47,48 @@ flags! {
 }
 
 flags! {
-    /// Bitmap of fields: `OFPFW_*` in 1.0 and 1.1, one bit for each `OFPXMT_OFB_*` in 1.2.
-    pub struct TableFields(u64);
-    IN_PORT = 0x1, V1_0 ..= V1_2, "Ingress port.";
-    IN_PHY_PORT = 0x2, V1_2 ..= V1_2, "Physical ingress port.";
-    METADATA = 0x4, V1_2 ..= V1_2, "Metadata.";
-    ETH_DST = 0x8, V1_2 ..= V1_2, "Ethernet destination address.";
-    ETH_SRC = 0x10, V1_2 ..= V1_2, "Ethernet source address.";
-    ETH_TYPE = 0x20, V1_2 ..= V1_2, "Ethertype.";
-    VLAN_VID = 0x40, V1_2 ..= V1_2, "VLAN ID.";
-    VLAN_PCP = 0x80, V1_2 ..= V1_2, "VLAN priority.";
-    IP_DSCP = 0x100, V1_2 ..= V1_2, "IP DSCP.";
-    IP_ECN = 0x200, V1_2 ..= V1_2, "IP ECN.";
-    IP_PROTO = 0x400, V1_2 ..= V1_2, "IP protocol.";
-    IPV4_SRC = 0x800, V1_2 ..= V1_2, "IPv4 source address.";
-    IPV4_DST = 0x1000, V1_2 ..= V1_2, "IPv4 destination address.";
-    TCP_SRC = 0x2000, V1_2 ..= V1_2, "TCP source port.";
-    TCP_DST = 0x4000, V1_2 ..= V1_2, "TCP destination port.";
-    UDP_SRC = 0x8000, V1_2 ..= V1_2, "UDP source port.";
-    UDP_DST = 0x0001_0000, V1_2 ..= V1_2, "UDP destination port.";
-    SCTP_SRC = 0x0002_0000, V1_2 ..= V1_2, "SCTP source port.";
-    SCTP_DST = 0x0004_0000, V1_2 ..= V1_2, "SCTP destination port.";
-    ICMPV4_TYPE = 0x0008_0000, V1_2 ..= V1_2, "ICMP type.";
-    ICMPV4_CODE = 0x0010_0000, V1_2 ..= V1_2, "ICMP code.";
-    ARP_OP = 0x0020_0000, V1_2 ..= V1_2, "ARP operation.";
-    ARP_SPA = 0x0040_0000, V1_2 ..= V1_2, "ARP sender IPv4 address.";
-    ARP_TPA = 0x0080_0000, V1_2 ..= V1_2, "ARP target IPv4 address.";
-    ARP_SHA = 0x0100_0000, V1_2 ..= V1_2, "ARP sender Ethernet address.";
-    ARP_THA = 0x0200_0000, V1_2 ..= V1_2, "ARP target Ethernet address.";
-    IPV6_SRC = 0x0400_0000, V1_2 ..= V1_2, "IPv6 source address.";
-    IPV6_DST = 0x0800_0000, V1_2 ..= V1_2, "IPv6 destination address.";
-    IPV6_FLABEL = 0x1000_0000, V1_2 ..= V1_2, "IPv6 flow label.";
-    ICMPV6_TYPE = 0x2000_0000, V1_2 ..= V1_2, "Type of ICMP for IPv6.";
-    ICMPV6_CODE = 0x4000_0000, V1_2 ..= V1_2, "Code of ICMP for IPv6.";
-    IPV6_ND_TARGET = 0x8000_0000, V1_2 ..= V1_2, "Target address in neighbor discovery.";
-    IPV6_ND_SLL = 0x0001_0000_0000, V1_2 ..= V1_2, "Source link-layer address in neighbor discovery.";
-    IPV6_ND_TLL = 0x0002_0000_0000, V1_2 ..= V1_2, "Target link-layer address in neighbor discovery.";
-    MPLS_LABEL = 0x0004_0000_0000, V1_2 ..= V1_2, "MPLS label.";
-    MPLS_TC = 0x0008_0000_0000, V1_2 ..= V1_2, "MPLS traffic class.";
-    DL_VLAN = 0x2, V1_0 ..= V1_1, "VLAN ID.";
-    DL_SRC = 0x4, V1_0 ..= V1_0, "Ethernet source address.";
-    DL_DST = 0x8, V1_0 ..= V1_0, "Ethernet destination address.";
-    DL_TYPE_1_0 as "DL_TYPE" = 0x10, V1_0 ..= V1_0, "Ethertype.";
-    NW_PROTO = 0x20, V1_0 ..= V1_1, "IP protocol.";
-    TP_SRC = 0x40, V1_0 ..= V1_1, "TCP/UDP source port.";
-    TP_DST = 0x80, V1_0 ..= V1_1, "TCP/UDP destination port.";
-    NW_SRC = 0x3f00, V1_0 ..= V1_0, "All bits of the IP source address.";
-    NW_DST = 0x000f_c000, V1_0 ..= V1_0, "All bits of the IP destination address.";
-    DL_VLAN_PCP_1_0 as "DL_VLAN_PCP" = 0x0010_0000, V1_0 ..= V1_0, "VLAN priority.";
-    NW_TOS_1_0 as "NW_TOS" = 0x0020_0000, V1_0 ..= V1_0, "IP type of service.";
-    DL_VLAN_PCP_1_1 as "DL_VLAN_PCP" = 0x4, V1_1 ..= V1_1, "VLAN priority.";
-    DL_TYPE_1_1 as "DL_TYPE" = 0x8, V1_1 ..= V1_1, "Ethertype.";
-    NW_TOS_1_1 as "NW_TOS" = 0x10, V1_1 ..= V1_1, "IP DSCP.";
-    MPLS_LABEL_1_1 as "MPLS_LABEL" = 0x100, V1_1 ..= V1_1, "MPLS label.";
-    MPLS_TC_1_1 as "MPLS_TC" = 0x200, V1_1 ..= V1_1, "MPLS traffic class.";
+    /// Bitmap of fields, numbered as in OpenFlow 1.2: one bit for each `OFPXMT_OFB_*`. On the wire, 1.0 and 1.1 have the
+    /// bits of `OFPFW_*` and `OFPFMF_*`, some of which stand for several fields of 1.2.
+    pub struct TableFields(u128 as u64);
+    IN_PORT = 0x1, V1_0..=V1_2, "Ingress port.";
+    IN_PHY_PORT = 0x2, V1_2..=V1_2, "Physical ingress port.";
+    METADATA = 0x4, V1_1..=V1_1 => 0x8000 | V1_2..=V1_2, "Metadata.";
+    ETH_DST = 0x8, V1_0..=V1_0 | V1_1..=V1_1 => 0x1000 | V1_2..=V1_2, "Ethernet destination address.";
+    ETH_SRC = 0x10, V1_0..=V1_0 => 0x4 | V1_1..=V1_1 => 0x800 | V1_2..=V1_2, "Ethernet source address.";
+    ETH_TYPE = 0x20, V1_0..=V1_0 => 0x10 | V1_1..=V1_1 => 0x8 | V1_2..=V1_2, "Ethertype.";
+    VLAN_VID = 0x40, V1_0..=V1_0 => 0x2 | V1_1..=V1_1 => 0x2 | V1_2..=V1_2, "VLAN ID.";
+    VLAN_PCP = 0x80, V1_0..=V1_0 => 0x0010_0000 | V1_1..=V1_1 => 0x4 | V1_2..=V1_2, "VLAN priority.";
+    IP_DSCP = 0x100, V1_0..=V1_0 => 0x0020_0000 | V1_1..=V1_1 => 0x10 | V1_2..=V1_2, "IP DSCP; in 1.0 the type of service.";
+    IP_ECN = 0x200, V1_2..=V1_2, "IP ECN.";
+    IP_PROTO = 0x400, V1_0..=V1_0 => 0x20 | V1_1..=V1_1 => 0x20 | V1_2..=V1_2, "IP protocol; before 1.2 also the ARP operation.";
+    IPV4_SRC = 0x800, V1_0..=V1_0 => 0x3f00 | V1_1..=V1_1 => 0x2000 | V1_2..=V1_2, "IPv4 source address; before 1.2 also the ARP sender address.";
+    IPV4_DST = 0x1000, V1_0..=V1_0 => 0x000f_c000 | V1_1..=V1_1 => 0x4000 | V1_2..=V1_2, "IPv4 destination address; before 1.2 also the ARP target address.";
+    TCP_SRC = 0x2000, V1_2..=V1_2, "TCP source port.";
+    TCP_DST = 0x4000, V1_2..=V1_2, "TCP destination port.";
+    UDP_SRC = 0x8000, V1_2..=V1_2, "UDP source port.";
+    UDP_DST = 0x0001_0000, V1_2..=V1_2, "UDP destination port.";
+    SCTP_SRC = 0x0002_0000, V1_2..=V1_2, "SCTP source port.";
+    SCTP_DST = 0x0004_0000, V1_2..=V1_2, "SCTP destination port.";
+    ICMPV4_TYPE = 0x0008_0000, V1_2..=V1_2, "ICMP type.";
+    ICMPV4_CODE = 0x0010_0000, V1_2..=V1_2, "ICMP code.";
+    ARP_OP = 0x0020_0000, V1_2..=V1_2, "ARP operation.";
+    ARP_SPA = 0x0040_0000, V1_2..=V1_2, "ARP sender IPv4 address.";
+    ARP_TPA = 0x0080_0000, V1_2..=V1_2, "ARP target IPv4 address.";
+    ARP_SHA = 0x0100_0000, V1_2..=V1_2, "ARP sender Ethernet address.";
+    ARP_THA = 0x0200_0000, V1_2..=V1_2, "ARP target Ethernet address.";
+    IPV6_SRC = 0x0400_0000, V1_2..=V1_2, "IPv6 source address.";
+    IPV6_DST = 0x0800_0000, V1_2..=V1_2, "IPv6 destination address.";
+    IPV6_FLABEL = 0x1000_0000, V1_2..=V1_2, "IPv6 flow label.";
+    ICMPV6_TYPE = 0x2000_0000, V1_2..=V1_2, "Type of ICMP for IPv6.";
+    ICMPV6_CODE = 0x4000_0000, V1_2..=V1_2, "Code of ICMP for IPv6.";
+    IPV6_ND_TARGET = 0x8000_0000, V1_2..=V1_2, "Target address in neighbor discovery.";
+    IPV6_ND_SLL = 0x0001_0000_0000, V1_2..=V1_2, "Source link-layer address in neighbor discovery.";
+    IPV6_ND_TLL = 0x0002_0000_0000, V1_2..=V1_2, "Target link-layer address in neighbor discovery.";
+    MPLS_LABEL = 0x0004_0000_0000, V1_1..=V1_1 => 0x100 | V1_2..=V1_2, "MPLS label.";
+    MPLS_TC = 0x0008_0000_0000, V1_1..=V1_1 => 0x200 | V1_2..=V1_2, "MPLS traffic class.";
+    TP_SRC = 0x0010_0000_0000, V1_0..=V1_1 => 0x40, "Source port of any transport protocol; also the ICMP type.";
+    TP_DST = 0x0020_0000_0000, V1_0..=V1_1 => 0x80, "Destination port of any transport protocol; also the ICMP code.";
+    MATCH_TYPE = 0x0040_0000_0000, V1_1..=V1_1 => 0x400, "Type of the match.";
 }
 
 /// [`TableFields`] in the 32 bits of OpenFlow 1.0 and 1.1.
@@ -110,11 +96,12 @@ pub(crate) struct TableFields32;
 
 impl Encoding<TableFields> for TableFields32 {
     fn parse(r: &mut Reader<'_>) -> Result<TableFields> {
-        u32::parse(r).map(|bits| TableFields(bits.into()))
+        u32::parse(r).map(|bits| TableFields::from_wire(bits.into(), r.version()))
     }
 
     fn encode(value: &TableFields, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        let unsupported = EncodeError::new("table field bitmap", out.version(), None);
-        u32::try_from(value.0).map_err(|_| unsupported)?.encode(out)
+        let unsupported = EncodeError::new("unknown TableFields", out.version(), None);
+        let bits = value.to_wire(out.version())?;
+        u32::try_from(bits).map_err(|_| unsupported)?.encode(out)
     }
 }

@@ -74,7 +74,7 @@ impl<T: Choice> NeutralForm for ElementId<T> {
     fn to_value(&self, version: Version) -> Value {
         let kind = Some(u64::from(self.kind));
         let row = T::ROWS.iter().find(|row| (row.code)(version) == kind);
-        let id = code_to_value(row.map(|row| row.name), self.kind.into());
+        let id = code_to_value(row.map(|row| row.name), self.kind);
         if self.data.is_empty() {
             return id;
         }
@@ -92,8 +92,9 @@ impl<T: Choice> NeutralForm for ElementId<T> {
             }
             id => (id, vec![]),
         };
-        let rows = T::ROWS.iter().filter_map(|row| (row.code)(version).map(|n| (row.name, n)));
-        let kind = code_from_value(id, rows)?;
+        let rows =
+            T::ROWS.iter().filter_map(|row| (row.code)(version).map(|n| (row.name, n.into())));
+        let kind = code_from_value(id, rows, |n| n)?;
         let kind =
             u16::try_from(kind).map_err(|_| ValueError::new(format!("{kind} is over 65535")))?;
         Ok(Self::with_data(kind, data))

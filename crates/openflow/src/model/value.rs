@@ -108,11 +108,17 @@ pub(crate) trait NeutralForm: Sized {
 
 /// The number in `value`, which may be a text, decimal or `0x…`.
 pub(crate) fn expect_number(value: &Value) -> Result<u64, ValueError> {
+    let n = expect_wide_number(value)?;
+    u64::try_from(n).map_err(|_| ValueError::new(format!("{n} is over {}", u64::MAX)))
+}
+
+/// The number of up to 128 bits in `value`, which may be a text, decimal or `0x…`.
+pub(crate) fn expect_wide_number(value: &Value) -> Result<u128, ValueError> {
     match value {
-        Value::Number(n) => Ok(*n),
+        Value::Number(n) => Ok((*n).into()),
         Value::Text(text) => {
             let parsed = match text.strip_prefix("0x") {
-                Some(digits) => u64::from_str_radix(digits, 16),
+                Some(digits) => u128::from_str_radix(digits, 16),
                 None => text.parse(),
             };
             let parsed = parsed.ok().filter(|_| !text.contains('+'));
@@ -133,8 +139,10 @@ pub(crate) fn push_entry(
 }
 
 /// A number, as text if it is larger than [`NUMBER_MAX`].
-pub(crate) fn number_to_value(n: u64) -> Value {
-    if n > NUMBER_MAX { Value::Text(format!("{n:#x}")) } else { Value::Number(n) }
+pub(crate) fn number_to_value(n: impl Into<u128>) -> Value {
+    let n = n.into();
+    let small = u64::try_from(n).ok().filter(|&n| n <= NUMBER_MAX);
+    small.map_or_else(|| Value::Text(format!("{n:#x}")), Value::Number)
 }
 
 /// The text in `value`.
@@ -180,7 +188,7 @@ macro_rules! numbers {
     ($($t:ty),*) => {$(
         impl NeutralForm for $t {
             fn to_value(&self, _: Version) -> Value {
-                number_to_value(u64::from(*self))
+                number_to_value(*self)
             }
 
             fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
@@ -473,31 +481,36 @@ pub(crate) fn take_type<'a>(entries: &mut Entries<'a>) -> Result<&'a str, ValueE
 }
 
 /// A code: its name in lower case, otherwise the number.
-pub(crate) fn code_to_value(name: Option<&str>, n: u64) -> Value {
+pub(crate) fn code_to_value(name: Option<&str>, n: impl Into<u128>) -> Value {
     name.map_or_else(|| number_to_value(n), |name| Value::Text(name.to_ascii_lowercase()))
 }
 
-/// The number of a code, which is given by name or number.
+/// The number of a code, which is given by name or as a number, which `number` converts.
 ///
 /// # Errors
 /// A name that none of `rows` has.
 pub(crate) fn code_from_value<'r>(
     value: &Value,
-    mut rows: impl Iterator<Item = (&'r str, u64)>,
-) -> Result<u64, ValueError> {
+    mut rows: impl Iterator<Item = (&'r str, u128)>,
+    number: impl Fn(u128) -> u128,
+) -> Result<u128, ValueError> {
     if let Value::Text(text) = value
         && let Some(row) = rows.find(|row| row.0.eq_ignore_ascii_case(text))
     {
         return Ok(row.1);
     }
-    expect_number(value).map_err(|_| match value {
+    expect_wide_number(value).map(number).map_err(|_| match value {
         Value::Text(text) => ValueError::new(format!("unknown name `{text}`")),
         other => ValueError::new(format!("expected a name or a number, found {}", other.kind())),
     })
 }
 
-/// Flags as a list of names; bits without a name are one number at the end.
-pub(crate) fn flags_to_value<'r>(bits: u64, rows: impl Iterator<Item = (&'r str, u64)>) -> Value {
+/// Flags as a list of names; bits without a name are one number at the end, which `number` converts.
+pub(crate) fn flags_to_value<'r>(
+    bits: u128,
+    rows: impl Iterator<Item = (&'r str, u128)>,
+    number: impl Fn(u128) -> u128,
+) -> Value {
     let (mut left, mut list) = (bits, Vec::new());
     for (name, bit) in rows {
         if left & bit == bit && bit != 0 {
@@ -506,19 +519,21 @@ pub(crate) fn flags_to_value<'r>(bits: u64, rows: impl Iterator<Item = (&'r str,
         }
     }
     if left != 0 {
-        list.push(number_to_value(left));
+        list.push(number_to_value(number(left)));
     }
     Value::List(list)
 }
 
-/// The bits of a list of flags, or of a number.
+/// The bits of a list of flags, which are given by name or as numbers, which `number` converts; or of a number.
 ///
 /// # Errors
 /// A name that none of `rows` has.
 pub(crate) fn flags_from_value<'r>(
     value: &Value,
-    rows: &(impl Iterator<Item = (&'r str, u64)> + Clone),
-) -> Result<u64, ValueError> {
-    let Value::List(list) = value else { return expect_number(value) };
-    list.iter().try_fold(0, |bits, flag| Ok(bits | code_from_value(flag, rows.clone())?))
+    rows: &(impl Iterator<Item = (&'r str, u128)> + Clone),
+    number: impl Fn(u128) -> u128,
+) -> Result<u128, ValueError> {
+    let Value::List(list) = value else { return expect_wide_number(value).map(number) };
+    let read = |flag| code_from_value(flag, rows.clone(), &number);
+    list.iter().try_fold(0, |bits, flag| Ok(bits | read(flag)?))
 }

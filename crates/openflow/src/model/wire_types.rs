@@ -33,7 +33,7 @@ impl ListItem for PortNo {}
 impl NeutralForm for PortNo {
     fn to_value(&self, _: Version) -> Value {
         let name = Self::NAMES.iter().find(|row| row.0 == *self);
-        name.map_or_else(|| number_to_value(self.0.into()), |row| Value::text(row.1))
+        name.map_or_else(|| number_to_value(self.0), |row| Value::text(row.1))
     }
 
     fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
