@@ -5,6 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::match_view::in_port;
 use crate::model::codec::Codec;
+use crate::model::controller_port;
 use crate::model::reader::Reader;
 use crate::{
     Action, EncodeError, Encoder, Expected, Field, Match, MessageType, NO_BUFFER, ParseError,
@@ -44,7 +45,8 @@ struct Fixed15 {
 pub struct PacketOutRef<'a> {
     /// ID of the packet buffered in the switch; `frame` is empty then.
     pub buffer_id: Option<u32>,
-    /// Port on which the packet was received; [`PortNo::CONTROLLER`] if the controller made it.
+    /// Port on which the packet was received; [`PortNo::CONTROLLER`] if it was not received on a port, encoded as
+    /// `OFPP_NONE` in 1.0.
     pub in_port: PortNo,
     /// Actions; an empty list drops the packet.
     pub actions: &'a [Action],
@@ -66,7 +68,7 @@ impl<'a> PacketOutRef<'a> {
 pub struct PacketOut<'a> {
     /// ID of the packet buffered in the switch; `None` if `frame` is the packet.
     pub buffer_id: Option<u32>,
-    /// Port on which the packet was received.
+    /// Port on which the packet was received; [`PortNo::CONTROLLER`] if it was not received on a port.
     pub in_port: PortNo,
     actions: &'a [u8],
     actions_at: usize,
@@ -86,7 +88,11 @@ impl<'a> PacketOut<'a> {
         let (buffer_id, in_port, actions_len, rest) = match version {
             Version::V1_0 => {
                 let (p, rest) = msg.fixed::<Fixed10>("packet_out")?;
-                (p.buffer_id, PortNo::from_u16(p.in_port.get()), p.actions_len, rest)
+                let in_port = match PortNo::from_u16(p.in_port.get()) {
+                    PortNo::ANY => PortNo::CONTROLLER,
+                    port => port,
+                };
+                (p.buffer_id, in_port, p.actions_len, rest)
             }
             Version::V1_5 => {
                 let (p, _) = msg.fixed::<Fixed15>("packet_out")?;
@@ -150,7 +156,11 @@ impl Encoder<'_> {
             let actions_len = U16::ZERO;
             let len_at = match out.version() {
                 Version::V1_0 => {
-                    let in_port = p.in_port.to_u16()?.into();
+                    let in_port = match p.in_port {
+                        PortNo::CONTROLLER => controller_port(Version::V1_0),
+                        port => port,
+                    };
+                    let in_port = in_port.to_u16()?.into();
                     out.put(&Fixed10 { buffer_id, in_port, actions_len });
                     6
                 }
@@ -183,16 +193,19 @@ mod tests {
         for version in 1..=6 {
             let (mut tx, mut xid) = (vec![], 1);
             let actions = [Action::output(PortNo::FLOOD)];
-            let said = PacketOutRef {
+            let written = PacketOutRef {
                 buffer_id: None,
                 in_port: PortNo(3),
                 actions: &actions,
                 frame: b"frame",
             };
-            Encoder::new(&mut tx, Version(version), &mut xid).packet_out(&said).unwrap();
-            let heard = PacketOut::new(RawMessage::new(&tx).unwrap()).unwrap();
-            assert_eq!((heard.buffer_id, heard.in_port), (None, PortNo(3)));
-            assert_eq!((heard.actions().unwrap(), heard.frame), (actions.to_vec(), &b"frame"[..]));
+            Encoder::new(&mut tx, Version(version), &mut xid).packet_out(&written).unwrap();
+            let parsed = PacketOut::new(RawMessage::new(&tx).unwrap()).unwrap();
+            assert_eq!((parsed.buffer_id, parsed.in_port), (None, PortNo(3)));
+            assert_eq!(
+                (parsed.actions().unwrap(), parsed.frame),
+                (actions.to_vec(), &b"frame"[..])
+            );
         }
     }
 }

@@ -127,13 +127,13 @@ impl TestNetwork {
                 continue;
             }
             if p.actions == [Action::output(PortNo::TABLE)] {
-                let at = SwitchPort::new(DatapathId(switch), p.in_port().unwrap());
+                let at = SwitchPort::new(DatapathId(switch), p.in_port());
                 self.resubmitted.push(SentFrame { at, frame: p.data });
                 continue;
             }
             assert_eq!(
                 p.in_port(),
-                Some(PortNo::CONTROLLER),
+                PortNo::CONTROLLER,
                 "otherwise the switch may not send it to the port that it came from"
             );
             let [Action::Output { port, .. }] = p.actions[..] else { panic!("{p:?}") };

@@ -344,7 +344,7 @@ impl EmulatedSwitch {
         packet_out: sluice_openflow::PacketOut,
         out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
-        let in_port = packet_out.in_port().unwrap_or(PortNo::ANY);
+        let in_port = packet_out.in_port();
         let reserved = [PortNo::ANY, PortNo::CONTROLLER, PortNo::LOCAL];
         if !reserved.contains(&in_port) && !self.ports.contains(in_port) {
             return Err(error_reasons::BAD_REQUESTED_PORT);

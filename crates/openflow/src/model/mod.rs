@@ -146,6 +146,7 @@ pub use oxm::{FieldHeader, Oxm};
 pub use oxs::{Counters, Elapsed, Stat, StatRow, Stats};
 pub use packet_in::{NxPacketIn, NxPacketIn2, PacketIn, PacketInProp, PacketInReason};
 pub use packet_out::PacketOut;
+pub(crate) use packet_out::controller_port;
 pub use port::{
     EthernetPort, OpticalFeatures, Port, PortConfig, PortFeatures, PortProp, PortReason, PortState,
     PortStatus,

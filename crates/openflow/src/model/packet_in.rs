@@ -41,7 +41,7 @@ record! {
         /// The packet, possibly truncated.
         pub data: Vec<u8>,
     }
-    V1_0 => [buffer_id as BufferId, total_len, matching as InPortOnly<V1_2>, reason, pad 1, data,]
+    V1_0 => [buffer_id as BufferId, total_len, matching as InPortOnly, reason, pad 1, data,]
     V1_1 => [buffer_id as BufferId, matching as InPortAndPhysical, total_len, reason, table_id, data,]
     V1_2 => [buffer_id as BufferId, total_len, reason, table_id, matching, pad 2, data,]
     V1_3.. => [buffer_id as BufferId, total_len, reason, table_id, cookie, matching, pad 2, data,]
@@ -71,18 +71,17 @@ impl PacketIn {
     }
 }
 
-/// A match of at most an ingress port, encoded as the port number ([`PortNo::ANY`] for none). Other fields require
-/// version `NEEDS`.
-pub(crate) struct InPortOnly<const NEEDS: u8>;
+/// A match of at most an ingress port, encoded as the port number ([`PortNo::ANY`] for none). Other fields require 1.2.
+struct InPortOnly;
 
-impl<const NEEDS: u8> Encoding<Match> for InPortOnly<NEEDS> {
+impl Encoding<Match> for InPortOnly {
     fn parse(r: &mut Reader<'_>) -> Result<Match> {
         let port = Some(PortNo::parse(r)?).filter(|&port| port != PortNo::ANY);
         Ok(port.map(Field::in_port).into_iter().collect())
     }
 
     fn encode(value: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        let [port] = ports(value, [FieldId::IN_PORT], Version(NEEDS), out)?;
+        let [port] = ports(value, [FieldId::IN_PORT], Version::V1_2, out)?;
         port.unwrap_or(PortNo::ANY).encode(out)
     }
 }
@@ -113,7 +112,7 @@ impl Encoding<Match> for InPortAndPhysical {
 ///
 /// # Errors
 /// Names any other field, or a masked one, with the version `needs`.
-fn ports<const N: usize>(
+pub(super) fn ports<const N: usize>(
     matching: &Match,
     ids: [FieldId; N],
     needs: Version,

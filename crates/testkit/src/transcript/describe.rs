@@ -54,7 +54,7 @@ impl SentMessage {
                 if p.data != expected {
                     self.required.push(format!("frame={:02x?}", p.data));
                 }
-                self.optional.extend(p.in_port().map(|port| format!("in_port={port}")));
+                self.optional.push(format!("in_port={}", p.in_port()));
             }
             Message::FlowMod(f) => {
                 self.required.push("flow_mod".to_owned());
