@@ -144,8 +144,9 @@ impl ParseError {
         Self { part, ..self }
     }
 
-    /// Type and code of the `ERROR` message to reply with. §7.4.4.
-    pub const fn code(self) -> (ErrorType, ErrorCode) {
+    /// Type and code of the `ERROR` message to reply with in the newest version;
+    /// [`ErrorReason::for_parse_error`](crate::ErrorReason::for_parse_error) gives those of any version. §7.4.4.
+    pub(crate) const fn newest_code(self) -> (ErrorType, ErrorCode) {
         let (kind, [unknown, len, value]) = match self.part {
             ErrorContext::Request => (ErrorType::BAD_REQUEST, [1, 6, 6]),
             ErrorContext::Action => (ErrorType::BAD_ACTION, [0, 1, 5]),
@@ -275,7 +276,7 @@ mod tests {
     fn a_parse_error_states_part_place_value_and_expectation() {
         let error = ParseError::new("match", 24, ParseErrorKind::Length);
         assert_eq!(error.to_string(), "match at byte 24: invalid length");
-        assert_eq!(error.code(), (ErrorType::BAD_REQUEST, ErrorCode(6)));
+        assert_eq!(error.newest_code(), (ErrorType::BAD_REQUEST, ErrorCode(6)));
         let error = error.with_value(12, Expected::MultipleOf(8));
         let text = "match at byte 24: invalid length 12 (must be a multiple of 8)";
         assert_eq!(error.to_string(), text);

@@ -25,9 +25,9 @@ impl<'a> ErrorMsg<'a> {
     /// Parses `msg`.
     ///
     /// # Errors
-    /// `Truncated` if type or code is missing.
+    /// `Truncated` if type or code is missing, `Version` for an unsupported version.
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
-        let mut r = Reader::new(msg.version(), msg.body(), HEADER_LEN);
+        let mut r = Reader::new(msg.version().known()?, msg.body(), HEADER_LEN);
         let reason = ErrorReason::parse(&mut r)?;
         Ok(Self { xid: msg.xid(), reason, data: r.rest() })
     }

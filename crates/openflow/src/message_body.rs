@@ -8,6 +8,12 @@ use crate::{
     RoleRequest, SwitchConfig, SwitchFeatures, Version, Versions,
 };
 
+/// Parses the body of `msg`, which has a supported version.
+fn parse_known<T: Codec>(what: &'static str, msg: RawMessage<'_>) -> Result<T> {
+    msg.version().known()?;
+    parse_body(what, msg)
+}
+
 /// Parses the body of `msg`.
 fn parse_body<T: Codec>(what: &'static str, msg: RawMessage<'_>) -> Result<T> {
     let mut r = Reader::new(msg.version(), msg.body(), HEADER_LEN);
@@ -24,7 +30,7 @@ macro_rules! bodies {
             /// # Errors
             /// What is wrong, and where.
             pub fn parse_raw(msg: RawMessage<'_>) -> Result<Self> {
-                parse_body($what, msg)
+                parse_known($what, msg)
             }
         }
     )*};
@@ -33,10 +39,19 @@ macro_rules! bodies {
 bodies! {
     SwitchFeatures = "features_reply";
     FlowRemoved = "flow_removed";
-    Hello = "hello";
     PortStatus = "port_status";
     RoleRequest = "role_request";
     SwitchConfig = "switch_config";
+}
+
+impl Hello {
+    /// Parses the body of the `hello` in `msg`, which may have any version.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn parse_raw(msg: RawMessage<'_>) -> Result<Self> {
+        parse_body("hello", msg)
+    }
 }
 
 impl SwitchFeatures {
@@ -95,7 +110,7 @@ impl FlowMod {
 /// # Cost
 /// Allocates the list.
 pub fn ports(version: Version, bytes: &[u8], at: u16) -> Result<Vec<Port>> {
-    Codec::parse(&mut Reader::new(version, bytes, at.into()))
+    Codec::parse(&mut Reader::new(version.known()?, bytes, at.into()))
 }
 
 impl Encoder<'_> {

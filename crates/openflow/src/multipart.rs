@@ -38,12 +38,12 @@ impl MultipartReply {
     /// Parses the body of a reply of type `kind`, reassembled from all its messages.
     ///
     /// # Errors
-    /// What is wrong, and where, counted from the start of the body.
+    /// What is wrong, and where, counted from the start of the body; `Version` for an unsupported version.
     ///
     /// # Cost
     /// Allocates its lists.
     pub fn parse_body(version: Version, kind: MultipartType, body: &[u8]) -> Result<Self> {
-        let mut r = Reader::new(version, body, 0);
+        let mut r = Reader::new(version.known()?, body, 0);
         let reply = Self::parse_variant(kind.0.into(), &mut r)?;
         r.finish("multipart reply")?;
         Ok(reply)
@@ -76,10 +76,11 @@ impl<'a> Multipart<'a> {
     /// Parses `msg`.
     ///
     /// # Errors
-    /// `Truncated` if the fixed part is incomplete.
+    /// `Truncated` if the fixed part is incomplete, `Version` for an unsupported version.
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
+        let version = msg.version().known()?;
         let (fixed, rest) = msg.fixed::<Fixed>("multipart")?;
-        let body = rest.get(pad_len(msg.version())..);
+        let body = rest.get(pad_len(version)..);
         Ok(Self {
             kind: MultipartType(fixed.kind.get()),
             more: fixed.flags.get() & MORE != 0,

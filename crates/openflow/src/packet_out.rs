@@ -81,10 +81,11 @@ impl<'a> PacketOut<'a> {
     /// Parses `msg`.
     ///
     /// # Errors
-    /// `Truncated` if the fixed part is incomplete, `Length` if match or actions are longer than the message.
+    /// `Truncated` if the fixed part is incomplete, `Length` if match or actions are longer than the message, `Version` for
+    /// an unsupported version.
     #[inline]
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
-        let version = msg.version();
+        let version = msg.version().known()?;
         let (buffer_id, in_port, actions_len, rest) = match version {
             Version::V1_0 => {
                 let (p, rest) = msg.fixed::<Fixed10>("packet_out")?;

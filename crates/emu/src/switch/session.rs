@@ -87,7 +87,8 @@ impl ControlSession {
             kind => return Err(SessionError::UnexpectedMessage(kind)),
         }
         // Only the header of a later version is known.
-        let peer_versions = Hello::parse_raw(msg).ok().and_then(|hello| hello.versions());
+        let peer_versions =
+            Hello::parse_without_padding(msg).ok().and_then(|hello| hello.versions());
         let Some(version) = self.offered.negotiate(msg.version(), peer_versions) else {
             self.version = self.version.min(msg.version()).max(Version::V1_0);
             let reason = ErrorReason::INCOMPATIBLE;

@@ -233,7 +233,7 @@ impl ErrorReason {
     /// The error to reply with when parsing fails, in `version`: the type for the malformed part if the version has
     /// one, otherwise `BAD_REQUEST`. §7.4.4.
     pub fn for_parse_error(error: ParseError, version: Version) -> Self {
-        let (kind, code) = error.code();
+        let (kind, code) = error.newest_code();
         let reason = Self::standard(kind, code.0);
         if matches!(reason.numbers(version), Ok(ErrorNumbers::Standard(..))) {
             return reason;
@@ -241,10 +241,12 @@ impl ErrorReason {
         let of_request = ParseError { part: ErrorContext::Request, ..error };
         let (kind, code) = match error.part {
             ErrorContext::TableFeatures if version > Version::V1_3 => {
-                ParseError { part: ErrorContext::Property, ..error }.code()
+                ParseError { part: ErrorContext::Property, ..error }.newest_code()
             }
-            ErrorContext::SetField => ParseError { part: ErrorContext::Action, ..error }.code(),
-            _ => of_request.code(),
+            ErrorContext::SetField => {
+                ParseError { part: ErrorContext::Action, ..error }.newest_code()
+            }
+            _ => of_request.newest_code(),
         };
         Self::standard(kind, code.0)
     }

@@ -446,7 +446,7 @@ mod tests {
     fn malformed_matches_map_to_the_error_codes_of_the_specification() {
         let code = |version, bytes: &str| {
             let error: ParseError = parsed(version, bytes).unwrap_err();
-            let (kind, code) = error.code();
+            let (kind, code) = error.newest_code();
             assert_eq!(kind, ErrorType::BAD_MATCH, "{error}");
             code
         };

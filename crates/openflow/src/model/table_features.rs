@@ -336,8 +336,8 @@ mod tests {
     fn a_malformed_property_gets_the_error_type_of_the_version() {
         let (old, new) = (parse_error(Version::V1_3), parse_error(Version::V1_5));
         assert_eq!((old.what, old.at, old.part), ("action", 84, ErrorContext::TableFeatures));
-        assert_eq!(old.code(), (ErrorType::TABLE_FEATURES_FAILED, ErrorCode(3)));
-        assert_eq!(new.code(), (ErrorType::BAD_PROPERTY, ErrorCode(1)));
+        assert_eq!(old.newest_code(), (ErrorType::TABLE_FEATURES_FAILED, ErrorCode(3)));
+        assert_eq!(new.newest_code(), (ErrorType::BAD_PROPERTY, ErrorCode(1)));
     }
 
     #[test]
