@@ -22,7 +22,7 @@ pub struct FlowRemoved<'a> {
     pub table_id: u8,
     /// Idle timeout in seconds.
     pub idle_timeout: u16,
-    /// Hard timeout in seconds. Since 1.2.
+    /// Hard timeout in seconds. Since 1.2; from Open vSwitch in 1.1 too.
     pub hard_timeout: u16,
     /// Match of the flow entry.
     pub matching: view::Match<'a>,
@@ -87,7 +87,7 @@ mod tests {
                 reason: FlowRemovedReason::HARD_TIMEOUT,
                 table_id: u8::try_from(later(Version::V1_1, 3)).unwrap(),
                 idle_timeout: 4,
-                hard_timeout: later(Version::V1_2, 7),
+                hard_timeout: later(Version::V1_1, 7),
                 matching: [Field::in_port(PortNo(8))].into(),
                 stats: Stats { fields: vec![Stat::Duration(duration), Stat::PacketCount(9)] },
             };
@@ -106,6 +106,26 @@ mod tests {
             let (duration, packet_count) = (Some(duration), Some(9));
             assert_eq!(view.stats, Counters { duration, packet_count, ..Counters::default() });
             assert_eq!(view.to_flow_removed(), owned, "{version}");
+        }
+    }
+
+    // Open vSwitch sends reasons of later versions, and its internal ones, in every version.
+    #[test]
+    fn every_reason_is_written_back_as_it_came() {
+        for version in (1..=6).map(Version) {
+            let (mut tx, mut xid) = (vec![], 1);
+            let message = Message::FlowRemoved(model::FlowRemoved::default());
+            message.encode(0, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
+            let at = [58, 18, 18, 18, 18, 9][usize::from(version.0) - 1];
+            for reason in 0..=255 {
+                tx[at] = reason;
+                let view = FlowRemoved::new(RawMessage::new(&tx).unwrap()).unwrap();
+                assert_eq!(view.reason, FlowRemovedReason(reason), "{version}");
+                let (mut again, mut xid) = (vec![], 1);
+                let owned = Message::FlowRemoved(view.to_flow_removed());
+                owned.encode(0, &mut Encoder::new(&mut again, version, &mut xid)).unwrap();
+                assert_eq!(again, tx, "{version}");
+            }
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct FlowStats<'a> {
     pub cookie: u64,
     /// Packets to match.
     pub matching: view::Match<'a>,
+    /// Whether the match is encoded as in 1.2, as Open vSwitch does in 1.1.
+    pub oxm_match: bool,
     /// Duration, packet count and byte count.
     pub stats: Counters,
     pub(crate) instructions: UnparsedInstructions<'a>,
@@ -64,6 +66,7 @@ impl<'a> FlowStats<'a> {
             importance: 0,
             cookie: 0,
             matching: view::Match::ALL,
+            oxm_match: false,
             stats: Counters::default(),
             instructions: UnparsedInstructions(ByteSpan::NONE),
             kind: MultipartType::FLOW,
@@ -182,6 +185,7 @@ mod tests {
                 importance: since(Version::V1_4, 6),
                 cookie: 7,
                 matching: matching(),
+                oxm_match: version == Version::V1_1,
                 stats: stats(),
                 instructions: vec![Instruction::apply([Action::output(PortNo(2))])],
             };

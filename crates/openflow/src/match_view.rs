@@ -3,7 +3,8 @@
 use zerocopy::big_endian::U32;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-use crate::model::codec::Codec;
+use crate::model::codec::{Codec, JointEncoding};
+use crate::model::matching::StructOrOxm;
 use crate::model::reader::Reader;
 use crate::model::{self, match_fixed, matching};
 use crate::{ErrorContext, ParseError, ParseErrorKind, PortNo, RawMessage, Result, Version};
@@ -24,11 +25,30 @@ impl<'a> Match<'a> {
     /// # Errors
     /// As for [`model::Match`].
     pub(crate) fn take(r: &mut Reader<'a>) -> Result<Self> {
-        let (version, all) = (r.version(), r.peek());
-        match version {
-            Version::V1_0 | Version::V1_1 => match_fixed::validate(r)?,
-            _ => matching::validate(r)?,
+        match r.version() {
+            Version::V1_0 | Version::V1_1 => Self::validated(r, match_fixed::validate),
+            _ => Self::validated(r, matching::validate),
         }
+    }
+
+    /// Takes the match of 1.1 at the front of `r`, as [`StructOrOxm`] parses it.
+    ///
+    /// # Errors
+    /// As for [`model::Match`].
+    pub(crate) fn take_struct_or_oxm(r: &mut Reader<'a>) -> Result<(Self, bool)> {
+        if matching::is_oxm(r.peek()) {
+            return Ok((Self::validated(r, matching::validate)?, true));
+        }
+        Ok((Self::take(r)?, false))
+    }
+
+    /// Takes the match at the front of `r` with `validate`.
+    fn validated(
+        r: &mut Reader<'a>,
+        validate: impl FnOnce(&mut Reader<'_>) -> Result<()>,
+    ) -> Result<Self> {
+        let (version, all) = (r.version(), r.peek());
+        validate(r)?;
         let len = all.len() - r.len();
         Ok(Self { version, bytes: all.get(..len).unwrap_or_default() })
     }
@@ -39,7 +59,10 @@ impl<'a> Match<'a> {
     /// Allocates the list.
     pub fn to_match(self) -> model::Match {
         let mut r = Reader::new(self.version, self.bytes, 0);
-        let read = model::Match::parse(&mut r);
+        let read = match self.version {
+            Version::V1_1 => StructOrOxm::parse(&mut r).map(|(read, _)| read),
+            _ => model::Match::parse(&mut r),
+        };
         debug_assert!(read.is_ok(), "a valid view is parsed: {read:?}");
         read.unwrap_or_default()
     }

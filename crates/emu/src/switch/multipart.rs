@@ -235,6 +235,7 @@ impl FlowEntry {
             importance: if version >= Version::V1_4 { self.importance } else { 0 },
             cookie: self.cookie,
             matching: self.matching.clone(),
+            oxm_match: false,
             stats: self.stats(now),
             instructions: self.instructions.clone(),
         }

@@ -1,8 +1,9 @@
 //! Parsing without copying: lets views and owned types be generated from the same layouts.
 
-use super::codec::{Codec, DefaultEncoding, Encoding, PartialEncoding};
+use super::codec::{Codec, DefaultEncoding, Encoding, JointEncoding, PartialEncoding};
 use super::counter_fields::{CountFields, DurationFields, duration, packets_and_bytes};
 use super::instruction::{Instruction, PlainActions};
+use super::matching::StructOrOxm;
 use super::oxs::Counters;
 use super::reader::Reader;
 use crate::view::Match as MatchView;
@@ -18,6 +19,19 @@ pub(crate) trait ParseBorrowed<'a, T> {
 impl<'a, T, A: Encoding<T>> ParseBorrowed<'a, T> for A {
     fn parse_borrowed(r: &mut Reader<'a>) -> Result<T> {
         A::parse(r)
+    }
+}
+
+/// Parses two values, of which the first may borrow from the message.
+pub(crate) trait ParseJoint<'a, A, B> {
+    /// Parses both values from the front of `r`.
+    fn parse_joint(r: &mut Reader<'a>) -> Result<(A, B)>;
+}
+
+/// Owned values.
+impl<'a, A, B, J: JointEncoding<A, B>> ParseJoint<'a, A, B> for J {
+    fn parse_joint(r: &mut Reader<'a>) -> Result<(A, B)> {
+        J::parse(r)
     }
 }
 
@@ -37,6 +51,12 @@ impl<T, S: PartialEncoding<T>> ParsePart<T> for S {
 impl<'a> ParseBorrowed<'a, MatchView<'a>> for DefaultEncoding {
     fn parse_borrowed(r: &mut Reader<'a>) -> Result<MatchView<'a>> {
         MatchView::take(r)
+    }
+}
+
+impl<'a> ParseJoint<'a, MatchView<'a>, bool> for StructOrOxm {
+    fn parse_joint(r: &mut Reader<'a>) -> Result<(MatchView<'a>, bool)> {
+        MatchView::take_struct_or_oxm(r)
     }
 }
 

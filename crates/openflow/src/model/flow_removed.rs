@@ -37,7 +37,7 @@ record! {
         pub table_id: u8,
         /// Its idle timeout, seconds.
         pub idle_timeout: u16,
-        /// Its hard timeout, seconds. Since 1.2.
+        /// Its hard timeout, seconds. Since 1.2; Open vSwitch sends it in 1.1 too, in bytes that are padding there.
         pub hard_timeout: u16,
         /// Its match.
         pub matching: Match,
@@ -48,11 +48,7 @@ record! {
         matching, cookie, priority, reason, pad 1, stats by DurationFields, idle_timeout, pad 2,
         stats by CountFields,
     ]
-    V1_1 => [
-        cookie, priority, reason, table_id, stats by DurationFields, idle_timeout, pad 2, stats by CountFields,
-        matching,
-    ]
-    V1_2..=V1_4 => [
+    V1_1..=V1_4 => [
         cookie, priority, reason, table_id, stats by DurationFields, idle_timeout, hard_timeout,
         stats by CountFields, matching,
     ]

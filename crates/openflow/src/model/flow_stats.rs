@@ -7,7 +7,7 @@ use super::flow_mod::FlowModFlags;
 use super::flow_removed::PlusOne;
 use super::group::GroupId;
 use super::instruction::{Instruction, PlainActions};
-use super::matching::{BareMatch, Match};
+use super::matching::{BareMatch, Match, StructOrOxm};
 use super::oxs::Stats;
 use super::rows::{codes, record};
 use super::wire_types::Port16;
@@ -89,6 +89,8 @@ record! {
         pub cookie: u64,
         /// Match.
         pub matching: Match,
+        /// Whether the match is encoded as in 1.2, as Open vSwitch does. Only 1.1.
+        pub oxm_match: bool,
         /// Duration, packet count and byte count; in 1.5 further statistics are possible.
         pub stats: Stats,
         /// Instructions.
@@ -98,7 +100,11 @@ record! {
         length, table_id, pad 1, matching, stats by DurationFields, priority, idle_timeout, hard_timeout,
         pad 6, cookie, stats by CountFields, instructions as PlainActions,
     ]
-    V1_1 | V1_2 => [
+    V1_1 => [
+        length, table_id, pad 1, stats by DurationFields, priority, idle_timeout, hard_timeout, pad 6,
+        cookie, stats by CountFields, matching and oxm_match as StructOrOxm, instructions,
+    ]
+    V1_2 => [
         length, table_id, pad 1, stats by DurationFields, priority, idle_timeout, hard_timeout, pad 6,
         cookie, stats by CountFields, matching, instructions,
     ]

@@ -12,7 +12,8 @@
 //! | `sized` | 16 bits: length of the later entry `in sized` |
 //! | `field in sized` | the field, in as many bytes as `sized` says |
 //! | `field in sized as E` | the same, encoded by `E` |
-//! | `a and b in sized as J` | two fields, encoded together by the [`JointEncoding`] `J` |
+//! | `a and b as J` | two fields, encoded together by the [`JointEncoding`] `J` |
+//! | `a and b in sized as J` | the same, in as many bytes as `sized` says |
 //! | `align N` | zeros up to a multiple of eight bytes, counting the record so far and N bytes before it |
 //! | `align before field` | the same unless the list `field` is empty, then the field |
 //! | `counted` | 16 bits: number of items of the later entry `in counted` |
@@ -61,6 +62,10 @@ macro_rules! layout {
         let mut inner = $r.sub(stringify!($field), $sized)?;
         ($field, $other) = <$both as $crate::model::codec::JointEncoding<_, _>>::parse(&mut inner)?;
         inner.finish(stringify!($field))?;
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident and $other:ident as $both:ty, $($rest:tt)*) => {
+        ($field, $other) = <$both as $crate::model::borrowed::ParseJoint<'_, _, _>>::parse_joint($r)?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident by $share:ty, $($rest:tt)*) => {
@@ -136,6 +141,10 @@ macro_rules! layout {
         let sized_from = $out.len();
         <$both as $crate::model::codec::JointEncoding<_, _>>::encode($field, $other, $out)?;
         $out.patch($sized, $out.len() - sized_from)?;
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
+    };
+    (@encode $out:ident $start:ident $sized:ident; $field:ident and $other:ident as $both:ty, $($rest:tt)*) => {
+        <$both as $crate::model::codec::JointEncoding<_, _>>::encode($field, $other, $out)?;
         $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
     (@encode $out:ident $start:ident $sized:ident; $field:ident by $share:ty, $($rest:tt)*) => {

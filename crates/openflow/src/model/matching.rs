@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::codec::{Codec, Encoding};
+use super::codec::{Codec, Encoding, JointEncoding};
 use super::field::{Field, FieldId, Prerequisite};
 use super::match_fixed;
 use super::oxm::{Oxm, RawOxm};
@@ -156,16 +156,40 @@ impl Codec for Match {
         match out.version() {
             Version::V1_0 => match_fixed::encode_1_0(self, out),
             Version::V1_1 => match_fixed::encode_1_1(self, out),
-            _ => {
-                let start = out.len();
-                OFPMT_OXM.encode(out)?;
-                out.put(&[0u8; 2]);
-                BareMatch::encode(self, out)?;
-                out.patch_len(start, 2)?;
-                out.pad_to_8(start);
-                Ok(())
-            }
+            _ => encode_oxm(self, out),
         }
+    }
+}
+
+/// Appends a match of type `OFPMT_OXM`, with its padding.
+fn encode_oxm(it: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    let start = out.len();
+    OFPMT_OXM.encode(out)?;
+    out.put(&[0u8; 2]);
+    BareMatch::encode(it, out)?;
+    out.patch_len(start, 2)?;
+    out.pad_to_8(start);
+    Ok(())
+}
+
+/// Whether the match at the start of `bytes`, of a message of 1.1 or later, has the type `OFPMT_OXM`.
+pub(crate) fn is_oxm(bytes: &[u8]) -> bool {
+    bytes.starts_with(&OFPMT_OXM.to_be_bytes())
+}
+
+/// The match of 1.1: the struct, or (`true`) a match of type `OFPMT_OXM`, which Open vSwitch sends in flow statistics.
+pub(crate) struct StructOrOxm;
+
+impl JointEncoding<Match, bool> for StructOrOxm {
+    fn parse(r: &mut Reader<'_>) -> Result<(Match, bool)> {
+        if is_oxm(r.peek()) {
+            return Ok((BareMatch::parse(&mut oxm_fields(r)?)?, true));
+        }
+        Ok((Match::parse(r)?, false))
+    }
+
+    fn encode(matching: &Match, is_oxm: &bool, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        if *is_oxm { encode_oxm(matching, out) } else { matching.encode(out) }
     }
 }
 
