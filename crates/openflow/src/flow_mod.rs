@@ -1,15 +1,12 @@
 //! `FLOW_MOD`: adds, modifies or deletes flow entries. §7.3.4.1.
 
-use zerocopy::FromBytes;
-use zerocopy::big_endian::{U16, U32};
-
 use crate::model;
+use crate::model::borrowed::{ByteSpan, UnparsedInstructions};
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
-use crate::raw_message::truncated;
 use crate::{
-    EncodeError, Encoder, FlowModCommand, HEADER_LEN, MessageType, RawMessage, Result, Version,
-    buffered,
+    EncodeError, Encoder, FlowModCommand, FlowModFlags, GroupId, HEADER_LEN, Instruction,
+    MessageType, PortNo, RawMessage, Result, Version, view,
 };
 
 impl Encoder<'_> {
@@ -42,57 +39,96 @@ impl Encoder<'_> {
     }
 }
 
-/// A `FLOW_MOD` of any version, of which command and buffer are read in place.
-#[derive(Debug, Clone, Copy)]
+/// A `FLOW_MOD` of any version, read in place.
+///
+/// [`new`](Self::new) checks all of it but the instructions. Values that a version does not have are those of
+/// [`FlowMod::default`](model::FlowMod::default).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowMod<'a> {
-    /// Command.
+    /// What to do.
     pub command: FlowModCommand,
+    /// Opaque identifier chosen by the controller.
+    pub cookie: u64,
+    /// Restricts modifications and deletions to flow entries whose cookie equals `cookie` in these bits. Since 1.1.
+    pub cookie_mask: u64,
+    /// Table of the flow entry.
+    pub table_id: u8,
+    /// Seconds without a matching packet after which the flow entry expires; 0 is never.
+    pub idle_timeout: u16,
+    /// Seconds after which the flow entry expires; 0 is never.
+    pub hard_timeout: u16,
+    /// Priority of the flow entry.
+    pub priority: u16,
     /// Packet buffered in the switch to which the flow entry is applied.
     pub buffer_id: Option<u32>,
-    msg: RawMessage<'a>,
+    /// Restricts deletions to flow entries with an output to this port.
+    pub out_port: PortNo,
+    /// Restricts deletions to flow entries that use this group. Since 1.1.
+    pub out_group: GroupId,
+    /// Options.
+    pub flags: FlowModFlags,
+    /// Eviction precedence: less important flow entries are evicted first. Since 1.4.
+    pub importance: u16,
+    /// Packets to match.
+    pub matching: view::Match<'a>,
+    pub(crate) instructions: UnparsedInstructions<'a>,
+    body: ByteSpan<'a>,
 }
 
-/// Length up to the actions of 1.0, and up to the match of later versions.
-const FIXED_1_0: usize = 72;
-const FIXED: usize = 48;
-
 impl<'a> FlowMod<'a> {
-    /// Parses the fixed part of `msg`.
+    /// Parses `msg`.
     ///
     /// # Errors
-    /// `Truncated` if the message is shorter.
-    #[inline]
+    /// As for [`Message::parse`](crate::Message::parse), except that the instructions are not parsed.
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
-        let bytes = msg.bytes();
-        if msg.version() == Version::V1_0 {
-            let short = || truncated("flow_mod", 8, FIXED_1_0 - 8, bytes.len() - HEADER_LEN);
-            let fixed = bytes.first_chunk::<FIXED_1_0>().ok_or_else(short)?;
-            let (_, command) = fixed.split_at(56);
-            let (command, _) = U16::ref_from_prefix(command).map_err(|_| short())?;
-            let (buffer_id, _) = U32::ref_from_prefix(fixed.split_at(64).1).map_err(|_| short())?;
-            #[expect(clippy::cast_possible_truncation, reason = "the high byte is an extension's")]
-            let command = FlowModCommand(command.get() as u8);
-            return Ok(Self { command, buffer_id: buffered(buffer_id.get()), msg });
-        }
-        let short = || truncated("flow_mod", 8, FIXED - 8, bytes.len() - HEADER_LEN);
-        let fixed = bytes.first_chunk::<FIXED>().ok_or_else(short)?;
-        let (buffer_id, _) = U32::ref_from_prefix(fixed.split_at(32).1).map_err(|_| short())?;
-        let command = FlowModCommand(fixed[25]);
-        Ok(Self { command, buffer_id: buffered(buffer_id.get()), msg })
+        let mut r = Reader::new(msg.version().known()?, msg.body(), HEADER_LEN);
+        let start = r.clone();
+        let view = Self::take(&mut r)?;
+        r.finish("flow_mod")?;
+        Ok(Self { body: ByteSpan::between(&start, &r), ..view })
     }
 
-    /// Parses the whole message.
+    /// Values that a version does not have.
+    pub(crate) fn none() -> Self {
+        Self {
+            command: FlowModCommand::ADD,
+            cookie: 0,
+            cookie_mask: 0,
+            table_id: 0,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            priority: model::FlowMod::PRIORITY_DEFAULT,
+            buffer_id: None,
+            out_port: PortNo::ANY,
+            out_group: GroupId::ANY,
+            flags: FlowModFlags::default(),
+            importance: 0,
+            matching: view::Match::ALL,
+            instructions: UnparsedInstructions(ByteSpan::NONE),
+            body: ByteSpan::NONE,
+        }
+    }
+
+    /// Parses the instructions; in 1.0 the actions.
     ///
     /// # Errors
-    /// As for [`Message::parse`](crate::Message::parse).
+    /// An invalid instruction, and its position in the message.
+    ///
+    /// # Cost
+    /// Allocates the list.
+    pub fn instructions(&self) -> Result<Vec<Instruction>> {
+        self.instructions.parse()
+    }
+
+    /// The same message, owned.
+    ///
+    /// # Errors
+    /// As for [`instructions`](Self::instructions).
     ///
     /// # Cost
     /// Allocates the lists.
-    pub fn to_flow_mod(self) -> Result<model::FlowMod> {
-        let mut r = Reader::new(self.msg.version(), self.msg.body(), HEADER_LEN);
-        let read = model::FlowMod::parse(&mut r)?;
-        r.finish("flow_mod")?;
-        Ok(read)
+    pub fn to_flow_mod(&self) -> Result<model::FlowMod> {
+        model::FlowMod::parse(&mut self.body.reader())
     }
 }
 
@@ -107,26 +143,58 @@ mod tests {
         Ok(tx)
     }
 
-    #[test]
-    fn a_parsed_flow_mod_is_encoded_as_the_same_bytes() {
-        let actions = [Action::output(PortNo(4))];
-        let f = model::FlowMod {
+    /// A flow entry with a value in every field that `version` has.
+    fn sample(version: Version) -> model::FlowMod {
+        let since = |first, n: u16| if version < first { 0 } else { n };
+        model::FlowMod {
             command: FlowModCommand::MODIFY,
             cookie: 7,
+            cookie_mask: since(Version::V1_1, 8).into(),
+            table_id: u8::try_from(since(Version::V1_1, 9)).unwrap(),
             idle_timeout: 60,
+            hard_timeout: 61,
+            priority: 62,
             buffer_id: Some(33),
+            out_port: PortNo(34),
+            out_group: if version < Version::V1_1 { GroupId::ANY } else { GroupId(35) },
+            flags: FlowModFlags::CHECK_OVERLAP,
+            importance: since(Version::V1_4, 36),
             matching: [Field::in_port(PortNo(1)), Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 9]))]
                 .into(),
-            instructions: vec![Instruction::apply(actions)],
-            ..model::FlowMod::default()
-        };
+            instructions: vec![Instruction::apply([Action::output(PortNo(4))])],
+        }
+    }
+
+    #[test]
+    fn every_version_carries_the_fields_that_it_has() {
         for version in (1..=6).map(Version) {
-            let first = bytes(version, &f).unwrap();
+            let owned = sample(version);
+            let first = bytes(version, &owned).unwrap();
             let view = FlowMod::new(RawMessage::new(&first).unwrap()).unwrap();
-            assert_eq!((view.command, view.buffer_id), (FlowModCommand::MODIFY, Some(33)));
+            assert_eq!((view.command, view.table_id), (owned.command, owned.table_id), "{version}");
+            let cookies = (owned.cookie, owned.cookie_mask);
+            assert_eq!((view.cookie, view.cookie_mask), cookies, "{version}");
+            assert_eq!((view.idle_timeout, view.hard_timeout), (60, 61), "{version}");
+            assert_eq!((view.priority, view.buffer_id), (62, Some(33)), "{version}");
+            assert_eq!((view.out_port, view.out_group), (PortNo(34), owned.out_group), "{version}");
+            assert_eq!((view.flags, view.importance), (owned.flags, owned.importance), "{version}");
+            assert_eq!(view.matching.to_match(), owned.matching, "{version}");
+            assert_eq!(view.instructions().as_ref(), Ok(&owned.instructions), "{version}");
+            assert_eq!(view.to_flow_mod().as_ref(), Ok(&owned), "{version}");
             assert_eq!(bytes(version, &view.to_flow_mod().unwrap()).unwrap(), first, "{version}");
         }
-        assert_eq!(bytes(Version::V1_0, &f).unwrap().len(), 80);
+        assert_eq!(bytes(Version::V1_0, &sample(Version::V1_0)).unwrap().len(), 80);
+    }
+
+    #[test]
+    fn invalid_instructions_are_refused_when_they_are_parsed() {
+        let mut message = bytes(Version::V1_3, &sample(Version::V1_3)).unwrap();
+        let at = message.len() - 24;
+        message[at + 3] = 7;
+        let view = FlowMod::new(RawMessage::new(&message).unwrap()).unwrap();
+        let error = view.instructions().unwrap_err();
+        assert_eq!(usize::from(error.at), at);
+        assert_eq!(view.to_flow_mod(), Err(error));
     }
 
     #[test]

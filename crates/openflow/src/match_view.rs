@@ -1,15 +1,20 @@
 //! A match read in place. §7.2.3.
 
+use core::iter;
+
 use zerocopy::big_endian::U32;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use crate::model::codec::{Codec, JointEncoding};
 use crate::model::matching::StructOrOxm;
+use crate::model::oxm::RawOxm;
 use crate::model::reader::Reader;
 use crate::model::{self, match_fixed, matching};
-use crate::{ErrorContext, ParseError, ParseErrorKind, PortNo, RawMessage, Result, Version};
+use crate::{
+    ErrorContext, Field, FieldId, ParseError, ParseErrorKind, PortNo, RawMessage, Result, Version,
+};
 
-/// A checked match, read in place; [`to_match`](Self::to_match) copies its fields.
+/// A checked match, read in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Match<'a> {
     version: Version,
@@ -51,6 +56,28 @@ impl<'a> Match<'a> {
         validate(r)?;
         let len = all.len() - r.len();
         Ok(Self { version, bytes: all.get(..len).unwrap_or_default() })
+    }
+
+    /// The known fields of up to 16 bytes.
+    pub fn iter(self) -> impl Iterator<Item = Field> + 'a {
+        let mut r = Reader::new(self.version, self.bytes, 0);
+        let is_oxm = match self.version {
+            Version::V1_0 => false,
+            Version::V1_1 => matching::is_oxm(self.bytes),
+            _ => true,
+        };
+        let (fixed, mut oxms) = if is_oxm {
+            (None, matching::oxm_fields(&mut r).ok())
+        } else {
+            (match_fixed::parse_fields(&mut r).ok(), None)
+        };
+        let next = move || RawOxm::take(oxms.as_mut().filter(|r| !r.is_empty())?).ok();
+        fixed.into_iter().flatten().chain(iter::from_fn(next).filter_map(RawOxm::field))
+    }
+
+    /// The field `id`, under any of its headers; `None` if it is not matched or is longer than 16 bytes.
+    pub fn get(self, id: FieldId) -> Option<Field> {
+        self.iter().find(|field| field.id.same_as(id))
     }
 
     /// The same match, owned.
@@ -110,4 +137,26 @@ fn in_port_among_others(msg: RawMessage<'_>, at: u16) -> Result<(PortNo, &[u8])>
     let missing =
         ParseError::new("in_port", at, ParseErrorKind::Missing).within(ErrorContext::Match);
     Ok((found.ok_or(missing)?, r.rest()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Encoder, FlowMod, MacAddr, view};
+
+    #[test]
+    fn the_fields_of_a_view_are_those_of_the_owned_match() {
+        let addr = MacAddr([2, 0, 0, 0, 0, 9]);
+        let fields = [Field::in_port(PortNo(1)), Field::eth_dst(addr), Field::eth_type(0x0800)];
+        for version in (1..=6).map(Version) {
+            let (mut tx, mut xid) = (vec![], 1);
+            Encoder::new(&mut tx, version, &mut xid).flow_mod(&FlowMod::drop(fields)).unwrap();
+            let view = view::FlowMod::new(RawMessage::new(&tx).unwrap()).unwrap();
+            let owned = view.matching.to_match();
+            assert_eq!(view.matching.iter().collect::<model::Match>(), owned, "{version}");
+            let eth_dst = view.matching.get(FieldId::ETH_DST);
+            assert_eq!(eth_dst.as_ref(), owned.get(FieldId::ETH_DST), "{version}");
+            assert_eq!(view.matching.get(FieldId::VLAN_VID), None, "{version}");
+        }
+    }
 }

@@ -11,10 +11,10 @@ mod support;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sluice_openflow::view::{ErrorMsg, FlowMod, Multipart, PacketIn, PacketOut, flow_stats};
+use sluice_openflow::view::{ErrorMsg, Multipart, PacketIn, PacketOut, flow_stats};
 use sluice_openflow::{
-    Action, Counters, Elapsed, Encoder, Ethernet, Field, FlowDesc, FlowRemoved, FlowStats, Hello,
-    Instruction, Match, Message, MessageType, MultipartFlags, MultipartReply, MultipartType,
+    Action, Counters, Elapsed, Encoder, Ethernet, Field, FlowDesc, FlowMod, FlowRemoved, FlowStats,
+    Hello, Instruction, Match, Message, MessageType, MultipartFlags, MultipartReply, MultipartType,
     ParseErrorKind, PortNo, PortStatus, RawMessage, RoleRequest, Stat, Stats, SwitchConfig,
     SwitchFeatures, Version, ports, split_message, view,
 };
@@ -36,10 +36,12 @@ fn check(bytes: &[u8]) {
     _ = PortStatus::parse_raw(raw);
     _ = ErrorMsg::new(raw).map(|error| error.request());
     _ = PacketOut::new(raw).map(PacketOut::actions);
-    _ = FlowMod::new(raw).map(FlowMod::to_flow_mod);
     let view = PacketIn::new(raw);
     let message = Message::parse_raw(raw);
     check_flow_views(raw, message.as_ref().map_err(|e| *e));
+    if raw.kind() == MessageType::FLOW_MOD {
+        check_flow_mod_view(view::FlowMod::new(raw), message.as_ref().map_err(|e| *e));
+    }
     if raw.kind() == MessageType::PACKET_IN {
         check_packet_in_view(view, message.as_ref().map_err(|e| *e));
     }
@@ -71,6 +73,37 @@ fn check_packet_in_view(
         (Err(_), Err(_)) => {}
         (view, owned) => panic!("view {view:?}, owned {owned:?}"),
     }
+}
+
+/// Checks that a view of a `FLOW_MOD` and the owned message have the same values, or that both are refused at the same
+/// position for the same reason.
+fn check_flow_mod_view(
+    view: sluice_openflow::Result<view::FlowMod<'_>>,
+    owned: sluice_openflow::Result<&Message>,
+) {
+    let parsed = view.and_then(|view| view.to_flow_mod()).map(Message::FlowMod);
+    let expected = owned.as_ref().map(|owned| *owned);
+    assert_eq!(parsed.as_ref().map_err(location), expected.map_err(location));
+    let (Ok(view), Ok(Message::FlowMod(owned))) = (view, owned) else { return };
+    let read = FlowMod {
+        command: view.command,
+        cookie: view.cookie,
+        cookie_mask: view.cookie_mask,
+        table_id: view.table_id,
+        idle_timeout: view.idle_timeout,
+        hard_timeout: view.hard_timeout,
+        priority: view.priority,
+        buffer_id: view.buffer_id,
+        out_port: view.out_port,
+        out_group: view.out_group,
+        flags: view.flags,
+        importance: view.importance,
+        matching: view.matching.to_match(),
+        instructions: view.instructions().unwrap(),
+    };
+    assert_eq!(&read, owned);
+    let fields = owned.matching.iter().copied().collect::<Vec<_>>();
+    assert_eq!(view.matching.iter().collect::<Vec<_>>(), fields);
 }
 
 /// Checks that views of flow entries and owned messages have the same values, or that both are refused at the same

@@ -8,6 +8,7 @@ use super::matching::{BareMatch, Match};
 use super::rows::{codes, flags, record};
 use super::wire_types::{BufferId, Port16};
 use crate::PortNo;
+use crate::view::FlowMod as FlowModView;
 
 codes! {
     /// `OFPFC_*`: command of a [`FlowMod`]. §7.3.4.1.
@@ -34,7 +35,7 @@ flags! {
 
 record! {
     /// Adds, modifies or deletes flow entries. §7.3.4.1.
-    pub struct FlowMod: "flow_mod" {
+    pub struct FlowMod: "flow_mod", viewed by FlowModView::take {
         /// What to do.
         pub command: FlowModCommand,
         /// Opaque identifier chosen by the controller.

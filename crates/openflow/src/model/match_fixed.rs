@@ -84,7 +84,7 @@ fn masked_field<T: Into<u128>>(id: FieldId, (value, mask): Masked<T>, all: T) ->
 
 impl FixedMatch {
     /// The fields that are not wildcards, under the names of later versions.
-    fn fields(&self) -> impl Iterator<Item = Field> {
+    fn fields(self) -> impl Iterator<Item = Field> {
         let is_arp = self.dl_type == Some(ETHERTYPE_ARP);
         let new = |id, value: u128| Some(Field::new(id, value));
         let vlan = |vlan| match vlan {
@@ -279,21 +279,22 @@ fn parse_struct_1_0(r: &mut Reader<'_>) -> Result<FixedMatch> {
     Ok(fixed)
 }
 
-/// Parses the match of 1.0; for errors see [`parse_struct_1_0`].
-pub(super) fn parse_1_0(r: &mut Reader<'_>) -> Result<Match> {
-    Ok(parse_struct_1_0(r)?.fields().collect())
+/// Parses the struct of the version of `r`.
+///
+/// # Errors
+/// As for [`parse_struct_1_0`] and [`parse_struct_1_1`].
+fn parse_struct(r: &mut Reader<'_>) -> Result<FixedMatch> {
+    if r.version() == Version::V1_0 { parse_struct_1_0(r) } else { parse_struct_1_1(r) }
 }
 
-/// Parses the match of 1.1; for errors see [`parse_struct_1_1`].
-pub(super) fn parse_1_1(r: &mut Reader<'_>) -> Result<Match> {
-    Ok(parse_struct_1_1(r)?.fields().collect())
+/// Takes a match of 1.0 or 1.1; returns its fields.
+pub(crate) fn parse_fields(r: &mut Reader<'_>) -> Result<impl Iterator<Item = Field> + use<>> {
+    parse_struct(r).map(FixedMatch::fields)
 }
 
 /// Takes and validates a match of 1.0 or 1.1.
 pub(crate) fn validate(r: &mut Reader<'_>) -> Result<()> {
-    let parsed =
-        if r.version() == Version::V1_0 { parse_struct_1_0(r) } else { parse_struct_1_1(r) };
-    parsed.map(drop)
+    parse_struct(r).map(drop)
 }
 
 /// Number of low bits that the mask ignores, 0 to 32.

@@ -146,8 +146,7 @@ const OFPMT_OXM: u16 = 1;
 impl Codec for Match {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         match r.version() {
-            Version::V1_0 => match_fixed::parse_1_0(r),
-            Version::V1_1 => match_fixed::parse_1_1(r),
+            Version::V1_0 | Version::V1_1 => Ok(match_fixed::parse_fields(r)?.collect()),
             _ => BareMatch::parse(&mut oxm_fields(r)?),
         }
     }
@@ -197,7 +196,7 @@ impl JointEncoding<Match, bool> for StructOrOxm {
 ///
 /// # Errors
 /// Another type of match, or an invalid length.
-fn oxm_fields<'a>(r: &mut Reader<'a>) -> Result<Reader<'a>> {
+pub(crate) fn oxm_fields<'a>(r: &mut Reader<'a>) -> Result<Reader<'a>> {
     let mut head = r.nested("match", ErrorContext::Match)?;
     let (at, kind, len) = (head.at(), head.u16("match")?, head.u16("match")?);
     let len = usize::from(len);

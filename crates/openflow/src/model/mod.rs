@@ -47,7 +47,7 @@ mod named;
 mod nat;
 mod nicira;
 mod nicira_action;
-mod oxm;
+pub(crate) mod oxm;
 mod oxs;
 mod packet_in;
 mod packet_out;

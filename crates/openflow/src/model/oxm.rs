@@ -206,17 +206,20 @@ impl<'a> RawOxm<'a> {
     pub(crate) fn value(&self) -> &'a [u8] {
         self.value
     }
+
+    /// The field, if it is known and has up to 16 bytes.
+    pub(crate) fn field(self) -> Option<Field> {
+        let Self { id, is_field, value, mask } = self;
+        let len = u8::try_from(value.len()).ok().filter(|_| is_field)?;
+        Some(Field { id, len, value: low(value), mask: mask.map(low) })
+    }
 }
 
 impl From<RawOxm<'_>> for Oxm {
     fn from(raw: RawOxm<'_>) -> Self {
         let RawOxm { id, value, mask, .. } = raw;
-        match u8::try_from(value.len()) {
-            Ok(len) if raw.is_field => {
-                Self::Field(Field { id, len, value: low(value), mask: mask.map(low) })
-            }
-            _ => Self::Wide { id, value: value.to_vec(), mask: mask.map(<[u8]>::to_vec) },
-        }
+        let wide = || Self::Wide { id, value: value.to_vec(), mask: mask.map(<[u8]>::to_vec) };
+        raw.field().map_or_else(wide, Self::Field)
     }
 }
 
