@@ -148,8 +148,10 @@ fn match_oxm(msg: &[u8]) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use sluice_base::Rng;
     use sluice_openflow::{
-        Action, Encoder, Field, FlowMod, FlowModCommand, MacAddr, PacketOutRef, PortNo, Versions,
+        Action, Encoder, Ethernet, Field, FieldId, FlowMod, FlowModCommand, Instruction, MacAddr,
+        Match, Message, PacketOut, PacketOutRef, PortNo, Versions,
     };
 
     use super::*;
@@ -222,5 +224,114 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The reply that the codec finds in a `FLOW_MOD`.
+    fn reply_of_flow_mod(f: &FlowMod) -> ParsedReply {
+        if f.command.0 >= DELETE {
+            return ParsedReply::Other;
+        }
+        if let Some(id) = f.buffer_id {
+            return ParsedReply::Buffer(id, AnswerKind::FlowAndPacket);
+        }
+        let exact = |id| f.matching.get(id).filter(|field| field.is_exact());
+        match (exact(FieldId::ETH_DST), exact(FieldId::ETH_SRC)) {
+            (Some(_), Some(_)) if f.matching.eth_dst() == Some(MacAddr::BROADCAST) => {
+                ParsedReply::Broadcast
+            }
+            (Some(dst), Some(src)) => {
+                let (dst, src) = (u64::try_from(dst.value), u64::try_from(src.value));
+                ParsedReply::Addresses(dst.unwrap(), src.unwrap(), AnswerKind::FlowOnly)
+            }
+            _ => ParsedReply::Unmatched,
+        }
+    }
+
+    /// The reply that the codec finds in a `PACKET_OUT`.
+    fn reply_of_packet_out(p: &PacketOut) -> ParsedReply {
+        if let Some(id) = p.buffer_id {
+            return ParsedReply::Buffer(id, AnswerKind::PacketOnly);
+        }
+        let Some(ethernet) = Ethernet::new(&p.data) else { return ParsedReply::Malformed };
+        let ethertype = u16::from_be_bytes([p.data[12], p.data[13]]);
+        if DISCOVERY.contains(&ethertype) {
+            return ParsedReply::Other;
+        }
+        match ethernet.dst {
+            MacAddr::BROADCAST => ParsedReply::Broadcast,
+            dst => {
+                let src = ethernet.src.to_u64();
+                ParsedReply::Addresses(dst.to_u64(), src, AnswerKind::PacketOnly)
+            }
+        }
+    }
+
+    fn random_addr(rng: &mut Rng) -> MacAddr {
+        if rng.below(4) == 0 { MacAddr::BROADCAST } else { MacAddr::from_u64(rng.next_u64() >> 16) }
+    }
+
+    fn random_match(rng: &mut Rng) -> Match {
+        let (dst, src) = (Field::eth_dst(random_addr(rng)), Field::eth_src(random_addr(rng)));
+        let mut fields = vec![
+            Field::in_port(PortNo(1 + rng.below(48))),
+            if rng.below(4) == 0 { dst.masked(0xffff_0000_0000) } else { dst },
+            if rng.below(8) == 0 { src.masked(0x0000_ffff_ffff) } else { src },
+            Field::untagged(),
+            Field::eth_type(0x0800),
+        ];
+        fields.retain(|_| rng.below(4) != 0);
+        if rng.below(2) == 0 {
+            fields.reverse();
+        }
+        fields.into_iter().collect()
+    }
+
+    fn random_actions(rng: &mut Rng) -> Vec<Action> {
+        (0..rng.below(3)).map(|_| Action::output(PortNo(1 + rng.below(48)))).collect()
+    }
+
+    fn random_flow_mod(rng: &mut Rng) -> FlowMod {
+        FlowMod {
+            command: FlowModCommand(u8::try_from(rng.below(5)).unwrap()),
+            cookie: rng.next_u64(),
+            priority: u16::try_from(rng.below(0x1_0000)).unwrap(),
+            buffer_id: (rng.below(3) == 0).then(|| rng.below(1000)),
+            matching: random_match(rng),
+            instructions: vec![Instruction::apply(random_actions(rng))],
+            ..FlowMod::default()
+        }
+    }
+
+    #[test]
+    fn random_replies_are_parsed_as_the_codec_parses_them() {
+        let (mut rng, mut flow_mods, mut packet_outs) = (Rng::new(1), 0, 0);
+        for n in 0..6000 {
+            let version = Versions::SUPPORTED.iter().nth(n % 6).unwrap();
+            let (mut tx, mut xid) = (vec![], 1);
+            let f = random_flow_mod(&mut rng);
+            // A mask may be one that the version does not have.
+            if Encoder::new(&mut tx, version, &mut xid).flow_mod(&f).is_ok() {
+                let Message::FlowMod(parsed) = Message::parse(&tx).unwrap() else {
+                    panic!("{f:?}")
+                };
+                let reply = ParsedReply::flow_mod(version, &tx);
+                assert_eq!(reply, reply_of_flow_mod(&parsed), "{version}: {f:?}");
+                flow_mods += 1;
+            }
+
+            let ethertype = [0x0800, 0x0806, DISCOVERY[0], DISCOVERY[1]][rng.below(4) as usize];
+            let mut frame = ethernet(random_addr(&mut rng), u16::to_be_bytes(ethertype));
+            frame.truncate(10 + rng.below(50) as usize);
+            let buffer_id = (rng.below(3) == 0).then(|| rng.below(1000));
+            let (in_port, actions) = (PortNo(1), random_actions(&mut rng));
+            let p = PacketOutRef { buffer_id, in_port, actions: &actions, frame: &frame };
+            tx.clear();
+            Encoder::new(&mut tx, version, &mut xid).packet_out(&p).unwrap();
+            let Message::PacketOut(parsed) = Message::parse(&tx).unwrap() else { panic!("{p:?}") };
+            let reply = ParsedReply::packet_out(version, &tx);
+            assert_eq!(reply, reply_of_packet_out(&parsed), "{version}: {p:?}");
+            packet_outs += 1;
+        }
+        assert!(flow_mods > 5000 && packet_outs == 6000, "{flow_mods} FLOW_MODs");
     }
 }
