@@ -14,7 +14,8 @@ use sluice_emu::net::{ConnectionId, Controller, ControllerOutput};
 use sluice_engine::Config;
 use sluice_engine::simulation::{IterationPart, SteppedEngine};
 use sluice_io::simulated::{
-    BufferSizes, ClockError, PeerId, PeerState, SimulatedIo, SimulatedKernel, SimulatedThread,
+    BufferSizes, ClockError, DescriptorUse, PeerId, PeerState, SimulatedIo, SimulatedKernel,
+    SimulatedThread,
 };
 use sluice_openflow::DatapathId;
 use sluice_sdk::view::{Host, HostId, NetworkView};
@@ -243,9 +244,11 @@ impl<A: App> SimulatedEngine<A> {
         self.compared_at
     }
 
-    /// The kernel, to let operations fail.
-    pub fn kernel(&self) -> &SimulatedKernel {
-        &self.kernel
+    /// Lets as many accepts, and as many adoptions of accepted connections, fail for lack of file descriptors.
+    pub fn fail_for_descriptors(&self, times: u32) {
+        for operation in [DescriptorUse::Accept, DescriptorUse::Adopt] {
+            self.kernel.fail_for_descriptors(operation, times);
+        }
     }
 
     /// Moves a switch to another worker. See [`sluice_engine::Engine::move_switch`].

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{IpFamily, NetworkChange, NetworkOptions, NetworkSimulation, PingSummary};
 use sluice_emu::topology::Topology;
-use sluice_io::simulated::DescriptorUse;
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Action, Encoder, PacketOutRef, PortNo};
 use sluice_sdk::{App, Ctx, Verdict};
@@ -186,8 +185,7 @@ fn a_controller_that_reads_slowly_receives_everything() {
 #[test]
 fn switches_connect_after_descriptors_were_missing() {
     let mut net = start("linear,4", &SimulatedEngineOptions::default(), &Flood::default());
-    net.controller().kernel().fail_for_descriptors(DescriptorUse::Accept, 3);
-    net.controller().kernel().fail_for_descriptors(DescriptorUse::Adopt, 3);
+    net.controller().fail_for_descriptors(3);
     net.run_for(5 * S).unwrap();
     assert_eq!(net.connected_switches(), 4);
     assert_all_pairs_ping(&mut net, "afterwards");

@@ -18,6 +18,9 @@ pub(super) struct NetworkConditions {
     pub(super) reconnect_delay: Duration,
 }
 
+/// The limit of a backlog where it is not small.
+const BACKLOG_BYTES_MAX: usize = 256 << 10;
+
 /// Whether switches move between workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SwitchMoves {
@@ -56,11 +59,16 @@ impl NetworkConditions {
             transport: if is_tcp { ControlTransport::Tcp } else { ControlTransport::Ideal },
             rate_bps,
             loss,
-            backlog_bytes_max: if is_limited { backlog_bytes_max } else { 256 << 10 },
+            backlog_bytes_max: if is_limited { backlog_bytes_max } else { BACKLOG_BYTES_MAX },
             queue_capacity,
             moves,
             reconnect_delay: Duration::from_millis(reconnect_ms.into()),
         }
+    }
+
+    /// Whether the backlogs of switches have small limits.
+    pub(super) fn has_limited_backlogs(&self) -> bool {
+        self.backlog_bytes_max < BACKLOG_BYTES_MAX
     }
 
     /// How long the controller may take to flood a packet: several retransmissions, if control links lose packets.

@@ -14,13 +14,19 @@ pub(super) struct Faults {
     pub(super) have_pauses: bool,
     /// Delays of control links become longer.
     pub(super) have_slow_links: bool,
+    /// File descriptors are missing when switches connect.
+    pub(super) have_missing_descriptors: bool,
 }
 
 impl Faults {
     /// Whether they are a cause for which the engine may close a connection.
     pub(super) fn explain(&self, reason: &str) -> bool {
         match reason {
-            "closed_by_peer" | "connection_reset" | "connection_error" => self.have_breaks,
+            "closed_by_peer" | "connection_reset" => self.have_breaks,
+            "connection_error" => self.have_breaks || self.have_missing_descriptors,
+            "too_many_handshakes" => {
+                self.have_missing_descriptors || (self.have_breaks && self.have_silent_ends)
+            }
             "duplicate_datapath_id" | "replaced_by_new_connection" => {
                 self.have_breaks && self.have_silent_ends
             }

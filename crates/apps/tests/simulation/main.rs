@@ -7,7 +7,8 @@
 //! The controller is the engine with its acceptor and one to four workers, whose threads are delayed at random and interrupted
 //! within iterations, and whose connections have buffers of random sizes. In half of the networks control links lose packets and
 //! have a rate of 0.5 to 100 Mbit/s; in some the end of a connection is not noticed or the switch connects again at once, the
-//! backlogs of switches or the queues between threads have small limits, or switches move between workers.
+//! backlogs of switches, the queues between threads, incomplete multipart replies, handshakes, switches or ports have small limits, or
+//! switches move between workers. [`simple_chains`] has the networks of `learning` and `hub`.
 //!
 //! In one of four networks each there are also:
 //!
@@ -41,6 +42,7 @@ mod operator;
 mod refusals;
 mod scenario;
 mod segments;
+mod simple_chains;
 mod vlans;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -68,6 +68,8 @@ impl Scenario {
         rng.below(3);
         let is_overloaded = more.below(4) == 0;
         let mut engine = engine_options(seed, &conditions, is_overloaded);
+        let has_small_limits =
+            set_small_limits(seed, topology.switches.len(), &conditions, &mut engine);
         engine.conditions.silent_end_odds = if more.below(2) == 0 { 2 } else { 0 };
         let controller = SimulatedEngine::new(&engine, start, apps);
         let mut net = NetworkSimulation::new(topology, &options, start, controller)
@@ -75,7 +77,7 @@ impl Scenario {
         let segments = Segments::new(seed, &mut net).map_err(|e| e.to_string())?;
         refusals.apply(&mut net);
         let context = format!(
-            "{segments:?}, {refusals:?}, {lies:?}, VLANs {vlan_hosts:?}, {shape} in {version}, floods by {flooding:?}, snooping {has_snooping}, {conditions:?}"
+            "{segments:?}, {refusals:?}, {lies:?}, VLANs {vlan_hosts:?}, {shape} in {version}, floods by {flooding:?}, snooping {has_snooping}, small limits {has_small_limits}, {conditions:?}"
         );
         let engine_conditions = engine.conditions;
         Ok(Self {
@@ -149,7 +151,7 @@ impl Scenario {
 }
 
 /// Delays of control links are up to 25 ms.
-fn network_options(
+pub(super) fn network_options(
     seed: u64,
     rng: &mut Rng,
     version: Version,
@@ -177,7 +179,7 @@ fn network_options(
     }
 }
 
-fn engine_options(
+pub(super) fn engine_options(
     seed: u64,
     conditions: &NetworkConditions,
     is_overloaded: bool,
@@ -190,4 +192,28 @@ fn engine_options(
         engine.conditions = Conditions::overloaded();
     }
     engine
+}
+
+/// In one of four networks, sets limits that the network just does not exceed, or only for a while. Returns `true` if it does.
+pub(super) fn set_small_limits(
+    seed: u64,
+    switches: usize,
+    conditions: &NetworkConditions,
+    engine: &mut SimulatedEngineOptions,
+) -> bool {
+    // From a stream of its own, so that the other choices of a seed do not depend on it.
+    let mut rng = Rng::new(seed.rotate_left(48));
+    if rng.below(4) > 0 {
+        return false;
+    }
+    let limits = &mut engine.config.limits;
+    (limits.switches_max, limits.handshakes_max) = (switches, switches);
+    // No switch has more than sixteen, and each may connect again before the loss of its connection is noticed.
+    limits.ports_max = switches * 32;
+    // Packets that the controller forwards one by one may be dropped.
+    if conditions.has_limited_backlogs() {
+        limits.backlog_total_bytes_max = (8 << 10) << rng.below(6);
+    }
+    engine.config.session.multipart_total_bytes_max = 256 << 10;
+    true
 }
