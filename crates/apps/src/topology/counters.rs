@@ -87,7 +87,7 @@ pub(super) struct PortCounts {
 
 impl PortCounts {
     pub(super) fn add(&mut self, port: &Port) {
-        self.links += u64::from(port.published_link.is_some());
+        self.links += u64::from(port.published_link().is_some());
         self.looped += u64::from(port.phase == PortPhase::Looped);
         let count = match port.role() {
             _ if !port.is_up() => &mut self.down,
@@ -97,6 +97,16 @@ impl PortCounts {
             PortRole::SharedSegment(_) => &mut self.shared_segment,
         };
         *count += 1;
+    }
+
+    pub(super) fn add_all(&mut self, other: &Self) {
+        self.links += other.links;
+        self.down += other.down;
+        self.pending += other.pending;
+        self.edge += other.edge;
+        self.link += other.link;
+        self.shared_segment += other.shared_segment;
+        self.looped += other.looped;
     }
 
     pub(super) fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {

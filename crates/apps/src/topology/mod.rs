@@ -3,9 +3,11 @@
 //! Probes (LLDP frames, IEEE 802.1AB) are sent out of every port. Where a probe is received, there is a link. Ports at which
 //! none is received become edge ports.
 
+mod config;
 mod counters;
 mod link_memory;
 mod port;
+mod port_facts;
 mod probe;
 mod switch;
 mod unexpected_link;
@@ -18,52 +20,19 @@ use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
     DatapathId, Ethernet, PacketOutRef, PortNo, PortReason, PortStatus, SwitchFeatures,
 };
-use sluice_sdk::view::{AppRecord, Fact, Link, PublishedFact, SuspectedConnection, SwitchPort};
+use sluice_sdk::view::{AppRecord, Fact, PublishedFact, SuspectedConnection, SwitchPort};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
+pub use config::Config;
 use counters::{Counters, PortCounts, RecentMax};
 use link_memory::LinkMemory;
-use port::{HeardProbe, PeerState, Port, PortPhase, PortTimers, is_physical};
+use port::{HeardProbe, Port, PortPhase, PortTimers, is_physical};
+use port_facts::{peer_state, publish, publish_replaced_ports};
 use probe::{Probe, ProbeError, ProbeKind};
 pub use probe::{Secret, WallClock};
 use switch::{PORTS_MAX, ProbeSettings, ProbedSwitch, ProbedSwitches, install_probe_entries};
 use unexpected_link::UnexpectedLink;
 pub use unexpected_link::UnexpectedLinks;
-
-/// Settings of the application.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
-    /// Time between two LLDP probes of a port; at least 250 ms.
-    pub probe_interval: Duration,
-    /// LLDP probes that a worker sends per second at most. With more ports, each is probed less often.
-    pub probes_per_s_max: u32,
-    /// Time without a received probe after which a port becomes an edge port. The longest round-trip time of the control
-    /// connections is used instead if it is longer.
-    pub settle: Duration,
-    /// Time between two broadcast probes of a port; at least 250 ms.
-    pub shared_interval: Duration,
-    /// What to do with a link that appears between two edge ports.
-    pub unexpected_links: UnexpectedLinks,
-    /// Key that signs probes; `None` for a random key of this process.
-    pub secret: Option<Secret>,
-    /// Time of day, which several processes with the same secret need to agree on the age of probes.
-    pub clock: Option<WallClock>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            probe_interval: Duration::from_secs(1),
-            // About 1.5 % of a core: lab/discovery.
-            probes_per_s_max: 3000,
-            settle: Duration::from_millis(250),
-            shared_interval: Duration::from_secs(5),
-            unexpected_links: UnexpectedLinks::Report,
-            secret: None,
-            clock: None,
-        }
-    }
-}
 
 /// Consecutive probes that must be lost until a link counts as down. Congestion may lose one or two.
 const LOST_PROBES_MAX: u32 = 3;
@@ -254,7 +223,7 @@ impl Topology {
         let may_be_shared = port.phase == PortPhase::SharedSegment || port.may_be_link();
         // If the other direction of a link is unknown, the last probe may have been too early for the other switch.
         let with_lldp = if is_link {
-            port.link_to != Some(from)
+            port.link_to() != Some(from)
         } else {
             is_new && (port.may_be_link() || is_unconfirmed)
         };
@@ -297,10 +266,10 @@ impl Topology {
         network: &mut Network,
     ) {
         let Some(port) = self.switches.port_mut(from) else { return };
-        if port.link_to == to || (to.is_some() && !port.is_up()) {
+        if port.link_to() == to || (to.is_some() && !port.is_up()) {
             return;
         }
-        if let Some(before) = port.link_to {
+        if let Some(before) = port.link_to() {
             self.link_starts.remove(&before);
         }
         port.set_link_to(to, now);
@@ -358,17 +327,16 @@ impl Topology {
             }
         };
         let Some(port) = switch.ports.get_mut(n) else { return };
-        if port.update_description(description) {
-            port.published = None;
-        }
+        port.update_description(description);
         match (port.is_up(), description.is_up()) {
             (false, true) => {
                 port.set_up(ctx.now);
                 switch.send_due_probes(ctx, &settings, &mut self.counters);
             }
             (true, false) => {
-                let link_to = port.link_to;
+                let link_to = port.link_to();
                 port.set_down();
+                self.went_down.insert(at, ctx.now);
                 self.remove_links(at, link_to, ctx.now, ctx.network);
             }
             _ => {}
@@ -378,7 +346,7 @@ impl Topology {
         }
     }
 
-    /// Removes the links at a port of this worker that went down, in both directions.
+    /// Removes the links at a port of this worker that went down or has no switch any more, in both directions.
     fn remove_links(
         &mut self,
         at: SwitchPort,
@@ -386,7 +354,6 @@ impl Topology {
         now: Instant,
         network: &mut Network,
     ) {
-        self.went_down.insert(at, now);
         link_to.map(|to| self.link_starts.remove(&to));
         if let Some(to) = network.view().link_from(at).map(|link| link.to) {
             self.counters.links_lost += 1;
@@ -397,7 +364,7 @@ impl Topology {
             network.publish(now, Fact::Link(at, None));
         }
         if let Some(port) = self.switches.port_mut(at) {
-            port.published_link = None;
+            port.publish_link(None);
         }
     }
 
@@ -425,32 +392,6 @@ impl Topology {
     }
 }
 
-/// Publishes what changed of a port and of the link into it.
-fn publish(port: &mut Port, now: Instant, network: &mut Network, counters: &mut Counters) {
-    let (at, from) = (port.at, port.link_from());
-    let state = (port.is_up(), port.role());
-    if port.published != Some(state) {
-        port.published = Some(state);
-        network.publish(now, Fact::Port(at, Some(port.info())));
-    }
-    if from != port.published_link {
-        counters.links_lost += u64::from(from.is_none());
-        port.published_link = from;
-        network.publish(now, Fact::Link(at, from.map(|from| Link { from, to: at })));
-    }
-}
-
-/// Publishes that a switch has other ports than before its reconnection, also where their numbers are the same, so that hosts and
-/// flow entries of the old ports are removed.
-fn publish_replaced_ports(switch: &ProbedSwitch, old: &[PortNo], ctx: &mut Ctx<'_>) {
-    for &no in old {
-        ctx.publish(Fact::Port(SwitchPort::new(switch.id, no), None));
-    }
-    for (no, port) in switch.info().ports {
-        ctx.publish(Fact::Port(SwitchPort::new(switch.id, no), Some(port)));
-    }
-}
-
 impl App for Topology {
     fn on_iteration(&mut self, now: Instant) {
         let last = self.last_iteration;
@@ -475,7 +416,7 @@ impl App for Topology {
         let switch = ProbedSwitch::new(features, went_down, ctx, &settings);
         debug_assert!(switch.is_ok(), "its messages can be encoded in every version");
         let Ok(mut switch) = switch else { return };
-        let replaced = self.memory.switch_connected(switch.id, &switch.info());
+        let replaced = self.memory.switch_connected(switch.id, &switch.info(), ctx.now);
         for description in features.ports.iter().filter(|port| port.is_up()) {
             if let Ok(n) = switch.find(description.port_no)
                 && let Some(port) = switch.ports.get_mut(n)
@@ -487,7 +428,7 @@ impl App for Topology {
             }
         }
         for port in &mut switch.ports {
-            port.published = Some((port.is_up(), port.role()));
+            port.publish_state();
         }
         ctx.publish(Fact::Switch(ctx.datapath_id, Some(switch.info())));
         if !replaced.is_empty() {
@@ -510,7 +451,7 @@ impl App for Topology {
         // Before the facts about its links, so that others see that the links were lost with the switch and did not fail.
         network.publish(now, Fact::Switch(switch.id, None));
         for port in &switch.ports {
-            self.remove_links(port.at, port.link_to, now, network);
+            self.remove_links(port.at, port.link_to(), now, network);
         }
         self.went_down.insert(SwitchPort::new(switch.id, PortNo::ANY), now);
     }
@@ -520,6 +461,7 @@ impl App for Topology {
         let now = ctx.now;
         let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
         switch.expire_barriers(now);
+        let mut counts = PortCounts::default();
         for port in &mut switch.ports {
             let view = ctx.network.view();
             port.expire(now, &settings.timers, |id| view.record::<LateProbes>(id).is_some());
@@ -528,7 +470,9 @@ impl App for Topology {
                 port.check_silent_link(state, now);
             }
             publish(port, now, ctx.network, &mut self.counters);
+            counts.add(port);
         }
+        switch.counts = Some(counts);
         switch.adapt_window(ctx);
         switch.send_due_probes(ctx, &settings, &mut self.counters);
         let late = switch.is_late(now).then_some(LateProbes);
@@ -553,7 +497,7 @@ impl App for Topology {
                 }
                 // The worker of the other end removed the link.
                 if let Some(port) = self.switches.port_mut(to)
-                    && port.published_link.take().is_some()
+                    && port.publish_link(None).is_some()
                 {
                     port.remove_neighbors(|_| true, now);
                     publish(port, now, network, &mut self.counters);
@@ -604,7 +548,8 @@ impl App for Topology {
             && let Ok(n) = switch.find(at.port)
         {
             let port = switch.ports.remove(n);
-            self.remove_links(at, port.link_to, ctx.now, ctx.network);
+            self.went_down.insert(at, ctx.now);
+            self.remove_links(at, port.link_to(), ctx.now, ctx.network);
         }
         ctx.publish(Fact::Port(at, None));
     }
@@ -619,25 +564,10 @@ impl App for Topology {
     }
 
     fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
-        let mut ports = PortCounts::default();
-        self.switches.iter().flat_map(|switch| &switch.ports).for_each(|port| ports.add(port));
+        let ports = self.switches.count_ports();
         let switches = self.switches.iter().count() as u64;
         put(AppMetric::gauge("topology_switches", "Switches whose ports are probed", switches));
         ports.metrics(put);
         self.counters.metrics(put);
-    }
-}
-
-/// The state of the port `peer`, the other end of a link of `at` from which no more probes are received.
-fn peer_state(at: SwitchPort, peer: SwitchPort, network: &Network) -> PeerState {
-    let view = network.view();
-    if view.switch(peer.switch).is_none() {
-        return PeerState::Disconnected;
-    }
-    let leads_elsewhere = view.link_to(peer).is_some_and(|link| link.from != at)
-        || view.link_from(peer).is_some_and(|link| link.to != at);
-    match view.port(peer) {
-        Some(port) if port.is_up && !leads_elsewhere => PeerState::Unchanged,
-        _ => PeerState::Changed,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{DatapathId, MacAddr, Port as PortDescription, PortNo};
+use sluice_openflow::{DatapathId, FixedString, MacAddr, Port as PortDescription, PortNo};
 use sluice_sdk::view::{PortInfo, PortRole, SwitchPort};
 
 use super::probe::ProbeKind;
@@ -74,33 +74,59 @@ struct Neighbor {
     is_confirmed: bool,
 }
 
-/// One port of a switch of this worker.
+/// One port of a switch of this worker. Small, since a switch may have thousands, and most lead to hosts.
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) at: SwitchPort,
     pub(super) hw_addr: MacAddr,
+    name: FixedString<16>,
+    pub(super) phase: PortPhase,
     /// When the next LLDP probe is due.
     pub(super) next_lldp: Instant,
     /// When the last LLDP probe was sent, and the interval that it stated.
     pub(super) last_lldp: Option<Instant>,
-    pub(super) stated_interval: Duration,
+    pub(super) stated_interval_ms: u32,
     /// When the next broadcast probe is due.
     pub(super) next_broadcast: Instant,
-    /// The port at which frames that are sent here are received, as the worker of that port published.
-    pub(super) link_to: Option<SwitchPort>,
-    /// The start of the incoming link, as published.
-    pub(super) published_link: Option<SwitchPort>,
-    /// Whether the port is up, and its role, as published.
-    pub(super) published: Option<(bool, PortRole)>,
-    pub(super) phase: PortPhase,
-    name: String,
+    /// Since when the port has been an edge port, or part of a link that is not confirmed.
+    edge_since: Option<Instant>,
+    published: PublishedState,
+    /// `None` if the port has received nothing that concerns the topology.
+    adjacency: Option<Box<Adjacency>>,
+}
+
+/// The state and the role of a port, as published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PublishedState {
+    /// Not published since the port or its description has changed.
+    Outdated,
+    Down,
+    Up(PublishedRole),
+}
+
+/// A [`PortRole`] without the port that is used for a segment, which is [`Adjacency::published_segment`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PublishedRole {
+    Pending,
+    Edge,
+    Link,
+    SharedSegment,
+}
+
+/// What is needed only for a port that has received LLDP or a probe, or is part of a link.
+#[derive(Debug, Default)]
+struct Adjacency {
     neighbors: Vec<Neighbor>,
+    /// The port at which frames that are sent here are received, as the worker of that port published.
+    link_to: Option<SwitchPort>,
+    /// The start of the incoming link, as published.
+    published_link: Option<SwitchPort>,
+    /// The port that is used for the segment, as published.
+    published_segment: Option<SwitchPort>,
     /// The other end of the link that this port is or was part of.
     peer: Option<SwitchPort>,
     /// The other end of the last link of this port, whether it has been down since or not.
     last_peer: Option<SwitchPort>,
-    /// Since when the port has been an edge port, or part of a link that is not confirmed.
-    edge_since: Option<Instant>,
     /// The link existed before the switch disconnected, and no probe has been received since it reconnected.
     is_restored: bool,
     /// Since when no probe has come through the link, and since when its other end has been in this state.
@@ -111,39 +137,96 @@ pub(super) struct Port {
     last_warning: Option<Instant>,
 }
 
+impl Adjacency {
+    /// Whether nothing is lost if it is removed.
+    fn is_unused(&self, now: Instant) -> bool {
+        let links = [self.link_to, self.published_link, self.peer, self.last_peer];
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < super::LOG_INTERVAL;
+        self.neighbors.is_empty()
+            && links.iter().all(Option::is_none)
+            && self.lldp_received.is_over(now)
+            && !self.last_answer.is_some_and(is_recent)
+            && !self.last_warning.is_some_and(is_recent)
+    }
+}
+
 impl Port {
     /// A port that is down.
     pub(super) fn new(at: SwitchPort, description: &PortDescription, now: Instant) -> Self {
         Self {
             at,
             hw_addr: description.hw_addr,
+            name: description.name,
+            phase: PortPhase::Down,
             next_lldp: now,
             last_lldp: None,
-            stated_interval: Duration::ZERO,
+            stated_interval_ms: 0,
             next_broadcast: now,
-            link_to: None,
-            published_link: None,
-            published: None,
-            phase: PortPhase::Down,
-            name: description.name(),
-            neighbors: Vec::new(),
-            peer: None,
-            last_peer: None,
             edge_since: None,
-            is_restored: false,
-            silent_since: None,
-            lldp_received: RateLimit::default(),
-            last_answer: None,
-            last_warning: None,
+            published: PublishedState::Outdated,
+            adjacency: None,
         }
     }
 
-    /// Updates name and address. Returns `true` if either changed.
-    pub(super) fn update_description(&mut self, description: &PortDescription) -> bool {
-        let name = description.name();
-        let changed = (self.hw_addr, &self.name) != (description.hw_addr, &name);
-        (self.hw_addr, self.name) = (description.hw_addr, name);
-        changed
+    fn adjacency_mut(&mut self) -> &mut Adjacency {
+        self.adjacency.get_or_insert_default()
+    }
+
+    fn neighbors(&self) -> &[Neighbor] {
+        self.adjacency.as_deref().map_or(&[], |adjacency| &adjacency.neighbors)
+    }
+
+    /// The port at which frames that are sent here are received, as the worker of that port published.
+    pub(super) fn link_to(&self) -> Option<SwitchPort> {
+        self.adjacency.as_deref()?.link_to
+    }
+
+    /// The start of the incoming link, as published.
+    pub(super) fn published_link(&self) -> Option<SwitchPort> {
+        self.adjacency.as_deref()?.published_link
+    }
+
+    /// Records the start of the incoming link that is published. Returns the one before.
+    pub(super) fn publish_link(&mut self, from: Option<SwitchPort>) -> Option<SwitchPort> {
+        match (&mut self.adjacency, from) {
+            (Some(adjacency), from) => std::mem::replace(&mut adjacency.published_link, from),
+            (None, None) => None,
+            (none, from) => {
+                none.get_or_insert_default().published_link = from;
+                None
+            }
+        }
+    }
+
+    /// Records that the state and the role of the port are published. Returns `false` if they were already.
+    pub(super) fn publish_state(&mut self) -> bool {
+        let role = self.role();
+        let state = match role {
+            _ if !self.is_up() => PublishedState::Down,
+            PortRole::Pending => PublishedState::Up(PublishedRole::Pending),
+            PortRole::Edge => PublishedState::Up(PublishedRole::Edge),
+            PortRole::Link => PublishedState::Up(PublishedRole::Link),
+            PortRole::SharedSegment(_) => PublishedState::Up(PublishedRole::SharedSegment),
+        };
+        let segment = if let PortRole::SharedSegment(first) = role { Some(first) } else { None };
+        let published_segment = self.adjacency.as_deref().and_then(|it| it.published_segment);
+        if self.published == state && published_segment == segment {
+            return false;
+        }
+        self.published = state;
+        if published_segment != segment {
+            self.adjacency_mut().published_segment = segment;
+        }
+        true
+    }
+
+    /// Updates name and address, so that a change is published.
+    pub(super) fn update_description(&mut self, description: &PortDescription) {
+        let &PortDescription { hw_addr, name, .. } = description;
+        if (self.hw_addr, self.name) != (hw_addr, name) {
+            self.published = PublishedState::Outdated;
+        }
+        (self.hw_addr, self.name) = (hw_addr, name);
     }
 
     /// The port is up: probing starts anew.
@@ -155,8 +238,10 @@ impl Port {
 
     /// The port was part of a link when its switch disconnected, and is taken for one until a probe shows otherwise.
     pub(super) fn restore_link(&mut self, peer: SwitchPort) {
-        (self.phase, self.peer, self.is_restored) = (PortPhase::Link, Some(peer), true);
-        self.last_peer = self.peer;
+        self.phase = PortPhase::Link;
+        let adjacency = self.adjacency_mut();
+        (adjacency.peer, adjacency.last_peer) = (Some(peer), Some(peer));
+        adjacency.is_restored = true;
     }
 
     pub(super) fn set_down(&mut self) {
@@ -165,16 +250,18 @@ impl Port {
     }
 
     fn reset(&mut self) {
-        self.neighbors.clear();
-        (self.peer, self.link_to, self.silent_since, self.edge_since) = (None, None, None, None);
-        self.is_restored = false;
+        self.edge_since = None;
+        if let Some(it) = &mut self.adjacency {
+            it.neighbors.clear();
+            (it.peer, it.link_to, it.silent_since, it.is_restored) = (None, None, None, false);
+        }
     }
 
     /// Handles a probe that shows a neighbor. Returns `true` if this neighbor is new and there is room for it.
     pub(super) fn add_neighbor(&mut self, heard: &HeardProbe, now: Instant) -> bool {
         let &HeardProbe { from, kind, lifetime, confirm_after } = heard;
-        let known =
-            self.neighbors.iter_mut().find(|neighbor| neighbor.at == from && neighbor.kind == kind);
+        let neighbors = &mut self.adjacency.get_or_insert_default().neighbors;
+        let known = neighbors.iter_mut().find(|it| it.at == from && it.kind == kind);
         if let Some(known) = known {
             (known.last_seen, known.lifetime) = (now, lifetime);
             let lasts = now.saturating_duration_since(known.first_seen);
@@ -192,9 +279,9 @@ impl Port {
             first_seen: now,
             is_confirmed: confirm_after.is_zero(),
         };
-        if self.neighbors.len() < NEIGHBORS_MAX {
-            self.neighbors.push(neighbor);
-        } else if let Some(last) = self.neighbors.iter_mut().max_by_key(|neighbor| neighbor.at)
+        if neighbors.len() < NEIGHBORS_MAX {
+            neighbors.push(neighbor);
+        } else if let Some(last) = neighbors.iter_mut().max_by_key(|neighbor| neighbor.at)
             && from < last.at
         {
             *last = neighbor;
@@ -212,43 +299,51 @@ impl Port {
 
     /// The other end of the last link of this port, whether the port has been down since or not.
     pub(super) fn last_peer(&self) -> Option<SwitchPort> {
-        self.last_peer
+        self.adjacency.as_deref()?.last_peer
     }
 
     /// Whether a line about this port may be logged.
     pub(super) fn admit_warning(&mut self, now: Instant) -> bool {
-        let last = self.last_warning;
+        let last = &mut self.adjacency_mut().last_warning;
         let may = last.is_none_or(|at| now.saturating_duration_since(at) >= super::LOG_INTERVAL);
         if may {
-            self.last_warning = Some(now);
+            *last = Some(now);
         }
         may
     }
 
     /// Whether LLDP is received that does not show a link yet.
     pub(super) fn has_unconfirmed_link(&self) -> bool {
-        self.neighbors.iter().any(|neighbor| !neighbor.is_confirmed)
+        self.neighbors().iter().any(|neighbor| !neighbor.is_confirmed)
     }
 
     /// The outgoing link was found or lost.
     pub(super) fn set_link_to(&mut self, to: Option<SwitchPort>, now: Instant) {
-        self.link_to = to;
+        if to.is_some() || self.link_to().is_some() {
+            self.adjacency_mut().link_to = to;
+        }
         self.update_phase(now);
     }
 
     /// Removes the neighbors that `is_gone`.
     pub(super) fn remove_neighbors(&mut self, is_gone: impl Fn(SwitchPort) -> bool, now: Instant) {
-        let before = self.neighbors.len();
-        self.neighbors.retain(|neighbor| !is_gone(neighbor.at));
-        if self.neighbors.len() < before {
-            self.update_phase(now);
-        }
+        self.retain_neighbors(|neighbor| !is_gone(neighbor.at), now);
     }
 
     /// Probes of a switch were late and are not any more: its ports are silent from now on only.
     pub(super) fn excuse_silence(&mut self, switch: DatapathId, now: Instant) {
-        for neighbor in self.neighbors.iter_mut().filter(|it| it.at.switch == switch) {
+        let neighbors = self.adjacency.iter_mut().flat_map(|it| &mut it.neighbors);
+        for neighbor in neighbors.filter(|it| it.at.switch == switch) {
             neighbor.last_seen = neighbor.last_seen.max(now);
+        }
+    }
+
+    fn retain_neighbors(&mut self, is_kept: impl Fn(&Neighbor) -> bool, now: Instant) {
+        let Some(adjacency) = &mut self.adjacency else { return };
+        let before = adjacency.neighbors.len();
+        adjacency.neighbors.retain(is_kept);
+        if adjacency.neighbors.len() < before {
+            self.update_phase(now);
         }
     }
 
@@ -265,17 +360,17 @@ impl Port {
         timers: &PortTimers,
         is_late: impl Fn(DatapathId) -> bool,
     ) {
-        let before = self.neighbors.len();
-        self.neighbors.retain(|neighbor| {
+        let is_valid = |neighbor: &Neighbor| {
             if is_late(neighbor.at.switch) {
                 return true;
             }
             let seen = neighbor.last_seen;
             let since = timers.resumed.map_or(seen, |resumed| resumed.max(seen));
             now.saturating_duration_since(since) <= neighbor.lifetime
-        });
-        if self.neighbors.len() < before {
-            self.update_phase(now);
+        };
+        self.retain_neighbors(is_valid, now);
+        if self.adjacency.as_ref().is_some_and(|adjacency| adjacency.is_unused(now)) {
+            self.adjacency = None;
         }
         if let PortPhase::Quiet(since) = self.phase
             && now.saturating_duration_since(since) >= timers.settle
@@ -288,21 +383,22 @@ impl Port {
 
     /// The other end of a link through which no probe comes any more, in either direction.
     pub(super) fn silent_link(&self) -> Option<SwitchPort> {
-        let is_silent = self.phase == PortPhase::Link && self.link_to.is_none();
+        let adjacency = self.adjacency.as_deref().filter(|_| self.phase == PortPhase::Link)?;
         let no_lldp =
-            || self.neighbors.iter().all(|neighbor| neighbor.kind == ProbeKind::Broadcast);
-        self.peer.filter(|_| is_silent && no_lldp())
+            || adjacency.neighbors.iter().all(|neighbor| neighbor.kind == ProbeKind::Broadcast);
+        adjacency.peer.filter(|_| adjacency.link_to.is_none() && no_lldp())
     }
 
     /// Decides whether a silent link is probed anew, by what is known of its other end.
     pub(super) fn check_silent_link(&mut self, peer: PeerState, now: Instant) {
-        let (since, (state, state_since)) = self.silent_since.unwrap_or((now, (peer, now)));
+        let adjacency = self.adjacency_mut();
+        let (since, (state, state_since)) = adjacency.silent_since.unwrap_or((now, (peer, now)));
         let state_since = if state == peer { state_since } else { now };
-        self.silent_since = Some((since, (peer, state_since)));
+        adjacency.silent_since = Some((since, (peer, state_since)));
         let lasts = |since, hold| now.saturating_duration_since(since) >= hold;
         let is_over = match peer {
             PeerState::Changed => true,
-            PeerState::Unchanged if self.is_restored => {
+            PeerState::Unchanged if adjacency.is_restored => {
                 lasts(state_since, super::RESTORED_LINK_HOLD)
             }
             PeerState::Unchanged | PeerState::Disconnected => false,
@@ -321,24 +417,24 @@ impl Port {
 
     /// Counts an LLDP frame. Returns `false` if there were too many within a second.
     pub(super) fn admit_lldp(&mut self, now: Instant) -> bool {
-        self.lldp_received.admit(LLDP_PER_S_MAX, now)
+        self.adjacency_mut().lldp_received.admit(LLDP_PER_S_MAX, now)
     }
 
     /// Whether a probe may be answered by another one immediately; otherwise that is sent at the next tick.
     pub(super) fn admit_answer(&mut self, now: Instant) -> bool {
-        let last = self.last_answer;
+        let last = &mut self.adjacency_mut().last_answer;
         let may = last.is_none_or(|last| now.saturating_duration_since(last) >= ANSWER_INTERVAL);
         if may {
-            self.last_answer = Some(now);
+            *last = Some(now);
         }
         may
     }
 
     /// Derives the phase from the neighbors.
     fn update_phase(&mut self, now: Instant) {
-        let mut lldp = self.neighbors.iter().filter(|neighbor| neighbor.kind == ProbeKind::Lldp);
+        let mut lldp = self.neighbors().iter().filter(|neighbor| neighbor.kind == ProbeKind::Lldp);
         let (first, is_only) = (lldp.next().copied(), lldp.next().is_none());
-        let is_looped = self.neighbors.iter().any(|neighbor| neighbor.at == self.at);
+        let is_looped = self.neighbors().iter().any(|neighbor| neighbor.at == self.at);
         let is_shared = self.has_broadcast_neighbors();
         self.phase = match self.phase {
             PortPhase::Down => PortPhase::Down,
@@ -346,10 +442,11 @@ impl Port {
             // A device between the ports forwards LLDP, which no bridge should.
             _ if !is_only => PortPhase::SharedSegment,
             _ if first.is_some_and(|neighbor| !neighbor.is_confirmed) => PortPhase::SharedSegment,
-            _ if first.is_some() || self.link_to.is_some() => {
-                self.peer = first.map(|neighbor| neighbor.at).or(self.link_to);
-                self.last_peer = self.peer;
-                (self.silent_since, self.edge_since, self.is_restored) = (None, None, false);
+            _ if first.is_some() || self.link_to().is_some() => {
+                self.edge_since = None;
+                let it = self.adjacency_mut();
+                it.peer = first.map(|neighbor| neighbor.at).or(it.link_to);
+                (it.last_peer, it.silent_since, it.is_restored) = (it.peer, None, false);
                 PortPhase::Link
             }
             // The port may still lead to the switch: see `check_silent_link`.
@@ -364,7 +461,7 @@ impl Port {
     }
 
     fn has_broadcast_neighbors(&self) -> bool {
-        self.neighbors.iter().any(|neighbor| neighbor.kind == ProbeKind::Broadcast)
+        self.neighbors().iter().any(|neighbor| neighbor.kind == ProbeKind::Broadcast)
     }
 
     /// Whether broadcast probes are received, and it is not known yet whether this is a link or an unmanaged segment.
@@ -375,12 +472,12 @@ impl Port {
 
     /// The start of the incoming link, if there is one.
     pub(super) fn link_from(&self) -> Option<SwitchPort> {
-        let lldp = || self.neighbors.iter().find(|neighbor| neighbor.kind == ProbeKind::Lldp);
+        let lldp = || self.neighbors().iter().find(|neighbor| neighbor.kind == ProbeKind::Lldp);
         if self.phase == PortPhase::Link { lldp().map(|neighbor| neighbor.at) } else { None }
     }
 
     pub(super) fn has_neighbors(&self) -> bool {
-        !self.neighbors.is_empty()
+        !self.neighbors().is_empty()
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -400,7 +497,7 @@ impl Port {
             PortPhase::Edge => PortRole::Edge,
             PortPhase::Link => PortRole::Link,
             PortPhase::SharedSegment => {
-                let others = self.neighbors.iter().map(|neighbor| neighbor.at);
+                let others = self.neighbors().iter().map(|neighbor| neighbor.at);
                 PortRole::SharedSegment(others.min().map_or(self.at, |first| first.min(self.at)))
             }
         }
@@ -408,7 +505,7 @@ impl Port {
 
     /// The port as it is published.
     pub(super) fn info(&self) -> PortInfo {
-        let (name, hw_addr) = (self.name.clone(), self.hw_addr);
+        let (name, hw_addr) = (self.name, self.hw_addr);
         PortInfo { name, hw_addr, is_up: self.is_up(), role: self.role() }
     }
 }

@@ -13,7 +13,7 @@ use sluice_sdk::flow_space::LINK_PROBES;
 use sluice_sdk::view::{SwitchInfo, SwitchPort};
 use sluice_sdk::{Ctx, LINK_PROBE_TYPES, SwitchIndex, permanent};
 
-use super::counters::Counters;
+use super::counters::{Counters, PortCounts};
 use super::port::{Port, PortPhase, PortTimers, is_physical};
 use super::probe::{Probe, ProbeKind, ProbeTemplate, Secret, WallClock};
 
@@ -56,6 +56,8 @@ pub(super) struct ProbedSwitch {
     pub(super) id: DatapathId,
     /// In the order of their numbers.
     pub(super) ports: Vec<Port>,
+    /// Their numbers by role; `None` if a port may have changed since they were counted.
+    pub(super) counts: Option<PortCounts>,
     /// When its previous connection was lost, by the clock of the worker that served it: probes must not be older, or they
     /// count as outdated. The iteration in which this worker takes the switch over may have begun before.
     went_down: Option<Instant>,
@@ -102,6 +104,7 @@ impl ProbedSwitch {
         Ok(Self {
             id: ctx.datapath_id,
             ports,
+            counts: None,
             went_down,
             connected_at: ctx.now,
             rtt: None,
@@ -137,6 +140,7 @@ impl ProbedSwitch {
     ) {
         let Some(port) = self.ports.get_mut(n) else { return };
         let port_no = port.at.port;
+        let ms = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         let rtt_us = self.rtt.map_or(0, |rtt| u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX));
         let sent_us = settings.clock.us(self.went_down.map_or(ctx.now, |at| at.max(ctx.now)));
         let interval = match kind {
@@ -148,9 +152,8 @@ impl ProbedSwitch {
         let stated =
             if kind == ProbeKind::Lldp && self.is_behind { interval.max(passed) } else { interval };
         if kind == ProbeKind::Lldp {
-            (port.last_lldp, port.stated_interval) = (Some(ctx.now), stated);
+            (port.last_lldp, port.stated_interval_ms) = (Some(ctx.now), ms(stated));
         }
-        let ms = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         let probe = Probe {
             from: port.at,
             sent_us,
@@ -249,7 +252,8 @@ impl ProbedSwitch {
     pub(super) fn is_late(&self, now: Instant) -> bool {
         let is_late = |port: &Port| {
             let since = port.last_lldp.map(|at| now.saturating_duration_since(at));
-            port.is_up() && since.is_some_and(|since| since > port.stated_interval * LATE_AFTER)
+            let stated = Duration::from_millis(port.stated_interval_ms.into());
+            port.is_up() && since.is_some_and(|since| since > stated * LATE_AFTER)
         };
         self.is_behind && self.ports.iter().any(is_late)
     }
@@ -337,7 +341,9 @@ impl ProbedSwitches {
     }
 
     pub(super) fn get_mut(&mut self, sw: SwitchIndex) -> Option<&mut ProbedSwitch> {
-        self.by_index.get_mut(sw.index())?.as_deref_mut()
+        let switch = self.by_index.get_mut(sw.index())?.as_deref_mut()?;
+        switch.counts = None;
+        Some(switch)
     }
 
     /// A port, if its switch is one of this worker.
@@ -369,14 +375,31 @@ impl ProbedSwitches {
         self.with_neighbors.retain(|sw| {
             let switch = by_index.get_mut(sw.index()).and_then(Option::as_deref_mut);
             let mut has_neighbors = false;
-            for port in switch.into_iter().flat_map(|switch| &mut switch.ports) {
+            let Some(switch) = switch else { return false };
+            for port in &mut switch.ports {
                 if port.has_neighbors() {
+                    switch.counts = None;
                     act(port);
                     has_neighbors |= port.has_neighbors();
                 }
             }
             has_neighbors
         });
+    }
+
+    /// The numbers of all ports by role.
+    ///
+    /// # Cost
+    /// Only the ports of switches in which a port may have changed since the last tick are counted.
+    pub(super) fn count_ports(&self) -> PortCounts {
+        let mut counts = PortCounts::default();
+        for switch in self.iter() {
+            match &switch.counts {
+                Some(known) => counts.add_all(known),
+                None => switch.ports.iter().for_each(|port| counts.add(port)),
+            }
+        }
+        counts
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &ProbedSwitch> {

@@ -8,8 +8,8 @@ use sluice_apps::forwarding::{Config, Forwarding, SpanningTree, TreePhase};
 use sluice_openflow::view::{ErrorMsg, PacketIn};
 use sluice_openflow::{
     Action, DatapathId, Encoder, ErrorCode, ErrorReason, ErrorType, Ethernet, Field, FieldId,
-    FlowMod, FlowModCommand, Instruction, MacAddr, Message, MultipartType, PacketInReason, PortNo,
-    SwitchFeatures, Version, VlanId, split_message,
+    FixedString, FlowMod, FlowModCommand, Instruction, MacAddr, Message, MultipartType,
+    PacketInReason, PortNo, SwitchFeatures, Version, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
@@ -127,8 +127,12 @@ impl TestNetwork {
 
     fn info(&self, switch: u64) -> SwitchInfo {
         let ports = self.roles.iter().filter(|(at, _)| at.switch.0 == switch);
-        let info =
-            |role| PortInfo { name: String::new(), hw_addr: MacAddr::default(), is_up: true, role };
+        let info = |role| PortInfo {
+            name: FixedString::default(),
+            hw_addr: MacAddr::default(),
+            is_up: true,
+            role,
+        };
         SwitchInfo { ports: ports.map(|(at, &role)| (at.port, info(role))).collect() }
     }
 

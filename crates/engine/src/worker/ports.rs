@@ -101,7 +101,7 @@ impl PortIndex {
     }
 }
 
-/// Removes ports with the number of an earlier one, and those beyond the limit.
+/// Removes ports with the number of an earlier one, and those beyond the limit. Returns how many.
 pub(crate) fn limit_ports(ports: &mut Vec<Port>) -> usize {
     let count = ports.len();
     ports.sort_by_key(|port| port.port_no);

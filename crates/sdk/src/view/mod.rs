@@ -36,7 +36,8 @@ const REMOVED_KEPT: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub struct NetworkView {
     switches: BTreeMap<DatapathId, (Stamp, Option<SwitchInfo>)>,
-    /// The last fact about each port that is later than the last one about its whole switch.
+    /// The last fact of the last minute about each port, if it is later than the last one about its whole switch. No earlier
+    /// fact can arrive after that time, so that the port of the switch suffices.
     ports: BTreeMap<SwitchPort, (Stamp, Option<PortInfo>)>,
     /// By receiving port.
     links: BTreeMap<SwitchPort, (Stamp, Option<Link>)>,
@@ -46,7 +47,7 @@ pub struct NetworkView {
     hosts_by_addr: BTreeSet<(IpAddr, VlanId, HostId)>,
     hosts_by_port: BTreeSet<(SwitchPort, HostId)>,
     /// How many ports have an Ethernet address.
-    port_addrs: HashMap<MacAddr, usize>,
+    port_addrs: HashMap<MacAddr, u32>,
     switch_count: usize,
     host_count: usize,
     records: Records,
@@ -382,12 +383,7 @@ impl NetworkView {
         self.links.retain(|_, (stamp, link)| keep(stamp, link.is_some()));
         self.hosts.retain(|_, (stamp, host)| keep(stamp, host.is_some()));
         self.records.expire(now);
-        let switches = &self.switches;
-        let is_port = |at: &SwitchPort| {
-            let switch = switches.get(&at.switch).and_then(|(_, switch)| switch.as_ref());
-            switch.is_some_and(|switch| switch.ports.contains_key(&at.port))
-        };
-        self.ports.retain(|at, (stamp, _)| keep(stamp, is_port(at)));
+        self.ports.retain(|_, (stamp, _)| stamp.is_within(REMOVED_KEPT, now));
     }
 }
 

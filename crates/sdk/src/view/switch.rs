@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use sluice_openflow::{DatapathId, MacAddr, PortNo};
+use sluice_openflow::{DatapathId, FixedString, MacAddr, PortNo};
 
 use super::AppEvent;
 
@@ -56,7 +56,7 @@ pub enum PortRole {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortInfo {
     /// Name of the port on the switch.
-    pub name: String,
+    pub name: FixedString<16>,
     /// Ethernet address of the port.
     pub hw_addr: MacAddr,
     /// Whether the port is enabled and its link is up.

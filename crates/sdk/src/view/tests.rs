@@ -105,6 +105,26 @@ fn removed_things_are_forgotten_after_a_while() {
     assert!(view.hosts_by_port.is_empty() && view.port_addrs.is_empty());
 }
 
+#[test]
+fn facts_about_the_ports_of_a_connected_switch_are_kept_for_a_minute_only() {
+    let mut view = NetworkView::default();
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    let start = Instant::now();
+    let ports: BTreeMap<_, _> = (0..9).map(|no| (PortNo(no), port(PortRole::Pending))).collect();
+    let switch = Fact::Switch(DatapathId(1), Some(SwitchInfo { ports }));
+    view.apply(&PublishedFact { stamp: Stamp::new(start, 1), fact: switch });
+    let stamp = Stamp::new(start + Duration::from_secs(1), 1);
+    for no in 0..9 {
+        let fact = Fact::Port(at(1, no), Some(port(PortRole::Edge)));
+        view.apply(&PublishedFact { stamp, fact });
+    }
+    view.expire(stamp.at() + REMOVED_KEPT);
+    assert_eq!(view.ports.len(), 9);
+    view.expire(stamp.at() + REMOVED_KEPT * 2);
+    assert_eq!(view.ports.len(), 0);
+    assert!((0..9).all(|no| view.port_role(at(1, no)) == PortRole::Edge));
+}
+
 /// What a view says, in an order that does not depend on how it came to know it.
 #[derive(Debug, PartialEq)]
 struct Snapshot {
