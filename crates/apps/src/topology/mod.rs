@@ -46,6 +46,9 @@ const SILENT_LINK_HOLD: Duration = Duration::from_secs(30);
 const RESTORED_LINK_HOLD: Duration = Duration::from_secs(5);
 /// Time between two ticks of a switch.
 const TICK_INTERVAL: Duration = Duration::from_millis(250);
+/// Ports of a switch whose changes are published in one tick. Each is a fact that all applications of all workers handle, so that
+/// thousands at once would delay other switches for milliseconds. The changes of further ports follow with the next ticks.
+const CHANGES_PER_TICK_MAX: usize = 1024;
 /// Age above which a probe is ignored: more than the delay of a distant, congested control link.
 const PROBE_AGE_MAX: Duration = Duration::from_secs(5);
 /// Time between two runs of the cleanup.
@@ -461,15 +464,19 @@ impl App for Topology {
         let now = ctx.now;
         let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
         switch.expire_barriers(now);
-        let mut counts = PortCounts::default();
+        let (mut counts, mut changes) = (PortCounts::default(), 0);
         for port in &mut switch.ports {
+            if changes >= CHANGES_PER_TICK_MAX {
+                counts.add(port);
+                continue;
+            }
             let view = ctx.network.view();
             port.expire(now, &settings.timers, |id| view.record::<LateProbes>(id).is_some());
             if let Some(peer) = port.silent_link() {
                 let state = peer_state(port.at, peer, ctx.network);
                 port.check_silent_link(state, now);
             }
-            publish(port, now, ctx.network, &mut self.counters);
+            changes += usize::from(publish(port, now, ctx.network, &mut self.counters));
             counts.add(port);
         }
         switch.counts = Some(counts);

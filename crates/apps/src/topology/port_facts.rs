@@ -10,22 +10,25 @@ use super::counters::Counters;
 use super::port::{PeerState, Port};
 use super::switch::ProbedSwitch;
 
-/// Publishes what changed of a port and of the link into it.
+/// Publishes what changed of a port and of the link into it. Returns `true` if something did.
 pub(super) fn publish(
     port: &mut Port,
     now: Instant,
     network: &mut Network,
     counters: &mut Counters,
-) {
+) -> bool {
     let (at, from) = (port.at, port.link_from());
-    if port.publish_state() {
+    let mut has_changed = port.publish_state();
+    if has_changed {
         network.publish(now, Fact::Port(at, Some(port.info())));
     }
     if from != port.published_link() {
+        has_changed = true;
         counters.links_lost += u64::from(from.is_none());
         port.publish_link(from);
         network.publish(now, Fact::Link(at, from.map(|from| Link { from, to: at })));
     }
+    has_changed
 }
 
 /// Publishes that a switch has other ports than before its reconnection, also where their numbers are the same, so that hosts and

@@ -9,7 +9,7 @@ use sluice_openflow::{
     DatapathId, Encoder, MessageType, PacketInReason, Port, PortNo, RawMessage, SwitchFeatures,
     split_message,
 };
-use sluice_sdk::view::PublishedFact;
+use sluice_sdk::view::{Fact, PublishedFact};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 use super::*;
@@ -144,6 +144,18 @@ fn all_ports_behind_a_slow_connection_are_probed_in_turn_and_few_probes_wait() {
     assert!(*min >= 3 && *max <= 2 * min, "{min} to {max}");
     let roles = switch.network.view().switch(DatapathId(1)).unwrap().ports.values();
     assert!(roles.into_iter().all(|port| port.role == PortRole::Edge));
+}
+
+/// All at once, they would delay other switches.
+#[test]
+fn the_roles_of_thousands_of_ports_are_published_over_several_ticks() {
+    const PORTS: usize = 4000;
+    let mut switch = SlowSwitch::new(0, 1, 4000, now());
+    let is_port = |published: &&PublishedFact| matches!(published.fact, Fact::Port(_, Some(_)));
+    let counts: Vec<_> =
+        (0..40).map(|_| switch.tick().iter().filter(is_port).count()).filter(|&n| n > 0).collect();
+    assert!(counts.iter().all(|&n| n <= 1024), "{counts:?}");
+    assert_eq!(counts.iter().sum::<usize>(), PORTS);
 }
 
 /// Two workers with a switch each, and a link from port 1 of the first to port 1 of the second.
