@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_tcp_congestion};
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
 /// Connects to `to` from `source`. A small `receive_buffer`, in bytes, makes a peer that reads nothing fill it soon.
 ///
@@ -15,7 +15,9 @@ pub fn connect_from(
     to: SocketAddr,
     receive_buffer: Option<usize>,
 ) -> io::Result<TcpStream> {
-    let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    // Programs that other tests start meanwhile must not keep the connection open.
+    let flags = SocketFlags::CLOEXEC;
+    let fd = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
     // BBR, the default of some systems, is slow on a loopback interface. Where cubic is missing, the default has to do.
     _ = set_tcp_congestion(&fd, "cubic");
     if let Some(bytes) = receive_buffer {

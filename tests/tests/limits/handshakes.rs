@@ -4,8 +4,8 @@ use std::iter::repeat_with;
 
 use sluice_system_tests::BackgroundTraffic;
 
-use crate::peer::{More, PORT_DESC, PORT_LEN, kind, message};
-use crate::scenario::{BYSTANDERS, Setup, closed, metric, withstands};
+use crate::peer::{More, PORT_DESC, PORT_LEN, Profile, kind, message};
+use crate::scenario::{BYSTANDERS, Setup, Workers, closed, metric, withstands};
 
 /// Peers that send the description of their ports up to the limit of a handshake, and never its last part.
 #[test]
@@ -91,11 +91,48 @@ fn all_file_descriptors() {
     );
 }
 
+/// A source whose connections claim the datapath ids of its own switches, again as soon as one is closed.
+#[test]
+fn claims_of_datapath_ids_in_use() {
+    const SWITCHES: u64 = 64;
+    let key = Some(("SLUICE_LIMITS__HANDSHAKES_MAX", "64"));
+    withstands(
+        Setup { key, ..Setup::default() },
+        |target| {
+            let mut peers: Vec<_> =
+                (0..SWITCHES).map(|n| target.connect_switch(n)).collect::<Result<_, _>>()?;
+            let mut n = 0;
+            Ok(BackgroundTraffic::repeat(move || {
+                n = (n + 1) % SWITCHES;
+                let claim = || {
+                    let mut peer = target.connect()?;
+                    peer.send_handshake(Profile::attacking(n)).map(|()| peer)
+                };
+                peers.extend(claim());
+            }))
+        },
+        |_| closed("too_many_handshakes") > 10,
+    );
+}
+
+/// Peers that connect to the metrics and send nothing.
+#[test]
+fn all_connections_to_the_metrics() {
+    const PEERS: usize = 600;
+    withstands(
+        Setup { workers: Workers::Default, ..Setup::default() },
+        |target| {
+            repeat_with(|| target.connect_to_metrics()).take(PEERS).collect::<Result<Vec<_>, _>>()
+        },
+        |_| true,
+    );
+}
+
 /// Peers that connect to one listener as fast as they can, while newcomers connect to another.
 #[test]
 fn all_accepts() {
     withstands(
-        Setup::default(),
+        Setup { workers: Workers::Default, ..Setup::default() },
         |target| Ok(BackgroundTraffic::repeat(move || drop(target.connect()))),
         |_| metric("sluice_connections_accepted_total", "") > 1000,
     );

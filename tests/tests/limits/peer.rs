@@ -99,6 +99,19 @@ impl Peer {
 
     /// Performs the handshake of a switch, sends a packet-in, and waits for a packet-out.
     pub(crate) fn complete_handshake(&mut self, profile: Profile) -> io::Result<()> {
+        self.send_handshake(profile)?;
+        self.send(kind::PACKET_IN, [0; 4], &broadcast([6, 0, 0, 0, 0, 1]))?;
+        loop {
+            let message = self.receive()?;
+            if message.kind == kind::PACKET_OUT {
+                return Ok(());
+            }
+            self.answer(&message)?;
+        }
+    }
+
+    /// Performs the handshake of a switch, whose datapath id may be in use.
+    pub(crate) fn send_handshake(&mut self, profile: Profile) -> io::Result<()> {
         self.send(kind::HELLO, [0; 4], &[])?;
         loop {
             let message = self.receive()?;
@@ -108,10 +121,8 @@ impl Peer {
                     self.send(kind::FEATURES_REPLY, message.xid, &features)?;
                 }
                 kind::MULTIPART_REQUEST if multipart_type(&message) == PORT_DESC => {
-                    self.send_ports(message.xid, profile.ports)?;
-                    self.send(kind::PACKET_IN, [0; 4], &broadcast([6, 0, 0, 0, 0, 1]))?;
+                    return self.send_ports(message.xid, profile.ports);
                 }
-                kind::PACKET_OUT => return Ok(()),
                 _ => self.answer(&message)?,
             }
         }
@@ -262,6 +273,11 @@ pub(crate) enum LinkState {
 pub(crate) fn message(kind: u8, xid: [u8; 4], body: &[u8]) -> Vec<u8> {
     let len = u16::try_from(8 + body.len()).unwrap();
     [&[VERSION, kind], &len.to_be_bytes()[..], &xid, body].concat()
+}
+
+/// The body of a `PORT_STATUS` about the new port `n`.
+pub(crate) fn new_port(n: u32) -> Vec<u8> {
+    [&[0; 8][..], &port(n, LinkState::Up)].concat()
 }
 
 /// The body of a `PORT_STATUS` about the modification of port `n`.

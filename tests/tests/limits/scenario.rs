@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sluice_system_tests::{
@@ -20,8 +21,8 @@ const API: &str = "127.0.0.1:8653";
 /// The address of the second listener.
 const SECOND_LISTENER: &str = "127.0.0.1:6633";
 
-/// Attacks in one scenario, each after a time without.
-const ROUNDS: usize = 2;
+/// Attacks in one scenario, each after a time without: at least, and at most until one has met the bounds of time.
+const ROUNDS: RangeInclusive<usize> = 2..=6;
 
 /// Switches of the bystander.
 pub(crate) const BYSTANDERS: u64 = 4;
@@ -38,20 +39,29 @@ const BATCH: u32 = 50;
 /// Batches that are measured at least each time.
 const BATCHES_MIN: u32 = 4;
 
-/// How long a newcomer may take. On a machine that is not busy, none takes a second.
+/// How long a newcomer may take in the best round.
+const NEWCOMER_MAX: Duration = Duration::from_secs(1);
+
+/// How long a newcomer may take in any round.
 const NEWCOMER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How much nicer the attacker is than the bystander.
 const PRIORITY: i32 = 15;
 
-/// The 99th percentile of the bystander's round trips. Long, since the attacker, other tests and the controller share the machine.
-const P99_MAX: Duration = NEWCOMER_TIMEOUT;
+/// The 99th percentile of the bystander's round trips in the best round, relative to the largest without an attack.
+const P99_RATIO_MAX: u32 = 2;
+
+/// A 99th percentile that is always good enough: attacker, bystander, controller and other tests may share one core, and then wait
+/// for the time slices of each other.
+const P99_GOOD: Duration = Duration::from_millis(100);
 
 /// How the controller is started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setup {
     /// Options of `sluice run`, separated by spaces.
     pub(crate) options: &'static str,
+    /// Whether there is one worker, or as many as by default.
+    pub(crate) workers: Workers,
     /// A key of the configuration as an environment variable, and its value.
     pub(crate) key: Option<(&'static str, &'static str)>,
     /// The limit of open files, which the controller cannot raise.
@@ -61,15 +71,25 @@ pub(crate) struct Setup {
     pub(crate) newcomer_ports: u32,
     /// Maximum growth of the controller's resident memory, KiB.
     pub(crate) growth_max_kib: u64,
+    /// A 99th percentile of the bystander's round trips that is good enough, whatever it is without an attack.
+    pub(crate) p99_good: Duration,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        let options = "--app learning";
+        let (options, workers) = ("--app learning", Workers::One);
         let link = LinkKind::Loopback;
         let (newcomer_ports, growth_max_kib) = (4, 8 << 10);
-        Self { options, key: None, open_files: None, link, newcomer_ports, growth_max_kib }
+        let (key, open_files, p99_good) = (None, None, P99_GOOD);
+        Self { options, workers, key, open_files, link, newcomer_ports, growth_max_kib, p99_good }
     }
+}
+
+/// The number of workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Workers {
+    One,
+    Default,
 }
 
 /// The network between peers and controller.
@@ -92,7 +112,8 @@ pub(crate) struct Scenario<'a> {
 }
 
 /// Attacks a controller several times, and checks each time that the bystander's switches stay connected and are answered, that
-/// newcomers get in, and that memory stays bounded. Prints what was measured.
+/// newcomers get in, and that memory stays bounded. In one round at least, newcomers get in within a second, and the bystander waits
+/// little longer than without an attack; other programs may disturb the others. Prints what was measured.
 ///
 /// `attack` returns what keeps the attack going until it is dropped. `has_effect` is called between measurements, until it is
 /// true.
@@ -109,22 +130,17 @@ pub(crate) fn withstands<T>(
     env.within(move || {
         let mut scenario = Scenario::new(setup, controller);
         let before = controller.resident_kib();
-        let (mut calm, mut attacked) = (Measured::default(), Measured::default());
-        for _ in 0..ROUNDS {
-            scenario.measure(&mut calm, || true);
-            let held = attack(Target(scenario.to)).unwrap();
-            scenario.measure(&mut attacked, || has_effect(&held));
-            scenario.connect_newcomers(&mut attacked);
-            scenario.measure(&mut attacked, || true);
-            drop(held);
-            wait_until(LONG_TIMEOUT, "the end of the attack", || {
-                metric("sluice_switches_connected", "") == BYSTANDERS
-            });
+        let mut rounds = Vec::new();
+        while rounds.len() < *ROUNDS.start()
+            || (!Round::have_met_bounds(&rounds, &setup) && rounds.len() < *ROUNDS.end())
+        {
+            rounds.push(scenario.attack(&attack, &has_effect));
+            report(&rounds, before);
         }
-        report(&calm, &attacked, before);
-        let growth = attacked.resident_kib.saturating_sub(before);
+        let peak_kib = rounds.iter().map(|round| round.attacked.resident_kib).max().unwrap();
+        let growth = peak_kib.saturating_sub(before);
         assert!(growth <= setup.growth_max_kib, "the controller has grown by {growth} KiB");
-        assert!(attacked.p99() <= P99_MAX, "{:?} instead of {:?}", attacked.p99(), calm.p99());
+        assert!(Round::have_met_bounds(&rounds, &setup), "no round has met the bounds of time");
     });
 }
 
@@ -137,7 +153,10 @@ fn start(env: &TestEnv, setup: Setup) -> Controller {
     if let Some(n) = setup.open_files {
         command.args(["--bounding-set=-sys_resource", "prlimit", &format!("--nofile={n}:{n}")]);
     }
-    command.arg(binary()).args(["run", "--threads", "1", "--pin", "off", "--api", API]);
+    command.arg(binary()).args(["run", "--pin", "off", "--api", API]);
+    if setup.workers == Workers::One {
+        command.args(["--threads", "1"]);
+    }
     command.args(["--listen", SECOND_LISTENER]).args(setup.options.split_whitespace());
     command.envs(setup.key);
     Controller::with(command, env.dir())
@@ -154,6 +173,25 @@ impl<'a> Scenario<'a> {
             })
             .collect();
         Self { setup, controller, bystanders, to, newcomers_to }
+    }
+
+    /// Measures without an attack, then during one.
+    fn attack<T>(
+        &mut self,
+        attack: impl Fn(Target) -> io::Result<T>,
+        has_effect: impl Fn(&T) -> bool,
+    ) -> Round {
+        let mut round = Round::default();
+        self.measure(&mut round.calm, || true);
+        let held = attack(Target(self.to)).unwrap();
+        self.measure(&mut round.attacked, || has_effect(&held));
+        self.connect_newcomers(&mut round.attacked);
+        self.measure(&mut round.attacked, || true);
+        drop(held);
+        wait_until(LONG_TIMEOUT, "the end of the attack", || {
+            metric("sluice_switches_connected", "") == BYSTANDERS
+        });
+        round
     }
 
     /// Measures round trips of the bystander's switches until there are enough and the attack `has_effect`.
@@ -229,6 +267,11 @@ impl Target {
         Peer::connect_with(ATTACKER, self.0, Some(bytes))
     }
 
+    /// Connects to the metrics and sends nothing.
+    pub(crate) fn connect_to_metrics(self) -> io::Result<Peer> {
+        Peer::connect(ATTACKER, API.parse().unwrap())
+    }
+
     /// Connects the attacker's `n`-th switch.
     pub(crate) fn connect_switch(self, n: u64) -> io::Result<Peer> {
         Peer::connect_switch(ATTACKER, self.0, Profile::attacking(n))
@@ -261,7 +304,24 @@ fn scrape() -> io::Result<String> {
     Ok(text)
 }
 
-/// What was measured, over all rounds.
+/// What was measured in one round.
+#[derive(Debug, Default)]
+struct Round {
+    calm: Measured,
+    attacked: Measured,
+}
+
+impl Round {
+    /// Whether one of the rounds has met the bound of each time.
+    fn have_met_bounds(rounds: &[Self], setup: &Setup) -> bool {
+        let calm = rounds.iter().map(|round| round.calm.p99()).max().unwrap_or_default();
+        let p99_max = setup.p99_good.max(calm * P99_RATIO_MAX);
+        rounds.iter().any(|round| round.attacked.slowest_newcomer() <= NEWCOMER_MAX)
+            && rounds.iter().any(|round| round.attacked.p99() <= p99_max)
+    }
+}
+
+/// What was measured with or without an attack.
 #[derive(Debug, Default)]
 struct Measured {
     /// Round trips of the bystander's switches.
@@ -279,15 +339,22 @@ impl Measured {
         sorted.sort_unstable();
         sorted.get(sorted.len() * 99 / 100).copied().unwrap_or_default()
     }
+
+    fn slowest_newcomer(&self) -> Duration {
+        self.newcomers.iter().max().copied().unwrap_or_default()
+    }
 }
 
-fn report(calm: &Measured, attacked: &Measured, resident_before_kib: u64) {
+/// Prints the last round.
+fn report(rounds: &[Round], resident_before_kib: u64) {
+    let Some(Round { calm, attacked }) = rounds.last() else { return };
     let (before, after) = (calm.p99().as_secs_f64() * 1e3, attacked.p99().as_secs_f64() * 1e3);
-    let newcomer = attacked.newcomers.iter().max().map_or(0, Duration::as_millis);
     println!(
-        "p99 {before:.2} ms, attacked {after:.2} ms: ratio {:.2}; slowest newcomer {newcomer} ms; \
+        "round {}: p99 {before:.2} ms, attacked {after:.2} ms: ratio {:.2}; slowest newcomer {} ms; \
          resident {resident_before_kib} KiB, attacked {} KiB",
+        rounds.len(),
         after / before,
+        attacked.slowest_newcomer().as_millis(),
         attacked.resident_kib,
     );
 }
