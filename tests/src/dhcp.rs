@@ -1,4 +1,4 @@
-//! A DHCP server and a DHCP client at hosts: dnsmasq and BusyBox's `udhcpc`.
+//! A DHCP server and a DHCP client at hosts: `dnsmasq`, and `udhcpc` of `BusyBox`.
 
 use std::process::Stdio;
 

@@ -109,7 +109,9 @@ impl OvsNetwork {
         for interface in self.bridges.iter().flat_map(|bridge| self.interfaces(bridge)) {
             self.ip(&format!("link set {interface} mtu {JUMBO_MTU}"));
         }
-        hosts.iter().for_each(|host| host.set_mtu(JUMBO_MTU));
+        for host in hosts {
+            host.set_mtu(JUMBO_MTU);
+        }
     }
 
     /// Links two bridges by a veth pair.
@@ -225,8 +227,10 @@ impl OvsNetwork {
         let datapath_id =
             output_of(vsctl(&self.env).args(["get", "bridge", bridge, "datapath_id"]));
         let ports = interfaces.iter().map(|name| (name.clone(), number_of(name))).collect();
+        for name in &interfaces {
+            self.ip(&format!("link set {name} down"));
+        }
         self.vsctl(&format!("del-br {bridge}"));
-        interfaces.iter().for_each(|name| self.ip(&format!("link set {name} down")));
         let datapath_id = datapath_id.trim().trim_matches('"').to_owned();
         PoweredOff { bridge: bridge.to_owned(), datapath_id, ports }
     }

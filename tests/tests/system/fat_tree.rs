@@ -20,7 +20,7 @@ fn assert_all_reach(hosts: &[Host]) {
     thread::scope(|scope| {
         for (n, host) in hosts.iter().enumerate() {
             scope.spawn(move || {
-                for other in hosts[n + 1..].iter().chain(&hosts[..n]) {
+                for other in hosts.iter().cycle().skip(n + 1).take(hosts.len() - 1) {
                     wait_until(
                         LONG_TIMEOUT,
                         &format!("{} from {}", other.ipv4(), host.ipv4()),
