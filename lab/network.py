@@ -14,6 +14,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import time
 
 from control import Namespace, run, wait_until
 
@@ -45,12 +46,35 @@ class Network:
         return run(f"ovs-vsctl --timeout=20 --db={self.db} {command}")
 
     def bridge(self, name):
-        number = len(self.bridges) + 1
+        self.add_bridge(name, f"{len(self.bridges) + 1:016x}")
+        self.bridges.append(name)
+
+    def add_bridge(self, name, datapath_id):
         self.vsctl(
             f"add-br {name} -- set bridge {name} datapath_type=netdev fail_mode=secure protocols={self.version} "
-            f"other_config:datapath-id={number:016x} other_config:disable-in-band=true"
+            f"other_config:datapath-id={datapath_id} other_config:disable-in-band=true"
         )
-        self.bridges.append(name)
+
+    def power_cycle(self, name, seconds):
+        """Removes a bridge, and sets its ports down, for some seconds; then it has no flow entries, and the ports of before."""
+        get = lambda query: self.vsctl(query).strip().strip('"')
+        ports = {port: get(f"get interface {port} ofport") for port in get(f"list-ports {name}").split()}
+        datapath_id, target = get(f"get bridge {name} datapath_id"), get(f"get-controller {name}")
+        for port in ports:
+            run(f"ip link set {port} down")
+        self.vsctl(f"del-br {name}")
+        time.sleep(seconds)
+        self.add_bridge(name, datapath_id)
+        for port, number in ports.items():
+            run(f"ip link set {port} up")
+            self.vsctl(f"add-port {name} {port} -- set interface {port} ofport_request={number}")
+        self.vsctl(f"set-controller {name} {target} -- set controller {name} max_backoff=1000")
+
+    def hub(self, name):
+        """Adds a hub, which no controller manages and which forwards no LLDP."""
+        self.vsctl(f"add-br {name} -- set bridge {name} datapath_type=netdev fail_mode=secure")
+        for flow in ("priority=2,dl_dst=01:80:c2:00:00:00/ff:ff:ff:ff:ff:f0,actions=drop", "priority=1,actions=flood"):
+            run(f"ovs-ofctl add-flow unix:{self.dir}/{name}.mgmt {flow}")
 
     def link(self, a, b):
         """Connects two bridges by the ports `a-b` and `b-a`."""

@@ -1,7 +1,10 @@
 """What do two hosts that talk to each other notice when something happens to their network?"""
 
+import json
+import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
@@ -9,7 +12,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
 import control
 import lab
+import loops
 import network
+import networks
 import traffic
 
 # Requests per second.
@@ -17,8 +22,10 @@ RATE = 1000
 VERSIONS = ["OpenFlow10", "OpenFlow13"]
 # For how long an event is watched, and the pause after it, in seconds.
 WATCHED_S, PAUSE_S = 5.0, 6.0
-# Frames per second of the host that does harm, and for how long, in seconds.
-HARM_RATE, HARM_S = 3000, 4
+# Frames per second of the host that does harm, those of its multicasts, and for how long, in seconds.
+HARM_RATE, MULTICAST_RATE, HARM_S = 3000, 5000, 4
+# For how long a switch is without power, in seconds.
+POWER_OFF_S = 1
 
 
 class Experiment:
@@ -71,8 +78,20 @@ class Experiment:
         time.sleep(0.1)
         return max(ports, key=lambda link: self.net.sent(ports[link]) - before[link])
 
-    def harm(self, kind, *arguments):
-        self.harmful = self.c.start(*self.command, "flood", kind, str(HARM_RATE), str(HARM_S), *arguments)
+    def harm(self, kind, *arguments, rate=HARM_RATE):
+        self.harmful = self.c.start(*self.command, "flood", kind, str(rate), str(HARM_S), *arguments)
+
+    def restart_switch_on_path(self):
+        self.net.power_cycle(next(end for end in self.busiest_link() if end != "s1"), POWER_OFF_S)
+
+    def connect_another_network(self):
+        """Switches with other datapath ids, whose hosts ping each other."""
+        command = [lab.SLUICE, "emu", "--plain", "--topo", "torus,3,3", "-c", self.controller.address]
+        self.other_network = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    def disconnect_another_network(self):
+        self.other_network.terminate()
+        self.other_network.wait()
 
     def restart_controller(self):
         self.controller.process.kill()
@@ -125,10 +144,7 @@ def move(it):
 
 
 def add_hub(it):
-    it.net.vsctl("add-br hub -- set bridge hub datapath_type=netdev fail_mode=secure")
-    hub = f"unix:{it.net.dir}/hub.mgmt"
-    for flow in ("priority=2,dl_dst=01:80:c2:00:00:00/ff:ff:ff:ff:ff:f0,actions=drop", "priority=1,actions=flood"):
-        control.run(f"ovs-ofctl add-flow {hub} {flow}")
+    it.net.hub("hub")
     for number, switch in ((1, "s3"), (2, "s4")):
         it.cable(("hub", f"hub{number}", number), (switch, f"{switch}hub", 60))
 
@@ -157,8 +173,19 @@ EVENTS = {
     "another host sends with this host's MAC address": (PLAIN, lambda it: it.harm("spoofed", it.a.mac), nothing),
     "another host claims this host's IP address": (PLAIN, lambda it: it.harm("claim", it.c.mac, it.a.ip), nothing),
     "another host sends from random to random addresses": (PLAIN, lambda it: it.harm("random"), nothing),
-    "another host sends multicasts": (PLAIN, lambda it: it.harm("multicast", it.c.mac, it.c.ip), nothing),
+    "another host sends multicasts": (
+        PLAIN, lambda it: it.harm("multicast", it.c.mac, it.c.ip, rate=MULTICAST_RATE), nothing,
+    ),
+    "a switch on the path restarts with empty tables": (PLAIN, Experiment.restart_switch_on_path, nothing),
+    "the switch of one of the hosts restarts with empty tables": (
+        PLAIN, lambda it: it.net.power_cycle("s3", POWER_OFF_S), nothing,
+    ),
+    "another network of nine switches connects": (
+        PLAIN, Experiment.connect_another_network, Experiment.disconnect_another_network,
+    ),
 }
+# Measurements with a table of their own, by name.
+OTHERS = {"loops": loops.measure, "networks": networks.measure}
 
 
 def measure(version, link, names):
@@ -174,7 +201,7 @@ def measure(version, link, names):
         gaps, lost = zip(*samples)
         results.append({
             "event": name, "version": version,
-            "gap_ms": [round(gap, 1) for gap in gaps], "lost": list(lost),
+            "gap_ms": [round(gap, 1) for gap in gaps], "lost": list(lost), "load": os.getloadavg()[0],
         })
         lab.row(
             name, version, f"{statistics.median(gaps):.0f} ms", f"{max(gaps):.0f} ms",
@@ -184,15 +211,25 @@ def measure(version, link, names):
     return results
 
 
+def store(results):
+    """Stores cases in the place of earlier ones of the same name and version."""
+    file = HERE / "data" / "gaps.json"
+    key = lambda case: (case["version"], case["event"])
+    cases = {key(case): case for case in json.loads(file.read_text())["cases"]} if file.exists() else {}
+    cases.update((key(case), case) for case in results)
+    lab.store("failures/gaps", {"requests_per_second": RATE, "cases": list(cases.values())})
+
+
 if __name__ == "__main__":
     control.enter_namespaces(*sys.argv[1:])
-    lab.table("event", "version", "longest gap: median", "worst", "lost: median", "worst")
-    results = []
+    chosen = sys.argv[1:] or [*EVENTS, *OTHERS]
+    if any(name in EVENTS for name in chosen):
+        lab.table("event", "version", "longest gap: median", "worst", "lost: median", "worst")
     for version in VERSIONS:
         for link in (PLAIN, SILENT):
-            chosen = sys.argv[1:] or EVENTS
             names = [name for name, (of, *_) in EVENTS.items() if of is link and name in chosen]
             if names:
-                results += measure(version, link, names)
-    if not sys.argv[1:]:
-        lab.store("failures/gaps", {"requests_per_second": RATE, "cases": results})
+                store(measure(version, link, names))
+    for name, measure_other in OTHERS.items():
+        if name in chosen:
+            measure_other(VERSIONS)
