@@ -69,7 +69,7 @@ pub const GROUP_STREAMS: EntryKind =
 
 /// Forwards broadcasts and multicasts along the spanning tree; at the higher priorities drops those to reserved addresses, and
 /// forwards those to groups without members and to single groups. The cookie is `tree` in ASCII.
-pub const TREE: EntryKind = EntryKind::new("forwarding", (0x7472_6565_0000_0000, u64::MAX), 4..=6);
+pub const TREE: EntryKind = EntryKind::new("forwarding", (0x7472_6565_0000_0000, HIGH_HALF), 4..=6);
 
 /// Blocks or meters a port that causes too many table misses; one of its hosts at the highest of these priorities; marks its
 /// packets before that at the lowest.

@@ -452,6 +452,7 @@ impl App for Forwarding {
 
     fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
         self.counters.stale_deletions += self.switches.on_error(error.xid, ctx);
+        self.trees.on_error(error, ctx);
         if error.cookie().is_some_and(tree::is_ours) {
             self.counters.flow_entries_refused += u64::from(self.trees.on_refused(error, ctx));
             return;
@@ -515,6 +516,8 @@ impl App for Forwarding {
     fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
         self.counters.metrics(put);
         self.multicast.metrics(put);
+        let help = "Times a switch confirmed flow entries of the spanning tree too late, or did not list those of an earlier one";
+        put(AppMetric::counter("forwarding_tree_timeouts", help, self.trees.timeouts()));
         let gauges = [
             (
                 "forwarding_installations_in_flight",

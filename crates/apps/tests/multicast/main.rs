@@ -10,6 +10,7 @@ mod filtering;
 mod frames;
 mod limits;
 mod queries;
+mod slow_switches;
 mod switches;
 mod test_network;
 

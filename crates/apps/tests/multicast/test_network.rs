@@ -34,6 +34,13 @@ pub(crate) fn mac(at: SwitchPort) -> MacAddr {
     MacAddr::from_u64(0x0200_0000_0000 | at.switch.0 << 8 | u64::from(at.port.0))
 }
 
+/// What a switch does instead of listing its flow entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListFault {
+    Silence,
+    Error,
+}
+
 /// Switches in a line. Switch `n` belongs to worker `n` modulo their number; links use ports from 11 on.
 pub(crate) struct TestNetwork {
     pub(crate) now: Instant,
@@ -50,10 +57,16 @@ pub(crate) struct TestNetwork {
     barriers: VecDeque<(Instant, u64, u32)>,
     /// Time that switches take to answer them.
     pub(crate) barrier_delay: Duration,
+    /// A switch that takes this time for each flow entry before a barrier request.
+    pub(crate) slow: Option<(u64, Duration)>,
+    /// Flow entries since the last barrier request of each switch.
+    unconfirmed: BTreeMap<u64, u32>,
     /// When each switch got the flow entry for all groups.
     pub(crate) renewals: BTreeMap<u64, Vec<Instant>>,
     /// Queries for flow entries, which get an empty reply.
     requests: VecDeque<(u64, u32)>,
+    /// How a switch answers these queries otherwise.
+    pub(crate) list_fault: Option<(u64, ListFault)>,
     pub(crate) packet_ins: usize,
     /// Bytes of a packet that switches send to the controller.
     pub(crate) miss_send_len: usize,
@@ -83,8 +96,11 @@ impl TestNetwork {
             packet_outs: VecDeque::new(),
             barriers: VecDeque::new(),
             barrier_delay: Duration::ZERO,
+            slow: None,
+            unconfirmed: BTreeMap::new(),
             renewals: BTreeMap::new(),
             requests: VecDeque::new(),
+            list_fault: None,
             packet_ins: 0,
             miss_send_len: usize::MAX,
             log: Vec::new(),
@@ -216,6 +232,9 @@ impl TestNetwork {
         else {
             return;
         };
+        if matches!(message, Message::FlowMod(_)) {
+            *self.unconfirmed.entry(switch).or_default() += 1;
+        }
         match message {
             Message::FlowMod(f) if f.priority == 6 && self.refusing == Some(switch) => {
                 self.refused += usize::from(f.command == FlowModCommand::ADD);
@@ -250,7 +269,10 @@ impl TestNetwork {
                 }
             }
             Message::BarrierRequest => {
-                self.barriers.push_back((self.now + self.barrier_delay, switch, xid));
+                let entries = self.unconfirmed.remove(&switch).unwrap_or_default();
+                let slow = self.slow.filter(|&(slow, _)| slow == switch);
+                let delay = slow.map_or(self.barrier_delay, |(_, time)| time * entries);
+                self.barriers.push_back((self.now + delay, switch, xid));
             }
             Message::MultipartRequest(_) => self.requests.push_back((switch, xid)),
             other => panic!("{other:?}"),
@@ -272,13 +294,20 @@ impl TestNetwork {
                 let reason = ErrorReason::Standard { kind, code };
                 let error = ErrorMsg { xid, reason, data: &data };
                 self.with(switch, |app, ctx| app.on_error(&error, ctx));
-            } else if let Some(&(due, switch, xid)) = self.barriers.front()
-                && due <= self.now
-            {
-                self.barriers.pop_front();
+            } else if let Some(n) = self.barriers.iter().position(|(due, ..)| *due <= self.now) {
+                let Some((_, switch, xid)) = self.barriers.remove(n) else { return };
                 self.with(switch, |app, ctx| app.on_barrier_reply(xid, ctx));
             } else if let Some((switch, xid)) = self.requests.pop_front() {
                 let kind = MultipartType::FLOW;
+                match self.list_fault.filter(|&(faulty, _)| faulty == switch) {
+                    Some((_, ListFault::Silence)) => continue,
+                    Some((_, ListFault::Error)) => {
+                        let error = ErrorMsg { xid, reason: ErrorReason::BAD_MULTIPART, data: &[] };
+                        self.with(switch, |app, ctx| app.on_error(&error, ctx));
+                        continue;
+                    }
+                    None => {}
+                }
                 self.with(switch, |app, ctx| app.on_multipart_reply(xid, kind, &[], ctx));
             } else {
                 return;
@@ -363,6 +392,17 @@ impl TestNetwork {
             });
         }
         sum
+    }
+
+    /// The number of the tree.
+    pub(crate) fn tree_generation(&self) -> u64 {
+        SpanningTree::of(self.workers[0].1.view()).map_or(0, |tree| tree.generation)
+    }
+
+    /// The number of links of the tree that is in use; 0 if there is none.
+    pub(crate) fn tree_links(&self) -> usize {
+        let tree = SpanningTree::of(self.workers[0].1.view()).filter(|_| self.has_active_tree());
+        tree.map_or(0, |tree| tree.links.len())
     }
 
     pub(crate) fn has_active_tree(&self) -> bool {

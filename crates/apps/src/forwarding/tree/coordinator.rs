@@ -15,9 +15,9 @@ use super::state::{SpanningTree, SwitchTreeState, TreePhase, TreeTraffic, tree_s
 /// The worker that decides.
 const COORDINATOR: usize = 0;
 
-/// Time after which a disconnected switch has no flow entries of a tree left: they expire after [`LIFETIME`], and
-/// messages to the switch may have been in flight for the rest of this time.
-const FORGET_AFTER: Duration = Duration::from_secs(120);
+/// Time after which a switch that is disconnected, or does not confirm the deletion, has no flow entries of a tree left: they
+/// expire after [`LIFETIME`], and messages to the switch may have been in flight for the rest of this time.
+pub(super) const FORGET_AFTER: Duration = Duration::from_secs(120);
 
 const _: () = assert!(LIFETIME.as_secs() < FORGET_AFTER.as_secs());
 

@@ -16,6 +16,9 @@ use super::state::{SpanningTree, TreeTraffic};
 
 const COOKIE: u64 = TREE.cookie;
 
+/// Cookie of the entries for groups, which can be deleted apart.
+const GROUPS_COOKIE: u64 = COOKIE | 1;
+
 /// Above the table-miss entry, and below all entries that others may have for broadcasts.
 const PRIORITY: u16 = TREE.priority();
 
@@ -44,7 +47,12 @@ const RESERVED_MASK: u128 = 0xffff_ffff_fff0;
 
 /// Whether a cookie is that of a flow entry of a tree.
 pub(in super::super) const fn is_ours(cookie: u64) -> bool {
-    cookie == COOKIE
+    TREE.has_cookie(cookie)
+}
+
+/// Whether a cookie is that of an entry for groups.
+pub(super) const fn is_of_groups(cookie: u64) -> bool {
+    cookie == GROUPS_COOKIE
 }
 
 /// What flow entries of `version` can match.
@@ -109,6 +117,7 @@ pub(super) fn entries_of(
                 vlan => Field::vlan(vlan),
             }));
             let flow_mod = entry(*priority, fields.into_iter().collect(), outputs(edges));
+            let flow_mod = FlowMod { cookie: GROUPS_COOKIE, ..flow_mod };
             entries.insert((*priority, port, (*dst, *mask), *vlan), flow_mod);
         }
     }
@@ -179,7 +188,14 @@ fn filtered_groups(
 
 /// Whether some entries are for groups.
 pub(super) fn has_groups(entries: &TreeEntries) -> bool {
-    entries.keys().any(|&(priority, _, _, vlan)| priority == GROUP_PRIORITY || vlan.is_some())
+    entries.values().any(|entry| is_of_groups(entry.cookie))
+}
+
+/// Deletes the entries for groups from a switch and from its list of entries. What they forwarded goes to all edge ports.
+pub(super) fn withdraw_groups(entries: &mut TreeEntries) -> FlowMod {
+    entries.retain(|_, entry| !is_of_groups(entry.cookie));
+    let (command, cookie_mask) = (FlowModCommand::DELETE, u64::MAX);
+    FlowMod { command, cookie: GROUPS_COOKIE, cookie_mask, ..FlowMod::default() }
 }
 
 /// What changes the entries `old` into `new`, deletions first.
@@ -224,7 +240,7 @@ pub(super) fn stats_request(traffic: TreeTraffic) -> FlowStatsRequest {
     match traffic {
         TreeTraffic::Groups => FlowStatsRequest {
             cookie: COOKIE,
-            cookie_mask: u64::MAX,
+            cookie_mask: TREE.cookie_mask,
             ..FlowStatsRequest::default()
         },
         TreeTraffic::Broadcast => {
@@ -237,7 +253,7 @@ pub(super) fn stats_request(traffic: TreeTraffic) -> FlowStatsRequest {
 /// Deletes the flow entries of all trees. Without masks, this takes one message for each port.
 pub(super) fn delete(view: &NetworkView, id: DatapathId, traffic: TreeTraffic) -> Vec<FlowMod> {
     if traffic == TreeTraffic::Groups {
-        let (command, cookie_mask) = (FlowModCommand::DELETE, u64::MAX);
+        let (command, cookie_mask) = (FlowModCommand::DELETE, TREE.cookie_mask);
         return vec![FlowMod { command, cookie: COOKIE, cookie_mask, ..FlowMod::default() }];
     }
     let ports = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());

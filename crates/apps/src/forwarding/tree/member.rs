@@ -3,13 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use sluice_openflow::view::flow_stats;
-use sluice_openflow::{DatapathId, FlowMod, FlowModCommand, MultipartRequest, MultipartType};
+use sluice_openflow::view::{ErrorMsg, flow_stats};
+use sluice_openflow::{
+    DatapathId, ErrorType, FlowMod, FlowModCommand, MultipartRequest, MultipartType,
+};
 use sluice_sdk::view::{Fact, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::super::multicast::Multicast;
 use super::Flooding;
+use super::backoff::Backoff;
+use super::coordinator::FORGET_AFTER;
 use super::flow_entries::{self, LIFETIME, TreeEntries};
 use super::state::{SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 
@@ -20,17 +24,23 @@ const REFRESH: Duration = Duration::from_secs(3);
 /// and the tree is removed.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(4);
 
+/// Time after which a switch that has not confirmed a refresh loses its entries for groups, in the hope that it confirms the others
+/// within [`CONFIRM_TIMEOUT`].
+const SLOW_AFTER: Duration = Duration::from_secs(3);
+
+/// Time limit for a switch to list the flow entries of earlier trees.
+const LIST_TIMEOUT: Duration = Duration::from_secs(4);
+
 const _: () = assert!(REFRESH.as_secs() + CONFIRM_TIMEOUT.as_secs() < LIFETIME.as_secs());
 
 /// How long a switch must have had no flow entries and no changed links before it gets entries of a new tree: all
 /// packets in flight along an older tree have arrived by then.
 const QUIET_TIME: Duration = Duration::from_secs(1);
 
-/// Time after which a switch that refused a flow entry of a tree is tried again.
+/// Time after which a switch that refused a flow entry of a tree, or confirmed it too late, is tried again. It doubles each time.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// Time after which a switch gets entries for groups again that refused an entry while it had some: each attempt removes the
-/// tree for some seconds.
+/// The same for entries for groups: each attempt may remove the tree for some seconds.
 const GROUPS_RETRY: Duration = Duration::from_secs(600);
 
 /// The switches of this worker.
@@ -38,6 +48,7 @@ const GROUPS_RETRY: Duration = Duration::from_secs(600);
 pub(super) struct Members {
     all: BTreeMap<DatapathId, Member>,
     started: Option<Instant>,
+    timeouts: u64,
 }
 
 /// A switch of this worker.
@@ -48,15 +59,17 @@ struct Member {
     state: MemberState,
     /// When its flow entries were removed, or one of its links changed last.
     changed: Instant,
-    refused_at: Option<Instant>,
-    /// Transaction id of the query for old flow entries in flight.
-    stats_xid: Option<u32>,
+    /// While it is not part of a tree, as it refused an entry or confirmed it too late.
+    left_out: Backoff,
+    /// The query for old flow entries in flight: its transaction id, and when it was sent.
+    list_request: Option<(u32, Instant)>,
     stale_ports: Vec<SwitchPort>,
-    /// The flow entries that were written last, and the versions of the view and of the groups that they were derived from.
+    /// The flow entries that were written last, what they were derived from: the versions of the view and of the groups, and
+    /// whether it gets entries for groups.
     entries: TreeEntries,
-    derived_from: Option<(u64, (u64, u64))>,
-    /// When it refused an entry while it had some for groups.
-    groups_refused_at: Option<Instant>,
+    derived_from: Option<(u64, (u64, u64), bool)>,
+    /// While it gets no entries for groups.
+    without_groups: Backoff,
 }
 
 /// The flow entries of a switch.
@@ -82,13 +95,23 @@ enum MemberState {
     Installed { generation: u64, since: Instant, refresh: Option<Refresh> },
 }
 
-/// Entries of a tree of which a switch has refused one.
+/// Entries that a switch does not get for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RefusedEntries {
-    /// Some are for single groups. The switch gets none of these for a while.
-    WithGroups,
-    /// The switch is not part of a tree for a while.
-    WithoutGroups,
+pub(super) enum WithheldEntries {
+    /// Those for groups.
+    Groups,
+    /// All: the switch is not part of a tree.
+    All,
+}
+
+impl WithheldEntries {
+    /// What follows from it, for log lines.
+    pub(super) fn consequence(self) -> &'static str {
+        match self {
+            Self::Groups => "it gets none for single multicast groups for a while",
+            Self::All => "the controller floods to it for a while",
+        }
+    }
 }
 
 /// Entries that have been sent to a switch which has some of the same tree.
@@ -108,7 +131,7 @@ impl Members {
     pub(super) fn on_connected(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
         let traffic = flow_entries::supported_traffic(ctx.switch.version());
         let is_early = self.is_early(ctx.now);
-        let stats_xid = (flooding != Flooding::Controller && is_early).then(|| {
+        let list_xid = (flooding != Flooding::Controller && is_early).then(|| {
             ctx.request(MultipartRequest::FlowDesc(flow_entries::stats_request(traffic))).ok()
         });
         let member = Member {
@@ -116,12 +139,12 @@ impl Members {
             traffic,
             state: MemberState::Unknown,
             changed: ctx.now,
-            refused_at: None,
-            stats_xid: stats_xid.flatten(),
+            left_out: Backoff::new(RETRY),
+            list_request: list_xid.flatten().map(|xid| (xid, ctx.now)),
             stale_ports: vec![],
             entries: TreeEntries::new(),
             derived_from: None,
-            groups_refused_at: None,
+            without_groups: Backoff::new(GROUPS_RETRY),
         };
         self.all.insert(ctx.datapath_id, member);
         ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
@@ -133,6 +156,11 @@ impl Members {
             matches!(member.state, MemberState::Clearing { is_reported: true, .. })
         };
         self.all.values().filter(is_unconfirmed).count()
+    }
+
+    /// How often a switch did not confirm or list flow entries in time.
+    pub(super) fn timeouts(&self) -> u64 {
+        self.timeouts
     }
 
     /// Whether switches that have not reconnected yet may have entries of an earlier run of the controller.
@@ -150,10 +178,9 @@ impl Members {
         ctx: &mut Ctx<'_>,
     ) {
         let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
-        if member.stats_xid != Some(xid) {
+        if member.list_request.take_if(|(list_xid, _)| *list_xid == xid).is_none() {
             return;
         }
-        member.stats_xid = None;
         for entry in flow_stats(ctx.switch.version(), kind, body, 0).map_while(Result::ok) {
             let Ok(entry) = entry.to_flow_desc() else { continue };
             if let Some(port) =
@@ -163,6 +190,18 @@ impl Members {
                 member.stale_ports.push(at);
                 ctx.network.publish_record(ctx.now, at, Some(StaleTreePort));
             }
+        }
+    }
+
+    /// Handles an error message, which may be about the list of old flow entries: they are deleted without it.
+    pub(super) fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
+        let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
+        if member.list_request.take_if(|(xid, _)| *xid == error.xid).is_some() {
+            self.timeouts += 1;
+            let (id, reason) = (ctx.datapath_id, error.reason);
+            ctx.network.report(|| {
+                format!("switch does not list the flow entries of an earlier spanning tree; they are deleted nevertheless dpid={id} reason=\"{reason}\"")
+            });
         }
     }
 
@@ -199,18 +238,16 @@ impl Members {
             is_installed && tree.members().any(|id| id == ctx.datapath_id)
         });
         let mine = mine.cloned();
+        self.timeouts += u64::from(member.check_timeouts(ctx));
         match member.state {
-            MemberState::Unknown if is_wanted && member.stats_xid.is_none() => {
+            MemberState::Unknown if is_wanted && member.list_request.is_none() => {
                 member.clear(ctx);
             }
-            MemberState::Clearing { xid, since, is_reported: false }
-                if ctx.now.saturating_duration_since(since) >= CONFIRM_TIMEOUT =>
+            MemberState::Clearing { since, .. }
+                if ctx.now.saturating_duration_since(since) >= FORGET_AFTER =>
             {
-                member.state = MemberState::Clearing { xid, since, is_reported: true };
-                let id = ctx.datapath_id;
-                ctx.network.report(|| {
-                    format!("switch does not answer BARRIER_REQUEST; until it does, there is no spanning tree and the controller floods to each switch dpid={id}")
-                });
+                // Its entries have expired, as those of a disconnected switch.
+                ctx.publish_record(ctx.datapath_id, Some(SwitchTreeState::left_out(generation)));
             }
             MemberState::Unknown | MemberState::Clearing { .. } => {}
             MemberState::Cleared => {
@@ -227,9 +264,8 @@ impl Members {
                 Some(_) => {}
                 None => member.publish_ready(generation, ctx),
             },
-            MemberState::Installing { generation, since, .. } => {
-                let is_late = ctx.now.saturating_duration_since(since) >= CONFIRM_TIMEOUT;
-                if is_late || mine.is_none_or(|tree| tree.generation != generation) {
+            MemberState::Installing { generation, .. } => {
+                if mine.is_none_or(|tree| tree.generation != generation) {
                     member.clear(ctx);
                 }
             }
@@ -279,28 +315,91 @@ impl Members {
         }
     }
 
-    /// Handles a refused flow entry. Returns which entries of a tree the switch had, if it had some.
-    pub(super) fn on_refused(&mut self, ctx: &mut Ctx<'_>) -> Option<RefusedEntries> {
+    /// Handles a refused flow entry. Returns which entries the switch gets no more, if it had entries of a tree.
+    pub(super) fn on_refused(
+        &mut self,
+        error: &ErrorMsg<'_>,
+        ctx: &mut Ctx<'_>,
+    ) -> Option<WithheldEntries> {
         let member = self.all.get_mut(&ctx.datapath_id)?;
-        let was_member =
-            matches!(member.state, MemberState::Installing { .. } | MemberState::Installed { .. });
-        let refused = if flow_entries::has_groups(&member.entries) {
-            RefusedEntries::WithGroups
-        } else {
-            RefusedEntries::WithoutGroups
-        };
-        if was_member {
-            match refused {
-                RefusedEntries::WithGroups => member.groups_refused_at = Some(ctx.now),
-                RefusedEntries::WithoutGroups => member.refused_at = Some(ctx.now),
-            }
-            member.clear(ctx);
+        if !matches!(member.state, MemberState::Installing { .. } | MemberState::Installed { .. }) {
+            return None;
         }
-        was_member.then_some(refused)
+        // If the table is full, entries for groups may have filled it.
+        let is_of_groups = error.cookie().is_some_and(flow_entries::is_of_groups)
+            || error.reason.kind() == ErrorType::FLOW_MOD_FAILED;
+        let withheld = member.back_off(is_of_groups, ctx.now);
+        member.clear(ctx);
+        Some(withheld)
     }
 }
 
 impl Member {
+    /// Logs that the switch is late, if it is now, and has it get fewer entries. Returns whether it is.
+    fn check_timeouts(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        let id = ctx.datapath_id;
+        let is_over =
+            |since: Instant, limit| ctx.now.saturating_duration_since(since) >= limit;
+        if self.list_request.take_if(|(_, sent_at)| is_over(*sent_at, LIST_TIMEOUT)).is_some() {
+            ctx.network.report(|| {
+                format!("switch does not list the flow entries of an earlier spanning tree; they are deleted nevertheless dpid={id}")
+            });
+            return true;
+        }
+        match &mut self.state {
+            MemberState::Clearing { since, is_reported, .. }
+                if !*is_reported && is_over(*since, CONFIRM_TIMEOUT) =>
+            {
+                *is_reported = true;
+                let minutes = FORGET_AFTER.as_secs() / 60;
+                ctx.network.report(|| {
+                    format!("switch does not answer BARRIER_REQUEST; until it does, but for {minutes} minutes at most, there is no spanning tree and the controller floods to each switch dpid={id}")
+                });
+                true
+            }
+            &mut MemberState::Installing { since, .. } if is_over(since, CONFIRM_TIMEOUT) => {
+                self.on_late(ctx);
+                self.clear(ctx);
+                true
+            }
+            &mut MemberState::Installed { refresh: Some(refresh), .. } => {
+                let is_late = is_over(refresh.sent_at, CONFIRM_TIMEOUT);
+                let is_slow = is_over(refresh.sent_at, SLOW_AFTER)
+                    && flow_entries::has_groups(&self.entries);
+                if is_slow {
+                    self.on_late(ctx);
+                    let deletion = flow_entries::withdraw_groups(&mut self.entries);
+                    send_entries([&deletion], ctx);
+                } else if is_late {
+                    self.on_late(ctx);
+                    self.clear(ctx);
+                }
+                is_slow || is_late
+            }
+            _ => false,
+        }
+    }
+
+    /// The switch has not confirmed its entries in time.
+    fn on_late(&mut self, ctx: &mut Ctx<'_>) {
+        let consequence = self.back_off(true, ctx.now).consequence();
+        let id = ctx.datapath_id;
+        ctx.network.report(|| {
+            format!("switch confirms flow entries of the spanning tree too late; {consequence} dpid={id}")
+        });
+    }
+
+    /// The switch gets no entries for groups for a while, if it has some and these may be the cause, and otherwise none at all.
+    fn back_off(&mut self, may_be_groups: bool, now: Instant) -> WithheldEntries {
+        if may_be_groups && flow_entries::has_groups(&self.entries) {
+            self.without_groups.on_failure(now);
+            WithheldEntries::Groups
+        } else {
+            self.left_out.on_failure(now);
+            WithheldEntries::All
+        }
+    }
+
     /// Deletes all entries of the switch except for markers, which show a restarted controller where a tree was.
     fn clear(&mut self, ctx: &mut Ctx<'_>) {
         ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
@@ -315,10 +414,8 @@ impl Member {
     }
 
     /// Publishes that the switch has no entries, and gets none of this generation or an earlier one.
-    fn publish_ready(&mut self, generation: u64, ctx: &mut Ctx<'_>) {
-        let is_over = |&at: &Instant| ctx.now.saturating_duration_since(at) < RETRY;
-        self.refused_at = self.refused_at.filter(is_over);
-        let traffic = self.refused_at.is_none().then_some(self.traffic);
+    fn publish_ready(&self, generation: u64, ctx: &mut Ctx<'_>) {
+        let traffic = (!self.left_out.is_active(ctx.now)).then_some(self.traffic);
         let state = SwitchTreeState::Clear { generation, traffic };
         ctx.publish_record(ctx.datapath_id, Some(state));
     }
@@ -340,13 +437,9 @@ impl Member {
     ) {
         let is_due = ctx.now.saturating_duration_since(since) >= REFRESH;
         if let Some(refresh) = refresh {
-            let is_late = ctx.now.saturating_duration_since(refresh.sent_at) >= CONFIRM_TIMEOUT;
-            if is_late {
-                ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
-            }
             // A refresh of all entries does not wait for that of some.
             let is_partial = refresh.since == since;
-            if is_late || !(is_partial && is_due) {
+            if !(is_partial && is_due) {
                 return;
             }
         }
@@ -371,13 +464,12 @@ impl Member {
         multicast: &Multicast,
         ctx: &Ctx<'_>,
     ) -> Vec<FlowMod> {
-        let versions = (ctx.view().version(), multicast.tree_groups().version());
-        if self.derived_from.replace(versions) == Some(versions) {
+        let is_withheld = self.without_groups.is_active(ctx.now);
+        let from = (ctx.view().version(), multicast.tree_groups().version(), !is_withheld);
+        if self.derived_from.replace(from) == Some(from) {
             return Vec::new();
         }
-        let is_recent = |at: Instant| ctx.now.saturating_duration_since(at) < GROUPS_RETRY;
-        let is_refused = self.groups_refused_at.is_some_and(is_recent);
-        let groups = Some(multicast.tree_groups()).filter(|_| !is_refused);
+        let groups = Some(multicast.tree_groups()).filter(|_| !is_withheld);
         let entries = flow_entries::entries_of(ctx.view(), tree, ctx.datapath_id, groups);
         let changes = flow_entries::changes(&self.entries, &entries);
         self.entries = entries;

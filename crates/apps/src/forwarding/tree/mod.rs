@@ -4,6 +4,7 @@
 //! from it, counts and limits it, and sends it into the tree by one `PACKET_OUT` to its own switch.
 //! `docs/adr/0009-trees.md` has the reasons, and why there are no loops.
 
+mod backoff;
 mod coordinator;
 mod flow_entries;
 mod forest;
@@ -23,7 +24,7 @@ use super::group_streams::is_tree_demanded;
 use super::multicast::Multicast;
 use coordinator::Coordinator;
 pub(super) use flow_entries::{LIFETIME, is_ours};
-use member::{Members, RefusedEntries};
+use member::Members;
 pub(super) use reach::TreePart;
 use reach::TreeParts;
 pub(super) use state::version;
@@ -142,22 +143,25 @@ impl Trees {
         self.members.unconfirmed()
     }
 
+    /// How often a switch did not confirm or list flow entries in time.
+    pub(super) fn timeouts(&self) -> u64 {
+        self.members.timeouts()
+    }
+
+    pub(super) fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
+        self.members.on_error(error, ctx);
+    }
+
     /// Handles a refused flow entry. Returns `true` if the switch had entries of a tree.
     pub(super) fn on_refused(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) -> bool {
-        let refused = self.members.on_refused(ctx);
-        if let Some(refused) = refused {
-            let (id, reason) = (ctx.datapath_id, error.reason);
-            let consequence = match refused {
-                RefusedEntries::WithGroups => {
-                    "it gets none for single multicast groups for a while"
-                }
-                RefusedEntries::WithoutGroups => "the controller floods to it",
-            };
+        let withheld = self.members.on_refused(error, ctx);
+        if let Some(withheld) = withheld {
+            let (id, reason, consequence) = (ctx.datapath_id, error.reason, withheld.consequence());
             ctx.network.report(|| {
                 format!("switch refused a flow entry of the spanning tree; {consequence} dpid={id} reason=\"{reason}\"")
             });
         }
-        refused.is_some()
+        withheld.is_some()
     }
 
     /// The part of the tree that a broadcast to `dst` reaches from `id`, if it is forwarded along the tree.

@@ -59,6 +59,13 @@ pub enum SwitchTreeState {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StaleTreePort;
 
+impl SwitchTreeState {
+    /// A switch without flow entries that gets none of this generation or an earlier one, and must not be part of a tree.
+    pub(super) fn left_out(generation: u64) -> Self {
+        Self::Clear { generation, traffic: None }
+    }
+}
+
 impl AppRecord for SpanningTree {
     type Key = ();
 }
