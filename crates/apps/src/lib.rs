@@ -14,6 +14,7 @@ mod internet;
 mod iteration_budget;
 pub mod learning;
 pub mod limiter;
+mod packet;
 mod rate_limit;
 pub mod topology;
 

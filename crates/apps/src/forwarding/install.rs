@@ -22,7 +22,7 @@ const FRAME_MAX: usize = 60_000;
 const PATH_SEED: u64 = 0;
 
 /// Outputs of one `PACKET_OUT`, so that there is room for the frame: 16 bytes each.
-const OUTPUTS_MAX: usize = 256;
+pub(super) const OUTPUTS_MAX: usize = 256;
 
 const _: () = assert!(FRAME_MAX + OUTPUTS_MAX * 16 + 128 <= 0xffff);
 

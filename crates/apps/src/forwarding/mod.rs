@@ -138,9 +138,6 @@ pub struct Forwarding {
     last_sweep: Option<Instant>,
 }
 
-/// Bytes of the checksum of a frame. Some switches count it in `total_len`, none sends it. IEEE 802.3 §3.2.9.
-const FCS_LEN: usize = 4;
-
 /// A packet-in with its parsed Ethernet header and its origin.
 #[derive(Debug, Clone, Copy)]
 struct ReceivedPacket<'a> {
@@ -162,13 +159,7 @@ enum Ingress {
 impl ReceivedPacket<'_> {
     /// Whether the packet-in contains the whole frame and not only a part.
     fn is_complete(&self) -> bool {
-        self.has_all_bytes() || self.p.frame.len() + FCS_LEN == usize::from(self.p.total_len)
-    }
-
-    /// The same, but not for a switch that counts the checksum: of other switches, a frame that is cut off by just as much seems
-    /// complete.
-    fn has_all_bytes(&self) -> bool {
-        self.p.frame.len() >= usize::from(self.p.total_len)
+        crate::packet::is_complete(&self.p)
     }
 
     fn dst(&self) -> HostId {
@@ -536,7 +527,7 @@ impl App for Forwarding {
             ),
             (
                 "forwarding_tree_unconfirmed",
-                "Switches that prevent a spanning tree as they do not confirm their flow entries",
+                "Switches that do not confirm the deletion of flow entries of the spanning tree; the next one waits for each for two minutes at most",
                 self.trees.unconfirmed(),
             ),
             (

@@ -284,8 +284,9 @@ fn with_full_tables_no_packet_is_lost_and_a_tree_is_installed_when_they_have_roo
     );
     assert!(network.tree().is_none_or(|tree| tree.phase != TreePhase::Active));
     network.assert_broadcasts_reach_all();
-    // Idle entries of pairs expire, and flow entries are sent to the switches again.
-    network.run_for(Duration::from_secs(150));
+    // Idle entries of pairs expire, and flow entries are sent to the switches again: those of the tree two minutes after the second
+    // refusal.
+    network.run_for(Duration::from_secs(250));
     network.active_tree_generation();
     assert_eq!(network.metrics()["forwarding_switches_paused"], 0);
     network.assert_broadcasts_reach_all();

@@ -251,6 +251,25 @@ fn a_switch_gets_entries_for_a_limited_number_of_groups() {
     }
 }
 
+/// Its other groups go to its port, since they count as groups without members at others.
+#[test]
+fn a_port_with_very_many_groups_gets_a_share_of_the_entries_and_others_stay_filtered() {
+    let (mut net, sender, busy) = (with_tree(&strict()), at(1, 1), at(3, 1));
+    for third in 0..4 {
+        let groups: Vec<_> = (0..=255).map(|n| format!("239.1.{}.{n}", 10 + third)).collect();
+        for groups in groups.chunks(64) {
+            net.send(busy, &crate::frames::report(busy, 4, groups, 0));
+            net.wait_s(1);
+        }
+    }
+    net.wait_s(2);
+    let entries = net.table(3).iter().filter(|entry| entry.priority == 6).count();
+    assert!((256..=260).contains(&entries), "{entries}");
+    assert_eq!(receivers(&mut net, sender, "239.1.10.1"), [busy]);
+    assert_eq!(receivers(&mut net, sender, "239.1.13.255"), [busy], "has no entry");
+    assert_eq!(receivers(&mut net, sender, "239.9.9.9"), [busy], "has no member");
+}
+
 #[test]
 fn changes_of_groups_rewrite_only_their_entries() {
     let mut net = with_tree(&config());

@@ -1,5 +1,7 @@
 //! Ports that send too many reports, or invalid ones.
 
+use std::time::Duration;
+
 use sluice_apps::forwarding::Config;
 
 use crate::frames::{igmp, join, join_v2, leave, query, report, udp};
@@ -124,4 +126,18 @@ fn beyond_64_vlans_multicasts_are_flooded() {
     assert_eq!(net.metric("forwarding_multicast_router_ports"), 0);
     assert_eq!(net.metric("forwarding_multicast_members"), 0);
     assert!(net.log.iter().any(|line| line.ends_with("vlan=164")), "{:?}", net.log);
+}
+
+/// Each change is a fact for all workers, which compare all groups of the port.
+#[test]
+fn a_port_that_changes_all_the_time_is_published_a_few_times_per_second() {
+    let (mut net, port) = (started(&config()), at(2, 4));
+    let before = net.records;
+    for n in 0..200 {
+        net.send(port, &join(port, &format!("239.2.0.{n}"), 0));
+    }
+    assert!(net.records - before <= 8, "{}", net.records - before);
+    assert_eq!(receivers(&mut net, at(1, 1), "239.2.0.3"), [port]);
+    net.wait(Duration::from_millis(250));
+    assert_eq!(receivers(&mut net, at(1, 1), "239.2.0.199"), [port]);
 }

@@ -10,6 +10,7 @@ mod filtering;
 mod frames;
 mod limits;
 mod queries;
+mod random;
 mod slow_switches;
 mod switches;
 mod test_network;
@@ -32,7 +33,8 @@ const GROUP_V6: &str = "ff15::abcd:1";
 /// Snooping, with floods by the controller.
 fn config() -> Config {
     let multicast = Some(multicast::Config::default());
-    Config { multicast, flooding: Flooding::Controller, ..Config::default() }
+    let verify_interval = Duration::ZERO;
+    Config { multicast, flooding: Flooding::Controller, verify_interval, ..Config::default() }
 }
 
 /// The same, where packets to groups without members go to routers only.

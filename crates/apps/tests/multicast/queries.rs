@@ -192,3 +192,22 @@ fn a_port_at_which_a_host_appears_is_queried_soon_but_not_often() {
     assert_eq!(count, 3, "in 25 s");
     assert_eq!(general(&net.wait_s(60), "0.0.0.0"), 1, "one is left");
 }
+
+/// Otherwise all members behind a stalled control link would be forgotten, though nobody has asked them.
+#[test]
+fn members_do_not_expire_while_queries_cannot_be_sent() {
+    let (mut net, sender, member) = (started(&strict()), at(1, 1), at(2, 3));
+    join_group(&mut net, member, GROUP);
+    net.without_room = Some(2);
+    net.send(member, &leave(member, GROUP, 0));
+    net.wait_s(600);
+    assert_eq!(receivers(&mut net, sender, GROUP), [member]);
+    net.without_room = None;
+    let sent = net.wait_s(1);
+    assert!(sent.iter().any(|(to, _)| *to == member), "it is asked now");
+    join_group(&mut net, member, GROUP);
+    net.wait_s(250);
+    assert_eq!(receivers(&mut net, sender, GROUP), [member]);
+    net.wait_s(20);
+    assert_eq!(receivers(&mut net, sender, GROUP), [], "it was asked and did not answer");
+}

@@ -52,7 +52,7 @@ fn a_slow_switch_loses_its_entries_for_groups_and_the_tree_stays() {
     let mut net = TestNetwork::new(&tree_config(), 3, 2);
     net.wait_s(20);
     let generation = net.tree_generation();
-    net.slow = Some((2, Duration::from_millis(10)));
+    net.slow = Some((2, Duration::from_millis(8)));
     for third in 0..4 {
         for n in 0..50 {
             join_group(&mut net, at(3, 1), &format!("239.1.{third}.{n}"));
@@ -73,6 +73,21 @@ fn a_slow_switch_loses_its_entries_for_groups_and_the_tree_stays() {
     assert_eq!(net.log.len(), 1, "{:?}", net.log);
     assert!(net.log[0].contains("too late; it gets none for single multicast groups"));
     assert_eq!(net.metric("forwarding_tree_timeouts"), 1);
+}
+
+#[test]
+fn entries_for_groups_are_blamed_first_if_the_tree_is_lost_because_of_a_slow_switch() {
+    let mut net = TestNetwork::new(&tree_config(), 3, 2);
+    net.wait_s(20);
+    net.slow = Some((2, Duration::from_millis(15)));
+    for third in 0..4 {
+        for n in 0..50 {
+            join_group(&mut net, at(3, 1), &format!("239.1.{third}.{n}"));
+        }
+    }
+    net.wait_s(20);
+    assert_eq!(net.tree_links(), 2, "{:?}", net.log);
+    assert_eq!(net.log.len(), 1, "{:?}", net.log);
 }
 
 #[test]

@@ -11,7 +11,9 @@ use sluice_openflow::{
     FixedString, FlowMod, FlowModCommand, Instruction, MacAddr, Message, MultipartType,
     PacketInReason, PortNo, SwitchFeatures, Version, VlanId, split_message,
 };
-use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
+use sluice_sdk::view::{
+    Fact, Host, HostId, Link, PortInfo, PortRole, PublishedFact, SwitchInfo, SwitchPort,
+};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 use crate::frames::udp_fields;
@@ -59,6 +61,10 @@ pub(crate) struct TestNetwork {
     pub(crate) barrier_delay: Duration,
     /// A switch that takes this time for each flow entry before a barrier request.
     pub(crate) slow: Option<(u64, Duration)>,
+    /// A switch that does not take what is sent.
+    pub(crate) without_room: Option<u64>,
+    /// Records that workers have published.
+    pub(crate) records: usize,
     /// Flow entries since the last barrier request of each switch.
     unconfirmed: BTreeMap<u64, u32>,
     /// When each switch got the flow entry for all groups.
@@ -97,6 +103,8 @@ impl TestNetwork {
             barriers: VecDeque::new(),
             barrier_delay: Duration::ZERO,
             slow: None,
+            without_room: None,
+            records: 0,
             unconfirmed: BTreeMap::new(),
             renewals: BTreeMap::new(),
             requests: VecDeque::new(),
@@ -196,8 +204,9 @@ impl TestNetwork {
         let (app, network) = &mut self.workers[self.serving[&switch]];
         let encoder = Encoder::new(&mut tx, VERSION, &mut self.xid);
         app.on_iteration(self.now);
-        let id = DatapathId(switch);
-        call(app, &mut Ctx::new(self.now, index(switch), id, encoder, &mut urgent, network));
+        let (id, has_room) = (DatapathId(switch), self.without_room != Some(switch));
+        let ctx = Ctx::new(self.now, index(switch), id, encoder, &mut urgent, network);
+        call(app, &mut ctx.with_room(has_room));
         let mut rest = &*tx;
         while let Some((msg, after)) = split_message(rest).unwrap() {
             self.receive(switch, msg.xid(), Message::parse_raw(msg).unwrap());
@@ -213,6 +222,8 @@ impl TestNetwork {
                 let (mut published, (app, network)) = (Vec::new(), &mut self.workers[from]);
                 app.on_iteration(self.now);
                 network.deliver(app, self.now, |facts| published.extend_from_slice(&facts));
+                let is_record = |fact: &&PublishedFact| matches!(fact.fact, Fact::Record(_));
+                self.records += published.iter().filter(is_record).count();
                 let others = self.workers.iter_mut().enumerate().filter(|&(to, _)| to != from);
                 for (_, (app, network)) in others {
                     network.receive_facts(app, &published, self.now);

@@ -102,14 +102,21 @@ impl GroupIndex {
         self.members.len()
     }
 
-    /// The groups that have members, at most `max` of them: first one of each port, then another one of each, so that a port
-    /// with many groups does not displace those of others.
+    /// The groups that a port has members of.
+    pub(super) fn groups_at(&self, at: SwitchPort) -> impl Iterator<Item = EthernetGroup> {
+        let groups = self.ports.get(&at).into_iter().flat_map(|port| port.groups.iter());
+        groups.map(|&group| ethernet_group(group))
+    }
+
+    /// The groups that have members, at most `max` of them: first one of each port, then another one of each up to
+    /// `per_port_max`, so that a port with many groups does not displace those of others.
     ///
     /// # Cost
     /// Visits the groups of all ports, until there are enough.
-    pub(super) fn groups(&self, max: usize) -> Vec<EthernetGroup> {
+    pub(super) fn groups(&self, max: usize, per_port_max: usize) -> Vec<EthernetGroup> {
         let (mut chosen, mut groups) = (BTreeSet::new(), Vec::new());
-        let mut ports: Vec<_> = self.ports.values().map(|port| port.groups.iter()).collect();
+        let mut ports: Vec<_> =
+            self.ports.values().map(|port| port.groups.iter().take(per_port_max)).collect();
         while groups.len() < max && !ports.is_empty() {
             ports.retain_mut(|rest| {
                 let Some(&group) = rest.next() else { return false };
@@ -275,7 +282,7 @@ mod tests {
         }
         index.set_port(at(1), Some(&with_groups(&[])));
         assert_eq!(admitted(&Arc::new(index.clone()), VLAN, "239.1.1.1"), [3, 4, 5]);
-        assert_eq!((index.memberships(), index.groups(10).len()), (0, 0));
+        assert_eq!((index.memberships(), index.groups(10, 10).len()), (0, 0));
     }
 
     #[test]
@@ -285,11 +292,12 @@ mod tests {
         let many: Vec<_> = many.iter().map(String::as_str).collect();
         index.set_port(at(1), Some(&with_groups(&many)));
         index.set_port(at(2), Some(&with_groups(&["239.9.1.1", "239.9.1.2"])));
-        let groups = index.groups(10);
+        let groups = index.groups(10, 1000);
         assert_eq!(groups.len(), 10);
         for group in ["239.9.1.1", "239.9.1.2"] {
             assert!(groups.contains(&(VLAN, mac_of(group.parse().unwrap()))));
         }
-        assert_eq!(index.groups(1000).len(), 258);
+        assert_eq!(index.groups(1000, 1000).len(), 258);
+        assert_eq!(index.groups(1000, 64).len(), 66);
     }
 }

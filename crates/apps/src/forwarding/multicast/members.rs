@@ -18,6 +18,10 @@ pub(super) const GROUPS_PER_PORT_MAX: usize = 1024;
 /// Groups that may be added to a port within a second. If there are more, the port gets every multicast for a while.
 const NEW_GROUPS_PER_S_MAX: u32 = 256;
 
+/// Changes that are published at once within a second; further ones are collected until the next tick, as each costs every worker
+/// a comparison of all groups of the port.
+const PUBLICATIONS_PER_S_MAX: u32 = 8;
+
 /// Queries for one group that a port may cause within a second. Whoever leaves more groups stays a member until it expires.
 const GROUP_QUERIES_PER_S_MAX: u32 = 64;
 
@@ -30,11 +34,16 @@ pub(super) struct MemberPort {
     groups: BTreeMap<IpGroup, Membership>,
     routers: BTreeMap<(VlanId, RouterSign), Instant>,
     /// By VLAN.
-    pub(super) queries: BTreeMap<VlanId, PortQueries>,
+    queries: BTreeMap<VlanId, PortQueries>,
+    /// When the next of them is due.
+    queries_due: Option<Instant>,
     unfiltered_until: Option<Instant>,
     messages: RateLimit,
     new_groups: RateLimit,
     group_queries: RateLimit,
+    publications: RateLimit,
+    /// Whether it has changed since it was published.
+    is_unpublished: bool,
     /// When the next of these times is.
     due: Option<Instant>,
     /// When it was logged that the port gets every multicast.
@@ -84,8 +93,9 @@ impl MemberPort {
         }
     }
 
-    /// What is published of it.
-    pub(super) fn to_record(&self, now: Instant) -> PortGroups {
+    /// What is to be published of it, which counts as published.
+    pub(super) fn take_record(&mut self, now: Instant) -> PortGroups {
+        self.is_unpublished = false;
         let queried = self.queries.iter().filter(|(_, queries)| queries.is_answered(now));
         PortGroups {
             groups: Arc::new(self.groups.keys().copied().collect()),
@@ -93,6 +103,16 @@ impl MemberPort {
             queried: queried.map(|(&vlan, _)| vlan).collect(),
             is_unfiltered: self.unfiltered_until.is_some(),
         }
+    }
+
+    /// Whether a change is published at once; otherwise it is published in the next tick.
+    pub(super) fn admit_publication(&mut self, now: Instant) -> bool {
+        self.is_unpublished = true;
+        self.publications.admit(PUBLICATIONS_PER_S_MAX, now)
+    }
+
+    pub(super) fn is_unpublished(&self) -> bool {
+        self.is_unpublished
     }
 
     pub(super) fn group_count(&self) -> usize {
@@ -177,11 +197,66 @@ impl MemberPort {
         result
     }
 
-    /// Forgets VLANs that are not snooped.
-    pub(super) fn retain_vlans(&mut self, vlans: &BTreeSet<VlanId>) -> bool {
+    /// Queries are sent in these VLANs only.
+    pub(super) fn set_vlans(&mut self, vlans: &BTreeSet<VlanId>, now: Instant) {
         let before = self.queries.len();
         self.queries.retain(|vlan, _| vlans.contains(vlan));
-        self.queries.len() != before
+        self.is_unpublished |= self.queries.len() != before;
+        if self.queries.len() < vlans.len() {
+            self.queries_due = Some(now);
+        }
+    }
+
+    /// A host has appeared in a VLAN.
+    pub(super) fn on_host(&mut self, vlan: VlanId) {
+        if let Some(queries) = self.queries.get_mut(&vlan) {
+            queries.on_host();
+            self.queries_due = self.queries_due.min(Some(queries.due()));
+        }
+    }
+
+    /// The VLANs of those in `vlans` in which a general query is due; it counts as sent. `delay` is the time that a query needs to
+    /// the switch and the answers back.
+    pub(super) fn take_due_queries(
+        &mut self,
+        vlans: &BTreeSet<VlanId>,
+        (delay, timing): (Duration, Timing),
+        now: Instant,
+    ) -> Vec<VlanId> {
+        let mut due = Vec::new();
+        if self.queries_due.is_none_or(|at| now < at) {
+            return due;
+        }
+        for &vlan in vlans {
+            match self.queries.get_mut(&vlan) {
+                None => {
+                    self.queries.insert(vlan, PortQueries::start(delay, timing, now));
+                    due.push(vlan);
+                }
+                Some(queries) => {
+                    self.is_unpublished |= queries.take_answered(now);
+                    if queries.take_due(timing, now) {
+                        due.push(vlan);
+                    }
+                }
+            }
+        }
+        self.queries_due = self.queries.values().map(PortQueries::due).min();
+        due
+    }
+
+    /// For this time no queries could be sent: everything is kept for as much longer.
+    pub(super) fn postpone(&mut self, time: Duration) {
+        for member in self.groups.values_mut() {
+            member.expires += time;
+            if let Some(leave) = &mut member.leave {
+                leave.next += time;
+            }
+        }
+        self.routers.values_mut().for_each(|until| *until += time);
+        for at in [&mut self.unfiltered_until, &mut self.due].into_iter().flatten() {
+            *at += time;
+        }
     }
 
     /// What is due now. `delay` is the time that a query needs to the switch and the answer back.

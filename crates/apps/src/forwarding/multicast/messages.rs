@@ -8,6 +8,7 @@ use std::time::Duration;
 use sluice_openflow::{EtherType, Ethernet, MacAddr, VlanId};
 
 use crate::internet::{FRAME_BYTES_MIN, ICMPV6, icmpv6_sum, internet_sum};
+use crate::packet::payload;
 
 /// Source MAC address of queries; locally administered.
 pub(super) const QUERY_MAC: MacAddr = MacAddr([0x0e, 0x53, 0x4c, 0, 0, 3]);
@@ -97,7 +98,7 @@ pub(in super::super) const fn is_filterable(mac: MacAddr) -> bool {
 
 /// Parses a frame to a group address; `is_complete` says whether `frame` is all of it. `None` if it is no such message.
 pub(super) fn parse(eth: &Ethernet<'_>, frame: &[u8], is_complete: bool) -> Option<GroupMessage> {
-    let packet = frame.get(if eth.tagged { 18 } else { 14 }..)?;
+    let packet = payload(eth, frame)?;
     match eth.ethertype {
         EtherType::IPV4 => parse_ipv4(packet, is_complete),
         EtherType::IPV6 => parse_ipv6(packet, is_complete),

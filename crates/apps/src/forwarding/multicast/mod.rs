@@ -7,26 +7,29 @@ mod group_index;
 mod members;
 mod messages;
 mod querier;
+mod switch_ports;
 mod tree_groups;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{Action, DatapathId, MacAddr, PacketOutRef, PortNo, VlanId};
-use sluice_sdk::view::{AppRecord, Fact, NetworkView, PortRole, SwitchPort};
+use sluice_sdk::view::{AppRecord, Fact, NetworkView, SwitchPort};
 use sluice_sdk::{AppMetric, Ctx, Network};
 
-use super::flood::is_edge;
+use super::install::OUTPUTS_MAX;
 use super::{ReceivedPacket, debug_assert_encoded};
+use crate::packet::has_all_bytes;
 pub(super) use group_index::{EthernetGroup, PortFilter};
 use group_index::{GroupIndex, PortGroups, RouterSign};
 use members::{GROUPS_PER_PORT_MAX, MemberPort, UnknownGroups};
 pub(super) use messages::is_filterable;
 use messages::{Family, GroupMessage, MembershipChange, QUERY_MAC, Query};
-use querier::PortQueries;
-pub(super) use tree_groups::{ENTRIES_MAX, SwitchGroups, TreeGroups};
+use switch_ports::{SwitchPorts, snooped_vlans};
+use tree_groups::TreeGroups;
+pub(super) use tree_groups::{ENTRIES_MAX, SwitchGroups};
 
 /// Configuration of IGMP and MLD snooping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +66,6 @@ const VLAN_IDLE_TIME: Duration = Duration::from_secs(600);
 
 /// Groups of all ports together. If there are more, ports with new ones get every multicast.
 const MEMBERSHIPS_MAX: usize = 65_536;
-
-/// Outputs of one packet-out, so that there is room for the frame: 16 bytes each.
-const OUTPUTS_MAX: usize = 256;
 
 /// Time between two log lines about a port, and about VLANs.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -124,7 +124,8 @@ pub(super) struct Multicast {
     cfg: Option<Config>,
     messages_per_s_max: u32,
     /// The edge ports of this worker's switches.
-    switches: BTreeMap<DatapathId, BTreeMap<PortNo, MemberPort>>,
+    switches: BTreeMap<DatapathId, SwitchPorts>,
+    /// Also in filters, of which none is kept.
     index: Arc<GroupIndex>,
     tree_groups: TreeGroups,
     /// When this worker saw multicasts in each VLAN last.
@@ -160,9 +161,19 @@ impl Multicast {
         (self.cfg, self.messages_per_s_max) = (cfg, messages_per_s_max);
     }
 
-    /// The groups for which switches get flow entries.
-    pub(super) fn tree_groups(&self) -> &TreeGroups {
-        &self.tree_groups
+    /// Number that changes when flow entries for groups should.
+    pub(super) fn tree_groups_version(&self) -> (u64, u64) {
+        self.tree_groups.version()
+    }
+
+    /// Where a switch with these edge ports sends multicasts, with flow entries for at most `max` groups.
+    pub(super) fn groups_of_switch(
+        &self,
+        id: DatapathId,
+        edges: &[PortNo],
+        max: usize,
+    ) -> SwitchGroups {
+        self.tree_groups.of_switch(&self.index, id, edges, max)
     }
 
     /// Learns from a packet to a group from an edge port. Returns where it goes; `None` if it is dropped.
@@ -173,7 +184,7 @@ impl Multicast {
     ) -> Option<FloodScope> {
         let Some(cfg) = self.cfg else { return Some(FloodScope::Group) };
         let vlan = packet.eth.vlan;
-        let Some(message) = messages::parse(&packet.eth, packet.p.frame, packet.has_all_bytes())
+        let Some(message) = messages::parse(&packet.eth, packet.p.frame, has_all_bytes(&packet.p))
         else {
             if is_filterable(packet.eth.dst) && self.use_vlan(vlan, ctx.now, ctx.network) {
                 self.counters.filtered += u64::from(self.filter(vlan, packet.eth.dst).is_some());
@@ -187,8 +198,7 @@ impl Multicast {
             return Some(FloodScope::All);
         }
         let (timing, at, now) = (cfg.timing(), packet.at, ctx.now);
-        let ports = self.switches.entry(at.switch).or_default();
-        let port = ports.entry(at.port).or_default();
+        let port = self.switches.entry(at.switch).or_default().get_or_insert(at.port);
         if !port.admit_message(self.messages_per_s_max, now) {
             self.counters.reports_over_limit += 1;
             self.on_unknown_groups(at, UnknownGroups::TooManyMessages, timing, ctx);
@@ -274,7 +284,7 @@ impl Multicast {
             });
         }
         if is_new {
-            self.publish(at, ctx);
+            self.publish_now(at, ctx);
         }
     }
 
@@ -297,12 +307,12 @@ impl Multicast {
         let (timing, now) = (cfg.timing(), ctx.now);
         let known = self.index.ports_of(ctx.datapath_id);
         let adopted = known.map(|(at, port)| (at.port, MemberPort::adopt(port, timing, now)));
-        let adopted: BTreeMap<_, _> = adopted.collect();
-        let ports: Vec<_> = adopted.keys().copied().collect();
+        let adopted = SwitchPorts::adopt(adopted.collect());
+        let ports = adopted.numbers();
         self.switches.insert(ctx.datapath_id, adopted);
         // Whoever has joined meanwhile is not known.
         for port in ports {
-            self.publish(SwitchPort::new(ctx.datapath_id, port), ctx);
+            self.publish_now(SwitchPort::new(ctx.datapath_id, port), ctx);
         }
     }
 
@@ -312,16 +322,21 @@ impl Multicast {
 
     pub(super) fn on_fact(&mut self, fact: &Fact, now: Instant, view: &NetworkView) {
         if let Some((at, _)) = fact.record::<PortGroups>() {
+            debug_assert_eq!(Arc::strong_count(&self.index), 1, "it would be copied");
             Arc::make_mut(&mut self.index).set_port(at, view.record::<PortGroups>(at));
+            if self.index.ports_of(at.switch).next().is_none() {
+                self.disconnected.remove(&at.switch);
+            }
         }
         match fact {
             Fact::Host(id, Some(host)) => {
-                let port = self.port_mut(host.at);
-                if let Some(queries) = port.and_then(|port| port.queries.get_mut(&id.vlan)) {
-                    queries.on_host();
+                if let Some(port) = self.port_mut(host.at) {
+                    port.on_host(id.vlan);
                 }
             }
-            Fact::Switch(id, None) => _ = self.disconnected.insert(*id, now),
+            Fact::Switch(id, None) if self.index.ports_of(*id).next().is_some() => {
+                self.disconnected.insert(*id, now);
+            }
             Fact::Switch(id, Some(_)) => _ = self.disconnected.remove(id),
             _ => {}
         }
@@ -335,46 +350,31 @@ impl Multicast {
             self.expire(ctx.now, ctx.network);
         }
         self.tree_groups.update(self.cfg, self.configurations, &self.index, ctx);
-        let Some(cfg) = self.cfg else { return self.forget_ports(&BTreeSet::new(), ctx) };
+        let Some(cfg) = self.cfg else {
+            self.switches.remove(&id);
+            return self.withdraw_ports(ctx);
+        };
         if ctx.view().switch(id).is_none() {
             return;
         }
-        let (edges, pending) = edge_and_pending_ports(ctx.view(), id);
-        self.forget_ports(&edges.union(&pending).copied().collect(), ctx);
-        for no in pending {
-            let at = SwitchPort::new(id, no);
-            if self.port_mut(at).is_some_and(|port| port.retain_vlans(&BTreeSet::new())) {
-                // Reports that arrive meanwhile are lost, so hosts are queried again.
-                self.publish(at, ctx);
-            }
-        }
-        let vlans = snooped_vlans(ctx.view());
-        let mut due = BTreeMap::<VlanId, Vec<PortNo>>::new();
-        for &no in &edges {
+        let has_room = ctx.has_room();
+        let switch = self.switches.entry(id).or_default();
+        switch.update(id, ctx.now, ctx.view());
+        switch.set_room(has_room, ctx.now);
+        let due = if has_room {
             let delay = ctx.rtt().unwrap_or_default();
-            let ports = self.switches.entry(id).or_default();
-            let port = ports.entry(no).or_default();
-            let mut has_changed = port.retain_vlans(&vlans);
-            for &vlan in &vlans {
-                match port.queries.get_mut(&vlan) {
-                    None if ctx.has_room() => {
-                        let queries = PortQueries::start(delay, cfg.timing(), ctx.now);
-                        port.queries.insert(vlan, queries);
-                        due.entry(vlan).or_default().push(no);
-                    }
-                    None => {}
-                    Some(queries) => {
-                        has_changed |= queries.take_answered(ctx.now);
-                        if ctx.has_room() && queries.take_due(cfg.timing(), ctx.now) {
-                            due.entry(vlan).or_default().push(no);
-                        }
-                    }
-                }
-            }
-            if has_changed {
-                self.publish(SwitchPort::new(id, no), ctx);
-            }
+            switch.take_due_queries(delay, cfg.timing(), ctx.now)
+        } else {
+            BTreeMap::new()
+        };
+        let ports = switch.numbers();
+        self.withdraw_ports(ctx);
+        for no in ports {
             self.do_due_work(no, ctx);
+            let at = SwitchPort::new(id, no);
+            if self.port_mut(at).is_some_and(|port| port.is_unpublished()) {
+                self.publish_now(at, ctx);
+            }
         }
         for (vlan, ports) in due {
             for family in [Family::V4, Family::V6] {
@@ -384,14 +384,13 @@ impl Multicast {
         }
     }
 
-    /// Forgets all ports of a switch but these.
-    fn forget_ports(&mut self, kept: &BTreeSet<PortNo>, ctx: &mut Ctx<'_>) {
+    /// Publishes that nothing is known of ports where hosts are not any more.
+    fn withdraw_ports(&mut self, ctx: &mut Ctx<'_>) {
         let id = ctx.datapath_id;
-        if let Some(ports) = self.switches.get_mut(&id) {
-            ports.retain(|no, _| kept.contains(no));
-        }
+        let switch = self.switches.get(&id);
+        let is_kept = |at: &SwitchPort| switch.is_some_and(|switch| switch.keeps(at.port));
         let known = self.index.ports_of(id).map(|(at, _)| at);
-        let gone: Vec<_> = known.filter(|at| !kept.contains(&at.port)).collect();
+        let gone: Vec<_> = known.filter(|at| !is_kept(at)).collect();
         for at in gone {
             ctx.publish_record::<PortGroups>(at, None);
         }
@@ -401,6 +400,10 @@ impl Multicast {
     fn do_due_work(&mut self, no: PortNo, ctx: &mut Ctx<'_>) {
         let at = SwitchPort::new(ctx.datapath_id, no);
         let (delay, now) = (ctx.rtt().unwrap_or_default(), ctx.now);
+        if !ctx.has_room() {
+            // Whoever cannot be asked does not expire either.
+            return;
+        }
         let Some(port) = self.port_mut(at) else { return };
         let work = port.take_due(delay, now);
         for (vlan, group) in work.queries {
@@ -427,12 +430,19 @@ impl Multicast {
     }
 
     fn port_mut(&mut self, at: SwitchPort) -> Option<&mut MemberPort> {
-        self.switches.get_mut(&at.switch)?.get_mut(&at.port)
+        self.switches.get_mut(&at.switch)?.get_mut(at.port)
     }
 
+    /// Publishes what is known of a port; in the next tick if it has changed often just before.
     fn publish(&mut self, at: SwitchPort, ctx: &mut Ctx<'_>) {
+        if self.port_mut(at).is_some_and(|port| port.admit_publication(ctx.now)) {
+            self.publish_now(at, ctx);
+        }
+    }
+
+    fn publish_now(&mut self, at: SwitchPort, ctx: &mut Ctx<'_>) {
         let Some(port) = self.port_mut(at) else { return };
-        let record = port.to_record(ctx.now);
+        let record = port.take_record(ctx.now);
         ctx.publish_record(at, Some(record));
     }
 
@@ -490,7 +500,7 @@ impl Multicast {
 
     pub(super) fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
         let count = |of: &dyn Fn(&MemberPort) -> usize| -> u64 {
-            self.switches.values().flat_map(BTreeMap::values).map(|port| of(port) as u64).sum()
+            self.switches.values().flat_map(SwitchPorts::iter).map(|port| of(port) as u64).sum()
         };
         put(AppMetric::gauge(
             "forwarding_multicast_members",
@@ -540,27 +550,4 @@ impl Config {
     fn timing(self) -> Timing {
         Timing { membership: self.membership }
     }
-}
-
-/// The ports of a switch where hosts may be, and those of which this is not known yet.
-fn edge_and_pending_ports(
-    view: &NetworkView,
-    id: DatapathId,
-) -> (BTreeSet<PortNo>, BTreeSet<PortNo>) {
-    let ports = view.switch(id).into_iter().flat_map(|switch| &switch.ports);
-    let (mut edges, mut pending) = (BTreeSet::new(), BTreeSet::new());
-    for (&no, port) in ports {
-        if is_edge(view, SwitchPort::new(id, no)) {
-            edges.insert(no);
-        } else if port.is_up && port.role == PortRole::Pending {
-            pending.insert(no);
-        }
-    }
-    (edges, pending)
-}
-
-/// The VLANs in which queries are sent and packets filtered.
-fn snooped_vlans(view: &NetworkView) -> BTreeSet<VlanId> {
-    let in_use = view.records::<VlanInUse>().map(|((vlan, _), _)| vlan);
-    in_use.chain([VlanId(0)]).collect()
 }

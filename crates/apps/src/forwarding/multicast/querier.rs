@@ -35,6 +35,11 @@ impl PortQueries {
         self.next = self.next.min(self.last + HOST_QUERY_INTERVAL);
     }
 
+    /// When something is due: a query, or that hosts had time to answer.
+    pub(super) fn due(&self) -> Instant {
+        if self.was_answered { self.next } else { self.next.min(self.answered_at) }
+    }
+
     /// Whether hosts had time to answer.
     pub(super) fn is_answered(&self, now: Instant) -> bool {
         self.answered_at <= now

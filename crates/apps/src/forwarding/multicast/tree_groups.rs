@@ -1,6 +1,6 @@
 //! The groups for which switches of a spanning tree get flow entries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,15 @@ use sluice_sdk::Ctx;
 use sluice_sdk::view::SwitchPort;
 
 use super::group_index::{EthernetGroup, GroupIndex, PortFilter};
-use super::{Config, UnregisteredGroups, snooped_vlans};
+use super::switch_ports::snooped_vlans;
+use super::{Config, UnregisteredGroups};
 
 /// Flow entries of a switch for single groups. Packets to more groups go to all edge ports.
 pub(in super::super) const ENTRIES_MAX: usize = 1024;
+
+/// The groups of one port among these, so that one host that joins many does not make all switches of the tree write and renew as
+/// many entries.
+const GROUPS_PER_PORT_MAX: usize = 256;
 
 /// Groups beyond which changes are collected for [`UPDATE_INTERVAL`], as each takes some milliseconds for many switches.
 const QUICK_GROUPS_MAX: usize = 128;
@@ -24,8 +29,6 @@ pub(in super::super) struct TreeGroups {
     /// Version of the index and of the configuration.
     version: (u64, u64),
     updated_at: Option<Instant>,
-    index: Arc<GroupIndex>,
-    /// At most one more than there can be entries.
     groups: Vec<EthernetGroup>,
     /// VLANs in which packets to groups without members are not flooded.
     filtered_vlans: Vec<VlanId>,
@@ -52,7 +55,7 @@ impl TreeGroups {
         &mut self,
         cfg: Option<Config>,
         configurations: u64,
-        index: &Arc<GroupIndex>,
+        index: &GroupIndex,
         ctx: &Ctx<'_>,
     ) {
         let version = (index.version(), configurations);
@@ -64,8 +67,10 @@ impl TreeGroups {
         }
         (self.version, self.updated_at) = (version, Some(ctx.now));
         self.unregistered = cfg.map(|cfg| cfg.unregistered);
-        self.index = index.clone();
-        self.groups = if cfg.is_some() { index.groups(ENTRIES_MAX + 1) } else { Vec::new() };
+        self.groups = match cfg {
+            Some(_) => index.groups(ENTRIES_MAX, GROUPS_PER_PORT_MAX),
+            None => Vec::new(),
+        };
         self.filtered_vlans = match self.unregistered {
             Some(UnregisteredGroups::RouterPorts) => {
                 snooped_vlans(ctx.view()).into_iter().collect()
@@ -75,30 +80,45 @@ impl TreeGroups {
     }
 
     /// Where a switch with these edge ports sends multicasts, with at most `max` groups.
-    pub(in super::super) fn of_switch(
+    pub(super) fn of_switch(
         &self,
+        index: &Arc<GroupIndex>,
         id: DatapathId,
         edges: &[PortNo],
         max: usize,
     ) -> SwitchGroups {
         let without_members = |vlan| -> Vec<_> {
-            let filter = PortFilter::without_members(&self.index, vlan);
+            let filter = PortFilter::without_members(index, vlan);
             let admits = |&port: &PortNo| filter.admits(SwitchPort::new(id, port));
             edges.iter().copied().filter(admits).collect()
         };
         let mut by_vlan = BTreeMap::new();
         let ports_of = |&group: &EthernetGroup| {
             let base = by_vlan.entry(group.0).or_insert_with(|| without_members(group.0));
-            let members = self.index.member_ports(group, id).filter(|port| edges.contains(port));
+            let members = index.member_ports(group, id).filter(|port| edges.contains(port));
             let mut ports: Vec<_> = base.iter().copied().chain(members).collect();
             ports.sort_unstable();
             ports.dedup();
             (group, ports)
         };
-        let registered = self.groups.iter().take(max).map(ports_of).collect();
-        // Otherwise groups without an entry, which may have members, would be taken for groups without members.
-        let vlans = if self.groups.len() <= max { &self.filtered_vlans[..] } else { &[] };
-        let unregistered = vlans.iter().map(|&vlan| (vlan, without_members(vlan))).collect();
+        let listed = self.groups.get(..max).unwrap_or(&self.groups);
+        let registered = listed.iter().map(ports_of).collect();
+        // Groups without an entry are taken for groups without members, so their members get all of these.
+        let listed: BTreeSet<_> = listed.iter().collect();
+        let has_unlisted = |&port: &PortNo| {
+            let mut groups = index.groups_at(SwitchPort::new(id, port));
+            groups.any(|group| !listed.contains(&group))
+        };
+        let with_unlisted: BTreeSet<_> = if self.filtered_vlans.is_empty() {
+            BTreeSet::new()
+        } else {
+            edges.iter().copied().filter(has_unlisted).collect()
+        };
+        let unregistered = self.filtered_vlans.iter().map(|&vlan| {
+            let ports: BTreeSet<_> = without_members(vlan).into_iter().collect();
+            (vlan, ports.union(&with_unlisted).copied().collect())
+        });
+        let unregistered = unregistered.collect();
         SwitchGroups { registered, unregistered }
     }
 }

@@ -11,7 +11,7 @@ use sluice_sdk::flow_space::TREE;
 use sluice_sdk::view::{NetworkView, SwitchPort};
 
 use super::super::flood::is_edge;
-use super::super::multicast::{ENTRIES_MAX, SwitchGroups, TreeGroups};
+use super::super::multicast::{ENTRIES_MAX, Multicast, SwitchGroups};
 use super::state::{SpanningTree, TreeTraffic};
 
 const COOKIE: u64 = TREE.cookie;
@@ -78,7 +78,7 @@ pub(super) fn entries_of(
     view: &NetworkView,
     tree: &SpanningTree,
     id: DatapathId,
-    groups: Option<&TreeGroups>,
+    groups: Option<&Multicast>,
 ) -> TreeEntries {
     let known = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
     let edges = known.map(|&no| SwitchPort::new(id, no)).filter(|&at| is_edge(view, at));
@@ -86,7 +86,7 @@ pub(super) fn entries_of(
     let links: Vec<_> = ports(tree, id).collect();
     let groups = groups.filter(|_| tree.traffic == TreeTraffic::Groups && !edges.is_empty());
     let max = ENTRIES_MAX / links.len().max(1);
-    let filtered = groups.map(|groups| filtered_groups(groups, id, &edges, max));
+    let filtered = groups.map(|multicast| filtered_groups(multicast, id, &edges, max));
     let filtered = filtered.unwrap_or_default();
     let mut entries = TreeEntries::new();
     for &port in &links {
@@ -149,12 +149,12 @@ const UNFILTERED: [(MacAddr, MacAddr); 3] = [
 
 /// What the switch filters, with entries for at most `max` groups.
 fn filtered_groups(
-    groups: &TreeGroups,
+    multicast: &Multicast,
     id: DatapathId,
     edges: &[PortNo],
     max: usize,
 ) -> Vec<FilteredGroup> {
-    let SwitchGroups { registered, unregistered } = groups.of_switch(id, edges, max);
+    let SwitchGroups { registered, unregistered } = multicast.groups_of_switch(id, edges, max);
     let mut filtered: Vec<_> = registered
         .into_iter()
         .map(|((vlan, dst), edges)| FilteredGroup {

@@ -121,6 +121,8 @@ struct Refresh {
     sent_at: Instant,
     /// When all entries were refreshed, once this is confirmed.
     since: Instant,
+    /// Whether some of the entries were for groups, which are withdrawn before the switch is too late.
+    had_groups: bool,
 }
 
 impl Members {
@@ -338,8 +340,7 @@ impl Member {
     /// Logs that the switch is late, if it is now, and has it get fewer entries. Returns whether it is.
     fn check_timeouts(&mut self, ctx: &mut Ctx<'_>) -> bool {
         let id = ctx.datapath_id;
-        let is_over =
-            |since: Instant, limit| ctx.now.saturating_duration_since(since) >= limit;
+        let is_over = |since: Instant, limit| ctx.now.saturating_duration_since(since) >= limit;
         if self.list_request.take_if(|(_, sent_at)| is_over(*sent_at, LIST_TIMEOUT)).is_some() {
             ctx.network.report(|| {
                 format!("switch does not list the flow entries of an earlier spanning tree; they are deleted nevertheless dpid={id}")
@@ -364,14 +365,16 @@ impl Member {
             }
             &mut MemberState::Installed { refresh: Some(refresh), .. } => {
                 let is_late = is_over(refresh.sent_at, CONFIRM_TIMEOUT);
-                let is_slow = is_over(refresh.sent_at, SLOW_AFTER)
-                    && flow_entries::has_groups(&self.entries);
+                let is_slow =
+                    is_over(refresh.sent_at, SLOW_AFTER) && flow_entries::has_groups(&self.entries);
                 if is_slow {
                     self.on_late(ctx);
                     let deletion = flow_entries::withdraw_groups(&mut self.entries);
                     send_entries([&deletion], ctx);
                 } else if is_late {
-                    self.on_late(ctx);
+                    if !refresh.had_groups {
+                        self.on_late(ctx);
+                    }
                     self.clear(ctx);
                 }
                 is_slow || is_late
@@ -445,14 +448,15 @@ impl Member {
         }
         let changes = self.derive_entries(tree, multicast, ctx);
         let (generation, sent_at) = (tree.generation, ctx.now);
+        let had_groups = flow_entries::has_groups(&self.entries);
         let refresh = if is_due {
             let deletions = changes.iter().filter(|change| change.command != FlowModCommand::ADD);
             let xid = send_entries(deletions.chain(self.entries.values()), ctx);
-            Refresh { xid, sent_at, since: sent_at }
+            Refresh { xid, sent_at, since: sent_at, had_groups }
         } else if changes.is_empty() {
             return;
         } else {
-            Refresh { xid: send_entries(&changes, ctx), sent_at, since }
+            Refresh { xid: send_entries(&changes, ctx), sent_at, since, had_groups }
         };
         self.state = MemberState::Installed { generation, since, refresh: Some(refresh) };
     }
@@ -465,11 +469,11 @@ impl Member {
         ctx: &Ctx<'_>,
     ) -> Vec<FlowMod> {
         let is_withheld = self.without_groups.is_active(ctx.now);
-        let from = (ctx.view().version(), multicast.tree_groups().version(), !is_withheld);
+        let from = (ctx.view().version(), multicast.tree_groups_version(), !is_withheld);
         if self.derived_from.replace(from) == Some(from) {
             return Vec::new();
         }
-        let groups = Some(multicast.tree_groups()).filter(|_| !is_withheld);
+        let groups = Some(multicast).filter(|_| !is_withheld);
         let entries = flow_entries::entries_of(ctx.view(), tree, ctx.datapath_id, groups);
         let changes = flow_entries::changes(&self.entries, &entries);
         self.entries = entries;
