@@ -1,7 +1,7 @@
 //! Broadcasts: the ports they are flooded to, their rate limit, and detection of broadcasts that come back.
 
 use std::collections::VecDeque;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -141,11 +141,17 @@ pub(super) enum FloodDecision {
     Looped(SwitchPort),
 }
 
-/// Interval at which drops of a kind are logged.
+/// Interval at which drops of a kind are logged for one port.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Shortest time between two events about broadcasts that loop.
+/// Ports and kinds of drops of which the last log line is remembered. Drops at others are not logged meanwhile.
+const REPORTS_MAX: usize = 1024;
+
+/// Shortest time between two events about broadcasts that loop to one port.
 const LOOP_EVENT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Ports with such an event within this time: each event is sent to all workers.
+const LOOP_EVENTS_MAX: usize = 64;
 
 /// A worker has flooded a frame, so that the others notice if it comes back to one of their switches.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -180,9 +186,18 @@ pub(super) struct FloodFilter {
     hash_state: HashState,
     seen: HashMap<u64, SeenFrame>,
     order: VecDeque<u64>,
-    /// When a drop for the rate, for repetition and for a loop was logged last.
-    reported: [Option<Instant>; 3],
-    last_loop_event: Option<Instant>,
+    /// When a drop was logged last, by kind and port: a host that provokes drops at its port does not hide those at others.
+    reported: HashMap<(DropKind, SwitchPort), Instant>,
+    /// When there was an event about a loop last, by port.
+    loop_events: HashMap<SwitchPort, Instant>,
+}
+
+/// Why a broadcast is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum DropKind {
+    Rate,
+    Repetition,
+    Loop,
 }
 
 impl FloodFilter {
@@ -245,7 +260,7 @@ impl FloodFilter {
         }
     }
 
-    /// The log line about a packet from `at` that is dropped, unless there was one of its kind just before.
+    /// The log line about a packet from `at` that is dropped, unless there was one of its kind about this port just before.
     pub(super) fn report(
         &mut self,
         decision: FloodDecision,
@@ -257,35 +272,31 @@ impl FloodFilter {
         let (kind, line) = match decision {
             FloodDecision::Flood(_) => return None,
             FloodDecision::LimitExceeded => (
-                0,
+                DropKind::Rate,
                 format!(
                     "port sends more than {per_s_max} broadcasts and packets to unknown hosts per second; more are dropped dpid={switch} port={port}"
                 ),
             ),
             FloodDecision::Repeated(other) => (
-                1,
+                DropKind::Repetition,
                 format!(
                     "the same broadcast is received again and again and is dropped; it circulates through unknown paths, or its source repeats it dpid={switch} port={port} last_dpid={} last_port={}",
                     other.switch, other.port
                 ),
             ),
             FloodDecision::Looped(other) => (
-                2,
+                DropKind::Loop,
                 format!(
                     "broadcast returned at another port and is dropped; hosts or unmanaged segments connect the two ports dpid={switch} port={port} first_dpid={} first_port={}",
                     other.switch, other.port
                 ),
             ),
         };
-        let last = self.reported.get_mut(kind)?;
-        if last.is_some_and(|last| now.saturating_duration_since(last) < REPORT_INTERVAL) {
-            return None;
-        }
-        *last = Some(now);
-        Some(line)
+        admit_after(REPORT_INTERVAL, REPORTS_MAX, &mut self.reported, (kind, at), now)
+            .then_some(line)
     }
 
-    /// The event about a broadcast that looped to `at`, unless there was one just before.
+    /// The event about a broadcast that looped to `at`, unless there was one about this port just before.
     pub(super) fn loop_event(
         &mut self,
         decision: FloodDecision,
@@ -295,18 +306,36 @@ impl FloodFilter {
         let (FloodDecision::Looped(other) | FloodDecision::Repeated(other)) = decision else {
             return None;
         };
-        let last = self.last_loop_event;
-        if last.is_some_and(|at| now.saturating_duration_since(at) < LOOP_EVENT_INTERVAL) {
-            return None;
-        }
-        self.last_loop_event = Some(now);
-        Some(SuspectedConnection { ports: [other, at] })
+        admit_after(LOOP_EVENT_INTERVAL, LOOP_EVENTS_MAX, &mut self.loop_events, at, now)
+            .then_some(SuspectedConnection { ports: [other, at] })
     }
 
     /// Removes the counts of ports that have sent no broadcast for a while.
     pub(super) fn sweep(&mut self, now: Instant) {
         self.rates.retain(|_, rate| !rate.is_over(now));
+        self.reported.retain(|_, at| now.saturating_duration_since(*at) < REPORT_INTERVAL);
+        self.loop_events.retain(|_, at| now.saturating_duration_since(*at) < LOOP_EVENT_INTERVAL);
     }
+}
+
+/// Whether the last time of `key` is at least an interval ago, or there is none; if so, this is the next. `false` if there are
+/// `max` others within an interval.
+fn admit_after<K: Hash + Eq>(
+    interval: Duration,
+    max: usize,
+    last: &mut HashMap<K, Instant>,
+    key: K,
+    now: Instant,
+) -> bool {
+    let is_recent = |at: &Instant| now.saturating_duration_since(*at) < interval;
+    if last.len() >= max && !last.contains_key(&key) {
+        last.retain(|_, at| is_recent(at));
+    }
+    let is_admitted = last.get(&key).map_or(last.len() < max, |at| !is_recent(at));
+    if is_admitted {
+        last.insert(key, now);
+    }
+    is_admitted
 }
 
 #[cfg(test)]
@@ -342,6 +371,43 @@ mod tests {
         assert_eq!(log(b, 2, 0), None);
         assert_eq!([log(a, 5, 10), log(a, 6, 10)], [None, None]);
         assert!(log(a, 7, 10).is_some());
+    }
+
+    /// Otherwise a host could hide where another loop is, and delay the probes that find it.
+    #[test]
+    fn drops_that_a_host_provokes_do_not_hide_a_loop_at_another_port() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let now = Instant::now();
+        let [liar, other, a, b] =
+            [1, 2, 3, 4].map(|port| SwitchPort::new(DatapathId(1), PortNo(port)));
+        let mut filter = FloodFilter::default();
+        let mut send = |at, frame: &[u8]| {
+            let decision = filter.check(at, frame, now, 1000);
+            let line = filter.report(decision, at, 1000, now);
+            (line.is_some(), filter.loop_event(decision, at, now))
+        };
+        let event = |ports| Some(SuspectedConnection { ports });
+        assert_eq!(send(other, b"lie"), (false, None));
+        assert_eq!(send(liar, b"lie"), (true, event([other, liar])));
+        assert_eq!(send(liar, b"lie"), (false, None), "not too often");
+        assert_eq!(send(a, b"loop"), (false, None));
+        assert_eq!(send(b, b"loop"), (true, event([a, b])));
+    }
+
+    #[test]
+    fn the_ports_whose_drops_are_logged_are_bounded() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let now = Instant::now();
+        let mut filter = FloodFilter::default();
+        let decision = FloodDecision::LimitExceeded;
+        let mut lines = |now, ports: std::ops::Range<u32>| {
+            let at = |port| SwitchPort::new(DatapathId(1), PortNo(port));
+            ports.filter(|&port| filter.report(decision, at(port), 1, now).is_some()).count()
+        };
+        assert_eq!(lines(now, 0..2000), REPORTS_MAX);
+        assert_eq!(filter.reported.len(), REPORTS_MAX);
+        filter.sweep(now + REPORT_INTERVAL);
+        assert_eq!(filter.reported.len(), 0);
     }
 
     /// Over a slow control link it returns later than [`LOOP_WINDOW`], and through a segment that is not known yet at the port at
