@@ -19,8 +19,12 @@ impl RateLimit {
 
     /// Whether the second is over, so that nothing is lost if the limit is forgotten.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
-        let lasts = |(since, _)| now.saturating_duration_since(since) < Duration::from_secs(1);
-        !self.0.is_some_and(lasts)
+        self.is_older_than(Duration::from_secs(1), now)
+    }
+
+    /// Whether the last second with an event began before this time, or there was none.
+    pub(crate) fn is_older_than(&self, age: Duration, now: Instant) -> bool {
+        self.0.is_none_or(|(since, _)| now.saturating_duration_since(since) >= age)
     }
 }
 

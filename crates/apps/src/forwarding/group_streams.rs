@@ -17,6 +17,7 @@ use super::Matching;
 use super::flow::Flow;
 use super::flow_entries::{self, EntrySelector};
 use super::tree::LIFETIME;
+use crate::rate_limit::RateLimit;
 
 /// High bits of the cookies of these flow entries. The low bits are different for each.
 const COOKIE: u64 = GROUP_STREAMS.cookie;
@@ -76,8 +77,7 @@ pub(super) struct GroupStreams {
     /// Since when a port has been an edge port, as far as known.
     edge_since: BTreeMap<SwitchPort, Instant>,
     last_id: u32,
-    /// Start of the current second, and the floods in it.
-    floods: Option<(Instant, u32)>,
+    floods: RateLimit,
     demand_until: Option<Instant>,
     demand_checked_at: Option<Instant>,
 }
@@ -86,9 +86,7 @@ pub(super) struct GroupStreams {
 #[derive(Debug)]
 struct Stream {
     flow: Flow,
-    /// Start of the current second, and the packets in it.
-    since: Instant,
-    packets: u32,
+    packets: RateLimit,
     /// Until when it gets no flow entry, as the switch has refused one.
     paused_until: Option<Instant>,
     entry: Option<StreamEntry>,
@@ -112,12 +110,7 @@ impl GroupStreams {
 
     /// Counts a packet that is flooded.
     pub(super) fn count_flood(&mut self, now: Instant) {
-        let (since, count) = self.floods.get_or_insert((now, 0));
-        if now.saturating_duration_since(*since) >= Duration::from_secs(1) {
-            (*since, *count) = (now, 0);
-        }
-        *count = count.saturating_add(1);
-        if *count >= DEMAND_FLOODS {
+        if !self.floods.admit(DEMAND_FLOODS - 1, now) {
             self.demand_until = Some(now + DEMAND_TIME);
         }
     }
@@ -148,15 +141,12 @@ impl GroupStreams {
     pub(super) fn packet_arrived(&mut self, at: SwitchPort, flow: Flow, now: Instant) -> bool {
         let port = self.switches.entry(at.switch).or_default().entry(at.port).or_default();
         let Some(stream) = find_or_insert(port, flow, now) else { return false };
-        if now.saturating_duration_since(stream.since) >= Duration::from_secs(1) {
-            (stream.since, stream.packets) = (now, 0);
-        }
-        stream.packets = stream.packets.saturating_add(1);
+        let is_frequent = !stream.packets.admit(PACKETS_MIN - 1, now);
         let is_in_flight = stream.entry.as_ref().is_some_and(|entry| now < entry.arrives_at);
         let is_paused = stream.paused_until.is_some_and(|until| now < until);
         let edge_since = *self.edge_since.entry(at).or_insert(now);
         let is_settled = now.saturating_duration_since(edge_since) >= EDGE_TIME_MIN;
-        stream.packets >= PACKETS_MIN && !is_in_flight && !is_paused && is_settled
+        is_frequent && !is_in_flight && !is_paused && is_settled
     }
 
     /// The flow entry of a stream from now on. `time` is how long packets that it does not match may still arrive.
@@ -283,14 +273,14 @@ impl Stream {
     /// Whether its last packet is old, so that another may take its place.
     fn is_old(&self, now: Instant) -> bool {
         let is_paused = self.paused_until.is_some_and(|until| now < until);
-        !is_paused && now.saturating_duration_since(self.since) >= Duration::from_secs(2)
+        !is_paused && self.packets.is_older_than(Duration::from_secs(2), now)
     }
 }
 
 fn find_or_insert(port: &mut Vec<Stream>, flow: Flow, now: Instant) -> Option<&mut Stream> {
     let known = port.iter().position(|stream| stream.flow == flow);
     let at = known.or_else(|| {
-        let new = Stream { flow, since: now, packets: 0, paused_until: None, entry: None };
+        let new = Stream { flow, packets: RateLimit::default(), paused_until: None, entry: None };
         if port.len() < STREAMS_PER_PORT_MAX {
             port.push(new);
             return Some(port.len() - 1);

@@ -7,6 +7,7 @@ use zerocopy::FromBytes;
 
 use super::headers::{Arp, Dhcp, ETHERTYPE_IPV6, Ipv4, Ipv6, LinkAddrOption, NeighborMessage, Udp};
 use crate::internet::ICMPV6;
+use crate::packet::payload;
 
 /// What a packet reveals about the address of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl AddressInfo {
     /// Parses `frame`, which may be truncated; `eth` is its Ethernet header. A malformed packet yields `None`.
     #[inline]
     pub(super) fn parse(eth: &Ethernet<'_>, frame: &[u8]) -> Self {
-        let packet = frame.get(if eth.tagged { 18 } else { 14 }..).unwrap_or_default();
+        let packet = payload(eth, frame).unwrap_or_default();
         let info = match eth.ethertype {
             EtherType::ARP => parse_arp(eth.src, packet),
             EtherType::IPV4 => parse_ipv4(packet),

@@ -17,6 +17,7 @@ use super::frames::{self, CONFLICT_PROBE_MAC};
 use super::host_table::AddrSource;
 use super::learn::LearnOutcome;
 use super::{ConflictPolicy, Hosts, can_have_hosts, control_delay, is_attachment_port};
+use crate::packet::is_complete;
 
 /// How long the owner may take to answer the probes, in addition to the time that these need to its switch and back: longer than a
 /// round trip to a host at a switch, and short enough for a host that has moved. The second probe follows after half of it.
@@ -31,9 +32,6 @@ const CLAIMS_PER_ITERATION_MAX: usize = 256;
 
 /// Longest frame that is kept until a claim is accepted.
 const HELD_FRAME_BYTES_MAX: usize = 1600;
-
-/// Bytes of the checksum of a frame. Some switches count it in `total_len`, none sends it. IEEE 802.3 §3.2.9.
-const FCS_LEN: usize = 4;
 
 impl Hosts {
     /// Whether claims against a host at `from` are verified: not if it cannot be there any more.
@@ -120,8 +118,7 @@ impl Hosts {
 
     /// Keeps a packet until the claim that it contains is accepted, so that a host that has moved loses nothing.
     pub(super) fn hold_packet(&mut self, id: ClaimId, p: &PacketIn<'_>) {
-        let is_complete = p.frame.len() + FCS_LEN >= usize::from(p.total_len);
-        if is_complete && p.frame.len() <= HELD_FRAME_BYTES_MAX {
+        if is_complete(p) && p.frame.len() <= HELD_FRAME_BYTES_MAX {
             self.claims.hold_frame(id, p.frame);
         }
     }

@@ -10,6 +10,7 @@ use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::view::{HostId, SwitchPort};
 
 use super::host_table::AddrSource;
+use crate::rate_limit::RateLimit;
 
 /// How long a host that moved too often is kept at its port, and how long a rejected claim stays rejected.
 pub(super) const HOLD: Duration = Duration::from_secs(10);
@@ -20,9 +21,6 @@ const CLAIMS_MAX: usize = 4096;
 /// Claims from one port at one time, so that no port uses up the claims of others: as many as hosts may move to a port at once.
 pub(super) const CLAIMS_PER_PORT_MAX: usize = 64;
 
-/// Period in which moves are counted.
-const SECOND: Duration = Duration::from_secs(1);
-
 /// What moves or is claimed: a host, or one of its addresses.
 pub(super) type Subject = (HostId, Option<IpAddr>);
 
@@ -30,10 +28,9 @@ pub(super) type Subject = (HostId, Option<IpAddr>);
 #[derive(Debug, Default)]
 pub(super) struct MoveLimiter(HashMap<Subject, MoveCount>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct MoveCount {
-    since: Instant,
-    moves: u32,
+    moves: RateLimit,
     blocked_until: Option<Instant>,
 }
 
@@ -49,18 +46,13 @@ pub(super) enum MoveDecision {
 impl MoveLimiter {
     /// Counts a move and decides about it.
     pub(super) fn count(&mut self, subject: Subject, now: Instant, per_s_max: u32) -> MoveDecision {
-        let none = || MoveCount { since: now, moves: 0, blocked_until: None };
-        let count = self.0.entry(subject).or_insert_with(none);
+        let count = self.0.entry(subject).or_default();
         match count.blocked_until {
             Some(until) if now < until => return MoveDecision::Blocked,
-            Some(_) => *count = none(),
-            None if now.saturating_duration_since(count.since) >= SECOND => {
-                (count.since, count.moves) = (now, 0);
-            }
+            Some(_) => *count = MoveCount::default(),
             None => {}
         }
-        count.moves += 1;
-        if count.moves <= per_s_max {
+        if count.moves.admit(per_s_max, now) {
             return MoveDecision::Allowed;
         }
         count.blocked_until = Some(now + HOLD);
@@ -76,8 +68,7 @@ impl MoveLimiter {
     /// Removes counts that have no effect any more.
     pub(super) fn expire(&mut self, now: Instant) {
         self.0.retain(|_, count| {
-            count.blocked_until.is_some_and(|until| now < until)
-                || now.saturating_duration_since(count.since) < SECOND
+            count.blocked_until.is_some_and(|until| now < until) || !count.moves.is_over(now)
         });
     }
 }

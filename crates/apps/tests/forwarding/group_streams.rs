@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluice_apps::forwarding::Config;
+use sluice_apps::forwarding::{Config, Flooding};
 
 use crate::{LINEAR, SINGLE_SWITCH, run};
 
@@ -12,9 +12,10 @@ const COOKIE: u64 = 0x6772_6f75_0000_0000;
 /// Group of the streams.
 const GROUP: &str = "01:00:5e:00:00:01";
 
-/// Runs the script when the ports have been edge ports for long enough.
+/// Runs the script when the ports have been edge ports for long enough, without a spanning tree.
 fn run_settled(topology: &str, cfg: &Config, script: &str) {
-    run(topology, cfg, &format!("wait 10s\n{script}"));
+    let cfg = Config { flooding: Flooding::Controller, ..cfg.clone() };
+    run(topology, &cfg, &format!("wait 10s\n{script}"));
 }
 
 fn run_with_defaults(topology: &str, script: &str) {
