@@ -146,7 +146,9 @@ impl Hosts {
                 match id.addr {
                     Some(addr) => {
                         let claimant = HostFields(claim.claimant);
+        let aggregated_ports = &mut self.aggregated_ports;
                         format!("IP address conflict, {action}: addr={addr} owner: {owner} {at}; claimant: {claimant} {to}")
+            aggregated_ports.on_claim_rejected(id.to, claim.from, now, network);
                     }
                     None => format!("MAC address conflict, {action}: owner: {owner} {at}; claimant: {to}"),
                 }

@@ -91,6 +91,6 @@ counters! {
     claims_full: "hosts_claims_not_verified", "Packets with the address of another host that was not verified as their port has too many claims";
     conflicts: "hosts_conflicts", "Claims of an address whose owner answered a probe";
     spoofed: "hosts_packets_rejected", "Packets dropped because they claim an address that another host may have";
-    lacp_ignored: "hosts_lacp_frames_ignored", "LACP frames that are malformed, beyond the limit of their port, or from the controller";
+    lacp_ignored: "hosts_lacp_frames_ignored", "LACP frames that are malformed, beyond the limit of their port, from the controller, or change their aggregation too soon";
     rate_limited: "hosts_requests_dropped", "ARP, neighbor discovery and DHCP packets dropped because their port exceeded its limit";
 }

@@ -350,7 +350,7 @@ impl App for Hosts {
         self.continue_claims(ctx.now, ctx.network);
         self.remove_hosts_of_disconnected_switches(ctx.now, ctx.network);
         self.move_limiter.expire(ctx.now);
-        self.aggregated_ports.expire(self.cfg.lacp, ctx.now, ctx.network);
+        self.aggregated_ports.expire(&self.cfg, ctx.now, ctx.network);
         self.in_doubt.retain(|_, since| ctx.now.saturating_duration_since(*since) < IN_DOUBT_TIME);
     }
 

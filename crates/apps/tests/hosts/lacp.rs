@@ -1,12 +1,12 @@
 //! Devices that aggregate links.
 
-use sluice_apps::hosts::Config;
+use sluice_apps::hosts::{Config, ConflictPolicy};
 use sluice_openflow::MacAddr;
 use sluice_sdk::Verdict;
 use sluice_sdk::view::{PortRole, SwitchPort};
 use sluice_testkit::switch_port;
 
-use crate::frames::who_has;
+use crate::frames::{is_at, who_has};
 use crate::test_network::{TestNetwork, in_all_versions};
 
 const DEVICE: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
@@ -27,7 +27,7 @@ const SECOND: SwitchPort = switch_port(1, 4);
 const OTHER_SWITCH: SwitchPort = switch_port(2, 3);
 
 /// A frame from `system`; its port has the number `port`.
-fn lacp(system: MacAddr, key: u8, port: u8, state: u8) -> Vec<u8> {
+pub(crate) fn lacp(system: MacAddr, key: u8, port: u8, state: u8) -> Vec<u8> {
     let mut frame = vec![0x01, 0x80, 0xc2, 0, 0, 2];
     frame.extend(DEVICE.0);
     frame.extend([0x88, 0x09, 1, 1, 1, 20, 0xff, 0xff]);
@@ -76,6 +76,12 @@ fn states_after<const N: usize>(
         }
     }
     states
+}
+
+/// A host answers a probe of the controller about a claim.
+fn conflict_answer(host: MacAddr, addr: &str) -> Vec<u8> {
+    let probe_source = MacAddr([0x0e, 0x53, 0x4c, 0, 0, 2]);
+    is_at(host, addr, (probe_source, "0.0.0.0"))
 }
 
 /// The ports whose devices were told something without having asked.
@@ -218,6 +224,53 @@ fn frames_of_bridges_and_of_lacp_teach_nothing() {
         assert_eq!(net.receive(FIRST, &spanning_tree), Verdict::Continue);
         assert_eq!(net.receive(FIRST, &lacp(DEVICE, 1, 1, READY)), Verdict::Stop);
         assert_eq!(net.location(DEVICE), None);
+    });
+}
+
+/// A restart of the controller, where another host is faster than the device.
+#[test]
+fn the_port_where_the_device_is_known_comes_before_a_port_that_claims_to_send_for_it() {
+    in_all_versions(&Config::default(), |net| {
+        net.receive(SECOND, &who_has(DEVICE, "10.0.0.9", "10.0.0.1"));
+        let ports = [(FIRST, READY | SENDS), (SECOND, READY | SENDS)];
+        assert_eq!(states_after(net, 0, ports), [IN_USE, IN_USE], "the other was the only one");
+        assert_eq!(states_after(net, 3, ports), [STANDS_BY, IN_USE]);
+        let ports = [(OTHER_SWITCH, READY | SENDS), (SECOND, READY)];
+        assert_eq!(states_after(net, 3, ports), [STANDS_BY, IN_USE]);
+    });
+}
+
+#[test]
+fn the_location_of_the_device_is_no_evidence_if_claims_are_not_verified() {
+    let cfg = Config { address_conflicts: ConflictPolicy::Off, ..Config::default() };
+    in_all_versions(&cfg, |net| {
+        net.wait_ms(250);
+        net.receive(SECOND, &who_has(DEVICE, "10.0.0.9", "10.0.0.1"));
+        let ports = [(FIRST, READY), (SECOND, READY)];
+        assert_eq!(states_after(net, 3, ports), [IN_USE, STANDS_BY]);
+    });
+}
+
+/// The device is a switch with other hosts behind it.
+#[test]
+fn a_port_whose_claim_of_a_host_behind_the_device_is_rejected_comes_last() {
+    in_all_versions(&Config::default(), |net| {
+        let behind = MacAddr([2, 0, 0, 0, 0, 0x1a]);
+        net.receive(FIRST, &who_has(behind, "10.0.0.26", "10.0.0.1"));
+        let ports = [(FIRST, READY), (SECOND, READY), (OTHER_SWITCH, READY)];
+        assert_eq!(states_after(net, 3, ports), [IN_USE, STANDS_BY, STANDS_BY]);
+        net.receive(SECOND, &who_has(behind, "10.0.0.26", "10.0.0.1"));
+        net.take_sent();
+        net.receive(FIRST, &conflict_answer(behind, "10.0.0.26"));
+        net.iterate();
+        assert_eq!(net.metric("hosts_conflicts"), 1);
+        net.port_down(FIRST);
+        assert_eq!(told_states(net), [(OTHER_SWITCH, IN_USE)]);
+        net.port_down(OTHER_SWITCH);
+        assert_eq!(told_states(net), [(SECOND, IN_USE)], "rather than none");
+        net.set_role(FIRST, PortRole::Edge);
+        let ports = [(FIRST, READY), (SECOND, READY)];
+        assert_eq!(states_after(net, 3, ports), [IN_USE, STANDS_BY]);
     });
 }
 

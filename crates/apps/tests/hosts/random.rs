@@ -9,6 +9,7 @@ use sluice_testkit::switch_port;
 use crate::frames::{
     advertise, dhcp, ip, is_at, mac, plain, solicit, tagged, truncated_tcp, udp, who_has,
 };
+use crate::lacp::lacp;
 use crate::test_network::{HostsWorker, PORTS, TestNetwork};
 
 /// A frame from few hosts and addresses, sometimes tagged, truncated or with changed bytes.
@@ -22,7 +23,7 @@ fn random_frame(rng: &mut Rng) -> Vec<u8> {
     let ipv4 = |n: u32| format!("10.0.0.{n}");
     let ipv6 = |n: u32| format!("2001:db8::{n:x}");
     let (a, b) = (rng.below(30), rng.below(30));
-    let mut frame = match rng.below(8) {
+    let mut frame = match rng.below(9) {
         0 => who_has(src, &ipv4(a), &ipv4(b)),
         1 => is_at(src, &ipv4(a), (dst, &ipv4(b))),
         2 => solicit(src, &ipv6(a), &ipv6(b)),
@@ -30,6 +31,7 @@ fn random_frame(rng: &mut Rng) -> Vec<u8> {
         4 => dhcp(src, dst, &ipv4(a), 5),
         5 => udp(src, &ipv4(a), 64),
         6 => udp(src, &ipv6(a), 255),
+        7 => lacp(src, 1, 1, u8::try_from(rng.below(256)).unwrap()),
         _ => plain(src, dst),
     };
     if rng.below(4) == 0 {

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::view::PacketIn;
-use sluice_openflow::{DatapathId, Ethernet, MacAddr};
-use sluice_sdk::view::{AppRecord, Fact, PublishedFact, SwitchPort};
+use sluice_openflow::{DatapathId, Ethernet, MacAddr, VlanId};
+use sluice_sdk::view::{AppRecord, Fact, HostId, NetworkView, PublishedFact, SwitchPort};
 use sluice_sdk::{Ctx, Network, Verdict};
 use zerocopy::big_endian::U16;
 
 use super::counters::{EventCounter, PortFields};
-use super::{Hosts, discard, is_attachment_port, send_frame};
+use super::{Config, ConflictPolicy, Hosts, discard, is_attachment_port, send_frame};
 use crate::rate_limit::RateLimit;
 use frame::{Parsed, PortParameters, state};
 
@@ -35,6 +35,9 @@ const MEMBER_FOR: Duration = Duration::from_secs(2);
 
 /// Silence after which a port is not in use any more. Its device sends every second, as the controller asks for.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// How long other ports are preferred to one at which a claim of a host behind such a device was rejected.
+const DISTRUSTED_FOR: Duration = Duration::from_secs(600);
 
 /// Frames per second and port that are answered. A device sends at most three. IEEE 802.1AX §5.4.16.
 const ANSWERS_PER_S_MAX: u32 = 5;
@@ -56,6 +59,8 @@ struct Member {
     joined: Instant,
     /// The device sent frames out of this port when it joined: the controller has restarted, or the switch has reconnected.
     was_in_use: bool,
+    /// A claim of a host behind such a device was rejected here: any other port is preferred.
+    is_distrusted: bool,
 }
 
 impl AppRecord for Member {
@@ -97,22 +102,27 @@ impl Bundles {
         }
     }
 
-    /// The port of a bundle that is in use. It stays in use when others join.
-    fn port_in_use(&self, bundle: &Bundle, now: Instant) -> Option<SwitchPort> {
+    /// The port of a bundle that is in use. It stays in use when others join. The port `known_at`, where the device is known as a
+    /// host, comes before all others.
+    fn port_in_use(
+        &self,
+        bundle: &Bundle,
+        known_at: Option<SwitchPort>,
+        now: Instant,
+    ) -> Option<SwitchPort> {
         let members = self.members.get(bundle)?;
-        let first = members.values().map(|member| member.joined).min()?;
+        if let Some(at) = known_at.filter(|at| members.contains_key(at)) {
+            return Some(at);
+        }
+        let has_trusted = members.values().any(|member| !member.is_distrusted);
+        let members = members.iter().filter(|(_, member)| !(has_trusted && member.is_distrusted));
+        let first = members.clone().map(|(_, member)| member.joined).min()?;
         let was_in_use =
             |member: &Member| member.was_in_use && member.joined <= first + WAIT_FOR_OTHERS;
         let order =
             |&(at, member): &(&SwitchPort, &Member)| (!was_in_use(member), member.joined, *at);
-        let (at, chosen) = members.iter().min_by_key(order)?;
+        let (at, chosen) = members.min_by_key(order)?;
         (was_in_use(chosen) || now >= first + WAIT_FOR_OTHERS).then_some(*at)
-    }
-
-    /// Whether a port is the one of its bundle that is in use.
-    fn is_in_use(&self, at: SwitchPort, now: Instant) -> bool {
-        let bundle = self.of_port.get(&at);
-        bundle.is_some_and(|bundle| self.port_in_use(bundle, now) == Some(at))
     }
 }
 
@@ -121,6 +131,10 @@ impl Bundles {
 pub(super) struct AggregatedPorts {
     local: BTreeMap<SwitchPort, LocalPort>,
     bundles: Bundles,
+    /// Ports at which a claim was rejected, and until when they are distrusted.
+    distrusted: BTreeMap<SwitchPort, Instant>,
+    /// Whether claims are accepted without verification, so that no location of a host is evidence.
+    accepts_claims: bool,
     changes: EventCounter,
 }
 
@@ -160,8 +174,11 @@ impl AggregatedPorts {
         self.remove_if(|at, _| at.switch == id, now, network);
     }
 
-    /// Removes silent ports; all, if `is_enabled` is not set any more.
-    pub(super) fn expire(&mut self, is_enabled: bool, now: Instant, network: &mut Network) {
+    /// Removes silent ports; all, if LACP is not enabled any more.
+    pub(super) fn expire(&mut self, cfg: &Config, now: Instant, network: &mut Network) {
+        let is_enabled = cfg.lacp;
+        self.accepts_claims = cfg.address_conflicts == ConflictPolicy::Off;
+        self.distrusted.retain(|_, until| now < *until);
         let is_silent =
             |port: &LocalPort| now.saturating_duration_since(port.heard) >= SILENT_AFTER;
         self.remove_if(|_, port| !is_enabled || is_silent(port), now, network);
@@ -187,11 +204,41 @@ impl AggregatedPorts {
         }
     }
 
+    /// The claim at `to` of a host at `from` was rejected. If that host is behind a device that aggregates links, whoever is at
+    /// `to` may also pretend to be a port of the device.
+    pub(super) fn on_claim_rejected(
+        &mut self,
+        to: SwitchPort,
+        from: SwitchPort,
+        now: Instant,
+        network: &mut Network,
+    ) {
+        if !self.bundles.of_port.contains_key(&from) {
+            return;
+        }
+        self.distrusted.insert(to, now + DISTRUSTED_FOR);
+        if let Some(&member) = network.view().record::<Member>(to)
+            && !member.is_distrusted
+            && self.local.contains_key(&to)
+        {
+            network.publish_record(now, to, Some(Member { is_distrusted: true, ..member }));
+            self.update_bundles(to, now, network);
+        }
+    }
+
+    /// The port of a bundle that is in use.
+    fn port_in_use(&self, bundle: &Bundle, now: Instant, view: &NetworkView) -> Option<SwitchPort> {
+        let device = HostId { mac: MacAddr(bundle.system), vlan: VlanId(0) };
+        let host = view.host(device).filter(|_| !self.accepts_claims);
+        self.bundles.port_in_use(bundle, host.map(|host| host.at), now)
+    }
+
     /// A port has joined or left a bundle.
     fn update_bundles(&mut self, changed: SwitchPort, now: Instant, network: &mut Network) {
         let before = self.bundles.of_port.get(&changed).copied();
         self.bundles.set(changed, network.view().record(changed).copied());
-        if let Some(at) = before.and_then(|bundle| self.bundles.port_in_use(&bundle, now))
+        let view = network.view();
+        if let Some(at) = before.and_then(|bundle| self.port_in_use(&bundle, now, view))
             && at != changed
             && self.local.get(&at).is_some_and(|port| !port.is_in_use)
         {
@@ -201,8 +248,10 @@ impl AggregatedPorts {
 
     /// Tells the device at a port whether that is in use.
     fn answer(&mut self, at: SwitchPort, now: Instant, network: &mut Network) {
+        let bundle = self.bundles.of_port.get(&at);
+        let in_use = bundle.and_then(|bundle| self.port_in_use(bundle, now, network.view()));
+        let is_in_use = in_use == Some(at);
         let Some(port) = self.local.get_mut(&at) else { return };
-        let is_in_use = self.bundles.is_in_use(at, now);
         let may_send = is_in_use && port.device.state & state::SYNCHRONIZATION != 0;
         let bits = [
             (port.device.state & state::AGGREGATION != 0, state::AGGREGATION),
@@ -274,7 +323,8 @@ impl Hosts {
         (port.device, port.heard) = (device, now);
         if joins {
             let was_in_use = device.state & state::DISTRIBUTING != 0;
-            let member = Member { bundle, joined: now, was_in_use };
+            let is_distrusted = ports.distrusted.contains_key(&at);
+            let member = Member { bundle, joined: now, was_in_use, is_distrusted };
             ctx.publish_record(at, Some(member));
             ports.update_bundles(at, now, ctx.network);
         }
