@@ -25,8 +25,13 @@ pub(super) enum AddressInfo {
     },
     /// An ARP reply or neighbor advertisement with the address of the sender; `None` if it is about another host.
     Reply(Option<IpAddr>),
-    /// A DHCP server assigned an address to the host with this Ethernet address.
-    DhcpLease(MacAddr, IpAddr),
+    /// A DHCP server assigned an address to a host.
+    DhcpLease {
+        client: MacAddr,
+        addr: IpAddr,
+        /// The address of the server, or of the relay that has forwarded the message.
+        server: IpAddr,
+    },
 }
 
 /// TTLs and hop limits that hosts send packets with. A packet with another one was forwarded by a router.
@@ -92,7 +97,8 @@ fn parse_dhcp_ack(ip: &Ipv4, packet: &[u8]) -> Option<AddressInfo> {
     let [2, 1, 6, _] = dhcp.op else { return None };
     let addr = IpAddr::from(dhcp.yiaddr);
     let is_ack = dhcp.magic == Dhcp::MAGIC && dhcp_message_type(options) == Some(Dhcp::ACK);
-    (is_ack && is_host_addr(addr)).then_some(AddressInfo::DhcpLease(dhcp.chaddr, addr))
+    let (client, server) = (dhcp.chaddr, ip.src.into());
+    (is_ack && is_host_addr(addr)).then_some(AddressInfo::DhcpLease { client, addr, server })
 }
 
 fn dhcp_message_type(mut options: &[u8]) -> Option<u8> {

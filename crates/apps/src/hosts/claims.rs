@@ -27,6 +27,9 @@ const VERIFY_TIMEOUT: Duration = Duration::from_millis(100);
 /// entries that keep its packets from the controller have to be listed before they can be deleted.
 const DOUBT_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// The same for the owner of an address that a DHCP server has assigned to it: its lease counts more than the claim.
+const LEASED_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Claims whose state changes in one event-loop iteration.
 const CLAIMS_PER_ITERATION_MAX: usize = 256;
 
@@ -79,7 +82,14 @@ impl Hosts {
         }
         let can_be_asked = id.addr.is_some()
             || network.view().host(id.owner).is_some_and(|host| !host.addrs.is_empty());
-        let timeout = if can_be_asked { VERIFY_TIMEOUT } else { DOUBT_TIMEOUT };
+        let is_leased = id.addr.is_some_and(|addr| self.leases.holds(id.owner, addr, now));
+        let timeout = if !can_be_asked {
+            DOUBT_TIMEOUT
+        } else if is_leased {
+            LEASED_TIMEOUT
+        } else {
+            VERIFY_TIMEOUT
+        };
         let timeout = timeout + 2 * control_delay::of(from.switch, network.view());
         let due = now + timeout / 2;
         let state = ClaimState::Probed;
@@ -136,7 +146,9 @@ impl Hosts {
             ConflictPolicy::Report | ConflictPolicy::Off => "claim ignored",
         };
         let conflicts = &mut self.counters.conflicts;
+        let aggregated_ports = &mut self.aggregated_ports;
         self.claims.reject(owner, answer, now, |id, claim| {
+            aggregated_ports.on_claim_rejected(id.to, claim.from, now, network);
             if id.addr.is_none() {
                 // Instead of a host that lies, something may connect the two ports.
                 network.publish_event(now, SuspectedConnection { ports: [claim.from, id.to] });
@@ -146,9 +158,7 @@ impl Hosts {
                 match id.addr {
                     Some(addr) => {
                         let claimant = HostFields(claim.claimant);
-        let aggregated_ports = &mut self.aggregated_ports;
                         format!("IP address conflict, {action}: addr={addr} owner: {owner} {at}; claimant: {claimant} {to}")
-            aggregated_ports.on_claim_rejected(id.to, claim.from, now, network);
                     }
                     None => format!("MAC address conflict, {action}: owner: {owner} {at}; claimant: {to}"),
                 }

@@ -11,8 +11,9 @@ pub(super) enum HostEvidence {
     ProbeAnswered { host: HostId, at: SwitchPort, addr: IpAddr },
     /// A packet of the host arrived at its port after it was [in doubt](sluice_sdk::view::HostInDoubt).
     SeenAtPort { host: HostId, at: SwitchPort },
-    /// A DHCP server assigned an address to the host.
-    AddressLeased { host: HostId, addr: IpAddr },
+    /// A DHCP message that assigns an address to the host arrived. `server` is the port of its sender, if that sender has the
+    /// address that the message came from.
+    AddressLeased { host: HostId, addr: IpAddr, server: Option<SwitchPort> },
 }
 
 impl AppEvent for HostEvidence {}

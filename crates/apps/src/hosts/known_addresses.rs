@@ -55,14 +55,19 @@ impl KnownAddresses {
     }
 
     /// The address of those in `among` that a new one replaces: one that the host itself has never stated, or else the one that it
-    /// stated longest ago. `None` if that was a moment ago.
+    /// stated longest ago, preferably without a lease. `None` if that was a moment ago.
     pub(super) fn replaceable(
         &self,
         among: &[IpAddr],
         (now, timeout): (Instant, Duration),
+        is_leased: impl Fn(IpAddr) -> bool,
     ) -> Option<IpAddr> {
         let known = self.0.iter().filter(|known| among.contains(&known.addr));
-        let oldest = known.min_by_key(|known| (known.is_own, known.due))?;
+        // A lease alone does not count: any host can send a DHCP message.
+        let order = |known: &&KnownAddress| {
+            (known.is_own, known.is_own && is_leased(known.addr), known.due)
+        };
+        let oldest = known.min_by_key(order)?;
         let is_old = oldest.due + REPLACED_AGE_MIN <= now + timeout;
         (!oldest.is_own || is_old).then_some(oldest.addr)
     }

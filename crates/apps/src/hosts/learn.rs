@@ -4,11 +4,12 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use sluice_openflow::MacAddr;
-use sluice_sdk::Network;
 use sluice_sdk::view::{Fact, Host, HostId, NetworkView, SwitchPort};
+use sluice_sdk::{Ctx, Network};
 
 use super::conflicts::{ClaimId, HOLD, MoveDecision, Subject};
 use super::counters::{HostFields, PortFields};
+use super::evidence::HostEvidence;
 use super::frames::{AGEING_PROBE_MAC, CONFLICT_PROBE_MAC};
 use super::host_table::AddrSource;
 use super::{Hosts, is_reachable};
@@ -260,6 +261,26 @@ impl Hosts {
         LearnOutcome::Known
     }
 
+    /// A DHCP message that assigns an address to `client` arrived from the host `sender` at the port `at`, with the source address
+    /// `server`. Only if the sender has that address, the message counts as evidence.
+    pub(super) fn on_lease(
+        &mut self,
+        client: HostId,
+        addr: IpAddr,
+        (sender, server, at): (HostId, IpAddr, SwitchPort),
+        ctx: &mut Ctx<'_>,
+    ) {
+        let view = ctx.view();
+        let Some(host) = view.host(client) else { return };
+        let owner = view.host_by_addr(server, sender.vlan).map(|(owner, _)| owner);
+        let is_server = owner == Some(sender) && sender != client;
+        let server = is_server.then_some(at);
+        let is_new_lease = is_server && !self.leases.is_fresh(client, addr, ctx.now);
+        if is_new_lease || !host.addrs.contains(&addr) {
+            ctx.publish_event(HostEvidence::AddressLeased { host: client, addr, server });
+        }
+    }
+
     /// Whether the host's address of the family of `addr` is only known from the source of a packet.
     fn is_observed(&self, id: HostId, addr: IpAddr) -> bool {
         self.table.get(id).is_some_and(|local| local.addr_source(addr) == AddrSource::Observed)
@@ -285,8 +306,10 @@ impl Hosts {
         if addrs.len() >= max {
             // Only what the host itself sends replaces an address of it: anyone can send a DHCP message.
             let replaced = self.table.get(id).filter(|_| source == AddrSource::Stated);
+            let is_leased = |addr| self.leases.holds(id, addr, now);
+            let times = (now, self.cfg.timeout);
             let Some(replaced) =
-                replaced.and_then(|local| local.addrs.replaceable(&addrs, (now, self.cfg.timeout)))
+                replaced.and_then(|local| local.addrs.replaceable(&addrs, times, is_leased))
             else {
                 return self.counters.addrs_full.report(now, network, || {
                     let (host, port) = (HostFields(id), PortFields(at));
@@ -345,7 +368,8 @@ fn moved_addr(addr: IpAddr, owner: HostId) -> Subject {
     (HostId { mac: MacAddr::default(), vlan: owner.vlan }, Some(addr))
 }
 
-/// Whether an address is a source of frames that the controller makes up, such as its probes.
+/// Whether an address is one of those from which the controller sends: its probes, its queries for members of groups, and the
+/// system that it is for LACP.
 pub(super) fn is_probe_source(mac: MacAddr) -> bool {
     let [prefix @ .., _] = mac.0;
     [AGEING_PROBE_MAC, CONFLICT_PROBE_MAC].iter().any(|own| own.0.starts_with(&prefix))

@@ -19,6 +19,7 @@ mod host_table;
 mod known_addresses;
 mod lacp;
 mod learn;
+mod leases;
 mod port_hosts;
 mod proxy;
 mod removal;
@@ -46,6 +47,7 @@ use frames::{AGEING_PROBE_MAC, CONFLICT_PROBE_MAC};
 use host_table::{AddrSource, HostTable};
 use lacp::AggregatedPorts;
 use learn::{LearnOutcome, is_probe_source};
+use leases::Leases;
 use removal::Removals;
 
 /// Settings of the application.
@@ -126,6 +128,7 @@ pub struct Hosts {
     requests: HashMap<SwitchPort, RateLimit>,
     move_limiter: MoveLimiter,
     claims: Claims,
+    leases: Leases,
     /// Hosts of this worker that are in doubt, and since when.
     in_doubt: BTreeMap<HostId, Instant>,
     removals: Removals,
@@ -154,6 +157,7 @@ impl Hosts {
             requests: HashMap::default(),
             move_limiter: MoveLimiter::default(),
             claims: Claims::default(),
+            leases: Leases::default(),
             in_doubt: BTreeMap::new(),
             removals: Removals::default(),
             aggregated_ports: AggregatedPorts::default(),
@@ -227,11 +231,8 @@ impl Hosts {
             AddressInfo::Request { sender: Some(addr), .. } | AddressInfo::Reply(Some(addr)) => {
                 self.learn_stated_addr(id, (addr, AddrSource::Stated), ctx.now, ctx.network)
             }
-            AddressInfo::DhcpLease(mac, addr) => {
-                let client = HostId { mac, ..id };
-                if ctx.view().host(client).is_some_and(|host| !host.addrs.contains(&addr)) {
-                    ctx.publish_event(HostEvidence::AddressLeased { host: client, addr });
-                }
+            AddressInfo::DhcpLease { client, addr, server } => {
+                self.on_lease(HostId { mac: client, ..id }, addr, (id, server, at), ctx);
                 LearnOutcome::Known
             }
         };
@@ -390,10 +391,15 @@ impl App for Hosts {
             Some(&HostEvidence::ProbeAnswered { host, at, addr }) => {
                 self.on_owner_seen(host, (at, Some(addr)), now, network);
             }
-            Some(&HostEvidence::AddressLeased { host, addr }) if self.table.get(host).is_some() => {
-                self.learn_stated_addr(host, (addr, AddrSource::Leased), now, network);
+            Some(&HostEvidence::AddressLeased { host, addr, server }) => {
+                if let Some(server) = server {
+                    self.leases.record(host, addr, server, (now, network.view()));
+                }
+                if self.table.get(host).is_some() {
+                    self.learn_stated_addr(host, (addr, AddrSource::Leased), now, network);
+                }
             }
-            Some(HostEvidence::AddressLeased { .. }) | None => {}
+            None => {}
         }
     }
 

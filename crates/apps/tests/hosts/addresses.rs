@@ -62,6 +62,27 @@ fn leases_do_not_replace_addresses_that_the_host_uses() {
     });
 }
 
+/// A DHCP server at the second switch, which has stated its own address.
+fn lease(net: &mut TestNetwork, client: char, addr: &str) {
+    let at = switch_port(2, 2);
+    net.receive(at, &who_has(mac('s'), "10.0.0.254", "10.0.0.99"));
+    net.receive(at, &dhcp(mac('s'), mac(client), addr, 5));
+}
+
+#[test]
+fn an_address_that_the_host_uses_and_was_leased_is_replaced_last() {
+    in_all_versions(&cfg(), |net| {
+        state(net, 1);
+        lease(net, 'a', "10.0.0.1");
+        for n in 2..=12 {
+            net.tick(1000);
+            state(net, n);
+        }
+        let addrs = net.addrs(mac('a'));
+        assert!(addrs.len() == 8 && addrs.contains(&"10.0.0.1".to_owned()), "{addrs:?}");
+    });
+}
+
 /// The owner of a leased address does not answer, so that the lease is accepted as its address.
 #[test]
 fn leases_of_addresses_of_silent_hosts_do_not_replace_addresses_that_the_host_uses() {

@@ -386,6 +386,72 @@ fn a_lease_of_an_address_in_use_is_accepted_if_its_owner_is_silent() {
 }
 
 /// Otherwise no host behind a slow control connection could answer in time.
+/// A DHCP server with its own address assigns 10.0.0.1 to a host.
+fn lease(net: &mut TestNetwork, server: char, client: char) {
+    let at = switch_port(2, 7);
+    let own_address = if server == 's' { "10.0.0.254" } else { "10.0.0.66" };
+    net.receive(at, &who_has(mac(server), own_address, "10.0.0.9"));
+    let mut ack = dhcp(mac(server), mac(client), "10.0.0.1", 5);
+    if server != 's' {
+        // The source address.
+        ack[29] = 66;
+    }
+    net.receive(at, &ack);
+    net.take_sent();
+}
+
+#[test]
+fn the_owner_of_a_leased_address_has_a_second_to_answer() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        let (a, b) = learn_two_hosts(net);
+        lease(net, 's', 'a');
+        let claim = who_has(mac('b'), "10.0.0.1", "10.0.0.9");
+        net.receive(b, &claim);
+        net.wait_ms(900);
+        assert_eq!(net.addrs(mac('a')), ["10.0.0.1"], "100 ms without a lease");
+        answer(net, a);
+        assert_eq!(net.metric("hosts_conflicts"), 1);
+        net.wait_ms(11_000);
+        net.receive(b, &claim);
+        net.wait_ms(2000);
+        assert_eq!(net.addrs(mac('a')), Vec::<String>::new(), "it is silent");
+        assert_eq!(net.addrs(mac('b')), ["10.0.0.2", "10.0.0.1"]);
+    });
+}
+
+/// Whether its sender is a server that has the address of the message, or not.
+#[test]
+fn a_forged_lease_gives_no_host_an_address_and_takes_no_lease() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        let (a, b) = learn_two_hosts(net);
+        lease(net, 's', 'a');
+        lease(net, 'x', 'b');
+        net.wait_ms(200);
+        assert_eq!(net.addrs(mac('a')), ["10.0.0.1"]);
+        answer(net, a);
+        net.wait_ms(11_000);
+        assert_eq!(net.addrs(mac('b')), ["10.0.0.2"]);
+        net.receive(b, &who_has(mac('b'), "10.0.0.1", "10.0.0.9"));
+        net.wait_ms(900);
+        assert_eq!(net.addrs(mac('a')), ["10.0.0.1"], "its lease still counts");
+        answer(net, a);
+        net.wait_ms(1000);
+        assert_eq!(net.addrs(mac('a')), ["10.0.0.1"]);
+    });
+}
+
+/// From a sender that does not have the source address of the message.
+#[test]
+fn a_lease_of_an_unknown_server_is_no_evidence() {
+    in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
+        let (_, b) = learn_two_hosts(net);
+        net.receive(switch_port(2, 7), &dhcp(mac('s'), mac('a'), "10.0.0.1", 5));
+        net.receive(b, &who_has(mac('b'), "10.0.0.1", "10.0.0.9"));
+        net.wait_ms(200);
+        assert_eq!(net.addrs(mac('b')), ["10.0.0.2", "10.0.0.1"]);
+    });
+}
+
 #[test]
 fn a_host_at_a_switch_with_a_long_round_trip_time_has_more_time_to_answer() {
     in_all_versions(&cfg(ConflictPolicy::Refuse), |net| {
