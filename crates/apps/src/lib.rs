@@ -15,6 +15,7 @@ mod iteration_budget;
 pub mod learning;
 pub mod limiter;
 mod packet;
+mod permanent_entries;
 mod rate_limit;
 pub mod topology;
 

@@ -38,6 +38,7 @@ use sluice_sdk::view::{
 };
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict, send_misses_up};
 
+use crate::permanent_entries::PermanentEntries;
 use fast_path::SwitchFastPath;
 use flood::{EdgePortCache, FloodFilter, is_edge};
 use flow_entries::{EntryFilter, EntrySelector};
@@ -130,6 +131,7 @@ pub struct Forwarding {
     pending: PendingFlows,
     repair: Repair,
     segment_ports: SegmentPorts,
+    permanent: PermanentEntries,
     switches: LocalSwitches,
     trees: Trees,
     /// By [`SwitchIndex`].
@@ -199,6 +201,7 @@ impl Forwarding {
             pending: PendingFlows::default(),
             repair: Repair::default(),
             segment_ports: SegmentPorts::default(),
+            permanent: PermanentEntries::default(),
             switches: LocalSwitches::default(),
             trees: Trees::default(),
             fast_paths: Vec::new(),
@@ -294,12 +297,13 @@ impl App for Forwarding {
     }
 
     fn initial_messages(&self, out: &mut Encoder<'_>) {
-        debug_assert_encoded(send_misses_up(out, self.cfg.miss_send_len));
+        write_permanent(out, self.cfg.miss_send_len);
     }
 
     fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         self.counters.stale_deletions += self.switches.on_connected(ctx);
         self.segment_ports.on_connected(ctx);
+        self.permanent.on_connected(ctx);
         // Also those that only this switch has: some may be from a time when all switches had them.
         self.delete_simpler_entries(self.ranks.network(), ctx);
         self.forget_streams(ctx);
@@ -321,6 +325,7 @@ impl App for Forwarding {
         if let Some(id) = self.switches.on_disconnected(sw) {
             if self.switches.selector(id).is_none() {
                 self.segment_ports.on_disconnected(id);
+                self.permanent.on_disconnected(id);
                 self.group_streams.on_disconnected(id);
                 self.multicast.on_disconnected(id);
             }
@@ -334,6 +339,12 @@ impl App for Forwarding {
     fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
         self.counters.stale_deletions += self.switches.tick(self.cfg.verify_interval, ctx);
         self.segment_ports.tick(ctx);
+        let miss_send_len = self.cfg.miss_send_len;
+        self.permanent.tick(
+            self.cfg.verify_interval,
+            |out| write_permanent(out, miss_send_len),
+            ctx,
+        );
         self.expire_refused_matches(ctx);
         self.multicast.tick(ctx);
         self.trees.tick(self.cfg.flooding, &self.multicast, ctx);
@@ -422,6 +433,9 @@ impl App for Forwarding {
         ctx: &mut Ctx<'_>,
     ) {
         self.trees.on_multipart_reply(xid, kind, body, ctx);
+        let miss_send_len = self.cfg.miss_send_len;
+        let write = |out: &mut Encoder<'_>| write_permanent(out, miss_send_len);
+        self.permanent.on_multipart_reply((xid, kind, body), write, ctx);
         let limits = PriorityLimits {
             at_edge: flow_entries::priority(&self.cfg, self.ranks.at(ctx.datapath_id)),
             in_transit: flow_entries::priority(&self.cfg, self.ranks.network()),
@@ -509,6 +523,8 @@ impl App for Forwarding {
         self.multicast.metrics(put);
         let help = "Times a switch confirmed flow entries of the spanning tree too late, or did not list those of an earlier one";
         put(AppMetric::counter("forwarding_tree_timeouts", help, self.trees.timeouts()));
+        let help = "Times the table-miss entry was written again as it was missing or modified";
+        put(AppMetric::counter("forwarding_table_miss_restored", help, self.permanent.restored()));
         let gauges = [
             (
                 "forwarding_installations_in_flight",
@@ -550,6 +566,11 @@ impl App for Forwarding {
             put(AppMetric::gauge(name, help, value as u64));
         }
     }
+}
+
+/// Writes the permanent flow entries.
+fn write_permanent(out: &mut Encoder<'_>, miss_send_len: u16) {
+    debug_assert_encoded(send_misses_up(out, miss_send_len));
 }
 
 /// Checks, in debug builds, that a message was encoded. Every version can express the messages that are passed here, except

@@ -18,11 +18,13 @@ use std::time::{Duration, Instant};
 use sluice_base::HashMap;
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
-    DatapathId, Ethernet, PacketOutRef, PortNo, PortReason, PortStatus, SwitchFeatures,
+    DatapathId, Ethernet, MultipartType, PacketOutRef, PortNo, PortReason, PortStatus,
+    SwitchFeatures,
 };
 use sluice_sdk::view::{AppRecord, Fact, PublishedFact, SuspectedConnection, SwitchPort};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
+use crate::permanent_entries::PermanentEntries;
 pub use config::Config;
 use counters::{Counters, PortCounts, RecentMax};
 use link_memory::LinkMemory;
@@ -53,6 +55,8 @@ const CHANGES_PER_TICK_MAX: usize = 1024;
 const PROBE_AGE_MAX: Duration = Duration::from_secs(5);
 /// Time between two runs of the cleanup.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two verifications of the flow entries that send probes to the controller.
+const VERIFY_INTERVAL: Duration = Duration::from_secs(300);
 /// Without an event-loop iteration for this long, the process was suspended; probes that were due meanwhile are not lost.
 const SUSPENDED_AFTER: Duration = Duration::from_secs(2);
 /// Time between two log lines about rejected frames.
@@ -75,6 +79,7 @@ pub struct Topology {
     /// By the port that a link leads to, of any worker: the port of this worker where it starts.
     link_starts: HashMap<SwitchPort, SwitchPort>,
     memory: LinkMemory,
+    permanent: PermanentEntries,
     /// When a port, or with [`PortNo::ANY`] a switch, went down last: probes sent before then are outdated.
     went_down: HashMap<SwitchPort, Instant>,
     clock: Option<WallClock>,
@@ -105,6 +110,7 @@ impl Topology {
             switches: ProbedSwitches::default(),
             link_starts: HashMap::default(),
             memory: LinkMemory::default(),
+            permanent: PermanentEntries::default(),
             went_down: HashMap::default(),
             clock: cfg.clock,
             last_iteration: None,
@@ -438,6 +444,7 @@ impl App for Topology {
             publish_replaced_ports(&switch, &replaced, ctx);
         }
         install_probe_entries(&mut ctx.urgent());
+        self.permanent.on_connected(ctx);
         switch.send_due_probes(ctx, &settings, &mut self.counters);
         // These probes may be lost, since a switch that had no controller may still drop their packet-ins for a moment. So
         // they are repeated soon.
@@ -451,6 +458,7 @@ impl App for Topology {
         network.forget_rtt(sw);
         let Some(switch) = self.switches.remove(sw) else { return };
         network.publish_record::<LateProbes>(now, switch.id, None);
+        self.permanent.on_disconnected(switch.id);
         // Before the facts about its links, so that others see that the links were lost with the switch and did not fail.
         network.publish(now, Fact::Switch(switch.id, None));
         for port in &switch.ports {
@@ -460,6 +468,7 @@ impl App for Topology {
     }
 
     fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
+        self.permanent.tick(VERIFY_INTERVAL, install_probe_entries, ctx);
         let settings = self.probe_settings(ctx.now);
         let now = ctx.now;
         let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
@@ -484,6 +493,16 @@ impl App for Topology {
         switch.send_due_probes(ctx, &settings, &mut self.counters);
         let late = switch.is_late(now).then_some(LateProbes);
         ctx.publish_record(ctx.datapath_id, late);
+    }
+
+    fn on_multipart_reply(
+        &mut self,
+        xid: u32,
+        kind: MultipartType,
+        body: &[u8],
+        ctx: &mut Ctx<'_>,
+    ) {
+        self.permanent.on_multipart_reply((xid, kind, body), install_probe_entries, ctx);
     }
 
     /// Writes the flow entries that send probes to the controller again.
@@ -576,5 +595,7 @@ impl App for Topology {
         put(AppMetric::gauge("topology_switches", "Switches whose ports are probed", switches));
         ports.metrics(put);
         self.counters.metrics(put);
+        let help = "Times the flow entries that send probes to the controller were written again as one was missing or modified";
+        put(AppMetric::counter("topology_probe_entries_restored", help, self.permanent.restored()));
     }
 }

@@ -4,6 +4,7 @@
 
 mod group_streams;
 mod lying_hosts;
+mod modified_entries;
 mod multicast_snooping;
 mod refused_entries;
 mod spanning_tree;
