@@ -22,7 +22,7 @@ pub(super) struct Repair {
     hosts: HashMap<HostId, SwitchPort>,
     /// Deletions to be repeated, and when.
     repeats: VecDeque<(Instant, Stale)>,
-    /// Start of the current second, and the hosts for which all switches got a deletion within it.
+    /// Limits the hosts for which all switches get a deletion.
     broadcast_deletions: RateLimit,
     repeat_budget: RepeatBudget,
 }

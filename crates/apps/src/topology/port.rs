@@ -131,7 +131,7 @@ struct Adjacency {
     is_restored: bool,
     /// Since when no probe has come through the link, and since when its other end has been in this state.
     silent_since: Option<(Instant, (PeerState, Instant))>,
-    /// Start of the current second, and the LLDP frames received in it.
+    /// Limits the LLDP frames that are processed.
     lldp_received: RateLimit,
     last_answer: Option<Instant>,
     last_warning: Option<Instant>,

@@ -220,8 +220,8 @@ pub(super) struct ForwardingSettings {
     #[config(default = false)]
     pub(super) multicast_snooping: bool,
 
-    /// Seconds without a report after which a group has no members at a port, 30 to 3600. Unless a router sends queries, the
-    /// controller does, at half of this time less five seconds (RFC 3376 §8.4).
+    /// Seconds without a report after which a group has no members at a port, 30 to 3600. The controller sends queries at
+    /// intervals of half of this time less five seconds (RFC 3376 §8.4).
     #[config(default = 260)]
     pub(super) multicast_membership_s: MembershipTime,
 
