@@ -55,7 +55,7 @@ impl SingleSwitchWorker {
         let cfg = Config { requests_per_s_max: u32::MAX, ..Config::default() };
         let mut network = Network::new(0);
         let port = |n: u32| PortInfo {
-            name: n.to_string(),
+            name: n.to_string().as_str().into(),
             hw_addr: MacAddr([4, 0, 0, 0, 0, 1]),
             is_up: true,
             role: PortRole::Edge,

@@ -64,7 +64,7 @@ pub(crate) fn port_addr(switch: u64, port: u32) -> MacAddr {
 
 fn port(at: SwitchPort, role: PortRole) -> PortInfo {
     let hw_addr = port_addr(at.switch.0, at.port.0);
-    PortInfo { name: format!("{}", at.port), hw_addr, is_up: true, role }
+    PortInfo { name: at.port.to_string().as_str().into(), hw_addr, is_up: true, role }
 }
 
 impl TestNetwork {
