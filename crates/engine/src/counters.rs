@@ -273,49 +273,51 @@ impl CounterRegistry {
     }
 }
 
+/// Counters that have no labels.
+const COUNTERS: [MetricRow<u64>; 10] = [
+    ("connections_accepted", "Connections accepted", |c| c.connections_accepted.get()),
+    ("malformed_messages", "Messages from switches that could not be parsed", |c| {
+        c.malformed_messages.get()
+    }),
+    (
+        "ports_ignored",
+        "Messages about ports that were ignored because their switch has too many ports",
+        |c| c.ports_ignored.get(),
+    ),
+    (
+        "app_messages_undeliverable",
+        "Messages of applications to a switch that is not connected or whose OpenFlow version cannot express them",
+        |c| c.app_messages_undeliverable.get(),
+    ),
+    (
+        "app_messages_dropped",
+        "Packet-outs of applications dropped because too much was queued for the switch",
+        |c| c.app_messages_dropped.get(),
+    ),
+    (
+        "table_changes_deferred",
+        "Changes of flow tables, groups and meters not sent because too much was queued for the switch, which is reconciled later",
+        |c| c.changes_deferred.get(),
+    ),
+    (
+        "permanent_entries_removed",
+        "Table-miss entries and the like that switches removed because another program deleted them; written again",
+        |c| c.permanent_entries_removed.get(),
+    ),
+    (
+        "packet_ins_shed",
+        "Packet-ins discarded because their switch is too slow in reading the responses",
+        |c| c.packet_ins_shed.get(),
+    ),
+    ("received_bytes", "Bytes received from switches", |c| c.bytes_received.get()),
+    ("sent_bytes", "Bytes sent to switches", |c| c.bytes_sent.get()),
+];
+
 impl MetricsSource for CounterRegistry {
     fn collect(&self, emit: &mut dyn FnMut(MetricSample)) {
         self.collect_messages(emit);
         self.collect_failures(emit);
-        let counters: [MetricRow<u64>; 10] = [
-            ("connections_accepted", "Connections accepted", |c| c.connections_accepted.get()),
-            ("malformed_messages", "Messages from switches that could not be parsed", |c| {
-                c.malformed_messages.get()
-            }),
-            (
-                "ports_ignored",
-                "Messages about ports that were ignored because their switch has too many ports",
-                |c| c.ports_ignored.get(),
-            ),
-            (
-                "app_messages_undeliverable",
-                "Messages of applications to a switch that is not connected or whose OpenFlow version cannot express them",
-                |c| c.app_messages_undeliverable.get(),
-            ),
-            (
-                "app_messages_dropped",
-                "Packet-outs of applications dropped because too much was queued for the switch",
-                |c| c.app_messages_dropped.get(),
-            ),
-            (
-                "table_changes_deferred",
-                "Changes of flow tables, groups and meters not sent because too much was queued for the switch, which is reconciled later",
-                |c| c.changes_deferred.get(),
-            ),
-            (
-                "permanent_entries_removed",
-                "Table-miss entries and the like that switches removed because another program deleted them; written again",
-                |c| c.permanent_entries_removed.get(),
-            ),
-            (
-                "packet_ins_shed",
-                "Packet-ins discarded because their switch is too slow in reading the responses",
-                |c| c.packet_ins_shed.get(),
-            ),
-            ("received_bytes", "Bytes received from switches", |c| c.bytes_received.get()),
-            ("sent_bytes", "Bytes sent to switches", |c| c.bytes_sent.get()),
-        ];
-        for (name, help, pick) in counters {
+        for (name, help, pick) in COUNTERS {
             let value = MetricValue::Counter(self.sum(pick));
             emit(MetricSample { name, help, labels: vec![], value });
         }

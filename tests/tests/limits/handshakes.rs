@@ -5,7 +5,7 @@ use std::iter::repeat_with;
 use sluice_system_tests::BackgroundTraffic;
 
 use crate::peer::{More, PORT_DESC, PORT_LEN, Profile, kind, message};
-use crate::scenario::{BYSTANDERS, Setup, Workers, closed, metric, withstands};
+use crate::scenario::{BYSTANDERS, Setup, Target, Workers, closed, metric, withstands};
 
 /// Peers that send the description of their ports up to the limit of a handshake, and never its last part.
 #[test]
@@ -121,9 +121,7 @@ fn all_connections_to_the_metrics() {
     const PEERS: usize = 600;
     withstands(
         Setup { workers: Workers::Default, ..Setup::default() },
-        |target| {
-            repeat_with(|| target.connect_to_metrics()).take(PEERS).collect::<Result<Vec<_>, _>>()
-        },
+        |_| repeat_with(Target::connect_to_metrics).take(PEERS).collect::<Result<Vec<_>, _>>(),
         |_| true,
     );
 }

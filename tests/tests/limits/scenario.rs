@@ -268,7 +268,7 @@ impl Target {
     }
 
     /// Connects to the metrics and sends nothing.
-    pub(crate) fn connect_to_metrics(self) -> io::Result<Peer> {
+    pub(crate) fn connect_to_metrics() -> io::Result<Peer> {
         Peer::connect(ATTACKER, API.parse().unwrap())
     }
 
