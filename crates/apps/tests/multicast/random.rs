@@ -21,7 +21,7 @@ fn random_message(rng: &mut Rng) -> Vec<u8> {
         2 => join_v2(from, "239.1.2.5"),
         3 => query(from, "10.0.0.9", vlan),
         4 => {
-            let groups: Vec<_> = (0..rng.below(40)).map(|n| format!("239.1.3.{n}")).collect();
+            let groups: Vec<_> = (0..=rng.below(40)).map(|n| format!("239.1.3.{n}")).collect();
             let kind = u8::try_from(rng.below(8)).unwrap();
             report(from, kind, &groups, vlan)
         }
