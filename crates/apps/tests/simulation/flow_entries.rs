@@ -92,7 +92,7 @@ fn value(entry: &FlowEntry, id: FieldId) -> Option<u128> {
 }
 
 fn output(entry: &FlowEntry) -> Option<PortNo> {
-    entry.instructions.iter().find_map(|instruction| match instruction {
+    entry.instructions().iter().find_map(|instruction| match instruction {
         Instruction::ApplyActions { actions } => actions.iter().find_map(|action| match action {
             Action::Output { port, .. } => Some(*port),
             _ => None,

@@ -15,6 +15,8 @@ pub struct SwitchCounters {
     pub flow_mods: u64,
     /// `PACKET_OUT`s executed.
     pub packet_outs: u64,
+    /// Messages that can change where packets go, accepted or not: `FLOW_MOD`, `GROUP_MOD`, `METER_MOD`, `PORT_MOD`, `TABLE_MOD`.
+    pub changes: u64,
     /// `ERROR`s sent.
     pub errors: u64,
     /// Dropped packets, by reason.

@@ -1,8 +1,11 @@
 //! Fields of packets, and matches on them. §7.2.3.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use sluice_openflow::{ErrorReason, Field, FieldId, Match, MatchError, MatchErrorKind, Version};
+use sluice_openflow::{
+    ErrorReason, Field, FieldId, Match, MatchError, MatchErrorKind, Oxm, Version,
+};
 
 use super::error_reasons;
 
@@ -37,8 +40,9 @@ pub(crate) fn field_slot(id: FieldId) -> Option<u8> {
 }
 
 /// The fields of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct PacketFields {
+    /// By slot; those of fields that the packet does not have are arbitrary.
     values: [u128; FIELD_SLOTS],
     present: u64,
 }
@@ -60,6 +64,11 @@ impl PacketFields {
             *at = value;
             self.present |= 1 << slot;
         }
+    }
+
+    /// Removes all fields but these canonical ones.
+    pub(crate) fn keep_only(&mut self, ids: &[FieldId]) {
+        self.present &= ids.iter().fold(0u64, |bits, &id| bits | 1 << own_slot(id));
     }
 
     /// The value of the canonical field `id`, if the packet has it.
@@ -137,10 +146,11 @@ impl NormalizedMatch {
         version: Version,
         unsupported: &[FieldId],
     ) -> Result<Self, ErrorReason> {
-        let mut matching = matching.clone();
-        if version < Version::V1_2 {
-            drop_fields_without_prerequisites(&mut matching);
-        }
+        let matching = if version < Version::V1_2 {
+            Cow::Owned(without_unmet_prerequisites(matching.clone()))
+        } else {
+            Cow::Borrowed(matching)
+        };
         matching.check().map_err(reason)?;
         let mut bits = Vec::with_capacity(matching.fields.len());
         for oxm in &matching.fields {
@@ -162,6 +172,12 @@ impl NormalizedMatch {
             },
             values: bits.iter().map(|&(_, _, value)| value).collect(),
         })
+    }
+
+    /// The index of the value of a field.
+    pub(crate) fn position(&self, id: FieldId) -> Option<usize> {
+        let slot = field_slot(id)?;
+        self.mask.bits.iter().position(|&(it, _)| it == slot)
     }
 
     fn iter(&self) -> impl Iterator<Item = (u8, u128, u128)> {
@@ -221,17 +237,15 @@ fn reason(unfit: MatchError) -> ErrorReason {
 }
 
 /// Removes fields without their prerequisites, repeatedly.
-fn drop_fields_without_prerequisites(matching: &mut Match) {
-    loop {
-        let whole = matching.clone();
-        matching.fields.retain(|oxm| {
-            let needs = oxm.id().row().map_or(&[][..], |row| row.prerequisites);
-            needs.iter().all(|need| whole.iter().any(|field| need.is_met_by(field)))
-        });
-        if matching.fields.len() == whole.fields.len() {
-            return;
-        }
+fn without_unmet_prerequisites(mut matching: Match) -> Match {
+    let is_unmet = |oxm: &Oxm, matching: &Match| {
+        let needs = oxm.id().row().map_or(&[][..], |row| row.prerequisites);
+        !needs.iter().all(|need| matching.iter().any(|field| need.is_met_by(field)))
+    };
+    while let Some(at) = matching.fields.iter().position(|oxm| is_unmet(oxm, &matching)) {
+        matching.fields.remove(at);
     }
+    matching
 }
 
 #[cfg(test)]

@@ -5,21 +5,23 @@ use std::time::Instant;
 
 use sluice_openflow::{
     Elapsed, ErrorReason, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason,
-    Match, Message, Stat, Stats, Version,
+    Match, Message, RawMessage, Stat, Stats, Version,
 };
 
 use super::fields::NormalizedMatch;
-use super::flow_table::{FlowEntry, FlowFilter, InstructionSet};
+use super::flow_table::{FlowEntry, FlowFilter, InstructionSet, ReplacedCounters};
 use super::{EmulatedSwitch, SwitchOutput, error_reasons};
 
 /// Number of fields in the match of 1.0.
 const FIELDS_OF_MATCH_1_0: usize = 12;
 
 impl EmulatedSwitch {
+    /// Executes a flow-mod. If it was received as `msg`, others of its form are recognised in future.
     pub(super) fn on_flow_mod(
         &mut self,
         now: Instant,
         flow_mod: FlowMod,
+        msg: Option<RawMessage<'_>>,
         out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
         let version = self.session.version();
@@ -28,9 +30,9 @@ impl EmulatedSwitch {
         let priority = effective_priority(&flow_mod, version);
         let (buffer_id, new_pattern) = (flow_mod.buffer_id, pattern.clone());
         match flow_mod.command {
-            FlowModCommand::ADD => self.add(now, flow_mod, priority, pattern)?,
+            FlowModCommand::ADD => self.add(now, flow_mod, priority, &pattern, msg)?,
             FlowModCommand::MODIFY | FlowModCommand::MODIFY_STRICT => {
-                self.modify(now, flow_mod, priority, pattern)?;
+                self.modify(now, flow_mod, priority, &pattern)?;
             }
             FlowModCommand::DELETE | FlowModCommand::DELETE_STRICT => {
                 self.delete(now, &flow_mod, priority, pattern, out)?;
@@ -48,36 +50,39 @@ impl EmulatedSwitch {
     fn add(
         &mut self,
         now: Instant,
-        flow_mod: FlowMod,
+        mut flow_mod: FlowMod,
         priority: u16,
-        pattern: NormalizedMatch,
+        pattern: &NormalizedMatch,
+        msg: Option<RawMessage<'_>>,
     ) -> Result<(), ErrorReason> {
         self.validate_flow_mod(&flow_mod)?;
-        let size = self.config.table_entries_max;
-        let keeps_counters = self.session.version() >= Version::V1_2
-            && !flow_mod.flags.contains(FlowModFlags::RESET_COUNTS);
-        let table = self.tables.get_mut(usize::from(flow_mod.table_id));
-        let table = table.ok_or(error_reasons::BAD_TABLE_ID)?;
-        let replaced = table.find_identical(priority, &pattern).filter(|_| keeps_counters);
-        let (packets, bytes) = replaced.map_or((0, 0), |old| (old.packets, old.bytes));
+        let instructions = std::mem::take(&mut flow_mod.instructions);
+        let instructions = Arc::new(InstructionSet::new(instructions));
         let entry = FlowEntry {
             priority,
-            cookie: flow_mod.cookie,
-            idle_timeout_s: flow_mod.idle_timeout,
-            hard_timeout_s: flow_mod.hard_timeout,
-            flags: flow_mod.flags,
-            importance: flow_mod.importance,
-            added_at: now,
-            last_used_at: now,
-            packets,
-            bytes,
-            pattern,
-            instruction_set: Arc::new(InstructionSet::new(&flow_mod.instructions)),
-            matching: flow_mod.matching,
-            instructions: flow_mod.instructions,
-            next_timeout_check: None,
+            ..FlowEntry::new(
+                now,
+                &flow_mod,
+                flow_mod.matching.clone(),
+                pattern.clone(),
+                Arc::clone(&instructions),
+            )
         };
-        table.add(entry, size)
+        self.add_entry(flow_mod.table_id, entry)?;
+        if let Some(msg) = msg {
+            self.learn_form(msg, &flow_mod, pattern, &instructions);
+        }
+        Ok(())
+    }
+
+    /// Adds an entry whose match and instructions are valid.
+    pub(super) fn add_entry(&mut self, table_id: u8, entry: FlowEntry) -> Result<(), ErrorReason> {
+        let is_reset = self.session.version() < Version::V1_2
+            || entry.flags.contains(FlowModFlags::RESET_COUNTS);
+        let counters = if is_reset { ReplacedCounters::Reset } else { ReplacedCounters::Kept };
+        let table = self.tables.get_mut(usize::from(table_id));
+        let table = table.ok_or(error_reasons::BAD_TABLE_ID)?;
+        table.add(entry, self.config.table_entries_max, counters)
     }
 
     /// Validates a `FLOW_MOD` that adds or modifies.
@@ -105,7 +110,7 @@ impl EmulatedSwitch {
         now: Instant,
         flow_mod: FlowMod,
         priority: u16,
-        pattern: NormalizedMatch,
+        pattern: &NormalizedMatch,
     ) -> Result<(), ErrorReason> {
         self.validate_flow_mod(&flow_mod)?;
         let version = self.session.version();
@@ -118,12 +123,15 @@ impl EmulatedSwitch {
         let adds_if_none =
             version == Version::V1_0 || (version == Version::V1_1 && flow_mod.cookie_mask == 0);
         if indices.is_empty() {
-            return if adds_if_none { self.add(now, flow_mod, priority, pattern) } else { Ok(()) };
+            return if adds_if_none {
+                self.add(now, flow_mod, priority, pattern, None)
+            } else {
+                Ok(())
+            };
         }
-        let instruction_set = Arc::new(InstructionSet::new(&flow_mod.instructions));
+        let instruction_set = Arc::new(InstructionSet::new(flow_mod.instructions));
         for index in indices {
             let Some(entry) = table.at_mut(index) else { continue };
-            entry.instructions.clone_from(&flow_mod.instructions);
             entry.instruction_set = Arc::clone(&instruction_set);
             if version == Version::V1_0 {
                 entry.cookie = flow_mod.cookie;
@@ -202,7 +210,8 @@ impl EmulatedSwitch {
         }
     }
 
-    fn send_flow_removed(
+    /// Sends `FLOW_REMOVED` for a removed entry, if it asks for it.
+    pub(super) fn send_flow_removed(
         &mut self,
         now: Instant,
         table_id: u8,
@@ -279,6 +288,32 @@ impl FlowFilter {
 }
 
 impl FlowEntry {
+    /// The entry that a flow-mod adds, of which match and instructions are given.
+    pub(super) fn new(
+        now: Instant,
+        flow_mod: &FlowMod,
+        matching: Match,
+        pattern: NormalizedMatch,
+        instruction_set: Arc<InstructionSet>,
+    ) -> Self {
+        Self {
+            priority: flow_mod.priority,
+            cookie: flow_mod.cookie,
+            idle_timeout_s: flow_mod.idle_timeout,
+            hard_timeout_s: flow_mod.hard_timeout,
+            flags: flow_mod.flags,
+            importance: flow_mod.importance,
+            added_at: now,
+            last_used_at: now,
+            packets: 0,
+            bytes: 0,
+            pattern,
+            instruction_set,
+            matching,
+            next_timeout_check: None,
+        }
+    }
+
     /// The counters in the form that all versions encode.
     pub(super) fn stats(&self, now: Instant) -> Stats {
         let age = now.saturating_duration_since(self.added_at);

@@ -14,13 +14,13 @@ use super::fields::NormalizedMatch;
 use super::lookup::FlowLookup;
 use super::packet::PacketInPipeline;
 
-/// The instructions of a flow entry, in order of execution. §5.9.
+/// The validated instructions of a flow entry. §5.9.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct InstructionSet {
+    /// As the controller sent them; none occurs twice.
+    instructions: Vec<Instruction>,
     pub(crate) meter: Option<u32>,
-    pub(crate) apply: Vec<Action>,
     pub(crate) clear: bool,
-    pub(crate) write: Vec<Action>,
     /// Value and mask.
     pub(crate) metadata: Option<(u64, u64)>,
     pub(crate) goto_table: Option<u8>,
@@ -28,14 +28,12 @@ pub(crate) struct InstructionSet {
 
 impl InstructionSet {
     /// The set of validated instructions.
-    pub(crate) fn new(instructions: &[Instruction]) -> Self {
+    pub(crate) fn new(instructions: Vec<Instruction>) -> Self {
         let mut set = Self::default();
-        for instruction in instructions {
+        for instruction in &instructions {
             match instruction {
                 Instruction::Meter { meter_id } => set.meter = Some(*meter_id),
-                Instruction::ApplyActions { actions } => set.apply.clone_from(actions),
                 Instruction::ClearActions => set.clear = true,
-                Instruction::WriteActions { actions } => set.write.clone_from(actions),
                 Instruction::WriteMetadata { metadata, metadata_mask } => {
                     set.metadata = Some((*metadata, *metadata_mask));
                 }
@@ -43,12 +41,35 @@ impl InstructionSet {
                 _ => {}
             }
         }
-        set
+        Self { instructions, ..set }
+    }
+
+    /// The instructions, as the controller sent them.
+    pub(crate) fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
+    /// The actions that are applied at once.
+    pub(crate) fn apply(&self) -> &[Action] {
+        let apply = self.instructions.iter().find_map(|it| match it {
+            Instruction::ApplyActions { actions } => Some(actions.as_slice()),
+            _ => None,
+        });
+        apply.unwrap_or_default()
+    }
+
+    /// The actions that are added to the action set.
+    pub(crate) fn write(&self) -> &[Action] {
+        let write = self.instructions.iter().find_map(|it| match it {
+            Instruction::WriteActions { actions } => Some(actions.as_slice()),
+            _ => None,
+        });
+        write.unwrap_or_default()
     }
 
     /// All actions of the instructions.
     pub(crate) fn actions(&self) -> impl Iterator<Item = &Action> {
-        self.apply.iter().chain(&self.write)
+        self.apply().iter().chain(self.write())
     }
 
     /// Whether an action refers to the group.
@@ -77,8 +98,6 @@ pub struct FlowEntry {
     pub priority: u16,
     /// The match, as the controller sent it.
     pub matching: Match,
-    /// The instructions, as the controller sent them.
-    pub instructions: Vec<Instruction>,
     /// Opaque value of the controller.
     pub cookie: u64,
     /// Seconds without a packet after which the entry expires; 0 disables.
@@ -117,6 +136,11 @@ impl FlowEntry {
         [hard, idle].into_iter().flatten().min_by_key(|end| end.0)
     }
 
+    /// The instructions, as the controller sent them.
+    pub fn instructions(&self) -> &[Instruction] {
+        self.instruction_set.instructions()
+    }
+
     /// Whether this is the table-miss entry. §5.4.
     pub fn is_table_miss(&self) -> bool {
         self.priority == 0 && self.pattern.is_empty()
@@ -148,6 +172,15 @@ impl FlowFilter {
     }
 }
 
+/// What becomes of the counters of an entry that is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReplacedCounters {
+    /// The new entry continues them.
+    Kept,
+    /// The new entry starts at zero.
+    Reset,
+}
+
 /// A flow table.
 #[derive(Debug, Default)]
 pub(crate) struct FlowTable {
@@ -162,35 +195,34 @@ pub(crate) struct FlowTable {
 }
 
 impl FlowTable {
-    /// The entry with exactly this priority and match.
-    pub(crate) fn find_identical(
-        &self,
-        priority: u16,
-        pattern: &NormalizedMatch,
-    ) -> Option<&FlowEntry> {
-        self.at(self.lookup.exact(priority, pattern)?)
-    }
-
-    /// Adds an entry, replacing an identical one.
+    /// Adds an entry, replacing one with the same priority and match, whose counters it may inherit.
     ///
     /// # Errors
     /// `OVERLAP` if the entry requests that check, `TABLE_FULL` if the table has `size` entries.
-    pub(crate) fn add(&mut self, mut entry: FlowEntry, size: usize) -> Result<(), ErrorReason> {
+    pub(crate) fn add(
+        &mut self,
+        mut entry: FlowEntry,
+        size: usize,
+        counters: ReplacedCounters,
+    ) -> Result<(), ErrorReason> {
         let overlaps =
             |it: &FlowEntry| it.priority == entry.priority && it.pattern.overlaps(&entry.pattern);
         if entry.flags.contains(FlowModFlags::CHECK_OVERLAP) && self.iter().any(overlaps) {
             return Err(error_reasons::OVERLAP);
         }
-        let identical = self.lookup.exact(entry.priority, &entry.pattern);
-        let replaced = identical.and_then(|index| self.take(index));
-        if replaced.is_none() && self.len() >= size {
+        let new = self.free.last().copied().unwrap_or(self.entries.len());
+        let index = self.lookup.get_or_insert(entry.priority, &entry.pattern, new);
+        if index != new {
+            self.cancel_timeout_check(index);
+            if let Some(old) = self.at(index).filter(|_| counters == ReplacedCounters::Kept) {
+                (entry.packets, entry.bytes) = (old.packets, old.bytes);
+            }
+        } else if self.len() >= size {
+            self.lookup.remove(entry.priority, &entry.pattern);
             return Err(error_reasons::TABLE_FULL);
-        }
-        let index = self.free.pop().unwrap_or(self.entries.len());
-        if index == self.entries.len() {
+        } else if self.free.pop().is_none() {
             self.entries.push(None);
         }
-        self.lookup.insert(entry.priority, &entry.pattern, index);
         entry.next_timeout_check = entry.expiry().map(|(at, _)| at);
         self.timeout_checks.extend(entry.next_timeout_check.map(|at| (at, index)));
         if let Some(slot) = self.entries.get_mut(index) {
@@ -199,13 +231,19 @@ impl FlowTable {
         Ok(())
     }
 
-    /// Removes the entry at index `index`.
-    pub(crate) fn take(&mut self, index: usize) -> Option<FlowEntry> {
-        let entry = self.entries.get_mut(index)?.take()?;
-        self.lookup.remove(entry.priority, &entry.pattern);
-        if let Some(at) = entry.next_timeout_check {
+    /// The timeouts of the entry at index `index` are not checked any more.
+    fn cancel_timeout_check(&mut self, index: usize) {
+        let entry = self.entries.get(index).and_then(Option::as_ref);
+        if let Some(at) = entry.and_then(|entry| entry.next_timeout_check) {
             self.timeout_checks.remove(&(at, index));
         }
+    }
+
+    /// Removes the entry at index `index`.
+    pub(crate) fn take(&mut self, index: usize) -> Option<FlowEntry> {
+        self.cancel_timeout_check(index);
+        let entry = self.entries.get_mut(index)?.take()?;
+        self.lookup.remove(entry.priority, &entry.pattern);
         self.free.push(index);
         Some(entry)
     }
@@ -233,12 +271,12 @@ impl FlowTable {
             .collect()
     }
 
-    /// Finds the entry that matches a packet, and updates counters.
+    /// Finds the entry that matches a packet, with its index, and updates counters.
     pub(crate) fn lookup_packet(
         &mut self,
         now: Instant,
         packet: &PacketInPipeline,
-    ) -> Option<&FlowEntry> {
+    ) -> Option<(usize, &FlowEntry)> {
         self.lookups += 1;
         let index = self.lookup.find(&packet.fields)?;
         let entry = self.entries.get_mut(index)?.as_mut()?;
@@ -250,7 +288,7 @@ impl FlowTable {
             entry.bytes += packet.len();
         }
         entry.last_used_at = now;
-        Some(entry)
+        Some((index, entry))
     }
 
     /// Removes the next entry whose timeout has passed.

@@ -4,10 +4,10 @@
 //! frame arrives at a port, time passes. What it sends is in a [`SwitchOutput`] afterwards. It has no sockets, clocks
 //! or threads, and is deterministic.
 //!
-//! Modules: `session` handles the controller's messages, `flow_mod` changes the flow tables, `flow_table` and `lookup`
+//! Modules: `session` handles the controller's messages, `flow_mod` and `flow_mod_cache` change the flow tables, `flow_table` and `lookup`
 //! hold them, `packet` finds fields in frames, `pipeline` runs frames through tables and actions, `packet_in` sends
 //! them to the controller or keeps them in the `packet_buffer`; `groups`, `meters` and `ports` are what flow entries
-//! refer to; `multipart` and `table_features` answer statistics requests.
+//! refer to; `following` shows where packets would go; `multipart` and `table_features` answer statistics requests.
 //!
 //! Not supported, and rejected with the `ERROR` of the specification: queues, the ports `NORMAL` and `LOCAL`, provider
 //! backbone bridging, bundles, flow monitors, experimenter extensions. `ENQUEUE` and `SET_QUEUE` are accepted, but all
@@ -20,7 +20,9 @@ mod counters;
 mod error_reasons;
 mod fields;
 mod flow_mod;
+mod flow_mod_cache;
 mod flow_table;
+mod following;
 mod groups;
 mod lookup;
 mod meters;
@@ -36,9 +38,10 @@ mod validation;
 
 use std::time::Instant;
 
-use sluice_openflow::{Encoder, FieldId, FlowMod, PortNo, Version};
+use sluice_openflow::{Encoder, ErrorReason, FieldId, FlowMod, PortNo, Version};
 use sluice_proto::SessionError;
 
+use flow_mod_cache::FlowModCache;
 use flow_table::FlowTable;
 use groups::Groups;
 use meters::Meters;
@@ -50,21 +53,25 @@ use session::ControlSession;
 pub use config::{EmulatedPortConfig, EmulatedSwitchConfig};
 pub use counters::{DropCounters, SwitchCounters};
 pub use flow_table::FlowEntry;
+pub use following::{FlowEntryId, FollowedOutput, FollowedPacket};
 
-/// What a switch sends; the buffers are reused.
+/// What a switch sends, and what its controller rejected; the buffers are reused.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SwitchOutput {
     /// Bytes to the controller.
     pub control: Vec<u8>,
     /// Frames with their output ports.
     pub frames: Vec<(PortNo, Vec<u8>)>,
+    /// Reasons of the `ERROR` messages that arrived from the controller.
+    pub errors: Vec<ErrorReason>,
 }
 
 impl SwitchOutput {
-    /// Clears both buffers.
+    /// Clears all buffers.
     pub fn clear(&mut self) {
         self.control.clear();
         self.frames.clear();
+        self.errors.clear();
     }
 }
 
@@ -86,12 +93,15 @@ pub struct EmulatedSwitch {
     session: ControlSession,
     ports: EmulatedPorts,
     tables: Vec<FlowTable>,
+    flow_mod_cache: FlowModCache,
     groups: Groups,
     meters: Meters,
     buffer: PacketBuffer,
     /// Bytes to the controller that wait to be sent.
     tx_backlog: usize,
     counters: SwitchCounters,
+    /// Where the packet goes that is followed.
+    followed: FollowedOutput,
 }
 
 impl EmulatedSwitch {
@@ -102,11 +112,13 @@ impl EmulatedSwitch {
             session: ControlSession::new(&config),
             ports: EmulatedPorts::new(&config.ports),
             tables: (0..n_tables).map(|_| FlowTable::default()).collect(),
+            flow_mod_cache: FlowModCache::default(),
             groups: Groups::new(config.groups_max, config.buckets_max),
             meters: Meters::new(config.meters_max),
             buffer: PacketBuffer::new(config.n_buffers, config.buffer_timeout),
             tx_backlog: 0,
             counters: SwitchCounters::default(),
+            followed: FollowedOutput::default(),
             config,
         }
     }
@@ -119,12 +131,14 @@ impl EmulatedSwitch {
     /// Changes [`EmulatedSwitchConfig::unsupported_fields`], as a firmware update would. Existing flow entries stay.
     pub fn set_unsupported_fields(&mut self, fields: Vec<FieldId>) {
         self.config.unsupported_fields = fields;
+        self.flow_mod_cache.clear();
     }
 
     /// The control connection is open.
     pub fn on_connected(&mut self, now: Instant, out: &mut SwitchOutput) {
         self.ports.record_start(now);
         self.session = ControlSession::new(&self.config);
+        self.flow_mod_cache.clear();
         self.session.send_hello(&mut out.control);
     }
 
@@ -186,7 +200,7 @@ impl EmulatedSwitch {
         flow_mod: FlowMod,
         out: &mut SwitchOutput,
     ) -> bool {
-        self.on_flow_mod(now, flow_mod, out).is_ok()
+        self.on_flow_mod(now, flow_mod, None, out).is_ok()
     }
 
     /// The link at `port` went up or down; notifies the controller.

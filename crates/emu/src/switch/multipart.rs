@@ -237,7 +237,7 @@ impl FlowEntry {
             matching: self.matching.clone(),
             oxm_match: false,
             stats: self.stats(now),
-            instructions: self.instructions.clone(),
+            instructions: self.instructions().to_vec(),
         }
     }
 

@@ -78,6 +78,8 @@ pub(crate) struct PacketInPipeline {
     pub(crate) sent: u32,
     /// Copies that groups made of it.
     pub(crate) copies: u32,
+    /// Whether its flow entries are recorded, and the controller does not get it.
+    pub(crate) is_followed: bool,
     layout: HeaderLayout,
 }
 
@@ -85,34 +87,36 @@ impl PacketInPipeline {
     /// Parses a frame; `None` without a complete Ethernet header.
     pub(crate) fn new(in_port: PortNo, bytes: Vec<u8>) -> Option<Self> {
         let (fields, layout) = (PacketFields::NONE, HeaderLayout::default());
-        let mut packet = Self { bytes, in_port, fields, sent: 0, copies: 0, layout };
-        packet.fields.set(FieldId::IN_PORT, in_port.0.into());
-        packet.fields.set(FieldId::METADATA, 0);
-        packet.fields.set(FieldId::TUNNEL_ID, 0);
+        let (sent, copies, is_followed) = (0, 0, false);
+        let mut packet = Self { bytes, in_port, fields, sent, copies, is_followed, layout };
+        packet.enter(in_port);
         packet.read()?;
         Some(packet)
     }
 
+    /// Starts the pipeline of another switch, at its input port.
+    pub(crate) fn enter(&mut self, in_port: PortNo) {
+        (self.in_port, self.sent, self.copies) = (in_port, 0, 0);
+        self.fields.set(FieldId::IN_PORT, in_port.0.into());
+        self.fields.set(FieldId::METADATA, 0);
+        self.fields.set(FieldId::TUNNEL_ID, 0);
+    }
+
     /// Parses the bytes again; metadata and other fields outside the frame stay.
     fn read(&mut self) -> Option<()> {
-        let pipeline_fields = [FieldId::IN_PORT, FieldId::METADATA, FieldId::TUNNEL_ID];
-        let mut fields = PacketFields::NONE;
-        for id in pipeline_fields {
-            fields.set(id, self.fields.get(id).unwrap_or_default());
-        }
         self.layout = HeaderLayout::of(&self.bytes)?;
-        fields.set(FieldId::ETH_TYPE, self.ethertype());
-        fields.set(FieldId::VLAN_VID, 0);
-        for &id in IN_FRAMES {
+        self.fields.keep_only(&[FieldId::IN_PORT, FieldId::METADATA, FieldId::TUNNEL_ID]);
+        self.fields.set(FieldId::ETH_TYPE, self.ethertype());
+        self.fields.set(FieldId::VLAN_VID, 0);
+        for &id in self.layout.fields().into_iter().flatten() {
             if let Some(value) = self.layout.locate(id, &self.bytes).and_then(|it| self.load(it)) {
                 let tag = if id == FieldId::VLAN_VID { TAG_IS_THERE } else { 0 };
-                fields.set(id, value | tag);
+                self.fields.set(id, value | tag);
             }
         }
         if let Some(protocol) = self.layout.protocol {
-            fields.set(FieldId::IP_PROTO, protocol.into());
+            self.fields.set(FieldId::IP_PROTO, protocol.into());
         }
-        self.fields = fields;
         Some(())
     }
 
@@ -125,7 +129,11 @@ impl PacketInPipeline {
 
     fn load(&self, it: FieldLocation) -> Option<u128> {
         let bytes = self.bytes.get(it.at..it.at + it.bytes)?;
-        let whole = bytes.iter().fold(0u128, |whole, &byte| whole << 8 | u128::from(byte));
+        let whole = if bytes.len() <= 8 {
+            bytes.iter().fold(0u64, |whole, &byte| whole << 8 | u64::from(byte)).into()
+        } else {
+            bytes.iter().fold(0u128, |whole, &byte| whole << 8 | u128::from(byte))
+        };
         Some(whole >> it.shift & low_bits(it.bits))
     }
 
@@ -286,36 +294,30 @@ impl PacketInPipeline {
 /// `OFPVID_PRESENT`.
 const TAG_IS_THERE: u128 = 0x1000;
 
-/// Fields that are in the bytes of a frame.
-const IN_FRAMES: &[FieldId] = &[
-    FieldId::ETH_DST,
-    FieldId::ETH_SRC,
-    FieldId::VLAN_VID,
-    FieldId::VLAN_PCP,
-    FieldId::MPLS_LABEL,
-    FieldId::MPLS_TC,
-    FieldId::MPLS_BOS,
+/// Fields of the Ethernet header, of VLAN tags, and of MPLS labels.
+const IN_ETHERNET: &[FieldId] = &[FieldId::ETH_DST, FieldId::ETH_SRC];
+const IN_TAG: &[FieldId] = &[FieldId::VLAN_VID, FieldId::VLAN_PCP];
+const IN_LABEL: &[FieldId] = &[FieldId::MPLS_LABEL, FieldId::MPLS_TC, FieldId::MPLS_BOS];
+
+/// Fields of the header above Ethernet.
+const IN_IPV4: &[FieldId] =
+    &[FieldId::IP_DSCP, FieldId::IP_ECN, FieldId::IPV4_SRC, FieldId::IPV4_DST];
+const IN_IPV6: &[FieldId] = &[
     FieldId::IP_DSCP,
     FieldId::IP_ECN,
-    FieldId::IPV4_SRC,
-    FieldId::IPV4_DST,
     FieldId::IPV6_SRC,
     FieldId::IPV6_DST,
     FieldId::IPV6_FLABEL,
-    FieldId::ARP_OP,
-    FieldId::ARP_SPA,
-    FieldId::ARP_TPA,
-    FieldId::ARP_SHA,
-    FieldId::ARP_THA,
-    FieldId::TCP_SRC,
-    FieldId::TCP_DST,
-    FieldId::TCP_FLAGS,
-    FieldId::UDP_SRC,
-    FieldId::UDP_DST,
-    FieldId::SCTP_SRC,
-    FieldId::SCTP_DST,
-    FieldId::ICMPV4_TYPE,
-    FieldId::ICMPV4_CODE,
+];
+const IN_ARP: &[FieldId] =
+    &[FieldId::ARP_OP, FieldId::ARP_SPA, FieldId::ARP_TPA, FieldId::ARP_SHA, FieldId::ARP_THA];
+
+/// Fields of the header above IP.
+const IN_TCP: &[FieldId] = &[FieldId::TCP_SRC, FieldId::TCP_DST, FieldId::TCP_FLAGS];
+const IN_UDP: &[FieldId] = &[FieldId::UDP_SRC, FieldId::UDP_DST];
+const IN_SCTP: &[FieldId] = &[FieldId::SCTP_SRC, FieldId::SCTP_DST];
+const IN_ICMPV4: &[FieldId] = &[FieldId::ICMPV4_TYPE, FieldId::ICMPV4_CODE];
+const IN_ICMPV6: &[FieldId] = &[
     FieldId::ICMPV6_TYPE,
     FieldId::ICMPV6_CODE,
     FieldId::IPV6_ND_TARGET,
@@ -323,12 +325,27 @@ const IN_FRAMES: &[FieldId] = &[
     FieldId::IPV6_ND_TLL,
 ];
 
+/// All fields that are in the bytes of frames.
+const IN_FRAMES: [&[FieldId]; 11] = [
+    IN_ETHERNET,
+    IN_TAG,
+    IN_LABEL,
+    IN_IPV4,
+    IN_IPV6,
+    IN_ARP,
+    IN_TCP,
+    IN_UDP,
+    IN_SCTP,
+    IN_ICMPV4,
+    IN_ICMPV6,
+];
+
 /// Whether a field can be set. SCTP ports cannot, since their checksum is not updated.
 pub(crate) fn can_set(id: FieldId) -> bool {
     let id = id.canonical();
     let read_only = [FieldId::MPLS_BOS, FieldId::TCP_FLAGS, FieldId::SCTP_SRC, FieldId::SCTP_DST];
     matches!(id, FieldId::METADATA | FieldId::TUNNEL_ID)
-        || (IN_FRAMES.contains(&id) && !read_only.contains(&id))
+        || (IN_FRAMES.iter().any(|fields| fields.contains(&id)) && !read_only.contains(&id))
 }
 
 const fn low_bits(n: u32) -> u128 {
@@ -374,6 +391,29 @@ impl HeaderLayout {
             protocol: payload.map(|payload| payload.ip_number.0),
             transport,
         })
+    }
+
+    /// The fields that the headers of the frame can have, by header.
+    fn fields(&self) -> [&'static [FieldId]; 5] {
+        [
+            IN_ETHERNET,
+            if self.is_tagged { IN_TAG } else { &[] },
+            if self.mpls.is_some() { IN_LABEL } else { &[] },
+            match self.net {
+                Some((NetworkHeader::Ipv4, _)) => IN_IPV4,
+                Some((NetworkHeader::Ipv6, _)) => IN_IPV6,
+                Some((NetworkHeader::Arp, _)) => IN_ARP,
+                None => &[],
+            },
+            match self.transport {
+                Some((TransportHeader::Tcp, _)) => IN_TCP,
+                Some((TransportHeader::Udp, _)) => IN_UDP,
+                Some((TransportHeader::Sctp, _)) => IN_SCTP,
+                Some((TransportHeader::Icmpv4, _)) => IN_ICMPV4,
+                Some((TransportHeader::Icmpv6, _)) => IN_ICMPV6,
+                None => &[],
+            },
+        ]
     }
 
     /// Where the canonical field `id` is.

@@ -33,6 +33,9 @@ impl EmulatedSwitch {
         out: &mut SwitchOutput,
     ) {
         packet.sent += 1;
+        if packet.is_followed {
+            return;
+        }
         let version = self.session.version();
         let reason = reason_in(version, origin.reason);
         if !self.session.wants_packet(reason) || !self.ports.allows_packet_in(packet.in_port) {

@@ -8,6 +8,7 @@ use sluice_openflow::{
 };
 
 use super::flow_table::InstructionSet;
+use super::following::{FlowEntryId, FollowedPacket};
 use super::meters::MeterResult;
 use super::packet::{PacketInPipeline, TtlHeader};
 use super::ports::FloodScope;
@@ -140,13 +141,13 @@ impl EmulatedSwitch {
             if instructions.meter.is_some_and(|id| !self.apply_meter(now, id, packet)) {
                 return;
             }
-            if !self.apply_actions(now, packet, &instructions.apply, &origin, out) {
+            if !self.apply_actions(now, packet, instructions.apply(), &origin, out) {
                 return;
             }
             if instructions.clear {
                 set = ActionSet::default();
             }
-            set.write(&instructions.write);
+            set.write(instructions.write());
             if let Some((value, mask)) = instructions.metadata {
                 let field = Field::new(FieldId::METADATA, value.into()).masked(mask.into());
                 packet.set_field(&field);
@@ -168,7 +169,10 @@ impl EmulatedSwitch {
         let Some(table) = self.tables.get_mut(usize::from(table_id)) else {
             return TableResult::Drop;
         };
-        if let Some(entry) = table.lookup_packet(now, packet) {
+        if let Some((index, entry)) = table.lookup_packet(now, packet) {
+            if packet.is_followed {
+                self.followed.entries.push(FlowEntryId { table_id, index });
+            }
             let is_miss = entry.is_table_miss() && version >= Version::V1_3;
             let reason = if is_miss { PacketInReason::TABLE_MISS } else { PacketInReason::ACTION };
             let origin = ActionOrigin { table_id, cookie: entry.cookie, reason, depth: 0 };
@@ -344,7 +348,11 @@ impl EmulatedSwitch {
     fn send(&mut self, packet: &mut PacketInPipeline, port: PortNo, out: &mut SwitchOutput) {
         packet.sent += 1;
         if self.ports.send(port, packet.bytes.len()) {
-            out.frames.push((port, packet.bytes.clone()));
+            if packet.is_followed {
+                self.followed.packets.push((port, FollowedPacket::of(packet)));
+            } else {
+                out.frames.push((port, packet.bytes.clone()));
+            }
         } else {
             self.counters.drops.blocked_port += 1;
         }

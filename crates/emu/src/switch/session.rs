@@ -185,6 +185,12 @@ impl EmulatedSwitch {
         if self.session.state == SessionState::HelloSent {
             return self.session.negotiate_version(msg, &mut out.control);
         }
+        if msg.version() == self.session.version()
+            && self.session.role != Role::SLAVE
+            && self.add_by_form(now, msg)
+        {
+            return Ok(());
+        }
         let result = if msg.version() != self.session.version() && msg.kind() != MessageType::HELLO
         {
             Err(ErrorReason::BAD_VERSION)
@@ -214,8 +220,14 @@ impl EmulatedSwitch {
         if self.session.role == Role::SLAVE && requires_write_access(&message) {
             return Err(error_reasons::IS_SLAVE);
         }
+        if changes_forwarding(&message) {
+            self.counters.changes += 1;
+            if !matches!(message, Message::FlowMod(_)) {
+                self.flow_mod_cache.clear();
+            }
+        }
         match message {
-            Message::FlowMod(flow_mod) => return self.on_flow_mod(now, flow_mod, out),
+            Message::FlowMod(flow_mod) => return self.on_flow_mod(now, flow_mod, Some(msg), out),
             Message::PacketOut(packet_out) => return self.on_packet_out(now, packet_out, out),
             Message::GroupMod(group_mod) => return self.on_group_mod(now, &group_mod, out),
             Message::MeterMod(meter_mod) => return self.on_meter_mod(now, &meter_mod, out),
@@ -261,7 +273,8 @@ impl EmulatedSwitch {
                 let reply = QueueGetConfigReply { port: request.port, queues: vec![] };
                 self.send_reply(xid, &Message::QueueGetConfigReply(reply), out);
             }
-            Message::Hello(_) | Message::EchoReply { .. } | Message::Error(_) => {}
+            Message::Error(error) => out.errors.push(error.reason),
+            Message::Hello(_) | Message::EchoReply { .. } => {}
             _ => return Err(ErrorReason::BAD_TYPE),
         }
         Ok(())
@@ -365,10 +378,14 @@ fn ports_max(version: Version) -> usize {
 
 /// Whether a slave may not send this message. §6.3.6.
 fn requires_write_access(message: &Message) -> bool {
+    matches!(message, Message::PacketOut(_)) || changes_forwarding(message)
+}
+
+/// Whether this message can change where packets go.
+fn changes_forwarding(message: &Message) -> bool {
     matches!(
         message,
         Message::FlowMod(_)
-            | Message::PacketOut(_)
             | Message::GroupMod(_)
             | Message::MeterMod(_)
             | Message::PortMod(_)

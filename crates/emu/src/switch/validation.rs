@@ -47,13 +47,12 @@ impl EmulatedSwitch {
         instructions: &[Instruction],
         matching: &Match,
     ) -> Result<(), ErrorReason> {
-        let mut kinds = Vec::with_capacity(instructions.len());
-        for instruction in instructions {
+        for (n, instruction) in instructions.iter().enumerate() {
             let kind = std::mem::discriminant(instruction);
-            if kinds.contains(&kind) {
+            let before = instructions.iter().take(n);
+            if before.map(std::mem::discriminant).any(|it| it == kind) {
                 return Err(error_reasons::DUP_INST);
             }
-            kinds.push(kind);
             match instruction {
                 Instruction::GotoTable { table_id: to } => {
                     if *to <= table_id || usize::from(*to) >= self.tables.len() {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_openflow::spec::ErrorRow;
-use sluice_openflow::{ErrorType, FieldId, FlowModCommand, FlowRemovedReason, Message, Version};
+use sluice_openflow::{
+    ErrorType, FieldId, FlowModCommand, FlowRemovedReason, GroupCommand, Message, Version,
+};
 
 use crate::support::{SwitchTest, tcp};
 
@@ -253,4 +255,55 @@ fn a_full_table_in_1_0_is_reported_as_all_tables_full() {
         Version::V1_0,
     );
     assert_eq!(test.send_flow_mod(ADD, "actions=output:1"), row.map(|row| row.reason));
+}
+
+#[test]
+fn entries_of_a_known_form_are_like_those_that_were_parsed() {
+    for version in [Version::V1_2, Version::V1_3, Version::V1_5] {
+        let mut test = SwitchTest::new(version);
+        let flow = |n: u32, port: u32| {
+            format!(
+                "cookie={n},priority=7,idle_timeout={},in_port={},tcp,dl_src=02:00:00:00:00:0{n},\
+                 nw_dst=10.0.0.{n},tp_dst={n},actions=output:{port}",
+                // The last one has another form.
+                if n < 5 { 9 } else { 8 },
+                1 + n % 2,
+            )
+        };
+        for n in 1..6 {
+            test.add_flow(&flow(n, 2 + n % 2));
+        }
+        for n in 1..6 {
+            let sent = SwitchTest::flow_mod(ADD, &flow(n, 2 + n % 2));
+            let mut entries = test.switch.flow_entries(0);
+            let entry = entries.find(|entry| entry.cookie == u64::from(n)).unwrap();
+            assert_eq!(entry.matching, sent.matching, "{version}");
+            assert_eq!(entry.instructions(), sent.instructions);
+            assert_eq!((entry.priority, entry.idle_timeout_s), (7, sent.idle_timeout));
+        }
+        // An identical entry replaces one, with other instructions.
+        test.add_flow(&flow(4, 4));
+        assert_eq!(test.switch.flow_entry_count(), 5);
+        let mut entries = test.switch.flow_entries(0);
+        let entry = entries.find(|entry| entry.cookie == 4).unwrap();
+        assert_eq!(entry.instructions(), SwitchTest::flow_mod(ADD, &flow(4, 4)).instructions);
+    }
+}
+
+#[test]
+fn an_entry_of_a_known_form_is_rejected_if_its_group_was_deleted() {
+    let mut test = SwitchTest::new(Version::V1_3);
+    let group = |command, text| {
+        Message::GroupMod(sluice_openflow::GroupMod::from_text(text, command).unwrap())
+    };
+    let add = group(GroupCommand::ADD, "group_id=1,type=all,bucket=actions=output:2");
+    assert_eq!(test.error_reason(&add), None);
+    for n in 1..3 {
+        test.add_flow(&format!("priority=7,dl_dst=02:00:00:00:00:0{n},actions=group:1"));
+    }
+    let delete = group(GroupCommand::DELETE, "group_id=1");
+    assert_eq!(test.error_reason(&delete), None);
+    let result =
+        flow_mod_result(&mut test, ADD, "priority=7,dl_dst=02:00:00:00:00:03,actions=group:1");
+    assert_eq!((result.as_str(), test.switch.flow_entry_count()), ("BAD_ACTION/BAD_OUT_GROUP", 0));
 }

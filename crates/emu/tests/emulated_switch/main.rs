@@ -10,6 +10,7 @@
 mod buffers;
 mod byte_transcripts;
 mod flow_entries;
+mod following;
 mod groups;
 mod ovs_ofctl;
 mod pipeline;

@@ -326,6 +326,7 @@ impl DataPlane {
                 self.send(now, link_model, side, frame);
             }
         }
+        outbox.errors.clear();
         self.outbox = outbox;
         done
     }
