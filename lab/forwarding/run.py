@@ -16,9 +16,9 @@ CASES = [
 ]
 # Name, file, and arguments of `sluice bench paths`.
 NETWORKS = [
-    ("leaf–spine, 4 and 16", "leafspine", ["--topo", "leafspine,4,16,64", "--window", "512"]),
-    ("the same, in 1.0", "leafspine-1.0", ["--topo", "leafspine,4,16,64", "--window", "512", "--openflow", "1.0"]),
-    ("the same, one direction", "leafspine-one", ["--topo", "leafspine,4,16,64", "--window", "512", "--one-way"]),
+    ("leaf–spine, 4 and 16", "leafspine", ["--topo", "leafspine,4,16,64", "--window", "256"]),
+    ("the same, in 1.0", "leafspine-1.0", ["--topo", "leafspine,4,16,64", "--window", "256", "--openflow", "1.0"]),
+    ("the same, one direction", "leafspine-one", ["--topo", "leafspine,4,16,64", "--window", "256", "--one-way"]),
 ]
 # Switches on the path, and a topology with so many hosts that no pair repeats while its flow entries are pending.
 LINES = [(1, "single,128"), (3, "linear,3,64"), (5, "linear,5,64")]
@@ -42,18 +42,18 @@ def throughput():
 
 def paths():
     print()
-    lab.table("one worker", "paths/s", "entries/s", "lost", "generator, CPU cores")
+    lab.table("one worker", "paths/s", "flow-mods/s", "never answered", "generator, CPU cores")
     for name, file, arguments in NETWORKS:
         env = ONE_WAY if "--one-way" in arguments else None
         runs = []
         for _ in range(lab.rounds()):
             subject = lab.default_applications(env=env)
-            runs.append(lab.paths(subject, *arguments, "-l", "3"))
+            runs.append(lab.paths(subject, *arguments, "-l", "4"))
             subject.stop()
         lab.store(f"forwarding/{file}", {"arguments": arguments, "runs": runs})
         median = lambda key: statistics.median(run[key] for run in runs)
-        cells = [f"{median(key):,.0f}" for key in ("paths_per_second", "flow_entries_per_second", "lost")]
-        lab.row(name, *cells, f"{median('cpu_share'):.2f}")
+        cells = [f"{median(key):,.0f}" for key in ("paths_per_second", "flow_mods_per_second", "never_answered")]
+        lab.row(name, *cells, f"{median('generator_cpu'):.2f}")
 
 
 def latency():
@@ -66,8 +66,8 @@ def latency():
             runs[subject.name].append(lab.figures(lab.bench(subject, *one))["p50_us"])
         for length, topo in LINES:
             subject = lab.default_applications()
-            report = lab.paths(subject, "--topo", topo, "--window", "1", "-l", "2")
-            runs[length].append(report["latency_ns"]["p50"] / 1e3)
+            report = lab.paths(subject, "--topo", topo, "--window", "1", "-l", "3")
+            runs[length].append(report["p50_us"])
             subject.stop()
     for subject in bench:
         subject.stop()

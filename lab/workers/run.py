@@ -11,8 +11,8 @@ import lab
 WORKERS = [("1", lab.CONTROLLER_CORE), ("2", "0,1"), ("4", "0,1")]
 NETWORK = ["--topo", "leafspine,4,16,64"]
 CASES = [
-    ("paths per second", "throughput", [*NETWORK, "--window", "512", "-l", "3"]),
-    ("one outstanding request", "latency", [*NETWORK, "--window", "1", "-l", "3"]),
+    ("paths per second", "throughput", [*NETWORK, "--window", "256", "-l", "4"]),
+    ("one outstanding request", "latency", [*NETWORK, "--window", "1", "-l", "4"]),
 ]
 # Other builds to compare with, as NAME=PATH,NAME=PATH.
 OTHERS = [entry.split("=", 1) for entry in os.environ.get("OTHERS", "").split(",") if entry]
@@ -40,7 +40,7 @@ def measure(file, arguments, key):
 def main():
     for title, file, arguments in CASES:
         is_latency = file == "latency"
-        key = (lambda run: run["latency_ns"]["p50"] / 1e3) if is_latency else (lambda run: run["paths_per_second"])
+        key = (lambda run: run["p50_us"]) if is_latency else (lambda run: run["paths_per_second"])
         unit = "median, µs" if is_latency else "paths/s"
         print()
         lab.table(title, "workers", unit, "range", "relative to 1 worker", "relative to 2 workers")

@@ -88,7 +88,7 @@ impl<'a> Load<'a> {
 
     /// Paths between the 1 024 hosts of a network of four spines and sixteen leaves.
     fn paths(workers: &'a str) -> Self {
-        let bench = &["paths", "--topo", "leafspine,4,16,64", "--settle", "2000", "--window", "64"];
+        let bench = &["paths", "--topo", "leafspine,4,16,64", "-D", "2000", "--window", "64"];
         Self { apps: FORWARDING, workers, bench, done: ("forwarding_paths_installed", "") }
     }
 

@@ -18,7 +18,7 @@ use crate::requests::{Buffering, RequestTemplates};
 
 /// Bytes of unsent replies at which a switch disconnects, since the controller does not read them. Some dozen of the
 /// longest messages; controllers ask for a few.
-const UNSENT_MAX: usize = 4 << 20;
+pub(crate) const UNSENT_MAX: usize = 4 << 20;
 
 /// One emulated switch.
 #[derive(Debug)]

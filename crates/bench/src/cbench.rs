@@ -85,6 +85,7 @@ mod tests {
             cpu: Duration::ZERO,
             waited: Duration::ZERO,
             outstanding_area_s: 0.0,
+            network: None,
         };
         let answered = [[900, 800], [10, 20], [30, 30]];
         let loops = (0u32..)
@@ -98,6 +99,7 @@ mod tests {
             errors: crate::ErrorCounts::default(),
             schedule_lag: None,
             drain_cut_short: false,
+            network: None,
             paused: Duration::ZERO,
             longest_silence: Duration::ZERO,
         });

@@ -12,7 +12,7 @@ use crate::generator::Generator;
 use crate::plan::{Announce, Plan};
 
 /// Connections that one thread opens at a time. With more, a controller with a short accept backlog loses some.
-const CONNECTING_MAX: usize = 64;
+pub(crate) const CONNECTING_MAX: usize = 64;
 
 /// Unanswered announcements of one switch.
 const UNANSWERED_ANNOUNCEMENTS_MAX: u64 = 1024;

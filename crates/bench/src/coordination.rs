@@ -9,6 +9,7 @@ use crate::bench_switch::BenchSwitch;
 use crate::counts::{ErrorCounts, RequestCounts};
 use crate::distribution::Quantile;
 use crate::offered_load::ScheduleLag;
+use crate::paths::{NetworkLoopCounts, NetworkTotals};
 use crate::request_records::LoopRequests;
 
 /// Start and stop signals for all threads, and the progress of each.
@@ -121,6 +122,8 @@ pub(crate) struct ThreadLoopResult {
     pub(crate) waited: Duration,
     /// Outstanding requests integrated over time, in request-seconds.
     pub(crate) outstanding_area_s: f64,
+    /// Messages that the switches of a network executed; `None` without a network.
+    pub(crate) network: Option<NetworkLoopCounts>,
 }
 
 /// Figures of one thread over the whole run.
@@ -140,6 +143,8 @@ pub(crate) struct ThreadResult {
     pub(crate) paused: Duration,
     /// The longest time in the measured loops in which no request was answered although some were outstanding.
     pub(crate) longest_silence: Duration,
+    /// Figures of a network; `None` without one.
+    pub(crate) network: Option<NetworkTotals>,
 }
 
 /// Figures of one switch over the whole run.

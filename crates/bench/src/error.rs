@@ -22,6 +22,15 @@ pub enum Error {
         /// Why the last connection ended, if one did.
         reason: Option<String>,
     },
+    /// Not all switches of a network completed the handshake.
+    SwitchesMissing {
+        /// Switches that did not.
+        missing: u64,
+        /// Switches of the network.
+        switches: u64,
+        /// Why the connection of one of them ended, if it did.
+        reason: Option<String>,
+    },
     /// The limit of open files is too low.
     OpenFiles {
         /// File descriptors needed.
@@ -61,6 +70,16 @@ impl fmt::Display for Error {
                 f,
                 "the OpenFlow handshake of all {switches} switches failed ({reason}); try another version with --openflow"
             ),
+            Self::SwitchesMissing { missing, switches, reason } => {
+                write!(
+                    f,
+                    "{missing} of {switches} switches did not complete the OpenFlow handshake"
+                )?;
+                match reason {
+                    Some(reason) => write!(f, ": {reason}"),
+                    None => Ok(()),
+                }
+            }
             Self::OpenFiles { needed, allowed } => write!(
                 f,
                 "{needed} open files are needed, the limit is {allowed}; raise it with `ulimit -n {needed}`, \

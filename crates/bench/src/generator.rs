@@ -29,7 +29,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 const SECOND_PART_MAX: Duration = Duration::from_millis(200);
 
 /// Without an iteration of the event loop for this long, the process was stopped, and no latency can be measured.
-const PAUSE_MAX: Duration = Duration::from_secs(8);
+pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(8);
 
 /// No timestamp wraps while its request is remembered.
 const _: () = {
@@ -67,10 +67,10 @@ pub(crate) struct Generator<I: GeneratorIo> {
 
 /// How long no request was answered although some were outstanding.
 #[derive(Debug, Clone, Copy)]
-struct Silence {
-    since: Instant,
+pub(crate) struct Silence {
+    pub(crate) since: Instant,
     answered: u64,
-    longest: Duration,
+    pub(crate) longest: Duration,
 }
 
 /// Switches to visit in the send step, each once: they received something, or their socket is writable again.
@@ -82,7 +82,7 @@ pub(crate) struct PendingSwitches {
 
 /// Number of outstanding requests, and its integral over time.
 #[derive(Debug, Clone, Copy, Default)]
-struct OutstandingIntegral {
+pub(crate) struct OutstandingIntegral {
     current: i64,
     since: Timestamp,
     /// In request-ticks.
@@ -129,7 +129,7 @@ impl<I: GeneratorIo> Generator<I> {
             answered: 0,
             last_iteration: now,
             paused: Duration::ZERO,
-            silence: Silence { since: now, answered: 0, longest: Duration::ZERO },
+            silence: Silence::new(now),
         })
     }
 
@@ -224,6 +224,7 @@ impl<I: GeneratorIo> Generator<I> {
             drain_cut_short,
             paused: self.paused,
             longest_silence: self.silence.longest,
+            network: None,
         }
     }
 
@@ -289,6 +290,7 @@ impl<I: GeneratorIo> Generator<I> {
             cpu: to.cpu.saturating_sub(from.cpu),
             waited: to.waited.saturating_sub(from.waited),
             outstanding_area_s,
+            network: None,
         }));
     }
 
@@ -476,9 +478,20 @@ impl PendingSwitches {
 }
 
 impl Silence {
+    /// None before `now`.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { since: now, answered: 0, longest: Duration::ZERO }
+    }
+
     /// Updates it after an iteration of the event loop, which waited from `before` to `now`.
     #[inline]
-    fn update(&mut self, before: Instant, now: Instant, answered: u64, outstanding: i64) {
+    pub(crate) fn update(
+        &mut self,
+        before: Instant,
+        now: Instant,
+        answered: u64,
+        outstanding: i64,
+    ) {
         // The thread wakes up for each sweep: if it did not run for longer, nobody knows when the controller answered.
         let has_run = now - before < 2 * SWEEP_INTERVAL;
         if answered != self.answered || outstanding <= 0 || !has_run {
@@ -490,8 +503,13 @@ impl Silence {
 }
 
 impl OutstandingIntegral {
+    /// The integral up to the last change, in request-ticks.
+    pub(crate) fn area(&self) -> i64 {
+        self.area
+    }
+
     #[inline]
-    fn change(&mut self, now: Timestamp, by: i64) {
+    pub(crate) fn change(&mut self, now: Timestamp, by: i64) {
         self.area += self.current * i64::from(now.wrapping_sub(self.since));
         self.current += by;
         self.since = now;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::paths::{Directions, NetworkPlan, PathFigures};
 use crate::plan::{Announce, Load, ReplyCounting};
 use crate::report::{OfferedRates, Report, SwitchFigures};
 use crate::requests::Buffering;
@@ -43,6 +44,7 @@ struct Document {
     generator: GeneratorDocument,
     loops: Vec<LoopDocument>,
     switches: Vec<SwitchDocument>,
+    paths: Option<PathsDocument>,
     warnings: Vec<String>,
 }
 
@@ -52,15 +54,15 @@ struct PlanDocument {
     switches: u32,
     threads: usize,
     openflow: String,
-    ports: u16,
-    hosts: u32,
+    ports: Option<u16>,
+    hosts: Option<u32>,
     load: &'static str,
     window: Option<u32>,
     rate: Option<f64>,
     arrivals: Option<String>,
     buffered: bool,
-    frame_len: u16,
-    new_sources: f64,
+    frame_len: Option<u16>,
+    new_sources: Option<f64>,
     loops: u32,
     warmup: u32,
     cooldown: u32,
@@ -76,6 +78,30 @@ struct PlanDocument {
     congestion: Option<String>,
     count: &'static str,
     timeout_ns: u64,
+    network: Option<NetworkDocument>,
+}
+
+/// The network of a measurement of paths.
+#[derive(Serialize)]
+struct NetworkDocument {
+    topology: String,
+    hosts: usize,
+    path_len: usize,
+    pairs: usize,
+    both_directions: bool,
+    window: u32,
+}
+
+/// Figures of a measurement of paths.
+#[derive(Serialize)]
+struct PathsDocument {
+    flow_mods_per_second: f64,
+    packet_outs_per_second: f64,
+    already_installed: u64,
+    out_of_pairs: u64,
+    answers: u64,
+    refused_messages: u64,
+    looping_frames: u64,
 }
 
 #[derive(Serialize)]
@@ -252,6 +278,7 @@ impl Document {
                 })
                 .collect(),
             switches: report.switches.iter().map(Into::into).collect(),
+            paths: report.paths.map(Into::into),
             warnings: report.warnings.clone(),
         }
     }
@@ -270,15 +297,15 @@ impl PlanDocument {
             switches: plan.switches,
             threads: plan.threads,
             openflow: plan.version.to_string(),
-            ports: plan.ports,
-            hosts: plan.hosts,
+            ports: plan.network.is_none().then_some(plan.ports),
+            hosts: plan.network.is_none().then_some(plan.hosts),
             load,
             window,
             rate,
             arrivals: rate.map(|_| plan.arrivals.to_string()),
             buffered: plan.buffering == Buffering::Buffered,
-            frame_len: plan.frame_len,
-            new_sources: plan.new_sources,
+            frame_len: plan.network.is_none().then_some(plan.frame_len),
+            new_sources: plan.network.is_none().then_some(plan.new_sources),
             loops: plan.loops,
             warmup: plan.warmup,
             cooldown: plan.cooldown,
@@ -294,6 +321,34 @@ impl PlanDocument {
             congestion: plan.socket.congestion.clone(),
             count: if plan.counting == ReplyCounting::Answers { "answers" } else { "messages" },
             timeout_ns: ns(plan.timeout),
+            network: plan.network.as_ref().map(|network| NetworkDocument::new(network, plan.load)),
+        }
+    }
+}
+
+impl NetworkDocument {
+    fn new(network: &NetworkPlan, load: Load) -> Self {
+        Self {
+            topology: network.shape.clone(),
+            hosts: network.topology.hosts.len(),
+            path_len: network.path_len,
+            pairs: network.pairs,
+            both_directions: network.directions == Directions::Both,
+            window: network.window(load),
+        }
+    }
+}
+
+impl From<PathFigures> for PathsDocument {
+    fn from(f: PathFigures) -> Self {
+        Self {
+            flow_mods_per_second: f.flow_mods_per_second,
+            packet_outs_per_second: f.packet_outs_per_second,
+            already_installed: f.already_installed,
+            out_of_pairs: f.out_of_pairs,
+            answers: f.answers,
+            refused_messages: f.refused_messages,
+            looping_frames: f.looping_frames,
         }
     }
 }
@@ -393,11 +448,11 @@ mod tests {
     use super::*;
     use crate::report::ThreadResults;
 
-    /// The names of all fields, those of plan, generator and requests under theirs.
+    /// The names of all fields, those of plan, generator, requests and paths under theirs.
     fn names(document: &Value, within: &str, names: &mut Vec<String>) {
         for (name, value) in document.as_object().into_iter().flatten() {
             let whole = format!("{within}{name}");
-            if ["plan", "generator", "requests"].contains(&name.as_str()) {
+            if ["plan", "generator", "requests", "paths"].contains(&name.as_str()) {
                 self::names(value, &format!("{whole}."), names);
             }
             names.push(whole);
@@ -408,8 +463,10 @@ mod tests {
     fn every_field_is_documented() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench-json.md");
         let page = std::fs::read_to_string(path).unwrap();
-        let plan = Plan { loops: 0, ..Plan::default() };
-        let report = Report::new(&plan, ThreadResults { loops: vec![], totals: vec![] });
+        let network = NetworkPlan::from_shape("single,4", Directions::Both).unwrap();
+        let plan = Plan { loops: 0, ..Plan::for_network(network, 1) };
+        let mut report = Report::new(&plan, ThreadResults { loops: vec![], totals: vec![] });
+        report.paths = Some(PathFigures::default());
         let mut line = Vec::new();
         write(&report, &mut line).unwrap();
         let document: Value = serde_json::from_slice(&line).unwrap();

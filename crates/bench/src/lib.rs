@@ -26,6 +26,7 @@ mod offered_load;
 pub mod output;
 mod outstanding;
 mod overtaken;
+pub mod paths;
 mod plan;
 #[cfg(test)]
 mod planted_faults;

@@ -192,6 +192,7 @@ impl<'s> ProgressDisplay<'s> {
 fn measuring_line(
     remaining: Duration,
     rate: f64,
+    unit: &str,
     (ready, switches): (u64, u32),
     errors: u64,
 ) -> String {
@@ -203,7 +204,7 @@ fn measuring_line(
     let rate = text_report::quantity(rate);
     let noun = if switches == 1 { "switch" } else { "switches" };
     let errors = text_report::counted(errors, "error", "errors");
-    format!("{remaining}, {rate} responses/s, {ready}/{switches} {noun}, {errors}")
+    format!("{remaining}, {rate} {unit}, {ready}/{switches} {noun}, {errors}")
 }
 
 impl RunObserver for ProgressDisplay<'_> {
@@ -219,7 +220,8 @@ impl RunObserver for ProgressDisplay<'_> {
                 let left = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
                 bar.set_position(bar.length().unwrap_or(0).saturating_sub(left));
                 let rate = self.rate(answered);
-                measuring_line(remaining, rate, (ready_switches, self.plan.switches), errors)
+                let unit = text_report::unit(self.plan);
+                measuring_line(remaining, rate, unit, (ready_switches, self.plan.switches), errors)
             }
         };
         bar.set_message(message);
@@ -234,7 +236,8 @@ impl RunObserver for ProgressDisplay<'_> {
             writeln!(self.out, "{}", cbench::loop_line(figures, clock::since_epoch()))
         } else if self.options.progress == ProgressMode::PerLoop {
             let rate = text_report::quantity(figures.rate);
-            writeln!(self.err, "loop {}: {rate} responses/s", figures.number + 1)
+            let unit = text_report::unit(self.plan);
+            writeln!(self.err, "loop {}: {rate} {unit}", figures.number + 1)
         } else {
             return;
         };
@@ -263,11 +266,13 @@ mod tests {
 
     #[test]
     fn the_live_line_shows_time_left_rate_switches_and_errors() {
-        let line = measuring_line(Duration::from_millis(11_200), 1.234e6, (15, 16), 1);
+        let line =
+            measuring_line(Duration::from_millis(11_200), 1.234e6, "responses/s", (15, 16), 1);
         assert_eq!(line, "12 s left, 1.23 M responses/s, 15/16 switches, 1 error");
-        let line = measuring_line(Duration::ZERO, 0.0, (1, 1), 0);
+        let line = measuring_line(Duration::ZERO, 0.0, "responses/s", (1, 1), 0);
         assert_eq!(line, "last replies, 0.00 responses/s, 1/1 switch, 0 errors");
-        let long = measuring_line(Duration::from_secs(998), 12.3e6, (1000, 1000), 999);
+        let long =
+            measuring_line(Duration::from_secs(998), 12.3e6, "responses/s", (1000, 1000), 999);
         assert!(long.len() + 17 <= 80, "the line with the bar fits 80 columns: {long}");
     }
 }

@@ -8,6 +8,7 @@ use sluice_openflow::{Version, Versions};
 
 use crate::Error;
 use crate::host_pairs::{HostPairs, NEW_SOURCE_MIN};
+use crate::paths::NetworkPlan;
 use crate::requests::{Buffering, FRAME_LEN_MAX, FRAME_LEN_MIN};
 use crate::schedule::Arrivals;
 
@@ -121,6 +122,9 @@ pub struct Plan {
     pub counting: ReplyCounting,
     /// Time for all switches to connect and to complete the handshake.
     pub handshake_timeout: Duration,
+    /// The network through which paths are requested; `None` measures requests of single switches. With a network, its
+    /// topology decides about switches, ports and hosts; packets are not buffered.
+    pub network: Option<NetworkPlan>,
     /// Age at which a request times out that later ones have overtaken; or any, if no answer has arrived in order for as long.
     pub timeout: Duration,
 }
@@ -155,6 +159,7 @@ impl Default for Plan {
             socket: sock::Options { congestion: Some("cubic".into()), ..sock::Options::default() },
             counting: ReplyCounting::Answers,
             handshake_timeout: Duration::from_secs(30),
+            network: None,
             timeout: Duration::from_secs(5),
         }
     }

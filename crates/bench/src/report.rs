@@ -9,6 +9,7 @@ use crate::coordination::{SwitchResult, ThreadLoopResult, ThreadResult};
 use crate::counts::{ErrorCounts, NotSent, RequestCounts};
 use crate::distribution::{LatencyDistribution, Quantile};
 use crate::offered_load::ScheduleLag;
+use crate::paths::PathFigures;
 use crate::request_records::LoopRequests;
 use crate::statistics::{DurationSummary, RateSummary, jain_index, per_second};
 use crate::warnings;
@@ -48,6 +49,8 @@ pub struct Report {
     pub paused: Duration,
     /// The longest time in the measured loops in which a generator thread got no answer although it had outstanding requests.
     pub longest_silence: Duration,
+    /// Figures of paths; `None` unless paths through a network were measured.
+    pub paths: Option<PathFigures>,
     /// Reasons to distrust the figures, as sentences.
     pub warnings: Vec<String>,
 }
@@ -183,7 +186,10 @@ impl Report {
         for result in &results.totals {
             errors.merge(&result.errors);
         }
-        let rates_by_switch: Vec<_> = switches.iter().map(|switch| switch.rate).collect();
+        // In a network, switches without hosts request nothing.
+        let requests = |switch: &&SwitchFigures| plan.network.is_none() || switch.counts.sent > 0;
+        let rates_by_switch: Vec<_> =
+            switches.iter().filter(requests).map(|switch| switch.rate).collect();
         let rate = RateSummary::of(&rates);
         let measured: Vec<_> =
             results.loops.iter().filter(|r| plan.measured().contains(&r.number)).collect();
@@ -203,6 +209,7 @@ impl Report {
             schedule_lag: lags.reduce(ScheduleLag::merge),
             paused: longest(|result| result.paused),
             longest_silence: longest(|result| result.longest_silence),
+            paths: PathFigures::of(&measured, &results.totals),
             warnings: Vec::new(),
             plan: plan.clone(),
             loops,

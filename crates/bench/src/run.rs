@@ -11,6 +11,7 @@ use crate::coordination::{
     SharedState, ThreadEvent, ThreadLoopResult, ThreadResult, TotalProgress,
 };
 use crate::generator::Generator;
+use crate::paths::PathsGenerator;
 use crate::report::{LoopFigures, Report, ThreadResults};
 use crate::{Error, Plan};
 
@@ -80,9 +81,14 @@ pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error>
     for index in 0..plan.threads {
         let io = Epoll::new(WaitStrategy { spin: plan.spin })?;
         wakers.push(io.waker());
-        let generator = Generator::new(&plan, index, io, &shared, sender.clone())?;
-        let name = format!("generator-{index}");
-        threads.push(thread::Builder::new().name(name).spawn(move || generator.run())?);
+        let thread = thread::Builder::new().name(format!("generator-{index}"));
+        threads.push(if let Some(network) = &plan.network {
+            let generator = PathsGenerator::new(&plan, network, io, &shared, sender.clone());
+            thread.spawn(move || generator.run())?
+        } else {
+            let generator = Generator::new(&plan, index, io, &shared, sender.clone())?;
+            thread.spawn(move || generator.run())?
+        });
     }
     drop(sender);
     let mut collector = Collector::new(&plan, observer);

@@ -3,11 +3,12 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use crate::paths::{Directions, NetworkPlan, PathFigures};
 use crate::plan::{Load, ReplyCounting};
-use crate::report::OfferedRates;
+use crate::report::{OfferedRates, SwitchFigures};
 use crate::requests::Buffering;
 use crate::statistics::DurationSummary;
-use crate::{Arrivals, Quantile, Report};
+use crate::{Arrivals, Plan, Quantile, Report};
 
 /// Number of switches in the list of the slowest ones.
 const SLOWEST: usize = 3;
@@ -44,7 +45,10 @@ pub fn of(report: &Report) -> String {
         slowest(&mut text, report);
     }
     text.entry("Requests", &requests(report));
-    text.entry("Replies", &replies(report));
+    match report.paths {
+        Some(figures) => text.entry("Messages", &messages(figures)),
+        None => text.entry("Replies", &replies(report)),
+    }
     text.entry("Errors", &errors(report));
     text.entry("Connect", &durations(report.connect));
     text.entry("Handshake", &durations(report.handshake));
@@ -96,13 +100,18 @@ fn heading(text: &mut TextReport, report: &Report) {
     let plan = &report.plan;
     let targets: Vec<_> = plan.targets.iter().map(ToString::to_string).collect();
     text.entry("Controller", &targets.join(", "));
-    let (switches, hosts) = (grouped(plan.switches.into()), grouped(plan.hosts.into()));
-    let each = if plan.switches == 1 { "" } else { " each" };
-    text.entry("Switches", &format!("{switches}, OpenFlow {}, {hosts} hosts{each}", plan.version));
+    match &plan.network {
+        Some(network) => text.entry("Network", &network_line(plan, network)),
+        None => text.entry("Switches", &switches(plan)),
+    }
     let outstanding = |n: u32| counted(n.into(), "outstanding request", "outstanding requests");
     let load = match plan.load {
         Load::Window(n) => format!("{} per switch", outstanding(n)),
-        Load::WindowTotal(n) => format!("{} over all switches", outstanding(n)),
+        Load::WindowTotal(n) => {
+            // A network may have too few hosts for all of them.
+            let n = plan.network.as_ref().map_or(n, |network| network.window(plan.load));
+            format!("{} over all switches", outstanding(n))
+        }
         Load::Unlimited => "as many outstanding requests as the sockets accept".to_owned(),
         Load::Rate(rate) => {
             let arrivals = match plan.arrivals {
@@ -114,6 +123,34 @@ fn heading(text: &mut TextReport, report: &Report) {
         }
     };
     text.entry("Load", &load);
+    if plan.network.is_none() {
+        text.entry("Packets", &packets(plan));
+    }
+    text.entry("Loops", &loops(report));
+}
+
+fn switches(plan: &Plan) -> String {
+    let (switches, hosts) = (grouped(plan.switches.into()), grouped(plan.hosts.into()));
+    let each = if plan.switches == 1 { "" } else { " each" };
+    format!("{switches}, OpenFlow {}, {hosts} hosts{each}", plan.version)
+}
+
+fn network_line(plan: &Plan, network: &NetworkPlan) -> String {
+    let NetworkPlan { shape, topology, path_len, directions, .. } = network;
+    let switches = counted(topology.switches.len() as u64, "switch", "switches");
+    let hosts = counted(topology.hosts.len() as u64, "host", "hosts");
+    let directions = match directions {
+        Directions::One => "one direction",
+        Directions::Both => "both directions",
+    };
+    let path_len = counted(*path_len as u64, "switch", "switches");
+    format!(
+        "{shape}: {switches}, OpenFlow {}, {hosts}; paths over {path_len}, {directions}",
+        plan.version
+    )
+}
+
+fn packets(plan: &Plan) -> String {
     let buffering = match plan.buffering {
         Buffering::Buffered => "buffered by the switches",
         Buffering::Unbuffered => "not buffered",
@@ -122,8 +159,7 @@ fn heading(text: &mut TextReport, report: &Report) {
     if plan.new_sources > 0.0 {
         let _ = write!(packets, ", {:.1} % from new sources", plan.new_sources * 100.0);
     }
-    text.entry("Packets", &packets);
-    text.entry("Loops", &loops(report));
+    packets
 }
 
 fn loops(report: &Report) -> String {
@@ -146,8 +182,9 @@ fn throughput(report: &Report) -> String {
     let deviation = if rate.mean > 0.0 { rate.deviation / rate.mean * 100.0 } else { 0.0 };
     let [low, high] = [rate.confidence.low, rate.confidence.high].map(|n| unbroken(&quantity(n)));
     format!(
-        "{} responses/s ± {deviation:.1} %, min {}, max {}; 95 % confidence interval of the mean {low} to {high}",
+        "{} {} ± {deviation:.1} %, min {}, max {}; 95 % confidence interval of the mean {low} to {high}",
         unbroken(&quantity(rate.mean)),
+        unit(&report.plan),
         unbroken(&quantity(rate.min)),
         unbroken(&quantity(rate.max)),
     )
@@ -204,13 +241,19 @@ fn queueing_note(report: &Report) -> String {
 }
 
 fn slowest(text: &mut TextReport, report: &Report) {
-    let mut switches: Vec<_> = report.switches.iter().collect();
+    // In a network, switches without hosts request nothing.
+    let requests = |switch: &&SwitchFigures| report.paths.is_none() || switch.counts.sent > 0;
+    let mut switches: Vec<_> = report.switches.iter().filter(requests).collect();
     switches.sort_by(|a, b| a.rate.total_cmp(&b.rate));
     for (at, switch) in switches.iter().take(SLOWEST).enumerate() {
         let label = if at == 0 { "Slowest" } else { "" };
         let [median, p99, _] = switch.latency.map(bounded_time);
-        let mut entry =
-            format!("{}: {} responses/s", switch.datapath_id, unbroken(&quantity(switch.rate)));
+        let mut entry = format!(
+            "{}: {} {}",
+            switch.datapath_id,
+            unbroken(&quantity(switch.rate)),
+            unit(&report.plan)
+        );
         if report.plan.counting == ReplyCounting::Answers {
             let _ = write!(entry, ", median {median}, 99th {p99}");
         }
@@ -243,6 +286,20 @@ fn replies(report: &Report) -> String {
     let entries: Vec<_> =
         entries.map(|(n, what)| format!("{} {what}", unbroken(&grouped(n)))).collect();
     entries.join(", ")
+}
+
+/// The messages that the switches of a network executed.
+fn messages(figures: PathFigures) -> String {
+    format!(
+        "{} flow-mods/s, {} packet-outs/s",
+        unbroken(&quantity(figures.flow_mods_per_second)),
+        unbroken(&quantity(figures.packet_outs_per_second))
+    )
+}
+
+/// What is counted per second.
+pub(crate) fn unit(plan: &Plan) -> &'static str {
+    if plan.network.is_some() { "paths/s" } else { "responses/s" }
 }
 
 fn errors(report: &Report) -> String {
@@ -347,7 +404,6 @@ fn unbroken(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Plan;
     use crate::report::ThreadResults;
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::counts::{NotSent, RequestCounts};
+use crate::paths;
 use crate::plan::{Announce, Load, ReplyCounting};
 use crate::report::Report;
 use crate::text_report::{counted, short_time};
@@ -39,7 +40,9 @@ pub(crate) fn of(report: &Report, drain_cut_short: bool) -> Vec<String> {
         );
     }
     if report.counts.answered == 0 {
-        warnings.push(if report.counts.unmatched > 0 {
+        warnings.push(if let Some(figures) = report.paths {
+            paths::nothing_installed(figures).into()
+        } else if report.counts.unmatched > 0 {
             "no reply could be matched to a request: the flow entries had neither a buffer id nor both \
              Ethernet addresses; --count messages counts them without matching"
                 .into()
@@ -52,6 +55,7 @@ pub(crate) fn of(report: &Report, drain_cut_short: bool) -> Vec<String> {
     warnings.extend(not_sent(report));
     warnings.extend(silence(report));
     warnings.extend(replies(report));
+    warnings.extend(paths::warnings(report));
     let is_measured = report.plan.counting == ReplyCounting::Answers && report.counts.answered > 0;
     if report.littles_law.disagreement_percent > DISAGREEMENT_MAX && is_measured {
         warnings.push(format!(
@@ -191,6 +195,9 @@ fn switches(report: &Report) -> Vec<String> {
         warnings.push(format!(
             "{unready} of {all} did not complete the handshake in time and sent no requests"
         ));
+    }
+    if report.plan.network.is_some() {
+        return warnings;
     }
     let announced = report.switches.iter().map(|switch| switch.hosts_announced).min().unwrap_or(0);
     if report.plan.announce == Announce::AllHosts && announced < report.plan.hosts {

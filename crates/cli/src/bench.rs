@@ -110,10 +110,6 @@ struct MeasureArgs {
     /// Datapath id of the first switch.
     #[arg(short = 'o', long, value_name = "DPID", default_value_t = 1)]
     dpid_offset: u64,
-    /// Print a line per loop to standard error, instead of the live display.
-    #[arg(short, long, value_name = "ON", num_args = 0..=1, require_equals = true,
-          default_value = "off", default_missing_value = "on")]
-    debug: String,
 
     /// Measure throughput: as many outstanding requests as the sockets accept, instead of one per switch.
     #[arg(short, long, conflicts_with_all = ["window", "window_total", "rate"], help_heading = "Load")]
@@ -165,22 +161,34 @@ struct MeasureArgs {
     #[command(flatten)]
     system: SystemArgs,
 
+    /// Format of the printed result.
+    #[arg(long, value_enum, default_value_t = Output::Text, help_heading = "Output")]
+    output: Output,
+    #[command(flatten)]
+    files: OutputArgs,
+}
+
+/// Where reports and progress are written.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
     /// Write the report as JSON to a file; `-` for standard output instead of the text.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     json: Option<String>,
     /// Write the latencies as an HDR histogram log to a file, one interval per loop.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     hdr: Option<String>,
-    /// Format of the printed result.
-    #[arg(long, value_enum, default_value_t = Output::Text, help_heading = "Output")]
-    output: Output,
+    /// Print a line per loop to standard error, instead of the live display.
+    #[arg(short, long, value_name = "ON", num_args = 0..=1, require_equals = true,
+          default_value = "off", default_missing_value = "on", help_heading = "Output")]
+    debug: String,
 }
 
+/// Options of threads and sockets.
 #[derive(Debug, Args)]
-struct SystemArgs {
+pub(crate) struct SystemArgs {
     /// CPU cores that the threads are pinned to, in turn, such as 2,3 [default: no pinning].
     #[arg(long, value_delimiter = ',', value_name = "CORES", help_heading = "Measurement")]
-    pin: Vec<usize>,
+    pub(crate) pin: Vec<usize>,
     /// Microseconds for which an idle thread polls before it sleeps; by default 0, and 1000000 for a bench with --rate.
     #[arg(long, value_name = "US", help_heading = "Measurement")]
     spin: Option<u64>,
@@ -301,7 +309,7 @@ impl BenchArgs {
             None => self.measure.run(),
             Some(BenchCommand::Null(null)) => null.run(),
             Some(BenchCommand::Flood(flood)) => flood.run(),
-            Some(BenchCommand::Paths(paths)) => return paths.run(),
+            Some(BenchCommand::Paths(paths)) => paths.run(),
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,
@@ -315,11 +323,6 @@ impl BenchArgs {
 
 impl MeasureArgs {
     fn run(&self) -> Result<(), Error> {
-        let progress = match (is_on(&self.debug), stderr().is_terminal()) {
-            (true, _) => ProgressMode::PerLoop,
-            (_, true) => ProgressMode::Live,
-            _ => ProgressMode::Silent,
-        };
         let options = OutputOptions {
             range: if is_on(&self.ranged_test) {
                 SwitchRange::Incremental
@@ -330,9 +333,7 @@ impl MeasureArgs {
                 Output::Text => OutputFormat::Text,
                 Output::Cbench => OutputFormat::Cbench,
             },
-            json: self.json.clone(),
-            hdr: self.hdr.clone(),
-            progress,
+            ..self.files.options()
         };
         run_and_print(&self.plan()?, &options, &mut stdout(), &mut stderr())
     }
@@ -381,6 +382,7 @@ impl MeasureArgs {
                 CountBy::Messages => ReplyCounting::Messages,
             },
             handshake_timeout: Duration::from_secs(self.handshake_timeout),
+            network: None,
             timeout: Duration::from_millis(self.timeout),
         };
         plan.check()?;
@@ -388,12 +390,29 @@ impl MeasureArgs {
     }
 }
 
+impl OutputArgs {
+    /// Carries out a plan and prints its report as text.
+    pub(crate) fn run_and_print(&self, plan: &Plan) -> Result<(), Error> {
+        run_and_print(plan, &self.options(), &mut stdout(), &mut stderr())
+    }
+
+    fn options(&self) -> OutputOptions {
+        let progress = match (is_on(&self.debug), stderr().is_terminal()) {
+            (true, _) => ProgressMode::PerLoop,
+            (_, true) => ProgressMode::Live,
+            _ => ProgressMode::Silent,
+        };
+        let (json, hdr) = (self.json.clone(), self.hdr.clone());
+        OutputOptions { json, hdr, progress, ..OutputOptions::default() }
+    }
+}
+
 impl SystemArgs {
-    fn spin(&self, default_us: u64) -> Duration {
+    pub(crate) fn spin(&self, default_us: u64) -> Duration {
         Duration::from_micros(self.spin.unwrap_or(default_us))
     }
 
-    fn socket(&self) -> sock::Options {
+    pub(crate) fn socket(&self) -> sock::Options {
         let congestion = Some(self.congestion.clone()).filter(|name| name != "system");
         sock::Options { congestion, ..sock::Options::default() }
     }

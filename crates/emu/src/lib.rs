@@ -4,6 +4,5 @@ pub mod host;
 pub mod link;
 pub mod live;
 pub mod net;
-pub mod paths;
 pub mod switch;
 pub mod topology;

@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
+use sluice_emu::topology::{PortRef, Topology};
 use sluice_openflow::PortNo;
-
-use crate::topology::{PortRef, Topology};
 
 /// What a port is connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +13,9 @@ pub(super) enum PortPeer {
     Host,
 }
 
+/// The distance of switches between which there is no path.
+const UNREACHABLE: u16 = u16::MAX;
+
 /// The connections of a topology.
 #[derive(Debug)]
 pub(super) struct Wiring {
@@ -21,10 +23,10 @@ pub(super) struct Wiring {
     peers: Vec<Vec<PortPeer>>,
     /// The ports of hosts.
     hosts: Vec<PortRef>,
-    /// Number of links between each pair of switches; `usize::MAX` without a path.
-    distances: Vec<Vec<usize>>,
+    /// Number of links between each pair of switches; [`UNREACHABLE`] without a path.
+    distances: Vec<Vec<u16>>,
     /// The greatest distance between switches with hosts.
-    farthest: usize,
+    farthest: u16,
 }
 
 impl Wiring {
@@ -50,10 +52,12 @@ impl Wiring {
         }
         let distances: Vec<_> = (0..peers.len()).map(|from| distances(&peers, from)).collect();
         let mut wiring = Self { peers, hosts, distances, farthest: 0 };
-        let at: Vec<_> = wiring.hosts.iter().map(|at| at.switch).collect();
+        let mut at: Vec<_> = wiring.hosts.iter().map(|at| at.switch).collect();
+        at.sort_unstable();
+        at.dedup();
         let pairs = at.iter().flat_map(|&a| at.iter().map(move |&b| (a, b)));
-        let ways = pairs.map(|(a, b)| wiring.distance(a, b)).filter(|&way| way != usize::MAX);
-        wiring.farthest = ways.max().unwrap_or(0);
+        let distances = pairs.map(|(a, b)| wiring.distance(a, b));
+        wiring.farthest = distances.filter(|&distance| distance != UNREACHABLE).max().unwrap_or(0);
         wiring
     }
 
@@ -70,7 +74,7 @@ impl Wiring {
 
     /// Switches on the path between the hosts farthest apart.
     pub(super) fn path_len(&self) -> usize {
-        self.farthest + 1
+        usize::from(self.farthest) + 1
     }
 
     /// Whether two hosts are at the greatest distance.
@@ -83,17 +87,17 @@ impl Wiring {
         }
     }
 
-    fn distance(&self, a: usize, b: usize) -> usize {
-        self.distances.get(a).and_then(|to| to.get(b)).copied().unwrap_or(usize::MAX)
+    fn distance(&self, a: usize, b: usize) -> u16 {
+        self.distances.get(a).and_then(|to| to.get(b)).copied().unwrap_or(UNREACHABLE)
     }
 }
 
-fn distances(peers: &[Vec<PortPeer>], from: usize) -> Vec<usize> {
-    let mut distances = vec![usize::MAX; peers.len()];
+fn distances(peers: &[Vec<PortPeer>], from: usize) -> Vec<u16> {
+    let mut distances = vec![UNREACHABLE; peers.len()];
     let mut next = VecDeque::from([(from, 0)]);
     while let Some((at, distance)) = next.pop_front() {
         match distances.get_mut(at) {
-            Some(slot) if *slot == usize::MAX => *slot = distance,
+            Some(slot) if *slot == UNREACHABLE => *slot = distance,
             _ => continue,
         }
         for end in peers.get(at).into_iter().flatten() {
