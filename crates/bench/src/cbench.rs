@@ -100,6 +100,7 @@ mod tests {
             drain_cut_short: false,
             paused: Duration::ZERO,
             longest_silence: Duration::ZERO,
+            socket: None,
         });
         Report::new(&plan, ThreadResults { loops: loops.collect(), totals: totals.collect() })
     }

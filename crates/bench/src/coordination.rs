@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use sluice_io::sock::EffectiveOptions;
+
 use crate::Error;
 use crate::bench_switch::BenchSwitch;
 use crate::counts::{ErrorCounts, RequestCounts};
@@ -140,6 +142,8 @@ pub(crate) struct ThreadResult {
     pub(crate) paused: Duration,
     /// The longest time in the measured loops in which no request was answered although some were outstanding.
     pub(crate) longest_silence: Duration,
+    /// Options of one of its connections at the end.
+    pub(crate) socket: Option<EffectiveOptions>,
 }
 
 /// Figures of one switch over the whole run.
