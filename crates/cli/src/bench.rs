@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use sluice_bench::output::{OutputFormat, OutputOptions, ProgressMode, SwitchRange, run_and_print};
-use sluice_bench::{Announce, Arrivals, Buffering, Error, Load, Plan, ReplyCounting, flood, null};
+use sluice_bench::{
+    Announce, Arrivals, Buffering, Error, Load, Plan, Repetition, ReplyCounting, flood, null,
+};
 use sluice_io::sock;
 use sluice_openflow::Version;
 
@@ -162,12 +164,26 @@ struct MeasureArgs {
     /// Number of generator threads, at most one per switch.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measurement")]
     threads: usize,
+    /// Number of runs, each with new connections: 1 to 1000. The report has median and range over the runs.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000),
+          help_heading = "Measurement")]
+    repeat: u32,
+    /// Command of the shell that restarts the controller before each run; it must return. Then connecting is retried until
+    /// --handshake-timeout.
+    #[arg(long, value_name = "COMMAND", help_heading = "Measurement")]
+    restart: Option<String>,
     #[command(flatten)]
     system: SystemArgs,
 
     /// Write the report as JSON to a file; `-` for standard output instead of the text.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     json: Option<String>,
+    /// Write the report with diagrams as HTML to a file.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    html: Option<String>,
+    /// Write the loops as CSV to a file, one line per loop.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    csv: Option<String>,
     /// Write the latencies as an HDR histogram log to a file, one interval per loop.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     hdr: Option<String>,
@@ -332,6 +348,9 @@ impl MeasureArgs {
             },
             json: self.json.clone(),
             hdr: self.hdr.clone(),
+            csv: self.csv.clone(),
+            html: self.html.clone(),
+            repetition: Repetition { runs: self.repeat, restart: self.restart.clone() },
             progress,
         };
         run_and_print(&self.plan()?, &options, &mut stdout(), &mut stderr())

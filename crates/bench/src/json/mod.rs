@@ -4,6 +4,7 @@
 //! checks. Rates are per second, durations in nanoseconds, shares between 0 and 1.
 
 mod provenance;
+mod runs;
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::statistics::{DurationSummary, FigureSummary};
 use crate::{LatencyDistribution, NotSent, Plan, Quantile, RequestCounts};
 
 use provenance::ProvenanceDocument;
+pub use runs::{RUNS_SCHEMA, write_runs};
 
 /// Name and version of the schema, the value of the field `schema`.
 pub const SCHEMA: &str = "sluice-bench/3";
@@ -406,6 +408,7 @@ mod tests {
 
     use super::*;
     use crate::provenance::{ControllerProcess, CpuUse, Provenance};
+    use crate::repeat::RunsSummary;
     use crate::report::ThreadResults;
 
     /// Objects whose fields have their own rows in the page.
@@ -482,5 +485,13 @@ mod tests {
         let controllers = &document["provenance"]["controllers"];
         assert_eq!(controllers[0]["cpu"]["busiest_thread"], 0.75);
         assert_eq!(controllers[1], Value::Null);
+    }
+
+    #[test]
+    fn every_field_of_the_summary_of_runs_is_documented() {
+        let mut line = Vec::new();
+        write_runs(&RunsSummary::of(&[report(), report()]), &mut line).unwrap();
+        let document = assert_documented(&line, RUNS_SCHEMA);
+        assert_eq!(document["runs"], 2);
     }
 }
