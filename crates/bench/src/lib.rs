@@ -10,6 +10,7 @@
 
 mod bench_switch;
 pub mod cbench;
+pub mod compare;
 mod connect;
 mod coordination;
 mod counts;

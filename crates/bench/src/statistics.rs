@@ -81,6 +81,12 @@ impl ConfidenceInterval {
         Self::of_resamples(|| statistic(resampler.draw(figures)))
     }
 
+    /// That of the ratio of the means of two independent sets of figures, `above` / `below`.
+    pub(crate) fn of_ratio(above: &[f64], below: &[f64]) -> Self {
+        let [mut first, mut second] = [0, 1].map(Resampler::new);
+        Self::of_resamples(|| mean(first.draw(above)) / mean(second.draw(below)))
+    }
+
     /// The middle 95 % of many results of `resample`.
     fn of_resamples(resample: impl FnMut() -> f64) -> Self {
         let mut results: Vec<_> = std::iter::repeat_with(resample).take(RESAMPLES).collect();
@@ -88,6 +94,11 @@ impl ConfidenceInterval {
         let at = |permille: usize| results.get((RESAMPLES - 1) * permille / 1000);
         let [low, high] = [at(25), at(975)].map(|bound| bound.copied().unwrap_or_default());
         Self { low, high }
+    }
+
+    /// Whether `figure` is in the interval.
+    pub(crate) fn contains(self, figure: f64) -> bool {
+        (self.low..=self.high).contains(&figure)
     }
 }
 
@@ -196,6 +207,15 @@ mod tests {
     fn the_median_of_figures_is_between_the_middle_ones() {
         let medians = [&[3.0, 1.0, 2.0][..], &[4.0, 1.0, 2.0, 10.0], &[]].map(median);
         assert_eq!(medians.map(f64::to_bits), [2.0, 3.0, 0.0].map(f64::to_bits));
+    }
+
+    #[test]
+    fn the_interval_of_a_ratio_contains_the_ratio_of_the_means() {
+        let (above, below) = ([9.0, 10.0, 11.0, 10.0], [5.0, 5.5, 4.5, 5.0]);
+        let interval = ConfidenceInterval::of_ratio(&above, &below);
+        assert!(interval.contains(2.0) && !interval.contains(1.0), "{interval:?}");
+        assert!(interval.high - interval.low < 0.5, "{interval:?}");
+        assert!(ConfidenceInterval::of_ratio(&above, &above).contains(1.0));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use sluice_bench::{
 use sluice_io::sock;
 use sluice_openflow::Version;
 
+use crate::compare::CompareArgs;
 use crate::paths::PathsArgs;
 use crate::{EXIT_FAILURE, EXIT_USAGE, print_error};
 
@@ -64,6 +65,7 @@ enum BenchCommand {
     Null(NullArgs),
     Flood(FloodArgs),
     Paths(PathsArgs),
+    Compare(CompareArgs),
 }
 
 #[derive(Debug, Args)]
@@ -318,6 +320,7 @@ impl BenchArgs {
             Some(BenchCommand::Null(null)) => null.run(),
             Some(BenchCommand::Flood(flood)) => flood.run(),
             Some(BenchCommand::Paths(paths)) => return paths.run(),
+            Some(BenchCommand::Compare(compare)) => compare.run(),
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,

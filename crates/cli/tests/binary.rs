@@ -365,7 +365,7 @@ fn files_of_the_bench_that_cannot_be_written_are_errors() {
 }
 
 #[test]
-fn repeated_runs_are_written_as_json_csv_and_html() {
+fn repeated_runs_are_written_as_json_and_html_and_can_be_compared() {
     let folder = std::env::temp_dir().join(format!("sluice-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let [json, html, csv] = ["r.json", "r.html", "r.csv"].map(|name| folder.join(name));
@@ -380,6 +380,21 @@ fn repeated_runs_are_written_as_json_csv_and_html() {
     assert_eq!(std::fs::read_to_string(json).unwrap().lines().count(), 4, "3 runs, 1 summary");
     assert_eq!(std::fs::read_to_string(csv).unwrap().lines().count(), 13, "3 runs of 4 loops");
     assert!(std::fs::read_to_string(html).unwrap().starts_with("<!DOCTYPE html>"));
+    let compare = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        command.args(["bench", "compare"]).args(arguments).output().unwrap()
+    };
+    let Output { status, stdout, .. } = compare(&[json, json]);
+    let text = String::from_utf8(stdout).unwrap();
+    assert!(status.success() && text.contains("Samples      3 runs and 3 runs\n"), "{text}");
+    assert!(text.contains(" 1.000  ") && text.contains("not significant"), "{text}");
+    let Output { status, stderr, .. } = compare(&[json, csv]);
+    let error = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{error}");
+    assert!(
+        error.starts_with(&format!("error: cannot compare {csv}: line 1 is not a report")),
+        "{error}"
+    );
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
