@@ -14,7 +14,9 @@ const LARGE_WINDOW: u32 = 16;
 
 /// Reasons to distrust `report`, as sentences.
 pub(crate) fn of(report: &Report) -> Vec<String> {
-    mutual_waiting(report).into_iter().chain(delays(report)).collect()
+    let delays = delays(report);
+    // Who waits for a CPU core is not busy either, but for another reason.
+    if delays.is_empty() { mutual_waiting(report).into_iter().collect() } else { delays }
 }
 
 /// Did generator and controller wait for each other although the load was large enough to keep one of them busy?
@@ -25,14 +27,11 @@ fn mutual_waiting(report: &Report) -> Option<String> {
     if !has_large_window(report) || report.counts.answered == 0 {
         return None;
     }
-    let generator = report.threads.iter().map(|it| it.busy + it.delayed.unwrap_or_default());
-    let generator = generator.fold(0.0, f64::max);
+    let generator = report.threads.iter().map(|thread| thread.busy).fold(0.0, f64::max);
     let mut controller = 0.0f64;
     for process in &report.provenance.controllers {
         // Of a controller on another machine it is not known.
-        let cpu = process.as_ref()?.cpu.as_ref()?;
-        let delayed = cpu.busiest_thread_delayed.unwrap_or_default();
-        controller = controller.max(cpu.busiest_thread + delayed);
+        controller = controller.max(process.as_ref()?.cpu.as_ref()?.busiest_thread);
     }
     if report.provenance.controllers.is_empty() || generator.max(controller) >= BUSY_MIN {
         return None;
