@@ -102,6 +102,7 @@ mod tests {
             network: None,
             paused: Duration::ZERO,
             longest_silence: Duration::ZERO,
+            socket: None,
         });
         Report::new(&plan, ThreadResults { loops: loops.collect(), totals: totals.collect() })
     }

@@ -36,6 +36,12 @@ pub(crate) trait GeneratorIo: Io {
     /// # Errors
     /// Those of the operating system; `NotFound` if it does not have the congestion control.
     fn connect(&mut self, target: SocketAddr, socket: &sock::Options) -> io::Result<ConnId>;
+
+    /// The options of a connection as the kernel has them; `None` if there is no such connection, or no kernel.
+    fn effective_options(&mut self, id: ConnId) -> Option<sock::EffectiveOptions> {
+        let _ = id;
+        None
+    }
 }
 
 impl GeneratorIo for Epoll {
@@ -47,6 +53,10 @@ impl GeneratorIo for Epoll {
 
     fn connect(&mut self, target: SocketAddr, socket: &sock::Options) -> io::Result<ConnId> {
         self.adopt_connecting(sock::start_connect(target, socket)?)
+    }
+
+    fn effective_options(&mut self, id: ConnId) -> Option<sock::EffectiveOptions> {
+        Self::effective_options(self, id)
     }
 }
 

@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use sluice_io::sock::EffectiveOptions;
+
 use crate::Error;
 use crate::bench_switch::BenchSwitch;
 use crate::counts::{ErrorCounts, RequestCounts};
@@ -145,6 +147,8 @@ pub(crate) struct ThreadResult {
     pub(crate) longest_silence: Duration,
     /// Figures of a network; `None` without one.
     pub(crate) network: Option<NetworkTotals>,
+    /// Options of one of its connections at the end.
+    pub(crate) socket: Option<EffectiveOptions>,
 }
 
 /// Figures of one switch over the whole run.

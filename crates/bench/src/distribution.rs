@@ -60,6 +60,12 @@ impl LatencyDistribution {
         Quantile::Exactly(self.answered.value_at_quantile(q))
     }
 
+    /// The quantiles that reports list, with the names of their fields.
+    pub(crate) fn named_quantiles(&self) -> [(&'static str, Quantile); 5] {
+        [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)]
+            .map(|(name, q)| (name, self.quantile(q)))
+    }
+
     /// The longest latency.
     pub fn max(&self) -> Quantile {
         self.quantile(1.0)

@@ -44,6 +44,10 @@ pub enum Error {
     Congestion(String, io::Error),
     /// An address that cannot be listened on.
     Listen(SocketAddr, io::Error),
+    /// The command that restarts the controller failed.
+    Restart(String, String),
+    /// A file that cannot be read, or does not contain a report: its name and why.
+    Read(String, String),
     /// A file that cannot be written.
     Write(String, io::Error),
     /// Another error of the operating system.
@@ -96,6 +100,10 @@ impl fmt::Display for Error {
             Self::Listen(addr, e) => {
                 write!(f, "cannot listen on {addr}: {e}; give another address with --listen")
             }
+            Self::Restart(command, why) => {
+                write!(f, "cannot restart the controller with `{command}`: {why}")
+            }
+            Self::Read(path, why) => write!(f, "cannot compare {path}: {why}"),
             Self::Write(path, e) => write!(f, "cannot write {path}: {e}"),
             Self::System(e) => write!(f, "system error: {e}"),
             Self::Thread => {

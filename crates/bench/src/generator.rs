@@ -213,6 +213,7 @@ impl<I: GeneratorIo> Generator<I> {
             switch.give_up(&mut self.recorder);
         }
         let (loops, unanswered_min_ns) = self.recorder.take();
+        let connected = self.switches.iter().find_map(|switch| switch.conn);
         let switches = self.switches.iter();
         ThreadResult {
             thread: self.index,
@@ -225,6 +226,7 @@ impl<I: GeneratorIo> Generator<I> {
             paused: self.paused,
             longest_silence: self.silence.longest,
             network: None,
+            socket: connected.and_then(|id| self.io.effective_options(id)),
         }
     }
 

@@ -25,7 +25,10 @@ pub fn write(reports: &[Report], to: &mut dyn Write) -> io::Result<()> {
         .begin_log_with(&mut to, &mut serializer)?;
     let mut start = Duration::ZERO;
     for report in reports {
-        let tag = format!("switches-{}", report.plan.switches);
+        let tag = match report.provenance.run {
+            Some(run) => format!("run-{}", run.number),
+            None => format!("switches-{}", report.plan.switches),
+        };
         for figures in report.loops.iter().filter(|figures| figures.measured) {
             log.write_histogram(&figures.latency.answered, start, figures.elapsed, Tag::new(&tag))
                 .map_err(|e| io::Error::other(format!("{e:?}")))?;

@@ -7,9 +7,11 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use sluice_io::clock;
 
+use crate::repeat::run_number;
 use crate::report::LoopFigures;
 use crate::{
-    Error, Plan, Report, RunObserver, RunProgress, cbench, hdr_log, json, run, text_report,
+    Error, Plan, Repetition, Report, RunObserver, RunProgress, RunsSummary, cbench, csv, hdr_log,
+    html, json, text_report, text_runs,
 };
 
 /// Columns of the bar in the live display.
@@ -26,6 +28,12 @@ pub struct OutputOptions {
     pub json: Option<String>,
     /// File for the latencies as a log of `HdrHistogram`.
     pub hdr: Option<String>,
+    /// File for the loops as CSV.
+    pub csv: Option<String>,
+    /// File for a page with diagrams.
+    pub html: Option<String>,
+    /// How often each measurement is repeated.
+    pub repetition: Repetition,
     /// How progress is shown.
     pub progress: ProgressMode,
 }
@@ -72,6 +80,11 @@ pub fn run_and_print(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<(), Error> {
+    if options.range == SwitchRange::Incremental && options.repetition.runs > 1 {
+        return Err(Error::Plan(
+            "--repeat measures one number of switches: leave out -r".to_owned(),
+        ));
+    }
     if options.format == OutputFormat::Cbench {
         let target = plan.targets.first().copied().unwrap_or_else(|| ([0; 4], 0).into());
         let is_ranged = options.range == SwitchRange::Incremental;
@@ -82,28 +95,48 @@ pub fn run_and_print(
     let mut reports = Vec::new();
     for switches in first..=plan.switches {
         let plan = Plan { switches, threads: plan.threads.min(switches as usize), ..plan.clone() };
-        let mut display = ProgressDisplay::new(&plan, options, out, err);
-        let report = run(&plan, &mut display)?;
-        display.finish()?;
-        print(&report, options, !reports.is_empty(), out, err)?;
-        reports.push(report);
+        for number in 1..=options.repetition.runs {
+            let mut display = ProgressDisplay::new(&plan, options, out, err);
+            let report = run_number(&plan, &options.repetition, number, &mut display)?;
+            display.finish()?;
+            print(&report, number, options, !reports.is_empty(), (&mut *out, &mut *err))?;
+            reports.push(report);
+        }
     }
-    write_files(&reports, options, out)
+    let summary = (options.repetition.runs > 1).then(|| RunsSummary::of(&reports));
+    if let Some(summary) = summary.as_ref().filter(|_| options.prints_text()) {
+        write!(out, "{}", text_runs::summary_of(summary, &reports))?;
+        out.flush()?;
+    }
+    write_files(&reports, summary.as_ref(), options, out)
 }
 
+impl OutputOptions {
+    /// Whether the report is printed as text.
+    fn prints_text(&self) -> bool {
+        self.format == OutputFormat::Text && self.json.as_deref() != Some("-")
+    }
+}
+
+/// Prints the result of run `number`.
 fn print(
     report: &Report,
+    number: u32,
     options: &OutputOptions,
     follows_another: bool,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
+    (out, err): (&mut dyn Write, &mut dyn Write),
 ) -> Result<(), Error> {
     if options.format == OutputFormat::Cbench {
         writeln!(out, "{}", cbench::result_line(report))?;
         for warning in &report.warnings {
             writeln!(err, "warning: {warning}")?;
         }
-    } else if options.json.as_deref() != Some("-") {
+    } else if options.prints_text() && options.repetition.runs > 1 {
+        if number == 1 {
+            out.write_all(text_runs::heading_of(&report.plan).as_bytes())?;
+        }
+        out.write_all(text_runs::run_line(number, report).as_bytes())?;
+    } else if options.prints_text() {
         if follows_another {
             writeln!(out)?;
         }
@@ -115,31 +148,43 @@ fn print(
 
 fn write_files(
     reports: &[Report],
+    summary: Option<&RunsSummary>,
     options: &OutputOptions,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
-    if let Some(path) = &options.json {
-        let write =
-            |to: &mut dyn Write| reports.iter().try_for_each(|report| json::write(report, to));
-        if path == "-" {
-            write(out)?;
-            out.flush()?;
-        } else {
-            let mut file = create(path)?;
-            let written = write(&mut file).and_then(|()| file.flush());
-            written.map_err(|e| Error::Write(path.clone(), e))?;
-        }
+    let write_json = |to: &mut dyn Write| {
+        reports.iter().try_for_each(|report| json::write(report, to))?;
+        summary.map_or(Ok(()), |summary| json::write_runs(summary, to))
+    };
+    if options.json.as_deref() == Some("-") {
+        write_json(out)?;
+        out.flush()?;
+    } else if let Some(path) = &options.json {
+        write_file(path, write_json)?;
     }
     if let Some(path) = &options.hdr {
-        let mut file = create(path)?;
-        let written = hdr_log::write(reports, &mut file).and_then(|()| file.flush());
-        written.map_err(|e| Error::Write(path.clone(), e))?;
+        write_file(path, |to| hdr_log::write(reports, to))?;
+    }
+    if let Some(path) = &options.csv {
+        write_file(path, |to| csv::write(reports, to))?;
+    }
+    if let Some(path) = &options.html {
+        write_file(path, |to| to.write_all(html::page(reports, summary).as_bytes()))?;
     }
     Ok(())
 }
 
-fn create(path: &str) -> Result<io::BufWriter<File>, Error> {
-    File::create(path).map(io::BufWriter::new).map_err(|e| Error::Write(path.to_owned(), e))
+/// Creates the file `path` and writes it to the end.
+fn write_file(
+    path: &str,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Error> {
+    let write_all = || {
+        let mut file = io::BufWriter::new(File::create(path)?);
+        write(&mut file)?;
+        file.flush()
+    };
+    write_all().map_err(|e| Error::Write(path.to_owned(), e))
 }
 
 /// Shows the progress of a measurement.
@@ -256,10 +301,12 @@ mod tests {
         for options in [
             OutputOptions { json: full(), ..OutputOptions::default() },
             OutputOptions { hdr: full(), ..OutputOptions::default() },
+            OutputOptions { csv: full(), ..OutputOptions::default() },
+            OutputOptions { html: full(), ..OutputOptions::default() },
         ] {
             let results = ThreadResults { loops: vec![], totals: vec![] };
             let reports = [Report::new(&Plan { loops: 0, ..Plan::default() }, results)];
-            let error = write_files(&reports, &options, &mut Vec::new()).unwrap_err();
+            let error = write_files(&reports, None, &options, &mut Vec::new()).unwrap_err();
             assert!(matches!(&error, Error::Write(path, _) if path == "/dev/full"), "{error}");
         }
     }

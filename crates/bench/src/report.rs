@@ -10,9 +10,10 @@ use crate::counts::{ErrorCounts, NotSent, RequestCounts};
 use crate::distribution::{LatencyDistribution, Quantile};
 use crate::offered_load::ScheduleLag;
 use crate::paths::PathFigures;
+use crate::provenance::Provenance;
 use crate::request_records::LoopRequests;
-use crate::statistics::{DurationSummary, RateSummary, jain_index, per_second};
-use crate::warnings;
+use crate::statistics::{DurationSummary, FigureSummary, jain_index, per_second};
+use crate::{cpu_warnings, warnings};
 
 /// The result of a measurement.
 #[derive(Debug, Clone)]
@@ -22,7 +23,7 @@ pub struct Report {
     /// All loops, those of warm-up and cool-down included.
     pub loops: Vec<LoopFigures>,
     /// Requests answered per second in the measured loops.
-    pub rate: RateSummary,
+    pub rate: FigureSummary,
     /// Requests of the measured loops: how many were due, sent and not sent.
     pub offered: OfferedRates,
     /// Latencies of the requests of the measured loops.
@@ -51,6 +52,8 @@ pub struct Report {
     pub longest_silence: Duration,
     /// Figures of paths; `None` unless paths through a network were measured.
     pub paths: Option<PathFigures>,
+    /// Program, time, machine, and the process of the controller.
+    pub provenance: Provenance,
     /// Reasons to distrust the figures, as sentences.
     pub warnings: Vec<String>,
 }
@@ -128,6 +131,8 @@ pub struct ThreadFigures {
     pub cpu: f64,
     /// Share of the time not spent waiting for events, 0 to 1. The same as `cpu` unless the thread spins.
     pub busy: f64,
+    /// Share of the time that it was ready to run and waited for a CPU core; `None` if the kernel does not say.
+    pub delayed: Option<f64>,
 }
 
 /// The results of all threads.
@@ -190,7 +195,7 @@ impl Report {
         let requests = |switch: &&SwitchFigures| plan.network.is_none() || switch.counts.sent > 0;
         let rates_by_switch: Vec<_> =
             switches.iter().filter(requests).map(|switch| switch.rate).collect();
-        let rate = RateSummary::of(&rates);
+        let rate = FigureSummary::of(&rates);
         let measured: Vec<_> =
             results.loops.iter().filter(|r| plan.measured().contains(&r.number)).collect();
         let longest = |of: fn(&ThreadResult) -> Duration| {
@@ -210,6 +215,7 @@ impl Report {
             paused: longest(|result| result.paused),
             longest_silence: longest(|result| result.longest_silence),
             paths: PathFigures::of(&measured, &results.totals),
+            provenance: Provenance::default(),
             warnings: Vec::new(),
             plan: plan.clone(),
             loops,
@@ -222,6 +228,16 @@ impl Report {
         let drain_cut_short = results.totals.iter().any(|result| result.drain_cut_short);
         report.warnings = warnings::of(&report, drain_cut_short);
         report
+    }
+
+    /// Adds where the report comes from, and the warnings that follow from the CPU time of both ends.
+    pub(crate) fn with_provenance(mut self, provenance: Provenance) -> Self {
+        for (thread, &delayed) in self.threads.iter_mut().zip(&provenance.generator_delayed) {
+            thread.delayed = delayed;
+        }
+        self.provenance = provenance;
+        self.warnings.extend(cpu_warnings::of(&self));
+        self
     }
 }
 
@@ -261,7 +277,7 @@ fn threads(plan: &Plan, measured: &[&ThreadLoopResult]) -> Vec<ThreadFigures> {
         let cpu = cpu.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
         let waited = waited.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
         let busy = if plan.spin.is_zero() { cpu } else { 1.0 - waited };
-        ThreadFigures { cpu, busy }
+        ThreadFigures { cpu, busy, delayed: None }
     };
     (0..plan.threads).map(one).collect()
 }

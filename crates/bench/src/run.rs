@@ -12,6 +12,7 @@ use crate::coordination::{
 };
 use crate::generator::Generator;
 use crate::paths::PathsGenerator;
+use crate::provenance::{ProvenanceRecorder, thread_name};
 use crate::report::{LoopFigures, Report, ThreadResults};
 use crate::{Error, Plan};
 
@@ -74,6 +75,7 @@ pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error>
     if allowed < needed {
         return Err(Error::OpenFiles { needed, allowed });
     }
+    let mut provenance = ProvenanceRecorder::new(plan);
     let plan = Arc::new(plan.clone());
     let shared = Arc::new(SharedState::new(plan.threads));
     let (sender, events) = channel();
@@ -81,7 +83,7 @@ pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error>
     for index in 0..plan.threads {
         let io = Epoll::new(WaitStrategy { spin: plan.spin })?;
         wakers.push(io.waker());
-        let thread = thread::Builder::new().name(format!("generator-{index}"));
+        let thread = thread::Builder::new().name(thread_name(index));
         threads.push(if let Some(network) = &plan.network {
             let generator = PathsGenerator::new(&plan, network, io, &shared, sender.clone());
             thread.spawn(move || generator.run())?
@@ -93,7 +95,8 @@ pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error>
     drop(sender);
     let mut collector = Collector::new(&plan, observer);
     let result = loop {
-        match events.recv_timeout(PROGRESS_INTERVAL) {
+        let due = provenance.next_due().map(|due| due.saturating_duration_since(clock::now()));
+        match events.recv_timeout(due.unwrap_or(PROGRESS_INTERVAL).min(PROGRESS_INTERVAL)) {
             Ok(ThreadEvent::Failed(e)) => break Err(e),
             Ok(event) => collector.on_event(event),
             Err(RecvTimeoutError::Timeout) => {
@@ -105,12 +108,15 @@ pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error>
             Err(RecvTimeoutError::Disconnected) => break Err(Error::Thread),
         }
         if collector.ready == plan.threads && shared.start().is_none() {
-            shared.set_start(clock::now() + START_DELAY);
+            let start = clock::now() + START_DELAY;
+            shared.set_start(start);
+            provenance.set_start(&plan, start);
             wakers.iter().for_each(Wake::wake);
         }
         if collector.totals.len() == plan.threads {
             break Ok(());
         }
+        provenance.poll(clock::now());
         collector.report_progress(&shared);
     };
     shared.stop();
@@ -121,7 +127,9 @@ pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error>
         return Err(Error::Thread);
     }
     let Collector { loops, totals, .. } = collector;
-    Ok(Report::new(&plan, ThreadResults { loops, totals }))
+    let socket = totals.iter().find_map(|result| result.socket.clone());
+    let report = Report::new(&plan, ThreadResults { loops, totals });
+    Ok(report.with_provenance(provenance.finish(socket)))
 }
 
 /// Collects the results of the threads.

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use sluice_base::Rng;
 
-/// Rates of several loops, summarized.
+/// Figures of several loops or runs, summarized.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct RateSummary {
+pub struct FigureSummary {
     /// Arithmetic mean.
     pub mean: f64,
+    /// Median; of an even number, the mean of the two middle figures.
+    pub median: f64,
     /// Sample standard deviation (divided by `n - 1`); 0 of fewer than two figures.
     pub deviation: f64,
     /// 95 % confidence interval of the mean.
@@ -19,7 +21,7 @@ pub struct RateSummary {
     pub max: f64,
 }
 
-impl RateSummary {
+impl FigureSummary {
     /// Summarizes `figures`; all zeros if there are none.
     #[expect(clippy::cast_precision_loss, reason = "there are few")]
     pub(crate) fn of(figures: &[f64]) -> Self {
@@ -27,17 +29,26 @@ impl RateSummary {
             return Self::default();
         }
         let n = figures.len() as f64;
-        let mean = figures.iter().sum::<f64>() / n;
+        let mean = mean(figures);
         let square = |figure: &f64| (figure - mean) * (figure - mean);
         let squares = figures.iter().map(square).sum::<f64>();
         Self {
             mean,
+            median: median(figures),
             deviation: if n > 1.0 { (squares / (n - 1.0)).sqrt() } else { 0.0 },
             confidence: ConfidenceInterval::of_mean(figures),
             min: figures.iter().copied().fold(f64::INFINITY, f64::min),
             max: figures.iter().copied().fold(0.0, f64::max),
         }
     }
+}
+
+/// The median of `figures`; of an even number, the mean of the two middle ones.
+fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let at = |index: usize| sorted.get(index).copied().unwrap_or_default();
+    f64::midpoint(at(sorted.len().saturating_sub(1) / 2), at(sorted.len() / 2))
 }
 
 /// An interval that contains the true value with a probability of 95 %.
@@ -57,31 +68,65 @@ impl ConfidenceInterval {
     /// Always the same for the same figures.
     ///
     /// B. Efron, R. Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13.
-    #[expect(clippy::cast_precision_loss, reason = "there are few")]
     pub(crate) fn of_mean(figures: &[f64]) -> Self {
-        Self::bootstrap(figures, |sample| sample.iter().sum::<f64>() / sample.len().max(1) as f64)
+        Self::bootstrap(figures, |sample| mean(sample))
     }
 
     /// That of a statistic of `figures`, by the percentile bootstrap.
     pub(crate) fn bootstrap(figures: &[f64], statistic: impl Fn(&mut [f64]) -> f64) -> Self {
-        let Ok(n) = u32::try_from(figures.len()) else { return Self::default() };
-        if n == 0 {
+        if figures.is_empty() {
             return Self::default();
         }
-        let mut rng = Rng::new(0);
-        let mut sample = Vec::with_capacity(figures.len());
-        let mut draw = |_| {
-            let drawn = (0..n).filter_map(|_| figures.get(rng.below(n) as usize));
-            sample.clear();
-            sample.extend(drawn);
-            statistic(&mut sample)
-        };
-        let mut results: Vec<_> = (0..RESAMPLES).map(&mut draw).collect();
+        let mut resampler = Resampler::new(0);
+        Self::of_resamples(|| statistic(resampler.draw(figures)))
+    }
+
+    /// That of the ratio of the means of two independent sets of figures, `above` / `below`.
+    pub(crate) fn of_ratio(above: &[f64], below: &[f64]) -> Self {
+        let [mut first, mut second] = [0, 1].map(Resampler::new);
+        Self::of_resamples(|| mean(first.draw(above)) / mean(second.draw(below)))
+    }
+
+    /// The middle 95 % of many results of `resample`.
+    fn of_resamples(resample: impl FnMut() -> f64) -> Self {
+        let mut results: Vec<_> = std::iter::repeat_with(resample).take(RESAMPLES).collect();
         results.sort_unstable_by(f64::total_cmp);
         let at = |permille: usize| results.get((RESAMPLES - 1) * permille / 1000);
         let [low, high] = [at(25), at(975)].map(|bound| bound.copied().unwrap_or_default());
         Self { low, high }
     }
+
+    /// Whether `figure` is in the interval.
+    pub(crate) fn contains(self, figure: f64) -> bool {
+        (self.low..=self.high).contains(&figure)
+    }
+}
+
+/// Draws samples with replacement.
+struct Resampler {
+    rng: Rng,
+    sample: Vec<f64>,
+}
+
+impl Resampler {
+    fn new(seed: u64) -> Self {
+        Self { rng: Rng::new(seed), sample: Vec::new() }
+    }
+
+    /// A sample of as many figures as there are.
+    fn draw(&mut self, figures: &[f64]) -> &mut [f64] {
+        let n = u32::try_from(figures.len()).unwrap_or(u32::MAX);
+        let rng = &mut self.rng;
+        self.sample.clear();
+        self.sample.extend((0..n).filter_map(|_| figures.get(rng.below(n) as usize)));
+        &mut self.sample
+    }
+}
+
+/// The arithmetic mean; 0 of no figures.
+#[expect(clippy::cast_precision_loss, reason = "there are few")]
+pub(crate) fn mean(figures: &[f64]) -> f64 {
+    figures.iter().sum::<f64>() / figures.len().max(1) as f64
 }
 
 /// Minimum, median and maximum of several durations.
@@ -134,11 +179,11 @@ mod tests {
 
     #[test]
     fn the_standard_deviation_divides_by_n_minus_one() {
-        let summary = RateSummary::of(&[1.0, 3.0]);
+        let summary = FigureSummary::of(&[1.0, 3.0]);
         assert_eq!((summary.mean, summary.min, summary.max), (2.0, 1.0, 3.0));
         assert!((summary.deviation - 2f64.sqrt()).abs() < 1e-12);
-        assert_eq!(RateSummary::of(&[5.0]).deviation.to_bits(), 0);
-        assert_eq!(RateSummary::of(&[]), RateSummary::default());
+        assert_eq!(FigureSummary::of(&[5.0]).deviation.to_bits(), 0);
+        assert_eq!(FigureSummary::of(&[]), FigureSummary::default());
     }
 
     /// Samples of ten normally distributed figures, by sums of twelve uniform ones.
@@ -156,6 +201,21 @@ mod tests {
         let good = samples.filter(contains).count();
         // The bootstrap of so few figures is a little narrow.
         assert!((n * 85 / 100..=n * 98 / 100).contains(&good), "{good} of {n}");
+    }
+
+    #[test]
+    fn the_median_of_figures_is_between_the_middle_ones() {
+        let medians = [&[3.0, 1.0, 2.0][..], &[4.0, 1.0, 2.0, 10.0], &[]].map(median);
+        assert_eq!(medians.map(f64::to_bits), [2.0, 3.0, 0.0].map(f64::to_bits));
+    }
+
+    #[test]
+    fn the_interval_of_a_ratio_contains_the_ratio_of_the_means() {
+        let (above, below) = ([9.0, 10.0, 11.0, 10.0], [5.0, 5.5, 4.5, 5.0]);
+        let interval = ConfidenceInterval::of_ratio(&above, &below);
+        assert!(interval.contains(2.0) && !interval.contains(1.0), "{interval:?}");
+        assert!(interval.high - interval.low < 0.5, "{interval:?}");
+        assert!(ConfidenceInterval::of_ratio(&above, &above).contains(1.0));
     }
 
     #[test]

@@ -3,36 +3,36 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use crate::entries::{Entries, NO_BREAK_SPACE, WARNING, unbroken};
 use crate::paths::{Directions, NetworkPlan, PathFigures};
 use crate::plan::{Load, ReplyCounting};
+use crate::provenance::rfc3339;
 use crate::report::{OfferedRates, SwitchFigures};
 use crate::requests::Buffering;
 use crate::statistics::DurationSummary;
-use crate::{Arrivals, Plan, Quantile, Report};
+use crate::text_chart::{fairness_rows, latency_rows};
+use crate::{Arrivals, ControllerProcess, LatencyDistribution, Plan, Provenance, Quantile, Report};
 
 /// Number of switches in the list of the slowest ones.
 const SLOWEST: usize = 3;
 
-/// Columns of the report.
-const WIDTH: usize = 80;
-
-/// Columns of the labels.
-const LABEL_WIDTH: usize = 13;
-
-/// A space at which no line is broken.
-const NO_BREAK_SPACE: char = '\u{a0}';
-
 /// Formats `report` as text: one labelled entry per line.
 pub fn of(report: &Report) -> String {
+    entries(report).to_string()
+}
+
+/// The entries of `report`, warnings included.
+pub(crate) fn entries(report: &Report) -> Entries {
     let is_matched = report.plan.counting == ReplyCounting::Answers;
-    let mut text = TextReport::default();
-    heading(&mut text, report);
+    let mut text = Entries::default();
+    heading(&mut text, &report.plan);
     text.entry("Throughput", &throughput(report));
     if matches!(report.plan.load, Load::Rate(_)) && is_matched {
         text.entry("Offered", &offered(report));
     }
     if is_matched {
-        text.entry("Latency", &latency(report));
+        text.entry("Latency", &latency(&report.latency));
+        text.chart("Distribution", latency_rows(&report.latency));
         if report.plan.load == Load::Unlimited && !report.latency.is_empty() {
             text.entry("", &queueing_note(report));
         }
@@ -40,6 +40,7 @@ pub fn of(report: &Report) -> String {
     if report.switches.len() > 1 {
         let fairness = format!("{:.4} by Jain's index (1 = all switches equal)", report.fairness);
         text.entry("Fairness", &fairness);
+        text.chart("", fairness_rows(&report.switches));
     }
     if report.switches.len() > SLOWEST {
         slowest(&mut text, report);
@@ -56,48 +57,15 @@ pub fn of(report: &Report) -> String {
         text.entry("Outstanding", &outstanding(report));
     }
     text.entry("Generator", &generator(report));
+    provenance(&mut text, &report.provenance);
     for warning in &report.warnings {
-        text.entry("Warning", warning);
+        text.entry(WARNING, warning);
     }
-    text.0
+    text
 }
 
-/// Lines with a label and a value; long values are wrapped.
-#[derive(Default)]
-struct TextReport(String);
-
-impl TextReport {
-    fn entry(&mut self, label: &str, value: &str) {
-        let mut line = format!("{label:<LABEL_WIDTH$}");
-        let mut len = LABEL_WIDTH;
-        let mut is_first = true;
-        for word in value.split(' ') {
-            let word_len = word.chars().count();
-            if !is_first && len + 1 + word_len > WIDTH {
-                self.line(&line);
-                line = " ".repeat(LABEL_WIDTH);
-                len = LABEL_WIDTH;
-                is_first = true;
-            }
-            if !is_first {
-                line.push(' ');
-                len += 1;
-            }
-            line.push_str(word);
-            len += word_len;
-            is_first = false;
-        }
-        self.line(&line);
-    }
-
-    fn line(&mut self, line: &str) {
-        self.0.push_str(&line.trim_end().replace(NO_BREAK_SPACE, " "));
-        self.0.push('\n');
-    }
-}
-
-fn heading(text: &mut TextReport, report: &Report) {
-    let plan = &report.plan;
+/// Controller, switches and load.
+pub(crate) fn heading(text: &mut Entries, plan: &Plan) {
     let targets: Vec<_> = plan.targets.iter().map(ToString::to_string).collect();
     text.entry("Controller", &targets.join(", "));
     match &plan.network {
@@ -126,7 +94,7 @@ fn heading(text: &mut TextReport, report: &Report) {
     if plan.network.is_none() {
         text.entry("Packets", &packets(plan));
     }
-    text.entry("Loops", &loops(report));
+    text.entry("Loops", &loops(plan));
 }
 
 fn switches(plan: &Plan) -> String {
@@ -162,8 +130,7 @@ fn packets(plan: &Plan) -> String {
     packets
 }
 
-fn loops(report: &Report) -> String {
-    let plan = &report.plan;
+fn loops(plan: &Plan) -> String {
     let ms = plan.loop_time.as_millis();
     let time =
         if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") };
@@ -202,8 +169,7 @@ fn offered(report: &Report) -> String {
     rates.map(|(rate, what)| unbroken(&format!("{} {what}", quantity(rate)))).join(", ")
 }
 
-fn latency(report: &Report) -> String {
-    let latency = &report.latency;
+fn latency(latency: &LatencyDistribution) -> String {
     if latency.answered.is_empty() {
         return "none: no request was answered".to_owned();
     }
@@ -221,7 +187,7 @@ fn latency(report: &Report) -> String {
 }
 
 /// A latency, or its lower bound.
-fn bounded_time(quantile: Quantile) -> String {
+pub(crate) fn bounded_time(quantile: Quantile) -> String {
     let text = time(Duration::from_nanos(quantile.ns()));
     if matches!(quantile, Quantile::AtLeast(_)) {
         format!("≥{NO_BREAK_SPACE}{text}")
@@ -240,7 +206,7 @@ fn queueing_note(report: &Report) -> String {
     )
 }
 
-fn slowest(text: &mut TextReport, report: &Report) {
+fn slowest(text: &mut Entries, report: &Report) {
     // In a network, switches without hosts request nothing.
     let requests = |switch: &&SwitchFigures| report.paths.is_none() || switch.counts.sent > 0;
     let mut switches: Vec<_> = report.switches.iter().filter(requests).collect();
@@ -342,6 +308,63 @@ fn generator(report: &Report) -> String {
     text
 }
 
+/// Time and machine, and the process of each controller.
+pub(crate) fn provenance(text: &mut Entries, provenance: &Provenance) {
+    if provenance.version.is_empty() {
+        return;
+    }
+    text.entry("Machine", &machine(provenance));
+    for process in provenance.controllers.iter().flatten() {
+        text.entry("Process", &controller_process(process));
+    }
+    let started_at = unbroken(&rfc3339(provenance.started_at));
+    text.entry("Measured", &format!("{started_at}, by sluice {}", provenance.version));
+}
+
+pub(crate) fn machine(provenance: &Provenance) -> String {
+    let host = &provenance.host;
+    let unknown = || "unknown".to_owned();
+    let cores = host.cores.map(|n| unbroken(&counted(n as u64, "core", "cores")));
+    let mut parts = vec![
+        host.cpu_model.clone().unwrap_or_else(unknown),
+        cores.unwrap_or_else(unknown),
+        host.memory_bytes.map_or_else(unknown, bytes),
+        host.kernel.clone().unwrap_or_else(unknown),
+    ];
+    if let [Some([start, ..]), Some([end, ..])] = provenance.load_average {
+        parts.push(format!("load average {start:.2} at the start, {end:.2} at the end"));
+    }
+    parts.join(", ")
+}
+
+pub(crate) fn controller_process(process: &ControllerProcess) -> String {
+    let mut text = process.command_line.join(" ");
+    if let Some(threads) = process.threads {
+        let _ = write!(text, "; {}", unbroken(&counted(threads, "thread", "threads")));
+    }
+    if let Some(cores) = &process.allowed_cpus {
+        let _ = write!(text, " on CPU cores {cores}");
+    }
+    if let Some(cpu) = &process.cpu {
+        let [all, busiest] = [cpu.process, cpu.busiest_thread]
+            .map(|share| format!("{:.0}{NO_BREAK_SPACE}%", share * 100.0));
+        let _ =
+            write!(text, "; busy {all}, busiest thread {busiest} ({})", cpu.busiest_thread_name);
+    }
+    if let [Some(before), Some(after)] = process.resident_bytes.map(|it| it.map(bytes)) {
+        let _ = write!(text, "; memory {before} before, {after} after");
+    }
+    text
+}
+
+/// A number of bytes with an SI prefix.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub(crate) fn bytes(n: u64) -> String {
+    let text = quantity(n as f64);
+    let text = if text.contains(' ') { format!("{text}B") } else { format!("{text} B") };
+    unbroken(&text)
+}
+
 /// A number with three significant digits and an SI prefix.
 pub(crate) fn quantity(n: f64) -> String {
     let (n, prefix) = match n {
@@ -369,7 +392,7 @@ pub(crate) fn short_time(t: Duration) -> String {
 }
 
 /// A number with a space between groups of three digits.
-fn grouped(n: u64) -> String {
+pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -386,7 +409,7 @@ fn time(t: Duration) -> String {
     unbroken(&short_time(t))
 }
 
-fn seconds(s: f64) -> String {
+pub(crate) fn seconds(s: f64) -> String {
     let (n, unit) = match s {
         s if s >= 1.0 => (s, "s"),
         s if s >= 1e-3 => (s * 1e3, "ms"),
@@ -396,14 +419,10 @@ fn seconds(s: f64) -> String {
     format!("{} {unit}", quantity(n))
 }
 
-/// `text` with spaces at which no line is broken.
-fn unbroken(text: &str) -> String {
-    text.replace(' ', &NO_BREAK_SPACE.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entries::WIDTH;
     use crate::report::ThreadResults;
 
     #[test]
@@ -421,10 +440,23 @@ mod tests {
         let plan = Plan { load: Load::Rate(123_456.0), new_sources: 0.5, ..Plan::default() };
         let mut report = Report::new(&plan, ThreadResults { loops: vec![], totals: vec![] });
         report.warnings.push("word ".repeat(40));
+        report.latency.answered.record_n(123_456_789, u64::from(u32::MAX)).unwrap();
+        report.latency.answered.record(1).unwrap();
+        report.provenance.version = "0.1.0";
+        report.provenance.controllers = vec![Some(ControllerProcess {
+            command_line: vec!["java".to_owned(), "-jar".to_owned(), "controller.jar".to_owned()],
+            resident_bytes: [Some(1 << 30), Some(2 << 30)],
+            ..ControllerProcess::default()
+        })];
         let text = of(&report);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         assert!(text.lines().all(|line| !line.ends_with(' ')), "{text}");
         assert!(text.starts_with("Controller"), "{text}");
+        assert!(text.contains("\nDistribution 1.00 ns to "), "{text}");
+        assert!(
+            text.contains("java -jar controller.jar; memory 1.07 GB before, 2.15 GB"),
+            "{text}"
+        );
         assert!(
             text.contains("word\n             word"),
             "continuation lines are indented: {text}"

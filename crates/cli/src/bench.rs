@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use sluice_bench::output::{OutputFormat, OutputOptions, ProgressMode, SwitchRange, run_and_print};
-use sluice_bench::{Announce, Arrivals, Buffering, Error, Load, Plan, ReplyCounting, flood, null};
+use sluice_bench::{
+    Announce, Arrivals, Buffering, Error, Load, Plan, Repetition, ReplyCounting, flood, null,
+};
 use sluice_io::sock;
 use sluice_openflow::Version;
 
+use crate::compare::CompareArgs;
 use crate::paths::PathsArgs;
 use crate::{EXIT_FAILURE, EXIT_USAGE, print_error};
 
@@ -62,6 +65,7 @@ enum BenchCommand {
     Null(NullArgs),
     Flood(FloodArgs),
     Paths(PathsArgs),
+    Compare(CompareArgs),
 }
 
 #[derive(Debug, Args)]
@@ -158,6 +162,14 @@ struct MeasureArgs {
     /// Number of generator threads, at most one per switch.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measurement")]
     threads: usize,
+    /// Number of runs, each with new connections: 1 to 1000. The report has median and range over the runs.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000),
+          help_heading = "Measurement")]
+    repeat: u32,
+    /// Command of the shell that restarts the controller before each run; it must return. Then connecting is retried until
+    /// --handshake-timeout.
+    #[arg(long, value_name = "COMMAND", help_heading = "Measurement")]
+    restart: Option<String>,
     #[command(flatten)]
     system: SystemArgs,
 
@@ -174,6 +186,12 @@ pub(crate) struct OutputArgs {
     /// Write the report as JSON to a file; `-` for standard output instead of the text.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     json: Option<String>,
+    /// Write the report with diagrams as HTML to a file.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    html: Option<String>,
+    /// Write the loops as CSV to a file, one line per loop.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    csv: Option<String>,
     /// Write the latencies as an HDR histogram log to a file, one interval per loop.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     hdr: Option<String>,
@@ -310,6 +328,7 @@ impl BenchArgs {
             Some(BenchCommand::Null(null)) => null.run(),
             Some(BenchCommand::Flood(flood)) => flood.run(),
             Some(BenchCommand::Paths(paths)) => paths.run(),
+            Some(BenchCommand::Compare(compare)) => compare.run(),
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,
@@ -333,6 +352,7 @@ impl MeasureArgs {
                 Output::Text => OutputFormat::Text,
                 Output::Cbench => OutputFormat::Cbench,
             },
+            repetition: Repetition { runs: self.repeat, restart: self.restart.clone() },
             ..self.files.options()
         };
         run_and_print(&self.plan()?, &options, &mut stdout(), &mut stderr())
@@ -402,8 +422,14 @@ impl OutputArgs {
             (_, true) => ProgressMode::Live,
             _ => ProgressMode::Silent,
         };
-        let (json, hdr) = (self.json.clone(), self.hdr.clone());
-        OutputOptions { json, hdr, progress, ..OutputOptions::default() }
+        OutputOptions {
+            json: self.json.clone(),
+            html: self.html.clone(),
+            csv: self.csv.clone(),
+            hdr: self.hdr.clone(),
+            progress,
+            ..OutputOptions::default()
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod advice;
 mod bench;
+mod compare;
 mod config;
 mod decode;
 mod link;

@@ -376,3 +376,74 @@ fn a_configuration_file_that_has_become_a_named_pipe_is_reported_and_the_process
     assert_eq!(process.wait_for_exit().0, Some(0));
     std::fs::remove_dir_all(directory).unwrap();
 }
+
+/// Measures a null responder of its own for two short loops.
+fn bench(arguments: &[&str]) -> Output {
+    let mut null = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    null.args(["bench", "null", "--listen", "127.0.0.1:0"]).stderr(Stdio::piped());
+    let mut null = null.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(null.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.strip_prefix("null responder listening on ").unwrap();
+    let address = address.split(',').next().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    command.args(["bench", "-c", address, "-s", "2", "-M", "10", "-m", "50", "-l", "4", "-w", "0"]);
+    let output = command.args(arguments).output().unwrap();
+    null.kill().unwrap();
+    null.wait().unwrap();
+    output
+}
+
+#[test]
+fn files_of_the_bench_that_cannot_be_written_are_errors() {
+    for option in ["--json", "--csv", "--html", "--hdr"] {
+        let Output { status, stderr, .. } = bench(&[option, "/dev/full"]);
+        let errors = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(1), "{option}: {errors}");
+        let error = "error: cannot write /dev/full: No space left on device (os error 28)\n";
+        assert!(errors.ends_with(error), "{option}: {errors}");
+    }
+}
+
+#[test]
+fn repeated_runs_are_written_as_json_and_html_and_can_be_compared() {
+    let folder = std::env::temp_dir().join(format!("sluice-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let [json, html, csv] = ["r.json", "r.html", "r.csv"].map(|name| folder.join(name));
+    let [json, html, csv] = [&json, &html, &csv].map(|path| path.to_str().unwrap());
+    let files = ["--json", json, "--html", html, "--csv", csv];
+    let Output { status, stdout, stderr } =
+        bench(&[&["--repeat", "3", "--restart", "exit 0"][..], &files].concat());
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    let text = String::from_utf8(stdout).unwrap();
+    assert!(text.contains("\nRun 3 ") && text.contains("\nThroughput   median "), "{text}");
+    assert!(text.contains("bench null"), "the process is found: {text}");
+    assert_eq!(std::fs::read_to_string(json).unwrap().lines().count(), 4, "3 runs, 1 summary");
+    assert_eq!(std::fs::read_to_string(csv).unwrap().lines().count(), 13, "3 runs of 4 loops");
+    assert!(std::fs::read_to_string(html).unwrap().starts_with("<!DOCTYPE html>"));
+    let compare = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        command.args(["bench", "compare"]).args(arguments).output().unwrap()
+    };
+    let Output { status, stdout, .. } = compare(&[json, json]);
+    let text = String::from_utf8(stdout).unwrap();
+    assert!(status.success() && text.contains("Samples      3 runs and 3 runs\n"), "{text}");
+    assert!(text.contains(" 1.000  ") && text.contains("not significant"), "{text}");
+    let Output { status, stderr, .. } = compare(&[json, csv]);
+    let error = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{error}");
+    assert!(
+        error.starts_with(&format!("error: cannot compare {csv}: line 1 is not a report")),
+        "{error}"
+    );
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_restart_that_fails_is_an_error() {
+    let Output { status, stderr, .. } = bench(&["--restart", "exit 7"]);
+    let error = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{error}");
+    let expected = "error: cannot restart the controller with `exit 7`: exit status: 7\n";
+    assert!(error.ends_with(expected), "{error}");
+}

@@ -14,6 +14,7 @@ use rustix::time::Timespec;
 
 use crate::read_order::{BulkQueue, Load};
 use crate::slab::Slab;
+use crate::sock::EffectiveOptions;
 use crate::{ConnId, Io, IoEvent, Reading, UnsentCap, Waker, clock, poll, sock};
 
 /// Bytes per read. Measured in `lab/read-size`.
@@ -168,6 +169,11 @@ impl Epoll {
     pub fn adopt_connecting(&mut self, stream: TcpStream) -> io::Result<ConnId> {
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP;
         self.register(Socket::stream(stream, interest, true), interest)
+    }
+
+    /// The options of a connection as the kernel has them; `None` if it is not in the set.
+    pub fn effective_options(&mut self, id: ConnId) -> Option<EffectiveOptions> {
+        self.slab.get_mut(id).map(|socket| EffectiveOptions::of(&*socket))
     }
 
     fn register(&mut self, socket: Socket, interest: EventFlags) -> io::Result<ConnId> {

@@ -49,6 +49,36 @@ impl Options {
     }
 }
 
+/// The options of a connection as the kernel has them; `None` where it does not say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EffectiveOptions {
+    /// Congestion control algorithm.
+    pub congestion: Option<String>,
+    /// Size of the send buffer in bytes. The kernel grows it while data is sent.
+    pub send_buffer: Option<usize>,
+    /// Size of the receive buffer in bytes. The kernel grows it while data is received.
+    pub recv_buffer: Option<usize>,
+    /// `TCP_NODELAY`: small segments are sent at once.
+    pub no_delay: Option<bool>,
+}
+
+impl EffectiveOptions {
+    /// Reads the options of `socket`.
+    pub fn of(socket: impl AsFd) -> Self {
+        Self {
+            congestion: sockopt::tcp_congestion(&socket).ok(),
+            send_buffer: sockopt::socket_send_buffer_size(&socket).ok(),
+            recv_buffer: sockopt::socket_recv_buffer_size(&socket).ok(),
+            no_delay: sockopt::tcp_nodelay(&socket).ok(),
+        }
+    }
+}
+
+/// Whether `ip` is an address of this machine, or at least of this network namespace.
+pub fn is_local(ip: IpAddr) -> bool {
+    std::net::UdpSocket::bind((ip, 0)).is_ok()
+}
+
 /// Opens a listener on `addr`. The IPv6 wildcard address accepts IPv4 as well, and only IPv4 on a system without IPv6.
 /// Accepted connections inherit `options` without further system calls.
 ///
@@ -133,6 +163,36 @@ mod tests {
             taken += n;
         }
         taken
+    }
+
+    #[test]
+    fn the_effective_options_are_those_of_the_kernel() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(EffectiveOptions::of(&stream).no_delay, Some(false));
+        let bytes = 64 << 10;
+        let options = Options {
+            send_buffer: Some(bytes),
+            congestion: Some("reno".into()),
+            ..Options::default()
+        };
+        options.apply(&stream).unwrap();
+        let effective = EffectiveOptions::of(&stream);
+        assert_eq!(effective.no_delay, Some(true));
+        assert_eq!(effective.congestion.as_deref(), Some("reno"));
+        assert_eq!(
+            effective.send_buffer,
+            Some(2 * bytes),
+            "the kernel doubles it for its own data"
+        );
+        assert!(effective.recv_buffer > Some(0));
+    }
+
+    #[test]
+    fn local_addresses_are_those_of_this_machine() {
+        assert!(is_local(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        // TEST-NET-1 is for documentation.
+        assert!(!is_local(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))));
     }
 
     #[test]

@@ -13,7 +13,7 @@ fn permanent_entries(network: &ModelNetwork) -> Vec<(u16, Vec<Instruction>)> {
     let switch = network.simulation.data_plane().switch(0).unwrap();
     let entries = switch.flow_entries(0).filter(|entry| entry.cookie == TABLE_MISS.cookie);
     let mut entries: Vec<_> =
-        entries.map(|entry| (entry.priority, entry.instructions.clone())).collect();
+        entries.map(|entry| (entry.priority, entry.instructions().to_vec())).collect();
     entries.sort_by_key(|(priority, _)| *priority);
     entries
 }

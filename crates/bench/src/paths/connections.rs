@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Instant;
 
+use sluice_io::sock::EffectiveOptions;
 use sluice_io::{ConnId, Epoll, Io, IoEvent, clock, sock};
 
 use super::measurement::PathMeasurement;
@@ -37,6 +38,12 @@ impl ControlConnections {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &ControlConnection> {
         self.connections.iter()
+    }
+
+    /// Options of one of the connections as the kernel has them.
+    pub(super) fn effective_options(&mut self) -> Option<EffectiveOptions> {
+        let id = self.connections.iter().find_map(|connection| connection.conn)?;
+        self.io.effective_options(id)
     }
 
     /// Number of switches that are connected and whose handshake is complete.

@@ -269,6 +269,7 @@ impl PathsGenerator {
 
     fn result(&mut self) -> ThreadResult {
         let (loops, unanswered_min_ns) = self.measurement.take_records();
+        let socket = self.connections.effective_options();
         let between = |a: Option<Instant>, b: Option<Instant>| Some(b?.duration_since(a?));
         let switches = self.connections.iter().zip(&self.hosts_announced).enumerate();
         let switches = switches.map(|(n, (connection, &hosts_announced))| {
@@ -294,6 +295,7 @@ impl PathsGenerator {
             paused: self.paused,
             longest_silence: self.silence.longest,
             network: Some(self.measurement.totals()),
+            socket,
         }
     }
 }

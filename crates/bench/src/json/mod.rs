@@ -3,6 +3,9 @@
 //! The schema is stable: within `sluice-bench/3`, fields are only added. `docs/bench-json.md` describes them, which a test
 //! checks. Rates are per second, durations in nanoseconds, shares between 0 and 1.
 
+mod provenance;
+mod runs;
+
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -10,10 +13,13 @@ use serde::Serialize;
 
 use crate::paths::{Directions, NetworkPlan, PathFigures};
 use crate::plan::{Announce, Load, ReplyCounting};
-use crate::report::{OfferedRates, Report, SwitchFigures};
+use crate::report::{OfferedRates, Report, SwitchFigures, ThreadFigures};
 use crate::requests::Buffering;
-use crate::statistics::{DurationSummary, RateSummary};
+use crate::statistics::{DurationSummary, FigureSummary};
 use crate::{LatencyDistribution, NotSent, Plan, Quantile, RequestCounts};
+
+use provenance::ProvenanceDocument;
+pub use runs::{RUNS_SCHEMA, write_runs};
 
 /// Name and version of the schema, the value of the field `schema`.
 pub const SCHEMA: &str = "sluice-bench/3";
@@ -30,6 +36,7 @@ pub fn write(report: &Report, to: &mut dyn Write) -> io::Result<()> {
 #[derive(Serialize)]
 struct Document {
     schema: &'static str,
+    provenance: ProvenanceDocument,
     plan: PlanDocument,
     rate: RateDocument,
     offered: OfferedDocument,
@@ -107,6 +114,7 @@ struct PathsDocument {
 #[derive(Serialize)]
 struct RateDocument {
     mean: f64,
+    median: f64,
     deviation: f64,
     confidence: [f64; 2],
     min: f64,
@@ -191,6 +199,7 @@ struct GeneratorDocument {
 struct ThreadDocument {
     cpu: f64,
     busy: f64,
+    delayed: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -237,9 +246,9 @@ impl Document {
             held_back: lag.held_back,
             held_back_max: lag.held_back_max_ns,
         };
-        let threads = report.threads.iter();
         Self {
             schema: SCHEMA,
+            provenance: (&report.provenance).into(),
             plan: PlanDocument::new(&report.plan),
             rate: report.rate.into(),
             offered: report.offered.into(),
@@ -262,7 +271,7 @@ impl Document {
             },
             longest_silence_ns: ns(report.longest_silence),
             generator: GeneratorDocument {
-                threads: threads.map(|t| ThreadDocument { cpu: t.cpu, busy: t.busy }).collect(),
+                threads: report.threads.iter().map(Into::into).collect(),
                 schedule_lag_ns: report.schedule_lag.map(schedule_lag),
             },
             loops: report
@@ -353,10 +362,18 @@ impl From<PathFigures> for PathsDocument {
     }
 }
 
-impl From<RateSummary> for RateDocument {
-    fn from(s: RateSummary) -> Self {
-        let confidence = [s.confidence.low, s.confidence.high];
-        Self { mean: s.mean, deviation: s.deviation, confidence, min: s.min, max: s.max }
+impl From<FigureSummary> for RateDocument {
+    fn from(summary: FigureSummary) -> Self {
+        let FigureSummary { mean, median, deviation, confidence, min, max } = summary;
+        let confidence = [confidence.low, confidence.high];
+        Self { mean, median, deviation, confidence, min, max }
+    }
+}
+
+impl From<&ThreadFigures> for ThreadDocument {
+    fn from(figures: &ThreadFigures) -> Self {
+        let &ThreadFigures { cpu, busy, delayed } = figures;
+        Self { cpu, busy, delayed }
     }
 }
 
@@ -376,8 +393,7 @@ impl From<NotSent> for NotSentDocument {
 
 impl From<&LatencyDistribution> for LatencyDocument {
     fn from(latency: &LatencyDistribution) -> Self {
-        let quantiles = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
-        let named = quantiles.map(|(name, q)| (name, latency.quantile(q)));
+        let named = latency.named_quantiles();
         let bounds = named.iter().filter(|(_, quantile)| matches!(quantile, Quantile::AtLeast(_)));
         let [p50, p90, p99, p999, max] = named.map(|(_, quantile)| quantile.ns());
         Self {
@@ -446,32 +462,67 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::provenance::{ControllerProcess, CpuUse, Provenance};
+    use crate::repeat::RunsSummary;
     use crate::report::ThreadResults;
 
-    /// The names of all fields, those of plan, generator, requests and paths under theirs.
+    /// Objects whose fields have their own rows in the page.
+    const NESTED: [&str; 12] = [
+        "plan",
+        "generator",
+        "requests",
+        "paths",
+        "provenance",
+        "host",
+        "load_average",
+        "socket",
+        "run",
+        "controllers",
+        "resident_bytes",
+        "cpu",
+    ];
+
+    /// The names of all fields, those of nested objects under theirs.
     fn names(document: &Value, within: &str, names: &mut Vec<String>) {
         for (name, value) in document.as_object().into_iter().flatten() {
             let whole = format!("{within}{name}");
-            if ["plan", "generator", "requests", "paths"].contains(&name.as_str()) {
-                self::names(value, &format!("{whole}."), names);
+            if NESTED.contains(&name.as_str()) {
+                self::names(value.get(0).unwrap_or(value), &format!("{whole}."), names);
             }
             names.push(whole);
         }
     }
 
-    #[test]
-    fn every_field_is_documented() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench-json.md");
-        let page = std::fs::read_to_string(path).unwrap();
+    /// A report of no loops that has everything that may be absent.
+    fn report() -> Report {
         let network = NetworkPlan::from_shape("single,4", Directions::Both).unwrap();
         let plan = Plan { loops: 0, ..Plan::for_network(network, 1) };
         let mut report = Report::new(&plan, ThreadResults { loops: vec![], totals: vec![] });
         report.paths = Some(PathFigures::default());
-        let mut line = Vec::new();
-        write(&report, &mut line).unwrap();
-        let document: Value = serde_json::from_slice(&line).unwrap();
-        assert_eq!(document["schema"], SCHEMA);
-        assert!(page.contains(SCHEMA));
+        let cpu = CpuUse {
+            process: 1.5,
+            busiest_thread: 0.75,
+            busiest_thread_name: "worker-0".to_owned(),
+            busiest_thread_delayed: None,
+        };
+        let controller = ControllerProcess { cpu: Some(cpu), ..ControllerProcess::default() };
+        report.with_provenance(Provenance {
+            controllers: vec![Some(controller), None],
+            run: Some(crate::RunNumber { number: 1, of: 2 }),
+            socket: Some(sluice_io::sock::EffectiveOptions::default()),
+            ..Provenance::default()
+        })
+    }
+
+    fn page() -> String {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench-json.md");
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    fn assert_documented(line: &[u8], schema: &str) -> Value {
+        let (document, page): (Value, _) = (serde_json::from_slice(line).unwrap(), page());
+        assert_eq!(document["schema"], schema);
+        assert!(page.contains(schema));
         let mut all = vec![];
         names(&document, "", &mut all);
         for name in all {
@@ -481,5 +532,24 @@ mod tests {
                 .unwrap_or(&name);
             assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/bench-json.md");
         }
+        document
+    }
+
+    #[test]
+    fn every_field_is_documented() {
+        let mut line = Vec::new();
+        write(&report(), &mut line).unwrap();
+        let document = assert_documented(&line, SCHEMA);
+        let controllers = &document["provenance"]["controllers"];
+        assert_eq!(controllers[0]["cpu"]["busiest_thread"], 0.75);
+        assert_eq!(controllers[1], Value::Null);
+    }
+
+    #[test]
+    fn every_field_of_the_summary_of_runs_is_documented() {
+        let mut line = Vec::new();
+        write_runs(&RunsSummary::of(&[report(), report()]), &mut line).unwrap();
+        let document = assert_documented(&line, RUNS_SCHEMA);
+        assert_eq!(document["runs"], 2);
     }
 }
