@@ -77,9 +77,9 @@ mod tests {
         fs::write(&path, vec![7; 40_000]).unwrap();
         let read = |path: &str, kinds, max| read(path.as_ref(), kinds, max, LONG);
         let file = path.to_str().unwrap();
-        assert_eq!(read(file, FileKinds::Regular, 1 << 20).unwrap(), [7; 40_000]);
+        assert_eq!(read(file, FileKinds::Regular, 1 << 20).unwrap(), vec![7; 40_000]);
         assert_eq!(read(file, FileKinds::Any, 100).unwrap(), [7; 100]);
-        assert_eq!(read("/dev/zero", FileKinds::Any, 100_000).unwrap(), [0; 100_000]);
+        assert_eq!(read("/dev/zero", FileKinds::Any, 100_000).unwrap(), vec![0; 100_000]);
         assert_eq!(read("/dev/null", FileKinds::Any, 100).unwrap(), []);
         let error = read("/dev/null", FileKinds::Regular, 100).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);

@@ -134,7 +134,9 @@ mod tests {
                 for &(dst, metadata) in &packets {
                     let mut fields = PacketFields::NONE;
                     fields.set(FieldId::ETH_DST, dst);
-                    metadata.into_iter().for_each(|value| fields.set(FieldId::METADATA, value));
+                    if let Some(value) = metadata {
+                        fields.set(FieldId::METADATA, value);
+                    }
                     let matching: Vec<_> = list.iter().filter(|it| it.1.matches(&fields)).collect();
                     let highest = matching.iter().map(|it| it.0).max();
                     let found = lookup.find(&fields);
