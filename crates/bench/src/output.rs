@@ -73,7 +73,7 @@ pub enum ProgressMode {
 /// Carries out `plan`; prints the result to `out` and the progress to `err`.
 ///
 /// # Errors
-/// Those of [`run`], and a file that cannot be written.
+/// Those of [`run`](crate::run), and a file that cannot be written.
 pub fn run_and_print(
     plan: &Plan,
     options: &OutputOptions,

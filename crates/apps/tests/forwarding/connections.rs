@@ -41,12 +41,14 @@ fn flow_entries_of_an_earlier_run_are_kept_if_not_stale_and_show_where_hosts_are
         s1 > packet_out output=2
         wait 9s
         [1.0]   s1 > multipart_request                      # for entries to port 3; there is no reply
-        [1.0]   s1 > multipart_request                      # for entries from port 3
-        [1.0]   s1 > multipart_request                      # again
         [1.1..] s1 > flow_mod delete match= out_port=3      # deletions are sent twice
         [1.1..] s1 > flow_mod delete match=in_port in_port=3
         wait 1s                                             # by now other switches have reconnected
         [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=c out_port=2   # c is known to be at another port
+        [1.0]   wait 30s
+        [1.0]   s1 > multipart_request                      # for entries from port 3
+        [1.0]   wait 30s
+        [1.0]   s1 > multipart_request                      # again
         ",
     );
 }
