@@ -64,7 +64,7 @@ const CALLS_MAX: u64 = 10;
 
 /// Fewer between the short and the long load would say little.
 const PACKET_INS_MIN: u64 = 50_000;
-const PATHS_MIN: u64 = 1_000;
+const PATHS_MIN: u64 = 5_000;
 
 /// Two counts at a time: periodic work has more weight when packet-ins are slow.
 static PERMITS: (Mutex<()>, Mutex<()>) = (Mutex::new(()), Mutex::new(()));
@@ -116,7 +116,7 @@ fn per_thousand(count: impl Fn(u32) -> Count, [short, mut loops]: [u32; 2], leas
         let long = count(loops);
         let done = long.done.saturating_sub(short.done);
         if done >= least {
-            return (long.cost - short.cost) * 1000 / done;
+            return long.cost.saturating_sub(short.cost) * 1000 / done;
         }
         assert!(loops < LOOPS_MAX, "only {done} between {short:?} and {long:?} of {loops} loops");
         loops *= 2;
@@ -185,10 +185,14 @@ fn value(page: &str, (name, label): (&str, &str)) -> u64 {
 const LOOPS: [u32; 2] = [1, 3];
 
 /// The long load is not made longer than this.
-const LOOPS_MAX: u32 = 20;
+const LOOPS_MAX: u32 = 40;
 
 /// The same when a table must be full before the end of the short load.
 const LOOPS_FULL_TABLE: [u32; 2] = [2, 5];
+
+/// The same for paths: the announcements of the hosts before the load take as many instructions as thousands of paths, and not always
+/// the same number.
+const LOOPS_OF_PATHS: [u32; 2] = [2, 10];
 
 /// Instructions per 1 000 packet-ins, by callgrind.
 fn instructions(apps: &str, options: &[&str], loops: [u32; 2]) -> u64 {
@@ -280,5 +284,5 @@ fn a_path_over_switches_of_two_workers_takes_no_more_instructions_than_the_limit
 }
 
 fn instructions_per_path(workers: &str) -> u64 {
-    per_thousand(|loops| callgrind(Load::paths(workers), loops), LOOPS, PATHS_MIN) / 1000
+    per_thousand(|loops| callgrind(Load::paths(workers), loops), LOOPS_OF_PATHS, PATHS_MIN) / 1000
 }

@@ -34,6 +34,8 @@ pub(crate) struct BenchSwitch {
     /// Hosts that have announced themselves.
     pub(crate) hosts_announced: u32,
     requests: OutstandingRequests,
+    /// Maximum number of outstanding requests with the hosts that have announced themselves.
+    outstanding_max: u32,
     session: SwitchSession,
     version: Version,
     counting: ReplyCounting,
@@ -111,6 +113,7 @@ impl BenchSwitch {
             index,
             hosts_announced: 0,
             requests: OutstandingRequests::new(1, 0, 0),
+            outstanding_max: 0,
             session: SwitchSession::open(profile, &mut unsent),
             version: plan.version,
             counting: plan.counting,
@@ -130,6 +133,7 @@ impl BenchSwitch {
         let plan = &Plan { hosts, ..plan.clone() };
         self.counts = RequestCounts::default();
         self.host_pairs = host_pairs(plan, self.index, hosts);
+        self.outstanding_max = plan.outstanding_max();
         let len = if self.counting == ReplyCounting::Answers { plan.ring_len() } else { 1 };
         self.requests = OutstandingRequests::new(len, plan.overtaken_max(), timeout_ticks);
     }
@@ -320,6 +324,7 @@ impl BenchSwitch {
             self.requests.skip(&mut on_timeout);
             self.host_pairs.advance(1);
         }
+        let limit = limit.min(self.outstanding_max);
         let available = self.requests.available(now, limit, &mut on_timeout);
         available.min(u32::MAX - self.requests.next())
     }

@@ -56,7 +56,7 @@ impl LatencyDistribution {
             return Quantile::AtLeast(self.unanswered_min_ns);
         }
         #[expect(clippy::cast_precision_loss, reason = "fewer than 2⁵³ requests")]
-        let q = rank as f64 / self.answered.len().max(1) as f64;
+        let q = (rank as f64 - 0.5) / self.answered.len().max(1) as f64;
         Quantile::Exactly(self.answered.value_at_quantile(q))
     }
 
@@ -117,9 +117,21 @@ mod tests {
     #[test]
     fn without_lost_answers_the_quantiles_are_those_of_the_answers() {
         let latencies = latencies(1000, 0);
-        for q in [0.1, 0.5, 0.9, 0.99, 0.999, 1.0] {
-            let expected = latencies.answered.value_at_quantile(q);
-            assert_eq!(latencies.quantile(q), Quantile::Exactly(expected), "{q}");
+        for q in [0.1_f64, 0.5, 0.9, 0.99, 0.999, 1.0] {
+            let expected = (q * 1e6).round();
+            #[expect(clippy::cast_precision_loss, reason = "small")]
+            let found = latencies.quantile(q).ns() as f64;
+            assert!((found / expected - 1.0).abs() < 0.001, "{found} at {q}");
+        }
+    }
+
+    #[test]
+    fn a_quantile_is_the_latency_of_its_rank() {
+        for n in 1..200 {
+            let latencies = latencies(n, 0);
+            let median = latencies.quantile(0.5).ns();
+            let expected = n.div_ceil(2) * 1000;
+            assert!(median.abs_diff(expected) < 500, "{median} instead of {expected} of {n}");
         }
     }
 

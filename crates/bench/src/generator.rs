@@ -185,12 +185,16 @@ impl<I: GeneratorIo> Generator<I> {
         self.recorder.set_start(start);
         self.silence.since = start;
         let mut before = self.snapshot();
+        let (mut schedule_lag, mut longest_silence) = (None, Duration::ZERO);
         for number in 0..plan.loops {
             if number == plan.measured().start {
                 load.reset_lag();
-                self.silence.longest = Duration::ZERO;
+                self.silence = Silence { answered: self.answered, ..Silence::new(self.io.now()) };
             }
             self.run_loop(start + plan.loop_time * (number + 1), &mut load)?;
+            if number + 1 == plan.measured().end {
+                (schedule_lag, longest_silence) = (load.lag(), self.silence.longest);
+            }
             let after = self.snapshot();
             self.report_loop(number, &before, &after);
             before = after;
@@ -202,13 +206,13 @@ impl<I: GeneratorIo> Generator<I> {
         self.send(self.io.now(), Some(&mut load));
         load.finish(&mut self.switches, &mut self.recorder);
         let drain_cut_short = self.drain()?;
-        let result = self.result(&load, drain_cut_short);
+        let result = ThreadResult { schedule_lag, longest_silence, ..self.result(drain_cut_short) };
         self.send_event(ThreadEvent::Finished(result));
         Ok(())
     }
 
     /// The result of the thread, after the drain.
-    fn result(&mut self, load: &OfferedLoad, drain_cut_short: bool) -> ThreadResult {
+    fn result(&mut self, drain_cut_short: bool) -> ThreadResult {
         for switch in &mut self.switches {
             switch.give_up(&mut self.recorder);
         }
@@ -221,10 +225,10 @@ impl<I: GeneratorIo> Generator<I> {
             loops,
             unanswered_min_ns,
             errors: self.sessions.errors.clone(),
-            schedule_lag: load.lag(),
+            schedule_lag: None,
             drain_cut_short,
             paused: self.paused,
-            longest_silence: self.silence.longest,
+            longest_silence: Duration::ZERO,
             network: None,
             socket: connected.and_then(|id| self.io.effective_options(id)),
         }
@@ -271,9 +275,11 @@ impl<I: GeneratorIo> Generator<I> {
         self.shared.publish_sessions(self.index, *ready_switches, errors.total());
     }
 
-    fn snapshot(&self) -> LoopSnapshot {
+    fn snapshot(&mut self) -> LoopSnapshot {
+        let time = self.io.now();
+        self.outstanding.change(self.recorder.timestamp(time), 0);
         LoopSnapshot {
-            time: self.io.now(),
+            time,
             cpu: clock::thread_cpu(),
             waited: self.waited,
             area: self.outstanding.area,
@@ -340,8 +346,9 @@ impl<I: GeneratorIo> Generator<I> {
         let before = (self.plan.spin > Duration::ZERO).then(|| self.io.now());
         let now = self.io.wait(deadline)?;
         self.waited += before.map_or(Duration::ZERO, |before| now - before);
+        let mut load = load;
         if now - self.last_iteration > PAUSE_MAX {
-            self.recover_from_pause(now);
+            self.recover_from_pause(now, load.as_deref_mut());
         }
         self.last_iteration = now;
         self.receive();
@@ -351,19 +358,25 @@ impl<I: GeneratorIo> Generator<I> {
     }
 
     /// Gives up the outstanding requests after the process was stopped, as by a signal or with its machine: nobody knows when their
-    /// answers arrived.
+    /// answers arrived. They are recorded with the last timestamp before, since timestamps may have wrapped.
     #[cold]
-    fn recover_from_pause(&mut self, now: Instant) {
+    fn recover_from_pause(&mut self, now: Instant, load: Option<&mut OfferedLoad>) {
         self.paused = self.paused.max(now - self.last_iteration);
-        let now = self.recorder.timestamp(now);
-        for switch in &mut self.switches {
-            let outstanding = i64::from(switch.outstanding());
-            switch.give_up(&mut self.recorder);
-            switch.forget_requests();
-            if switch.conn.is_some() {
-                self.outstanding.change(now, -outstanding);
+        let (switches, outstanding) = (&mut self.switches, &mut self.outstanding);
+        self.recorder.give_up(PAUSE_MAX, |recorder| {
+            if let Some(load) = load {
+                load.give_up(switches, recorder);
             }
-        }
+            let now = recorder.last_timestamp();
+            for switch in switches {
+                let n = i64::from(switch.outstanding());
+                switch.give_up(recorder);
+                switch.forget_requests();
+                if switch.conn.is_some() {
+                    outstanding.change(now, -n);
+                }
+            }
+        });
     }
 
     fn receive(&mut self) {

@@ -52,6 +52,8 @@ pub(crate) struct OfferedLoad {
     buffering: Buffering,
     /// Maximum number of outstanding requests per switch.
     outstanding_max: u32,
+    /// Nothing is sent from then on, but what was due before.
+    end: Instant,
 }
 
 #[derive(Debug)]
@@ -108,7 +110,8 @@ impl OfferedLoad {
             }
             Load::Rate(rate) => LoadState::Rate(OpenLoop::new(plan, rate, start, thread, switches)),
         };
-        Self { state, buffering: plan.buffering, outstanding_max: plan.outstanding_max() }
+        let end = start + plan.loop_time * plan.loops;
+        Self { state, buffering: plan.buffering, outstanding_max: plan.outstanding_max(), end }
     }
 
     /// When the next request is due by the schedule; `None` if only replies cause requests.
@@ -140,13 +143,17 @@ impl OfferedLoad {
                     if available <= 0 {
                         break;
                     }
-                    let n = i64::from(*quantum).min(available);
-                    if let Some(quota) = quota.get_mut(*cursor) {
-                        *quota = u32::try_from(n).unwrap_or(0);
+                    let takes_requests =
+                        |switch: &BenchSwitch| switch.conn.is_some() && !switch.has_unsent();
+                    if switches.get(*cursor).is_some_and(takes_requests) {
+                        let n = i64::from(*quantum).min(available);
+                        if let Some(quota) = quota.get_mut(*cursor) {
+                            *quota = u32::try_from(n).unwrap_or(0);
+                        }
+                        add(*cursor);
+                        available -= n;
                     }
-                    add(*cursor);
                     *cursor = (*cursor + 1) % quota.len();
-                    available -= n;
                 }
             }
             LoadState::Rate(open_loop) => {
@@ -170,8 +177,13 @@ impl OfferedLoad {
         let (mut sent_at, mut overdue) = (None, 0);
         let batch = u32::try_from(templates.batch_size()).unwrap_or(u32::MAX);
         let (buffering, limit) = (self.buffering, self.outstanding_max);
+        let was_blocked = self.is_blocked(at);
         loop {
-            let now = recorder.timestamp(io.now());
+            let now = io.now();
+            if now >= self.end && !matches!(self.state, LoadState::Rate(_)) {
+                return sent_at.map(|sent_at| (sent_at, overdue));
+            }
+            let now = recorder.timestamp(now);
             let available = switch.available(now, limit, recorder);
             let wanted = match &mut self.state {
                 LoadState::Window => available,
@@ -180,8 +192,11 @@ impl OfferedLoad {
                 }
                 LoadState::Rate(open_loop) => open_loop.wanted(at, available),
             };
-            // After the first batch, a small rest waits until more can be sent with it.
-            if wanted == 0 || (sent_at.is_some() && wanted < batch / 4) {
+            // After the first batch of a closed loop, a small rest waits until more can be sent with it.
+            let is_small_rest = sent_at.is_some()
+                && wanted < batch / 4
+                && !matches!(self.state, LoadState::Rate(_));
+            if wanted == 0 || is_small_rest {
                 return sent_at.map(|sent_at| (sent_at, overdue));
             }
             let sent = switch.send_requests(io, templates, buffering, wanted);
@@ -189,7 +204,13 @@ impl OfferedLoad {
             let is_blocked = sent < wanted.min(batch) || switch.has_unsent();
             match &mut self.state {
                 LoadState::Rate(open_loop) => {
-                    overdue += open_loop.sent(at, switch, now, sent, is_blocked);
+                    let blocked = if is_blocked {
+                        Some(NotSentReason::SocketFull)
+                    } else {
+                        (sent == available).then_some(NotSentReason::WindowFull)
+                    };
+                    overdue += open_loop.sent(at, switch, now, sent, was_blocked);
+                    open_loop.set_blocked(at, blocked);
                 }
                 _ => switch.record_sent(sent, now),
             }
@@ -213,10 +234,26 @@ impl OfferedLoad {
 
     /// Notes that the socket of switch `at` takes no more bytes.
     pub(crate) fn set_socket_full(&mut self, at: usize) {
-        if let LoadState::Rate(open_loop) = &mut self.state
-            && let Some(queue) = open_loop.queues.get_mut(at)
-        {
-            queue.blocked = Some(NotSentReason::SocketFull);
+        if let LoadState::Rate(open_loop) = &mut self.state {
+            open_loop.set_blocked(at, Some(NotSentReason::SocketFull));
+        }
+    }
+
+    /// Whether the last attempt to send requests of switch `at` did not send all that were due.
+    #[inline]
+    fn is_blocked(&self, at: usize) -> bool {
+        match &self.state {
+            LoadState::Rate(open_loop) => {
+                open_loop.queues.get(at).is_some_and(|queue| queue.blocked.is_some())
+            }
+            LoadState::Window | LoadState::SharedWindow { .. } => false,
+        }
+    }
+
+    /// Gives up all requests that are due and not sent yet, since the process was stopped.
+    pub(crate) fn give_up(&mut self, switches: &mut [BenchSwitch], recorder: &mut RequestRecorder) {
+        if let LoadState::Rate(open_loop) = &mut self.state {
+            open_loop.give_up(switches, recorder);
         }
     }
 
@@ -289,7 +326,7 @@ impl OpenLoop {
             }
             self.schedule.advance();
             let at = self.next_switch;
-            self.next_switch = (at + 1) % self.queues.len().max(1);
+            self.next_switch = if at + 1 < self.queues.len() { at + 1 } else { 0 };
             let (Some(queue), Some(switch)) = (self.queues.get_mut(at), switches.get_mut(at))
             else {
                 continue;
@@ -312,23 +349,31 @@ impl OpenLoop {
     fn wanted(&mut self, at: usize, available: u32) -> u32 {
         let Some(queue) = self.queues.get_mut(at) else { return 0 };
         let due = u32::try_from(queue.due.len()).unwrap_or(u32::MAX);
-        if due > available {
+        if due > 0 && available == 0 {
             queue.blocked = Some(NotSentReason::WindowFull);
         }
         due.min(available)
     }
 
-    /// Records that `n` requests were sent at `now`; returns the sum of the ticks by which they were overdue.
+    /// Records why an attempt to send did not send all that is due, if it did not.
+    #[inline]
+    fn set_blocked(&mut self, at: usize, reason: Option<NotSentReason>) {
+        if let Some(queue) = self.queues.get_mut(at) {
+            queue.blocked = if queue.due.is_empty() { None } else { reason };
+        }
+    }
+
+    /// Records that `n` requests were sent at `now`, which the controller had held back if the switch `was_blocked`; returns the sum
+    /// of the ticks by which they were overdue.
     fn sent(
         &mut self,
         at: usize,
         switch: &mut BenchSwitch,
         now: Timestamp,
         n: u32,
-        is_blocked: bool,
+        was_blocked: bool,
     ) -> i64 {
         let Some(queue) = self.queues.get_mut(at) else { return 0 };
-        let was_blocked = queue.blocked.is_some();
         let mut overdue = 0;
         for due in queue.due.drain(..queue.due.len().min(n as usize)) {
             let late = now.wrapping_sub(due);
@@ -341,11 +386,6 @@ impl OpenLoop {
                 self.lag_max = self.lag_max.max(late);
             }
             switch.record_sent(1, due);
-        }
-        if is_blocked {
-            queue.blocked = Some(NotSentReason::SocketFull);
-        } else if queue.due.is_empty() {
-            queue.blocked = None;
         }
         overdue
     }
@@ -369,13 +409,17 @@ impl OpenLoop {
     }
 
     fn finish(&mut self, switches: &mut [BenchSwitch], recorder: &mut RequestRecorder) {
+        self.give_up(switches, recorder);
+        self.skip_until(self.end, switches, recorder);
+    }
+
+    fn give_up(&mut self, switches: &mut [BenchSwitch], recorder: &mut RequestRecorder) {
         for (queue, switch) in self.queues.iter_mut().zip(&mut *switches) {
             let reason = queue.reason(switch);
             for due in queue.due.drain(..) {
                 switch.record_not_sent(due, reason, recorder);
             }
         }
-        self.skip_until(self.end, switches, recorder);
     }
 
     /// Gives up the requests that became due so long ago that they have timed out before they were queued.

@@ -25,7 +25,8 @@ pub(crate) struct RequestRecorder {
     loops: Vec<LoopRequests>,
     /// The loop of the last record, and the tick at which it starts.
     last: (usize, u64),
-    /// The smallest age at which a request was given up.
+    /// The smallest age at which a request was given up, at most the timeout. Those that were not sent were not answered for that
+    /// long either.
     unanswered_age_min: Timestamp,
 }
 
@@ -72,7 +73,7 @@ impl RequestRecorder {
             loops_max: plan.loops as usize,
             loops: Vec::new(),
             last: (0, 0),
-            unanswered_age_min: Timestamp::MAX,
+            unanswered_age_min: Timestamp::try_from(ticks(plan.timeout)).unwrap_or(Timestamp::MAX),
         }
     }
 
@@ -88,6 +89,20 @@ impl RequestRecorder {
     #[expect(clippy::cast_possible_truncation, reason = "timestamps wrap")]
     pub(crate) fn timestamp(&mut self, now: Instant) -> Timestamp {
         self.now = self.now.max(ticks(now.saturating_duration_since(self.epoch)));
+        self.now as Timestamp
+    }
+
+    /// Calls `give_up`, in which requests are given up that have been outstanding for at least `age`, whatever the last timestamp says.
+    pub(crate) fn give_up(&mut self, age: Duration, give_up: impl FnOnce(&mut Self)) {
+        let before = self.unanswered_age_min;
+        give_up(self);
+        let age = Timestamp::try_from(ticks(age)).unwrap_or(Timestamp::MAX);
+        self.unanswered_age_min = before.min(age);
+    }
+
+    /// The last timestamp.
+    #[expect(clippy::cast_possible_truncation, reason = "timestamps wrap")]
+    pub(crate) fn last_timestamp(&self) -> Timestamp {
         self.now as Timestamp
     }
 
@@ -237,7 +252,7 @@ mod tests {
         let unanswered: Vec<_> = loops.iter().map(|it| it.unanswered).collect();
         let not_sent: Vec<_> = loops.iter().map(|it| it.not_sent.total()).collect();
         assert_eq!((unanswered, not_sent), (vec![1, 0, 0], vec![0, 1, 5]));
-        assert_eq!(unanswered_min_ns, 6_000_000_000);
+        assert_eq!(unanswered_min_ns, 5_000_000_000, "the timeout");
     }
 
     #[test]

@@ -108,6 +108,7 @@ pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error>
             Err(RecvTimeoutError::Disconnected) => break Err(Error::Thread),
         }
         if collector.ready == plan.threads && shared.start().is_none() {
+            provenance.find_controllers(&plan);
             let start = clock::now() + START_DELAY;
             shared.set_start(start);
             provenance.set_start(&plan, start);

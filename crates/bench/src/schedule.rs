@@ -107,15 +107,19 @@ impl Schedule {
             return 0;
         }
         let first = self.next;
+        // At least one is skipped, also if rounding says that the next one is due at `end`.
         match self.arrivals {
-            Arrivals::Fixed => self.next = (end_ns / self.interval_ns).ceil() as u64,
+            Arrivals::Fixed => {
+                self.next = ((end_ns / self.interval_ns).ceil() as u64).max(first + 1);
+            }
             Arrivals::Poisson => {
                 self.next += 1 + ((end_ns - self.next_ns) / self.interval_ns) as u64;
                 self.next_ns = end_ns;
             }
             Arrivals::Burst(n) => {
                 let n = u64::from(n.max(1));
-                self.next = (end_ns / self.interval_ns / n as f64).ceil() as u64 * n;
+                let bursts = (end_ns / self.interval_ns / n as f64).ceil() as u64;
+                self.next = (bursts * n).max((first / n + 1) * n);
             }
         }
         let skipped = self.next - first;
@@ -189,6 +193,14 @@ mod tests {
             assert_eq!(skipped.next_due(), counted.next_due());
             assert_eq!(skipped.skip_until(end), 0);
         }
+        // The next request is due half a picosecond before the end.
+        let (mut rounded, end_of_loop) =
+            (Schedule::new(start, 1_901_580.0, Arrivals::Fixed, 5), Duration::from_millis(3050));
+        rounded.skip_until(start + Duration::from_millis(3049));
+        while rounded.next_due() < start + end_of_loop {
+            assert!(rounded.skip_until(start + end_of_loop) > 0);
+        }
+        assert_eq!(rounded.next, 5_799_820);
         let mut poisson = Schedule::new(start, 1e6, Arrivals::Poisson, 5);
         assert!((9_900..10_100).contains(&poisson.skip_until(end)));
         assert!(poisson.next_due() >= end);

@@ -77,7 +77,7 @@ fn generator(report: &Report) -> Vec<String> {
     let busy = report.threads.iter().filter(|thread| thread.busy > BUSY_MAX).count();
     if busy > 0 {
         warnings.push(format!(
-            "{busy} of {} busy more than {:.0} % of the time: the controller may be \
+            "{busy} of {} was busy more than {:.0} % of the time: the controller may be \
              faster than measured; use more --threads, on CPU cores of their own (--pin)",
             counted(report.threads.len() as u64, "generator thread", "generator threads"),
             BUSY_MAX * 100.0,
@@ -165,8 +165,9 @@ fn replies(report: &Report) -> Vec<String> {
     } else {
         ""
     };
-    let never =
-        format!("were never answered: percentiles count them as slower than all others{stall}");
+    let never = format!(
+        "were never answered: percentiles count those of the measured loops as slower than all others{stall}"
+    );
     warn(never_answered, &never);
     warn(late, "were answered after --timeout: they count as not answered");
     if duplicate > 0 {

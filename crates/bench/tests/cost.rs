@@ -31,8 +31,9 @@ fn a_request_and_its_reply_do_not_allocate() {
         let (long, many) = cost(&plan, 400);
         assert!(many > few + 10_000, "{few} and {many} requests");
         let more = long.saturating_sub(short) as u64;
-        // Progress is read ten times per second; a buffer may still grow once per switch.
-        assert!(more < 100, "{more} more allocations for {} more requests", many - few);
+        // Progress is read ten times per second, and the accounts of the processes are at the bounds of the measured loops; a
+        // buffer may still grow once per switch, and histograms for longer latencies.
+        assert!(more < 500, "{more} more allocations for {} more requests", many - few);
     }
     null.stop().unwrap();
 }

@@ -16,6 +16,7 @@ use crate::counts::{ErrorCounts, RequestCounts};
 use crate::distribution::Quantile;
 use crate::generator::OutstandingIntegral;
 use crate::latency::SwitchLatencies;
+use crate::outstanding::Timestamp;
 use crate::request_records::{LoopRequests, RequestRecorder};
 
 /// When a destination answers the first packet, unless the reverse direction is installed by then. Long enough that a
@@ -305,17 +306,18 @@ impl PathMeasurement {
 
     /// Expires requests that timed out.
     pub(super) fn expire_requests(&mut self, now: Instant) {
-        self.give_up(now, self.timeout);
+        let now_ticks = self.recorder.timestamp(now);
+        self.give_up(now, self.timeout, now_ticks);
     }
 
     /// Gives up all outstanding requests: nobody knows when their paths were installed.
     pub(super) fn give_up_all(&mut self, now: Instant) {
-        self.give_up(now, Duration::ZERO);
+        // With the last timestamp before, since timestamps may have wrapped.
+        self.give_up(now, Duration::ZERO, self.recorder.last_timestamp());
     }
 
     /// Gives up requests of at least this age.
-    fn give_up(&mut self, now: Instant, age_min: Duration) {
-        let now_ticks = self.recorder.timestamp(now);
+    fn give_up(&mut self, now: Instant, age_min: Duration, now_ticks: Timestamp) {
         for request in self.requests.expire(now, age_min) {
             self.pairs.release(request.source, request.destination);
             self.outstanding.change(now_ticks, -1);

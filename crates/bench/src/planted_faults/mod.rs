@@ -235,6 +235,9 @@ fn a_controller_that_reads_but_does_not_answer_in_time_fills_the_window() {
     assert_eq!((not_sent.socket_full, not_sent.generator_late), (0, 0), "{not_sent:?}");
     assert_near(report.rate.mean, 10_000.0, 0.01);
     assert!(has_warning(&report, "did not answer earlier ones"), "{:?}", report.warnings);
+    // Those that were not sent were not answered within the timeout, either.
+    assert_eq!(report.latency.max(), Quantile::AtLeast(5_000_000_000));
+    assert!(report.schedule_lag.unwrap().held_back > 0);
 }
 
 #[test]

@@ -48,14 +48,21 @@ impl ProvenanceRecorder {
         Self { provenance, threads: plan.threads, measured: None, samples: Vec::new() }
     }
 
-    /// Sets when the first loop begins. Looks up controllers that have only started to listen since, such as restarted ones.
-    pub(crate) fn set_start(&mut self, plan: &Plan, start: Instant) {
+    /// Looks for the processes of the controllers that are not known, or were restarted.
+    ///
+    /// # Cost
+    /// Reads `/proc` of all processes if there is such a controller on this machine.
+    pub(crate) fn find_controllers(&mut self, plan: &Plan) {
         for (controller, &target) in self.provenance.controllers.iter_mut().zip(&plan.targets) {
-            let sample = controller.as_ref().and_then(|it| ProcessSample::read(it.pid, start));
-            if sample.is_none() {
+            let known = controller.as_ref();
+            if known.and_then(|it| ProcessSample::read(it.pid, clock::now())).is_none() {
                 *controller = process_listening_on(target).map(ControllerProcess::read);
             }
         }
+    }
+
+    /// Sets the time at which the first loop starts.
+    pub(crate) fn set_start(&mut self, plan: &Plan, start: Instant) {
         let measured = plan.measured();
         let bounds = [measured.start, measured.end].map(|number| start + plan.loop_time * number);
         self.measured = Some(bounds);

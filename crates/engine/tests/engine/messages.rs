@@ -3,7 +3,7 @@
 use sluice_engine::Config;
 use sluice_io::READ_BYTES_MAX;
 use sluice_openflow::view::PacketIn;
-use sluice_openflow::{Action, DatapathId, FlowMod, Message, PacketOut, PortNo, Version};
+use sluice_openflow::{Action, DatapathId, Field, FlowMod, Message, PacketOut, PortNo, Version};
 use sluice_sdk::{App, Ctx, Verdict};
 
 use crate::test_engine::{TestEngine, wait_until};
@@ -40,6 +40,7 @@ impl App for SendingApp {
 
 fn packet_out() -> Message {
     Message::PacketOut(PacketOut {
+        matching: [Field::in_port(PortNo::CONTROLLER)].into(),
         actions: vec![Action::output(PortNo(1))],
         data: vec![7; DATA_LEN],
         ..PacketOut::default()
