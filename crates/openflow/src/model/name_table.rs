@@ -55,35 +55,63 @@ pub(crate) struct NameTable {
     pub(crate) bits: u32,
 }
 
-/// Numbers on the wire up to which [`NameTable::same_below`] searches.
-const SAME_BELOW_MAX: u128 = 32;
-
 impl NameTable {
-    /// The lowest number that is not encoded as itself in every version.
-    pub(crate) const fn same_below(&self) -> u128 {
-        let mut n = 0;
-        while n < SAME_BELOW_MAX {
-            let mut version = Version::V1_0;
-            while version.0 <= Version::V1_5.0 {
-                let (mut is_row, mut is_row_here) = (false, false);
-                let mut rest = self.rows;
-                while let [row, after @ ..] = rest {
-                    let number = row.in_version(version);
-                    is_row |= row.value == n;
-                    is_row_here |= row.value == n && matches!(number, Some(it) if it == n);
-                    if row.value != n && matches!(number, Some(it) if it == n) {
-                        return n;
-                    }
-                    rest = after;
-                }
-                if is_row != is_row_here {
-                    return n;
-                }
-                version = Version(version.0 + 1);
+    /// Whether everything is encoded as itself in every version.
+    pub(crate) const fn is_identity(&self) -> bool {
+        let mut version = Version::V1_0;
+        while version.0 <= Version::V1_5.0 {
+            let is_same = if self.is_flags {
+                self.same_bits_in(version) == self.wire_mask()
+            } else {
+                let (first, last) = self.different_numbers_in(version);
+                first > last
+            };
+            if !is_same {
+                return false;
             }
-            n += 1;
+            version = Version(version.0 + 1);
         }
-        n
+        self.bits == self.wire_bits
+    }
+
+    /// The lowest and the highest number that is not encoded as itself, in each version.
+    ///
+    /// If there is none, the lowest is above the highest.
+    pub(crate) const fn different_numbers(&self) -> [(u128, u128); 6] {
+        [
+            self.different_numbers_in(Version::V1_0),
+            self.different_numbers_in(Version::V1_1),
+            self.different_numbers_in(Version::V1_2),
+            self.different_numbers_in(Version::V1_3),
+            self.different_numbers_in(Version::V1_4),
+            self.different_numbers_in(Version::V1_5),
+        ]
+    }
+
+    const fn different_numbers_in(&self, version: Version) -> (u128, u128) {
+        let (mut different, mut rest) = ((u128::MAX, 0), self.rows);
+        while let [row, after @ ..] = rest {
+            match row.in_version(version) {
+                Some(number) if number == row.value => {}
+                Some(number) => different = including(including(different, number), row.value),
+                None if self.has_as_itself(row.value, version) => {}
+                None => different = including(different, row.value),
+            }
+            rest = after;
+        }
+        different
+    }
+
+    /// Whether a row of `version` has `value`, perhaps under another name, as its number too.
+    const fn has_as_itself(&self, value: u128, version: Version) -> bool {
+        let mut rest = self.rows;
+        while let [row, after @ ..] = rest {
+            if row.value == value && matches!(row.in_version(version), Some(it) if it == value) {
+                return true;
+            }
+            rest = after;
+        }
+        false
     }
 
     /// The bits that are encoded as themselves, in each version.
@@ -111,7 +139,8 @@ impl NameTable {
         (same | !others) & self.wire_mask()
     }
 
-    const fn wire_mask(&self) -> u128 {
+    /// The highest number on the wire.
+    pub(crate) const fn wire_mask(&self) -> u128 {
         (1 << self.wire_bits) - 1
     }
 
@@ -256,6 +285,11 @@ impl NameTable {
         }
         Ok(n)
     }
+}
+
+/// The range from `first` to `last`, extended to `n`.
+const fn including((first, last): (u128, u128), n: u128) -> (u128, u128) {
+    (if n < first { n } else { first }, if n > last { n } else { last })
 }
 
 /// A type with a [`NameTable`].

@@ -22,8 +22,9 @@ macro_rules! codes {
         impl $name {
             $( #[doc = $doc] pub const $konst: Self = Self($n); )*
 
-            /// The lowest number that is not the same on the wire in every version.
-            const SAME_BELOW: u128 = <Self as $crate::model::name_table::Named>::TABLE.same_below();
+            /// In each version, the lowest and the highest number that is not the same on the wire.
+            const DIFFERENT: [(u128, u128); 6] =
+                <Self as $crate::model::name_table::Named>::TABLE.different_numbers();
 
             /// Name in the specification; `None` for numbers that it does not define.
             pub fn name(self) -> Option<&'static str> {
@@ -38,8 +39,9 @@ macro_rules! codes {
 
             /// Whether `n` is the same on the wire in `version`.
             #[inline]
-            fn is_same(n: u128, _: $crate::Version) -> bool {
-                n < Self::SAME_BELOW
+            fn is_same(n: u128, version: $crate::Version) -> bool {
+                let index = usize::from(version.0).wrapping_sub(1);
+                Self::DIFFERENT.get(index).is_some_and(|&(first, last)| n < first || last < n)
             }
         }
 
@@ -138,6 +140,9 @@ macro_rules! named {
                 ) )+,
             ) ),*];
 
+            /// Whether every value is the same on the wire in every version: then it is only loaded and stored.
+            const IS_IDENTITY: bool = <Self as $crate::model::name_table::Named>::TABLE.is_identity();
+
             /// Parses the number `n` of a message of `version`.
             #[inline]
             pub(crate) fn from_wire(
@@ -145,7 +150,7 @@ macro_rules! named {
                 version: $crate::Version,
             ) -> Self {
                 use $crate::model::name_table::Named;
-                if Self::is_same(n.into(), version) {
+                if Self::IS_IDENTITY || Self::is_same(n.into(), version) {
                     return Self(n.into());
                 }
                 Self::from_number(Self::TABLE.parse(n.into(), version))
@@ -159,7 +164,9 @@ macro_rules! named {
             ) -> $crate::Result<$crate::model::named::named!(@wire $repr $wire), $crate::EncodeError> {
                 use $crate::model::name_table::Named;
                 let n = self.number();
-                let n = if Self::is_same(n, version) { n } else { Self::TABLE.encode(n, version)? };
+                let is_same = Self::IS_IDENTITY
+                    || n <= Self::TABLE.wire_mask() && Self::is_same(n, version);
+                let n = if is_same { n } else { Self::TABLE.encode(n, version)? };
                 Ok(n.try_into().unwrap_or_default())
             }
         }
