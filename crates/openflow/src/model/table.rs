@@ -8,9 +8,12 @@ use super::value::FixedString;
 
 flags! {
     /// `OFPTC_*`: configuration of a table. §7.3.3.
+    ///
+    /// Since 1.3 a table-miss flow entry says what happens to packets without a match. All versions from 1.3 to 1.5 reserve
+    /// the two bits that said so before, as `OFPTC_DEPRECATED_MASK`, so they keep their names: they cannot mean anything else.
     pub struct TableConfig(u64 as u32);
-    TABLE_MISS_CONTINUE = 1, V1_1..=V1_3, "Packets without a match continue in the next table. Deprecated in 1.3.";
-    TABLE_MISS_DROP = 2, V1_1..=V1_3, "Packets without a match are dropped. Deprecated in 1.3.";
+    TABLE_MISS_CONTINUE = 1, V1_1, "Packets without a match continue in the next table. Without effect since 1.3.";
+    TABLE_MISS_DROP = 2, V1_1, "Packets without a match are dropped. Without effect since 1.3.";
     EVICTION = 4, V1_4, "Flow entries may be evicted to make room.";
     VACANCY_EVENTS = 8, V1_4, "Report changes of the vacancy.";
 }
