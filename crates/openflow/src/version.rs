@@ -71,7 +71,8 @@ impl Versions {
     /// The set with the versions from `first` to `last`, which are at most 31.
     #[must_use]
     pub(crate) const fn with(self, first: Version, last: Version) -> Self {
-        Self(self.0 | ((2 << last.0) - (1 << first.0)))
+        // For 31 the upper bound is 0, which wraps around to the right bits.
+        Self(self.0 | (2_u32 << last.0).wrapping_sub(1 << first.0))
     }
 
     /// Whether `version` is in the set.
@@ -120,6 +121,13 @@ mod tests {
         let named: Vec<_> = (0..32).map(Version).filter(|v| !v.to_string().contains('x')).collect();
         assert_eq!(Versions::SUPPORTED.iter().collect::<Vec<_>>(), named);
         assert_eq!(named.len(), 6);
+    }
+
+    #[test]
+    fn ranges_extend_to_the_last_bit() {
+        assert_eq!(Versions::NONE.with(Version(30), Version(31)), Versions(0b11 << 30));
+        assert_eq!(Versions::NONE.with(Version(0), Version(31)), Versions(u32::MAX));
+        assert_eq!(Versions::NONE.with(Version::V1_0, Version::V1_5), Versions::SUPPORTED);
     }
 
     #[test]
