@@ -129,13 +129,13 @@ impl MessageStream {
     ) -> io::Result<()> {
         let within_message = match self.state {
             State::Other => return Ok(()),
-            State::Synchronised => bytes_to_complete(&self.bytes),
-            State::InLostMessage(left) => left,
-            State::Start | State::Searching(_) => 0,
+            State::Synchronised => bytes_to_message_end(&self.bytes),
+            State::InLostMessage(left) => Some(left),
+            State::Start | State::Searching(_) => None,
         };
         self.bytes.clear();
         // The length in the header says how much of the message follows the gap.
-        let left = usize::try_from(missing).ok().and_then(|n| within_message.checked_sub(n));
+        let left = usize::try_from(missing).ok().and_then(|n| within_message?.checked_sub(n));
         self.state = match left {
             Some(0) => State::Synchronised,
             Some(left) => State::InLostMessage(left),
@@ -314,6 +314,13 @@ fn bytes_to_complete(bytes: &[u8]) -> usize {
     len.saturating_sub(bytes.len())
 }
 
+/// Bytes that are missing in `bytes` up to the end of the message; `None` while its length is unknown.
+fn bytes_to_message_end(bytes: &[u8]) -> Option<usize> {
+    let &[_, _, high, low] = bytes.first_chunk::<4>()?;
+    let len = usize::from(u16::from_be_bytes([high, low]));
+    if len < HEADER_LEN { None } else { len.checked_sub(bytes.len()) }
+}
+
 /// Whether `bytes` start with an OpenFlow header; `None` while there are too few of them.
 fn starts_with_message(bytes: &[u8]) -> Option<bool> {
     let &[version, message_type, high, low, ..] = bytes.first_chunk::<HEADER_LEN>()?;
@@ -405,6 +412,21 @@ mod tests {
         // The barrier is neither at the end of its segment nor one of several messages.
         let events = push(&mut stream, &[&bytes[70..], &[1]].concat());
         assert_eq!(events, Events { xids: vec![2], others: vec![] });
+    }
+
+    #[test]
+    fn after_a_gap_within_a_header_the_next_message_is_found() {
+        for (cut, gap) in (1..8).flat_map(|cut| (1..9).map(move |gap| (cut, gap))) {
+            let bytes = [packet_in(1, 40), barrier(2), barrier(3), barrier(4)].concat();
+            let mut stream = MessageStream::of_new_connection();
+            push(&mut stream, &barrier(0));
+            push(&mut stream, &bytes[..cut]);
+            skip(&mut stream, gap as u64);
+            let events = push(&mut stream, &bytes[cut + gap..]);
+            assert_eq!(events.xids, [2, 3, 4], "cut {cut}, gap {gap}: {events:?}");
+            // The start of the next message is known only if the length was captured.
+            assert_eq!(events.others.is_empty(), cut >= 4, "cut {cut}, gap {gap}: {events:?}");
+        }
     }
 
     #[test]
