@@ -97,9 +97,11 @@ impl MessageStream {
         Self { source, state, bytes: Vec::new(), version: None, is_openflow, is_guessed: false }
     }
 
-    /// Bytes that are kept until more follow.
+    /// Memory that is kept until more bytes follow.
     pub(crate) fn buffered_bytes(&self) -> usize {
-        self.bytes.len()
+        let candidates =
+            if let State::Searching(search) = &self.state { search.candidate_bytes() } else { 0 };
+        self.bytes.len() + candidates
     }
 
     /// Processes the next bytes of the stream; those of TCP are one segment.
@@ -483,7 +485,7 @@ mod tests {
                 let noise: Vec<_> =
                     (0..1400).map(|_| u8::try_from(rng.below(8)).unwrap() + 7).collect();
                 assert!(push(&mut stream, &noise).xids.is_empty());
-                assert!(stream.buffered_bytes() <= 256 << 10);
+                assert!(stream.buffered_bytes() <= (256 + 8) << 10);
             }
             let others = finish(stream).others;
             assert_eq!(others.contains(&"NotOpenFlow".to_owned()), !is_openflow, "{others:?}");

@@ -54,6 +54,11 @@ enum Verdict {
 }
 
 impl Search {
+    /// Memory of the places that are examined again, at most 6 KiB.
+    pub(crate) fn candidate_bytes(&self) -> usize {
+        self.candidates.len() * size_of::<Candidate>()
+    }
+
     /// Bytes that were discarded without finding a message.
     pub(crate) fn discarded(&self) -> u64 {
         self.discarded

@@ -12,6 +12,9 @@ const MESSAGES_MAX: usize = 64;
 /// Bytes of them: one message of the maximum length.
 const BYTES_MAX: usize = 64 << 10;
 
+/// Memory that a message takes besides its bytes: its place in the queue, and its allocation.
+const MESSAGE_OVERHEAD: usize = size_of::<HeldMessage>() + 16;
+
 /// A message that is kept back.
 #[derive(Debug)]
 pub(super) struct HeldMessage {
@@ -29,8 +32,9 @@ pub(super) struct HeldMessages {
 }
 
 impl HeldMessages {
+    /// Memory of the messages.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.messages.len() * MESSAGE_OVERHEAD
     }
 
     /// Adds a message; returns the number of messages that were discarded, the oldest first, since there are too many.
@@ -65,9 +69,9 @@ mod tests {
     fn the_number_of_messages_and_their_bytes_are_bounded() {
         let mut held = HeldMessages::default();
         let discarded: u64 = (0..100).map(|_| held.push(message(8))).sum();
-        assert_eq!((discarded, held.bytes()), (36, 64 * 8));
+        assert_eq!((discarded, held.bytes()), (36, 64 * (8 + MESSAGE_OVERHEAD)));
         let discarded: u64 = (0..3).map(|_| held.push(message(40_000))).sum();
-        assert_eq!((discarded, held.bytes()), (66, 40_000));
+        assert_eq!((discarded, held.bytes()), (66, 40_000 + MESSAGE_OVERHEAD));
         assert_eq!((held.take().len(), held.bytes()), (1, 0));
     }
 }

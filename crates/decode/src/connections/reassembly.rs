@@ -10,6 +10,9 @@ const WAITING_BYTES_MAX: usize = 4 << 20;
 /// Segments that may wait for a missing one: 4 MiB of segments of 1 KiB.
 const WAITING_SEGMENTS_MAX: usize = 4096;
 
+/// Memory that a waiting segment takes besides its payload: its entry of the map, which is partly filled, and its allocation.
+const SEGMENT_OVERHEAD: usize = 80;
+
 /// Capture time for which segments wait for a missing one: longer than the first retransmissions take.
 const WAITING_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -35,6 +38,7 @@ pub(crate) struct TcpReassembler {
     next: Option<u64>,
     /// Segments ahead of the next byte, by position.
     waiting: BTreeMap<u64, Vec<u8>>,
+    /// Bytes of their payloads.
     waiting_bytes: usize,
     /// Capture time since which segments wait.
     waiting_since: Duration,
@@ -54,9 +58,9 @@ impl TcpReassembler {
         self.opened_by == Some(seq)
     }
 
-    /// Bytes that wait for a missing segment.
+    /// Memory of the segments that wait for a missing one.
     pub(crate) fn waiting_bytes(&self) -> usize {
-        self.waiting_bytes
+        self.waiting_bytes + self.waiting.len() * SEGMENT_OVERHEAD
     }
 
     /// Inserts a segment; returns the part of it that directly follows the bytes before. [`pop_ready`](Self::pop_ready) returns
@@ -230,5 +234,15 @@ mod tests {
             }
         }
         assert_eq!(longest, WAITING_SEGMENTS_MAX + 1);
+    }
+
+    #[test]
+    fn waiting_segments_of_one_byte_are_counted_with_their_overhead() {
+        let mut reassembler = TcpReassembler::default();
+        insert(&mut reassembler, 0, "a");
+        for n in 0..100 {
+            insert(&mut reassembler, 1000 + 2 * n, "b");
+        }
+        assert_eq!(reassembler.waiting_bytes(), 100 * (1 + SEGMENT_OVERHEAD));
     }
 }
