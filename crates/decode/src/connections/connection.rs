@@ -62,13 +62,12 @@ impl Connection {
             reverse.tcp.acknowledge(ack);
             reverse.skip_lost_bytes(from.other(), &mut out)?;
         }
+        if segment.is_fin {
+            stream.insert_fin(seq, segment.payload, time);
+        }
         stream.receive(seq, segment.payload, from, &mut out)?;
         if segment.is_reset {
             return self.finish(time, pairing, report);
-        }
-        // The end of a stream with a gap comes when the gap has been skipped: at the end of the capture at the latest.
-        if segment.is_fin && stream.tcp.waiting_bytes() == 0 {
-            stream.finish(from, &mut out)?;
         }
         Ok(())
     }
@@ -153,6 +152,17 @@ impl Stream {
         self.tcp.waiting_bytes() + messages
     }
 
+    /// Notes a `FIN` in a segment with this payload.
+    fn insert_fin(&mut self, seq: u32, payload: &[u8], time: Duration) {
+        if self.messages.is_none() {
+            return;
+        }
+        // A stream whose first segment this is starts with its payload.
+        self.tcp.start(seq);
+        let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        self.tcp.insert_fin(seq.wrapping_add(len), time);
+    }
+
     fn receive<W: Write>(
         &mut self,
         seq: u32,
@@ -160,10 +170,9 @@ impl Stream {
         from: End,
         out: &mut Output<'_, W>,
     ) -> io::Result<()> {
-        let Some(messages) = self.messages.as_mut().filter(|_| !payload.is_empty()) else {
-            return Ok(());
-        };
-        if let Some(next) = self.tcp.insert(seq, payload, out.time) {
+        if let Some(messages) = self.messages.as_mut().filter(|_| !payload.is_empty())
+            && let Some(next) = self.tcp.insert(seq, payload, out.time)
+        {
             messages.push(next, &mut |event| out.on_event(from, event))?;
             self.push_ready(from, out)?;
         }
@@ -181,7 +190,7 @@ impl Stream {
 
     fn skip_lost_bytes<W: Write>(&mut self, from: End, out: &mut Output<'_, W>) -> io::Result<()> {
         while self.tcp.has_lost_bytes(out.time) && self.skip_gap(from, out)? {}
-        Ok(())
+        if self.tcp.is_at_end() { self.finish(from, out) } else { Ok(()) }
     }
 
     /// Skips missing bytes; `false` if there are none.

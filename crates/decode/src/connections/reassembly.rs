@@ -42,6 +42,8 @@ pub(crate) struct TcpReassembler {
     waiting_bytes: usize,
     /// Capture time since which segments wait.
     waiting_since: Duration,
+    /// Position of the `FIN`, after the last byte.
+    end: Option<u64>,
     /// Position up to which the receiver has acknowledged.
     acknowledged: u64,
 }
@@ -88,6 +90,35 @@ impl TcpReassembler {
             self.waiting.insert(position, payload.to_vec());
         }
         None
+    }
+
+    /// Starts at this sequence number, unless the stream has started.
+    pub(crate) fn start(&mut self, seq: u32) {
+        self.next.get_or_insert_with(|| first_position(seq));
+    }
+
+    /// Notes the sequence number of the `FIN`. While bytes before it are missing, it waits for them as a segment does.
+    pub(crate) fn insert_fin(&mut self, seq: u32, time: Duration) {
+        let next = *self.next.get_or_insert_with(|| first_position(seq));
+        let behind = low_half(next).wrapping_sub(seq);
+        if behind <= REPEATED_BYTES_MAX {
+            // One further behind is repeated, or of an earlier connection.
+            if behind == 0 {
+                self.end = Some(next);
+            }
+            return;
+        }
+        let position = next + u64::from(seq.wrapping_sub(low_half(next)));
+        self.end = Some(position);
+        if self.waiting.is_empty() {
+            self.waiting_since = time;
+        }
+        self.waiting.entry(position).or_default();
+    }
+
+    /// Whether all bytes before the `FIN` have been returned or skipped.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.end.is_some_and(|end| self.next.is_some_and(|next| next >= end))
     }
 
     /// Removes the next bytes from the segments that waited, if nothing is missing before them.
@@ -218,6 +249,33 @@ mod tests {
         assert_eq!(insert(&mut reassembler, 1_000_000_000, "cd"), "");
         assert!(reassembler.skip_gap(START).is_some());
         assert_eq!(ready(&mut reassembler), b"cd");
+    }
+
+    #[test]
+    fn a_fin_waits_for_the_bytes_before_it() {
+        let mut reassembler = TcpReassembler::default();
+        reassembler.open(99);
+        reassembler.insert_fin(106, START);
+        assert_eq!(insert(&mut reassembler, 100, "ab"), "ab");
+        assert!(!reassembler.is_at_end());
+        assert_eq!(insert(&mut reassembler, 104, "ef"), "");
+        assert_eq!(insert(&mut reassembler, 102, "cd"), "cdef");
+        assert!(reassembler.is_at_end());
+    }
+
+    #[test]
+    fn bytes_that_are_missing_before_a_fin_are_counted() {
+        let mut reassembler = TcpReassembler::default();
+        assert_eq!(insert(&mut reassembler, 100, "ab"), "ab");
+        assert_eq!(insert(&mut reassembler, 104, "ef"), "");
+        reassembler.insert_fin(110, START);
+        assert_eq!(reassembler.skip_gap(START), Some(2));
+        assert_eq!(ready(&mut reassembler), b"ef");
+        assert!(!reassembler.is_at_end());
+        assert_eq!(reassembler.skip_gap(START), Some(4));
+        assert!(reassembler.is_at_end());
+        assert_eq!(ready(&mut reassembler), b"");
+        assert_eq!(reassembler.skip_gap(START), None);
     }
 
     #[test]
