@@ -77,7 +77,12 @@ impl TcpReassembler {
         let behind = low_half(next).wrapping_sub(seq);
         if behind <= REPEATED_BYTES_MAX {
             let new = payload.get(usize::try_from(behind).ok()?..).filter(|new| !new.is_empty())?;
-            self.next = Some(next + new.len() as u64);
+            let after = next + new.len() as u64;
+            self.next = Some(after);
+            // The next gap, if there is one, is waited for from now on.
+            if self.waiting.first_key_value().is_some_and(|(&first, _)| first <= after) {
+                self.waiting_since = time;
+            }
             return Some(new);
         }
         let position = next + u64::from(seq.wrapping_sub(low_half(next)));
@@ -149,9 +154,13 @@ impl TcpReassembler {
 
     /// Whether segments wait for bytes that the capture does not contain.
     pub(crate) fn has_lost_bytes(&self, time: Duration) -> bool {
-        let Some(next) = self.next.filter(|_| !self.waiting.is_empty()) else { return false };
+        if self.waiting.is_empty() {
+            return false;
+        }
         let waiting_time = time.saturating_sub(self.waiting_since);
-        let is_acknowledged = self.acknowledged > next;
+        // An acknowledgment of a part of the missing bytes leaves the rest to be repeated.
+        let is_acknowledged =
+            self.waiting.first_key_value().is_some_and(|(&first, _)| self.acknowledged >= first);
         self.waiting_bytes > WAITING_BYTES_MAX
             || self.waiting.len() > WAITING_SEGMENTS_MAX
             || waiting_time >= WAITING_TIME_MAX
@@ -236,6 +245,11 @@ mod tests {
             "a sender may repeat them"
         );
         reassembler.acknowledge(105);
+        assert!(
+            !reassembler.has_lost_bytes(START + REORDERED_TIME_MAX),
+            "the rest may be repeated"
+        );
+        reassembler.acknowledge(110);
         assert!(!reassembler.has_lost_bytes(START));
         assert!(reassembler.has_lost_bytes(START + REORDERED_TIME_MAX));
         insert(&mut reassembler, 200, "ef");
@@ -249,6 +263,19 @@ mod tests {
         assert_eq!(insert(&mut reassembler, 1_000_000_000, "cd"), "");
         assert!(reassembler.skip_gap(START).is_some());
         assert_eq!(ready(&mut reassembler), b"cd");
+    }
+
+    #[test]
+    fn after_a_gap_is_filled_the_next_one_is_waited_for_as_long() {
+        let mut reassembler = TcpReassembler::default();
+        insert(&mut reassembler, 100, "ab");
+        insert(&mut reassembler, 104, "ef");
+        insert(&mut reassembler, 108, "ij");
+        let filled = START + WAITING_TIME_MAX / 2;
+        assert!(reassembler.insert(102, b"cd", filled).is_some());
+        assert_eq!(ready(&mut reassembler), b"ef");
+        assert!(!reassembler.has_lost_bytes(START + WAITING_TIME_MAX));
+        assert!(reassembler.has_lost_bytes(filled + WAITING_TIME_MAX));
     }
 
     #[test]
