@@ -29,7 +29,11 @@ pub(crate) fn decode<W: Write>(
     if CAPTURE_MAGICS.iter().any(|magic| first == magic) {
         capture::decode(input, report)?;
     } else if !report.selection().has_all_dpids() {
-        let error = "messages cannot be selected by datapath id: this is not a capture";
+        let error = if first.is_empty() {
+            "the input is empty"
+        } else {
+            "messages cannot be selected by datapath id: this is not a capture"
+        };
         return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
     } else if first.first().is_none_or(|c| c.is_ascii_hexdigit() || b" \t\r\n#".contains(c)) {
         decode_hex(io::BufReader::new(input), report)?;

@@ -5,7 +5,7 @@ use std::mem;
 
 use sluice_openflow::{HEADER_LEN, MessageType, RawMessage, Version, split_message};
 
-use crate::resync::{PieceEnd, Search, is_plausible};
+use crate::resync::{CHAIN, PieceEnd, Search, is_plausible};
 
 /// Bytes at the start of a connection that was opened before the capture, in which a message must be found; otherwise the
 /// connection is not OpenFlow. Twice the longest message.
@@ -61,6 +61,8 @@ pub(crate) struct MessageStream {
     is_openflow: bool,
     /// Whether the start of a message was found by a search and may be wrong.
     is_guessed: bool,
+    /// Messages that must follow until a stream that was joined by a search is known to be OpenFlow.
+    unconfirmed: usize,
 }
 
 #[derive(Debug)]
@@ -94,7 +96,15 @@ impl MessageStream {
     }
 
     fn new(source: StreamSource, state: State, is_openflow: bool) -> Self {
-        Self { source, state, bytes: Vec::new(), version: None, is_openflow, is_guessed: false }
+        Self {
+            source,
+            state,
+            bytes: Vec::new(),
+            version: None,
+            is_openflow,
+            is_guessed: false,
+            unconfirmed: 0,
+        }
     }
 
     /// Memory that is kept until more bytes follow.
@@ -174,6 +184,8 @@ impl MessageStream {
                 }
             }
             State::Other => on_event(StreamEvent::NotOpenFlow),
+            // Less than a header.
+            State::Start if !self.bytes.is_empty() => on_event(StreamEvent::NotOpenFlow),
             State::Start | State::Synchronised | State::InLostMessage(_) => Ok(()),
         }
     }
@@ -238,6 +250,9 @@ impl MessageStream {
         found.drain(..start.min(found.len()));
         // The first message of a connection that was opened before the capture is no news.
         let is_after_loss = self.is_openflow || skipped > 0;
+        if !self.is_openflow {
+            self.unconfirmed = CHAIN;
+        }
         (self.is_openflow, self.is_guessed) = (true, true);
         if is_after_loss {
             on_event(StreamEvent::Resynchronised { skipped })?;
@@ -281,6 +296,10 @@ impl MessageStream {
         loop {
             if self.is_guessed && !is_plausible(rest, None) {
                 self.state = State::Searching(Search::default());
+                if self.unconfirmed > 0 {
+                    // The messages so far were a coincidence.
+                    (self.is_openflow, self.version, self.unconfirmed) = (false, None, 0);
+                }
                 return Ok(Some(rest.to_vec()));
             }
             match split_message(rest) {
@@ -288,6 +307,7 @@ impl MessageStream {
                     if message.kind() != MessageType::HELLO {
                         self.version = Some(message.version());
                     }
+                    self.unconfirmed = self.unconfirmed.saturating_sub(1);
                     on_event(StreamEvent::Message(message))?;
                     rest = after;
                 }
@@ -469,6 +489,27 @@ mod tests {
         assert_eq!(push(&mut stream, &bytes[30..90]), Events::default());
         assert_eq!(push(&mut stream, &bytes[90..]), Events::default(), "one may be a coincidence");
         assert_eq!(push(&mut stream, &barrier(3)).xids, [2, 3]);
+    }
+
+    #[test]
+    fn a_stream_that_is_joined_by_a_coincidence_is_not_openflow() {
+        let mut stream = MessageStream::of_open_connection();
+        assert_eq!(push(&mut stream, &barrier(1)).xids, [1]);
+        push(&mut stream, &[99; 50]);
+        assert_eq!(finish(stream).others, ["NotOpenFlow"]);
+        let mut stream = MessageStream::of_open_connection();
+        push(&mut stream, &[barrier(1), barrier(2), barrier(3)].concat());
+        push(&mut stream, &[99; 50]);
+        assert_eq!(finish(stream).others, ["NotResynchronised { skipped: 50 }"]);
+    }
+
+    #[test]
+    fn a_new_stream_that_is_shorter_than_a_header_is_not_openflow() {
+        for len in 0..8 {
+            let mut stream = MessageStream::of_new_connection();
+            push(&mut stream, &barrier(1)[..len]);
+            assert_eq!(finish(stream).others.len(), usize::from(len > 0), "{len}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use sluice_openflow::{HEADER_LEN, Message, MessageType, Version, split_message};
 
 /// Messages in a row that prove the start of a message. Random bytes look like a header once in 30 000 times, and most bodies
 /// have to parse as well.
-const CHAIN: usize = 3;
+pub(crate) const CHAIN: usize = 3;
 
 /// Bytes that are searched at once: a message of the maximum length that is cut, and [`CHAIN`] more of them.
 const SEARCH_BYTES_MAX: usize = 256 << 10;
