@@ -196,7 +196,8 @@ impl PacketSocket {
             }
         };
         Ok(Some(ReceivedPacket {
-            since_epoch: timestamp(&message).unwrap_or_else(crate::clock::since_epoch),
+            // SAFETY: `recvmsg` has filled `message`, and its control buffer still lives.
+            since_epoch: unsafe { timestamp(&message) }.unwrap_or_else(crate::clock::since_epoch),
             ether_type: u16::from_be(address.sll_protocol),
             bytes: self.buffer.get(..len).unwrap_or_default(),
         }))
@@ -275,9 +276,12 @@ fn bind(fd: &OwnedFd, index: u32) -> io::Result<()> {
 }
 
 /// The timestamp in the control messages of a received message; `None` if there is none.
+///
+/// # Safety
+/// `msg_control` must point to `msg_controllen` readable bytes of control messages, aligned for their headers.
 #[expect(unsafe_code, reason = "the macros of the C library read pointers")]
-fn timestamp(message: &libc::msghdr) -> Option<Duration> {
-    // SAFETY: `recvmsg` has filled `msg_control` with `msg_controllen` bytes of control messages, and the buffer still lives.
+unsafe fn timestamp(message: &libc::msghdr) -> Option<Duration> {
+    // SAFETY: by the contract of this function, the control messages are readable.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
         // SAFETY: the macros return null or a pointer to a header within the buffer, which is aligned for it.
