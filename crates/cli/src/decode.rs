@@ -76,7 +76,7 @@ pub(crate) struct DecodeArgs {
     #[arg(long)]
     check: bool,
     /// Read lines of JSON, `{"hex": "..."}`, and write a line of JSON for each; `-` for standard input.
-    #[arg(long, value_name = "FILE", conflicts_with = "inputs")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["inputs", "dpid", "types", "xid", "summary", "check"])]
     batch: Option<String>,
 }
 
@@ -152,13 +152,21 @@ impl DecodeArgs {
         let cannot_capture = |e| failed(format!("cannot capture on {interface}: {e}"));
         print_notice(&format!("capturing on {interface} until SIGINT"));
         let mut live = Decoder::new(&mut *out, self.options()).follow();
-        let mut written = Ok(());
-        while written.is_ok() && !stop.load(Relaxed) {
+        let (mut written, mut captured) = (Ok(()), Ok(()));
+        while written.is_ok() && captured.is_ok() && !stop.load(Relaxed) {
             let mut is_idle = false;
             for _ in 0..PACKETS_PER_FLUSH {
-                let Some(packet) = socket.receive().map_err(cannot_capture)? else {
-                    is_idle = true;
-                    break;
+                let packet = match socket.receive() {
+                    Ok(Some(packet)) => packet,
+                    Ok(None) => {
+                        is_idle = true;
+                        break;
+                    }
+                    // Such as that of an interface that goes down.
+                    Err(error) => {
+                        captured = Err(error);
+                        break;
+                    }
                 };
                 written = live.receive(packet.ether_type, packet.bytes, packet.since_epoch);
                 if written.is_err() {
@@ -166,10 +174,10 @@ impl DecodeArgs {
                 }
             }
             written = written.and_then(|()| live.flush(clock::since_epoch()));
-            socket.counts().map_err(cannot_capture)?;
-            if is_idle {
+            captured = captured.and_then(|()| socket.counts().map(drop));
+            if is_idle && captured.is_ok() {
                 let deadline = clock::now() + IDLE_INTERVAL;
-                poll::wait_readable([socket.as_fd()], Some(deadline)).map_err(cannot_capture)?;
+                captured = poll::wait_readable([socket.as_fd()], Some(deadline)).map(drop);
             }
         }
         let counts = socket.counts().map_err(cannot_capture)?;
@@ -180,6 +188,8 @@ impl DecodeArgs {
         if !self.summary && !self.check {
             print_notice(counts.to_string().trim_end());
         }
+        // What was captured before the error has been written.
+        captured.map_err(cannot_capture)?;
         Ok(counts)
     }
 }
@@ -209,11 +219,11 @@ fn parse_type(text: &str) -> Result<MessageType, String> {
 
 /// A transaction id: decimal, or hex with `0x`.
 fn parse_xid(text: &str) -> Result<u32, String> {
-    let xid = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    xid.map_err(|_| "expected a number of 32 bits, such as 7 or 0x1f".to_owned())
+    let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
+    let xid = u32::from_str_radix(digits, radix).ok();
+    // A sign is accepted by the standard library only.
+    let xid = xid.filter(|_| digits.chars().all(|c| c.is_ascii_hexdigit()));
+    xid.ok_or_else(|| "expected a number of 32 bits, such as 7 or 0x1f".to_owned())
 }
 
 /// Why decoding ended early.
@@ -270,4 +280,17 @@ fn open(input: &str) -> io::Result<Box<dyn Read + Send>> {
         return Ok(Box::new(io::Cursor::new(input.to_owned())));
     }
     Ok(Box::new(File::open(input)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_xid;
+
+    #[test]
+    fn a_transaction_id_is_decimal_or_hex_without_a_sign() {
+        assert_eq!((parse_xid("7"), parse_xid("0x1f")), (Ok(7), Ok(31)));
+        for text in ["+7", "0x+7", "", "0x", "1f", "4294967296"] {
+            assert!(parse_xid(text).is_err(), "{text}");
+        }
+    }
 }
