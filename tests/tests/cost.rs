@@ -48,7 +48,7 @@ const INSTRUCTIONS_MAX_FORWARDING_NO_BUFFER: u64 = 475;
 
 /// User-space instructions of the process per path of the default applications in 1.3: three switches, six flow entries, both
 /// hosts known, 128 hosts. All switches belong to one worker.
-const INSTRUCTIONS_MAX_PATH: u64 = 39_000;
+const INSTRUCTIONS_MAX_PATH: u64 = 40_500;
 
 /// The same with two workers, each of which has half of the switches.
 const INSTRUCTIONS_MAX_PATH_TWO_WORKERS: u64 = 42_000;
