@@ -13,7 +13,7 @@ import tempfile
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import lab
 
-SECONDS = "3"
+SECONDS = "2"
 CASES = (
     # Name, switches, outstanding requests per switch.
     ("one request at a time", "1", "1"),
