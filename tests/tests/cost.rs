@@ -109,14 +109,14 @@ struct Count {
 }
 
 /// Cost of 1 000 packet-ins or paths, without that of start and end: by the difference of two counts. The longer load is made
-/// longer until it does `least` more than the short one, since other tests may leave it little processor time.
+/// longer until it does `least` more than the short one and costs more, since other tests may leave it little processor time.
 fn per_thousand(count: impl Fn(u32) -> Count, [short, mut loops]: [u32; 2], least: u64) -> u64 {
     let short = count(short);
     loop {
         let long = count(loops);
         let done = long.done.saturating_sub(short.done);
-        if done >= least {
-            return long.cost.saturating_sub(short.cost) * 1000 / done;
+        if done >= least && long.cost > short.cost {
+            return (long.cost - short.cost) * 1000 / done;
         }
         assert!(loops < LOOPS_MAX, "only {done} between {short:?} and {long:?} of {loops} loops");
         loops *= 2;
