@@ -28,12 +28,13 @@ fn a_request_and_its_reply_do_not_allocate() {
     for load in [Load::Window(64), Load::Unlimited, Load::Rate(50_000.0)] {
         let plan = Plan { load, buffering: Buffering::Buffered, ..support::plan(null.addr()) };
         let (short, few) = cost(&plan, 20);
-        let (long, many) = cost(&plan, 400);
+        // On a busy machine a histogram may grow for longer latencies: the fewest of three runs count.
+        let runs = (0..3).map(|_| cost(&plan, 400));
+        let (long, many) = runs.min().unwrap();
         assert!(many > few + 10_000, "{few} and {many} requests");
         let more = long.saturating_sub(short) as u64;
-        // Progress is read ten times per second, and the accounts of the processes are at the bounds of the measured loops; a
-        // buffer may still grow once per switch, and histograms for longer latencies.
-        assert!(more < 500, "{more} more allocations for {} more requests", many - few);
+        // Progress is read ten times per second; a buffer may still grow once per switch.
+        assert!(more < 100, "{load:?}: {more} more allocations for {} more requests", many - few);
     }
     null.stop().unwrap();
 }
