@@ -13,7 +13,7 @@ use sluice_system_tests::{Controller, SHORT_TIMEOUT, Stopwatch, TestEnv, binary,
 
 /// Instructions per second for each connected switch without ports that sends nothing, with the default applications: four
 /// ticks, and an echo request every five seconds.
-const INSTRUCTIONS_MAX_IDLE: u64 = 13_000;
+const INSTRUCTIONS_MAX_IDLE: u64 = 12_000;
 
 /// Instructions for each switch of this kind that connects and disconnects.
 const INSTRUCTIONS_MAX_CONNECTION: u64 = 110_000;

@@ -155,13 +155,14 @@ impl TransmitQueue {
         others.append(&mut packet_outs);
         // Nothing is left, since the lane consists of complete messages from `half_sent_bytes` on.
         others.extend_from_slice(rest);
-        self.normal = Lane { bytes: others, sent: 0 };
+        self.normal = Lane { bytes: others, ..Lane::default() };
     }
 
-    /// Frees the memory of an empty queue.
+    /// Frees the memory of lanes to which nothing was appended since the last call.
     pub(crate) fn shrink(&mut self) {
         for lane in [&mut self.urgent, &mut self.normal] {
-            if lane.is_empty() && lane.bytes.capacity() > IDLE_CAPACITY_MAX {
+            let is_idle = !std::mem::take(&mut lane.is_in_use) && lane.is_empty();
+            if is_idle && lane.bytes.capacity() > IDLE_CAPACITY_MAX {
                 *lane = Lane::default();
             }
         }
@@ -179,6 +180,8 @@ struct Lane {
     bytes: Vec<u8>,
     /// Sent bytes at the start of `bytes`.
     sent: usize,
+    /// Whether something was appended since the last [`shrink`](TransmitQueue::shrink).
+    is_in_use: bool,
 }
 
 impl Lane {
@@ -196,7 +199,8 @@ impl Lane {
         self.sent += n;
         let unsent = self.unsent();
         if self.bytes.capacity() > SPARE_CAPACITY_MAX + 2 * unsent.len() {
-            *self = Self { bytes: unsent.to_vec(), sent: 0 };
+            self.bytes = unsent.to_vec();
+            self.sent = 0;
         } else if self.is_empty() {
             self.bytes.clear();
             self.sent = 0;
@@ -205,6 +209,7 @@ impl Lane {
 
     /// The buffer, to append to.
     fn buffer(&mut self) -> &mut Vec<u8> {
+        self.is_in_use = true;
         if self.sent > 0 && self.sent >= self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
             self.sent = 0;

@@ -16,6 +16,9 @@ const EXPIRY_INTERVAL: Duration = Duration::from_secs(10);
 /// Log lines that are kept in one event-loop iteration. More are only counted.
 const REPORTS_MAX: usize = 16;
 
+/// A list of messages keeps the memory for so many when it is empty.
+const SPARE_MESSAGES_MAX: usize = 4096;
+
 /// The network as this worker knows it, and what it sends to other switches and publishes to other workers.
 #[derive(Debug)]
 pub struct Network {
@@ -228,9 +231,17 @@ impl Network {
         has_changed
     }
 
-    /// For engines: takes the messages to switches.
+    /// For engines: takes the messages to switches. Those who take them often [return](Self::return_messages) the list.
     pub fn take_messages(&mut self) -> Vec<(DatapathId, Message)> {
         std::mem::take(&mut self.messages)
+    }
+
+    /// For engines: uses the memory of a list of messages that have been sent for the next messages.
+    pub fn return_messages(&mut self, mut sent: Vec<(DatapathId, Message)>) {
+        if self.messages.capacity() == 0 && sent.capacity() <= SPARE_MESSAGES_MAX {
+            sent.clear();
+            self.messages = sent;
+        }
     }
 
     /// For engines: takes the facts that were published here.

@@ -134,6 +134,9 @@ impl Flow {
             return [in_port, dst, vlan].into();
         }
         let pair = [in_port, Field::eth_src(self.src), dst, vlan];
+        if self.is_pair() || matching == Matching::Pair {
+            return pair.into();
+        }
         pair.into_iter().chain(self.simplified(matching).protocol.fields()).collect()
     }
 }

@@ -400,27 +400,28 @@ impl LocalSwitches {
     /// Ends pauses that are over and a query without a reply, and starts or continues the query of a switch if that is due.
     /// Returns the number of deletions sent.
     pub(super) fn tick(&mut self, verify_interval: Duration, ctx: &mut Ctx<'_>) -> u64 {
-        let mut deleted = 0;
-        if let Some(switch) = self.all.get_mut(&ctx.datapath_id) {
-            switch.paused_until = switch.paused_until.filter(|&until| ctx.now < until);
-            switch.deletions.start_next(ctx);
-            let is_late = |sent| ctx.now.saturating_duration_since(sent) >= REPLY_TIMEOUT;
-            if matches!(switch.query, EntryQuery::InFlight(request) if is_late(request.sent)) {
-                deleted = self.end_query(ctx);
+        let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
+        switch.paused_until = switch.paused_until.filter(|&until| ctx.now < until);
+        switch.deletions.start_next(ctx);
+        match switch.query {
+            EntryQuery::InFlight(request)
+                if ctx.now.saturating_duration_since(request.sent) >= REPLY_TIMEOUT =>
+            {
+                return self.end_query(ctx);
             }
-        }
-        if let Some(switch) = self.all.get_mut(&ctx.datapath_id) {
-            let age = ctx.now.saturating_duration_since(switch.queried_at);
-            match switch.query {
-                EntryQuery::Paused(until) if ctx.now >= until => switch.count_next_page(ctx),
-                EntryQuery::Done if !verify_interval.is_zero() && age >= verify_interval => {
+            EntryQuery::Paused(until) if ctx.now >= until => switch.count_next_page(ctx),
+            EntryQuery::Done if !verify_interval.is_zero() => {
+                let age = ctx.now.saturating_duration_since(switch.queried_at);
+                if age >= verify_interval {
                     switch.verify(QueryPurpose::VerifyInBackground, ctx.now);
                 }
-                _ => {}
             }
+            _ => {}
         }
-        self.start_query(ctx);
-        deleted
+        if matches!(switch.query, EntryQuery::Due(_)) {
+            self.start_query(ctx);
+        }
+        0
     }
 
     /// Asks a switch for its number of flow entries, if that is due and not too many other queries are in flight.

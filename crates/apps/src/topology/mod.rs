@@ -135,8 +135,11 @@ impl Topology {
         let wanted = cfg.probe_interval.max(TICK_INTERVAL);
         let shortest = Duration::from_secs(1) * self.ports / cfg.probes_per_s_max.max(1);
         let lldp_interval = wanted.max(shortest);
-        let slowdown = lldp_interval.div_duration_f64(wanted);
-        let broadcast_interval = cfg.shared_interval.max(TICK_INTERVAL).mul_f64(slowdown);
+        let mut broadcast_interval = cfg.shared_interval.max(TICK_INTERVAL);
+        if lldp_interval > wanted {
+            let slowdown = lldp_interval.div_duration_f64(wanted);
+            broadcast_interval = broadcast_interval.mul_f64(slowdown);
+        }
         let timers = PortTimers {
             // It starts with the reply to the barrier after the probe. If another switch received the probe, its packet-in
             // arrives within the longest round-trip time.

@@ -24,7 +24,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
         self.deliver_facts();
         self.log_app_warnings();
-        for (to, message) in self.network.take_messages() {
+        let mut messages = self.network.take_messages();
+        for (to, message) in messages.drain(..) {
             if let Some(id) = self.switches.find_datapath(to) {
                 let is_packet_out = matches!(message, Message::PacketOut(_));
                 self.queue_message(io, id, is_packet_out, |out| out.encode(&message));
@@ -38,6 +39,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
                 self.counters().app_messages_undeliverable.add(1);
             }
         }
+        self.network.return_messages(messages);
     }
 
     /// Delivers facts that applications have published, to those of all workers.

@@ -270,19 +270,43 @@ pub(super) const fn header_id(name: &str, number: u8) -> FieldId {
     FieldId { class: 0, number: u8::MAX, experimenter: 0 }
 }
 
-/// Index of a row, the row, and one of its headers.
-type HeaderEntry = (usize, &'static FieldRow, &'static FieldHeaderRow);
+/// A header in the field table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownHeader {
+    /// Index of its row in [`FieldId::ROWS`].
+    pub(super) row_index: usize,
+    /// The row.
+    pub(super) row: &'static FieldRow,
+    header: &'static FieldHeaderRow,
+}
+
+impl KnownHeader {
+    /// Whether `version` has the header; see [`FieldId::is_known_in`].
+    pub(super) fn is_in(self, version: Version) -> bool {
+        self.header.since <= version
+            || (version < Version::V1_2
+                && self.row.headers.iter().all(|header| header.since > Version::V1_0))
+    }
+
+    /// The header by which `version` encodes the field: this one, if the version has it.
+    pub(super) fn encoded_in(self, version: Version) -> Option<FieldId> {
+        if self.is_in(version) {
+            return Some(self.header.id);
+        }
+        self.row.headers.iter().map(|header| header.id).find(|id| id.is_known_in(version))
+    }
+}
 
 /// All headers, by index of the class in [`CLASSES`] and number. Measured in `lab/codec`.
-static BY_ID: LazyLock<Vec<[Option<HeaderEntry>; 1 << u8::BITS]>> = LazyLock::new(|| {
+static BY_ID: LazyLock<Vec<[Option<KnownHeader>; 1 << u8::BITS]>> = LazyLock::new(|| {
     let mut all = vec![[None; 1 << u8::BITS]; CLASSES.len()];
-    for (n, row) in FieldId::ROWS.iter().enumerate() {
+    for (row_index, row) in FieldId::ROWS.iter().enumerate() {
         for header in row.headers {
             let class = class_index(header.id).and_then(|class| all.get_mut(class));
             if let Some(entry) =
                 class.and_then(|class| class.get_mut(usize::from(header.id.number)))
             {
-                *entry = Some((n, row, header));
+                *entry = Some(KnownHeader { row_index, row, header });
             }
         }
     }
@@ -321,31 +345,27 @@ impl FieldId {
         BY_NAME.get(at).map(|row| row.1)
     }
 
-    fn entry(self) -> Option<HeaderEntry> {
+    /// The header in the field table; `None` if it is unknown.
+    pub(super) fn known(self) -> Option<KnownHeader> {
         *BY_ID.get(class_index(self)?)?.get(usize::from(self.number))?
     }
 
     /// Properties of the field; `None` if it is unknown.
     pub fn row(self) -> Option<&'static FieldRow> {
-        self.entry().map(|(_, row, _)| row)
-    }
-
-    /// Index of its row in [`ROWS`](Self::ROWS).
-    pub(super) fn row_index(self) -> Option<usize> {
-        self.entry().map(|(n, _, _)| n)
+        self.known().map(|known| known.row)
     }
 
     /// Name of the header in Open vSwitch, `OXM_OF_ETH_DST`.
     pub fn header_name(self) -> Option<&'static str> {
-        self.entry().map(|(_, _, header)| header.name)
+        self.known().map(|known| known.header.name)
     }
 
     /// Name in text and in the neutral form: `eth_dst` for the canonical header, `nxm_of_eth_dst` for others,
     /// `oxm_8000_99` (class, number, and the experimenter ID if there is one) for unknown fields.
     pub fn name(self) -> Cow<'static, str> {
-        match self.entry() {
-            Some((_, row, _)) if row.id == self => row.name.into(),
-            Some((_, _, header)) => header.name.to_ascii_lowercase().into(),
+        match self.known() {
+            Some(known) if known.row.id == self => known.row.name.into(),
+            Some(known) => known.header.name.to_ascii_lowercase().into(),
             None => self.numeric_name().into(),
         }
     }
@@ -393,18 +413,7 @@ impl FieldId {
     /// Whether `version` has the header. Before 1.2 only Nicira's messages contain headers: Nicira's, and any header of
     /// fields that have no Nicira header.
     pub(crate) fn is_known_in(self, version: Version) -> bool {
-        let Some((_, row, header)) = self.entry() else { return false };
-        header.since <= version
-            || (version < Version::V1_2 && row.headers.iter().all(|h| h.since > Version::V1_0))
-    }
-
-    /// The header by which `version` encodes the field: this one, if the version has it.
-    pub(crate) fn header_in(self, version: Version) -> Option<Self> {
-        if self.is_known_in(version) {
-            return Some(self);
-        }
-        let headers = self.row()?.headers.iter().map(|header| header.id);
-        headers.into_iter().find(|id| id.is_known_in(version))
+        self.known().is_some_and(|known| known.is_in(version))
     }
 }
 
@@ -412,7 +421,9 @@ impl FieldId {
     /// The ID for a header parsed in `version`: the canonical one, if `version` encodes the field with this header.
     pub(crate) fn normalized_in(self, version: Version) -> Self {
         let canonical = self.canonical();
-        if canonical == self || canonical.header_in(version) == Some(self) {
+        if canonical == self
+            || canonical.known().and_then(|known| known.encoded_in(version)) == Some(self)
+        {
             canonical
         } else {
             self

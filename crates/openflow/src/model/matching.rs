@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::codec::{Codec, Encoding, JointEncoding};
-use super::field::{Field, FieldId, Prerequisite};
+use super::field::{Field, FieldId, KnownHeader, Prerequisite};
 use super::match_fixed;
 use super::oxm::{Oxm, RawOxm};
 use super::reader::Reader;
@@ -235,12 +235,12 @@ impl FieldSet {
         Self { rows: [0; WORDS], unknown: [none; UNKNOWN_FIELDS_MAX], unknown_len: 0 }
     };
 
-    /// Adds `id`.
+    /// Adds `id`; `known` is what the field table has about it.
     ///
     /// # Errors
     /// `Duplicate` if the set has it already, `Length` for more than [`UNKNOWN_FIELDS_MAX`] unknown fields.
-    fn insert(&mut self, id: FieldId) -> Result<(), ParseErrorKind> {
-        if let Some(n) = id.row_index() {
+    fn insert(&mut self, id: FieldId, known: Option<KnownHeader>) -> Result<(), ParseErrorKind> {
+        if let Some(KnownHeader { row_index: n, .. }) = known {
             let word = self.rows.get_mut(n / 64).ok_or(ParseErrorKind::Length)?;
             let before = *word;
             *word |= 1 << (n % 64);
@@ -261,7 +261,8 @@ fn for_each_field<'a>(r: &mut Reader<'a>, mut visit: impl FnMut(RawOxm<'a>)) -> 
     while !r.is_empty() {
         let at = r.at();
         let raw = RawOxm::take(r)?;
-        seen.insert(raw.id()).map_err(|why| r.error_at(at, "field", why))?;
+        let id = raw.id();
+        seen.insert(id, id.known()).map_err(|why| r.error_at(at, "field", why))?;
         visit(raw);
     }
     Ok(())
@@ -303,9 +304,11 @@ impl Encoding<Match> for BareMatch {
                 let what = if is_duplicate { "duplicate field" } else { "too many unknown fields" };
                 EncodeError::new(what, version, None)
             };
-            seen.insert(oxm.id()).map_err(unsupported)?;
+            let (id, known) = (oxm.id(), oxm.id().known());
+            seen.insert(id, known).map_err(unsupported)?;
+            oxm.encode_known(known, out)?;
         }
-        value.fields.encode(out)
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Match fields on the wire (OXM): header, value, mask. §7.2.3.2 to §7.2.3.5.
 
 use super::codec::{Codec, ListItem};
-use super::field::{EXPERIMENTER, Field, FieldId};
+use super::field::{EXPERIMENTER, Field, FieldId, KnownHeader};
 use super::reader::Reader;
 use crate::{EncodeError, Encoder, Expected, ParseErrorKind, Result, Version};
 
@@ -107,8 +107,8 @@ impl FieldHeader {
 
     fn put(self, out: &mut Encoder<'_>) {
         let FieldId { class, number, experimenter } = self.id;
-        out.put(&class.to_be_bytes());
-        out.put(&[number << 1 | u8::from(self.masked), self.len]);
+        let [high, low] = class.to_be_bytes();
+        out.put(&[high, low, number << 1 | u8::from(self.masked), self.len]);
         if class == EXPERIMENTER {
             out.put(&experimenter.to_be_bytes());
         }
@@ -176,7 +176,8 @@ impl<'a> RawOxm<'a> {
             let len = header.len.into();
             return Err(r.length_error(at + 3, "oxm", len, Expected::MultipleOf(2)));
         }
-        let known = header.id.row().filter(|_| header.id.is_known_in(r.version()));
+        let known = header.id.known().filter(|known| known.is_in(r.version()));
+        let known = known.map(|known| known.row);
         let is_valid_len = known.is_none_or(|row| {
             let bytes = row.bytes.into();
             value.len() == bytes || (row.is_variable() && (1..bytes).contains(&value.len()))
@@ -229,8 +230,19 @@ impl Codec for Oxm {
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        self.encode_known(self.id().known(), out)
+    }
+}
+
+impl Oxm {
+    /// Encodes the field; `known` is what the field table has about its header.
+    pub(super) fn encode_known(
+        &self,
+        known: Option<KnownHeader>,
+        out: &mut Encoder<'_>,
+    ) -> Result<(), EncodeError> {
         match self {
-            Self::Field(field) => field.encode(out),
+            Self::Field(field) => field.encode(known, out),
             Self::Wide { id, value, mask } => {
                 let bytes = value.len() + mask.as_ref().map_or(0, |_| value.len());
                 let len =
@@ -253,11 +265,12 @@ impl Field {
     ///
     /// # Errors
     /// A field without a header in this version; a value that does not fit.
-    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, known: Option<KnownHeader>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
-        let id = self.id.header_in(version).ok_or_else(|| unsupported_field(self.id, version))?;
-        let known = id.row().filter(|row| self.len != row.bytes);
-        if known.is_some_and(|row| !row.is_variable() || self.len == 0) {
+        let unsupported = || unsupported_field(self.id, version);
+        let known = known.ok_or_else(unsupported)?;
+        let id = known.encoded_in(version).ok_or_else(unsupported)?;
+        if self.len != known.row.bytes && (!known.row.is_variable() || self.len == 0) {
             return Err(EncodeError::new("length of a field", version, None));
         }
         let max = self.value_bits();
@@ -274,9 +287,14 @@ impl Field {
     }
 }
 
+/// Appends the low `len` bytes of `value`, at most 16.
+///
+/// Appends sixteen bytes and cuts off the rest, since a copy whose length is known needs no function call.
 fn put_low(out: &mut Encoder<'_>, value: u128, len: u8) {
-    let bytes = value.to_be_bytes();
-    out.put(bytes.get(16 - usize::from(len.min(16))..).unwrap_or_default());
+    let unused = 16 - len.min(16);
+    let shifted = value.checked_shl(8 * u32::from(unused)).unwrap_or_default();
+    out.put(&shifted.to_be_bytes());
+    out.truncate(out.len() - usize::from(unused));
 }
 
 /// The number in up to 16 bytes, most significant byte first.
