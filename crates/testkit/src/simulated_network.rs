@@ -11,7 +11,9 @@ use sluice_openflow::{
     PortNo, PortReason, PortState, PortStatus, RawMessage, SwitchFeatures, Version, split_message,
 };
 use sluice_sdk::view::{NetworkView, PublishedFact, SwitchPort};
-use sluice_sdk::{App, Ctx, Network, SwitchIndex};
+use sluice_sdk::{App, Ctx, SwitchIndex};
+
+use crate::app_worker::{AppWorker, CalledSwitch};
 
 /// Time between two ticks of a switch, as in the engine.
 const TICK_INTERVAL: Duration = Duration::from_millis(250);
@@ -26,7 +28,7 @@ pub struct SimulatedNetwork<A> {
     started: Instant,
     now: Instant,
     last_tick: Instant,
-    workers: Vec<SimulatedWorker<A>>,
+    workers: Vec<AppWorker<A>>,
     switches: Vec<SimulatedSwitch>,
     by_id: HashMap<u64, usize>,
     links: HashMap<SwitchPort, Vec<(SwitchPort, Duration)>>,
@@ -39,12 +41,6 @@ pub struct SimulatedNetwork<A> {
     /// Number of messages to switches.
     messages: HashMap<MessageType, u64>,
     worker_delay: Duration,
-}
-
-#[derive(Debug)]
-struct SimulatedWorker<A> {
-    app: A,
-    network: Network,
 }
 
 #[derive(Debug)]
@@ -88,8 +84,7 @@ impl<A: App> SimulatedNetwork<A> {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let workers = apps.into_iter().enumerate();
-        let workers =
-            workers.map(|(n, app)| SimulatedWorker { app, network: Network::new(n) }).collect();
+        let workers = workers.map(|(n, app)| AppWorker::new(n, app)).collect();
         Self {
             version,
             started: now,
@@ -180,7 +175,7 @@ impl<A: App> SimulatedNetwork<A> {
         let worker = switch.worker;
         self.events
             .retain(|_, event| !matches!(event, ScheduledEvent::ToSwitch(at, _) | ScheduledEvent::ToController(at, _) if *at == n));
-        if let Some(SimulatedWorker { app, network }) = self.workers.get_mut(worker) {
+        if let Some(AppWorker { app, network }) = self.workers.get_mut(worker) {
             app.on_iteration(self.now);
             app.on_switch_disconnected(switch_index(n), self.now, network);
         }
@@ -275,9 +270,8 @@ impl<A: App> SimulatedNetwork<A> {
             }
             ScheduledEvent::FrameIn(at, frame) => self.receive_frame(at, &frame),
             ScheduledEvent::Facts(n, facts) => {
-                if let Some(SimulatedWorker { app, network }) = self.workers.get_mut(n) {
-                    app.on_iteration(self.now);
-                    network.receive_facts(app, &facts, self.now);
+                if let Some(worker) = self.workers.get_mut(n) {
+                    worker.receive(&facts, self.now);
                 }
                 self.deliver_facts(n);
             }
@@ -391,30 +385,28 @@ impl<A: App> SimulatedNetwork<A> {
     /// Calls the application of the worker of switch `n`, in the context of this switch.
     fn call_app(&mut self, n: usize, call: impl FnOnce(&mut A, &mut Ctx<'_>)) {
         let Some(switch) = self.switches.get_mut(n) else { return };
-        let (worker, delay) = (switch.worker, switch.control_delay);
-        let Some(SimulatedWorker { app, network }) = self.workers.get_mut(worker) else { return };
-        let (mut tx, mut urgent) = (Vec::new(), Vec::new());
-        let encoder = Encoder::new(&mut tx, self.version, &mut switch.next_xid);
-        app.on_iteration(self.now);
-        call(
-            app,
-            &mut Ctx::new(self.now, switch_index(n), switch.id, encoder, &mut urgent, network),
-        );
-        urgent.append(&mut tx);
-        if !urgent.is_empty() {
-            self.schedule(delay, ScheduledEvent::ToSwitch(n, urgent));
+        let (number, delay) = (switch.worker, switch.control_delay);
+        let Some(worker) = self.workers.get_mut(number) else { return };
+        worker.app.on_iteration(self.now);
+        let called = CalledSwitch {
+            index: switch_index(n),
+            id: switch.id,
+            version: self.version,
+            next_xid: &mut switch.next_xid,
+            has_room: true,
+        };
+        let ((), output) = worker.call(called, self.now, call);
+        let messages = output.all();
+        if !messages.is_empty() {
+            self.schedule(delay, ScheduledEvent::ToSwitch(n, messages));
         }
-        self.deliver_facts(worker);
+        self.deliver_facts(number);
     }
 
     /// Delivers the facts that worker `from` published to its own application and to all other workers.
     fn deliver_facts(&mut self, from: usize) {
-        let Some(SimulatedWorker { app, network }) = self.workers.get_mut(from) else { return };
-        let mut published = Vec::new();
-        while network.wants_iteration() {
-            network.deliver(app, self.now, |facts| published.push(facts));
-        }
-        for facts in published {
+        let Some(worker) = self.workers.get_mut(from) else { return };
+        for facts in worker.deliver(self.now) {
             for n in (0..self.workers.len()).filter(|&n| n != from) {
                 self.schedule(self.worker_delay, ScheduledEvent::Facts(n, facts.clone()));
             }

@@ -252,9 +252,9 @@ mod tests {
             net.publish(&Fact::Record(RecordFact::new(id, Some(REFUSED_PAIR))));
         }
         assert!(net.send(1, 2));
-        let (forwarding, network) = &net.workers[0];
-        assert!(forwarding.switches.is_paused(DatapathId(1), net.now));
-        assert_eq!(network.view().record::<RefusedMatch>(DatapathId(1)), None);
+        let worker = &net.workers[0];
+        assert!(worker.app.switches.is_paused(DatapathId(1), net.now));
+        assert_eq!(worker.network.view().record::<RefusedMatch>(DatapathId(1)), None);
         assert!(net.send(1, 2));
     }
 

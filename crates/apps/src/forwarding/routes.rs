@@ -192,7 +192,7 @@ mod tests {
         for seed in 0..20 {
             let links = TestLinks::random(&mut Rng::new(seed), 12, 8);
             let net = TestNetwork::new(&Config::default(), &links, 1);
-            let (view, mut routes) = (net.workers[0].1.view(), Routes::default());
+            let (view, mut routes) = (net.workers[0].network.view(), Routes::default());
             for a in 1..=12 {
                 for (b, length) in links.lengths(a) {
                     let choice = PathChoice::Symmetric(seed ^ (a.min(b) << 8 | a.max(b)));
@@ -221,7 +221,7 @@ mod tests {
     fn paths_to_a_destination_form_a_tree() {
         let links = TestLinks::random(&mut Rng::new(5), 20, 40);
         let net = TestNetwork::new(&Config::default(), &links, 1);
-        let (view, mut routes) = (net.workers[0].1.view(), Routes::default());
+        let (view, mut routes) = (net.workers[0].network.view(), Routes::default());
         for to in 1..=20 {
             let mut outs = BTreeMap::new();
             for from in 1..=20 {
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn paths_of_equal_length_are_used_evenly() {
         let net = TestNetwork::new(&Config::default(), &TestLinks::leaf_spine(4, 3), 1);
-        let (view, mut routes) = (net.workers[0].1.view(), Routes::default());
+        let (view, mut routes) = (net.workers[0].network.view(), Routes::default());
         let (mut used, mut rng) = (BTreeMap::<_, u32>::new(), Rng::new(1));
         for _ in 0..4000 {
             let choice = PathChoice::Symmetric(rng.next_u64());
@@ -253,7 +253,7 @@ mod tests {
         let mut links = TestLinks { switches: 2, pairs: vec![] };
         (0..2).for_each(|_| links.add(1, 2));
         let net = TestNetwork::new(&Config::default(), &links, 1);
-        let (view, mut routes) = (net.workers[0].1.view(), Routes::default());
+        let (view, mut routes) = (net.workers[0].network.view(), Routes::default());
         let mut used = BTreeMap::<_, u32>::new();
         for hash in 0..100 {
             let path =

@@ -132,8 +132,8 @@ mod tests {
         let role = PortRole::SharedSegment(designated);
         let port = PortInfo { name: "host".into(), hw_addr: MacAddr::default(), is_up: true, role };
         net.publish(&Fact::Port(at, Some(port)));
-        assert_eq!(net.workers[0].0.segment_ports.len(), 1);
+        assert_eq!(net.workers[0].app.segment_ports.len(), 1);
         net.reconnect(2, 3);
-        assert_eq!(net.workers[0].0.segment_ports.len(), 1);
+        assert_eq!(net.workers[0].app.segment_ports.len(), 1);
     }
 }

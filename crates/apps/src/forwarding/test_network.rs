@@ -12,7 +12,8 @@ use sluice_openflow::{
     VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
-use sluice_sdk::{App, Ctx, Network, SwitchIndex};
+use sluice_sdk::{App, Ctx, SwitchIndex};
+use sluice_testkit::{AppWorker, CalledSwitch, run_iterations};
 
 use super::{Config, Forwarding, flow_entries};
 
@@ -117,7 +118,7 @@ pub(super) enum Delivery {
 pub(super) struct TestNetwork {
     pub(super) now: Instant,
     pub(super) links: Vec<[SwitchPort; 2]>,
-    pub(super) workers: Vec<(Forwarding, Network)>,
+    pub(super) workers: Vec<AppWorker<Forwarding>>,
     pub(super) tables: BTreeMap<u64, Vec<FlowMod>>,
     /// Switches that do not support matching source addresses.
     pub(super) refusing: BTreeSet<u64>,
@@ -137,7 +138,7 @@ impl TestNetwork {
     pub(super) fn new(cfg: &Config, links: &TestLinks, workers: usize) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
-        let workers = (0..workers).map(|n| (Forwarding::new(cfg), Network::new(n))).collect();
+        let workers = (0..workers).map(|n| AppWorker::new(n, Forwarding::new(cfg))).collect();
         let mut net = Self {
             now,
             links: Vec::new(),
@@ -203,7 +204,7 @@ impl TestNetwork {
     /// Publishes a fact to all workers, and delivers the messages that they send.
     pub(super) fn publish(&mut self, fact: &Fact) {
         self.now += Duration::from_millis(1);
-        self.workers[0].1.publish(self.now, fact.clone());
+        self.workers[0].network.publish(self.now, fact.clone());
         self.deliver();
     }
 
@@ -213,7 +214,7 @@ impl TestNetwork {
             app.on_switch_connected(&SwitchFeatures::default(), ctx);
         });
         let worker = self.worker(switch);
-        let (app, network) = &mut self.workers[worker];
+        let AppWorker { app, network } = &mut self.workers[worker];
         let lost = SwitchIndex(u32::try_from(switch).unwrap());
         app.on_switch_disconnected(lost, self.now, network);
         self.deliver();
@@ -244,16 +245,16 @@ impl TestNetwork {
     fn with_index(
         &mut self,
         switch: u64,
-        sw: SwitchIndex,
+        index: SwitchIndex,
         call: impl FnOnce(&mut Forwarding, &mut Ctx<'_>),
     ) {
         let worker = self.worker(switch);
-        let (app, network) = &mut self.workers[worker];
-        let (mut tx, mut urgent) = (Vec::new(), Vec::new());
-        let encoder = Encoder::new(&mut tx, VERSION, &mut self.next_xid);
-        app.on_iteration(self.now);
-        call(app, &mut Ctx::new(self.now, sw, DatapathId(switch), encoder, &mut urgent, network));
-        let mut rest = &*tx;
+        let worker = &mut self.workers[worker];
+        let (id, next_xid) = (DatapathId(switch), &mut self.next_xid);
+        let called = CalledSwitch { index, id, version: VERSION, next_xid, has_room: true };
+        worker.app.on_iteration(self.now);
+        let ((), output) = worker.call(called, self.now, call);
+        let mut rest = &*output.all();
         while let Some((msg, after)) = split_message(rest).unwrap() {
             self.receive(switch, Message::parse_raw(msg).unwrap());
             rest = after;
@@ -271,17 +272,10 @@ impl TestNetwork {
     }
 
     fn deliver_to_switches(&mut self) {
-        while self.workers.iter().any(|(_, network)| !network.is_idle()) {
+        while self.workers.iter().any(|worker| !worker.network.is_idle()) {
+            run_iterations(&mut self.workers, self.now);
             for from in 0..self.workers.len() {
-                let (mut published, (app, network)) = (Vec::new(), &mut self.workers[from]);
-                app.on_iteration(self.now);
-                network.deliver(app, self.now, |facts| published.extend_from_slice(&facts));
-                let others = self.workers.iter_mut().enumerate().filter(|&(to, _)| to != from);
-                for (_, (app, network)) in others {
-                    network.receive_facts(app, &published, self.now);
-                }
-                self.workers[from].1.take_reports();
-                for (to, message) in self.workers[from].1.take_messages() {
+                for (to, message) in self.workers[from].take_output().messages {
                     self.receive(to.0, message);
                 }
             }

@@ -13,7 +13,8 @@ use sluice_openflow::{
     SwitchFeatures, Version, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
-use sluice_sdk::{App, Ctx, Network, SwitchIndex};
+use sluice_sdk::{App, Ctx, SwitchIndex};
+use sluice_testkit::{AppWorker, CalledSwitch};
 
 const SWITCH: DatapathId = DatapathId(1);
 
@@ -31,8 +32,7 @@ const LISTED_MAX: usize = 16_384;
 /// A switch that answers requests about its flow entries, and applies deletions.
 struct LargeTable {
     version: Version,
-    app: Forwarding,
-    network: Network,
+    worker: AppWorker<Forwarding>,
     now: Instant,
     next_xid: u32,
     entries: Vec<FlowDesc>,
@@ -80,11 +80,9 @@ impl LargeTable {
         let now = Instant::now();
         // Without requests for the entries of a spanning tree.
         let cfg = Config { flooding: Flooding::Controller, ..Config::default() };
-        let (app, network) = (Forwarding::new(&cfg), Network::new(0));
         let mut table = Self {
             version,
-            app,
-            network,
+            worker: AppWorker::new(0, Forwarding::new(&cfg)),
             now,
             next_xid: 1,
             entries,
@@ -100,25 +98,28 @@ impl LargeTable {
             role: PortRole::Edge,
         };
         let ports = (1..=DOWN.0).map(|n| (PortNo(n), port(n))).collect();
-        table.network.publish(now, Fact::Switch(SWITCH, Some(SwitchInfo { ports })));
+        table.worker.network.publish(now, Fact::Switch(SWITCH, Some(SwitchInfo { ports })));
         for (&host, &port) in locations {
             let id = HostId { mac: mac(host), vlan: VlanId(0) };
             let at = SwitchPort::new(SWITCH, PortNo(port));
-            table.network.publish(now, Fact::Host(id, Some(Host { at, addrs: Vec::new() })));
+            table.worker.network.publish(now, Fact::Host(id, Some(Host { at, addrs: Vec::new() })));
         }
         table
     }
 
     /// Calls the application, and handles the messages that it sends.
     fn call(&mut self, call: impl FnOnce(&mut Forwarding, &mut Ctx<'_>)) {
-        let (mut tx, mut urgent) = (Vec::new(), Vec::new());
-        let (index, network) = (SwitchIndex(0), &mut self.network);
-        let encoder = Encoder::new(&mut tx, self.version, &mut self.next_xid);
-        call(&mut self.app, &mut Ctx::new(self.now, index, SWITCH, encoder, &mut urgent, network));
-        while self.network.wants_iteration() {
-            self.network.deliver(&mut self.app, self.now, |_| {});
-        }
-        for (_, message) in self.network.take_messages() {
+        let called = CalledSwitch {
+            index: SwitchIndex(0),
+            id: SWITCH,
+            version: self.version,
+            next_xid: &mut self.next_xid,
+            has_room: true,
+        };
+        let ((), output) = self.worker.call(called, self.now, call);
+        let mut tx = output.all();
+        self.worker.deliver(self.now);
+        for (_, message) in self.worker.take_output().messages {
             Encoder::new(&mut tx, self.version, &mut self.next_xid).encode(&message).unwrap();
         }
         let mut rest = &*tx;

@@ -1,16 +1,16 @@
 //! Random frames.
 
-use sluice_apps::hosts::{Config, ConflictPolicy};
+use sluice_apps::hosts::{Config, ConflictPolicy, Hosts};
 use sluice_base::{HashSet, Rng};
 use sluice_openflow::{MacAddr, Version, VlanId};
 use sluice_sdk::view::PortRole;
-use sluice_testkit::switch_port;
+use sluice_testkit::{AppWorker, switch_port};
 
 use crate::frames::{
     advertise, dhcp, ip, is_at, mac, plain, solicit, tagged, truncated_tcp, udp, who_has,
 };
 use crate::lacp::lacp;
-use crate::test_network::{HostsWorker, PORTS, TestNetwork};
+use crate::test_network::{PORTS, TestNetwork};
 
 /// A frame from few hosts and addresses, sometimes tagged, truncated or with changed bytes.
 fn random_frame(rng: &mut Rng) -> Vec<u8> {
@@ -143,7 +143,7 @@ fn check(net: &TestNetwork, cfg: &Config, seed: u64) {
 fn check_owners(net: &TestNetwork, seed: u64) {
     for n in 0..30 {
         let addr = ip(&format!("10.0.0.{n}"));
-        let owner = |worker: &HostsWorker| {
+        let owner = |worker: &AppWorker<Hosts>| {
             worker.network.view().host_by_addr(addr, VlanId(0)).map(|(id, _)| id)
         };
         let owners: HashSet<_> = net.workers.iter().map(owner).collect();

@@ -11,8 +11,8 @@ use sluice_openflow::{
     SwitchFeatures, Version, Versions, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
-use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
-use sluice_testkit::switch_port;
+use sluice_sdk::{App, AppMetric, Ctx, SwitchIndex, Verdict};
+use sluice_testkit::{AppOutput, AppWorker, CalledSwitch, run_iterations, switch_port};
 
 use crate::frames::{is_at, who_has};
 
@@ -30,7 +30,8 @@ pub(crate) struct SentFrame {
 pub(crate) struct TestNetwork {
     pub(crate) version: Version,
     pub(crate) now: Instant,
-    pub(crate) workers: Vec<HostsWorker>,
+    pub(crate) workers: Vec<AppWorker<Hosts>>,
+    log: Vec<String>,
     /// Whether switches take what is sent.
     pub(crate) has_room: bool,
     connected: Vec<u64>,
@@ -40,12 +41,6 @@ pub(crate) struct TestNetwork {
     released: Vec<u32>,
     /// Frames that switches process as if they had arrived at a port.
     resubmitted: Vec<SentFrame>,
-}
-
-pub(crate) struct HostsWorker {
-    pub(crate) app: Hosts,
-    pub(crate) network: Network,
-    log: Vec<String>,
 }
 
 /// Runs a test in every version of OpenFlow, with one worker and with two.
@@ -71,13 +66,12 @@ impl TestNetwork {
     pub(crate) fn new(version: Version, workers: usize, cfg: &Config) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
-        let worker =
-            |n| HostsWorker { app: Hosts::new(cfg), network: Network::new(n), log: vec![] };
-        let workers = (0..workers).map(worker).collect();
+        let workers = (0..workers).map(|n| AppWorker::new(n, Hosts::new(cfg))).collect();
         let mut net = Self {
             version,
             now,
             workers,
+            log: vec![],
             has_room: true,
             connected: vec![],
             xid: 1,
@@ -99,15 +93,17 @@ impl TestNetwork {
         switch: u64,
         call: impl FnOnce(&mut Hosts, &mut Ctx<'_>) -> T,
     ) -> T {
-        let (mut tx, mut urgent, n) = (Vec::new(), Vec::new(), self.worker_of(switch));
-        let HostsWorker { app, network, .. } = &mut self.workers[n];
-        let encoder = Encoder::new(&mut tx, self.version, &mut self.xid);
-        let sw = SwitchIndex(u32::try_from(switch).unwrap());
-        let ctx = Ctx::new(self.now, sw, DatapathId(switch), encoder, &mut urgent, network);
-        let mut ctx = ctx.with_room(self.has_room);
-        let result = call(app, &mut ctx);
-        assert!(urgent.is_empty());
-        self.record_messages(switch, &tx);
+        let n = self.worker_of(switch);
+        let called = CalledSwitch {
+            index: SwitchIndex(u32::try_from(switch).unwrap()),
+            id: DatapathId(switch),
+            version: self.version,
+            next_xid: &mut self.xid,
+            has_room: self.has_room,
+        };
+        let (result, output) = self.workers[n].call(called, self.now, call);
+        assert!(output.urgent.is_empty());
+        self.record_messages(switch, &output.messages);
         self.deliver();
         result
     }
@@ -144,20 +140,7 @@ impl TestNetwork {
 
     /// The end of an event-loop iteration of each worker. Returns the number of facts that were published.
     pub(crate) fn iterate(&mut self) -> usize {
-        let (mut count, now) = (0, self.now);
-        for n in 0..self.workers.len() {
-            let mut published = Vec::new();
-            let HostsWorker { app, network, .. } = &mut self.workers[n];
-            app.on_iteration(now);
-            network.deliver(app, now, |facts| published.extend_from_slice(&facts));
-            for (_, HostsWorker { app, network, .. }) in
-                self.workers.iter_mut().enumerate().filter(|&(m, _)| m != n)
-            {
-                network.receive_facts(app, &published, now);
-            }
-            count += published.len();
-        }
-        count
+        run_iterations(&mut self.workers, self.now).len()
     }
 
     /// Delivers facts to all workers and messages to the switches.
@@ -166,10 +149,8 @@ impl TestNetwork {
             self.iterate();
         }
         for n in 0..self.workers.len() {
-            let network = &mut self.workers[n].network;
-            let (lines, _) = network.take_reports();
-            let messages = network.take_messages();
-            self.workers[n].log.extend(lines);
+            let AppOutput { messages, log } = self.workers[n].take_output();
+            self.log.extend(log);
             for (to, message) in messages {
                 let (mut tx, mut xid) = (Vec::new(), 7);
                 message.encode(1, &mut Encoder::new(&mut tx, self.version, &mut xid)).unwrap();
@@ -209,7 +190,7 @@ impl TestNetwork {
         self.connected.retain(|&id| id != switch);
         self.publish(Fact::Switch(DatapathId(switch), None));
         let n = self.worker_of(switch);
-        let HostsWorker { app, network, .. } = &mut self.workers[n];
+        let AppWorker { app, network } = &mut self.workers[n];
         app.on_switch_disconnected(SwitchIndex(u32::try_from(switch).unwrap()), self.now, network);
         self.deliver();
     }
@@ -395,6 +376,6 @@ impl TestNetwork {
 
     /// Takes the log lines since the last call.
     pub(crate) fn take_log(&mut self) -> Vec<String> {
-        self.workers.iter_mut().flat_map(|worker| std::mem::take(&mut worker.log)).collect()
+        std::mem::take(&mut self.log)
     }
 }

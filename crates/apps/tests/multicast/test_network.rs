@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 use sluice_apps::forwarding::{Config, Forwarding, SpanningTree, TreePhase};
 use sluice_openflow::view::{ErrorMsg, PacketIn};
 use sluice_openflow::{
-    Action, DatapathId, Encoder, ErrorCode, ErrorReason, ErrorType, Ethernet, Field, FieldId,
-    FixedString, FlowMod, FlowModCommand, Instruction, MacAddr, Message, MultipartType,
-    PacketInReason, PortNo, SwitchFeatures, Version, VlanId, split_message,
+    Action, DatapathId, ErrorCode, ErrorReason, ErrorType, Ethernet, Field, FieldId, FixedString,
+    FlowMod, FlowModCommand, Instruction, MacAddr, Message, MultipartType, PacketInReason, PortNo,
+    SwitchFeatures, Version, VlanId, split_message,
 };
 use sluice_sdk::view::{
     Fact, Host, HostId, Link, PortInfo, PortRole, PublishedFact, SwitchInfo, SwitchPort,
 };
-use sluice_sdk::{App, Ctx, Network, SwitchIndex};
+use sluice_sdk::{App, Ctx, SwitchIndex};
+use sluice_testkit::{AppOutput, AppWorker, CalledSwitch, run_iterations};
 
 use crate::frames::udp_fields;
 
@@ -46,7 +47,7 @@ pub(crate) enum ListFault {
 /// Switches in a line. Switch `n` belongs to worker `n` modulo their number; links use ports from 11 on.
 pub(crate) struct TestNetwork {
     pub(crate) now: Instant,
-    pub(crate) workers: Vec<(Forwarding, Network)>,
+    pub(crate) workers: Vec<AppWorker<Forwarding>>,
     /// The worker of each connected switch.
     serving: BTreeMap<u64, usize>,
     tables: BTreeMap<u64, Vec<FlowMod>>,
@@ -90,7 +91,7 @@ impl TestNetwork {
     pub(crate) fn new(cfg: &Config, switches: u64, workers: usize) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
-        let workers = (0..workers).map(|n| (Forwarding::new(cfg), Network::new(n))).collect();
+        let workers = (0..workers).map(|n| AppWorker::new(n, Forwarding::new(cfg))).collect();
         let mut net = Self {
             now,
             workers,
@@ -175,7 +176,7 @@ impl TestNetwork {
 
     pub(crate) fn disconnect(&mut self, switch: u64) {
         let worker = self.serving.remove(&switch).unwrap();
-        let (app, network) = &mut self.workers[worker];
+        let AppWorker { app, network } = &mut self.workers[worker];
         app.on_switch_disconnected(index(switch), self.now, network);
         self.publish(Fact::Switch(DatapathId(switch), None));
     }
@@ -188,26 +189,29 @@ impl TestNetwork {
     }
 
     pub(crate) fn configure(&mut self, cfg: &Config) {
-        for (app, _) in &mut self.workers {
-            app.configure(cfg);
+        for worker in &mut self.workers {
+            worker.app.configure(cfg);
         }
     }
 
     pub(crate) fn publish(&mut self, fact: Fact) {
         self.now += Duration::from_millis(1);
-        self.workers[0].1.publish(self.now, fact);
+        self.workers[0].network.publish(self.now, fact);
         self.deliver();
     }
 
     fn with(&mut self, switch: u64, call: impl FnOnce(&mut Forwarding, &mut Ctx<'_>)) {
-        let (mut tx, mut urgent) = (Vec::new(), Vec::new());
-        let (app, network) = &mut self.workers[self.serving[&switch]];
-        let encoder = Encoder::new(&mut tx, VERSION, &mut self.xid);
-        app.on_iteration(self.now);
-        let (id, has_room) = (DatapathId(switch), self.without_room != Some(switch));
-        let ctx = Ctx::new(self.now, index(switch), id, encoder, &mut urgent, network);
-        call(app, &mut ctx.with_room(has_room));
-        let mut rest = &*tx;
+        let worker = &mut self.workers[self.serving[&switch]];
+        let called = CalledSwitch {
+            index: index(switch),
+            id: DatapathId(switch),
+            version: VERSION,
+            next_xid: &mut self.xid,
+            has_room: self.without_room != Some(switch),
+        };
+        worker.app.on_iteration(self.now);
+        let ((), output) = worker.call(called, self.now, call);
+        let mut rest = &*output.all();
         while let Some((msg, after)) = split_message(rest).unwrap() {
             self.receive(switch, msg.xid(), Message::parse_raw(msg).unwrap());
             rest = after;
@@ -217,19 +221,14 @@ impl TestNetwork {
 
     /// Delivers facts to all workers and messages to all switches, until there are none left.
     fn deliver(&mut self) {
-        while self.workers.iter().any(|(_, network)| !network.is_idle()) {
+        while self.workers.iter().any(|worker| !worker.network.is_idle()) {
+            let published = run_iterations(&mut self.workers, self.now);
+            let is_record = |fact: &&PublishedFact| matches!(fact.fact, Fact::Record(_));
+            self.records += published.iter().filter(is_record).count();
             for from in 0..self.workers.len() {
-                let (mut published, (app, network)) = (Vec::new(), &mut self.workers[from]);
-                app.on_iteration(self.now);
-                network.deliver(app, self.now, |facts| published.extend_from_slice(&facts));
-                let is_record = |fact: &&PublishedFact| matches!(fact.fact, Fact::Record(_));
-                self.records += published.iter().filter(is_record).count();
-                let others = self.workers.iter_mut().enumerate().filter(|&(to, _)| to != from);
-                for (_, (app, network)) in others {
-                    network.receive_facts(app, &published, self.now);
-                }
-                self.log.extend(self.workers[from].1.take_reports().0);
-                for (to, message) in self.workers[from].1.take_messages() {
+                let AppOutput { messages, log } = self.workers[from].take_output();
+                self.log.extend(log);
+                for (to, message) in messages {
                     self.receive(to.0, 0, message);
                 }
             }
@@ -395,7 +394,7 @@ impl TestNetwork {
     /// The sum of a metric over all workers.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let mut sum = 0;
-        for (app, _) in &self.workers {
+        for AppWorker { app, .. } in &self.workers {
             app.metrics(&mut |metric| {
                 if metric.name == name {
                     sum += metric.value;
@@ -407,17 +406,18 @@ impl TestNetwork {
 
     /// The number of the tree.
     pub(crate) fn tree_generation(&self) -> u64 {
-        SpanningTree::of(self.workers[0].1.view()).map_or(0, |tree| tree.generation)
+        SpanningTree::of(self.workers[0].network.view()).map_or(0, |tree| tree.generation)
     }
 
     /// The number of links of the tree that is in use; 0 if there is none.
     pub(crate) fn tree_links(&self) -> usize {
-        let tree = SpanningTree::of(self.workers[0].1.view()).filter(|_| self.has_active_tree());
+        let tree =
+            SpanningTree::of(self.workers[0].network.view()).filter(|_| self.has_active_tree());
         tree.map_or(0, |tree| tree.links.len())
     }
 
     pub(crate) fn has_active_tree(&self) -> bool {
-        let tree = SpanningTree::of(self.workers[0].1.view());
+        let tree = SpanningTree::of(self.workers[0].network.view());
         tree.is_some_and(|tree| tree.phase == TreePhase::Active)
     }
 

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use sluice_openflow::view::{PacketIn, PacketOut};
 use sluice_openflow::{
-    DatapathId, Encoder, MessageType, PacketInReason, Port, PortNo, RawMessage, SwitchFeatures,
+    DatapathId, MessageType, PacketInReason, Port, PortNo, RawMessage, SwitchFeatures,
     split_message,
 };
 use sluice_sdk::view::{Fact, PublishedFact};
-use sluice_sdk::{App, Ctx, Network, SwitchIndex};
+use sluice_sdk::{App, Ctx, SwitchIndex};
+use sluice_testkit::{AppWorker, CalledSwitch};
 
 use super::*;
 
@@ -21,8 +22,7 @@ const SLOW_BYTES_PER_TICK: usize = 25_000;
 
 /// A worker and a switch with a queue of urgent messages, which its connection takes slowly or not at all.
 struct SlowSwitch {
-    app: Topology,
-    network: Network,
+    worker: AppWorker<Topology>,
     now: Instant,
     id: DatapathId,
     queue: Vec<u8>,
@@ -34,15 +34,15 @@ struct SlowSwitch {
 
 impl SlowSwitch {
     fn new(worker: usize, id: u64, ports: u32, now: Instant) -> Self {
-        Self::of_worker(Topology::default(), Network::new(worker), id, ports, now)
+        Self::of_worker(AppWorker::new(worker, Topology::default()), id, ports, now)
     }
 
     /// A switch that connects to a worker which has received facts.
-    fn of_worker(app: Topology, network: Network, id: u64, ports: u32, now: Instant) -> Self {
+    fn of_worker(worker: AppWorker<Topology>, id: u64, ports: u32, now: Instant) -> Self {
         let id = DatapathId(id);
         let (queue, taken) = (Vec::new(), BTreeMap::new());
         let bytes_per_tick = usize::MAX;
-        let mut switch = Self { app, network, now, id, queue, bytes_per_tick, next_xid: 1, taken };
+        let mut switch = Self { worker, now, id, queue, bytes_per_tick, next_xid: 1, taken };
         let ports = (1..=ports).map(|no| Port { port_no: PortNo(no), ..Port::default() }).collect();
         let features = SwitchFeatures { datapath_id: id, ports, ..SwitchFeatures::default() };
         switch.call(|app, ctx| app.on_switch_connected(&features, ctx));
@@ -50,13 +50,15 @@ impl SlowSwitch {
     }
 
     fn call(&mut self, call: impl FnOnce(&mut Topology, &mut Ctx<'_>)) {
-        let (mut tx, mut urgent) = (Vec::new(), Vec::new());
-        let encoder = Encoder::new(&mut tx, Version::V1_3, &mut self.next_xid);
-        let (sw, network) = (SwitchIndex(0), &mut self.network);
-        let ctx = Ctx::new(self.now, sw, self.id, encoder, &mut urgent, network);
-        let has_room = self.queue.is_empty();
-        call(&mut self.app, &mut ctx.with_room(has_room));
-        self.queue.append(&mut urgent);
+        let called = CalledSwitch {
+            index: SwitchIndex(0),
+            id: self.id,
+            version: Version::V1_3,
+            next_xid: &mut self.next_xid,
+            has_room: self.queue.is_empty(),
+        };
+        let ((), mut output) = self.worker.call(called, self.now, call);
+        self.queue.append(&mut output.urgent);
     }
 
     /// The connection takes what it can, then there is a tick. Returns the facts that were published.
@@ -82,7 +84,7 @@ impl SlowSwitch {
             }
         }
         self.queue = rest.to_vec();
-        self.app.on_iteration(self.now);
+        self.worker.app.on_iteration(self.now);
         for xid in barriers {
             self.call(|app, ctx| app.on_barrier_reply(xid, ctx));
         }
@@ -91,9 +93,7 @@ impl SlowSwitch {
     }
 
     fn deliver(&mut self) -> Vec<PublishedFact> {
-        let mut published = Vec::new();
-        self.network.deliver(&mut self.app, self.now, |facts| published.extend_from_slice(&facts));
-        published
+        self.worker.deliver(self.now).iter().flat_map(|facts| facts.to_vec()).collect()
     }
 
     fn receive(&mut self, in_port: u32, frame: &[u8]) {
@@ -142,7 +142,7 @@ fn all_ports_behind_a_slow_connection_are_probed_in_turn_and_few_probes_wait() {
     assert_eq!(counts.len(), PORTS as usize, "every port is probed");
     let [min, max] = [counts.iter().min(), counts.iter().max()].map(Option::unwrap);
     assert!(*min >= 3 && *max <= 2 * min, "{min} to {max}");
-    let roles = switch.network.view().switch(DatapathId(1)).unwrap().ports.values();
+    let roles = switch.worker.network.view().switch(DatapathId(1)).unwrap().ports.values();
     assert!(roles.into_iter().all(|port| port.role == PortRole::Edge));
 }
 
@@ -170,8 +170,8 @@ impl LinkedSwitches {
         let (sender, receiver) = (&mut self.sender, &mut self.receiver);
         let (from_sender, from_receiver) = (sender.tick(), receiver.tick());
         let (now, back) = (sender.now, receiver.taken.remove(&PortNo(1)).unwrap_or_default());
-        sender.network.receive_facts(&mut sender.app, &from_receiver, now);
-        receiver.network.receive_facts(&mut receiver.app, &from_sender, now);
+        sender.worker.receive(&from_receiver, now);
+        receiver.worker.receive(&from_sender, now);
         let there = sender.taken.remove(&PortNo(1)).unwrap_or_default();
         if self.is_link_up {
             for frame in &there {
@@ -183,14 +183,14 @@ impl LinkedSwitches {
         }
         for _ in 0..3 {
             let (from_sender, from_receiver) = (sender.deliver(), receiver.deliver());
-            sender.network.receive_facts(&mut sender.app, &from_receiver, now);
-            receiver.network.receive_facts(&mut receiver.app, &from_sender, now);
+            sender.worker.receive(&from_receiver, now);
+            receiver.worker.receive(&from_sender, now);
         }
     }
 
     fn links(&self) -> [bool; 2] {
         [switch_port(2, 1), switch_port(1, 1)]
-            .map(|to| self.sender.network.view().link_to(to).is_some())
+            .map(|to| self.sender.worker.network.view().link_to(to).is_some())
     }
 }
 
@@ -222,24 +222,24 @@ fn a_link_is_not_lost_because_its_probes_could_not_be_sent() {
 fn the_first_probes_of_a_switch_count_though_their_worker_has_an_earlier_time_than_the_loss() {
     let begin = now();
     let lost_at = begin + S;
-    let worker = || (Topology::default(), Network::new(1));
-    let [(mut app, mut network), (mut other_app, mut other_network)] = [worker(), worker()];
+    let [mut worker, mut other] = [(); 2].map(|()| AppWorker::new(1, Topology::default()));
     let mut old = SlowSwitch::new(0, 1, 1, begin);
     for lost in [false, true] {
         if lost {
-            old.app.on_switch_disconnected(SwitchIndex(0), lost_at, &mut old.network);
+            let AppWorker { app, network } = &mut old.worker;
+            app.on_switch_disconnected(SwitchIndex(0), lost_at, network);
         }
         let facts = old.deliver();
         assert!(!facts.is_empty());
-        network.receive_facts(&mut app, &facts, lost_at);
-        other_network.receive_facts(&mut other_app, &facts, lost_at);
+        worker.receive(&facts, lost_at);
+        other.receive(&facts, lost_at);
     }
-    let mut receiver = SlowSwitch::of_worker(other_app, other_network, 2, 1, lost_at);
-    let mut new = SlowSwitch::of_worker(app, network, 1, 1, begin + MS * 999);
+    let mut receiver = SlowSwitch::of_worker(other, 2, 1, lost_at);
+    let mut new = SlowSwitch::of_worker(worker, 1, 1, begin + MS * 999);
     new.tick();
     let first = new.taken[&PortNo(1)][0].clone();
     receiver.receive(1, &first);
-    assert!(receiver.network.view().link_to(switch_port(2, 1)).is_some());
+    assert!(receiver.worker.network.view().link_to(switch_port(2, 1)).is_some());
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_delay_of_the_control_connection_that_is_over_is_soon_forgotten() {
     for _ in 0..40 {
         switch.tick();
     }
-    let round_trip = |switch: &SlowSwitch| switch.network.rtt(SwitchIndex(0)).unwrap();
+    let round_trip = |switch: &SlowSwitch| switch.worker.network.rtt(SwitchIndex(0)).unwrap();
     assert!(round_trip(&switch) <= TICK);
     let has_barrier = |switch: &SlowSwitch| {
         let mut rest = &*switch.queue;
