@@ -204,7 +204,9 @@ impl OutstandingRequests {
     #[inline]
     pub(crate) fn insert(&mut self, n: u32, sent_at: Timestamp) {
         debug_assert!(self.next.wrapping_sub(self.oldest) + n <= self.mask + 1);
-        let sent_at = sent_at.max(OUTSTANDING_MIN);
+        // The values below mark slots. A request counts as sent a little too early then: one that was sent in the future would
+        // be as old as timestamps can be.
+        let sent_at = if sent_at < OUTSTANDING_MIN { Timestamp::MAX } else { sent_at };
         let at = (self.next & self.mask) as usize;
         let until_end = self.slots.len() - at;
         let first = until_end.min(n as usize);
@@ -595,6 +597,19 @@ mod tests {
         assert_eq!(requests.available(101, 2, &mut |_| {}), 2);
         assert_eq!(requests.match_reply(u32::MAX - 8, kind), ReplyOutcome::Answered(100));
         assert_eq!((requests.outstanding(), requests.unanswered()), (0, 0));
+    }
+
+    #[test]
+    fn no_request_is_sent_in_the_future_when_timestamps_wrap() {
+        for sent_at in 0..OUTSTANDING_MIN {
+            let mut requests = OutstandingRequests::new(8, 64, TIMEOUT_TICKS);
+            requests.available(sent_at, 8, &mut |_| {});
+            requests.insert(1, sent_at);
+            requests.expire(sent_at, &mut |_| panic!("it was sent just now"));
+            let outcome = requests.match_reply(1, AnswerKind::FlowAndPacket);
+            let ReplyOutcome::Answered(since) = outcome else { panic!("{outcome:?}") };
+            assert!(sent_at.wrapping_sub(since) <= OUTSTANDING_MIN, "{sent_at} {since}");
+        }
     }
 
     #[test]
