@@ -19,7 +19,7 @@ pub struct RequestCounts {
     pub late: u64,
     /// Requests that timed out, or were still outstanding at the end.
     pub never_answered: u64,
-    /// Answers in two messages, a flow entry and a packet-out: counted once in `answered`, and once here.
+    /// Answers in two messages, a flow entry and a packet-out: counted once in `answered` or `late`, and once here.
     pub two_part: u64,
     /// Replies to a request that was answered before.
     pub duplicate: u64,

@@ -33,7 +33,7 @@ struct Overtaken {
 pub(crate) enum State {
     Waiting,
     TimedOut,
-    /// Answered by one message; the other kind may follow, if the answer has two parts.
+    /// Answered by one message, in time or late; the other kind may follow, if the answer has two parts.
     Answered(AnswerKind),
 }
 
@@ -58,8 +58,8 @@ impl OvertakenRequests {
         timed_out
     }
 
-    /// Times out the requests that are older than `timeout`, and forgets those that were answered or are older than
-    /// [`AGE_MAX`]. Returns how many timed out, and calls `on_timeout` with the time at which each was sent.
+    /// Times out the requests that are older than `timeout`, and forgets those of them that were answered in full, and all that are
+    /// older than [`AGE_MAX`]. Returns how many timed out, and calls `on_timeout` with the time at which each was sent.
     #[inline]
     pub(crate) fn expire(
         &mut self,
@@ -89,7 +89,8 @@ impl OvertakenRequests {
             self.past_timeout += 1;
         }
         let is_forgotten = |entry: &Overtaken| {
-            matches!(entry.state, State::Answered(_)) || now.wrapping_sub(entry.sent_at) > AGE_MAX
+            entry.state == State::Answered(AnswerKind::FlowAndPacket)
+                || now.wrapping_sub(entry.sent_at) > AGE_MAX
         };
         while self.past_timeout > 0 && self.entries.front().is_some_and(is_forgotten) {
             timed_out += self.pop(on_timeout);
@@ -212,6 +213,18 @@ mod tests {
             assert_eq!(requests.match_reply(100, 90, second), ReplyOutcome::SecondPart);
             assert_eq!(requests.match_reply(100, 90, second), ReplyOutcome::Duplicate);
         }
+    }
+
+    #[test]
+    fn the_second_part_of_a_late_answer_is_no_duplicate() {
+        let mut requests = overtaken();
+        requests.expire(201, 100, &mut |_| {});
+        assert_eq!(requests.match_reply(100, 90, AnswerKind::FlowOnly), ReplyOutcome::Late);
+        requests.expire(202, 100, &mut |_| {});
+        assert_eq!(requests.match_reply(100, 90, AnswerKind::PacketOnly), ReplyOutcome::SecondPart);
+        assert_eq!(requests.match_reply(100, 90, AnswerKind::PacketOnly), ReplyOutcome::Duplicate);
+        requests.expire(203, 100, &mut |_| {});
+        assert_eq!(requests.entries.len(), 2, "an answer in full is forgotten");
     }
 
     #[test]
