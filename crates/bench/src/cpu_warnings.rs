@@ -1,6 +1,6 @@
 //! Warnings that follow from the CPU time of generator and controller: both waited for each other, or for a CPU core.
 
-use crate::plan::Load;
+use crate::plan::{Load, Plan};
 use crate::report::Report;
 
 /// Share of the time below which a thread was not busy.
@@ -15,7 +15,7 @@ const LARGE_WINDOW: u32 = 16;
 /// Reasons to distrust `report`, as sentences.
 pub(crate) fn of(report: &Report) -> Vec<String> {
     let delays = delays(report);
-    // Who waits for a CPU core is not busy either, but for another reason.
+    // A thread that waits for a CPU core is not busy either, so that both ends would seem to wait for each other.
     if delays.is_empty() { mutual_waiting(report).into_iter().collect() } else { delays }
 }
 
@@ -51,11 +51,14 @@ fn mutual_waiting(report: &Report) -> Option<String> {
 
 /// Whether the load is a closed loop of many outstanding requests.
 fn has_large_window(report: &Report) -> bool {
-    match report.plan.load {
-        Load::Unlimited => true,
-        Load::Window(n) => n >= LARGE_WINDOW,
-        Load::WindowTotal(n) => n / report.plan.switches.max(1) >= LARGE_WINDOW,
-        Load::Rate(_) => false,
+    let Plan { load, switches, network, .. } = &report.plan;
+    let per_switch = |n: u32| n / (*switches).max(1);
+    match (load, network) {
+        (Load::Rate(_), _) => false,
+        (&load, Some(network)) => per_switch(network.window(load)) >= LARGE_WINDOW,
+        (Load::Unlimited, None) => true,
+        (&Load::Window(n), None) => n >= LARGE_WINDOW,
+        (&Load::WindowTotal(n), None) => per_switch(n) >= LARGE_WINDOW,
     }
 }
 
@@ -84,9 +87,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::RequestCounts;
+    use crate::paths::{Directions, NetworkPlan};
     use crate::provenance::{ControllerProcess, CpuUse, Provenance};
     use crate::report::{ThreadFigures, ThreadResults};
-    use crate::{Plan, RequestCounts};
 
     /// The warnings of a run in which generator and controller were busy and waited for a CPU core for these shares of the time.
     fn warnings(plan: &Plan, generator: (f64, f64), controller: Option<(f64, f64)>) -> Vec<String> {
@@ -137,6 +141,20 @@ mod tests {
         assert_eq!(warnings(&unlimited, (0.5, 0.0), None), none);
         for load in [Load::Window(1), Load::WindowTotal(16), Load::Rate(1000.0)] {
             assert_eq!(warnings(&plan(load), (0.5, 0.0), Some((0.5, 0.0))), none, "{load:?}");
+        }
+    }
+
+    #[test]
+    fn the_window_of_a_network_is_the_one_that_its_hosts_allow() {
+        let figures = ((0.5, 0.0), Some((0.5, 0.0)));
+        for (hosts, is_large) in [(63, false), (64, true)] {
+            let network = NetworkPlan::from_shape(&format!("single,{hosts}"), Directions::Both);
+            let plan = Plan { loops: 0, ..Plan::for_network(network.unwrap(), 256) };
+            assert_eq!(
+                !warnings(&plan, figures.0, figures.1).is_empty(),
+                is_large,
+                "{hosts} hosts"
+            );
         }
     }
 
