@@ -11,7 +11,7 @@ use crate::latency::histogram;
 use crate::outstanding::{TICK_NS, Timestamp};
 use crate::plan::Plan;
 
-/// Records of all loops of one thread, and the clock that its timestamps are of.
+/// Records for each loop what became of the requests of one thread, and converts times to timestamps.
 #[derive(Debug)]
 pub(crate) struct RequestRecorder {
     epoch: Instant,

@@ -49,7 +49,7 @@ pub(super) struct FlowModCache {
 /// What flow-mods have in common that differ only in cookie, values of some match fields, and instructions.
 #[derive(Debug)]
 struct FlowModForm {
-    /// The bytes from the cookie mask to the end of the match; those of variable values are arbitrary.
+    /// The bytes from the cookie mask to the end of the match, of which those of `variables` are not compared.
     bytes: Vec<u8>,
     variables: Vec<VariableValue>,
     /// The parsed flow-mod, of which cookie, values and instructions are not used.
