@@ -52,10 +52,8 @@ pub(super) struct PathMeasurement {
 #[derive(Debug)]
 struct PathChecks {
     due: Vec<RequestId>,
-    /// By the switch at which their packet ends.
+    /// By switch: those that its tables sent somewhere else than to the destination, or nowhere.
     waiting: Vec<Vec<RequestId>>,
-    /// Those whose packet goes somewhere else.
-    elsewhere: Vec<RequestId>,
     /// The number of changes of each switch at the last check.
     changes: Vec<u64>,
 }
@@ -116,7 +114,8 @@ impl PathMeasurement {
                 self.errors.add(reason, 1);
             }
         }
-        self.checks.on_received(switch, self.network.counters(switch).changes);
+        let changes = self.network.counters(switch).changes;
+        self.checks.on_received(switch, changes, &mut self.requests);
     }
 
     /// Requests paths until the window is full. Returns when to try again, if it cannot be filled now.
@@ -193,7 +192,7 @@ impl PathMeasurement {
             if new == Some(request.id) {
                 has_arrived = true;
             } else {
-                self.checks.due.push(request.id);
+                self.checks.set_due(request);
             }
         }
         has_arrived
@@ -201,13 +200,15 @@ impl PathMeasurement {
 
     /// Checks whether the path of a request is installed.
     fn check(&mut self, now: Instant, id: RequestId) {
-        let Some(&mut PathRequest { source, destination, .. }) = self.requests.get_mut(id) else {
-            return;
-        };
+        let Some(request) = self.requests.get_mut(id) else { return };
+        request.is_due = false;
+        let (source, destination) = (request.source, request.destination);
         match self.follow(now, source, destination, id) {
             PathState::Installed => self.complete(now, id),
-            PathState::Missing { at, answer } => {
-                self.checks.wait(id, at);
+            PathState::Missing { answer } => {
+                if let Some(request) = self.requests.get_mut(id) {
+                    self.checks.wait(request, self.network.visited());
+                }
                 if let Some(frame) = answer {
                     self.schedule_answer(now, id, frame);
                 }
@@ -224,17 +225,17 @@ impl PathMeasurement {
         destination: usize,
         id: RequestId,
     ) -> PathState {
-        let missing = |at| PathState::Missing { at, answer: None };
+        let missing = PathState::Missing { answer: None };
         let (Some(&(from, source_at)), Some(&(to, destination_at))) =
             (self.hosts.get(source), self.hosts.get(destination))
         else {
-            return missing(None);
+            return missing;
         };
         let packet = first_packet(from, to, id.0);
-        let mut frame = match self.network.follow(now, source_at, &packet, destination_at) {
-            FollowedPath::Arrives(frame) => frame,
-            FollowedPath::EndsAt(switch) => return missing(Some(switch)),
-            FollowedPath::LeadsElsewhere => return missing(None),
+        let FollowedPath::Arrives(mut frame) =
+            self.network.follow(now, source_at, &packet, destination_at)
+        else {
+            return missing;
         };
         if self.directions == Directions::One {
             return PathState::Installed;
@@ -242,10 +243,8 @@ impl PathMeasurement {
         make_answer(&mut frame);
         match self.network.follow(now, destination_at, &frame, source_at) {
             FollowedPath::Arrives(_) => PathState::Installed,
-            FollowedPath::EndsAt(switch) => {
-                PathState::Missing { at: Some(switch), answer: Some(frame) }
-            }
-            FollowedPath::LeadsElsewhere => PathState::Missing { at: None, answer: None },
+            FollowedPath::Ends => PathState::Missing { answer: Some(frame) },
+            FollowedPath::LeadsElsewhere => missing,
         }
     }
 
@@ -385,8 +384,6 @@ impl PathMeasurement {
 enum PathState {
     Installed,
     Missing {
-        /// The switch that sends the packet nowhere; `None` if it goes somewhere else.
-        at: Option<usize>,
         /// The answer of the destination, which the flow tables would not send to the source.
         answer: Option<Vec<u8>>,
     },
@@ -395,33 +392,158 @@ enum PathState {
 impl PathChecks {
     fn new(switches: usize) -> Self {
         let waiting = (0..switches).map(|_| vec![]).collect();
-        Self { due: vec![], waiting, elsewhere: vec![], changes: vec![0; switches] }
+        Self { due: vec![], waiting, changes: vec![0; switches] }
     }
 
-    /// Messages for a switch were processed, which has been changed `changes` times: paths that wait for that are checked
-    /// again.
-    fn on_received(&mut self, switch: usize, changes: u64) {
+    /// The path of a request is to be checked.
+    fn set_due(&mut self, request: &mut PathRequest) {
+        if !std::mem::replace(&mut request.is_due, true) {
+            self.due.push(request.id);
+        }
+    }
+
+    /// Messages for a switch were processed, which has been changed `changes` times: the paths of requests that wait for that are
+    /// to be checked again.
+    fn on_received(&mut self, switch: usize, changes: u64, requests: &mut PathRequests) {
         let before = self.changes.get_mut(switch).map(|known| std::mem::replace(known, changes));
         if before == Some(changes) {
             return;
         }
-        if let Some(waiting) = self.waiting.get_mut(switch) {
-            self.due.append(waiting);
+        let Some(waiting) = self.waiting.get_mut(switch) else { return };
+        let mut changed = std::mem::take(waiting);
+        for id in changed.drain(..) {
+            let Some(request) = requests.get_mut(id) else { continue };
+            request.waits_for.retain(|&it| it != switch);
+            self.set_due(request);
         }
-        self.due.append(&mut self.elsewhere);
+        if let Some(waiting) = self.waiting.get_mut(switch) {
+            // The buffer is used again.
+            *waiting = changed;
+        }
     }
 
-    /// Checks a request again when a switch changes, or any switch.
-    fn wait(&mut self, id: RequestId, switch: Option<usize>) {
-        match switch.and_then(|switch| self.waiting.get_mut(switch)) {
-            Some(waiting) => waiting.push(id),
-            None => self.elsewhere.push(id),
+    /// Checks a request again when one of these switches changes. Any of them may complete the path: each sends a copy of the packet.
+    fn wait(&mut self, request: &mut PathRequest, switches: &[usize]) {
+        for &switch in switches {
+            let Some(waiting) = self.waiting.get_mut(switch) else { continue };
+            if !request.waits_for.contains(&switch) {
+                request.waits_for.push(switch);
+                waiting.push(request.id);
+            }
         }
     }
 
     fn retain(&mut self, mut is_outstanding: impl FnMut(RequestId) -> bool) {
-        for list in self.waiting.iter_mut().chain([&mut self.elsewhere]) {
+        for list in &mut self.waiting {
             list.retain(|&id| is_outstanding(id));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_openflow::{
+        Action, Encoder, Field, FlowMod, Instruction, Message, MessageType, PacketOut, PortNo,
+        Version,
+    };
+
+    use super::*;
+    use crate::paths::wiring::PortPeer;
+
+    const VERSION: Version = Version::V1_3;
+
+    /// The first request.
+    const FIRST: RequestId = RequestId(1 << 32);
+
+    /// A network whose switches have completed their handshakes, with a window of one request.
+    fn measurement(shape: &str, directions: Directions) -> (PathMeasurement, Instant) {
+        let network = NetworkPlan::from_shape(shape, directions).unwrap();
+        let plan = Plan { version: VERSION, ..Plan::for_network(network.clone(), 1) };
+        let mut measurement = PathMeasurement::new(&plan, &network);
+        let now = clock::now();
+        measurement.begin(now);
+        for switch in 0..network.topology.switches.len() {
+            measurement.network.on_connected(now, switch);
+            let (mut tx, mut xid) = (vec![], 1);
+            let mut out = Encoder::new(&mut tx, VERSION, &mut xid);
+            out.raw_message(MessageType::HELLO, 1, &[]).unwrap();
+            out.features_request();
+            measurement.network.on_control_bytes(now, switch, &tx).unwrap();
+            assert!(measurement.network.is_ready(switch));
+        }
+        (measurement, now)
+    }
+
+    /// The controller sends a message to a switch.
+    fn send(measurement: &mut PathMeasurement, now: Instant, switch: usize, message: &Message) {
+        let (mut tx, mut xid) = (vec![], 1);
+        message.encode(7, &mut Encoder::new(&mut tx, VERSION, &mut xid)).unwrap();
+        measurement.network.on_control_bytes(now, switch, &tx).unwrap();
+        measurement.on_received(switch);
+        measurement.process();
+    }
+
+    /// A flow entry that sends packets to a host out of several ports.
+    fn entry(to: HostAddresses, ports: &[PortNo]) -> Message {
+        let actions: Vec<_> = ports.iter().map(|&port| Action::output(port)).collect();
+        Message::FlowMod(FlowMod {
+            matching: [Field::eth_dst(to.mac)].into(),
+            instructions: vec![Instruction::apply(actions)],
+            ..FlowMod::default()
+        })
+    }
+
+    /// Port numbers of `switch` that lead to another switch, with that.
+    fn links(measurement: &PathMeasurement, switch: usize) -> Vec<(PortNo, usize)> {
+        let peer = |n| match measurement.network.wiring.peer(switch, PortNo(n)) {
+            PortPeer::Switch(there) => Some((PortNo(n), there.switch)),
+            PortPeer::Host | PortPeer::Unconnected => None,
+        };
+        (1..64).filter_map(peer).collect()
+    }
+
+    #[test]
+    fn a_path_that_one_of_several_copies_takes_is_noticed_whichever_switch_completes_it() {
+        for completed_by in [0, 1] {
+            let (mut measurement, now) = measurement("leafspine,2,2,1", Directions::One);
+            assert_eq!(measurement.request_paths(), None);
+            let [(_, from), (to, at)] = [measurement.hosts[0], measurement.hosts[1]];
+            // The first packet is sent to its destination, and the first leaf copies further ones to both spines.
+            let up = links(&measurement, from.switch);
+            let [first, second] = up.as_slice() else { panic!("{up:?}") };
+            let copies = entry(to, &[first.0, second.0]);
+            send(&mut measurement, now, from.switch, &copies);
+            send(&mut measurement, now, at.switch, &entry(to, &[at.port]));
+            let packet = first_packet(measurement.hosts[0].0, to, FIRST.0);
+            let packet_out = Message::PacketOut(PacketOut {
+                buffer_id: None,
+                matching: [Field::in_port(PortNo::CONTROLLER)].into(),
+                actions: vec![Action::output(at.port)],
+                data: packet.to_vec(),
+            });
+            send(&mut measurement, now, at.switch, &packet_out);
+            assert_eq!(measurement.answered(), 0, "no spine forwards it yet");
+            let spine = up[completed_by].1;
+            let down = links(&measurement, spine);
+            let down = down.iter().find(|link| link.1 == at.switch).unwrap().0;
+            send(&mut measurement, now, spine, &entry(to, &[down]));
+            assert_eq!(measurement.answered(), 1, "spine {completed_by}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_registered_once_at_each_switch_however_often_it_is_checked() {
+        let (mut measurement, now) = measurement("linear,3,1", Directions::One);
+        measurement.request_paths();
+        measurement.requests.get_mut(FIRST).unwrap().is_delivered = true;
+        let (to, at) = measurement.hosts[2];
+        send(&mut measurement, now, at.switch, &entry(to, &[at.port]));
+        measurement.check(now, FIRST);
+        let out = links(&measurement, 0)[0].0;
+        for _ in 0..5 {
+            send(&mut measurement, now, 0, &entry(to, &[out]));
+        }
+        let waiting = measurement.checks.waiting.iter().map(Vec::len);
+        assert_eq!(waiting.collect::<Vec<_>>(), [1, 1, 0]);
     }
 }

@@ -8,7 +8,7 @@ use sluice_emu::switch::{
     FollowedOutput, FollowedPacket, SwitchCounters, SwitchOutput,
 };
 use sluice_emu::topology::{PortRef, SwitchNode, Topology};
-use sluice_openflow::{DatapathId, FieldId, Versions};
+use sluice_openflow::{DatapathId, FieldId, PortNo, Versions};
 use sluice_proto::SessionError;
 
 use super::frames::{HostAddresses, request_of};
@@ -16,12 +16,9 @@ use super::requests::RequestId;
 use super::wiring::{PortPeer, Wiring};
 use crate::Plan;
 
-/// Most links that a frame passes, and switches that a followed packet and its copies visit, for each switch of the network.
-/// A frame that passes more is in a loop.
-const VISITS_PER_SWITCH: usize = 2;
-
-/// Most frames in transit between switches. Further ones are dropped: flow entries or packet-outs flood into a loop.
-const IN_TRANSIT_MAX: usize = 1 << 16;
+/// Most times that a frame and its copies arrive at a switch, for each switch of the network, and the same for followed packets. A
+/// frame that arrives more often is in a loop.
+const VISITS_PER_SWITCH: usize = 8;
 
 /// Most flow entries in one table of a switch: more than the paths of all outstanding requests need.
 const TABLE_ENTRIES_MAX: usize = 1 << 20;
@@ -32,7 +29,6 @@ struct FrameInTransit {
     /// The port at which it arrives.
     to: PortRef,
     bytes: Vec<u8>,
-    hops: usize,
 }
 
 /// A model switch and what it sends.
@@ -55,8 +51,8 @@ pub(super) struct Delivery {
 pub(super) enum FollowedPath {
     /// It arrives at its destination, as this frame.
     Arrives(Vec<u8>),
-    /// No flow entry of this switch sends it anywhere.
-    EndsAt(usize),
+    /// It, or one of its copies, reaches a switch where no flow entry sends it anywhere.
+    Ends,
     /// It arrives somewhere else, or is in a loop.
     LeadsElsewhere,
 }
@@ -68,13 +64,15 @@ pub(super) struct ModelNetwork {
     switches: Vec<NetworkSwitch>,
     in_transit: VecDeque<FrameInTransit>,
     deliveries: Vec<Delivery>,
-    /// Most links that a frame passes.
+    /// Most arrivals of a frame and its copies at switches.
     visits_max: usize,
-    /// Frames dropped because they passed too many links, or because too many were in transit.
+    /// Frames dropped because they and their copies arrived at switches too often.
     looping_frames: u64,
     followed: FollowedOutput,
     /// Copies of the followed packet to be followed further.
     follow_next: Vec<(PortRef, FollowedPacket)>,
+    /// The switches that the last followed packet and its copies visited.
+    visited: Vec<usize>,
     /// The flow entries that followed packets matched, with their switches.
     matched: Vec<(usize, FlowEntryId)>,
 }
@@ -97,6 +95,7 @@ impl ModelNetwork {
             looping_frames: 0,
             followed: FollowedOutput::default(),
             follow_next: vec![],
+            visited: vec![],
             matched: vec![],
         }
     }
@@ -130,49 +129,62 @@ impl ModelNetwork {
             return Ok(());
         };
         let result = model.on_control_bytes(now, bytes, out);
-        self.collect_frames(switch, 0);
-        self.deliver_frames(now);
+        self.deliver_frames(now, switch);
         result
     }
 
     /// A host sends a frame.
     pub(super) fn send_frame(&mut self, now: Instant, from: PortRef, bytes: &[u8]) {
-        self.receive_frame(now, from, bytes, 0);
-        self.deliver_frames(now);
+        self.receive_frame(now, from, bytes);
+        self.deliver_frames(now, from.switch);
     }
 
-    fn receive_frame(&mut self, now: Instant, to: PortRef, bytes: &[u8], hops: usize) {
+    fn receive_frame(&mut self, now: Instant, to: PortRef, bytes: &[u8]) {
         if let Some(NetworkSwitch { model, out }) = self.switches.get_mut(to.switch) {
             model.on_frame(now, to.port, bytes, out);
-            self.collect_frames(to.switch, hops);
+        }
+    }
+
+    /// Delivers the frames that a switch has sent, one after the other with all copies that are made of it on the way.
+    fn deliver_frames(&mut self, now: Instant, switch: usize) {
+        let Some(NetworkSwitch { out, .. }) = self.switches.get_mut(switch) else { return };
+        let mut sent = std::mem::take(&mut out.frames);
+        for frame in sent.drain(..) {
+            self.put_on_link(switch, frame);
+            for _ in 0..self.visits_max {
+                let Some(FrameInTransit { to, bytes }) = self.in_transit.pop_front() else { break };
+                self.receive_frame(now, to, &bytes);
+                self.forward_frames(to.switch);
+            }
+            self.looping_frames += self.in_transit.len() as u64;
+            self.in_transit.clear();
+        }
+        if let Some(NetworkSwitch { out, .. }) = self.switches.get_mut(switch) {
+            // The buffer is used again.
+            out.frames = sent;
         }
     }
 
     /// Puts the frames that a switch has sent on their links.
-    fn collect_frames(&mut self, switch: usize, hops: usize) {
+    fn forward_frames(&mut self, switch: usize) {
         let Some(NetworkSwitch { out, .. }) = self.switches.get_mut(switch) else { return };
-        for (port, bytes) in out.frames.drain(..) {
-            match self.wiring.peer(switch, port) {
-                PortPeer::Switch(to) => {
-                    if hops >= self.visits_max || self.in_transit.len() >= IN_TRANSIT_MAX {
-                        self.looping_frames += 1;
-                    } else {
-                        self.in_transit.push_back(FrameInTransit { to, bytes, hops: hops + 1 });
-                    }
-                }
-                PortPeer::Host => {
-                    let at = PortRef { switch, port };
-                    let request = request_of(&bytes).map(RequestId);
-                    self.deliveries.extend(request.map(|request| Delivery { request, at }));
-                }
-                PortPeer::Unconnected => {}
-            }
+        let mut sent = std::mem::take(&mut out.frames);
+        sent.drain(..).for_each(|frame| self.put_on_link(switch, frame));
+        if let Some(NetworkSwitch { out, .. }) = self.switches.get_mut(switch) {
+            out.frames = sent;
         }
     }
 
-    fn deliver_frames(&mut self, now: Instant) {
-        while let Some(FrameInTransit { to, bytes, hops }) = self.in_transit.pop_front() {
-            self.receive_frame(now, to, &bytes, hops);
+    /// Puts a frame on the link of a port.
+    fn put_on_link(&mut self, switch: usize, (port, bytes): (PortNo, Vec<u8>)) {
+        match self.wiring.peer(switch, port) {
+            PortPeer::Switch(to) => self.in_transit.push_back(FrameInTransit { to, bytes }),
+            PortPeer::Host => {
+                let at = PortRef { switch, port };
+                let request = request_of(&bytes).map(RequestId);
+                self.deliveries.extend(request.map(|request| Delivery { request, at }));
+            }
+            PortPeer::Unconnected => {}
         }
     }
 
@@ -189,26 +201,26 @@ impl ModelNetwork {
         frame: &[u8],
         to: PortRef,
     ) -> FollowedPath {
-        let (mut arrived, mut end) = (None, None);
+        let (mut arrived, mut ends) = (None, false);
+        self.visited.clear();
         self.follow_next.clear();
         self.follow_next.extend(FollowedPacket::parse(frame.to_vec()).map(|packet| (from, packet)));
         for _ in 0..self.visits_max {
             let Some((at, packet)) = self.follow_next.pop() else {
-                return match (arrived, end) {
-                    (Some(packet), _) => FollowedPath::Arrives(FollowedPacket::into_bytes(packet)),
-                    (None, Some(switch)) => FollowedPath::EndsAt(switch),
-                    (None, None) => FollowedPath::LeadsElsewhere,
+                return match arrived {
+                    Some(packet) => FollowedPath::Arrives(FollowedPacket::into_bytes(packet)),
+                    None if ends => FollowedPath::Ends,
+                    None => FollowedPath::LeadsElsewhere,
                 };
             };
             let Some(NetworkSwitch { model, .. }) = self.switches.get_mut(at.switch) else {
                 continue;
             };
+            self.visited.push(at.switch);
             model.follow(now, at.port, packet, &mut self.followed);
             let FollowedOutput { packets, entries } = &mut self.followed;
             self.matched.extend(entries.iter().map(|&entry| (at.switch, entry)));
-            if packets.is_empty() {
-                end = Some(at.switch);
-            }
+            ends |= packets.is_empty();
             for (port, packet) in packets.drain(..) {
                 let here = PortRef { switch: at.switch, port };
                 match self.wiring.peer(at.switch, port) {
@@ -219,6 +231,11 @@ impl ModelNetwork {
             }
         }
         FollowedPath::LeadsElsewhere
+    }
+
+    /// The switches whose tables decided where the last followed packet went.
+    pub(super) fn visited(&self) -> &[usize] {
+        &self.visited
     }
 
     /// Removes the flow entries that followed packets have matched and that match the address of one of the hosts, as if
@@ -300,5 +317,40 @@ fn switch_config(plan: &Plan, datapath_id: DatapathId, node: &SwitchNode) -> Emu
         table_entries_max: TABLE_ENTRIES_MAX,
         n_buffers: 0,
         ..EmulatedSwitchConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_io::clock;
+    use sluice_openflow::{Action, Encoder, FlowMod, Instruction, MacAddr, MessageType, Version};
+
+    use super::*;
+    use crate::paths::frames::announcement;
+    use crate::paths::{Directions, NetworkPlan};
+
+    #[test]
+    fn a_frame_that_is_flooded_into_loops_is_dropped_after_a_limited_number_of_copies() {
+        let network = NetworkPlan::from_shape("leafspine,4,16,1", Directions::Both).unwrap();
+        let plan = Plan { version: Version::V1_3, ..Plan::for_network(network.clone(), 1) };
+        let (mut model, now) = (ModelNetwork::new(&plan, &network.topology), clock::now());
+        let (mut tx, mut xid) = (vec![], 1);
+        let mut out = Encoder::new(&mut tx, plan.version, &mut xid);
+        out.raw_message(MessageType::HELLO, 1, &[]).unwrap();
+        let flood = Instruction::apply([Action::output(PortNo::FLOOD)]);
+        out.flow_mod(&FlowMod { instructions: vec![flood], ..FlowMod::default() }).unwrap();
+        for switch in 0..20 {
+            model.on_connected(now, switch);
+            model.on_control_bytes(now, switch, &tx).unwrap();
+        }
+        let host = HostAddresses { mac: MacAddr([2, 0, 0, 0, 0, 1]), ip: [10, 0, 0, 1].into() };
+        model.send_frame(now, network.topology.hosts[0].port, &announcement(host));
+        let arrivals: u64 = (0..20)
+            .flat_map(|at| model.switches[at].model.flow_entries(0).map(|entry| entry.packets))
+            .sum();
+        // The host sends one frame, and the first switch one on each of its four links to the spines.
+        let limit = 1 + 4 * model.visits_max as u64;
+        assert!((100..=limit).contains(&arrivals), "{arrivals} arrivals");
+        assert!(model.looping_frames() > 0 && model.in_transit.is_empty());
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub(super) struct RequestId(pub(super) u64);
 
 /// A request for a path between two hosts.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct PathRequest {
     pub(super) id: RequestId,
     /// Hosts by index.
@@ -18,6 +18,10 @@ pub(super) struct PathRequest {
     pub(super) is_delivered: bool,
     /// The destination has answered.
     pub(super) is_answered: bool,
+    /// Its path is to be checked.
+    pub(super) is_due: bool,
+    /// The switches whose next change makes it due.
+    pub(super) waits_for: Vec<usize>,
 }
 
 /// The outstanding requests.
@@ -50,9 +54,17 @@ impl PathRequests {
         let slot = self.free.pop()?;
         self.sent = self.sent.wrapping_add(1);
         let id = RequestId(u64::from(self.sent) << 32 | u64::from(slot));
-        let (is_delivered, is_answered) = (false, false);
-        let request =
-            PathRequest { id, source, destination, sent_at: now, is_delivered, is_answered };
+        let (is_delivered, is_answered, is_due) = (false, false, false);
+        let request = PathRequest {
+            id,
+            source,
+            destination,
+            sent_at: now,
+            is_delivered,
+            is_answered,
+            is_due,
+            waits_for: vec![],
+        };
         *self.slots.get_mut(slot as usize)? = Some(request);
         Some(id)
     }
@@ -91,7 +103,7 @@ mod tests {
     fn an_id_is_valid_until_its_request_is_removed() {
         let (mut requests, now) = (PathRequests::new(1), clock::now());
         let first = requests.add(1, 2, now).unwrap();
-        assert_eq!(requests.add(3, 4, now), None, "there is one slot");
+        assert!(requests.add(3, 4, now).is_none(), "there is one slot");
         assert_eq!(requests.remove(first).map(|r| (r.source, r.destination)), Some((1, 2)));
         let second = requests.add(3, 4, now).unwrap();
         assert!(requests.get_mut(first).is_none() && requests.remove(first).is_none());
