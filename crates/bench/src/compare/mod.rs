@@ -49,6 +49,8 @@ pub enum Basis {
 pub struct Ratio {
     /// Mean over the samples of each report.
     pub means: [f64; 2],
+    /// Whether each mean is only a lower bound, since requests were not answered.
+    pub at_least: [bool; 2],
     /// The second mean divided by the first.
     pub ratio: f64,
     /// 95 % confidence interval of the ratio; `None` with fewer than three samples, or if a figure is only a lower bound.
@@ -64,11 +66,11 @@ impl Ratio {
         if means.iter().any(|&mean| mean <= 0.0) {
             return None;
         }
-        let is_exact = samples.iter().flat_map(|it| it.iter()).all(|sample| !sample.is_bound);
+        let at_least = samples.map(|samples| samples.iter().any(|sample| sample.is_bound));
         let are_enough = first.len().min(second.len()) >= SAMPLES_MIN;
-        let confidence =
-            (is_exact && are_enough).then(|| ConfidenceInterval::of_ratio(second, first));
-        Some(Self { means, ratio: means[1] / means[0], confidence })
+        let confidence = (at_least == [false; 2] && are_enough)
+            .then(|| ConfidenceInterval::of_ratio(second, first));
+        Some(Self { means, at_least, ratio: means[1] / means[0], confidence })
     }
 
     /// Whether the interval excludes equality; `None` if there is no interval.
@@ -108,14 +110,17 @@ impl Comparison {
             Ratio::of([&first, &second])
         };
         let numbers = samples(rates).map(|samples| samples.len());
+        let p50_ns = ratio(|run, basis| latencies(run, basis, "p50"));
+        let p99_ns = ratio(|run, basis| latencies(run, basis, "p99"));
+        let bounds = bounds([p50_ns, p99_ns]);
         Self {
             files: files.map(|file| file.path.clone()),
             basis,
             samples: numbers,
             rate: ratio(rates),
-            p50_ns: ratio(|run, basis| latencies(run, basis, "p50")),
-            p99_ns: ratio(|run, basis| latencies(run, basis, "p99")),
-            warnings: warnings(first, second, basis, numbers),
+            p50_ns,
+            p99_ns,
+            warnings: bounds.into_iter().chain(warnings(first, second, basis, numbers)).collect(),
         }
     }
 }
@@ -141,6 +146,16 @@ fn latencies(run: &RunRecord, basis: Basis, name: &str) -> Vec<Sample> {
             loops.map(sample).collect()
         }
     }
+}
+
+/// The warning that ratios of latencies are bounds.
+fn bounds(latencies: [Option<Ratio>; 2]) -> Option<String> {
+    let mut at_least = latencies.into_iter().flatten().flat_map(|ratio| ratio.at_least);
+    at_least.any(|is_bound| is_bound).then(|| {
+        "latencies marked ≥ are lower bounds, since requests were not answered: their ratio is a bound as well (≥ or ≤), or \
+         unknown if both latencies are bounds"
+            .to_owned()
+    })
 }
 
 fn warnings(
@@ -276,7 +291,9 @@ mod tests {
         let mut second = report("b", &[1.0; 3]);
         second.runs[0].latency_ns.at_least = vec!["p99".to_owned()];
         let comparison = Comparison::of(&first, &second);
-        assert_eq!(comparison.p99_ns.unwrap().is_significant(), None);
+        let p99 = comparison.p99_ns.unwrap();
+        assert_eq!((p99.is_significant(), p99.at_least), (None, [false, true]));
         assert!(comparison.p50_ns.unwrap().is_significant().is_some());
+        assert!(comparison.warnings[0].starts_with("latencies marked ≥ are lower bounds"));
     }
 }

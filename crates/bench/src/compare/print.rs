@@ -46,10 +46,17 @@ fn row(
     ratio: Option<Ratio>,
     format: impl Fn(f64) -> String,
 ) -> fmt::Result {
-    let Some(Ratio { means, ratio, confidence }) = ratio else {
+    let Some(Ratio { means, at_least, ratio, confidence }) = ratio else {
         return writeln!(f, "{label:<13}none");
     };
-    let [first, second] = means.map(format);
+    let figure = |mean, is_bound| format!("{}{}", if is_bound { "≥ " } else { "" }, format(mean));
+    let [first, second] = [figure(means[0], at_least[0]), figure(means[1], at_least[1])];
+    let ratio = match at_least {
+        [false, false] => factor(ratio),
+        [false, true] => format!("≥{}", factor(ratio)),
+        [true, false] => format!("≤{}", factor(ratio)),
+        [true, true] => "none".to_owned(),
+    };
     let interval = match confidence {
         None => "none".to_owned(),
         Some(interval) => {
@@ -57,7 +64,7 @@ fn row(
             format!("{} to {}, {verdict}", factor(interval.low), factor(interval.high))
         }
     };
-    writeln!(f, "{label:<13}{first:<COLUMN$}{second:<COLUMN$}{:<5}  {interval}", factor(ratio))
+    writeln!(f, "{label:<13}{first:<COLUMN$}{second:<COLUMN$}{ratio:<6} {interval}")
 }
 
 /// A ratio in at most five columns.
@@ -80,6 +87,7 @@ struct ComparisonDocument<'c> {
 #[derive(Serialize)]
 struct RatioDocument {
     means: [f64; 2],
+    at_least: [bool; 2],
     ratio: f64,
     confidence: Option<[f64; 2]>,
     significant: Option<bool>,
@@ -87,9 +95,9 @@ struct RatioDocument {
 
 impl From<Ratio> for RatioDocument {
     fn from(from: Ratio) -> Self {
-        let Ratio { means, ratio, confidence } = from;
+        let Ratio { means, at_least, ratio, confidence } = from;
         let confidence = confidence.map(|interval| [interval.low, interval.high]);
-        Self { means, ratio, confidence, significant: from.is_significant() }
+        Self { means, at_least, ratio, confidence, significant: from.is_significant() }
     }
 }
 
@@ -122,6 +130,7 @@ mod tests {
     fn comparison() -> Comparison {
         let ratio = |low, high| Ratio {
             means: [23.3e6, 20.1e6],
+            at_least: [false; 2],
             ratio: 20.1 / 23.3,
             confidence: Some(ConfidenceInterval { low, high }),
         };
@@ -150,6 +159,23 @@ Median       23.3 ms       20.1 ms       0.863  0.800 to 1.100, not significant
 99th         none
 Warning      word";
         assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn lower_bounds_and_their_ratios_are_marked() {
+        let row = |at_least| {
+            let ratio = comparison().rate.map(|it| Ratio { at_least, confidence: None, ..it });
+            let text = Comparison { p99_ns: ratio, ..comparison() }.to_string();
+            text.lines().find(|line| line.starts_with("99th")).unwrap().to_owned()
+        };
+        let expected = [
+            ([false, true], "99th         23.3 ms       ≥ 20.1 ms     ≥0.863 none"),
+            ([true, false], "99th         ≥ 23.3 ms     20.1 ms       ≤0.863 none"),
+            ([true, true], "99th         ≥ 23.3 ms     ≥ 20.1 ms     none   none"),
+        ];
+        for (at_least, expected) in expected {
+            assert_eq!(row(at_least), expected);
+        }
     }
 
     #[test]
