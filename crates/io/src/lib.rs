@@ -18,6 +18,7 @@ pub mod priority;
 mod read_order;
 pub mod simulated;
 mod slab;
+pub mod shell;
 pub mod sock;
 pub mod terminal;
 pub mod tun;

@@ -1,0 +1,75 @@
+//! Commands of the shell.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::clock;
+
+/// Interval at which a command is checked for its end.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Runs `command` in the shell, without input, its output on standard error or discarded, and waits for its end. After `timeout` it is
+/// killed with all processes that it has started; then there is no exit status.
+///
+/// # Errors
+/// Those of starting the shell and of waiting for it.
+pub fn run(command: &str, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+    let deadline = clock::now() + timeout;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut shell = shell.process_group(0).spawn()?;
+    loop {
+        if let Some(status) = shell.try_wait()? {
+            return Ok(Some(status));
+        }
+        if clock::now() >= deadline {
+            kill(&mut shell)?;
+            return Ok(None);
+        }
+        clock::sleep(POLL_INTERVAL);
+    }
+}
+
+/// Kills a child that leads a process group, with that group.
+fn kill(leader: &mut Child) -> io::Result<()> {
+    kill_process_group(Pid::from_child(leader), Signal::KILL)?;
+    leader.wait()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_exit_status_of_a_command_is_returned() {
+        let code = |command| run(command, Duration::from_secs(60)).unwrap().unwrap().code();
+        assert_eq!((code("exit 0"), code("exit 3")), (Some(0), Some(3)));
+    }
+
+    #[test]
+    fn a_command_that_does_not_return_is_killed_with_its_processes() {
+        let file = std::env::temp_dir().join(format!("sluice-shell-{}", std::process::id()));
+        // The timeout may pass before the shell has started the process.
+        let mut child = String::new();
+        for timeout_ms in (0..10).map(|n| 20 << n) {
+            let command = format!("sleep 600 & echo $! >{}; wait", file.display());
+            let status = run(&command, Duration::from_millis(timeout_ms)).unwrap();
+            assert_eq!(status, None);
+            child = fs::read_to_string(&file).unwrap_or_default();
+            if child.ends_with('\n') {
+                break;
+            }
+        }
+        fs::remove_file(&file).unwrap();
+        let state = fs::read_to_string(format!("/proc/{}/stat", child.trim())).unwrap_or_default();
+        let is_gone = state.is_empty() || state.contains(") Z ");
+        assert!(is_gone, "the process {child} is left: {state}");
+    }
+}
