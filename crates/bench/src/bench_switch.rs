@@ -10,11 +10,13 @@ use sluice_proto::{SessionError, SwitchEvent, SwitchProfile, SwitchSession};
 use crate::counts::{ErrorCounts, NotSentReason, RequestCounts};
 use crate::host_pairs::HostPairs;
 use crate::latency::{LatencyBatch, SwitchLatencies};
-use crate::outstanding::{OutstandingRequests, ReplyOutcome, Timestamp};
+use crate::lifecycle::Lifecycle;
+use crate::outstanding::{OutstandingRequests, ReplyOutcome};
 use crate::plan::{Plan, ReplyCounting};
 use crate::reply::{FLOW_MOD, PACKET_OUT, ParsedReply};
 use crate::request_records::RequestRecorder;
 use crate::requests::{Buffering, RequestTemplates};
+use crate::timestamp::Timestamp;
 
 /// Bytes of unsent replies at which a switch disconnects, since the controller does not read them. Some dozen of the
 /// longest messages; controllers ask for a few.
@@ -45,17 +47,6 @@ pub(crate) struct BenchSwitch {
     unsent: Vec<u8>,
     /// The start of a message that has not been received completely.
     partial: Vec<u8>,
-}
-
-/// When a switch reached each state.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Lifecycle {
-    pub(crate) connect_started: Option<Instant>,
-    pub(crate) connected: Option<Instant>,
-    /// The controller requested its features, so the switch may send packet-ins.
-    pub(crate) ready: Option<Instant>,
-    /// Why the connection ended, if it did.
-    pub(crate) disconnect_reason: Option<String>,
 }
 
 /// Why a switch closes its connection.

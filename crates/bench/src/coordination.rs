@@ -129,7 +129,7 @@ pub(crate) struct ThreadLoopResult {
 }
 
 /// Figures of one thread over the whole run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ThreadResult {
     pub(crate) thread: usize,
     pub(crate) switches: Vec<SwitchResult>,
@@ -165,15 +165,13 @@ pub(crate) struct SwitchResult {
 
 impl SwitchResult {
     pub(crate) fn new(switch: &BenchSwitch, unanswered_min_ns: u64) -> Self {
-        let lifecycle = &switch.lifecycle;
-        let between = |a: Option<Instant>, b: Option<Instant>| Some(b?.duration_since(a?));
         Self {
             counts: switch.final_counts(),
             latency: [0.5, 0.99, 1.0].map(|q| switch.latencies.quantile(q, unanswered_min_ns)),
-            connect: between(lifecycle.connect_started, lifecycle.connected),
-            handshake: between(lifecycle.connected, lifecycle.ready),
+            connect: switch.lifecycle.connect_time(),
+            handshake: switch.lifecycle.handshake_time(),
             hosts_announced: switch.hosts_announced,
-            disconnect_reason: lifecycle.disconnect_reason.clone(),
+            disconnect_reason: switch.lifecycle.disconnect_reason.clone(),
         }
     }
 }

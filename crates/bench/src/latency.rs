@@ -3,8 +3,8 @@
 use hdrhistogram::Histogram;
 
 use crate::distribution::{Quantile, quantile_rank};
-use crate::outstanding::{TICK_NS, Timestamp};
 use crate::request_records::RequestRecorder;
+use crate::timestamp::{TICK_NS, Timestamp};
 
 /// Longest latency for which a new histogram has room: 1 ms. It is resized for longer ones.
 const LATENCY_NS_START: u64 = 1 << 20;

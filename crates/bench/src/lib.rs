@@ -8,6 +8,7 @@
 //! by the Ethernet addresses of the packet. Late, duplicate and unsolicited replies, and requests without a reply, are
 //! counted separately.
 
+mod announcements;
 mod bench_switch;
 pub mod cbench;
 pub mod compare;
@@ -21,17 +22,20 @@ mod entries;
 mod error;
 pub mod flood;
 mod generator;
+mod generator_thread;
 pub mod hdr_log;
 mod host_pairs;
 pub mod html;
 pub mod json;
 mod latency;
+mod lifecycle;
 pub mod null;
 mod offered_load;
 pub mod output;
 mod outstanding;
 mod overtaken;
 pub mod paths;
+mod pending;
 mod plan;
 #[cfg(test)]
 mod planted_faults;
@@ -48,13 +52,14 @@ mod statistics;
 mod text_chart;
 pub mod text_report;
 mod text_runs;
+mod timestamp;
 mod warnings;
 
 pub use counts::{ErrorCounts, NotSent, RequestCounts};
 pub use distribution::{LatencyDistribution, Quantile};
 pub use error::Error;
 pub use offered_load::ScheduleLag;
-pub use plan::{Announce, Load, Plan, ReplyCounting, SWITCHES_MAX};
+pub use plan::{Announce, ConnectAttempts, Load, Plan, ReplyCounting, SWITCHES_MAX};
 pub use provenance::{ControllerProcess, CpuUse, Host, Provenance, RunNumber};
 pub use repeat::{Repetition, RunsSummary};
 pub use report::{LittlesLaw, LoopFigures, OfferedRates, Report, SwitchFigures, ThreadFigures};

@@ -8,11 +8,11 @@ use sluice_io::Io;
 use crate::bench_switch::BenchSwitch;
 use crate::counts::NotSentReason;
 use crate::latency::CoarseHistogram;
-use crate::outstanding::{TICK_NS, Timestamp};
 use crate::plan::{Load, Plan};
-use crate::request_records::{RequestRecorder, ticks};
+use crate::request_records::RequestRecorder;
 use crate::requests::{Buffering, RequestTemplates};
 use crate::schedule::Schedule;
+use crate::timestamp::{TICK_NS, Timestamp, ticks};
 
 /// Due requests that are processed in one event-loop iteration; a generator that is too slow for the rate must not stop receiving.
 const DUE_MAX: u32 = 1 << 16;

@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::outstanding::{AnswerKind, ReplyOutcome, TICKS_PER_S, Timestamp};
+use crate::outstanding::{AnswerKind, ReplyOutcome};
+use crate::timestamp::{TICKS_PER_S, Timestamp};
 
 /// Age at which a request is forgotten, so that timestamps do not wrap before: 60 s.
 pub(crate) const AGE_MAX: Timestamp = 60 * TICKS_PER_S;

@@ -58,6 +58,15 @@ pub enum Announce {
     NoHosts,
 }
 
+/// How often a switch tries to connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectAttempts {
+    /// Once: without a connection, it takes no part.
+    One,
+    /// Again when an attempt or the handshake fails, until [`Plan::handshake_timeout`]: the controller may be starting.
+    UntilTimeout,
+}
+
 /// Which messages count as replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyCounting {
@@ -122,6 +131,8 @@ pub struct Plan {
     pub counting: ReplyCounting,
     /// Time for all switches to connect and to complete the handshake.
     pub handshake_timeout: Duration,
+    /// How often a switch tries to connect.
+    pub connect_attempts: ConnectAttempts,
     /// The network through which paths are requested; `None` measures requests of single switches. With a network, its
     /// topology decides about switches, ports and hosts; packets are not buffered.
     pub network: Option<NetworkPlan>,
@@ -159,6 +170,7 @@ impl Default for Plan {
             socket: sock::Options { congestion: Some("cubic".into()), ..sock::Options::default() },
             counting: ReplyCounting::Answers,
             handshake_timeout: Duration::from_secs(30),
+            connect_attempts: ConnectAttempts::One,
             network: None,
             timeout: Duration::from_secs(5),
         }

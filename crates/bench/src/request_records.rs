@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 use crate::counts::{NotSent, NotSentReason};
 use crate::distribution::LatencyDistribution;
 use crate::latency::histogram;
-use crate::outstanding::{TICK_NS, Timestamp};
 use crate::plan::Plan;
+use crate::timestamp::{TICK_NS, Timestamp, ticks};
 
 /// Records for each loop what became of the requests of one thread, and converts times to timestamps.
 #[derive(Debug)]
@@ -196,12 +196,6 @@ impl RequestRecorder {
         let unanswered_min_ns = u64::from(self.unanswered_age_min) * TICK_NS;
         (std::mem::take(&mut self.loops), unanswered_min_ns)
     }
-}
-
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "2⁶⁴ ns are centuries")]
-pub(crate) fn ticks(time: Duration) -> u64 {
-    time.as_nanos() as u64 / TICK_NS
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::coordination::{
     SharedState, ThreadEvent, ThreadLoopResult, ThreadResult, TotalProgress,
 };
 use crate::generator::Generator;
+use crate::generator_thread::GeneratorThread;
 use crate::paths::PathsGenerator;
 use crate::provenance::{ProvenanceRecorder, thread_name};
 use crate::report::{LoopFigures, Report, ThreadResults};

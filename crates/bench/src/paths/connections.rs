@@ -1,15 +1,15 @@
 //! The control connections of the model switches.
 
-use std::io::ErrorKind;
 use std::time::Instant;
 
 use sluice_io::sock::EffectiveOptions;
-use sluice_io::{ConnId, Epoll, Io, IoEvent, clock, sock};
+use sluice_io::{ConnId, Epoll, Io, IoEvent, clock};
 
 use super::measurement::PathMeasurement;
 use super::network::ModelNetwork;
-use crate::bench_switch::{DisconnectReason, Lifecycle, UNSENT_MAX};
-use crate::connect::CONNECTING_MAX;
+use crate::bench_switch::{DisconnectReason, UNSENT_MAX};
+use crate::connect::{self, CONNECTING_MAX};
+use crate::lifecycle::{self, Lifecycle, RETRY_INTERVAL};
 use crate::{Error, Plan};
 
 /// The control connections of all switches.
@@ -25,9 +25,9 @@ pub(super) struct ControlConnections {
 
 /// The control connection of one switch.
 #[derive(Debug, Default)]
-pub(super) struct ControlConnection {
+struct ControlConnection {
     conn: Option<ConnId>,
-    pub(super) lifecycle: Lifecycle,
+    lifecycle: Lifecycle,
 }
 
 impl ControlConnections {
@@ -36,8 +36,9 @@ impl ControlConnections {
         Self { io, connections, by_slot: vec![], ready: 0 }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &ControlConnection> {
-        self.connections.iter()
+    /// The connections of all switches.
+    pub(super) fn lifecycles(&self) -> impl Iterator<Item = &Lifecycle> + Clone {
+        self.connections.iter().map(|connection| &connection.lifecycle)
     }
 
     /// Options of one of the connections as the kernel has them.
@@ -51,35 +52,24 @@ impl ControlConnections {
         self.ready
     }
 
-    /// Whether a switch has neither completed its handshake nor lost its connection.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.connections
-            .iter()
-            .any(|it| it.lifecycle.ready.is_none() && it.lifecycle.disconnect_reason.is_none())
+    /// Whether a switch has not completed its handshake and may still do so.
+    pub(super) fn is_waiting(&self, plan: &Plan) -> bool {
+        self.lifecycles().any(|it| it.is_waiting(plan))
     }
 
-    /// Starts connecting further switches, a limited number at a time.
-    pub(super) fn start_connecting(&mut self, plan: &Plan) -> Result<(), Error> {
-        let is_connecting = |it: &&ControlConnection| {
-            let Lifecycle { connect_started, connected, disconnect_reason, .. } = &it.lifecycle;
-            connect_started.is_some() && connected.is_none() && disconnect_reason.is_none()
-        };
-        let connecting = self.connections.iter().filter(is_connecting).count();
-        let is_new =
-            |it: &(usize, &mut ControlConnection)| it.1.lifecycle.connect_started.is_none();
-        let new = self.connections.iter_mut().enumerate().filter(is_new);
-        for (switch, connection) in new.take(CONNECTING_MAX.saturating_sub(connecting)) {
-            let target = plan.targets.get(switch % plan.targets.len().max(1));
-            let Some(&target) = target else { return Ok(()) };
-            connection.lifecycle.connect_started = Some(clock::now());
-            let stream = sock::start_connect(target, &plan.socket).map_err(|e| match e.kind() {
-                ErrorKind::NotFound => {
-                    Error::Congestion(plan.socket.congestion.clone().unwrap_or_default(), e)
-                }
-                _ => Error::ConnectFailed(target, e),
-            })?;
-            let id = self.io.adopt_connecting(stream)?;
+    /// Starts connecting further switches, a limited number at a time. Returns when to try those again that have failed.
+    pub(super) fn start_connecting(
+        &mut self,
+        plan: &Plan,
+        now: Instant,
+    ) -> Result<Option<Instant>, Error> {
+        let connecting = self.lifecycles().filter(|it| it.is_connecting()).count();
+        let all = self.connections.iter_mut().enumerate();
+        let due = all.filter(|(_, it)| it.lifecycle.is_due(plan, now));
+        for (switch, connection) in due.take(CONNECTING_MAX.saturating_sub(connecting)) {
+            let id = connect::start(&mut self.io, plan, switch)?;
             connection.conn = Some(id);
+            connection.lifecycle = Lifecycle { connect_started: Some(now), ..Lifecycle::default() };
             if self.by_slot.len() <= id.slot() {
                 self.by_slot.resize(id.slot() + 1, usize::MAX);
             }
@@ -87,33 +77,22 @@ impl ControlConnections {
                 *slot = switch;
             }
         }
-        Ok(())
+        Ok(self.lifecycles().any(|it| it.retries(plan)).then_some(now + RETRY_INTERVAL))
     }
 
     /// Fails unless all switches have completed the handshake: a network with missing switches has other paths.
     pub(super) fn check_ready(&self, plan: &Plan) -> Result<(), Error> {
-        let all = self.connections.len() as u64;
-        if self.ready == all {
+        let switches = self.connections.len() as u64;
+        if self.ready == switches {
             return Ok(());
         }
-        let reason = self.connections.iter().find_map(|it| it.lifecycle.disconnect_reason.clone());
-        let connected =
-            self.connections.iter().filter(|it| it.lifecycle.connected.is_some()).count();
-        if connected == 0 {
-            let target = plan.targets.first().copied();
-            let target = target.unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
-            let reason = reason.unwrap_or_else(|| "no answer".into());
-            return Err(Error::ConnectFailed(target, std::io::Error::other(reason)));
-        }
-        if self.ready == 0 {
-            return Err(Error::HandshakeFailed {
-                switches: plan.switches,
-                connected: u32::try_from(connected).unwrap_or(u32::MAX),
-                after_s: plan.handshake_timeout.as_secs(),
-                reason,
-            });
-        }
-        Err(Error::SwitchesMissing { missing: all - self.ready, switches: all, reason })
+        let reason = self.lifecycles().find_map(|it| it.disconnect_reason.clone());
+        let missing = switches - self.ready;
+        Err(lifecycle::failure(plan, self.lifecycles()).unwrap_or(Error::SwitchesMissing {
+            missing,
+            switches,
+            reason,
+        }))
     }
 
     /// Sends pending bytes, waits for an event or `until`, and processes everything received. Returns the

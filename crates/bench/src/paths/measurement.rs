@@ -14,10 +14,10 @@ use super::{Directions, NetworkPlan, NetworkTotals};
 use crate::Plan;
 use crate::counts::{ErrorCounts, RequestCounts};
 use crate::distribution::Quantile;
-use crate::generator::OutstandingIntegral;
 use crate::latency::SwitchLatencies;
-use crate::outstanding::Timestamp;
+use crate::outstanding::OutstandingIntegral;
 use crate::request_records::{LoopRequests, RequestRecorder};
+use crate::timestamp::Timestamp;
 
 /// When a destination answers the first packet, unless the reverse direction is installed by then. Long enough that a
 /// controller which installs both directions at once gets no needless packet-in.
@@ -337,8 +337,7 @@ impl PathMeasurement {
 
     /// Outstanding requests integrated over time until `now`, in request-ticks.
     pub(super) fn outstanding_area(&mut self, now: Instant) -> i64 {
-        self.outstanding.change(self.recorder.timestamp(now), 0);
-        self.outstanding.area()
+        self.outstanding.area_until(self.recorder.timestamp(now))
     }
 
     /// Requests answered since the first.
@@ -410,15 +409,15 @@ impl PathChecks {
             return;
         }
         let Some(waiting) = self.waiting.get_mut(switch) else { return };
-        let mut changed = std::mem::take(waiting);
-        for id in changed.drain(..) {
+        let mut due = std::mem::take(waiting);
+        for id in due.drain(..) {
             let Some(request) = requests.get_mut(id) else { continue };
             request.waits_for.retain(|&it| it != switch);
             self.set_due(request);
         }
         if let Some(waiting) = self.waiting.get_mut(switch) {
             // The buffer is used again.
-            *waiting = changed;
+            *waiting = due;
         }
     }
 

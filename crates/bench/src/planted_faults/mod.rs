@@ -13,6 +13,7 @@ use virtual_io::VirtualIo;
 
 use crate::coordination::{SharedState, ThreadEvent};
 use crate::generator::Generator;
+use crate::generator_thread::GeneratorThread;
 use crate::report::{Report, ThreadResults};
 use crate::requests::Buffering;
 use crate::{Arrivals, Load, Plan, Quantile};
