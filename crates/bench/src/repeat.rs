@@ -1,22 +1,15 @@
 //! Several runs of one plan, each with new connections, and their summary.
 
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sluice_io::clock;
+use sluice_io::shell;
 
+use crate::plan::ConnectAttempts;
 use crate::provenance::RunNumber;
 use crate::report::Report;
 use crate::statistics::FigureSummary;
 use crate::text_report::{counted, quantity};
 use crate::{Error, Plan, Quantile, RunObserver, run};
-
-/// Pause between two attempts to connect to a controller that starts.
-const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Time for one attempt to connect.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Difference between neighbouring runs, sorted by rate, from which they are in different states.
 const STATES_MIN: f64 = 0.15;
@@ -137,8 +130,10 @@ pub(crate) fn run_number(
     let mut report = match &repetition.restart {
         None => run(plan, observer)?,
         Some(command) => {
-            restart(command)?;
-            run_when_started(plan, observer)?
+            restart(command, plan.handshake_timeout)?;
+            let connect_attempts = ConnectAttempts::UntilTimeout;
+            let report = run(&Plan { connect_attempts, ..plan.clone() }, observer)?;
+            Report { plan: plan.clone(), ..report }
         }
     };
     let of = repetition.runs;
@@ -147,49 +142,22 @@ pub(crate) fn run_number(
     Ok(report)
 }
 
-/// Runs `command` in the shell and waits for its end. Its output goes to standard error or nowhere, since standard output is for the
-/// report.
-fn restart(command: &str) -> Result<(), Error> {
+/// Runs the command that restarts the controller, which must return within `timeout`.
+fn restart(command: &str, timeout: Duration) -> Result<(), Error> {
     let failed = |why: String| Error::Restart(command.to_owned(), why);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null());
-    let status = shell.status().map_err(|e| failed(e.to_string()))?;
-    if status.success() { Ok(()) } else { Err(failed(status.to_string())) }
-}
-
-/// Runs `plan` as soon as the controller completes a handshake, within the time for that.
-fn run_when_started(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error> {
-    let deadline = clock::now() + plan.handshake_timeout;
-    plan.targets.iter().try_for_each(|&target| wait_for_listener(target, deadline))?;
-    loop {
-        let left = deadline.saturating_duration_since(clock::now());
-        // An attempt reports whole seconds.
-        let handshake_timeout = left.max(Duration::from_secs(1));
-        let result = run(&Plan { handshake_timeout, ..plan.clone() }, observer);
-        match result {
-            Err(Error::ConnectFailed(..) | Error::HandshakeFailed { .. }) if !left.is_zero() => {
-                clock::sleep(RETRY_INTERVAL);
-            }
-            result => return Ok(Report { plan: plan.clone(), ..result? }),
-        }
-    }
-}
-
-/// Waits until connections to `target` are accepted. Otherwise switches that connect before that would be missing.
-fn wait_for_listener(target: SocketAddr, deadline: Instant) -> Result<(), Error> {
-    loop {
-        match TcpStream::connect_timeout(&target, CONNECT_TIMEOUT) {
-            Ok(_) => return Ok(()),
-            Err(e) if clock::now() >= deadline => return Err(Error::ConnectFailed(target, e)),
-            Err(_) => clock::sleep(RETRY_INTERVAL),
-        }
+    match shell::run(command, timeout).map_err(|e| failed(e.to_string()))? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(failed(status.to_string())),
+        None => Err(failed(format!(
+            "it did not return within {} s and was killed; start the controller in the background (`&`), or raise \
+             --handshake-timeout",
+            timeout.as_secs_f64()
+        ))),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
-
     use super::*;
     use crate::report::ThreadResults;
 
@@ -237,19 +205,14 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_that_fails_is_an_error_with_the_command() {
-        restart("exit 0").unwrap();
-        let error = restart("exit 3").unwrap_err().to_string();
+    fn a_restart_that_fails_or_does_not_return_is_an_error_with_the_command() {
+        let minute = Duration::from_secs(60);
+        restart("exit 0", minute).unwrap();
+        let error = restart("exit 3", minute).unwrap_err().to_string();
         assert_eq!(error, "cannot restart the controller with `exit 3`: exit status: 3");
-    }
-
-    #[test]
-    fn the_listener_of_a_controller_is_waited_for_until_the_deadline() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let target = listener.local_addr().unwrap();
-        wait_for_listener(target, clock::now()).unwrap();
-        drop(listener);
-        let error = wait_for_listener(target, clock::now()).unwrap_err();
-        assert!(matches!(error, Error::ConnectFailed(addr, _) if addr == target), "{error}");
+        let error = restart("sleep 600", Duration::from_millis(20)).unwrap_err().to_string();
+        let expected =
+            "cannot restart the controller with `sleep 600`: it did not return within 0.02 s";
+        assert!(error.starts_with(expected), "{error}");
     }
 }

@@ -7,7 +7,8 @@ mod support;
 use std::time::Duration;
 
 use sluice_bench::{
-    Buffering, Error, Load, Plan, ReplyCounting, Report, RequestCounts, flood, null, run,
+    Buffering, ConnectAttempts, Error, Load, Plan, ReplyCounting, Report, RequestCounts,
+    RunObserver, RunProgress, flood, null, run,
 };
 use sluice_openflow::{ErrorReason, MessageType, PortNo, Version, Versions};
 use support::{
@@ -45,6 +46,31 @@ fn assert_clean(report: &Report) {
     assert_eq!(report.counts, expected);
     assert_eq!(report.errors.total(), 0);
     assert!(report.switches.iter().all(|s| s.disconnect_reason.is_none() && s.handshake.is_some()));
+}
+
+/// Starts a null responder at an address as soon as switches try to connect.
+struct Starting(std::net::SocketAddr, Option<null::NullResponder>);
+
+impl RunObserver for Starting {
+    fn on_progress(&mut self, progress: RunProgress) {
+        if progress == (RunProgress::Connecting { ready_switches: 0 }) && self.1.is_none() {
+            self.1 = Some(null::NullResponder::start(&null::Config::new(self.0)).unwrap());
+        }
+    }
+}
+
+#[test]
+fn switches_connect_to_a_controller_that_is_starting() {
+    let unused = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let connect_attempts = ConnectAttempts::UntilTimeout;
+    let plan = Plan { connect_attempts, switches: 100, threads: 2, ..plan(unused) };
+    let mut controller = Starting(unused, None);
+    let report = run(&plan, &mut controller).unwrap();
+    assert_clean(&report);
+    assert_eq!(report.switches.len(), 100);
+    controller.1.unwrap().stop().unwrap();
+    let once = Plan { connect_attempts: ConnectAttempts::One, ..plan };
+    assert!(matches!(run(&once, &mut ()), Err(Error::ConnectFailed(addr, _)) if addr == unused));
 }
 
 #[test]

@@ -166,8 +166,8 @@ struct MeasureArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000),
           help_heading = "Measurement")]
     repeat: u32,
-    /// Command of the shell that restarts the controller before each run; it must return. Then connecting is retried until
-    /// --handshake-timeout.
+    /// Command of the shell that restarts the controller before each run; it must return. It and the switches, which try to
+    /// connect again and again, have --handshake-timeout seconds each.
     #[arg(long, value_name = "COMMAND", help_heading = "Measurement")]
     restart: Option<String>,
     #[command(flatten)]
