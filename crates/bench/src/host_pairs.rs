@@ -167,7 +167,22 @@ impl HostPairs {
     }
 
     /// Advances by `n` requests.
+    #[inline]
     pub(crate) fn advance(&mut self, n: u32) {
+        let is_same_lap = self.src.max(self.dst).checked_add(n).is_some_and(|it| it < self.hosts);
+        if n > self.ports || !is_same_lap {
+            return self.advance_far(n);
+        }
+        // Without a division: a small window advances by one for every request.
+        (self.src, self.dst, self.port) = (self.src + n, self.dst + n, self.port + n);
+        if self.port > self.ports {
+            self.port -= self.ports;
+        }
+        self.advance_new_sources(n);
+    }
+
+    /// Advances by any number of requests.
+    fn advance_far(&mut self, n: u32) {
         let src = u64::from(self.src) + u64::from(n);
         let laps = src / u64::from(self.hosts);
         let below = |n: u64, bound: u32| u32::try_from(n % u64::from(bound)).unwrap_or(0);
@@ -176,6 +191,11 @@ impl HostPairs {
         let ahead = u64::from(self.offset) + u64::from(self.step) * u64::from(self.ports);
         self.dst = below(u64::from(self.src) + ahead, self.hosts);
         self.port = 1 + self.src % self.ports;
+        self.advance_new_sources(n);
+    }
+
+    #[inline]
+    fn advance_new_sources(&mut self, n: u32) {
         self.new_source_sum = (self.new_source_sum + u64::from(n) * self.new_source_share) % ONE;
     }
 
@@ -314,6 +334,20 @@ mod tests {
                 next(&pairs, 20).iter().map(|p| (p.dst, p.in_port)).collect();
             let expected = all[at as usize..].iter().map(|p| (p.dst, p.in_port));
             assert_eq!(after_advance, expected.take(20).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn advancing_one_by_one_is_advancing_by_their_number() {
+        for (hosts, ports) in [(2, 2), (5, 4), (9, 4), (12, 4), (7, 3), (16, 4)] {
+            let mut single = HostPairs::new(1, hosts, ports, 0.3, 5);
+            let start = single;
+            for n in 1..=2 * u32::try_from(HostPairs::period(hosts, ports)).unwrap() {
+                single.advance(1);
+                let mut far = start;
+                far.advance_far(n);
+                assert_eq!(next(&single, 3), next(&far, 3), "{hosts} {ports}: {n}");
+            }
         }
     }
 

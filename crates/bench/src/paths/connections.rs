@@ -106,7 +106,10 @@ impl ControlConnections {
         let now = self.io.wait(until)?;
         while let Some(event) = self.io.next_event() {
             let network = &mut measurement.network;
-            let (IoEvent::Data(id, _) | IoEvent::Connected(id) | IoEvent::Closed(id, _)) = event
+            let (IoEvent::Data(id, _)
+            | IoEvent::Writable(id)
+            | IoEvent::Connected(id)
+            | IoEvent::Closed(id, _)) = event
             else {
                 continue;
             };
@@ -128,6 +131,7 @@ impl ControlConnections {
                         self.close(now, switch, &mut measurement.network, reason);
                     }
                 }
+                IoEvent::Writable(_) => network.pending.add(switch),
                 IoEvent::Connected(_) => {
                     connection.lifecycle.connected = Some(clock::now());
                     network.on_connected(now, switch);
@@ -156,13 +160,10 @@ impl ControlConnections {
     }
 
     fn send(&mut self, network: &mut ModelNetwork) {
-        for switch in 0..self.connections.len() {
-            let Some(connection) = self.connections.get_mut(switch) else { return };
-            let Some(out) = network.output(switch) else { return };
+        while let Some(switch) = network.pending.pop() {
+            let Some(connection) = self.connections.get_mut(switch) else { continue };
+            let Some(out) = network.output(switch) else { continue };
             let Some(conn) = connection.conn.filter(|_| !out.control.is_empty()) else { continue };
-            if connection.lifecycle.connected.is_none() {
-                continue;
-            }
             let sent = self.io.send(conn, &out.control);
             out.control.drain(..sent.min(out.control.len()));
             if out.control.len() > UNSENT_MAX {

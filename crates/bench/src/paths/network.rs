@@ -15,6 +15,7 @@ use super::frames::{HostAddresses, request_of};
 use super::requests::RequestId;
 use super::wiring::{PortPeer, Wiring};
 use crate::Plan;
+use crate::pending::PendingSwitches;
 
 /// Most times that a frame and its copies arrive at a switch, for each switch of the network, and the same for followed packets. A
 /// frame that arrives more often is in a loop.
@@ -66,6 +67,8 @@ pub(super) struct ModelNetwork {
     deliveries: Vec<Delivery>,
     /// Most arrivals of a frame and its copies at switches.
     visits_max: usize,
+    /// Switches that may have something to send to the controller.
+    pub(super) pending: PendingSwitches,
     /// Frames dropped because they and their copies arrived at switches too often.
     looping_frames: u64,
     followed: FollowedOutput,
@@ -92,6 +95,7 @@ impl ModelNetwork {
             in_transit: VecDeque::new(),
             deliveries: vec![],
             visits_max: VISITS_PER_SWITCH * topology.switches.len() + 1,
+            pending: PendingSwitches::new(topology.switches.len()),
             looping_frames: 0,
             followed: FollowedOutput::default(),
             follow_next: vec![],
@@ -102,6 +106,7 @@ impl ModelNetwork {
 
     /// The control connection of a switch is open.
     pub(super) fn on_connected(&mut self, now: Instant, switch: usize) {
+        self.pending.add(switch);
         if let Some(NetworkSwitch { model, out }) = self.switches.get_mut(switch) {
             model.on_connected(now, out);
         }
@@ -128,6 +133,7 @@ impl ModelNetwork {
         let Some(NetworkSwitch { model, out }) = self.switches.get_mut(switch) else {
             return Ok(());
         };
+        self.pending.add(switch);
         let result = model.on_control_bytes(now, bytes, out);
         self.deliver_frames(now, switch);
         result
@@ -140,6 +146,7 @@ impl ModelNetwork {
     }
 
     fn receive_frame(&mut self, now: Instant, to: PortRef, bytes: &[u8]) {
+        self.pending.add(to.switch);
         if let Some(NetworkSwitch { model, out }) = self.switches.get_mut(to.switch) {
             model.on_frame(now, to.port, bytes, out);
         }
@@ -247,6 +254,7 @@ impl ModelNetwork {
                 continue;
             };
             if model.flow_entry(id).is_some_and(|entry| matches_address(entry, hosts)) {
+                self.pending.add(switch);
                 model.expire_flow_entry(now, id, out);
                 expired += 1;
             }
@@ -265,6 +273,7 @@ impl ModelNetwork {
             if let Some(NetworkSwitch { model, out }) = self.switches.get_mut(switch)
                 && model.deadline().is_some_and(|at| at <= now)
             {
+                self.pending.add(switch);
                 model.tick(now, out);
             }
         }
