@@ -101,10 +101,15 @@ impl<I: GeneratorIo> Generator<I> {
             self.run_iteration(wake.into_iter().chain(retry).chain([deadline]).min(), None)?;
             self.publish_sessions();
         }
-        let lifecycles = self.switches.iter().map(|switch| &switch.lifecycle);
-        lifecycle::failure(&plan, lifecycles).map_or(Ok(()), Err)?;
+        self.check_connected()?;
         self.publish_sessions();
         self.run_until(self.io.now() + plan.delay)
+    }
+
+    /// Fails unless at least one switch has completed the handshake and is connected.
+    pub(crate) fn check_connected(&self) -> Result<(), Error> {
+        let lifecycles = self.switches.iter().map(|switch| &switch.lifecycle);
+        lifecycle::failure(&self.thread.plan, lifecycles).map_or(Ok(()), Err)
     }
 
     /// Connects those of the first `n` switches again that have failed; `true` if there are any.

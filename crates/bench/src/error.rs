@@ -22,9 +22,11 @@ pub enum Error {
         /// Why the last connection ended, if one did.
         reason: Option<String>,
     },
-    /// Not all switches of a network completed the handshake.
+    /// All switches were disconnected before the first request; why the last of them was.
+    Disconnected(String),
+    /// Not all switches of a network are connected and have completed the handshake.
     SwitchesMissing {
-        /// Switches that did not.
+        /// Switches that are not.
         missing: u64,
         /// Switches of the network.
         switches: u64,
@@ -48,6 +50,8 @@ pub enum Error {
     Restart(String, String),
     /// A file that cannot be read, or does not contain a report: its name and why.
     Read(String, String),
+    /// Standard output cannot be written.
+    Output(io::Error),
     /// A file that cannot be written.
     Write(String, io::Error),
     /// Another error of the operating system.
@@ -74,10 +78,14 @@ impl fmt::Display for Error {
                 f,
                 "the OpenFlow handshake of all {switches} switches failed ({reason}); try another version with --openflow"
             ),
+            Self::Disconnected(reason) => write!(
+                f,
+                "all switches were disconnected before the first request: {reason}; see the log of the controller"
+            ),
             Self::SwitchesMissing { missing, switches, reason } => {
                 write!(
                     f,
-                    "{missing} of {switches} switches did not complete the OpenFlow handshake"
+                    "{missing} of {switches} switches did not complete the OpenFlow handshake, or were disconnected afterwards"
                 )?;
                 match reason {
                     Some(reason) => write!(f, ": {reason}"),
@@ -104,6 +112,7 @@ impl fmt::Display for Error {
                 write!(f, "cannot restart the controller with `{command}`: {why}")
             }
             Self::Read(path, why) => write!(f, "cannot compare {path}: {why}"),
+            Self::Output(e) => write!(f, "cannot write to standard output: {e}"),
             Self::Write(path, e) => write!(f, "cannot write {path}: {e}"),
             Self::System(e) => write!(f, "system error: {e}"),
             Self::Thread => {

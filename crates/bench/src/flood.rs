@@ -106,7 +106,7 @@ pub fn run(plan: &Plan) -> Result<Report, Error> {
             plan.rate
         )));
     }
-    let needed = plan.open_max as u64 + FILES_SPARE;
+    let needed = (plan.open_max as u64).saturating_add(FILES_SPARE);
     let allowed = limits::raise_open_files(needed);
     if allowed < needed {
         return Err(Error::OpenFiles { needed, allowed });

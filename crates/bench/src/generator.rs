@@ -303,7 +303,7 @@ impl<I: GeneratorIo> GeneratorThread for Generator<I> {
         self.connect()?;
         self.announce_hosts()?;
         self.reset_counts();
-        Ok(())
+        self.check_connected()
     }
 
     fn iterate(&mut self, deadline: Option<Instant>) -> Result<Instant, Error> {

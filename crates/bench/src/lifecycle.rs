@@ -56,7 +56,7 @@ impl Lifecycle {
     }
 }
 
-/// Why no switch completed its handshake; `None` if one did and is still connected.
+/// Why no switch can send requests; `None` if one has completed its handshake and is connected.
 pub(crate) fn failure<'l>(
     plan: &Plan,
     switches: impl Iterator<Item = &'l Lifecycle> + Clone,
@@ -66,6 +66,9 @@ pub(crate) fn failure<'l>(
     }
     let connected = switches.clone().filter(|it| it.connected.is_some()).count();
     let reason = switches.clone().filter_map(|it| it.disconnect_reason.clone()).last();
+    if switches.clone().any(|it| it.ready.is_some()) {
+        return Some(Error::Disconnected(reason.unwrap_or_default()));
+    }
     if connected == 0 {
         let target = plan.targets.first().copied();
         let target = target.unwrap_or_else(|| ([0, 0, 0, 0], 0).into());

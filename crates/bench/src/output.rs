@@ -1,6 +1,6 @@
 //! Carries out a plan and prints the result in the requested format.
 
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -91,6 +91,7 @@ pub fn run_and_print(
         let header = cbench::header(plan, &target.ip().to_string(), target.port(), is_ranged);
         err.write_all(header.as_bytes())?;
     }
+    options.check_files()?;
     let first = if options.range == SwitchRange::Incremental { 1 } else { plan.switches };
     let mut reports = Vec::new();
     for switches in first..=plan.switches {
@@ -98,20 +99,36 @@ pub fn run_and_print(
         for number in 1..=options.repetition.runs {
             let mut display = ProgressDisplay::new(&plan, options, out, err);
             let report = run_number(&plan, &options.repetition, number, &mut display)?;
-            display.finish()?;
-            print(&report, number, options, !reports.is_empty(), (&mut *out, &mut *err))?;
+            display.finish().map_err(Error::Output)?;
+            print(&report, number, options, !reports.is_empty(), (&mut *out, &mut *err))
+                .map_err(Error::Output)?;
             reports.push(report);
         }
     }
     let summary = (options.repetition.runs > 1).then(|| RunsSummary::of(&reports));
     if let Some(summary) = summary.as_ref().filter(|_| options.prints_text()) {
-        write!(out, "{}", text_runs::summary_of(summary, &reports))?;
-        out.flush()?;
+        let text = text_runs::summary_of(summary, &reports).to_string();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::Output)?;
     }
     write_files(&reports, summary.as_ref(), options, out)
 }
 
 impl OutputOptions {
+    /// Checks, before a measurement, that the files can be opened. Their contents stay. Pipes and devices are not checked: the reader of
+    /// a pipe would see its end.
+    fn check_files(&self) -> Result<(), Error> {
+        let json = self.json.as_ref().filter(|path| *path != "-");
+        let files = [json, self.hdr.as_ref(), self.csv.as_ref(), self.html.as_ref()];
+        let is_checked = |path: &&String| {
+            fs::metadata(path.as_str()).map_or(true, |it| it.is_file() || it.is_dir())
+        };
+        for path in files.into_iter().flatten().filter(is_checked) {
+            let file = OpenOptions::new().append(true).create(true).open(path);
+            file.map_err(|e| Error::Write(path.clone(), e))?;
+        }
+        Ok(())
+    }
+
     /// Whether the report is printed as text.
     fn prints_text(&self) -> bool {
         self.format == OutputFormat::Text && self.json.as_deref() != Some("-")
@@ -125,7 +142,7 @@ fn print(
     options: &OutputOptions,
     follows_another: bool,
     (out, err): (&mut dyn Write, &mut dyn Write),
-) -> Result<(), Error> {
+) -> io::Result<()> {
     if options.format == OutputFormat::Cbench {
         writeln!(out, "{}", cbench::result_line(report))?;
         for warning in &report.warnings {
@@ -142,8 +159,7 @@ fn print(
         }
         out.write_all(text_report::of(report).as_bytes())?;
     }
-    out.flush()?;
-    Ok(())
+    out.flush()
 }
 
 fn write_files(
@@ -156,22 +172,22 @@ fn write_files(
         reports.iter().try_for_each(|report| json::write(report, to))?;
         summary.map_or(Ok(()), |summary| json::write_runs(summary, to))
     };
-    if options.json.as_deref() == Some("-") {
-        write_json(out)?;
-        out.flush()?;
-    } else if let Some(path) = &options.json {
-        write_file(path, write_json)?;
-    }
-    if let Some(path) = &options.hdr {
-        write_file(path, |to| hdr_log::write(reports, to))?;
-    }
-    if let Some(path) = &options.csv {
-        write_file(path, |to| csv::write(reports, to))?;
-    }
-    if let Some(path) = &options.html {
-        write_file(path, |to| to.write_all(html::page(reports, summary).as_bytes()))?;
-    }
-    Ok(())
+    let mut write_json_file = || match options.json.as_deref() {
+        None => Ok(()),
+        Some("-") => write_json(out).and_then(|()| out.flush()).map_err(Error::Output),
+        Some(path) => write_file(path, write_json),
+    };
+    let write_to = |path: &Option<String>, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
+        path.as_ref().map_or(Ok(()), |path| write_file(path, write))
+    };
+    // A file that cannot be written does not prevent the others.
+    let results = [
+        write_json_file(),
+        write_to(&options.hdr, &|to| hdr_log::write(reports, to)),
+        write_to(&options.csv, &|to| csv::write(reports, to)),
+        write_to(&options.html, &|to| to.write_all(html::page(reports, summary).as_bytes())),
+    ];
+    results.into_iter().collect()
 }
 
 /// Creates the file `path` and writes it to the end.
@@ -309,6 +325,33 @@ mod tests {
             let error = write_files(&reports, None, &options, &mut Vec::new()).unwrap_err();
             assert!(matches!(&error, Error::Write(path, _) if path == "/dev/full"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_is_an_error_before_the_measurement() {
+        let directory = std::env::temp_dir().display().to_string();
+        let options = OutputOptions { json: Some(directory.clone()), ..OutputOptions::default() };
+        let plan = Plan { targets: vec![([127, 0, 0, 1], 1).into()], ..Plan::default() };
+        let error = run_and_print(&plan, &options, &mut Vec::new(), &mut Vec::new()).unwrap_err();
+        assert!(matches!(&error, Error::Write(path, _) if *path == directory), "{error}");
+        let standard = OutputOptions { json: Some("-".to_owned()), ..OutputOptions::default() };
+        standard.check_files().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_does_not_prevent_the_others() {
+        let path = std::env::temp_dir().join(format!("sluice-csv-{}", std::process::id()));
+        let options = OutputOptions {
+            json: Some("/dev/full".to_owned()),
+            csv: Some(path.display().to_string()),
+            ..OutputOptions::default()
+        };
+        let results = ThreadResults { loops: vec![], totals: vec![] };
+        let reports = [Report::new(&Plan { loops: 0, ..Plan::default() }, results)];
+        write_files(&reports, None, &options, &mut Vec::new()).unwrap_err();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(text.starts_with("run,"), "{text}");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(crate) fn entries(report: &Report) -> Entries {
     if is_matched {
         text.entry("Latency", &latency(&report.latency));
         text.chart("Distribution", latency_rows(&report.latency));
-        if report.plan.load == Load::Unlimited && !report.latency.is_empty() {
+        if report.plan.load == Load::Unlimited && report.counts.answered > 0 {
             text.entry("", &queueing_note(report));
         }
     }

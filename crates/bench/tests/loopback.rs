@@ -291,6 +291,20 @@ fn a_peer_that_is_no_controller_is_an_error() {
 }
 
 #[test]
+fn a_controller_that_ends_before_the_first_request_is_an_error() {
+    // It closes each connection at the first announcement.
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let target = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            std::thread::spawn(move || support::serve_until_packet_in(stream));
+        }
+    });
+    let error = run(&plan(target), &mut ()).unwrap_err();
+    assert!(matches!(error, Error::Disconnected(_)), "{error}");
+}
+
+#[test]
 fn a_run_without_replies_has_a_warning() {
     let addr = controller(|_, _, _| {});
     let report = measure(&Plan { version: Version::V1_3, load: Load::Window(1), ..plan(addr) });

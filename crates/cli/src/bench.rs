@@ -1,6 +1,6 @@
 //! `sluice bench`: arguments to a plan of `sluice_bench`.
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -332,6 +332,8 @@ impl BenchArgs {
         };
         match result {
             Ok(()) => ExitCode::SUCCESS,
+            // The reader has closed the pipe, as `head` does.
+            Err(Error::Output(e)) if e.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Err(e) => {
                 print_error(&e.to_string());
                 ExitCode::from(if matches!(e, Error::Plan(_)) { EXIT_USAGE } else { EXIT_FAILURE })
@@ -402,8 +404,8 @@ impl MeasureArgs {
                 CountBy::Messages => ReplyCounting::Messages,
             },
             handshake_timeout: Duration::from_secs(self.handshake_timeout),
-            network: None,
             timeout: Duration::from_millis(self.timeout),
+            ..Plan::default()
         };
         plan.check()?;
         Ok(plan)
@@ -485,9 +487,9 @@ impl FloodArgs {
             seed: self.seed,
             socket: sock::Options::default(),
         };
+        let report = flood::run(&plan)?;
         let mut out = stdout().lock();
-        write!(out, "{}", flood::run(&plan)?)?;
-        Ok(out.flush()?)
+        write!(out, "{report}").and_then(|()| out.flush()).map_err(Error::Output)
     }
 }
 

@@ -36,11 +36,8 @@ impl CompareArgs {
     pub(crate) fn run(&self) -> Result<(), Error> {
         let comparison = compare(&self.first, &self.second)?;
         let mut out = stdout().lock();
-        if self.json {
-            comparison.write_json(&mut out)?;
-        } else {
-            write!(out, "{comparison}")?;
-        }
-        Ok(out.flush()?)
+        let written =
+            if self.json { comparison.write_json(&mut out) } else { write!(out, "{comparison}") };
+        written.and_then(|()| out.flush()).map_err(Error::Output)
     }
 }

@@ -1,13 +1,23 @@
 //! Reads reports in JSON. Unknown fields are ignored, so that reports of later versions of the schema can be compared, too.
 
-use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use sluice_io::input_file::{self, FileKinds};
 
 use crate::Error;
 use crate::json::{RUNS_SCHEMA, SCHEMA};
+
+/// Longest file: 100 runs with 10 000 switches each.
+const FILE_BYTES_MAX: usize = 256 << 20;
+
+/// Time to read it, if it is a pipe.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Largest figure in a report: more nanoseconds than a day has, and more requests than any second.
+const FIGURE_MAX: f64 = 1e15;
 
 /// A file with the reports of one or several runs of one plan.
 #[derive(Debug, Clone)]
@@ -77,6 +87,14 @@ struct Line {
 }
 
 impl RunRecord {
+    /// Whether all figures are those of a measurement.
+    fn is_plausible(&self) -> bool {
+        let loops =
+            self.loops.iter().flat_map(|it| [it.rate, it.latency_ns.p50, it.latency_ns.p99]);
+        let mut all = loops.chain([self.rate.mean, self.latency_ns.p50, self.latency_ns.p99]);
+        all.all(|figure| (0.0..=FIGURE_MAX).contains(&figure))
+    }
+
     /// The measured loops.
     pub(super) fn measured(&self) -> impl Iterator<Item = &LoopRecord> {
         self.loops.iter().filter(|figures| figures.measured)
@@ -101,9 +119,15 @@ impl ReportFile {
     /// [`Error::Read`] with the name of the file and what is wrong.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
+        let wrong = |why: &dyn std::fmt::Display| Error::Read(name.clone(), why.to_string());
+        let bytes = input_file::read(path, FileKinds::Any, FILE_BYTES_MAX + 1, READ_TIMEOUT);
+        let bytes = bytes.map_err(|e| wrong(&e))?;
+        if bytes.len() > FILE_BYTES_MAX {
+            return Err(wrong(&format_args!("it is longer than {} MiB", FILE_BYTES_MAX >> 20)));
+        }
         let text =
-            fs::read_to_string(path).map_err(|e| Error::Read(name.clone(), e.to_string()))?;
-        Self::parse(&name, &text)
+            str::from_utf8(&bytes).map_err(|e| wrong(&format_args!("it is no text: {e}")))?;
+        Self::parse(&name, text)
     }
 
     /// Reads the text of the file `path`: a line per run, and a line with their summary if there are several.
@@ -119,7 +143,15 @@ impl ReportFile {
                 |e: serde_json::Error| wrong(format!("line {number} is not a report in JSON: {e}"));
             let Line { schema } = serde_json::from_str(line).map_err(malformed)?;
             match schema.as_str() {
-                SCHEMA => runs.push(serde_json::from_str(line).map_err(malformed)?),
+                SCHEMA => {
+                    let run: RunRecord = serde_json::from_str(line).map_err(malformed)?;
+                    if !run.is_plausible() {
+                        return Err(wrong(format!(
+                            "line {number} has a rate or a latency below 0 or above {FIGURE_MAX:e}"
+                        )));
+                    }
+                    runs.push(run);
+                }
                 RUNS_SCHEMA => {}
                 other => {
                     return Err(wrong(format!(
@@ -184,6 +216,24 @@ mod tests {
         assert!(error("\nx").contains("line 2 is not a report in JSON: expected value"));
         let text = format!(r#"{{"schema":"{SCHEMA}"}}"#);
         assert!(error(&text).contains("missing field `rate`"));
+    }
+
+    #[test]
+    fn figures_that_nobody_measured_are_refused() {
+        let report = |rate: &str, p99: &str| {
+            let latency = format!(r#"{{"count":5,"p50":1,"p99":{p99}}}"#);
+            error(
+                &format!(
+                    r#"{{"schema":"{SCHEMA}","rate":{{"mean":1}},"latency_ns":{latency},
+                "loops":[{{"measured":true,"rate":{rate},"latency_ns":{latency}}}]}}"#
+                )
+                .replace('\n', " "),
+            )
+        };
+        for (rate, p99) in [("-1", "1"), ("1e308", "1"), ("1", "1e300")] {
+            let why = report(rate, p99);
+            assert!(why.ends_with("line 1 has a rate or a latency below 0 or above 1e15"), "{why}");
+        }
     }
 
     #[test]

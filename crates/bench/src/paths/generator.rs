@@ -107,7 +107,7 @@ impl GeneratorThread for PathsGenerator {
             self.announce_hosts()?;
             self.run_until(clock::now() + delay)?;
         }
-        Ok(())
+        self.connections.check_ready(&self.thread.plan)
     }
 
     fn iterate(&mut self, deadline: Option<Instant>) -> Result<Instant, Error> {

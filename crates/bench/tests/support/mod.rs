@@ -13,7 +13,7 @@ use sluice_io::{clock, sock};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
     Action, Encoder, Ethernet, Field, FlowMod, Instruction, MessageType, PacketOutRef, PortNo,
-    split_message,
+    Version, split_message,
 };
 
 /// Four switches and three short loops.
@@ -89,6 +89,26 @@ fn serve(mut stream: TcpStream, pause: Duration, answer: fn(u64, PacketIn<'_>, &
         rx.drain(..used);
         if write(&mut stream, &tx, pause).is_err() {
             return;
+        }
+    }
+}
+
+/// Completes a handshake of 1.0, and returns at the first `PACKET_IN`.
+pub(crate) fn serve_until_packet_in(mut stream: TcpStream) {
+    let (mut tx, mut xid) = (vec![], 1);
+    let mut out = Encoder::new(&mut tx, Version::V1_0, &mut xid);
+    out.raw_message(MessageType::HELLO, 1, &[]).unwrap();
+    out.features_request();
+    stream.write_all(&tx).unwrap();
+    let (mut rx, mut buf) = (Vec::new(), vec![0; 1 << 16]);
+    while let Ok(len @ 1..) = stream.read(&mut buf) {
+        rx.extend_from_slice(&buf[..len]);
+        let mut rest = rx.as_slice();
+        while let Some((msg, after)) = split_message(rest).unwrap() {
+            if msg.kind() == MessageType::PACKET_IN {
+                return;
+            }
+            rest = after;
         }
     }
 }
