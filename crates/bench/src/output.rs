@@ -349,8 +349,8 @@ mod tests {
         let results = ThreadResults { loops: vec![], totals: vec![] };
         let reports = [Report::new(&Plan { loops: 0, ..Plan::default() }, results)];
         write_files(&reports, None, &options, &mut Vec::new()).unwrap_err();
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        fs::remove_file(&path).unwrap();
         assert!(text.starts_with("run,"), "{text}");
     }
 

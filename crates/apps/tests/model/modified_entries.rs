@@ -23,7 +23,7 @@ fn change_permanent_entries(network: &mut ModelNetwork, change: impl Fn(FlowMod)
     let switch = network.simulation.data_plane().switch(0).unwrap();
     let entries = switch.flow_entries(0).filter(|entry| entry.cookie == TABLE_MISS.cookie);
     let changes = entries.map(|entry| {
-        let (priority, matching) = (entry.priority, entry.matching.clone());
+        let (priority, matching) = (entry.priority, entry.matching());
         change(FlowMod { priority, matching, ..FlowMod::default() })
     });
     let changes: Vec<_> = changes.collect();

@@ -12,7 +12,8 @@ fn entries_by_match(network: &ModelNetwork, switches: &[usize]) -> BTreeMap<Stri
             network.simulation.data_plane().switch(n).into_iter().flat_map(|s| s.flow_entries(0))
         {
             if entry.cookie >> 32 == 0x666f_7277 {
-                let names = entry.matching.iter().map(|field| field.id.name());
+                let matching = entry.matching();
+                let names = matching.iter().map(|field| field.id.name());
                 *entries_by_match.entry(names.collect::<Vec<_>>().join(" ")).or_default() += 1;
             }
         }

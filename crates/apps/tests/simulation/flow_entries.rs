@@ -66,7 +66,7 @@ pub(super) fn check_flow_entries(net: &ChainSimulation) -> Result<(), String> {
                 let others = data_plane.switch(switch).into_iter().flat_map(|s| s.flow_entries(0));
                 let others = others.filter(|other| {
                     value(other, FieldId::ETH_DST).is_some()
-                        && other.matching.iter().all(|field| match field.id {
+                        && other.matching().iter().all(|field| match field.id {
                             FieldId::IN_PORT => field.value == to.port.0.into(),
                             id => value(entry, id) == Some(field.value),
                         })
@@ -88,7 +88,7 @@ pub(super) fn check_flow_entries(net: &ChainSimulation) -> Result<(), String> {
 }
 
 fn value(entry: &FlowEntry, id: FieldId) -> Option<u128> {
-    entry.matching.iter().find(|field| field.id == id).map(|field| field.value)
+    entry.matching().iter().find(|field| field.id == id).map(|field| field.value)
 }
 
 fn output(entry: &FlowEntry) -> Option<PortNo> {

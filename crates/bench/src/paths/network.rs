@@ -225,7 +225,7 @@ impl ModelNetwork {
             };
             self.visited.push(at.switch);
             model.follow(now, at.port, packet, &mut self.followed);
-            let FollowedOutput { packets, entries } = &mut self.followed;
+            let FollowedOutput { packets, entries, .. } = &mut self.followed;
             self.matched.extend(entries.iter().map(|&entry| (at.switch, entry)));
             ends |= packets.is_empty();
             for (port, packet) in packets.drain(..) {
@@ -307,12 +307,10 @@ impl ModelNetwork {
 
 /// Whether a flow entry matches the address of one of two hosts: if not, it serves other pairs of hosts as well.
 fn matches_address(entry: &FlowEntry, hosts: [HostAddresses; 2]) -> bool {
-    entry.matching.iter().filter(|field| field.is_exact()).any(|field| {
-        hosts.iter().any(|host| match field.id.canonical() {
-            FieldId::ETH_DST | FieldId::ETH_SRC => field.value == host.mac.to_u64().into(),
-            FieldId::IPV4_DST | FieldId::IPV4_SRC => field.value == host.ip.to_bits().into(),
-            _ => false,
-        })
+    hosts.iter().any(|host| {
+        let (mac, ip) = (host.mac.to_u64().into(), host.ip.to_bits().into());
+        [FieldId::ETH_DST, FieldId::ETH_SRC].into_iter().any(|id| entry.has_exact(id, mac))
+            || [FieldId::IPV4_DST, FieldId::IPV4_SRC].into_iter().any(|id| entry.has_exact(id, ip))
     })
 }
 

@@ -123,6 +123,11 @@ pub(crate) struct NormalizedMatch {
 }
 
 impl FieldMask {
+    /// Whether both are copies of one mask.
+    pub(crate) fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.bits, &other.bits)
+    }
+
     /// Extracts the matched bits of `fields`; `false` if a field is missing.
     pub(crate) fn extract(&self, fields: &PacketFields, values: &mut Vec<u128>) -> bool {
         let has_all = fields.present & self.present == self.present;
@@ -178,6 +183,12 @@ impl NormalizedMatch {
     pub(crate) fn position(&self, id: FieldId) -> Option<usize> {
         let slot = field_slot(id)?;
         self.mask.bits.iter().position(|&(it, _)| it == slot)
+    }
+
+    /// Whether it has an exact `value` of the canonical field `id`.
+    pub(crate) fn has_exact(&self, id: FieldId, value: u128) -> bool {
+        let own = own_slot(id);
+        self.iter().any(|(slot, mask, it)| slot == own && it == value && mask == field_bits(id))
     }
 
     fn iter(&self) -> impl Iterator<Item = (u8, u128, u128)> {

@@ -9,6 +9,7 @@ use sluice_openflow::{
 };
 
 use super::fields::NormalizedMatch;
+use super::flow_mod_cache::MatchForm;
 use super::flow_table::{FlowEntry, FlowFilter, InstructionSet, ReplacedCounters};
 use super::{EmulatedSwitch, SwitchOutput, error_reasons};
 
@@ -63,7 +64,7 @@ impl EmulatedSwitch {
             ..FlowEntry::new(
                 now,
                 &flow_mod,
-                flow_mod.matching.clone(),
+                Arc::new(MatchForm::of(flow_mod.matching.clone())),
                 pattern.clone(),
                 Arc::clone(&instructions),
             )
@@ -236,7 +237,7 @@ impl EmulatedSwitch {
             idle_timeout: entry.idle_timeout_s,
             hard_timeout: if version >= Version::V1_2 { entry.hard_timeout_s } else { 0 },
             stats: entry.stats(now),
-            matching: entry.matching,
+            matching: entry.matching(),
         };
         self.send_async(&Message::FlowRemoved(removed), out);
     }
@@ -292,7 +293,7 @@ impl FlowEntry {
     pub(super) fn new(
         now: Instant,
         flow_mod: &FlowMod,
-        matching: Match,
+        form: Arc<MatchForm>,
         pattern: NormalizedMatch,
         instruction_set: Arc<InstructionSet>,
     ) -> Self {
@@ -307,9 +308,9 @@ impl FlowEntry {
             last_used_at: now,
             packets: 0,
             bytes: 0,
+            form,
             pattern,
             instruction_set,
-            matching,
             next_timeout_check: None,
         }
     }

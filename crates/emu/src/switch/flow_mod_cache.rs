@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_base::HashMap;
-use sluice_openflow::{FieldId, FlowMod, FlowModCommand, MessageType, Oxm, RawMessage, Version};
+use sluice_openflow::{
+    Field, FieldId, FlowMod, FlowModCommand, Match, MessageType, Oxm, RawMessage, Version,
+};
 
 use super::EmulatedSwitch;
 use super::fields::NormalizedMatch;
@@ -49,14 +51,22 @@ pub(super) struct FlowModCache {
 /// What flow-mods have in common that differ only in cookie, values of some match fields, and instructions.
 #[derive(Debug)]
 struct FlowModForm {
-    /// The bytes from the cookie mask to the end of the match, of which those of `variables` are not compared.
+    /// The bytes from the cookie mask to the end of the match, of which those of variable values are not compared.
     bytes: Vec<u8>,
-    variables: Vec<VariableValue>,
-    /// The parsed flow-mod, of which cookie, values and instructions are not used.
+    form: Arc<MatchForm>,
+    /// The parsed flow-mod, of which cookie, match and instructions are not used.
     flow_mod: FlowMod,
     pattern: NormalizedMatch,
     /// By their bytes.
     instructions: HashMap<Box<[u8]>, Arc<InstructionSet>>,
+}
+
+/// The match of flow entries that differ only in values of some fields. Each entry has its values in its pattern.
+#[derive(Debug)]
+pub(super) struct MatchForm {
+    /// As the controller sent it for the first of these entries.
+    matching: Match,
+    variables: Vec<VariableValue>,
 }
 
 /// A value in the match that differs from message to message.
@@ -87,19 +97,15 @@ impl FlowModCache {
         let instruction_set = Arc::clone(form.instructions.get(instructions)?);
         let cookie = u64::from_be_bytes(*bytes.get(COOKIE)?.first_chunk()?);
         let own = bytes.get(FIXED.start..)?;
-        let mut matching = form.flow_mod.matching.clone();
         let mut values: Arc<[u128]> = Arc::from(&*form.pattern.values);
         let new = Arc::get_mut(&mut values)?;
-        for variable in &form.variables {
+        for variable in &form.form.variables {
             let value = own.get(variable.bytes.clone())?.iter();
-            let value = value.fold(0u64, |value, &byte| value << 8 | u64::from(byte)).into();
-            let oxm = matching.fields.get_mut(variable.field)?;
-            let mut field = *oxm.field()?;
-            field.value = value;
-            *oxm = Oxm::from(field);
-            *new.get_mut(variable.value)? = value;
+            let value = value.fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+            *new.get_mut(variable.value)? = value.into();
         }
         let pattern = NormalizedMatch { mask: form.pattern.mask.clone(), values };
+        let matching = Arc::clone(&form.form);
         let entry = FlowEntry::new(now, &form.flow_mod, matching, pattern, instruction_set);
         Some((form.flow_mod.table_id, FlowEntry { cookie, ..entry }))
     }
@@ -136,6 +142,27 @@ impl FlowModCache {
     }
 }
 
+impl MatchForm {
+    /// The form of a single match.
+    pub(super) fn of(matching: Match) -> Self {
+        Self { matching, variables: vec![] }
+    }
+
+    /// The match of the entry with this pattern.
+    pub(super) fn matching(&self, pattern: &NormalizedMatch) -> Match {
+        let mut matching = self.matching.clone();
+        for variable in &self.variables {
+            let oxm = matching.fields.get_mut(variable.field);
+            if let (Some(oxm), Some(&value)) = (oxm, pattern.values.get(variable.value))
+                && let Some(&field) = oxm.field()
+            {
+                *oxm = Oxm::from(Field { value, ..field });
+            }
+        }
+        matching
+    }
+}
+
 impl FlowModForm {
     /// The form of a flow-mod whose bytes from the cookie mask on are given; `None` if its match is malformed.
     fn new(bytes: &[u8], flow_mod: &FlowMod, pattern: &NormalizedMatch) -> Option<Self> {
@@ -154,8 +181,12 @@ impl FlowModForm {
         }
         Some(Self {
             bytes: bytes.get(..match_at + match_len.next_multiple_of(8))?.to_vec(),
-            variables,
-            flow_mod: FlowMod { instructions: vec![], ..flow_mod.clone() },
+            form: Arc::new(MatchForm { matching: flow_mod.matching.clone(), variables }),
+            flow_mod: FlowMod {
+                matching: Match::default(),
+                instructions: vec![],
+                ..flow_mod.clone()
+            },
             pattern: pattern.clone(),
             instructions: HashMap::default(),
         })
@@ -164,7 +195,7 @@ impl FlowModForm {
     /// Whether bytes of the same length differ only in variable values.
     fn matches(&self, bytes: &[u8]) -> bool {
         let mut at = 0;
-        for VariableValue { bytes: Range { start, end }, .. } in &self.variables {
+        for VariableValue { bytes: Range { start, end }, .. } in &self.form.variables {
             if self.bytes.get(at..*start) != bytes.get(at..*start) {
                 return false;
             }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, ErrorReason, FlowModFlags, FlowRemovedReason, GroupId, Instruction, Match, PortNo,
-    TableConfig,
+    Action, ErrorReason, FieldId, FlowModFlags, FlowRemovedReason, GroupId, Instruction, Match,
+    PortNo, TableConfig,
 };
 
 use super::error_reasons;
 use super::fields::NormalizedMatch;
+use super::flow_mod_cache::MatchForm;
 use super::lookup::FlowLookup;
 use super::packet::PacketInPipeline;
 
@@ -96,8 +97,6 @@ impl InstructionSet {
 pub struct FlowEntry {
     /// Priority: of the entries that match a packet, the one with the highest priority is used.
     pub priority: u16,
-    /// The match, as the controller sent it.
-    pub matching: Match,
     /// Opaque value of the controller.
     pub cookie: u64,
     /// Seconds without a packet after which the entry expires; 0 disables.
@@ -116,6 +115,7 @@ pub struct FlowEntry {
     pub packets: u64,
     /// Bytes of these packets.
     pub bytes: u64,
+    pub(super) form: Arc<MatchForm>,
     pub(crate) pattern: NormalizedMatch,
     pub(crate) instruction_set: Arc<InstructionSet>,
     /// When the timeouts are checked next.
@@ -134,6 +134,19 @@ impl FlowEntry {
         let hard = hard.map(|at| (at, FlowRemovedReason::HARD_TIMEOUT));
         let idle = idle.map(|at| (at, FlowRemovedReason::IDLE_TIMEOUT));
         [hard, idle].into_iter().flatten().min_by_key(|end| end.0)
+    }
+
+    /// The match, as the controller sent it.
+    ///
+    /// # Cost
+    /// Allocates.
+    pub fn matching(&self) -> Match {
+        self.form.matching(&self.pattern)
+    }
+
+    /// Whether the match has an exact `value` of the canonical field `id`.
+    pub fn has_exact(&self, id: FieldId, value: u128) -> bool {
+        self.pattern.has_exact(id, value)
     }
 
     /// The instructions, as the controller sent them.

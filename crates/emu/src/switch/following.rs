@@ -16,21 +16,19 @@ pub struct FlowEntryId {
     pub(super) index: usize,
 }
 
+/// Most packets whose memory is kept for further ones.
+const SPARE_MAX: usize = 16;
+
 /// A parsed frame that is followed through switches.
 #[derive(Debug, Clone)]
-pub struct FollowedPacket(PacketInPipeline);
+pub struct FollowedPacket(Box<PacketInPipeline>);
 
 impl FollowedPacket {
     /// Parses a frame; `None` without a complete Ethernet header.
     pub fn parse(frame: Vec<u8>) -> Option<Self> {
         let mut packet = PacketInPipeline::new(PortNo::ANY, frame)?;
         packet.is_followed = true;
-        Some(Self(packet))
-    }
-
-    /// A copy of a packet in the pipeline.
-    pub(super) fn of(packet: &PacketInPipeline) -> Self {
-        Self(packet.clone())
+        Some(Self(Box::new(packet)))
     }
 
     /// The frame.
@@ -46,6 +44,22 @@ pub struct FollowedOutput {
     pub packets: Vec<(PortNo, FollowedPacket)>,
     /// The flow entries that the packet and its copies matched.
     pub entries: Vec<FlowEntryId>,
+    /// Memory of packets that were followed.
+    spare: Vec<Box<PacketInPipeline>>,
+}
+
+impl FollowedOutput {
+    /// Adds a copy of a packet in the pipeline.
+    pub(super) fn add(&mut self, port: PortNo, packet: &PacketInPipeline) {
+        let copy = match self.spare.pop() {
+            Some(mut copy) => {
+                copy.as_mut().clone_from(packet);
+                copy
+            }
+            None => Box::new(packet.clone()),
+        };
+        self.packets.push((port, FollowedPacket(copy)));
+    }
 }
 
 impl EmulatedSwitch {
@@ -66,6 +80,9 @@ impl EmulatedSwitch {
         packet.enter(in_port);
         self.run_pipeline(now, &mut packet, &mut SwitchOutput::default());
         std::mem::swap(&mut self.followed, out);
+        if out.spare.len() < SPARE_MAX {
+            out.spare.push(packet);
+        }
     }
 
     /// The flow entry with this id.

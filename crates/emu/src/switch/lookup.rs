@@ -32,6 +32,11 @@ pub(crate) struct FlowLookup {
 impl FlowLookup {
     /// The subtable with this priority and mask, or the position at which it belongs.
     fn position(&self, priority: u16, mask: &FieldMask) -> Result<usize, usize> {
+        // Entries of one form share the mask of the first.
+        let is_same = |it: &Subtable| it.priority == priority && it.mask.is_shared_with(mask);
+        if let Some(at) = self.subtables.iter().position(is_same) {
+            return Ok(at);
+        }
         self.subtables.binary_search_by(|it| {
             Reverse(it.priority).cmp(&Reverse(priority)).then_with(|| it.mask.cmp(mask))
         })

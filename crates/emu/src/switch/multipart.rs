@@ -234,7 +234,7 @@ impl FlowEntry {
             flags: if version >= Version::V1_3 { self.flags } else { FlowDesc::default().flags },
             importance: if version >= Version::V1_4 { self.importance } else { 0 },
             cookie: self.cookie,
-            matching: self.matching.clone(),
+            matching: self.matching(),
             oxm_match: false,
             stats: self.stats(now),
             instructions: self.instructions().to_vec(),
@@ -246,7 +246,7 @@ impl FlowEntry {
             table_id,
             reason: FlowStatsReason::STATS_REQUEST,
             priority: self.priority,
-            matching: self.matching.clone(),
+            matching: self.matching(),
             stats: self.stats(now),
         }
     }

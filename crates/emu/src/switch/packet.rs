@@ -66,7 +66,7 @@ pub(crate) enum TtlHeader {
 }
 
 /// A frame in the pipeline.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct PacketInPipeline {
     /// The whole frame.
     pub(crate) bytes: Vec<u8>,
@@ -81,6 +81,19 @@ pub(crate) struct PacketInPipeline {
     /// Whether its flow entries are recorded, and the controller does not get it.
     pub(crate) is_followed: bool,
     layout: HeaderLayout,
+}
+
+impl Clone for PacketInPipeline {
+    fn clone(&self) -> Self {
+        Self { bytes: self.bytes.clone(), ..*self }
+    }
+
+    /// Copies `from` into the memory of `self`.
+    fn clone_from(&mut self, from: &Self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clone_from(&from.bytes);
+        *self = Self { bytes, ..*from };
+    }
 }
 
 impl PacketInPipeline {

@@ -8,7 +8,7 @@ use sluice_openflow::{
 };
 
 use super::flow_table::InstructionSet;
-use super::following::{FlowEntryId, FollowedPacket};
+use super::following::FlowEntryId;
 use super::meters::MeterResult;
 use super::packet::{PacketInPipeline, TtlHeader};
 use super::ports::FloodScope;
@@ -349,7 +349,7 @@ impl EmulatedSwitch {
         packet.sent += 1;
         if self.ports.send(port, packet.bytes.len()) {
             if packet.is_followed {
-                self.followed.packets.push((port, FollowedPacket::of(packet)));
+                self.followed.add(port, packet);
             } else {
                 out.frames.push((port, packet.bytes.clone()));
             }

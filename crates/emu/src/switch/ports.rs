@@ -23,7 +23,8 @@ struct EmulatedPort {
 /// All ports by number, and when the switch started.
 #[derive(Debug)]
 pub(crate) struct EmulatedPorts {
-    ports: BTreeMap<PortNo, EmulatedPort>,
+    /// In the order of their numbers.
+    ports: Vec<EmulatedPort>,
     since: Option<Instant>,
 }
 
@@ -44,8 +45,28 @@ impl EmulatedPorts {
             has_link: true,
             stats: PortStats { port_no: settings.port_no, ..PortStats::default() },
         };
-        let ports = configs.iter().map(|settings| (settings.port_no, state(settings))).collect();
-        Self { ports, since: None }
+        let ports: BTreeMap<_, _> =
+            configs.iter().map(|settings| (settings.port_no, state(settings))).collect();
+        Self { ports: ports.into_values().collect(), since: None }
+    }
+
+    /// The index of a port.
+    fn position(&self, port: PortNo) -> Option<usize> {
+        // Most switches number their ports from 1 on.
+        let usual = (port.0 as usize).wrapping_sub(1);
+        if self.ports.get(usual).is_some_and(|it| it.settings.port_no == port) {
+            return Some(usual);
+        }
+        self.ports.binary_search_by_key(&port, |it| it.settings.port_no).ok()
+    }
+
+    fn get(&self, port: PortNo) -> Option<&EmulatedPort> {
+        self.ports.get(self.position(port)?)
+    }
+
+    fn get_mut(&mut self, port: PortNo) -> Option<&mut EmulatedPort> {
+        let at = self.position(port)?;
+        self.ports.get_mut(at)
     }
 
     /// Records the time of the first event.
@@ -55,7 +76,7 @@ impl EmulatedPorts {
 
     /// Whether `port` accepts a frame of `len` bytes; updates counters.
     pub(crate) fn receive(&mut self, port: PortNo, len: usize) -> bool {
-        let Some(state) = self.ports.get_mut(&port) else { return false };
+        let Some(state) = self.get_mut(port) else { return false };
         let accepts = state.is_up() && !state.config.contains(PortConfig::NO_RECV);
         if accepts {
             state.stats.rx_packets += 1;
@@ -68,7 +89,7 @@ impl EmulatedPorts {
 
     /// Whether `port` sends a frame of `len` bytes; updates counters.
     pub(crate) fn send(&mut self, port: PortNo, len: usize) -> bool {
-        let Some(state) = self.ports.get_mut(&port) else { return false };
+        let Some(state) = self.get_mut(port) else { return false };
         let sends = state.is_up() && !state.config.contains(PortConfig::NO_FWD);
         if sends {
             state.stats.tx_packets += 1;
@@ -85,14 +106,13 @@ impl EmulatedPorts {
             let floods = scope == FloodScope::All || !state.config.contains(PortConfig::NO_FLOOD);
             floods && state.is_up()
         };
-        let ports =
-            self.ports.iter().filter(|(port, state)| **port != in_port && is_included(state));
-        ports.map(|(port, _)| *port).collect()
+        let ports = self.ports.iter().filter(|it| is_included(it)).map(|it| it.settings.port_no);
+        ports.filter(|&port| port != in_port).collect()
     }
 
     /// Sets the link state of a port; `true` if it changed.
     pub(crate) fn set_link(&mut self, port: PortNo, is_up: bool) -> bool {
-        let state = self.ports.get_mut(&port);
+        let state = self.get_mut(port);
         state.is_some_and(|state| std::mem::replace(&mut state.has_link, is_up) != is_up)
     }
 
@@ -105,8 +125,7 @@ impl EmulatedPorts {
         port_mod: &PortMod,
         version: Version,
     ) -> Result<bool, ErrorReason> {
-        let state =
-            self.ports.get_mut(&port_mod.port_no).ok_or(error_reasons::PORT_MOD_BAD_PORT)?;
+        let state = self.get_mut(port_mod.port_no).ok_or(error_reasons::PORT_MOD_BAD_PORT)?;
         if state.settings.hw_addr != port_mod.hw_addr {
             return Err(error_reasons::BAD_HW_ADDR);
         }
@@ -127,26 +146,26 @@ impl EmulatedPorts {
 
     /// Whether frames from `port` may cause packet-ins.
     pub(crate) fn allows_packet_in(&self, port: PortNo) -> bool {
-        let state = self.ports.get(&port);
+        let state = self.get(port);
         state.is_none_or(|state| !state.config.contains(PortConfig::NO_PACKET_IN))
     }
 
     pub(crate) fn contains(&self, port: PortNo) -> bool {
-        self.ports.contains_key(&port)
+        self.position(port).is_some()
     }
 
     pub(crate) fn is_up(&self, port: PortNo) -> bool {
-        self.ports.get(&port).is_some_and(EmulatedPort::is_up)
+        self.get(port).is_some_and(EmulatedPort::is_up)
     }
 
     /// The description of a port, as encoded in `version`.
     pub(crate) fn desc(&self, port: PortNo, version: Version) -> Option<Port> {
-        self.ports.get(&port).map(|state| state.desc(version))
+        self.get(port).map(|state| state.desc(version))
     }
 
     /// The descriptions of all ports, as encoded in `version`.
     pub(crate) fn descs(&self, version: Version) -> Vec<Port> {
-        self.ports.values().map(|state| state.desc(version)).collect()
+        self.ports.iter().map(|state| state.desc(version)).collect()
     }
 
     /// The counters of `port`, or of all ports for [`PortNo::ANY`].
@@ -160,8 +179,8 @@ impl EmulatedPorts {
             }
             stats
         };
-        let is_selected = |no: &PortNo| port == PortNo::ANY || port == *no;
-        self.ports.iter().filter(|(no, _)| is_selected(no)).map(|(_, state)| stats(state)).collect()
+        let is_selected = |it: &&EmulatedPort| port == PortNo::ANY || port == it.settings.port_no;
+        self.ports.iter().filter(is_selected).map(stats).collect()
     }
 }
 

@@ -277,7 +277,7 @@ fn entries_of_a_known_form_are_like_those_that_were_parsed() {
             let sent = SwitchTest::flow_mod(ADD, &flow(n, 2 + n % 2));
             let mut entries = test.switch.flow_entries(0);
             let entry = entries.find(|entry| entry.cookie == u64::from(n)).unwrap();
-            assert_eq!(entry.matching, sent.matching, "{version}");
+            assert_eq!(entry.matching(), sent.matching, "{version}");
             assert_eq!(entry.instructions(), sent.instructions);
             assert_eq!((entry.priority, entry.idle_timeout_s), (7, sent.idle_timeout));
         }
