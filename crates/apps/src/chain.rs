@@ -167,6 +167,10 @@ macro_rules! apps {
                 self.for_each(|app| app.on_deferred_work(now, network));
             }
 
+            fn on_switch_work(&mut self, ctx: &mut Ctx<'_>) {
+                self.for_each(|app| app.on_switch_work(ctx));
+            }
+
             fn fast_path(&mut self, packet_ins: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
                 for app in &mut self.0 {
                     match app {

@@ -63,6 +63,13 @@ pub trait App {
         let _ = (now, network);
     }
 
+    /// Sends what an application has to send to a switch of this worker at once, although no message of this switch has caused it:
+    /// requests, whose replies come back by their transaction ids. Called in the event-loop iteration in which
+    /// [`Network::schedule_switch_work`] was called, after facts are delivered, once for each switch.
+    fn on_switch_work(&mut self, ctx: &mut Ctx<'_>) {
+        let _ = ctx;
+    }
+
     /// Handles packet-ins at the front of `packet_ins` in a loop of its own, as far as it can, and leaves the rest.
     ///
     /// The other applications do not get these packet-ins. So it may handle only those from which the applications before it

@@ -48,6 +48,11 @@ impl<A: App, B: App> App for (A, B) {
         self.1.on_deferred_work(now, network);
     }
 
+    fn on_switch_work(&mut self, ctx: &mut Ctx<'_>) {
+        self.0.on_switch_work(ctx);
+        self.1.on_switch_work(ctx);
+    }
+
     #[inline]
     fn fast_path(&mut self, packet_ins: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
         self.0.fast_path(packet_ins, ctx);

@@ -1,5 +1,6 @@
 //! What an application can reach beyond the switch whose message it handles: the view, other switches, other workers.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{DatapathId, Message};
@@ -34,6 +35,7 @@ pub struct Network {
     expired: Option<Instant>,
     has_deferred_work: bool,
     deferred_until: Option<Instant>,
+    switch_work: BTreeSet<DatapathId>,
 }
 
 impl Network {
@@ -51,6 +53,7 @@ impl Network {
             expired: None,
             has_deferred_work: false,
             deferred_until: None,
+            switch_work: BTreeSet::new(),
         }
     }
 
@@ -178,6 +181,17 @@ impl Network {
         self.deferred_until = Some(self.deferred_until.map_or(at, |until| until.min(at)));
     }
 
+    /// Calls [`App::on_switch_work`](crate::App::on_switch_work) for a switch in this event-loop iteration, or never if it is not
+    /// one of this worker. However often this is called for a switch, it is called once.
+    pub fn schedule_switch_work(&mut self, id: DatapathId) {
+        self.switch_work.insert(id);
+    }
+
+    /// For engines: takes the switches for which [`schedule_switch_work`](Self::schedule_switch_work) was called.
+    pub fn take_switch_work(&mut self) -> BTreeSet<DatapathId> {
+        std::mem::take(&mut self.switch_work)
+    }
+
     /// For engines: until when work is deferred at the latest, if it is for a time.
     pub fn deferred_until(&self) -> Option<Instant> {
         self.deferred_until
@@ -249,10 +263,13 @@ impl Network {
         std::mem::take(&mut self.published)
     }
 
-    /// For engines: whether there is no deferred work to be done, and no message, no fact and no log line to take.
+    /// For engines: whether there is no work to be done, and no message, no fact and no log line to take.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.reports.is_empty() && !self.has_messages() && !self.wants_iteration()
+        self.reports.is_empty()
+            && !self.has_messages()
+            && !self.wants_iteration()
+            && self.switch_work.is_empty()
     }
 
     /// For engines: forgets what was removed from the view long ago. Cheap if called often.

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
 use sluice_openflow::{
     Action, DatapathId, EncodeError, Encoder, ErrorType, Ethernet, MultipartType, PacketOutRef,
-    PortReason, PortStatus, SwitchFeatures,
+    SwitchFeatures,
 };
 use sluice_sdk::view::{
     Fact, HostId, HostInDoubt, NetworkView, PortRole, PublishedFact, SwitchPort,
@@ -41,7 +41,7 @@ use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict, send_misses
 use crate::permanent_entries::PermanentEntries;
 use fast_path::SwitchFastPath;
 use flood::{EdgePortCache, FloodFilter, is_edge};
-use flow_entries::{EntryFilter, EntrySelector};
+use flow_entries::EntryFilter;
 use group_streams::{GroupStreams, TreeDemand};
 use install::StaleHop;
 use match_ranks::{MatchRanks, RefusedMatch};
@@ -406,14 +406,8 @@ impl App for Forwarding {
         self.counters.stale_deletions += self.repair.repeat_due(now, &mut self.switches, network);
     }
 
-    fn on_port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
-        // Elsewhere the fact about the port, which arrives later, is soon enough: one deletion needs no list.
-        let is_listed = self.switches.selector(ctx.datapath_id) == Some(EntrySelector::Listed);
-        if is_listed && (status.reason == PortReason::DELETE || !status.port.is_up()) {
-            let filter = EntryFilter::ToPort(status.port.port_no);
-            self.switches.delete(ctx.datapath_id, filter, ctx.now, ctx.network);
-            self.switches.start_deletions(ctx);
-        }
+    fn on_switch_work(&mut self, ctx: &mut Ctx<'_>) {
+        self.switches.start_deletions(ctx);
     }
 
     fn on_changes_lost(&mut self, ctx: &mut Ctx<'_>) {

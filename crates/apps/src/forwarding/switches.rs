@@ -317,6 +317,7 @@ impl LocalSwitches {
                 if !switch.deletions.add(filter) {
                     switch.verify(QueryPurpose::VerifyNow, now);
                 }
+                network.schedule_switch_work(id);
             }
         }
         true

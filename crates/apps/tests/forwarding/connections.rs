@@ -29,10 +29,12 @@ fn flow_entries_of_an_earlier_run_are_kept_if_not_stale_and_show_where_hosts_are
         host c at s1:4
         s1 < aggregate_stats flows=4
         s1 > multipart_request
-        ports s1:3 down
+        [1.1..] ports s1:3 down
         [1.1..] s1 > flow_mod delete match= out_port=3
         [1.1..] s1 > flow_mod delete match=in_port in_port=3
         s1 < flow_stats cookie=7381244169710206976 a:1 b:2 a:1 e:3 c:2
+        [1.0]   ports s1:3 down
+        [1.0]   s1 > multipart_request                      # for entries to port 3; there is no reply
         [1.1..] s1 > flow_mod delete match= out_port=3
         ports s1:2 edge
         s1 < packet_in  port=1 a>b
@@ -40,7 +42,6 @@ fn flow_entries_of_an_earlier_run_are_kept_if_not_stale_and_show_where_hosts_are
         s1 > flow_mod   eth_src=a eth_dst=b output=2
         s1 > packet_out output=2
         wait 9s
-        [1.0]   s1 > multipart_request                      # for entries to port 3; there is no reply
         [1.1..] s1 > flow_mod delete match= out_port=3      # deletions are sent twice
         [1.1..] s1 > flow_mod delete match=in_port in_port=3
         wait 1s                                             # by now other switches have reconnected

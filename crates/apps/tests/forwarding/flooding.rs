@@ -87,6 +87,7 @@ fn packets_from_the_other_ports_of_an_unmanaged_segment_are_dropped_until_one_is
         wait 2s
         s2 > flow_mod   drop match=in_port in_port=2
         ports s1:2 down
+        [1.0]   s1 > multipart_request
         [1.1..] s1 > flow_mod delete match= out_port=2
         [1.1..] s1 > flow_mod delete match=in_port in_port=2
         ports s2:2 shared_segment

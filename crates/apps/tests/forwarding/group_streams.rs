@@ -88,8 +88,8 @@ fn flow_entries_follow_the_edge_ports_and_the_location_of_the_source() {
         host a at s1:3
         [1.1..] s1 > flow_mod delete match=in_port+eth_src in_port=1 eth_src=a
         [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=a
-        wait 1s
         [1.0]   s1 > multipart_request                  # for entries to the host at port 1
+        wait 1s
         s1 > flow_mod delete_strict {match_words} priority=100
         [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=a out_port=1   # deletions are sent twice
         [1.1..] s1 > flow_mod delete match=in_port+eth_src in_port=1 eth_src=a

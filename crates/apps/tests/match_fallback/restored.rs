@@ -8,12 +8,10 @@ use crate::{
     run_on_linear,
 };
 
-/// A second after a port has become a link: no flow entries are left that send to it or match packets from it.
+/// When a port becomes a link, and a second later: flow entries that send to it or match packets from it are deleted.
 const LINK_PORT_CLEARED: &str = "
     [1.1..] s1 > flow_mod delete match= out_port=1
     [1.1..] s1 > flow_mod delete match=in_port in_port=1
-    [1.0] s1 > multipart_request
-    [1.0] s1 < aggregate_stats flows=0
     [1.0] s1 > multipart_request
     [1.0] s1 < aggregate_stats flows=0
     [1.0] s1 > multipart_request
@@ -28,8 +26,7 @@ fn the_configured_match_is_restored_at_the_edge_ten_seconds_after_the_switch_has
         wait 60s
         switch s1 removed
         link s1:1 s2:1 up
-        [1.1..] s1 > flow_mod delete match= out_port=1
-        [1.1..] s1 > flow_mod delete match=in_port in_port=1
+        {LINK_PORT_CLEARED}
         ports s1:3 edge
         {PATH_WITH_SIMPLER_FIRST_HOP}
         wait 1s
@@ -53,8 +50,7 @@ fn the_configured_match_is_restored_at_the_edge_ten_seconds_after_the_switch_has
         [1.1..] s1 > flow_mod delete match= cookie=7381244169710206977
         switch s1 removed
         link s1:1 s2:1 up
-        [1.1..] s1 > flow_mod delete match= out_port=1
-        [1.1..] s1 > flow_mod delete match=in_port in_port=1
+        {LINK_PORT_CLEARED}
         ports s1:3 edge
         wait 1s
         {LINK_PORT_CLEARED}
@@ -136,8 +132,7 @@ fn the_match_is_tried_again_even_if_a_path_passed_through_the_switch_meanwhile()
         "
         switch s1 removed
         link s1:1 s2:1 up
-        [1.1..] s1 > flow_mod delete match= out_port=1
-        [1.1..] s1 > flow_mod delete match=in_port in_port=1
+        {LINK_PORT_CLEARED}
         wait 1s
         {LINK_PORT_CLEARED}
         [1.1..] link s1:2 s4:1 up
@@ -250,6 +245,7 @@ fn when_flow_entries_are_listed_simpler_ones_of_a_refusing_switch_stay_except_be
         link s1:1 s2:1 up
         [1.1..] s1 > flow_mod delete match= out_port=1
         [1.1..] s1 > flow_mod delete match=in_port in_port=1
+        [1.0]   s1 > multipart_request
         link s1:2 s2:2 up
         [1.1..] s1 > flow_mod delete match= out_port=2
         [1.1..] s1 > flow_mod delete match=in_port in_port=2

@@ -74,6 +74,7 @@ fn if_a_path_passes_through_a_switch_with_simpler_flow_entries_all_switches_get_
         link s1:2 s4:1 up
         [1.1..] s1 > flow_mod delete match= out_port=2
         [1.1..] s1 > flow_mod delete match=in_port in_port=2
+        [1.0]   s1 > multipart_request
         ports s4:3 edge
         host d at s4:3
         s4 < packet_in  port=3 d>b
@@ -104,6 +105,7 @@ fn a_path_from_an_unknown_source_passes_through_the_switch_where_it_starts() {
         link s1:2 s4:1 up
         [1.1..] s1 > flow_mod delete match= out_port=2
         [1.1..] s1 > flow_mod delete match=in_port in_port=2
+        [1.0]   s1 > multipart_request
         s1 < packet_in  port=2 d>b
         s3 > packet_out output=3
         [1.1..] s3 > flow_mod delete match= cookie=7381244169710206977
@@ -255,9 +257,6 @@ fn if_a_port_becomes_a_link_simpler_flow_entries_to_and_from_it_are_deleted() {
         link s1:2 s2:3 up                                     # the entries of s2 are as before
         [1.1..] s1 > flow_mod delete match= out_port=2
         [1.1..] s1 > flow_mod delete match=in_port in_port=2
-        wait 1s
-        [1.1..] s1 > flow_mod delete match= out_port=2
-        [1.1..] s1 > flow_mod delete match=in_port in_port=2
         [1.0] s1 > multipart_request
         [1.0] s1 < aggregate_stats flows=1
         [1.0] s1 > multipart_request
@@ -265,6 +264,9 @@ fn if_a_port_becomes_a_link_simpler_flow_entries_to_and_from_it_are_deleted() {
         [1.0] s1 > multipart_request
         [1.0] s1 > flow_mod   delete_strict match=eth_dst+vlan_vid eth_dst=b priority=100 out_port=2
         [1.0] s1 < aggregate_stats flows=0
+        wait 1s
+        [1.1..] s1 > flow_mod delete match= out_port=2
+        [1.1..] s1 > flow_mod delete match=in_port in_port=2
         [1.0] s1 > multipart_request
         ",
     );
@@ -283,6 +285,8 @@ fn a_switch_that_refuses_a_deletion_keeps_its_match() {
         link s2:2 s3:1 down
         [1.1..] s3 > flow_mod delete match= out_port=1
         [1.1..] s2 > flow_mod delete match= out_port=2
+        [1.0]   s2 > multipart_request
+        [1.0]   s3 > multipart_request
         [1.1..] s2 < error bad_field
         ";
     transcript(|| Forwarding::new(&cfg), script);

@@ -23,6 +23,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             return;
         }
         self.deliver_facts();
+        self.do_switch_work(io);
         self.log_app_warnings();
         let mut messages = self.network.take_messages();
         for (to, message) in messages.drain(..) {
@@ -53,6 +54,16 @@ impl<I: Io, A: App> WorkerState<I, A> {
             self.network.deliver_published(&mut self.app, self.now, publish);
         } else {
             self.network.deliver(&mut self.app, self.now, publish);
+        }
+    }
+
+    /// Lets the applications send to the switches for which they have work.
+    fn do_switch_work(&mut self, io: &mut I) {
+        for datapath_id in self.network.take_switch_work() {
+            if let Some(id) = self.switches.find_datapath(datapath_id) {
+                self.call_app(id, A::on_switch_work);
+                self.send_replies(io, id);
+            }
         }
     }
 

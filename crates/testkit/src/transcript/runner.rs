@@ -304,6 +304,16 @@ impl<A: App> TranscriptRunner<A> {
         while self.network.wants_iteration() {
             self.network.deliver(&mut self.app, self.now, |_| {});
         }
+        for id in self.network.take_switch_work() {
+            let index = self
+                .switches
+                .iter()
+                .enumerate()
+                .position(|(index, switch)| switch.is_connected && datapath_id(index) == id);
+            if let Some(index) = index {
+                self.call_app(index, A::on_switch_work);
+            }
+        }
         self.record_sent()?;
         let mut messages = self.network.take_messages();
         // In the order of the engine: all messages to the switch of the first message, then all to the next switch.
