@@ -10,7 +10,7 @@ use sluice_sdk::view::{HostId, SwitchPort};
 use super::frames::{self, AGEING_PROBE_MAC, FrameHeader};
 use super::host_table::{AgeingPolicy, DueAction};
 use super::known_addresses::AddressChecks;
-use super::{Hosts, send_frame};
+use super::{Hosts, last_addrs, send_frame};
 
 /// Hosts examined per tick, four times a second: a full table is examined within its timeout.
 const HOSTS_PER_TICK_MAX: usize = 256;
@@ -61,15 +61,13 @@ impl Hosts {
 
     /// Probes the last known address of each family of a host. Returns `false` if it has no address.
     pub(super) fn probe_host(&mut self, id: HostId, network: &mut Network) -> bool {
-        let Some(host) = network.view().host(id) else { return false };
-        let at = host.at;
-        let last =
-            |is_family: fn(&&IpAddr) -> bool| host.addrs.iter().rev().find(is_family).copied();
-        let addrs = [last(|addr| addr.is_ipv4()), last(|addr| addr.is_ipv6())];
-        for addr in addrs.into_iter().flatten() {
+        let Some(at) = network.view().host(id).map(|host| host.at) else { return false };
+        let mut is_asked = false;
+        for addr in last_addrs(id, network.view()) {
             self.send_probe(AGEING_PROBE_MAC, (id, at), addr, network);
+            is_asked = true;
         }
-        addrs.iter().any(Option::is_some)
+        is_asked
     }
 
     /// Asks the host `id` at `at` whether it has `addr`.

@@ -23,8 +23,10 @@ mod leases;
 mod port_hosts;
 mod proxy;
 mod removal;
+mod segment_split;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
@@ -49,6 +51,7 @@ use lacp::AggregatedPorts;
 use learn::{LearnOutcome, is_probe_source};
 use leases::Leases;
 use removal::Removals;
+use segment_split::SegmentSplits;
 
 /// Settings of the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +135,7 @@ pub struct Hosts {
     /// Hosts of this worker that are in doubt, and since when.
     in_doubt: BTreeMap<HostId, Instant>,
     removals: Removals,
+    segment_splits: SegmentSplits,
     aggregated_ports: AggregatedPorts,
     eviction_log: EvictionLog,
     counters: Counters,
@@ -160,6 +164,7 @@ impl Hosts {
             leases: Leases::default(),
             in_doubt: BTreeMap::new(),
             removals: Removals::default(),
+            segment_splits: SegmentSplits::default(),
             aggregated_ports: AggregatedPorts::default(),
             eviction_log: EvictionLog::default(),
             counters: Counters::default(),
@@ -211,6 +216,10 @@ impl Hosts {
                 && let AddressInfo::Reply(Some(addr)) = info
             {
                 ctx.publish_event(HostEvidence::ProbeAnswered { host: id, at, addr });
+            } else if eth.dst == AGEING_PROBE_MAC
+                && ctx.view().host(id).is_some_and(|known| known.at != at)
+            {
+                self.learn_location(id, at, ctx.now, ctx.network);
             }
             return discard(p, ctx);
         }
@@ -348,6 +357,7 @@ impl App for Hosts {
         self.last_tick = Some(ctx.now);
         self.probe_silent_hosts(ctx.now, ctx.network);
         self.relieve_table(ctx.now, ctx.network);
+        self.search_split_segments(ctx.network);
         self.continue_claims(ctx.now, ctx.network);
         self.remove_hosts_of_disconnected_switches(ctx.now, ctx.network);
         self.move_limiter.expire(ctx.now);
@@ -357,6 +367,9 @@ impl App for Hosts {
 
     fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
         self.aggregated_ports.on_fact(published, now, network);
+        if let Fact::Port(at, port) = &published.fact {
+            self.segment_splits.on_port(*at, port.as_ref(), self.is_local(at.switch));
+        }
         match &published.fact {
             Fact::Host(id, _) => self.update_table(*id, now, network),
             Fact::Port(at, port) if !can_have_hosts(*at, port.as_ref()) => {
@@ -369,6 +382,7 @@ impl App for Hosts {
                     self.disconnected.insert(*id, now);
                 }
                 self.requests.retain(|at, _| at.switch != *id);
+                self.segment_splits.on_switch_removed(*id);
             }
             Fact::Switch(id, Some(_)) => {
                 self.disconnected.remove(id);
@@ -467,6 +481,13 @@ fn can_have_hosts(at: SwitchPort, port: Option<&PortInfo>) -> bool {
                 PortRole::Link => false,
             }
     })
+}
+
+/// The last known address of each family of a host.
+fn last_addrs(id: HostId, view: &NetworkView) -> impl Iterator<Item = IpAddr> + use<> {
+    let addrs = view.host(id).map_or(&[][..], |host| &host.addrs);
+    let last = |is_family: fn(&&IpAddr) -> bool| addrs.iter().rev().find(is_family).copied();
+    [last(|addr| addr.is_ipv4()), last(|addr| addr.is_ipv6())].into_iter().flatten()
 }
 
 /// Whether packets can be sent to a host at a port.

@@ -96,3 +96,60 @@ fn a_host_does_not_move_to_a_port_where_it_cannot_be_learned() {
         assert_eq!(net.metric("hosts_not_learned_port_full"), 1);
     });
 }
+
+/// Two hubs that were connected are separated. The hosts behind the second are known at the port of the first.
+#[test]
+fn silent_hosts_of_a_separated_segment_are_asked_at_its_other_ports() {
+    in_all_versions(&Config::default(), |net| {
+        let [first, second] = [switch_port(1, 2), switch_port(2, 2)];
+        let segment = PortRole::SharedSegment(first);
+        net.set_role(first, segment);
+        net.set_role(second, segment);
+        for (name, addr) in [('a', "10.0.0.1"), ('b', "10.0.0.2")] {
+            net.receive(first, &who_has(mac(name), addr, "10.0.0.9"));
+        }
+        net.receive(first, &plain(mac('c'), mac('a')));
+        net.take_sent();
+        for at in [first, second] {
+            net.set_role(at, PortRole::Pending);
+        }
+        net.wait_ms(500);
+        assert!(net.take_sent().is_empty());
+        for at in [first, second] {
+            net.set_role(at, PortRole::Edge);
+        }
+        net.wait_ms(250);
+        assert_eq!(net.answer_ageing_probes(second, &[mac('b')]), 1);
+        net.wait_ms(250);
+        assert_eq!(net.location(mac('b')), Some(second));
+        assert_eq!(net.addrs(mac('b')), ["10.0.0.2"]);
+        assert_eq!(net.location(mac('a')), Some(first));
+        net.wait_ms(1_000);
+        net.take_sent();
+        net.wait_ms(10_000);
+        assert!(net.take_sent().is_empty(), "hosts are asked twice only");
+    });
+}
+
+#[test]
+fn the_hosts_of_a_separated_segment_are_asked_in_parts() {
+    in_all_versions(&Config::default(), |net| {
+        let [first, second] = [switch_port(1, 2), switch_port(2, 2)];
+        net.set_role(first, PortRole::SharedSegment(first));
+        net.set_role(second, PortRole::SharedSegment(first));
+        for n in 0..200 {
+            let src = sluice_openflow::MacAddr::from_u64(0x0200_0000_1000 + n);
+            net.receive(first, &who_has(src, &format!("10.0.1.{n}"), "10.0.0.9"));
+        }
+        net.take_sent();
+        net.set_role(second, PortRole::Edge);
+        let mut asked = 0;
+        for _ in 0..20 {
+            net.wait_ms(250);
+            let sent = net.take_sent().len();
+            assert!(sent <= 32, "{sent}");
+            asked += sent;
+        }
+        assert_eq!(asked, 400, "each host twice");
+    });
+}

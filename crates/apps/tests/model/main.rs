@@ -7,6 +7,7 @@ mod lying_hosts;
 mod modified_entries;
 mod multicast_snooping;
 mod refused_entries;
+mod segments;
 mod spanning_tree;
 
 use std::collections::BTreeMap;
@@ -70,6 +71,7 @@ impl ModelNetwork {
             switch,
             control_up: control,
             control_down: control,
+            spare_ports: 1,
             ..NetworkOptions::default()
         };
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
