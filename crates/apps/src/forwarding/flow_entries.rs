@@ -113,12 +113,12 @@ impl EntryPage {
         }
         let pages = if self.in_port.is_none() {
             ports.iter().map(|&port| Self { in_port: Some(port), ..self }).collect()
-        } else if self.out_port.is_none() {
-            ports.iter().map(|&port| Self { out_port: Some(port), ..self }).collect()
         } else if selector == EntrySelector::ByCookie && self.dst_bits < MAC_BITS {
             let dst_bits = self.dst_bits + SPLIT_BITS;
             let part = |n: u64| Self { dst: self.dst | n << self.dst_bits, dst_bits, ..self };
             (0..1 << SPLIT_BITS).map(part).collect()
+        } else if self.out_port.is_none() && selector == EntrySelector::Listed {
+            ports.iter().map(|&port| Self { out_port: Some(port), ..self }).collect()
         } else {
             return None;
         };
@@ -181,6 +181,17 @@ pub(super) fn out_port(instructions: &[Instruction]) -> Option<PortNo> {
         [Action::Output { port, .. }] => Some(port),
         _ => None,
     }
+}
+
+/// Whether a flow entry of forwarding has been modified, so that it does not forward, or not only to one port.
+pub(super) fn is_modified(entry: &FlowDesc) -> bool {
+    out_port(&entry.instructions).is_none()
+}
+
+/// Whether a flow entry of forwarding has another priority than those with its match are written with.
+pub(super) fn has_other_priority(cfg: &Config, entry: &FlowDesc) -> bool {
+    let expected = Matching::of_rank(rank(entry.cookie)).map(|matching| priority(cfg, matching));
+    expected != Some(entry.priority)
 }
 
 /// The host whose address a match has in the field `id`.

@@ -435,7 +435,7 @@ impl App for Forwarding {
             in_transit: flow_entries::priority(&self.cfg, self.ranks.network()),
         };
         self.counters.stale_deletions +=
-            self.switches.on_multipart_reply(xid, kind, body, limits, ctx);
+            self.switches.on_multipart_reply(xid, kind, body, (&self.cfg, limits), ctx);
         self.counters.stale_deletions += self.switches.delete_wrong_entries(&mut self.routes, ctx);
     }
 

@@ -15,11 +15,11 @@ use sluice_openflow::{
 use sluice_sdk::view::{Fact, Host, HostId, NetworkView, PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
-use super::debug_assert_encoded;
 use super::flood::is_edge;
 use super::flow_entries::{self, EntryFilter, EntryPage, EntrySelector};
 use super::listed_deletions::ListedDeletions;
 use super::match_ranks::RefusedMatch;
+use super::{Config, debug_assert_encoded};
 
 /// Most flow entries of a switch that are listed at once; more are listed in pages. A reply with as many fits
 /// `session.multipart_bytes_max`.
@@ -460,7 +460,7 @@ impl LocalSwitches {
         xid: u32,
         kind: MultipartType,
         body: &[u8],
-        limits: PriorityLimits,
+        (cfg, limits): (&Config, PriorityLimits),
         ctx: &mut Ctx<'_>,
     ) -> u64 {
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
@@ -479,7 +479,7 @@ impl LocalSwitches {
                 self.on_count(request, count, ctx)
             }
             Requested::List => {
-                let deleted = self.on_list(kind, body, limits, ctx);
+                let deleted = self.on_list(kind, body, (cfg, limits), ctx);
                 self.continue_query(request, ctx);
                 deleted
             }
@@ -536,23 +536,28 @@ impl LocalSwitches {
         &mut self,
         kind: MultipartType,
         body: &[u8],
-        limits: PriorityLimits,
+        (cfg, limits): (&Config, PriorityLimits),
         ctx: &mut Ctx<'_>,
     ) -> u64 {
         let Some(switch) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
+        let is_verified = switch.purpose.is_verification();
         let (id, now) = (ctx.datapath_id, ctx.now);
-        let (mut deleted, mut in_ports) = (0, BTreeSet::new());
+        let (mut deleted, mut modified, mut in_ports) = (0, 0u64, BTreeSet::new());
         for entry in flow_stats(ctx.switch.version(), kind, body, 0).map_while(Result::ok) {
             let Ok(entry) = entry.to_flow_desc() else { continue };
             if !flow_entries::is_ours(entry.cookie) {
                 continue;
             }
-            // Installed while some switch did not support the current match; it would hide the entries of now.
             let ports = [
                 flow_entries::in_port(&entry.matching),
                 flow_entries::out_port(&entry.instructions),
             ];
-            if entry.priority > limits.of(id, ports, ctx.network.view()) {
+            let is_modified = flow_entries::is_modified(&entry)
+                || (is_verified && flow_entries::has_other_priority(cfg, &entry));
+            modified += u64::from(is_modified);
+            // Installed while some switch did not support the current match; it would hide the entries of now.
+            let is_too_simple = entry.priority > limits.of(id, ports, ctx.network.view());
+            if is_modified || is_too_simple {
                 let deletion = flow_entries::delete_listed(entry);
                 ctx.network.send_to(id, Message::FlowMod(deletion));
                 deleted += 1;
@@ -561,11 +566,15 @@ impl LocalSwitches {
             in_ports.extend(flow_entries::in_port(&entry.matching));
             switch.add_entry(&entry);
         }
+        if modified > 0 {
+            ctx.network.report(|| {
+                format!("flow entries of forwarding were modified by another program; they are deleted dpid={id} entries={modified}")
+            });
+        }
         for hosts in switch.hosts_by_port.values_mut() {
             hosts.sort_unstable();
             hosts.dedup();
         }
-        let is_verified = switch.purpose.is_verification();
         let ports: Vec<_> = switch.hosts_by_port.keys().copied().collect();
         for port in in_ports {
             let at = SwitchPort::new(id, port);
