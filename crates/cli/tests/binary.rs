@@ -230,7 +230,7 @@ fn decode_check_fails_on_malformed_messages_and_prints_errors_and_counts() {
     let counts = "1 well-formed message, 0 malformed\n".to_owned();
     assert_eq!(decoded(&["--check"], "0414000800000007"), (Some(0), counts));
     let (_, text) = decoded(&["--check", "--json"], "0414000800000007");
-    let counts = "{\"well_formed\":1,\"malformed\":0,\"other_streams\":0,\"gaps\":0,\"missing_bytes\":0,\
+    let counts = "{\"well_formed\":1,\"malformed\":0,\"other_streams\":0,\"gaps\":0,\"missing_bytes\":0,\"fragments\":0,\
                   \"resynchronised\":0,\"skipped_bytes\":0,\"incomplete_streams\":0,\
                   \"evicted_connections\":0,\"messages_without_dpid\":0}\n";
     assert_eq!(text, counts);
@@ -266,6 +266,28 @@ fn decode_selects_messages_by_type_and_transaction_id() {
     assert_eq!(text.lines().count(), 4, "header, two types, counts: {text}");
     for wrong in [["--type", "flowmod"], ["--dpid", "-1"], ["--xid", "x"]] {
         assert_eq!(decoded(&wrong, "").0, Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn decode_refuses_options_that_exclude_each_other_and_a_datapath_id_without_a_capture() {
+    for arguments in [
+        &["--batch", "-", "--follow", "-i", "lo"][..],
+        &["--batch", "-", "0414000800000007"],
+        &["--batch", "-", "--summary"],
+        &["--batch", "-", "--check"],
+        &["--batch", "-", "--dpid", "1"],
+        &["--batch", "-", "--type", "hello"],
+        &["--follow"],
+        &["--dpid", "1", "0414000800000007"],
+    ] {
+        assert_eq!(decoded(arguments, ""), (Some(2), String::new()), "{arguments:?}");
+    }
+    // It cannot be a capture.
+    assert_eq!(decoded(&["--dpid", "1"], "").0, Some(2));
+    for arguments in [&["--check"][..], &["--summary"], &["--batch", "-"], &[]] {
+        let (code, text) = decoded(arguments, "");
+        assert_eq!(code, Some(0), "an empty input: {arguments:?}: {text}");
     }
 }
 

@@ -17,6 +17,8 @@ pub struct MessageCounts {
     pub gaps: u64,
     /// Bytes that the capture lacks there.
     pub missing_bytes: u64,
+    /// Fragments of IP packets with TCP segments, which are not reassembled: the segments are missing.
+    pub fragments: u64,
     /// Places at which messages were found again after a gap or an invalid length.
     pub resynchronised: u64,
     /// Bytes before these places that were not decoded.
@@ -57,6 +59,8 @@ impl fmt::Display for MessageCounts {
         let n = self.gaps;
         let (gaps, bytes) = (number(n, "gap", "gaps"), self.missing_bytes);
         part(n, format!("; {gaps} in the capture ({})", number(bytes, "byte", "bytes")))?;
+        let n = self.fragments;
+        part(n, format!("; {} not reassembled", number(n, "IP fragment", "IP fragments")))?;
         let n = self.skipped_bytes;
         part(n, format!("; {} skipped to find the next message", number(n, "byte", "bytes")))?;
         let n = self.incomplete_streams;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::MessageCounts;
-use crate::capture::TcpSegment;
+use crate::capture::PacketContent;
 use crate::connections::Connections;
 use crate::counts::KernelCounts;
 use crate::report::Reporter;
@@ -28,10 +28,8 @@ impl<W: Write> LiveDecoder<W> {
     /// # Errors
     /// Those of writing.
     pub fn receive(&mut self, ether_type: u16, packet: &[u8], time: Duration) -> io::Result<()> {
-        match TcpSegment::from_ether_type(ether_type, packet) {
-            Some(segment) => self.connections.receive(&segment, time, &mut self.report),
-            None => Ok(()),
-        }
+        let content = PacketContent::from_ether_type(ether_type, packet);
+        self.connections.receive(content, time, &mut self.report)
     }
 
     /// Writes all messages of the packets so far, before the caller waits for more. `now` is the time since 1970.

@@ -9,7 +9,7 @@ use sluice_openflow::{
 use crate::counts::MessageCounts;
 use crate::hex;
 use crate::message_stream::StreamEvent;
-use crate::record::{JsonRecord, MessageOrigin, ReencodedHex, write_origin};
+use crate::record::{JsonRecord, MessageOrigin, ReencodedHex, type_name, write_origin};
 use crate::selection::Selection;
 use crate::summary::Summary;
 
@@ -292,10 +292,7 @@ impl<W: Write> Reporter<W> {
         if self.options.format == Format::Json {
             return self.write_record(&JsonRecord {
                 version: header.version.map(|v| v.to_string()),
-                r#type: header
-                    .message_type
-                    .and_then(MessageType::name)
-                    .map(str::to_ascii_lowercase),
+                r#type: header.message_type.map(type_name),
                 xid: header.xid,
                 error: Some(&text),
                 offset: Some(error.at),

@@ -2,8 +2,11 @@
 //!
 //! A message starts where [`CHAIN`] messages in a row parse. Fewer suffice if the last one ends exactly at the end of a TCP segment: two,
 //! or one that starts with a segment. All have the version of the stream.
+//!
+//! The bodies of messages that overlap could have a search parse the same bytes again and again. So a search parses
+//! [`PARSED_PER_BYTE`] times as many bytes as it has been given; then headers in a row suffice.
 
-use sluice_openflow::{HEADER_LEN, Message, MessageType, Version, split_message};
+use sluice_openflow::{HEADER_LEN, Message, MessageType, RawMessage, Version, split_message};
 
 /// Messages in a row that prove the start of a message. Random bytes look like a header once in 30 000 times, and most bodies
 /// have to parse as well.
@@ -15,6 +18,9 @@ const SEARCH_BYTES_MAX: usize = 256 << 10;
 /// Places whose messages are incomplete and that are examined again with more bytes. A segment of random bytes has less than
 /// one on average.
 const CANDIDATES_MAX: usize = 256;
+
+/// Bytes that are parsed for each byte that is searched. Traffic of switches needs less than two.
+const PARSED_PER_BYTE: usize = 16;
 
 /// What the searched bytes end with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +40,8 @@ pub(crate) struct Search {
     candidates: Vec<Candidate>,
     /// Bytes in which all candidates are known.
     scanned: usize,
+    /// Bytes that may still be parsed.
+    budget: usize,
     discarded: u64,
 }
 
@@ -72,6 +80,7 @@ impl Search {
         end: PieceEnd,
     ) -> Option<usize> {
         let scanned = std::mem::replace(&mut self.scanned, bytes.len());
+        self.budget += PARSED_PER_BYTE * (bytes.len() - scanned);
         let new = (scanned..bytes.len()).map(|at| {
             let in_segment = if at == scanned { 1 } else { 2 };
             Candidate { at, sufficient: (end == PieceEnd::OfSegment).then_some(in_segment) }
@@ -80,7 +89,7 @@ impl Search {
             if end == PieceEnd::OfStream {
                 candidate.sufficient = Some(1);
             }
-            match candidate.examine(bytes, version) {
+            match candidate.examine(bytes, version, &mut self.budget) {
                 Verdict::Found => return Some(candidate.at),
                 Verdict::Open if self.candidates.len() < CANDIDATES_MAX => {
                     self.candidates.push(candidate);
@@ -101,8 +110,8 @@ impl Search {
 }
 
 impl Candidate {
-    /// Whether messages start here.
-    fn examine(self, bytes: &[u8], mut version: Option<Version>) -> Verdict {
+    /// Whether messages start here. What is parsed is taken from `budget`.
+    fn examine(self, bytes: &[u8], mut version: Option<Version>, budget: &mut usize) -> Verdict {
         let mut rest = bytes.get(self.at..).unwrap_or_default();
         for n in 0..CHAIN {
             if rest.is_empty() {
@@ -113,7 +122,7 @@ impl Candidate {
                 return Verdict::Refuted;
             }
             match split_message(rest) {
-                Ok(Some((message, after))) if Message::parse_raw(message).is_ok() => {
+                Ok(Some((message, after))) if parses(message, budget) => {
                     if message.kind() != MessageType::HELLO {
                         version = Some(message.version());
                     }
@@ -124,6 +133,17 @@ impl Candidate {
             }
         }
         Verdict::Found
+    }
+}
+
+/// Whether the body of a message can be parsed, or `budget` does not suffice to find out.
+fn parses(message: RawMessage<'_>, budget: &mut usize) -> bool {
+    match budget.checked_sub(message.bytes().len()) {
+        None => true,
+        Some(left) => {
+            *budget = left;
+            Message::parse_raw(message).is_ok()
+        }
     }
 }
 
@@ -187,6 +207,29 @@ mod tests {
             let found = ends.find_map(|end| search.find(&bytes[..end], None, PieceEnd::Anywhere));
             assert_eq!(found, Some(24), "{len}");
         }
+    }
+
+    /// Each of these headers begins a message that parses and is followed by one that does not.
+    #[test]
+    fn messages_that_overlap_are_not_all_parsed() {
+        const ECHO: [u8; 8] = [4, 2, 0x20, 0, 0, 0, 0, 0];
+        let bytes = [&ECHO.repeat(4096)[..], &[0xff; 8192]].concat();
+        let mut search = Search::default();
+        for end in (1024..=bytes.len()).step_by(1024) {
+            assert_eq!(search.find(&bytes[..end], Some(Version::V1_0), PieceEnd::Anywhere), None);
+        }
+        let mut search = Search::default();
+        let (mut parsed, mut given) = (0, 0);
+        for end in (1024..=bytes.len()).step_by(1024) {
+            let before = search.budget;
+            let found = search.find(&bytes[..end], None, PieceEnd::Anywhere);
+            given += 1024 * PARSED_PER_BYTE;
+            parsed += before + 1024 * PARSED_PER_BYTE - search.budget;
+            if found.is_some() {
+                break;
+            }
+        }
+        assert!(parsed > 0 && parsed <= given, "{parsed} of {given}");
     }
 
     #[test]

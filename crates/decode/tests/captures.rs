@@ -214,6 +214,20 @@ fn a_stream_that_is_not_openflow_is_ignored() {
 }
 
 #[test]
+fn fragments_of_packets_are_counted() {
+    let payload = message(&Message::BarrierRequest, 1);
+    let segment = Segment { seq: 1, payload, ..Segment::default() };
+    let mut live = Decoder::new(Vec::new(), json_check()).follow();
+    let mut packet = segment.packet().split_off(14);
+    for flags_and_offset in [[0x20, 0], [0, 3], [0, 0]] {
+        packet[6..8].copy_from_slice(&flags_and_offset);
+        live.receive(0x0800, &packet, START).unwrap();
+    }
+    let counts = live.finish(KernelCounts::default()).unwrap();
+    assert_eq!((counts.fragments, counts.well_formed), (2, 1));
+}
+
+#[test]
 fn a_connection_that_is_closed_is_freed_and_its_addresses_can_be_used_again() {
     let connection = |first: u32, time| {
         let payload = message(&Message::BarrierRequest, first);
@@ -225,6 +239,56 @@ fn a_connection_that_is_closed_is_freed_and_its_addresses_can_be_used_again() {
     let (lines, counts) = decoded(capture(&segments), as_json());
     assert_eq!(counts, MessageCounts { well_formed: 2, ..MessageCounts::default() });
     assert_eq!((&lines[0]["xid"], &lines[1]["xid"]), (&json!(5_000_000), &json!(77)));
+}
+
+/// The switch uses the same port again, and the capture lacks the `SYN`.
+#[test]
+fn a_syn_of_the_server_alone_starts_a_new_connection_unless_it_answers_the_one_before() {
+    let barrier = |seq, xid| Segment {
+        seq,
+        payload: message(&Message::BarrierRequest, xid),
+        ..Segment::default()
+    };
+    let answer = |ack| Segment {
+        is_from_controller: true,
+        is_syn: true,
+        seq: 900,
+        ack: Some(ack),
+        ..Segment::default()
+    };
+    let syn = Segment { is_syn: true, seq: 99, ..Segment::default() };
+    let first = [syn, answer(100), barrier(100, 1)];
+    let second = [Segment { seq: 70_000, ..answer(5001) }, barrier(5001, 2)];
+    let (lines, counts) = decoded(capture(&[&first[..], &second].concat()), as_json());
+    assert_eq!(counts, MessageCounts { well_formed: 2, ..MessageCounts::default() });
+    assert_eq!((&lines[0]["xid"], &lines[1]["xid"]), (&json!(1), &json!(2)));
+    // Both directions are known from the first byte on: none of it is searched for a message.
+    let (lines, counts) = decoded(capture(&second), as_json());
+    assert_eq!((lines.len(), counts.resynchronised), (1, 0));
+}
+
+#[test]
+fn a_stream_ends_with_its_fin_even_if_that_is_captured_before_what_precedes_it() {
+    let payload = message(&Message::BarrierRequest, 1);
+    let syn = Segment { is_syn: true, seq: 0, ..Segment::default() };
+    let data = Segment { seq: 1, payload: payload.clone(), ..Segment::default() };
+    let fin = Segment { seq: 9, is_fin: true, ..Segment::default() };
+    let both = Segment { is_fin: true, ..data.clone() };
+    for segments in [
+        &[syn.clone(), data.clone(), fin.clone()][..],
+        &[syn.clone(), fin.clone(), data.clone()],
+        &[syn.clone(), both, fin.clone()],
+        &[syn.clone(), data.clone(), data, fin.clone()],
+    ] {
+        let (lines, counts) = decoded(capture(segments), as_json());
+        assert_eq!(counts, MessageCounts { well_formed: 1, ..MessageCounts::default() });
+        assert_eq!(lines[0]["xid"], 1);
+    }
+    let payload = [payload, features_reply(2, 1)[..20].to_vec()].concat();
+    let incomplete = Segment { seq: 1, payload, ..Segment::default() };
+    let fin = Segment { seq: 29, ..fin };
+    let (_, counts) = decoded(capture(&[syn, incomplete, fin]), json_check());
+    assert_eq!((counts.well_formed, counts.incomplete_streams), (1, 1));
 }
 
 #[test]
@@ -329,6 +393,17 @@ fn messages_of_connections_whose_datapath_id_stays_unknown_are_counted() {
     let selection = Selection { dpids: vec![DatapathId(0x1a)], ..Selection::default() };
     let (lines, counts) = decoded(capture(segments), Options { selection, ..as_json() });
     assert_eq!((lines.len(), counts.well_formed, counts.messages_without_dpid), (0, 0, 3));
+}
+
+#[test]
+fn streams_that_are_not_openflow_are_counted_whatever_is_selected() {
+    let syn = Segment { switch: 2, seq: 99, is_syn: true, ..Segment::default() };
+    let payload = b"GET / HTTP/1.1\r\n".to_vec();
+    let http = Segment { switch: 2, seq: 100, payload, ..Segment::default() };
+    let selection = Selection { dpids: vec![DatapathId(0x1a)], ..Selection::default() };
+    let segments = [session(1, 0x1a), vec![syn, http]].concat();
+    let (lines, counts) = decoded(capture(&segments), Options { selection, ..as_json() });
+    assert_eq!((lines.len(), counts.well_formed, counts.other_streams), (6, 6, 1));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use etherparse::{EtherType, IpNumber, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use pcap_parser::Linktype;
 
 /// How the packets of a network interface begin.
@@ -37,9 +37,13 @@ impl LinkType {
         }
     }
 
-    /// The TCP segment in a packet, if it is one.
-    pub(crate) fn tcp_segment(self, packet: &[u8]) -> Option<TcpSegment<'_>> {
-        let sliced = match self {
+    /// What a packet contains.
+    pub(crate) fn content(self, packet: &[u8]) -> PacketContent<'_> {
+        self.slice(packet).map_or(PacketContent::Other, PacketContent::of)
+    }
+
+    fn slice(self, packet: &[u8]) -> Option<LaxSlicedPacket<'_>> {
+        match self {
             Self::Ethernet => LaxSlicedPacket::from_ethernet(packet).ok(),
             Self::Cooked { header_len, protocol_at } => {
                 let protocol = packet.get(protocol_at..protocol_at + 2)?.first_chunk()?;
@@ -48,8 +52,36 @@ impl LinkType {
             }
             Self::Loopback => LaxSlicedPacket::from_ip(packet.get(4..)?).ok(),
             Self::Ip => LaxSlicedPacket::from_ip(packet).ok(),
+        }
+    }
+}
+
+/// What a packet contains.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PacketContent<'a> {
+    Segment(TcpSegment<'a>),
+    /// A part of a TCP segment, which IP has fragmented.
+    Fragment,
+    /// Neither TCP nor complete.
+    Other,
+}
+
+impl<'a> PacketContent<'a> {
+    /// The content of a packet whose network header has the `EtherType` `ether_type`.
+    pub(crate) fn from_ether_type(ether_type: u16, packet: &'a [u8]) -> Self {
+        Self::of(LaxSlicedPacket::from_ether_type(EtherType(ether_type), packet))
+    }
+
+    fn of(packet: LaxSlicedPacket<'a>) -> Self {
+        let payload = match &packet.net {
+            Some(LaxNetSlice::Ipv4(ip)) => Some(ip.payload()),
+            Some(LaxNetSlice::Ipv6(ip)) => Some(ip.payload()),
+            Some(LaxNetSlice::Arp(_)) | None => None,
         };
-        TcpSegment::new(sliced?)
+        if payload.is_some_and(|payload| payload.fragmented && payload.ip_number == IpNumber::TCP) {
+            return Self::Fragment;
+        }
+        TcpSegment::new(packet).map_or(Self::Other, Self::Segment)
     }
 }
 
@@ -68,11 +100,6 @@ pub(crate) struct TcpSegment<'a> {
 }
 
 impl<'a> TcpSegment<'a> {
-    /// The segment in a packet whose network header has the `EtherType` `ether_type`.
-    pub(crate) fn from_ether_type(ether_type: u16, packet: &'a [u8]) -> Option<Self> {
-        Self::new(LaxSlicedPacket::from_ether_type(EtherType(ether_type), packet))
-    }
-
     fn new(packet: LaxSlicedPacket<'a>) -> Option<Self> {
         let (Some(net), Some(TransportSlice::Tcp(tcp))) = (packet.net, packet.transport) else {
             return None;

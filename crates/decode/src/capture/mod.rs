@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 
-pub(crate) use link::TcpSegment;
+pub(crate) use link::{PacketContent, TcpSegment};
 
 use crate::connections::Connections;
 use crate::report::Reporter;
@@ -174,8 +174,7 @@ impl Packets {
             return Ok(());
         };
         self.has_supported = true;
-        let Some(segment) = link.tcp_segment(packet.bytes) else { return Ok(()) };
-        self.connections.receive(&segment, packet.time, report)
+        self.connections.receive(link.content(packet.bytes), packet.time, report)
     }
 
     /// The packet of a block; `None` for other blocks, of which those that describe an interface are noted.

@@ -81,24 +81,28 @@ impl Connection {
         pairing: &mut Pairing,
         report: &mut Reporter<W>,
     ) -> io::Result<()> {
-        let is_first = syn.ack.is_none();
-        let [a, b] = &mut self.streams;
-        let stream = if from == End::A { a } else { b };
+        let [a, b] = &self.streams;
+        let (stream, other) = if from == End::A { (a, b) } else { (b, a) };
         // A SYN may be repeated, or captured twice.
         if stream.tcp.is_opened_by(syn.seq) {
             return Ok(());
         }
-        if is_first {
+        let opener_seq = syn.ack.map(|ack| ack.wrapping_sub(1));
+        let is_answer = opener_seq.is_some_and(|seq| other.tcp.is_opened_by(seq));
+        if !is_answer {
             // Another connection may have had the same addresses.
             self.finish(time, pairing, report)?;
             self.streams = [Stream::default(), Stream::default()];
             self.conversation.restart();
         }
-        self.conversation.note_opener(if is_first { from } else { from.other() });
+        self.conversation.note_opener(if syn.ack.is_none() { from } else { from.other() });
         let [a, b] = &mut self.streams;
-        let stream = if from == End::A { a } else { b };
-        stream.tcp.open(syn.seq);
-        stream.messages = Some(MessageStream::of_new_connection());
+        let (stream, other) = if from == End::A { (a, b) } else { (b, a) };
+        stream.open(syn.seq);
+        if let Some(seq) = opener_seq.filter(|_| !is_answer) {
+            // Its SYN was not captured.
+            other.open(seq);
+        }
         Ok(())
     }
 
@@ -150,6 +154,12 @@ impl Stream {
     fn buffered_bytes(&self) -> usize {
         let messages = self.messages.as_ref().map_or(0, MessageStream::buffered_bytes);
         self.tcp.waiting_bytes() + messages
+    }
+
+    /// Starts the stream of a new connection, at its `SYN`.
+    fn open(&mut self, seq: u32) {
+        self.tcp.open(seq);
+        self.messages = Some(MessageStream::of_new_connection());
     }
 
     /// Notes a `FIN` in a segment with this payload.

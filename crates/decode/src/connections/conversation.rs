@@ -137,7 +137,9 @@ impl<W: Write> Output<'_, W> {
         if let StreamEvent::Message(message) = event {
             return self.receive(sender, message);
         }
-        if !self.report.selection().has_all_dpids()
+        // A stream that is not OpenFlow is of no switch.
+        if !matches!(event, StreamEvent::NotOpenFlow)
+            && !self.report.selection().has_all_dpids()
             && !self.conversation.dpid.is_some_and(|dpid| self.report.selection().has_dpid(dpid))
         {
             return Ok(());

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sluice_base::HashMap;
 
-use crate::capture::TcpSegment;
+use crate::capture::PacketContent;
 use crate::pairing::Pairing;
 use crate::report::Reporter;
 use connection::Connection;
@@ -75,10 +75,18 @@ impl Connections {
     /// Those of writing.
     pub(crate) fn receive<W: Write>(
         &mut self,
-        segment: &TcpSegment<'_>,
+        content: PacketContent<'_>,
         time: Duration,
         report: &mut Reporter<W>,
     ) -> io::Result<()> {
+        let segment = match content {
+            PacketContent::Segment(segment) => segment,
+            PacketContent::Fragment => {
+                report.counts.fragments += 1;
+                return Ok(());
+            }
+            PacketContent::Other => return Ok(()),
+        };
         self.check_idle(time, report)?;
         let (from, endpoints) = if segment.from <= segment.to {
             (End::A, (segment.from, segment.to))
@@ -99,7 +107,7 @@ impl Connections {
         self.packets += 1;
         connection.last_packet = self.packets;
         let before = connection.buffered_bytes();
-        connection.receive(segment, from, time, &mut self.pairing, report)?;
+        connection.receive(&segment, from, time, &mut self.pairing, report)?;
         self.buffered_bytes = self.buffered_bytes + connection.buffered_bytes() - before;
         if self.buffered_bytes > BUFFERED_BYTES_MAX {
             self.free_buffers(report)?;
