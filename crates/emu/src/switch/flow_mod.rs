@@ -195,7 +195,7 @@ impl EmulatedSwitch {
         for &index in indices {
             let table = self.tables.get_mut(usize::from(table_id));
             if let Some(entry) = table.and_then(|table| table.take(index)) {
-                self.send_flow_removed(now, table_id, entry, reason, out);
+                self.send_flow_removed(now, table_id, &entry, reason, out);
             }
         }
     }
@@ -206,7 +206,7 @@ impl EmulatedSwitch {
             loop {
                 let Some(table) = self.tables.get_mut(usize::from(table_id)) else { return };
                 let Some((entry, reason)) = table.expire(now) else { break };
-                self.send_flow_removed(now, table_id, entry, reason, out);
+                self.send_flow_removed(now, table_id, &entry, reason, out);
             }
         }
     }
@@ -216,7 +216,7 @@ impl EmulatedSwitch {
         &mut self,
         now: Instant,
         table_id: u8,
-        entry: FlowEntry,
+        entry: &FlowEntry,
         reason: FlowRemovedReason,
         out: &mut SwitchOutput,
     ) {

@@ -1,6 +1,5 @@
 //! A flow table with its entries, counters and timeouts. §5.2 to §5.5, §6.4.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use super::fields::NormalizedMatch;
 use super::flow_mod_cache::MatchForm;
 use super::lookup::FlowLookup;
 use super::packet::PacketInPipeline;
+use super::timeout_checks::TimeoutChecks;
 
 /// The validated instructions of a flow entry. §5.9.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -201,7 +201,7 @@ pub(crate) struct FlowTable {
     free: Vec<usize>,
     lookup: FlowLookup,
     /// When the timeouts of each entry are checked. An entry that matched a packet in the meantime does not expire then.
-    timeout_checks: BTreeSet<(Instant, usize)>,
+    timeout_checks: TimeoutChecks,
     pub(crate) config: TableConfig,
     pub(crate) lookups: u64,
     pub(crate) matched: u64,
@@ -226,7 +226,6 @@ impl FlowTable {
         let new = self.free.last().copied().unwrap_or(self.entries.len());
         let index = self.lookup.get_or_insert(entry.priority, &entry.pattern, new);
         if index != new {
-            self.cancel_timeout_check(index);
             if let Some(old) = self.at(index).filter(|_| counters == ReplacedCounters::Kept) {
                 (entry.packets, entry.bytes) = (old.packets, old.bytes);
             }
@@ -237,25 +236,29 @@ impl FlowTable {
             self.entries.push(None);
         }
         entry.next_timeout_check = entry.expiry().map(|(at, _)| at);
-        self.timeout_checks.extend(entry.next_timeout_check.map(|at| (at, index)));
-        if let Some(slot) = self.entries.get_mut(index) {
-            *slot = Some(entry);
+        if let Some(at) = entry.next_timeout_check {
+            self.timeout_checks.add(at, index);
         }
+        let old = self.entries.get_mut(index).and_then(|slot| slot.replace(entry));
+        self.cancel_timeout_check(old.as_ref());
         Ok(())
     }
 
-    /// The timeouts of the entry at index `index` are not checked any more.
-    fn cancel_timeout_check(&mut self, index: usize) {
-        let entry = self.entries.get(index).and_then(Option::as_ref);
-        if let Some(at) = entry.and_then(|entry| entry.next_timeout_check) {
-            self.timeout_checks.remove(&(at, index));
+    /// The timeouts of an entry that was removed are not checked any more.
+    fn cancel_timeout_check(&mut self, removed: Option<&FlowEntry>) {
+        if removed.is_some_and(|entry| entry.next_timeout_check.is_some()) {
+            let entries = &self.entries;
+            self.timeout_checks.cancelled(|at, index| {
+                let entry = entries.get(index).and_then(Option::as_ref);
+                entry.is_some_and(|entry| entry.next_timeout_check == Some(at))
+            });
         }
     }
 
     /// Removes the entry at index `index`.
     pub(crate) fn take(&mut self, index: usize) -> Option<FlowEntry> {
-        self.cancel_timeout_check(index);
         let entry = self.entries.get_mut(index)?.take()?;
+        self.cancel_timeout_check(Some(&entry));
         self.lookup.remove(entry.priority, &entry.pattern);
         self.free.push(index);
         Some(entry)
@@ -307,24 +310,28 @@ impl FlowTable {
     /// Removes the next entry whose timeout has passed.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<(FlowEntry, FlowRemovedReason)> {
         loop {
-            let (_, index) = self.timeout_checks.first().copied().filter(|(at, _)| *at <= now)?;
-            self.timeout_checks.pop_first();
-            let entry = self.entries.get_mut(index)?.as_mut()?;
-            match entry.expiry() {
-                Some((end, reason)) if end <= now => {
+            let (checked_at, index) = self.timeout_checks.pop_due(now)?;
+            let Some(entry) = self.entries.get_mut(index).and_then(Option::as_mut) else {
+                continue;
+            };
+            if entry.next_timeout_check != Some(checked_at) {
+                continue;
+            }
+            let expiry = entry.expiry();
+            entry.next_timeout_check = expiry.map(|(at, _)| at).filter(|&at| at > now);
+            match (expiry, entry.next_timeout_check) {
+                (_, Some(later)) => self.timeout_checks.add(later, index),
+                (Some((_, reason)), None) => {
                     return self.take(index).map(|entry| (entry, reason));
                 }
-                later => {
-                    entry.next_timeout_check = later.map(|(at, _)| at);
-                    self.timeout_checks.extend(entry.next_timeout_check.map(|at| (at, index)));
-                }
+                (None, None) => {}
             }
         }
     }
 
     /// When an entry may expire next.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.timeout_checks.first().map(|&(at, _)| at)
+        self.timeout_checks.first().map(|(at, _)| at)
     }
 
     pub(crate) fn at(&self, index: usize) -> Option<&FlowEntry> {

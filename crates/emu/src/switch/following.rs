@@ -26,9 +26,10 @@ pub struct FollowedPacket(Box<PacketInPipeline>);
 impl FollowedPacket {
     /// Parses a frame; `None` without a complete Ethernet header.
     pub fn parse(frame: Vec<u8>) -> Option<Self> {
-        let mut packet = PacketInPipeline::new(PortNo::ANY, frame)?;
+        let mut packet = Box::new(PacketInPipeline::unparsed(PortNo::ANY, frame));
         packet.is_followed = true;
-        Some(Self(Box::new(packet)))
+        packet.read()?;
+        Some(Self(packet))
     }
 
     /// The frame.
@@ -45,14 +46,14 @@ pub struct FollowedOutput {
     /// The flow entries that the packet and its copies matched.
     pub entries: Vec<FlowEntryId>,
     /// Memory of packets that were followed.
-    spare: Vec<Box<PacketInPipeline>>,
+    spare: Vec<FollowedPacket>,
 }
 
 impl FollowedOutput {
     /// Adds a copy of a packet in the pipeline.
     pub(super) fn add(&mut self, port: PortNo, packet: &PacketInPipeline) {
         let copy = match self.spare.pop() {
-            Some(mut copy) => {
+            Some(FollowedPacket(mut copy)) => {
                 copy.as_mut().clone_from(packet);
                 copy
             }
@@ -69,16 +70,15 @@ impl EmulatedSwitch {
         &mut self,
         now: Instant,
         in_port: PortNo,
-        packet: FollowedPacket,
+        mut packet: FollowedPacket,
         out: &mut FollowedOutput,
     ) {
         out.packets.clear();
         out.entries.clear();
         // The buffers are exchanged, so that both are reused.
         std::mem::swap(&mut self.followed, out);
-        let mut packet = packet.0;
-        packet.enter(in_port);
-        self.run_pipeline(now, &mut packet, &mut SwitchOutput::default());
+        packet.0.enter(in_port);
+        self.run_pipeline(now, &mut packet.0, &mut SwitchOutput::default());
         std::mem::swap(&mut self.followed, out);
         if out.spare.len() < SPARE_MAX {
             out.spare.push(packet);
@@ -100,6 +100,6 @@ impl EmulatedSwitch {
             (0, _) => FlowRemovedReason::HARD_TIMEOUT,
             _ => FlowRemovedReason::IDLE_TIMEOUT,
         };
-        self.send_flow_removed(now, id.table_id, entry, reason, out);
+        self.send_flow_removed(now, id.table_id, &entry, reason, out);
     }
 }

@@ -4,8 +4,8 @@
 //! frame arrives at a port, time passes. What it sends is in a [`SwitchOutput`] afterwards. It has no sockets, clocks
 //! or threads, and is deterministic.
 //!
-//! Modules: `session` handles the controller's messages, `flow_mod` and `flow_mod_cache` change the flow tables, `flow_table` and `lookup`
-//! hold them, `packet` finds fields in frames, `pipeline` runs frames through tables and actions, `packet_in` sends
+//! Modules: `session` handles the controller's messages, `flow_mod` and `flow_mod_cache` change the flow tables, `flow_table`, `lookup`
+//! and `timeout_checks` hold them, `packet` finds fields in frames, `pipeline` runs frames through tables and actions, `packet_in` sends
 //! them to the controller or keeps them in the `packet_buffer`; `groups`, `meters` and `ports` are what flow entries
 //! refer to; `following` shows where packets would go; `multipart` and `table_features` answer statistics requests.
 //!
@@ -34,6 +34,7 @@ mod pipeline;
 mod ports;
 mod session;
 mod table_features;
+mod timeout_checks;
 mod validation;
 
 use std::time::Instant;

@@ -7,6 +7,10 @@ use super::fields::PacketFields;
 
 /// Length of an Ethernet header.
 const ETHERNET_LEN: usize = 14;
+/// Length of an IPv4, a TCP and a UDP header, without options.
+const IPV4_LEN: usize = 20;
+const TCP_LEN: usize = 20;
+const UDP_LEN: usize = 8;
 /// Length of a VLAN tag, and of an MPLS label stack entry.
 const TAG_LEN: usize = 4;
 /// `OFP_DL_TYPE_NOT_ETH_TYPE`: the type of a frame with a length field. OpenFlow 1.0.0 §5.2.3.
@@ -34,7 +38,7 @@ enum TransportHeader {
 }
 
 /// Where the headers of a frame start.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct HeaderLayout {
     is_tagged: bool,
     /// Offset of the Ethernet type after all VLAN tags.
@@ -99,12 +103,18 @@ impl Clone for PacketInPipeline {
 impl PacketInPipeline {
     /// Parses a frame; `None` without a complete Ethernet header.
     pub(crate) fn new(in_port: PortNo, bytes: Vec<u8>) -> Option<Self> {
+        let mut packet = Self::unparsed(in_port, bytes);
+        packet.read()?;
+        Some(packet)
+    }
+
+    /// A frame that is to be [read](Self::read).
+    pub(super) fn unparsed(in_port: PortNo, bytes: Vec<u8>) -> Self {
         let (fields, layout) = (PacketFields::NONE, HeaderLayout::default());
         let (sent, copies, is_followed) = (0, 0, false);
         let mut packet = Self { bytes, in_port, fields, sent, copies, is_followed, layout };
         packet.enter(in_port);
-        packet.read()?;
-        Some(packet)
+        packet
     }
 
     /// Starts the pipeline of another switch, at its input port.
@@ -115,8 +125,8 @@ impl PacketInPipeline {
         self.fields.set(FieldId::TUNNEL_ID, 0);
     }
 
-    /// Parses the bytes again; metadata and other fields outside the frame stay.
-    fn read(&mut self) -> Option<()> {
+    /// Parses the bytes; metadata and other fields outside the frame stay. `None` without a complete Ethernet header.
+    pub(super) fn read(&mut self) -> Option<()> {
         self.layout = HeaderLayout::of(&self.bytes)?;
         self.fields.keep_only(&[FieldId::IN_PORT, FieldId::METADATA, FieldId::TUNNEL_ID]);
         self.fields.set(FieldId::ETH_TYPE, self.ethertype());
@@ -367,6 +377,36 @@ const fn low_bits(n: u32) -> u128 {
 
 impl HeaderLayout {
     fn of(frame: &[u8]) -> Option<Self> {
+        Self::of_usual(frame).or_else(|| Self::of_any(frame))
+    }
+
+    /// The layout of a complete TCP or UDP packet in an IPv4 header without options, and without tags: as [`of_any`](Self::of_any)
+    /// finds it, in a tenth of the time.
+    fn of_usual(frame: &[u8]) -> Option<Self> {
+        let head = frame.first_chunk::<34>()?;
+        let ip_len = usize::from(u16::from_be_bytes([head[16], head[17]]));
+        let is_fragment = u16::from_be_bytes([head[20], head[21]]) & 0x3fff != 0;
+        if head[12..15] != [0x08, 0x00, 0x45] || is_fragment || ETHERNET_LEN + ip_len > frame.len()
+        {
+            return None;
+        }
+        let (transport, header_len) = match head[23] {
+            6 => (TransportHeader::Tcp, TCP_LEN),
+            17 => (TransportHeader::Udp, UDP_LEN),
+            _ => return None,
+        };
+        (ip_len >= IPV4_LEN + header_len).then_some(Self {
+            is_tagged: false,
+            ethertype: ETHERNET_LEN - 2,
+            mpls: None,
+            net: Some((NetworkHeader::Ipv4, ETHERNET_LEN)),
+            protocol: Some(head[23]),
+            transport: Some((transport, ETHERNET_LEN + IPV4_LEN)),
+        })
+    }
+
+    /// The layout of any frame.
+    fn of_any(frame: &[u8]) -> Option<Self> {
         let packet = LaxSlicedPacket::from_ethernet(frame).ok()?;
         let at = |part: &[u8]| part.as_ptr().addr().saturating_sub(frame.as_ptr().addr());
         let is_tag = |ext: &&LaxLinkExtSlice<'_>| matches!(ext, LaxLinkExtSlice::Vlan(_));
@@ -387,8 +427,8 @@ impl HeaderLayout {
         let payload = packet.ip_payload();
         let transport = payload.filter(|payload| !payload.fragmented).and_then(|payload| {
             let (transport, needs) = match payload.ip_number {
-                IpNumber::TCP => (TransportHeader::Tcp, 20),
-                IpNumber::UDP => (TransportHeader::Udp, 8),
+                IpNumber::TCP => (TransportHeader::Tcp, TCP_LEN),
+                IpNumber::UDP => (TransportHeader::Udp, UDP_LEN),
                 IpNumber::SCTP => (TransportHeader::Sctp, 12),
                 IpNumber::ICMP => (TransportHeader::Icmpv4, 4),
                 IpNumber::IPV6_ICMP => (TransportHeader::Icmpv6, 4),
@@ -541,5 +581,35 @@ fn option(message: &[u8], kind: u8) -> Option<usize> {
             return (message.len() >= at + 8).then_some(at + 2);
         }
         at += len;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Frames near the usual ones: a byte or two of a UDP or TCP packet are changed, or it is cut off.
+        #[test]
+        fn the_layout_of_usual_frames_is_that_of_any(
+            protocol in prop_oneof![Just(6u8), Just(17u8)],
+            ip_len in prop_oneof![Just(46u16), 0..80u16],
+            changes in proptest::collection::vec((12..38usize, any::<u8>()), 0..3),
+            len in 14..80usize,
+        ) {
+            let mut frame = vec![0; 80];
+            frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+            frame[16..18].copy_from_slice(&ip_len.to_be_bytes());
+            frame[23] = protocol;
+            for (at, value) in changes {
+                frame[at] = value;
+            }
+            frame.truncate(len);
+            if let Some(usual) = HeaderLayout::of_usual(&frame) {
+                prop_assert_eq!(Some(usual), HeaderLayout::of_any(&frame));
+            }
+        }
     }
 }
