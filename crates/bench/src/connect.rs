@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_io::{ConnId, Epoll, Io, clock, sock};
+use sluice_io::{ConnId, Epoll, Io, IoEvent, clock, sock};
 
 use crate::Error;
 use crate::bench_switch::BenchSwitch;
@@ -51,6 +51,34 @@ impl GeneratorIo for Epoll {
 
     fn effective_options(&mut self, id: ConnId) -> Option<sock::EffectiveOptions> {
         Self::effective_options(self, id)
+    }
+}
+
+/// The switch of each connection, by the slot of its id.
+#[derive(Debug, Default)]
+pub(crate) struct SwitchesBySlot(Vec<usize>);
+
+impl SwitchesBySlot {
+    pub(crate) fn insert(&mut self, id: ConnId, switch: usize) {
+        if self.0.len() <= id.slot() {
+            self.0.resize(id.slot() + 1, usize::MAX);
+        }
+        if let Some(slot) = self.0.get_mut(id.slot()) {
+            *slot = switch;
+        }
+    }
+
+    /// The switch that an event of a connection is for; `None` for other events. The connection may have been closed since.
+    #[inline]
+    pub(crate) fn switch_of<C>(&self, event: &IoEvent<'_, C>) -> Option<(ConnId, usize)> {
+        let (IoEvent::Data(id, _)
+        | IoEvent::Writable(id)
+        | IoEvent::Connected(id)
+        | IoEvent::Closed(id, _)) = *event
+        else {
+            return None;
+        };
+        Some((id, self.0.get(id.slot()).copied()?))
     }
 }
 
@@ -134,12 +162,7 @@ impl<I: GeneratorIo> Generator<I> {
         switch.lifecycle.connect_started = Some(self.io.now());
         let id = start(&mut self.io, plan, switch.index as usize)?;
         switch.conn = Some(id);
-        if self.by_slot.len() <= id.slot() {
-            self.by_slot.resize(id.slot() + 1, usize::MAX);
-        }
-        if let Some(slot) = self.by_slot.get_mut(id.slot()) {
-            *slot = at;
-        }
+        self.by_slot.insert(id, at);
         Ok(())
     }
 }

@@ -8,12 +8,13 @@ use sluice_io::IoEvent;
 
 use crate::Error;
 use crate::bench_switch::{BenchSwitch, ReceiveContext, SessionCounts};
-use crate::connect::GeneratorIo;
+use crate::connect::{GeneratorIo, SwitchesBySlot};
 use crate::coordination::{SharedState, SwitchResult, ThreadEvent, ThreadResult};
 use crate::counts::ErrorCounts;
 use crate::generator_thread::{
     GeneratorThread, LoopSnapshot, PAUSE_MAX, SWEEP_INTERVAL, ThreadState,
 };
+use crate::lifecycle::closed_reason;
 use crate::offered_load::{OfferedLoad, ScheduleLag};
 use crate::outstanding::OutstandingIntegral;
 use crate::overtaken::AGE_MAX;
@@ -46,8 +47,8 @@ pub(crate) struct Generator<I: GeneratorIo> {
     clock: I::Clock,
     pub(crate) switches: Vec<BenchSwitch>,
     pub(crate) templates: RequestTemplates,
-    /// Index of the switch in `switches`, by the slot of its connection.
-    pub(crate) by_slot: Vec<usize>,
+    /// Indices in `switches`.
+    pub(crate) by_slot: SwitchesBySlot,
     pub(crate) pending: PendingSwitches,
     pub(crate) sessions: SessionCounts,
     recorder: RequestRecorder,
@@ -79,7 +80,7 @@ impl<I: GeneratorIo> Generator<I> {
             pending: PendingSwitches::new(switches.len()),
             switches,
             templates,
-            by_slot: Vec::new(),
+            by_slot: SwitchesBySlot::default(),
             sessions: SessionCounts::default(),
             recorder: RequestRecorder::new(plan, now),
             outstanding: OutstandingIntegral::default(),
@@ -203,14 +204,7 @@ impl<I: GeneratorIo> Generator<I> {
 
     fn receive(&mut self) {
         while let Some(event) = self.io.next_event() {
-            let (IoEvent::Data(id, _)
-            | IoEvent::Writable(id)
-            | IoEvent::Connected(id)
-            | IoEvent::Closed(id, _)) = event
-            else {
-                continue;
-            };
-            let Some(&at) = self.by_slot.get(id.slot()) else { continue };
+            let Some((id, at)) = self.by_slot.switch_of(&event) else { continue };
             let Some(switch) = self.switches.get_mut(at) else { continue };
             if switch.conn != Some(id) {
                 continue;
@@ -233,13 +227,7 @@ impl<I: GeneratorIo> Generator<I> {
                     }
                 }
                 IoEvent::Connected(_) => switch.lifecycle.connected = Some(now),
-                IoEvent::Closed(_, error) => {
-                    let reason = error.map_or_else(
-                        || "the controller closed the connection".into(),
-                        |e| e.to_string(),
-                    );
-                    self.disconnected(at, reason);
-                }
+                IoEvent::Closed(_, error) => self.disconnected(at, closed_reason(error)),
                 _ => {}
             }
         }

@@ -1,5 +1,6 @@
 //! The connection of a switch, from the first attempt to its end.
 
+use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
 use crate::Error;
@@ -56,6 +57,11 @@ impl Lifecycle {
     }
 }
 
+/// Why a connection ended that was closed by the controller, or with an error.
+pub(crate) fn closed_reason(error: Option<ErrorKind>) -> String {
+    error.map_or_else(|| "the controller closed the connection".into(), |e| e.to_string())
+}
+
 /// Why no switch can send requests; `None` if one has completed its handshake and is connected.
 pub(crate) fn failure<'l>(
     plan: &Plan,
@@ -73,7 +79,7 @@ pub(crate) fn failure<'l>(
         let target = plan.targets.first().copied();
         let target = target.unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
         let reason = reason.unwrap_or_else(|| "no answer".into());
-        return Some(Error::ConnectFailed(target, std::io::Error::other(reason)));
+        return Some(Error::ConnectFailed(target, io::Error::other(reason)));
     }
     Some(Error::HandshakeFailed {
         switches: u32::try_from(switches.count()).unwrap_or(u32::MAX),

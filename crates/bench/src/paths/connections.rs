@@ -8,8 +8,8 @@ use sluice_io::{ConnId, Epoll, Io, IoEvent, clock};
 use super::measurement::PathMeasurement;
 use super::network::ModelNetwork;
 use crate::bench_switch::{DisconnectReason, UNSENT_MAX};
-use crate::connect::{self, CONNECTING_MAX};
-use crate::lifecycle::{self, Lifecycle, RETRY_INTERVAL};
+use crate::connect::{self, CONNECTING_MAX, SwitchesBySlot};
+use crate::lifecycle::{self, Lifecycle, RETRY_INTERVAL, closed_reason};
 use crate::{Error, Plan};
 
 /// The control connections of all switches.
@@ -17,8 +17,7 @@ use crate::{Error, Plan};
 pub(super) struct ControlConnections {
     io: Epoll,
     connections: Vec<ControlConnection>,
-    /// The switch of each connection slot.
-    by_slot: Vec<usize>,
+    by_slot: SwitchesBySlot,
     /// Number of switches whose handshake is complete.
     ready: u64,
 }
@@ -33,7 +32,7 @@ struct ControlConnection {
 impl ControlConnections {
     pub(super) fn new(io: Epoll, switches: usize) -> Self {
         let connections = (0..switches).map(|_| ControlConnection::default()).collect();
-        Self { io, connections, by_slot: vec![], ready: 0 }
+        Self { io, connections, by_slot: SwitchesBySlot::default(), ready: 0 }
     }
 
     /// The connections of all switches.
@@ -70,12 +69,7 @@ impl ControlConnections {
             let id = connect::start(&mut self.io, plan, switch)?;
             connection.conn = Some(id);
             connection.lifecycle = Lifecycle { connect_started: Some(now), ..Lifecycle::default() };
-            if self.by_slot.len() <= id.slot() {
-                self.by_slot.resize(id.slot() + 1, usize::MAX);
-            }
-            if let Some(slot) = self.by_slot.get_mut(id.slot()) {
-                *slot = switch;
-            }
+            self.by_slot.insert(id, switch);
         }
         Ok(self.lifecycles().any(|it| it.retries(plan)).then_some(now + RETRY_INTERVAL))
     }
@@ -106,14 +100,7 @@ impl ControlConnections {
         let now = self.io.wait(until)?;
         while let Some(event) = self.io.next_event() {
             let network = &mut measurement.network;
-            let (IoEvent::Data(id, _)
-            | IoEvent::Writable(id)
-            | IoEvent::Connected(id)
-            | IoEvent::Closed(id, _)) = event
-            else {
-                continue;
-            };
-            let Some(&switch) = self.by_slot.get(id.slot()) else { continue };
+            let Some((id, switch)) = self.by_slot.switch_of(&event) else { continue };
             let Some(connection) = self.connections.get_mut(switch) else { continue };
             if connection.conn != Some(id) {
                 continue;
@@ -137,11 +124,7 @@ impl ControlConnections {
                     network.on_connected(now, switch);
                 }
                 IoEvent::Closed(_, error) => {
-                    let reason = error.map_or_else(
-                        || "the controller closed the connection".into(),
-                        |e| e.to_string(),
-                    );
-                    self.close(now, switch, network, reason);
+                    self.close(now, switch, network, closed_reason(error));
                 }
                 _ => {}
             }
