@@ -14,7 +14,7 @@ use sluice_sdk::App;
 use crate::acceptor::is_same_listener;
 use crate::config::{Config, Pin};
 use crate::counters::CounterRegistry;
-use crate::messages::{ChangeApp, ToAcceptor, ToWorker};
+use crate::messages::{ToAcceptor, ToWorker};
 use crate::threads::{Senders, Threads};
 
 /// Why the engine cannot start.
@@ -133,12 +133,7 @@ impl<A: App + 'static> Engine<A> {
         if config.socket != current.socket {
             restart.push("socket");
         }
-        let cfg = Arc::new(config.clone());
-        let change: ChangeApp<A> = Arc::new(change);
-        self.senders.acceptor.send(ToAcceptor::Configure(cfg.clone(), change.clone(), listeners));
-        for worker in &self.senders.workers {
-            worker.send(ToWorker::Configure(cfg.clone(), change.clone()));
-        }
+        self.senders.configure(config.clone(), change, listeners);
         *current = config;
         Ok(restart)
     }

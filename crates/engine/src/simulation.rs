@@ -28,14 +28,14 @@ pub struct SteppedEngine<I: Io, A> {
     registry: Arc<CounterRegistry>,
 }
 
-/// A part of an iteration of a worker.
+/// A part of an iteration of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IterationPart {
     /// Waits, and processes the events of connections.
     Events,
     /// Processes messages of other threads, and runs timers.
     Messages,
-    /// Delivers what the applications have published, and sends everything.
+    /// Delivers what the applications have published, and sends everything. The acceptor has no such part.
     Delivery,
 }
 
@@ -105,18 +105,19 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
     }
 
     /// Runs a part of an iteration of a thread: a simulation can let other threads run before the next part, as if the thread
-    /// was preempted. All of the acceptor's iteration is in the first part. Returns whether the thread goes on after this
-    /// iteration.
+    /// was preempted. Returns whether the thread goes on after this iteration.
     ///
     /// # Errors
     /// As [`run_iteration`](Self::run_iteration).
     pub fn run_part(&mut self, thread: usize, part: IterationPart) -> io::Result<bool> {
         let mut control = LoopControl::Continue;
+        let (acceptor, app) = (&mut self.acceptor, &mut self.acceptor_app);
         match thread.checked_sub(1) {
-            None if part == IterationPart::Events => {
-                control = self.acceptor.run_iteration(&mut self.acceptor_app)?;
-            }
-            None => {}
+            None => match part {
+                IterationPart::Events => acceptor.process_events(app)?,
+                IterationPart::Messages => control = acceptor.process_messages(app),
+                IterationPart::Delivery => {}
+            },
             Some(worker) => match (self.workers.get_mut(worker), part) {
                 (Some(worker), IterationPart::Events) => worker.process_events()?,
                 (Some(worker), IterationPart::Messages) => control = worker.process_messages(),
@@ -161,6 +162,11 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
     /// The metrics of all threads.
     pub fn metrics(&self) -> Arc<dyn MetricsSource> {
         self.registry.clone()
+    }
+
+    /// Applies a configuration, in which only listeners do not change. See [`Engine::apply`](crate::Engine::apply).
+    pub fn apply(&self, config: Config, change: impl Fn(&mut A) + Send + Sync + 'static) {
+        self.senders.configure(config, change, Vec::new());
     }
 
     /// Moves a switch to another worker. See [`Engine::move_switch`](crate::Engine::move_switch).

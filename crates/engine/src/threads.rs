@@ -9,7 +9,7 @@ use sluice_sdk::App;
 use crate::acceptor::Acceptor;
 use crate::config::Config;
 use crate::counters::CounterRegistry;
-use crate::messages::{AcceptorSender, WorkerSender};
+use crate::messages::{AcceptorSender, ChangeApp, ToAcceptor, ToWorker, WorkerSender};
 use crate::queue::queue;
 use crate::worker::{Worker, WorkerQueues};
 
@@ -26,6 +26,22 @@ pub(crate) struct Threads<I: Io, A> {
 pub(crate) struct Senders<I: Io, A> {
     pub(crate) acceptor: AcceptorSender<I, A>,
     pub(crate) workers: Vec<WorkerSender<I, A>>,
+}
+
+impl<I: Io, A> Senders<I, A> {
+    /// Has all threads use `cfg`, and call `change` for their applications. `listeners` are those for new addresses.
+    pub(crate) fn configure(
+        &self,
+        cfg: Config,
+        change: impl Fn(&mut A) + Send + Sync + 'static,
+        listeners: Vec<(SocketAddr, I::Listener)>,
+    ) {
+        let (cfg, change): (_, ChangeApp<A>) = (Arc::new(cfg), Arc::new(change));
+        self.acceptor.send(ToAcceptor::Configure(cfg.clone(), change.clone(), listeners));
+        for worker in &self.workers {
+            worker.send(ToWorker::Configure(cfg.clone(), change.clone()));
+        }
+    }
 }
 
 /// What a worker needs except its applications, which are created in its thread.

@@ -74,7 +74,7 @@ impl EffectiveOptions {
     }
 }
 
-/// Whether `ip` is an address of this machine, or at least of this network namespace.
+/// Whether an interface of this network namespace has the address `ip`.
 pub fn is_local(ip: IpAddr) -> bool {
     std::net::UdpSocket::bind((ip, 0)).is_ok()
 }

@@ -60,7 +60,7 @@ pub struct Conditions {
     pub preemption_odds: u32,
     /// How long a thread may have to wait for other programs, in microseconds.
     pub preemption_us: RangeInclusive<u32>,
-    /// At each point between two parts of an iteration, one of so many iterations of a worker is interrupted, and goes on like a
+    /// At each point between two parts of an iteration, one of so many iterations is interrupted, and goes on like a
     /// thread with something to do; 0 for none.
     pub interruption_odds: u32,
     /// By how much the clocks of two threads may differ at the start.
@@ -130,6 +130,7 @@ pub struct SimulatedEngine<A> {
     engine: SteppedEngine<SimulatedIo, A>,
     threads: Vec<ScheduledThread>,
     peers: BTreeMap<ConnectionId, PeerId>,
+    config: Config,
     conditions: Conditions,
     rng: Rng,
     next_tick: Option<Instant>,
@@ -177,10 +178,11 @@ impl<A: App> SimulatedEngine<A> {
         };
         let threads = ios.iter().map(schedule).collect();
         let workers = ios.split_off(1);
+        let config = Config { listen: vec![LISTENER.into()], ..options.config.clone() };
         let engine = kernel.listen(LISTENER.into()).and_then(|listener| {
             let acceptor = ios.pop().ok_or(io::ErrorKind::NotFound)?;
-            let (config, listeners) = (options.config.clone(), vec![(LISTENER.into(), listener)]);
-            SteppedEngine::new(config, acceptor, workers, listeners, make_app)
+            let listeners = vec![(LISTENER.into(), listener)];
+            SteppedEngine::new(config.clone(), acceptor, workers, listeners, make_app)
         });
         let engine = engine.unwrap_or_else(|error| panic!("the engine cannot start: {error}"));
         Self {
@@ -188,6 +190,7 @@ impl<A: App> SimulatedEngine<A> {
             engine,
             threads,
             peers: BTreeMap::new(),
+            config,
             conditions,
             rng,
             next_tick: Some(start),
@@ -251,6 +254,18 @@ impl<A: App> SimulatedEngine<A> {
         }
     }
 
+    /// Applies a configuration in which `change_engine` has changed that of the engine, and has all threads call `change` for
+    /// their applications. See [`sluice_engine::Engine::apply`].
+    pub fn apply(
+        &mut self,
+        change_engine: impl FnOnce(&mut Config),
+        change: impl Fn(&mut A) + Send + Sync + 'static,
+    ) {
+        change_engine(&mut self.config);
+        self.engine.apply(self.config.clone(), change);
+        self.schedule(self.kernel.now());
+    }
+
     /// Moves a switch to another worker. See [`sluice_engine::Engine::move_switch`].
     pub fn move_switch(&mut self, datapath_id: DatapathId, worker: usize) {
         self.engine.move_switch(datapath_id, worker);
@@ -295,7 +310,7 @@ impl<A: App> SimulatedEngine<A> {
             let Some(next) = part.next() else { return };
             part = next;
             let odds = self.conditions.interruption_odds;
-            if number > 0 && !thread.has_ended && odds > 0 && self.rng.below(odds) == 0 {
+            if !thread.has_ended && odds > 0 && self.rng.below(odds) == 0 {
                 thread.interrupted_before = Some(part);
                 thread.starts_at = Some(now + scheduling_delay(&self.conditions, &mut self.rng));
                 return;

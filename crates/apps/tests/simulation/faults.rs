@@ -38,12 +38,20 @@ impl Faults {
     }
 }
 
+/// What happens besides pings while faults occur.
+pub(super) struct Senders<'a> {
+    pub(super) lies: &'a mut Lies,
+    pub(super) members: &'a mut Members,
+    pub(super) made_up_hosts: &'a mut MadeUpHosts,
+    pub(super) reloads: &'a mut Reloads,
+}
+
 /// Schedules faults, has hosts send meanwhile, and repairs permanent faults.
 pub(super) fn run_with_faults(
     net: &mut ChainSimulation,
     rng: &mut Rng,
     conditions: &NetworkConditions,
-    lies: &mut Lies,
+    senders: &mut Senders<'_>,
 ) -> Result<Faults, sluice_emu::net::NetworkError> {
     let topology = net.data_plane().topology().clone();
     let (n_links, n_switches) = (topology.links.len(), topology.switches.len());
@@ -108,7 +116,7 @@ pub(super) fn run_with_faults(
         let at = start + Duration::from_millis(rng.below(FAULTS_MS + 12_000).into());
         net.schedule(at, send_traced(pick(rng, topology.hosts.len()), number));
     }
-    ping_meanwhile(net, rng, conditions, lies)?;
+    ping_meanwhile(net, rng, conditions, senders)?;
     let end = start + Duration::from_millis((FAULTS_MS + 12_000).into());
     net.run_until(end.max(net.now()))?;
     // In a partitioned network some pairs cannot reach each other.
@@ -123,7 +131,7 @@ fn ping_meanwhile(
     net: &mut ChainSimulation,
     rng: &mut Rng,
     conditions: &NetworkConditions,
-    lies: &mut Lies,
+    senders: &mut Senders<'_>,
 ) -> Result<(), sluice_emu::net::NetworkError> {
     let (topology, start) = (net.data_plane().topology().clone(), net.now());
     for round in 0..5 {
@@ -142,7 +150,12 @@ fn ping_meanwhile(
                 net.controller_mut().move_switch(switch.datapath_id, worker);
             }
         }
-        lies.send(net)?;
+        senders.lies.send(net)?;
+        senders.members.send(net)?;
+        senders.made_up_hosts.send(net)?;
+        if (1..=4).contains(&round) {
+            senders.reloads.apply(net);
+        }
         net.ping(pairs, IpFamily::V4, Duration::from_millis((FAULTS_MS / 5).into()))?;
         let until = start + Duration::from_millis((FAULTS_MS / 5).into());
         net.run_until(until.max(net.now()))?;

@@ -19,6 +19,11 @@
 //! - hosts that claim addresses of others. Nobody's address is taken over if hosts can answer probes in time; otherwise the owner gets it
 //!   back by announcing itself.
 //! - hosts that move without announcing it and without their old port going down
+//! - hosts that join a group and leave it, if switches send multicasts to members only. Every member receives each packet once, and
+//!   nobody else does.
+//!
+//! In one of three networks the configuration is changed while faults occur, and changed back. In one of five, hosts send frames with
+//! made-up source addresses; no more than a bounded number of these hosts is known.
 //!
 //! In one of five each, tables are so small that switches refuse flow entries, or one or several switches cannot match a field. In one of four,
 //! flow entries match five-tuples. Backlogs are not limited in these networks, since packets that the controller forwards one by one
@@ -38,8 +43,11 @@ mod conditions;
 mod faults;
 mod flow_entries;
 mod lies;
+mod made_up_hosts;
+mod members;
 mod operator;
 mod refusals;
+mod reloads;
 mod scenario;
 mod segments;
 mod simple_chains;
@@ -74,11 +82,14 @@ use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 use broadcasts::{CopyLimits, check_broadcasts, check_tree, send_traced};
 use checks::{check_connections, check_idle_links, check_pings, check_views, metrics};
 use conditions::{NetworkConditions, SwitchMoves};
-use faults::{Faults, run_with_faults};
+use faults::{Faults, Senders, run_with_faults};
 use flow_entries::check_flow_entries;
 use lies::Lies;
+use made_up_hosts::MadeUpHosts;
+use members::Members;
 use operator::Operator;
 use refusals::Refusals;
+use reloads::Reloads;
 use scenario::Scenario;
 use segments::Segments;
 use vlans::add_vlans;

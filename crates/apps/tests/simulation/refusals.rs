@@ -43,6 +43,11 @@ impl Refusals {
         Self { table_entries_max, unsupported, matching }
     }
 
+    /// Whether switches may refuse flow entries.
+    pub(super) fn are_possible(&self) -> bool {
+        self.table_entries_max.is_some() || self.unsupported.is_some()
+    }
+
     /// Has the switches refuse the field.
     pub(super) fn apply(&self, net: &mut ChainSimulation) {
         let (_, data_plane) = net.data_plane_mut();

@@ -16,6 +16,9 @@ pub(super) struct Scenario {
     segments: Segments,
     refusals: Refusals,
     lies: Lies,
+    members: Members,
+    made_up_hosts: MadeUpHosts,
+    reloads: Reloads,
 }
 
 impl Scenario {
@@ -44,25 +47,10 @@ impl Scenario {
             1 => Flooding::Controller,
             _ => Flooding::Auto,
         };
-        let matching = refusals.matching;
-        // From a stream of its own, too. In half of the runs, flow entries are verified every few seconds, whatever happens.
-        let interval_s = Rng::new(seed.rotate_left(32)).below(10).saturating_sub(4);
-        let verify_interval = Duration::from_secs(interval_s.into());
-        // From a stream of its own, too. No host joins a group, so that all groups are flooded.
-        let has_snooping = Rng::new(seed.rotate_left(16)).below(2) == 0;
-        let multicast = has_snooping.then(forwarding::multicast::Config::default);
-        let forwarding = forwarding::Config {
-            flooding,
-            matching,
-            verify_interval,
-            multicast,
-            ..forwarding::Config::default()
-        };
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
-        let clock = Some(WallClock { at: start, since_1970: Duration::ZERO });
-        let topology_app = topology::Config { clock, ..topology::Config::default() };
-        let config = Config { forwarding, topology: topology_app, ..Config::default() };
+        let config = app_config(seed, flooding, refusals.matching, start);
+        let has_snooping = config.forwarding.multicast.is_some();
         let apps = |_| -> Chain { Chain::new(&names, &config).unwrap() };
         // The choice that was made here before there were four workers, so that the others of a seed stay.
         rng.below(3);
@@ -80,6 +68,8 @@ impl Scenario {
             "{segments:?}, {refusals:?}, {lies:?}, VLANs {vlan_hosts:?}, {shape} in {version}, floods by {flooding:?}, snooping {has_snooping}, small limits {has_small_limits}, {conditions:?}"
         );
         let engine_conditions = engine.conditions;
+        let members = Members::new(seed, has_snooping);
+        let (made_up_hosts, reloads) = (MadeUpHosts::new(seed), Reloads::new(seed, &config));
         Ok(Self {
             net,
             context,
@@ -92,6 +82,9 @@ impl Scenario {
             segments,
             refusals,
             lies,
+            members,
+            made_up_hosts,
+            reloads,
         })
     }
 
@@ -109,7 +102,14 @@ impl Scenario {
         let operator = Operator::new(*seed, net).map_err(failed("operator"))?;
         self.segments.schedule_cuts(*seed, net);
         lies.schedule_moves(net);
-        let mut faults = run_with_faults(net, rng, conditions, lies).map_err(failed("faults"))?;
+        let mut senders = Senders {
+            lies,
+            members: &mut self.members,
+            made_up_hosts: &mut self.made_up_hosts,
+            reloads: &mut self.reloads,
+        };
+        let mut faults =
+            run_with_faults(net, rng, conditions, &mut senders).map_err(failed("faults"))?;
         faults.have_silent_ends = self.engine_conditions.silent_end_odds > 0;
         net.run_for(RECOVERY_TIME).map_err(failed("recovery"))?;
         lies.correct(net).map_err(failed("recovery"))?;
@@ -145,8 +145,36 @@ impl Scenario {
             && !self.is_overloaded
             && !faults.have_slow_links
             && !conditions.apps.contains(&"limiter");
-        lies.check(net, answers_in_time).map_err(|why| format!("hosts: {why}"))?;
+        let made_up_max = self.made_up_hosts.known_max();
+        lies.check(net, answers_in_time, made_up_max).map_err(|why| format!("hosts: {why}"))?;
+        self.made_up_hosts.check(net).map_err(|why| format!("hosts: {why}"))?;
+        // Hosts at a segment share its ports, and switches that refuse flow entries get packets of the controller.
+        let is_exact = !segments.exist() && !self.refusals.are_possible();
+        self.members.check(net, conditions, is_exact).map_err(|why| format!("members: {why}"))?;
         check_idle_links(net).map_err(|why| format!("after recovery: {why}"))
+    }
+}
+
+/// The configuration of the applications. What is random is from streams of its own, so that the other choices of a seed do not
+/// depend on it.
+fn app_config(seed: u64, flooding: Flooding, matching: Matching, start: Instant) -> Config {
+    // In half of the runs, flow entries are verified every few seconds, whatever happens.
+    let interval_s = Rng::new(seed.rotate_left(32)).below(10).saturating_sub(4);
+    let verify_interval = Duration::from_secs(interval_s.into());
+    // Groups that no host has joined are flooded.
+    let has_snooping = Rng::new(seed.rotate_left(16)).below(2) == 0;
+    let multicast = has_snooping.then(forwarding::multicast::Config::default);
+    let clock = Some(WallClock { at: start, since_1970: Duration::ZERO });
+    Config {
+        forwarding: forwarding::Config {
+            flooding,
+            matching,
+            verify_interval,
+            multicast,
+            ..forwarding::Config::default()
+        },
+        topology: topology::Config { clock, ..topology::Config::default() },
+        ..Config::default()
     }
 }
 

@@ -110,9 +110,14 @@ impl<I: Io, A: App> Acceptor<I, A> {
 
     /// One iteration: wait; accept connections, read and reply; process messages of workers; run timers.
     pub(crate) fn run_iteration(&mut self, app: &mut A) -> io::Result<LoopControl> {
+        self.process_events(app)?;
+        Ok(self.process_messages(app))
+    }
+
+    /// The first part of an iteration: waits, and processes the events of connections.
+    pub(crate) fn process_events(&mut self, app: &mut A) -> io::Result<()> {
         let (io, state) = (&mut self.io, &mut self.state);
         state.now = state.inbox.wait(io, state.now, state.next_deadline())?;
-        let started = state.now;
         while let Some(event) = io.next_event() {
             match event {
                 IoEvent::Accepted(stream, addr) => state.accept(io, stream, addr),
@@ -135,10 +140,16 @@ impl<I: Io, A: App> Acceptor<I, A> {
                 IoEvent::Woken | IoEvent::Connected(_) => {}
             }
         }
+        Ok(())
+    }
+
+    /// The second part of an iteration: processes messages of workers, and runs timers.
+    pub(crate) fn process_messages(&mut self, app: &mut A) -> LoopControl {
+        let (io, state) = (&mut self.io, &mut self.state);
         let control = state.process_messages(io, app);
         state.run_timers(io);
-        state.counters().iteration(Duration::ZERO, io.now() - started);
-        Ok(control)
+        state.counters().iteration(Duration::ZERO, io.now() - state.now);
+        control
     }
 }
 
