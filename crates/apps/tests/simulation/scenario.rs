@@ -49,7 +49,9 @@ impl Scenario {
         };
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
-        let config = app_config(seed, flooding, refusals.matching, start);
+        let mut config = app_config(seed, flooding, refusals.matching, start);
+        let made_up_hosts = MadeUpHosts::new(seed);
+        made_up_hosts.configure(&mut config);
         let has_snooping = config.forwarding.multicast.is_some();
         let apps = |_| -> Chain { Chain::new(&names, &config).unwrap() };
         // The choice that was made here before there were four workers, so that the others of a seed stay.
@@ -69,7 +71,7 @@ impl Scenario {
         );
         let engine_conditions = engine.conditions;
         let members = Members::new(seed, has_snooping);
-        let (made_up_hosts, reloads) = (MadeUpHosts::new(seed), Reloads::new(seed, &config));
+        let reloads = Reloads::new(seed, &config);
         Ok(Self {
             net,
             context,
