@@ -136,7 +136,7 @@ fn entries(network: &ModelNetwork, switch: usize, kind: &EntryKind) -> Vec<FlowM
         .map(|entry| FlowMod {
             cookie: entry.cookie,
             priority: entry.priority,
-            matching: entry.matching().clone(),
+            matching: entry.matching(),
             idle_timeout: entry.idle_timeout_s,
             hard_timeout: entry.hard_timeout_s,
             flags: entry.flags,
