@@ -60,6 +60,13 @@ struct FieldLocation {
     bits: u32,
 }
 
+impl FieldLocation {
+    /// The same behind `at` bytes.
+    const fn after(self, at: usize) -> Self {
+        Self { at: self.at + at, ..self }
+    }
+}
+
 /// A header with a TTL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TtlHeader {
@@ -131,10 +138,21 @@ impl PacketInPipeline {
         self.fields.keep_only(&[FieldId::IN_PORT, FieldId::METADATA, FieldId::TUNNEL_ID]);
         self.fields.set(FieldId::ETH_TYPE, self.ethertype());
         self.fields.set(FieldId::VLAN_VID, 0);
-        for &id in self.layout.fields().into_iter().flatten() {
-            if let Some(value) = self.layout.locate(id, &self.bytes).and_then(|it| self.load(it)) {
-                let tag = if id == FieldId::VLAN_VID { TAG_IS_THERE } else { 0 };
-                self.fields.set(id, value | tag);
+        for (at, fields) in self.layout.headers() {
+            for &HeaderField { id, location } in fields {
+                if let Some(value) = self.load(location.after(at)) {
+                    self.fields.set(id, value);
+                }
+            }
+        }
+        if self.layout.is_tagged {
+            let vid = self.fields.get(FieldId::VLAN_VID).unwrap_or_default();
+            self.fields.set(FieldId::VLAN_VID, vid | TAG_IS_THERE);
+        }
+        for id in IN_NEIGHBOUR_DISCOVERY.into_iter().filter(|_| self.layout.is_icmpv6()) {
+            let location = self.layout.locate_neighbour_discovery(id, &self.bytes);
+            if let Some(value) = location.and_then(|it| self.load(it)) {
+                self.fields.set(id, value);
             }
         }
         if let Some(protocol) = self.layout.protocol {
@@ -317,39 +335,75 @@ impl PacketInPipeline {
 /// `OFPVID_PRESENT`.
 const TAG_IS_THERE: u128 = 0x1000;
 
-/// Fields of the Ethernet header, of VLAN tags, and of MPLS labels.
-const IN_ETHERNET: &[FieldId] = &[FieldId::ETH_DST, FieldId::ETH_SRC];
-const IN_TAG: &[FieldId] = &[FieldId::VLAN_VID, FieldId::VLAN_PCP];
-const IN_LABEL: &[FieldId] = &[FieldId::MPLS_LABEL, FieldId::MPLS_TC, FieldId::MPLS_BOS];
+/// A field of a header.
+#[derive(Debug, Clone, Copy)]
+struct HeaderField {
+    id: FieldId,
+    /// Its location, relative to the start of the header.
+    location: FieldLocation,
+}
+
+/// A field of whole bytes.
+const fn whole(id: FieldId, at: usize, bytes: u8) -> HeaderField {
+    bits(id, at, bytes, 0, 8 * bytes as u32)
+}
+
+/// A field of some bits of these bytes.
+const fn bits(id: FieldId, at: usize, bytes: u8, shift: u32, bits: u32) -> HeaderField {
+    HeaderField { id, location: FieldLocation { at, bytes: bytes as usize, shift, bits } }
+}
+
+/// Fields of the Ethernet header, of the first VLAN tag with it, and of an MPLS label.
+const IN_ETHERNET: &[HeaderField] = &[whole(FieldId::ETH_DST, 0, 6), whole(FieldId::ETH_SRC, 6, 6)];
+const IN_TAG: &[HeaderField] =
+    &[bits(FieldId::VLAN_VID, 14, 2, 0, 12), bits(FieldId::VLAN_PCP, 14, 1, 5, 3)];
+const IN_LABEL: &[HeaderField] = &[
+    bits(FieldId::MPLS_LABEL, 0, 3, 4, 20),
+    bits(FieldId::MPLS_TC, 2, 1, 1, 3),
+    bits(FieldId::MPLS_BOS, 2, 1, 0, 1),
+];
 
 /// Fields of the header above Ethernet.
-const IN_IPV4: &[FieldId] =
-    &[FieldId::IP_DSCP, FieldId::IP_ECN, FieldId::IPV4_SRC, FieldId::IPV4_DST];
-const IN_IPV6: &[FieldId] = &[
-    FieldId::IP_DSCP,
-    FieldId::IP_ECN,
-    FieldId::IPV6_SRC,
-    FieldId::IPV6_DST,
-    FieldId::IPV6_FLABEL,
+const IN_IPV4: &[HeaderField] = &[
+    bits(FieldId::IP_DSCP, 1, 1, 2, 6),
+    bits(FieldId::IP_ECN, 1, 1, 0, 2),
+    whole(FieldId::IPV4_SRC, 12, 4),
+    whole(FieldId::IPV4_DST, 16, 4),
 ];
-const IN_ARP: &[FieldId] =
-    &[FieldId::ARP_OP, FieldId::ARP_SPA, FieldId::ARP_TPA, FieldId::ARP_SHA, FieldId::ARP_THA];
+const IN_IPV6: &[HeaderField] = &[
+    bits(FieldId::IP_DSCP, 0, 2, 6, 6),
+    bits(FieldId::IP_ECN, 0, 2, 4, 2),
+    whole(FieldId::IPV6_SRC, 8, 16),
+    whole(FieldId::IPV6_DST, 24, 16),
+    bits(FieldId::IPV6_FLABEL, 1, 3, 0, 20),
+];
+const IN_ARP: &[HeaderField] = &[
+    whole(FieldId::ARP_OP, 6, 2),
+    whole(FieldId::ARP_SPA, 14, 4),
+    whole(FieldId::ARP_TPA, 24, 4),
+    whole(FieldId::ARP_SHA, 8, 6),
+    whole(FieldId::ARP_THA, 18, 6),
+];
 
 /// Fields of the header above IP.
-const IN_TCP: &[FieldId] = &[FieldId::TCP_SRC, FieldId::TCP_DST, FieldId::TCP_FLAGS];
-const IN_UDP: &[FieldId] = &[FieldId::UDP_SRC, FieldId::UDP_DST];
-const IN_SCTP: &[FieldId] = &[FieldId::SCTP_SRC, FieldId::SCTP_DST];
-const IN_ICMPV4: &[FieldId] = &[FieldId::ICMPV4_TYPE, FieldId::ICMPV4_CODE];
-const IN_ICMPV6: &[FieldId] = &[
-    FieldId::ICMPV6_TYPE,
-    FieldId::ICMPV6_CODE,
-    FieldId::IPV6_ND_TARGET,
-    FieldId::IPV6_ND_SLL,
-    FieldId::IPV6_ND_TLL,
+const IN_TCP: &[HeaderField] = &[
+    whole(FieldId::TCP_SRC, 0, 2),
+    whole(FieldId::TCP_DST, 2, 2),
+    bits(FieldId::TCP_FLAGS, 12, 2, 0, 12),
 ];
+const IN_UDP: &[HeaderField] = &[whole(FieldId::UDP_SRC, 0, 2), whole(FieldId::UDP_DST, 2, 2)];
+const IN_SCTP: &[HeaderField] = &[whole(FieldId::SCTP_SRC, 0, 2), whole(FieldId::SCTP_DST, 2, 2)];
+const IN_ICMPV4: &[HeaderField] =
+    &[whole(FieldId::ICMPV4_TYPE, 0, 1), whole(FieldId::ICMPV4_CODE, 1, 1)];
+const IN_ICMPV6: &[HeaderField] =
+    &[whole(FieldId::ICMPV6_TYPE, 0, 1), whole(FieldId::ICMPV6_CODE, 1, 1)];
 
-/// All fields that are in the bytes of frames.
-const IN_FRAMES: [&[FieldId]; 11] = [
+/// Fields of neighbour discovery, whose location depends on the message.
+const IN_NEIGHBOUR_DISCOVERY: [FieldId; 3] =
+    [FieldId::IPV6_ND_TARGET, FieldId::IPV6_ND_SLL, FieldId::IPV6_ND_TLL];
+
+/// All fields at fixed offsets in the bytes of frames.
+const IN_FRAMES: [&[HeaderField]; 11] = [
     IN_ETHERNET,
     IN_TAG,
     IN_LABEL,
@@ -368,7 +422,8 @@ pub(crate) fn can_set(id: FieldId) -> bool {
     let id = id.canonical();
     let read_only = [FieldId::MPLS_BOS, FieldId::TCP_FLAGS, FieldId::SCTP_SRC, FieldId::SCTP_DST];
     matches!(id, FieldId::METADATA | FieldId::TUNNEL_ID)
-        || (IN_FRAMES.iter().any(|fields| fields.contains(&id)) && !read_only.contains(&id))
+        || IN_NEIGHBOUR_DISCOVERY.contains(&id)
+        || (IN_FRAMES.iter().copied().flatten().any(|it| it.id == id) && !read_only.contains(&id))
 }
 
 const fn low_bits(n: u32) -> u128 {
@@ -446,63 +501,57 @@ impl HeaderLayout {
         })
     }
 
-    /// The fields that the headers of the frame can have, by header.
-    fn fields(&self) -> [&'static [FieldId]; 5] {
+    /// The headers of the frame: where each starts, and its fields.
+    fn headers(&self) -> [(usize, &'static [HeaderField]); 5] {
+        let (net, transport) = (self.net, self.transport);
         [
-            IN_ETHERNET,
-            if self.is_tagged { IN_TAG } else { &[] },
-            if self.mpls.is_some() { IN_LABEL } else { &[] },
-            match self.net {
-                Some((NetworkHeader::Ipv4, _)) => IN_IPV4,
-                Some((NetworkHeader::Ipv6, _)) => IN_IPV6,
-                Some((NetworkHeader::Arp, _)) => IN_ARP,
-                None => &[],
-            },
-            match self.transport {
-                Some((TransportHeader::Tcp, _)) => IN_TCP,
-                Some((TransportHeader::Udp, _)) => IN_UDP,
-                Some((TransportHeader::Sctp, _)) => IN_SCTP,
-                Some((TransportHeader::Icmpv4, _)) => IN_ICMPV4,
-                Some((TransportHeader::Icmpv6, _)) => IN_ICMPV6,
-                None => &[],
-            },
+            (0, IN_ETHERNET),
+            (0, if self.is_tagged { IN_TAG } else { &[] }),
+            self.mpls.map_or((0, &[]), |at| (at, IN_LABEL)),
+            net.map_or((0, &[]), |(header, at)| match header {
+                NetworkHeader::Ipv4 => (at, IN_IPV4),
+                NetworkHeader::Ipv6 => (at, IN_IPV6),
+                NetworkHeader::Arp => (at, IN_ARP),
+            }),
+            transport.map_or((0, &[]), |(header, at)| match header {
+                TransportHeader::Tcp => (at, IN_TCP),
+                TransportHeader::Udp => (at, IN_UDP),
+                TransportHeader::Sctp => (at, IN_SCTP),
+                TransportHeader::Icmpv4 => (at, IN_ICMPV4),
+                TransportHeader::Icmpv6 => (at, IN_ICMPV6),
+            }),
         ]
+    }
+
+    /// Whether the frame may have fields of neighbour discovery.
+    fn is_icmpv6(&self) -> bool {
+        matches!(self.transport, Some((TransportHeader::Icmpv6, _)))
     }
 
     /// Where the canonical field `id` is.
     fn locate(&self, id: FieldId, frame: &[u8]) -> Option<FieldLocation> {
-        let whole = |at, bytes: usize| {
-            let bits = u32::try_from(8 * bytes).unwrap_or_default();
-            Some(FieldLocation { at, bytes, shift: 0, bits })
+        let in_header = self.headers().into_iter().find_map(|(at, fields)| {
+            fields.iter().find(|it| it.id == id).map(|it| it.location.after(at))
+        });
+        in_header.or_else(|| self.locate_neighbour_discovery(id, frame))
+    }
+
+    /// Where a field of neighbour discovery is. RFC 4861 §4.3, §4.4.
+    fn locate_neighbour_discovery(&self, id: FieldId, frame: &[u8]) -> Option<FieldLocation> {
+        let Some((TransportHeader::Icmpv6, at)) = self.transport else { return None };
+        let message = frame.get(at..)?;
+        let solicits = match message.first()? {
+            135 => true,
+            136 => false,
+            _ => return None,
         };
-        let bits = |at, bytes, shift, bits| Some(FieldLocation { at, bytes, shift, bits });
-        let (net, transport) = (self.net, self.transport);
-        match id {
-            FieldId::ETH_DST => whole(0, 6),
-            FieldId::ETH_SRC => whole(6, 6),
-            FieldId::VLAN_VID if self.is_tagged => bits(14, 2, 0, 12),
-            FieldId::VLAN_PCP if self.is_tagged => bits(14, 1, 5, 3),
-            FieldId::MPLS_LABEL => bits(self.mpls?, 3, 4, 20),
-            FieldId::MPLS_TC => bits(self.mpls? + 2, 1, 1, 3),
-            FieldId::MPLS_BOS => bits(self.mpls? + 2, 1, 0, 1),
-            _ => match (id, net?) {
-                (FieldId::IP_DSCP, (NetworkHeader::Ipv4, at)) => bits(at + 1, 1, 2, 6),
-                (FieldId::IP_ECN, (NetworkHeader::Ipv4, at)) => bits(at + 1, 1, 0, 2),
-                (FieldId::IPV4_SRC, (NetworkHeader::Ipv4, at)) => whole(at + 12, 4),
-                (FieldId::IPV4_DST, (NetworkHeader::Ipv4, at)) => whole(at + 16, 4),
-                (FieldId::IP_DSCP, (NetworkHeader::Ipv6, at)) => bits(at, 2, 6, 6),
-                (FieldId::IP_ECN, (NetworkHeader::Ipv6, at)) => bits(at, 2, 4, 2),
-                (FieldId::IPV6_FLABEL, (NetworkHeader::Ipv6, at)) => bits(at + 1, 3, 0, 20),
-                (FieldId::IPV6_SRC, (NetworkHeader::Ipv6, at)) => whole(at + 8, 16),
-                (FieldId::IPV6_DST, (NetworkHeader::Ipv6, at)) => whole(at + 24, 16),
-                (FieldId::ARP_OP, (NetworkHeader::Arp, at)) => whole(at + 6, 2),
-                (FieldId::ARP_SHA, (NetworkHeader::Arp, at)) => whole(at + 8, 6),
-                (FieldId::ARP_SPA, (NetworkHeader::Arp, at)) => whole(at + 14, 4),
-                (FieldId::ARP_THA, (NetworkHeader::Arp, at)) => whole(at + 18, 6),
-                (FieldId::ARP_TPA, (NetworkHeader::Arp, at)) => whole(at + 24, 4),
-                _ => locate_above_ip(id, transport?, frame),
-            },
-        }
+        let location = match id {
+            FieldId::IPV6_ND_TARGET if message.len() >= 24 => whole(id, 8, 16),
+            FieldId::IPV6_ND_SLL if solicits => whole(id, option(message, 1)?, 6),
+            FieldId::IPV6_ND_TLL if !solicits => whole(id, option(message, 2)?, 6),
+            _ => return None,
+        };
+        Some(location.location.after(at))
     }
 
     /// The checksums that cover the byte at `at`.
@@ -525,46 +574,6 @@ impl HeaderLayout {
         let of_transport =
             transport.filter(|&(start, _)| is_address || (at >= start && at < frame.len()));
         [of_net, of_transport.map(|(_, checksum)| checksum)]
-    }
-}
-
-fn locate_above_ip(
-    id: FieldId,
-    (transport, at): (TransportHeader, usize),
-    frame: &[u8],
-) -> Option<FieldLocation> {
-    let whole = |at, bytes| {
-        let bits = u32::try_from(8 * bytes).ok()?;
-        Some(FieldLocation { at, bytes, shift: 0, bits })
-    };
-    match (id, transport) {
-        (FieldId::TCP_SRC, TransportHeader::Tcp)
-        | (FieldId::UDP_SRC, TransportHeader::Udp)
-        | (FieldId::SCTP_SRC, TransportHeader::Sctp) => whole(at, 2),
-        (FieldId::TCP_DST, TransportHeader::Tcp)
-        | (FieldId::UDP_DST, TransportHeader::Udp)
-        | (FieldId::SCTP_DST, TransportHeader::Sctp) => whole(at + 2, 2),
-        (FieldId::TCP_FLAGS, TransportHeader::Tcp) => {
-            Some(FieldLocation { at: at + 12, bytes: 2, shift: 0, bits: 12 })
-        }
-        (FieldId::ICMPV4_TYPE, TransportHeader::Icmpv4)
-        | (FieldId::ICMPV6_TYPE, TransportHeader::Icmpv6) => whole(at, 1),
-        (FieldId::ICMPV4_CODE, TransportHeader::Icmpv4)
-        | (FieldId::ICMPV6_CODE, TransportHeader::Icmpv6) => whole(at + 1, 1),
-        (_, TransportHeader::Icmpv6) => {
-            let (solicits, bytes) = match frame.get(at)? {
-                135 => (true, frame.get(at..)?),
-                136 => (false, frame.get(at..)?),
-                _ => return None,
-            };
-            match id {
-                FieldId::IPV6_ND_TARGET if bytes.len() >= 24 => whole(at + 8, 16),
-                FieldId::IPV6_ND_SLL if solicits => whole(at + option(bytes, 1)?, 6),
-                FieldId::IPV6_ND_TLL if !solicits => whole(at + option(bytes, 2)?, 6),
-                _ => None,
-            }
-        }
-        _ => None,
     }
 }
 
