@@ -42,6 +42,41 @@ impl OvsNetwork {
     /// be hosts.
     pub fn aggregating_device(&self, name: &str, switches: &[&str]) {
         self.vsctl(&format!("add-br {name} -- set bridge {name} datapath_type=netdev"));
+        let cables = self.add_cables(name, switches);
+        self.vsctl(&format!(
+            "add-bond {name} {name}-bond {} lacp=active bond_mode=balance-slb other_config:lacp-time=fast",
+            cables.join(" ")
+        ));
+    }
+
+    /// Adds a device that no controller manages, with two cables to `switch` which it aggregates without LACP, and a host behind it.
+    /// What that sends to `dst` leaves by the first cable, and everything else by the second, as long as both are up. Returns
+    /// the host and the ports of the switch.
+    #[track_caller]
+    pub fn static_bundle(&self, name: &str, switch: &str, dst: &Host) -> (Host, [u16; 2]) {
+        self.vsctl(&format!(
+            "add-br {name} -- set bridge {name} datapath_type=netdev fail_mode=secure"
+        ));
+        for cable in self.add_cables(name, &[switch, switch]) {
+            self.vsctl(&format!("add-port {name} {cable}"));
+        }
+        let host = self.host(name);
+        let port = host.port();
+        let to_cables =
+            |order| format!("actions=bundle(eth_src,0,active_backup,ofport,members:{order})");
+        for entry in [
+            format!("in_port=1,actions=output:{port}"),
+            format!("in_port=2,actions=output:{port}"),
+            format!("priority=2,in_port={port},dl_dst={},{}", dst.mac(), to_cables("1,2")),
+            format!("priority=1,in_port={port},{}", to_cables("2,1")),
+        ] {
+            self.ofctl("add-flow", name, &[&entry]);
+        }
+        (host, [1, 2].map(|cable| self.link_port(&format!("{name}-cable{cable}"), "end")))
+    }
+
+    /// Adds cables from a device to switches. Returns the names of their ends at the device.
+    fn add_cables(&self, name: &str, switches: &[&str]) -> Vec<String> {
         let cables: Vec<_> = (1..=switches.len()).map(|n| format!("{name}-cable{n}")).collect();
         for (cable, switch) in cables.iter().zip(switches) {
             let port = format!("{cable}-end");
@@ -50,10 +85,7 @@ impl OvsNetwork {
             self.ip(&format!("link set {port} up"));
             self.vsctl(&format!("add-port {switch} {port}"));
         }
-        self.vsctl(&format!(
-            "add-bond {name} {name}-bond {} lacp=active bond_mode=balance-slb other_config:lacp-time=fast",
-            cables.join(" ")
-        ));
+        cables
     }
 
     /// The cables that an [aggregating device](Self::aggregating_device) uses, numbered from 1.

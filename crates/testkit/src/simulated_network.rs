@@ -431,6 +431,15 @@ impl<A: App> SimulatedNetwork<A> {
         self.workers[worker].network.view()
     }
 
+    /// The application of a worker.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    #[expect(clippy::indexing_slicing, reason = "a test names a worker that it made")]
+    pub fn app_mut(&mut self, worker: usize) -> &mut A {
+        &mut self.workers[worker].app
+    }
+
     /// A metric of the applications, summed over workers; 0 if there is none of this name.
     pub fn metric(&self, name: &str) -> u64 {
         let mut sum = 0;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sluice_base::hash::{HashMap, HashSet, HashState};
 use sluice_openflow::{DatapathId, PortNo};
-use sluice_sdk::view::{AppEvent, NetworkView, PortRole, SuspectedConnection, SwitchPort};
+use sluice_sdk::view::{AppEvent, NetworkView, SuspectedConnection, SwitchPort};
 
 use super::multicast::PortFilter;
 use super::routes::Routes;
@@ -25,14 +25,9 @@ const REPEAT_TIME: Duration = Duration::from_secs(1);
 /// Broadcasts that are remembered to detect loops.
 const FRAMES_MAX: usize = 8192;
 
-/// Whether hosts may be attached to a port. Of a shared segment, this is one port only.
+/// Whether hosts may be attached to a port. Of a shared segment or a bundle, this is one port only.
 pub(super) fn is_edge(view: &NetworkView, at: SwitchPort) -> bool {
-    view.port(at).is_some_and(|port| port.is_up)
-        && match view.port_role(at) {
-            PortRole::Edge => true,
-            PortRole::SharedSegment(by) => by == at,
-            PortRole::Pending | PortRole::Link => false,
-        }
+    view.port(at).is_some_and(|port| port.is_up && port.role.attachment_port(at) == Some(at))
 }
 
 /// A switch and its edge ports.

@@ -67,16 +67,16 @@ impl Forwarding {
             Ingress::Edge => packet.at,
             Ingress::Link => source.unwrap_or(packet.at),
         };
-        let has_source = source == Some(start);
+        // The replies leave by the port of the host, also if this packet has arrived at another port of its bundle.
+        let source = source
+            .filter(|&source| source == packet.attached_at || packet.ingress == Ingress::Link);
+        let has_source = source.is_some();
         let Some(path) = self.path(flow, start, to, ctx) else {
             self.counters.no_path += 1;
             return packet.discard(ctx);
         };
-        let back = if has_source && self.cfg.both_directions {
-            self.path(flow.reversed(), to, start, ctx)
-        } else {
-            None
-        };
+        let back = source.filter(|_| self.cfg.both_directions);
+        let back = back.and_then(|source| self.path(flow.reversed(), to, source, ctx));
         let time = pending::installation_time(self.cfg.path_pending, ctx.rtt());
         self.pending.begin(flow, ctx.now, time);
         if back.is_some() {
@@ -131,7 +131,8 @@ impl Forwarding {
     ) {
         if back {
             self.counters.flow_entries_written += 1;
-            let hop = Hop { switch: to.switch, in_port: to.port, out_port: packet.at.port };
+            let out_port = packet.attached_at.port;
+            let hop = Hop { switch: to.switch, in_port: to.port, out_port };
             debug_assert_encoded(ctx.switch.flow_mod(&self.flow_entry(flow.reversed(), hop)));
         }
         self.counters.flow_entries_written += 1;
@@ -261,7 +262,7 @@ impl Forwarding {
         ctx: &mut Ctx<'_>,
     ) {
         let max = self.cfg.floods_per_s_max;
-        let decision = self.floods.check(packet.at, packet.p.frame, ctx.now, max);
+        let decision = self.floods.check(packet.attached_at, packet.p.frame, ctx.now, max);
         if packet.eth.dst.is_group() && scope != FloodScope::Routers {
             self.group_streams.count_flood(ctx.now);
         }
@@ -274,10 +275,10 @@ impl Forwarding {
         };
         *count += 1;
         let FloodDecision::Flood(frame) = decision else {
-            if let Some(line) = self.floods.report(decision, packet.at, max, ctx.now) {
+            if let Some(line) = self.floods.report(decision, packet.attached_at, max, ctx.now) {
                 ctx.network.report(|| line);
             }
-            if let Some(event) = self.floods.loop_event(decision, packet.at, ctx.now) {
+            if let Some(event) = self.floods.loop_event(decision, packet.attached_at, ctx.now) {
                 ctx.publish_event(event);
             }
             // The switches may forward a source that repeats itself.
@@ -294,7 +295,7 @@ impl Forwarding {
         let area = self.flood_area(ctx.datapath_id, group, ingress, scope, ctx.network);
         self.counters.floods_along_tree += u64::from(area.tree_part.is_some());
         let source = match packet.ingress {
-            Ingress::Edge => Some(packet.at),
+            Ingress::Edge => Some(packet.attached_at),
             Ingress::Link => ctx.view().host(packet.src()).map(|host| host.at),
         };
         let here = ctx.datapath_id;
@@ -349,14 +350,14 @@ impl Forwarding {
         network: &Network,
     ) -> Option<Vec<PortNo>> {
         let view = network.view();
+        let attached_at = view.attachment_port(at).filter(|&port| is_edge(view, port))?;
         let source = HostId { mac: flow.src, vlan: flow.vlan.unwrap_or_default() };
-        let is_there = view.host(source).is_some_and(|host| host.at == at);
-        if !is_there || !is_edge(view, at) {
+        if view.host(source).is_none_or(|host| host.at != attached_at) {
             return None;
         }
         let group = (flow.vlan.unwrap_or_default(), flow.dst);
         let area = self.flood_area(at.switch, group, Ingress::Edge, FloodScope::Group, network);
-        let outputs = area.local_ports().filter(|&port| port != at.port).collect();
+        let outputs = area.local_ports().filter(|&port| port != attached_at.port).collect();
         area.others().next().is_none().then_some(outputs)
     }
 

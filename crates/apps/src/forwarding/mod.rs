@@ -146,6 +146,8 @@ struct ReceivedPacket<'a> {
     p: PacketIn<'a>,
     eth: Ethernet<'a>,
     at: SwitchPort,
+    /// The port at which its source is: another than `at` if that belongs to a bundle.
+    attached_at: SwitchPort,
     ingress: Ingress,
 }
 
@@ -237,21 +239,23 @@ impl Forwarding {
 
     fn note_port(&mut self, at: SwitchPort, now: Instant, view: &NetworkView) {
         if self.switches.selector(at.switch).is_some() {
-            self.group_streams.on_port(at, is_edge(view, at), now);
+            let is_edge = view.attachment_port(at).is_some();
+            self.group_streams.on_port(at, is_edge, now);
         }
     }
 
-    /// The kind of port at which a packet was received; `None`, counted, if packets from this port are not forwarded.
-    fn ingress(&mut self, at: SwitchPort, ctx: &Ctx<'_>) -> Option<Ingress> {
-        match ctx.view().port_role(at) {
-            PortRole::Edge => Some(Ingress::Edge),
-            PortRole::SharedSegment(by) if by == at => Some(Ingress::Edge),
-            PortRole::Link => Some(Ingress::Link),
-            PortRole::Pending | PortRole::SharedSegment(_) => {
-                self.counters.from_pending_port += 1;
-                None
-            }
+    /// The kind of port at which a packet was received, and the port at which its source is then; `None`, counted, if packets from this
+    /// port are not forwarded.
+    fn ingress(&mut self, at: SwitchPort, view: &NetworkView) -> Option<(Ingress, SwitchPort)> {
+        let role = view.port_role(at);
+        if let Some(attached_at) = role.attachment_port(at) {
+            return Some((Ingress::Edge, attached_at));
         }
+        if role == PortRole::Link {
+            return Some((Ingress::Link, at));
+        }
+        self.counters.from_pending_port += 1;
+        None
     }
 
     fn handle(&mut self, packet: &ReceivedPacket<'_>, ctx: &mut Ctx<'_>) {
@@ -259,7 +263,7 @@ impl Forwarding {
         let host = if packet.eth.dst.is_group() { None } else { view.host(packet.dst()) };
         let to = host.map(|host| host.at).filter(|&to| is_edge(view, to));
         match (to, packet.ingress) {
-            (Some(to), _) if to == packet.at => packet.discard(ctx),
+            (Some(to), _) if to == packet.attached_at => packet.discard(ctx),
             (Some(to), _) => self.forward(packet, to, ctx),
             (None, Ingress::Edge) if packet.eth.dst.is_group() => {
                 match self.multicast.on_packet(packet, ctx) {
@@ -385,9 +389,11 @@ impl App for Forwarding {
             _ => {}
         }
         if let Some(&HostInDoubt { host, at }) = published.fact.event() {
-            let filter = EntryFilter::FromHost(host, at.port);
-            let deleted = self.switches.delete(at.switch, filter, now, network);
-            self.counters.stale_deletions += u64::from(deleted);
+            for port in network.view().arrival_ports(at) {
+                let filter = EntryFilter::FromHost(host, port);
+                let deleted = self.switches.delete(at.switch, filter, now, network);
+                self.counters.stale_deletions += u64::from(deleted);
+            }
         }
         if let Some(&frame) = published.fact.event() {
             self.floods.on_flooded(frame, now);
@@ -500,7 +506,8 @@ impl App for Forwarding {
         let eth = Ethernet::new(p.frame);
         let eth = eth.filter(|eth| !eth.src.is_group() && !eth.dst.is_bridge_reserved());
         let packet = eth.and_then(|eth| {
-            Some(ReceivedPacket { p: *p, eth, at, ingress: self.ingress(at, ctx)? })
+            let (ingress, attached_at) = self.ingress(at, ctx.view())?;
+            Some(ReceivedPacket { p: *p, eth, at, attached_at, ingress })
         });
         match packet {
             Some(packet) => self.handle(&packet, ctx),

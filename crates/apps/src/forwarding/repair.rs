@@ -87,6 +87,7 @@ impl Stale {
 
     /// Deletes the stale entries on switches of this worker. Returns the number of deletions sent.
     fn delete(self, now: Instant, switches: &mut LocalSwitches, network: &mut Network) -> u64 {
+        let from_host = self.filters_from_host(network.view());
         let mut delete = |switch, filter| u64::from(switches.delete(switch, filter, now, network));
         match self {
             // If the hosts at that port are elsewhere when they send again, and later return, the entries for packets from there
@@ -101,11 +102,12 @@ impl Stale {
             // If the host returned to that port unnoticed, the entries for packets from there would forward its packets,
             // while the replies go to where it was learned meanwhile.
             Self::Host(id, at) => {
-                delete(at.switch, EntryFilter::ToHost(id, at.port))
-                    + delete(at.switch, EntryFilter::FromHost(id, at.port))
+                let to_host = [EntryFilter::ToHost(id, at.port)];
+                to_host.into_iter().chain(from_host).map(|filter| delete(at.switch, filter)).sum()
             }
             Self::HostEverywhere(id, at) => {
-                let mut deleted = delete(at.switch, EntryFilter::FromHost(id, at.port));
+                let mut deleted: u64 =
+                    from_host.into_iter().map(|filter| delete(at.switch, filter)).sum();
                 let all: Vec<_> = switches.all().collect();
                 for (switch, selector) in all {
                     let port = match selector {
@@ -130,6 +132,19 @@ impl Stale {
                 deleted
             }
         }
+    }
+
+    /// Entries for packets from a host that has left, at each port where they arrived: not at those of a bundle of which only another
+    /// port is used for the host now.
+    fn filters_from_host(self, view: &NetworkView) -> Vec<EntryFilter> {
+        let (Self::Host(id, at) | Self::HostEverywhere(id, at)) = self else { return Vec::new() };
+        let location = view.host(id).map(|host| host.at);
+        let is_stale = |&port: &PortNo| {
+            let attachment = view.attachment_port(SwitchPort::new(at.switch, port));
+            location.is_none() || attachment != location
+        };
+        let ports = view.arrival_ports(at).into_iter().filter(is_stale);
+        ports.map(|port| EntryFilter::FromHost(id, port)).collect()
     }
 
     /// The part of a deletion that is repeated: by then, entries to the host's new location may be on any switch.
@@ -275,7 +290,7 @@ impl Repair {
     /// Handles a new role of a port. If no switch is behind it, its previous link is stale.
     fn update_role(&mut self, at: SwitchPort, role: PortRole) -> Option<Stale> {
         match role {
-            PortRole::Edge | PortRole::SharedSegment(_) => self.unlink(at),
+            PortRole::Edge | PortRole::SharedSegment(_) | PortRole::Bundle(_) => self.unlink(at),
             PortRole::Link | PortRole::Pending => None,
         }
     }

@@ -7,7 +7,6 @@ use sluice_openflow::{Message, PortNo};
 use sluice_sdk::view::{HostId, NetworkView, PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network};
 
-use super::flood::is_edge;
 use super::flow_entries::{EntryFilter, EntryPage};
 use super::routes::Routes;
 use super::switches::{EntryQuery, LocalSwitches, QueryPurpose};
@@ -101,7 +100,8 @@ impl LocalSwitches {
 
 /// Whether flow entries for packets from a host at the port `at` are wrong: they would hide it if it returned there.
 fn has_left(id: HostId, at: SwitchPort, view: &NetworkView) -> bool {
-    is_edge(view, at) && view.host(id).is_none_or(|host| host.at != at)
+    let attachment = view.attachment_port(at);
+    attachment.is_some_and(|at| view.host(id).is_none_or(|host| host.at != at))
 }
 
 /// Whether flow entries that send packets for a host to the port `at`, which is up, are wrong.

@@ -189,14 +189,14 @@ impl Hosts {
         info: AddressInfo,
         ctx: &mut Ctx<'_>,
     ) -> Verdict {
-        let at = SwitchPort::new(ctx.datapath_id, p.in_port);
+        let received_at = SwitchPort::new(ctx.datapath_id, p.in_port);
         let id = HostId { mac: eth.src, vlan: eth.vlan };
         let is_probe_reply = [AGEING_PROBE_MAC, CONFLICT_PROBE_MAC].contains(&eth.dst);
         let is_rate_limited =
             is_probe_reply || !matches!(info, AddressInfo::None | AddressInfo::Source(_));
-        if !is_attachment_port(ctx.view(), at) {
+        let Some(at) = ctx.view().attachment_port(received_at) else {
             return if is_probe_reply { discard(p, ctx) } else { Verdict::Continue };
-        }
+        };
         // Otherwise hosts would send so many answers that those to real probes exceed the limit.
         if is_probe_source(id.mac) {
             return discard(p, ctx);
@@ -429,12 +429,14 @@ impl App for Hosts {
         }
         let info = AddressInfo::parse(&eth, p.frame);
         let id = HostId { mac: eth.src, vlan: eth.vlan };
+        let received_at = SwitchPort::new(ctx.datapath_id, p.in_port);
         if let Some(host) = self.table.get_mut(id)
-            && host.at == SwitchPort::new(ctx.datapath_id, p.in_port)
+            && (host.at == received_at
+                || ctx.view().port_role(received_at) == PortRole::Bundle(host.at))
         {
+            let at = host.at;
             host.mark_seen(ctx.now);
             if !self.in_doubt.is_empty() && self.in_doubt.remove(&id).is_some() {
-                let at = SwitchPort::new(ctx.datapath_id, p.in_port);
                 ctx.publish_event(HostEvidence::SeenAtPort { host: id, at });
             }
             let is_probe_reply = eth.dst == AGEING_PROBE_MAC || eth.dst == CONFLICT_PROBE_MAC;
@@ -464,11 +466,7 @@ impl App for Hosts {
 
 /// Whether hosts are learned at a port.
 fn is_attachment_port(view: &NetworkView, at: SwitchPort) -> bool {
-    match view.port_role(at) {
-        PortRole::Edge => true,
-        PortRole::SharedSegment(designated) => designated == at,
-        PortRole::Pending | PortRole::Link => false,
-    }
+    view.attachment_port(at) == Some(at)
 }
 
 /// Whether hosts that were learned at a port may still be there. A pending port may become an edge port again.
@@ -477,7 +475,7 @@ fn can_have_hosts(at: SwitchPort, port: Option<&PortInfo>) -> bool {
         port.is_up
             && match port.role {
                 PortRole::Edge | PortRole::Pending => true,
-                PortRole::SharedSegment(designated) => designated == at,
+                PortRole::SharedSegment(used) | PortRole::Bundle(used) => used == at,
                 PortRole::Link => false,
             }
     })

@@ -1,4 +1,5 @@
-//! Removes the hosts at ports that can have none any more, and those of switches that stay disconnected.
+//! Removes the hosts at ports that can have none any more, and those of switches that stay disconnected. If another port of a
+//! bundle is used now, its hosts move there.
 //!
 //! There may be many of them, after a flood of forged addresses for example, and all workers handle each removal. So only some
 //! are removed in one event-loop iteration. Until its turn comes, a host is not used: its port is down or unknown.
@@ -8,7 +9,7 @@ use std::time::Instant;
 
 use sluice_openflow::DatapathId;
 use sluice_sdk::Network;
-use sluice_sdk::view::{HostId, SwitchPort};
+use sluice_sdk::view::{HostId, PortRole, SwitchPort};
 
 use super::{Hosts, can_have_hosts};
 use crate::iteration_budget::IterationBudget;
@@ -117,7 +118,10 @@ impl Hosts {
             if removal.reason == RemovalReason::Expired {
                 self.counters.expired.count();
             }
-            self.remove_host(id, now, network);
+            match network.view().port_role(at) {
+                PortRole::Bundle(used) if used != at => self.move_host(id, used, now, network),
+                _ => self.remove_host(id, now, network),
+            }
         }
     }
 

@@ -46,7 +46,9 @@ impl SegmentSplits {
         let before = match role {
             Some(PortRole::Pending) => return,
             Some(PortRole::SharedSegment(designated)) => self.designated.insert(at, designated),
-            Some(PortRole::Edge | PortRole::Link) | None => self.designated.remove(&at),
+            Some(PortRole::Edge | PortRole::Link | PortRole::Bundle(_)) | None => {
+                self.designated.remove(&at)
+            }
         };
         self.searches.remove(&at);
         let can_have_hosts =

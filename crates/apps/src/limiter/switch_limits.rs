@@ -364,7 +364,9 @@ impl SwitchLimits {
         let first = ctx.switch.next_xid();
         for (no, is_up, role) in ports {
             let at = SwitchPort::new(id, no);
-            let is_edge = is_up && (role == PortRole::Edge || role == PortRole::SharedSegment(at));
+            let is_edge = is_up
+                && (matches!(role, PortRole::Edge | PortRole::Bundle(_))
+                    || role == PortRole::SharedSegment(at));
             let has_proactive_meter =
                 self.ports.get(&no).is_some_and(|port| port.has_proactive_meter);
             if is_enabled && is_edge && !has_proactive_meter {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Secret, UnexpectedLinks, WallClock};
+use super::{Secret, StaticBundle, UnexpectedLinks, WallClock};
 
 /// Settings of the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct Config {
     pub shared_interval: Duration,
     /// What to do with a link that appears between two edge ports.
     pub unexpected_links: UnexpectedLinks,
+    /// Ports that lead to one device. No port is in two of them.
+    pub bundles: Vec<StaticBundle>,
     /// Key that signs probes; `None` for a random key of this process.
     pub secret: Option<Secret>,
     /// Time of day, which several processes with the same secret need to agree on the age of probes.
@@ -33,6 +35,7 @@ impl Default for Config {
             settle: Duration::from_millis(250),
             shared_interval: Duration::from_secs(5),
             unexpected_links: UnexpectedLinks::Report,
+            bundles: Vec::new(),
             secret: None,
             clock: None,
         }

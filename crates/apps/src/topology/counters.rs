@@ -92,7 +92,7 @@ impl PortCounts {
         let count = match port.role() {
             _ if !port.is_up() => &mut self.down,
             PortRole::Pending => &mut self.pending,
-            PortRole::Edge => &mut self.edge,
+            PortRole::Edge | PortRole::Bundle(_) => &mut self.edge,
             PortRole::Link => &mut self.link,
             PortRole::SharedSegment(_) => &mut self.shared_segment,
         };

@@ -3,6 +3,7 @@
 //! Probes (LLDP frames, IEEE 802.1AB) are sent out of every port. Where a probe is received, there is a link. Ports at which
 //! none is received become edge ports.
 
+mod bundle;
 mod config;
 mod counters;
 mod link_memory;
@@ -25,6 +26,7 @@ use sluice_sdk::view::{AppRecord, Fact, PublishedFact, SuspectedConnection, Swit
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
 use crate::permanent_entries::PermanentEntries;
+pub use bundle::StaticBundle;
 pub use config::Config;
 use counters::{Counters, PortCounts, RecentMax};
 use link_memory::LinkMemory;
@@ -126,6 +128,7 @@ impl Topology {
     /// Applies a new configuration.
     pub fn configure(&mut self, cfg: &Config) {
         self.cfg = cfg.clone();
+        self.switches.configure_bundles(&cfg.bundles);
     }
 
     fn probe_settings(&mut self, now: Instant) -> ProbeSettings {
@@ -349,6 +352,7 @@ impl Topology {
                 let link_to = port.link_to();
                 port.set_down();
                 self.went_down.insert(at, ctx.now);
+                switch.replace_in_bundle(at.port, ctx.now, ctx.network, &mut self.counters);
                 self.remove_links(at, link_to, ctx.now, ctx.network);
             }
             _ => {}
@@ -439,6 +443,7 @@ impl App for Topology {
                 }
             }
         }
+        switch.configure_bundles(&self.cfg.bundles);
         for port in &mut switch.ports {
             port.publish_state();
         }
@@ -476,6 +481,7 @@ impl App for Topology {
         let now = ctx.now;
         let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
         switch.expire_barriers(now);
+        switch.update_bundles();
         let (mut counts, mut changes) = (PortCounts::default(), 0);
         for port in &mut switch.ports {
             if changes >= CHANGES_PER_TICK_MAX {
@@ -577,6 +583,7 @@ impl App for Topology {
             && let Ok(n) = switch.find(at.port)
         {
             let port = switch.ports.remove(n);
+            switch.replace_in_bundle(at.port, ctx.now, ctx.network, &mut self.counters);
             self.went_down.insert(at, ctx.now);
             self.remove_links(at, port.link_to(), ctx.now, ctx.network);
         }

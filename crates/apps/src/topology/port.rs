@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use sluice_openflow::{DatapathId, FixedString, MacAddr, Port as PortDescription, PortNo};
 use sluice_sdk::view::{PortInfo, PortRole, SwitchPort};
 
+use super::bundle::BundleState;
 use super::probe::ProbeKind;
 use crate::rate_limit::RateLimit;
 
@@ -104,16 +105,17 @@ enum PublishedState {
     Up(PublishedRole),
 }
 
-/// A [`PortRole`] without the port that is used for a segment, which is [`Adjacency::published_segment`].
+/// A [`PortRole`] without the port that is used for a segment or bundle, which is [`Adjacency::published_used`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PublishedRole {
     Pending,
     Edge,
     Link,
     SharedSegment,
+    Bundle,
 }
 
-/// What is needed only for a port that has received LLDP or a probe, or is part of a link.
+/// What is needed only for a port that belongs to a bundle, has received LLDP or a probe, or is part of a link.
 #[derive(Debug, Default)]
 struct Adjacency {
     neighbors: Vec<Neighbor>,
@@ -121,8 +123,9 @@ struct Adjacency {
     link_to: Option<SwitchPort>,
     /// The start of the incoming link, as published.
     published_link: Option<SwitchPort>,
-    /// The port that is used for the segment, as published.
-    published_segment: Option<SwitchPort>,
+    /// The port that is used for the segment or bundle, as published.
+    published_used: Option<SwitchPort>,
+    bundle: BundleState,
     /// The other end of the link that this port is or was part of.
     peer: Option<SwitchPort>,
     /// The other end of the last link of this port, whether it has been down since or not.
@@ -143,6 +146,7 @@ impl Adjacency {
         let links = [self.link_to, self.published_link, self.peer, self.last_peer];
         let is_recent = |at: Instant| now.saturating_duration_since(at) < super::LOG_INTERVAL;
         self.neighbors.is_empty()
+            && self.bundle == BundleState::None
             && links.iter().all(Option::is_none)
             && self.lldp_received.is_over(now)
             && !self.last_answer.is_some_and(is_recent)
@@ -207,15 +211,19 @@ impl Port {
             PortRole::Edge => PublishedState::Up(PublishedRole::Edge),
             PortRole::Link => PublishedState::Up(PublishedRole::Link),
             PortRole::SharedSegment(_) => PublishedState::Up(PublishedRole::SharedSegment),
+            PortRole::Bundle(_) => PublishedState::Up(PublishedRole::Bundle),
         };
-        let segment = if let PortRole::SharedSegment(first) = role { Some(first) } else { None };
-        let published_segment = self.adjacency.as_deref().and_then(|it| it.published_segment);
-        if self.published == state && published_segment == segment {
+        let used = match role {
+            PortRole::SharedSegment(used) | PortRole::Bundle(used) => Some(used),
+            PortRole::Pending | PortRole::Edge | PortRole::Link => None,
+        };
+        let published_used = self.adjacency.as_deref().and_then(|it| it.published_used);
+        if self.published == state && published_used == used {
             return false;
         }
         self.published = state;
-        if published_segment != segment {
-            self.adjacency_mut().published_segment = segment;
+        if published_used != used {
+            self.adjacency_mut().published_used = used;
         }
         true
     }
@@ -464,6 +472,17 @@ impl Port {
         self.neighbors().iter().any(|neighbor| neighbor.kind == ProbeKind::Broadcast)
     }
 
+    /// Whether the port belongs to a bundle, and which port is used for it.
+    pub(super) fn bundle(&self) -> BundleState {
+        self.adjacency.as_deref().map_or(BundleState::None, |it| it.bundle)
+    }
+
+    pub(super) fn set_bundle(&mut self, bundle: BundleState) {
+        if self.bundle() != bundle {
+            self.adjacency_mut().bundle = bundle;
+        }
+    }
+
     /// Whether broadcast probes are received, and it is not known yet whether this is a link or an unmanaged segment.
     pub(super) fn may_be_link(&self) -> bool {
         matches!(self.phase, PortPhase::Probing(_) | PortPhase::Quiet(_))
@@ -491,10 +510,12 @@ impl Port {
 
     pub(super) fn role(&self) -> PortRole {
         match self.phase {
-            PortPhase::Down | PortPhase::Probing(_) | PortPhase::Quiet(_) | PortPhase::Looped => {
-                PortRole::Pending
-            }
-            PortPhase::Edge => PortRole::Edge,
+            PortPhase::Probing(_) | PortPhase::Quiet(_) | PortPhase::Looped => PortRole::Pending,
+            PortPhase::Down | PortPhase::Edge => match self.bundle() {
+                BundleState::Uses(used) => PortRole::Bundle(used),
+                BundleState::None if self.phase == PortPhase::Edge => PortRole::Edge,
+                BundleState::None | BundleState::Undecided => PortRole::Pending,
+            },
             PortPhase::Link => PortRole::Link,
             PortPhase::SharedSegment => {
                 let others = self.neighbors().iter().map(|neighbor| neighbor.at);

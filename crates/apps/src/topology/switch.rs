@@ -13,6 +13,7 @@ use sluice_sdk::flow_space::LINK_PROBES;
 use sluice_sdk::view::{SwitchInfo, SwitchPort};
 use sluice_sdk::{Ctx, LINK_PROBE_TYPES, SwitchIndex, permanent};
 
+use super::bundle::StaticBundle;
 use super::counters::{Counters, PortCounts};
 use super::port::{Port, PortPhase, PortTimers, is_physical};
 use super::probe::{Probe, ProbeKind, ProbeTemplate, Secret, WallClock};
@@ -56,7 +57,8 @@ pub(super) struct ProbedSwitch {
     pub(super) id: DatapathId,
     /// In the order of their numbers.
     pub(super) ports: Vec<Port>,
-    /// Their numbers by role; `None` if a port may have changed since they were counted.
+    pub(super) bundles: Vec<StaticBundle>,
+    /// The numbers of ports by role; `None` if a port may have changed since they were counted.
     pub(super) counts: Option<PortCounts>,
     /// When its previous connection was lost, by the clock of the worker that served it: probes must not be older, or they
     /// count as outdated. The iteration in which this worker takes the switch over may have begun before.
@@ -104,6 +106,7 @@ impl ProbedSwitch {
         Ok(Self {
             id: ctx.datapath_id,
             ports,
+            bundles: Vec::new(),
             counts: None,
             went_down,
             connected_at: ctx.now,
@@ -364,6 +367,13 @@ impl ProbedSwitches {
         let &sw = self.by_id.get(&at.switch)?;
         self.mark_with_neighbors(sw);
         self.port_mut(at)
+    }
+
+    /// Applies the bundles of a new configuration.
+    pub(super) fn configure_bundles(&mut self, bundles: &[StaticBundle]) {
+        for switch in self.by_index.iter_mut().flatten() {
+            switch.configure_bundles(bundles);
+        }
     }
 
     /// Calls `act` for each port that has neighbors.

@@ -1,5 +1,6 @@
 //! The application `forwarding`, as transcripts. The transcripts state links, port roles and host locations.
 
+mod bundles;
 mod connections;
 mod flooding;
 mod group_streams;

@@ -8,6 +8,7 @@
 
 mod addresses;
 mod ageing;
+mod bundles;
 mod conflicts;
 mod eviction;
 mod frames;

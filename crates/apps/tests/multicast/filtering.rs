@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sluice_apps::forwarding::{Config, Flooding};
+use sluice_sdk::view::PortRole;
 
 use crate::frames::{join_v2, leave, query, udp};
 use crate::test_network::{TestNetwork, at};
@@ -26,6 +27,18 @@ fn only_ports_with_members_and_routers_get_packets_to_a_group() {
         assert_eq!(net.metric("forwarding_multicast_router_ports"), 1);
         assert_eq!(net.metric("forwarding_multicast_filtered"), 3);
     }
+}
+
+#[test]
+fn a_report_at_any_port_of_a_bundle_makes_the_port_that_is_used_a_member() {
+    let (mut net, sender) = (started(&strict()), at(SENDER.0, SENDER.1));
+    let [used, other] = [at(2, 3), at(2, 4)];
+    for port in [used, other] {
+        net.set_role(port, PortRole::Bundle(used));
+    }
+    join_group(&mut net, other, GROUP);
+    assert_eq!(receivers(&mut net, sender, GROUP), [used]);
+    assert_eq!(receivers(&mut net, other, GROUP), []);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Discovery of links and port roles, on simulated switches with links between them.
 
+mod bundles;
 mod links;
 mod roles;
 mod room;

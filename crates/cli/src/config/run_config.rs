@@ -104,6 +104,7 @@ fn topology_config(
         probes_per_s_max: settings.probes_per_s_max.get(),
         secret: settings.secret.0,
         unexpected_links: settings.unexpected_links.0,
+        bundles: settings.bundles.0.clone(),
         settle: experimental.settle_ms.0,
         shared_interval: experimental.shared_interval_ms.0,
         ..topology::Config::default()

@@ -13,7 +13,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::values::{
     ApiAddress, Apps, ByName, CongestionName, EntryPriority, HostTimeout, ListenAddresses,
     LogFormat, MembershipTime, Micros, Millis, MissSendLen, OfferedVersions, PinSetting,
-    ProbeInterval, Seconds, SecretText, TimeoutMillis, WorkerCount,
+    ProbeInterval, Seconds, SecretText, StaticBundles, TimeoutMillis, WorkerCount,
 };
 
 /// A whole configuration. Keys and sections are in the order of the example file.
@@ -148,6 +148,12 @@ pub(super) struct TopologySettings {
     /// and use the link if it stays), or refuse (take it for an unmanaged segment).
     #[config(default = "report")]
     pub(super) unexpected_links: ByName<UnexpectedLinks>,
+
+    /// Ports of a switch that lead to one device, which aggregates links without LACP: for each such device the datapath id, a
+    /// colon, and the ports with + between them, such as 00000000000000a1:3+4. The first port that is up is used; what arrives
+    /// at the others counts as received there.
+    #[config(default = [])]
+    pub(super) bundles: StaticBundles,
 }
 
 #[derive(Debug, confique::Config)]

@@ -5,8 +5,9 @@ use std::{env, fs, process};
 
 use clap::{Args as _, FromArgMatches as _};
 use sluice_apps::learning;
+use sluice_apps::topology::StaticBundle;
 use sluice_engine::Pin;
-use sluice_openflow::{Action, Role, Version, Versions};
+use sluice_openflow::{Action, DatapathId, PortNo, Role, Version, Versions};
 
 use super::keys::{FlagValue, KEYS};
 use super::removed::{REMOVED, Replacement};
@@ -121,6 +122,42 @@ fn an_address_may_be_a_name_or_a_port_alone() {
     assert_eq!(api("8653").to_string(), "127.0.0.1:8653");
     assert_eq!(api(":8653").to_string(), "[::]:8653");
     assert_eq!(api("localhost:8653").to_string(), "127.0.0.1:8653");
+}
+
+#[test]
+fn bundles_are_ports_of_a_datapath_id() {
+    let bundles = |text: &str, env: &[(&str, &str)]| {
+        load("bundles", text, env, "").config.apps.topology.bundles
+    };
+    let bundle = |ports: [u32; 2]| StaticBundle::new(DatapathId(0xa1), ports.map(PortNo).into());
+    let expected = [bundle([4, 3]).unwrap(), bundle([5, 6]).unwrap()];
+    assert_eq!(bundles("", &[]), []);
+    assert_eq!(
+        bundles("topology.bundles = [\"A1:4+3\", \"00000000000000a1:5+6\"]\n", &[]),
+        expected
+    );
+    assert_eq!(bundles("", &[("SLUICE_TOPOLOGY__BUNDLES", "a1:4+3,a1:5+6")]), expected);
+}
+
+#[test]
+fn an_invalid_bundle_is_rejected_with_what_is_wrong() {
+    for (value, what) in [
+        (r#""3+4""#, r#""3+4": no colon after the datapath id"#),
+        (
+            r#""s1:3+4""#,
+            r#""s1:3+4": the datapath id is not a hexadecimal number of up to 16 digits"#,
+        ),
+        (r#""a1:3+0""#, r#""a1:3+0": invalid port number"#),
+        (r#""a1:3""#, r#""a1:3": a bundle has 2 to 16 ports"#),
+        (r#""a1:3+3""#, r#""a1:3+3": a port is given twice"#),
+        (r#""a1:3+4", "A1:4+5""#, r#""A1:4+5": one of its ports is in another bundle"#),
+    ] {
+        let found = errors("bundle", &format!("topology.bundles = [{value}]\n"), &[], "");
+        let expected = format!(
+            "F:1:10: `topology.bundles`: invalid bundle {what} (expected for example 00000000000000a1:3+4)"
+        );
+        assert_eq!(found, [expected]);
+    }
 }
 
 #[test]

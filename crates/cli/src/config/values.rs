@@ -7,10 +7,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use sluice_apps::forwarding::multicast::UnregisteredGroups;
 use sluice_apps::hosts::ConflictPolicy;
-use sluice_apps::topology::Secret;
-use sluice_apps::topology::UnexpectedLinks;
+use sluice_apps::topology::{Secret, StaticBundle, UnexpectedLinks};
 use sluice_apps::{forwarding, learning};
-use sluice_openflow::{Role, Version, Versions};
+use sluice_openflow::{DatapathId, PortNo, Role, Version, Versions};
 
 use tracing_subscriber::filter::LevelFilter;
 
@@ -265,6 +264,44 @@ impl TryFrom<Vec<usize>> for CoreList {
     fn try_from(cores: Vec<usize>) -> Result<Self, &'static str> {
         if cores.is_empty() { Err("no core (expected at least one)") } else { Ok(Self(cores)) }
     }
+}
+
+/// Ports that lead to one device, as `DPID:PORT+PORT`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Vec<String>")]
+pub(super) struct StaticBundles(pub(super) Vec<StaticBundle>);
+
+impl TryFrom<Vec<String>> for StaticBundles {
+    type Error = String;
+
+    fn try_from(texts: Vec<String>) -> Result<Self, String> {
+        let mut all: Vec<StaticBundle> = Vec::new();
+        for text in &texts {
+            let failed = |what: &str| {
+                format!(
+                    "invalid bundle \"{text}\": {what} (expected for example 00000000000000a1:3+4)"
+                )
+            };
+            let bundle = parse_bundle(text).map_err(failed)?;
+            if all.iter().any(|other| other.overlaps(&bundle)) {
+                return Err(failed("one of its ports is in another bundle"));
+            }
+            all.push(bundle);
+        }
+        Ok(Self(all))
+    }
+}
+
+fn parse_bundle(text: &str) -> Result<StaticBundle, &'static str> {
+    let (switch, ports) = text.split_once(':').ok_or("no colon after the datapath id")?;
+    let is_hex = !switch.is_empty() && switch.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let switch = is_hex.then(|| u64::from_str_radix(switch, 16).ok()).flatten();
+    let switch = switch.ok_or("the datapath id is not a hexadecimal number of up to 16 digits")?;
+    let ports = ports.split('+').map(|port| match port.parse() {
+        Ok(no) if PortNo(no).is_real() => Ok(PortNo(no)),
+        _ => Err("invalid port number"),
+    });
+    StaticBundle::new(DatapathId(switch), ports.collect::<Result<_, _>>()?)
 }
 
 /// OpenFlow versions that are offered, at least one.

@@ -18,7 +18,7 @@ use std::ops::Bound::{Excluded, Included};
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
-use sluice_openflow::{DatapathId, MacAddr, VlanId};
+use sluice_openflow::{DatapathId, MacAddr, PortNo, VlanId};
 
 pub use app_fact::{AppEvent, AppRecord, EventFact, RecordFact};
 pub use fact::{Fact, PublishedFact, Stamp};
@@ -84,6 +84,25 @@ impl NetworkView {
     /// What a port is connected to; [`PortRole::Pending`] for an unknown port.
     pub fn port_role(&self, at: SwitchPort) -> PortRole {
         self.port(at).map_or(PortRole::Pending, |port| port.role)
+    }
+
+    /// The port at which hosts are whose packets arrive at `at`: that port, or the one that is used for its bundle. `None` if hosts are
+    /// not learned there.
+    pub fn attachment_port(&self, at: SwitchPort) -> Option<SwitchPort> {
+        self.port_role(at).attachment_port(at)
+    }
+
+    /// The ports at which packets of hosts at `at` may arrive: that port, and the others of its bundle.
+    ///
+    /// # Cost
+    /// Visits the ports of its switch if it belongs to a bundle.
+    pub fn arrival_ports(&self, at: SwitchPort) -> Vec<PortNo> {
+        let role = self.port_role(at);
+        if !matches!(role, PortRole::Bundle(_)) {
+            return vec![at.port];
+        }
+        let ports = self.switch(at.switch).into_iter().flat_map(|switch| &switch.ports);
+        ports.filter(|(_, port)| port.role == role).map(|(&no, _)| no).collect()
     }
 
     /// The link from which `to` receives.

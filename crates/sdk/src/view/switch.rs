@@ -50,6 +50,23 @@ pub enum PortRole {
     Link,
     /// An unmanaged segment that several ports are connected to. Only the port given here is used for it.
     SharedSegment(SwitchPort),
+    /// One of several ports to one device, as configured. The port given here is used for it; what the others receive counts as
+    /// received there. A port that is down has this role if another one is used instead of it.
+    Bundle(SwitchPort),
+}
+
+impl PortRole {
+    /// The port at which hosts are whose packets arrive at `at`, which has this role. See
+    /// [`NetworkView::attachment_port`](super::NetworkView::attachment_port).
+    #[inline]
+    pub fn attachment_port(self, at: SwitchPort) -> Option<SwitchPort> {
+        match self {
+            Self::Edge => Some(at),
+            Self::SharedSegment(designated) => (designated == at).then_some(at),
+            Self::Bundle(used) => Some(used),
+            Self::Pending | Self::Link => None,
+        }
+    }
 }
 
 /// A port of a switch.

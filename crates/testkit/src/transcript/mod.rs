@@ -54,7 +54,7 @@
 //! | line | change |
 //! | --- | --- |
 //! | `link s1:1 s2:2 up` (`down`) | a link, in both directions, between port 1 of `s1` and port 2 of `s2` |
-//! | `ports s1:3 s2:3 edge` (`pending`, `shared_segment`, `down`) | the role of ports; the first port of a shared segment is its designated port |
+//! | `ports s1:3 s2:3 edge` (`pending`, `shared_segment`, `bundle`, `down`) | the role of ports; the first port of a shared segment is its designated port, that of a bundle the one that is used |
 //! | `host a at s1:3` (`host a removed`) | location of a host; `a/5` is host a in VLAN 5 |
 //! | `switch s1 removed` | the switch and its links leave the network view |
 //!

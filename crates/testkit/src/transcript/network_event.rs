@@ -34,6 +34,7 @@ pub(super) enum PortSetting {
     Edge,
     Pending,
     SharedSegment,
+    Bundle,
     Down,
 }
 
@@ -55,6 +56,7 @@ impl NetworkEvent {
                     "edge" => PortSetting::Edge,
                     "pending" => PortSetting::Pending,
                     "shared_segment" => PortSetting::SharedSegment,
+                    "bundle" => PortSetting::Bundle,
                     "down" => PortSetting::Down,
                     _ => return None,
                 };
@@ -110,6 +112,7 @@ impl NetworkEvent {
                     PortSetting::SharedSegment => {
                         port_info(true, PortRole::SharedSegment(designated))
                     }
+                    PortSetting::Bundle => port_info(true, PortRole::Bundle(designated)),
                     PortSetting::Down => port_info(false, PortRole::Pending),
                 };
                 for port in ports {

@@ -197,7 +197,7 @@ impl Multicast {
         if !self.use_vlan(vlan, ctx.now, ctx.network) {
             return Some(FloodScope::All);
         }
-        let (timing, at, now) = (cfg.timing(), packet.at, ctx.now);
+        let (timing, at, now) = (cfg.timing(), packet.attached_at, ctx.now);
         let port = self.switches.entry(at.switch).or_default().get_or_insert(at.port);
         if !port.admit_message(self.messages_per_s_max, now) {
             self.counters.reports_over_limit += 1;

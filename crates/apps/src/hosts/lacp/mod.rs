@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{DatapathId, Ethernet, MacAddr, VlanId};
-use sluice_sdk::view::{AppRecord, Fact, HostId, NetworkView, PublishedFact, SwitchPort};
+use sluice_sdk::view::{AppRecord, Fact, HostId, NetworkView, PortRole, PublishedFact, SwitchPort};
 use sluice_sdk::{Ctx, Network, Verdict};
 use zerocopy::big_endian::U16;
 
@@ -293,6 +293,10 @@ impl Hosts {
         let (at, now) = (SwitchPort::new(ctx.datapath_id, p.in_port), ctx.now);
         let device = match frame::parse(eth, p.frame) {
             _ if !self.cfg.lacp || !is_attachment_port(ctx.view(), at) => {
+                return Verdict::Continue;
+            }
+            // What is used is configured.
+            _ if matches!(ctx.view().port_role(at), PortRole::Bundle(_)) => {
                 return Verdict::Continue;
             }
             Parsed::Other => return Verdict::Continue,
