@@ -8,8 +8,10 @@ mod config;
 mod counters;
 mod link_memory;
 mod port;
+mod port_changes;
 mod port_facts;
 mod probe;
+mod received_probes;
 mod switch;
 mod unexpected_link;
 
@@ -30,12 +32,11 @@ pub use bundle::StaticBundle;
 pub use config::Config;
 use counters::{Counters, PortCounts, RecentMax};
 use link_memory::LinkMemory;
-use port::{HeardProbe, Port, PortPhase, PortTimers, is_physical};
+use port::{PortTimers, is_physical};
 use port_facts::{peer_state, publish, publish_replaced_ports};
-use probe::{Probe, ProbeError, ProbeKind};
+use probe::ProbeKind;
 pub use probe::{Secret, WallClock};
-use switch::{PORTS_MAX, ProbeSettings, ProbedSwitch, ProbedSwitches, install_probe_entries};
-use unexpected_link::UnexpectedLink;
+use switch::{ProbeSettings, ProbedSwitch, ProbedSwitches, install_probe_entries};
 pub use unexpected_link::UnexpectedLinks;
 
 /// Consecutive probes that must be lost until a link counts as down. Congestion may lose one or two.
@@ -154,163 +155,6 @@ impl Topology {
         ProbeSettings { clock, secret, lldp_interval, broadcast_interval, timers }
     }
 
-    /// Handles a frame that may be a probe.
-    fn receive(
-        &mut self,
-        p: &PacketIn<'_>,
-        eth: &Ethernet<'_>,
-        kind: ProbeKind,
-        ctx: &mut Ctx<'_>,
-    ) {
-        let settings = self.probe_settings(ctx.now);
-        let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
-        let Ok(n) = switch.find(p.in_port) else { return };
-        let Some(port) = switch.ports.get_mut(n) else { return };
-        if !port.admit_lldp(ctx.now) {
-            self.counters.over_limit += 1;
-            return;
-        }
-        let to = port.at;
-        let probe = match probe::parse(p.frame, eth, kind, &settings.secret) {
-            Ok(probe) => probe,
-            Err(error) => return self.reject(error, to, ctx),
-        };
-        self.counters.received += 1;
-        let now_us = settings.clock.us(ctx.now);
-        if u128::from(now_us.abs_diff(probe.sent_us)) > PROBE_AGE_MAX.as_micros() {
-            self.counters.expired += 1;
-        } else if self.is_outdated(&probe, to, &settings) {
-            self.counters.outdated += 1;
-        } else {
-            self.handle_probe(n, kind, &probe, ctx, &settings);
-        }
-    }
-
-    /// Whether the port that sent a probe, or its switch, has gone down since, or the receiving port is down.
-    fn is_outdated(&mut self, probe: &Probe, to: SwitchPort, settings: &ProbeSettings) -> bool {
-        // Compares times, not states: a port of another worker may be up again, which this worker does not know yet.
-        let switch = SwitchPort::new(probe.from.switch, PortNo::ANY);
-        let times = [probe.from, switch].map(|at| self.went_down.get(&at).copied());
-        let is_before = |down: Instant| probe.sent_us < settings.clock.us(down);
-        times.into_iter().flatten().any(is_before)
-            || self.switches.port_mut(to).is_none_or(|port| !port.is_up())
-    }
-
-    /// Handles a valid probe that was received at the port with index `n` of this switch.
-    fn handle_probe(
-        &mut self,
-        n: usize,
-        kind: ProbeKind,
-        probe: &Probe,
-        ctx: &mut Ctx<'_>,
-        settings: &ProbeSettings,
-    ) {
-        let (now, from) = (ctx.now, probe.from);
-        self.switches.mark_with_neighbors(ctx.switch_index);
-        let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
-        let Some(port) = switch.ports.get_mut(n) else { return };
-        let to = port.at;
-        if from == to && port.phase != PortPhase::Looped {
-            let SwitchPort { switch, port } = to;
-            ctx.network.report(|| {
-                format!("port receives its own probes; nothing is flooded to it dpid={switch} port={port}")
-            });
-        }
-        let interval = Duration::from_millis(probe.interval_ms.into());
-        let link = UnexpectedLink::new(kind, probe, port, switch.connected_at, settings, now);
-        let policy = self.cfg.unexpected_links;
-        let confirm_after = link.map_or(Duration::ZERO, |link| link.confirm_after(policy));
-        let age = Duration::from_micros(settings.clock.us(now).saturating_sub(probe.sent_us));
-        // With the age: on a congested control link, the next probe may be delayed by as much.
-        let lifetime = interval * LOST_PROBES_MAX + age + TICK_INTERVAL;
-        let heard = HeardProbe { from, kind, lifetime, confirm_after };
-        let is_new = port.add_neighbor(&heard, now);
-        let is_unconfirmed = port.has_unconfirmed_link();
-        if let Some(link) = link.filter(|_| is_new) {
-            self.counters.unexpected_links += 1;
-            if port.admit_warning(now) {
-                ctx.network.report(|| link.warning(policy));
-            }
-        }
-        let is_link = port.link_from() == Some(from);
-        self.longest_rtt.add(Duration::from_micros(probe.rtt_us.into()), now);
-        publish(port, now, ctx.network, &mut self.counters);
-        let may_be_shared = port.phase == PortPhase::SharedSegment || port.may_be_link();
-        // If the other direction of a link is unknown, the last probe may have been too early for the other switch.
-        let with_lldp = if is_link {
-            port.link_to() != Some(from)
-        } else {
-            is_new && (port.may_be_link() || is_unconfirmed)
-        };
-        let with_broadcast = !is_link && is_new && may_be_shared;
-        // If they cannot be answered now, they are with the next probes.
-        if with_lldp {
-            port.next_lldp = now;
-        }
-        if with_broadcast {
-            port.next_broadcast = now;
-        }
-        if (with_lldp || with_broadcast) && ctx.has_room() && port.admit_answer(now) {
-            let kinds = [(with_lldp, ProbeKind::Lldp), (with_broadcast, ProbeKind::Broadcast)];
-            for (_, kind) in kinds.into_iter().filter(|(is_sent, _)| *is_sent) {
-                switch.send_probe(n, kind, ctx, settings, &mut self.counters);
-            }
-        }
-        if from == to {
-            return;
-        }
-        // Updates the other end if it is a port of this worker; other workers receive the fact.
-        if is_link {
-            self.set_link(from, Some(to), now, ctx.network);
-        } else if may_be_shared
-            && link.is_none()
-            && let Some(port) = self.switches.port_with_neighbors_mut(from)
-            && port.is_up()
-        {
-            port.add_neighbor(&HeardProbe { from: to, ..heard }, now);
-            publish(port, now, ctx.network, &mut self.counters);
-        }
-    }
-
-    /// Sets or removes the link that starts at `from`, if that is a port of this worker.
-    fn set_link(
-        &mut self,
-        from: SwitchPort,
-        to: Option<SwitchPort>,
-        now: Instant,
-        network: &mut Network,
-    ) {
-        let Some(port) = self.switches.port_mut(from) else { return };
-        if port.link_to() == to || (to.is_some() && !port.is_up()) {
-            return;
-        }
-        if let Some(before) = port.link_to() {
-            self.link_starts.remove(&before);
-        }
-        port.set_link_to(to, now);
-        if let Some(to) = to {
-            self.link_starts.insert(to, from);
-        }
-        publish(port, now, network, &mut self.counters);
-    }
-
-    /// Counts and logs a frame that is not a valid probe.
-    fn reject(&mut self, error: ProbeError, at: SwitchPort, ctx: &mut Ctx<'_>) {
-        let counter = match error {
-            ProbeError::Foreign => &mut self.counters.foreign,
-            ProbeError::Malformed => &mut self.counters.malformed,
-            ProbeError::Forged => &mut self.counters.forged,
-        };
-        *counter += 1;
-        let what = match error {
-            ProbeError::Foreign => return,
-            ProbeError::Malformed => "malformed LLDP frame",
-            ProbeError::Forged => "LLDP probe with a wrong signature",
-        };
-        let SwitchPort { switch, port } = at;
-        self.report(ctx, || format!("{what} received dpid={switch} port={port}"));
-    }
-
     /// Writes a log line, at most one per [`LOG_INTERVAL`].
     fn report(&mut self, ctx: &mut Ctx<'_>, line: impl FnOnce() -> String) {
         let last = self.last_log;
@@ -318,93 +162,6 @@ impl Topology {
             self.last_log = Some(ctx.now);
             ctx.network.report(line);
         }
-    }
-
-    /// Handles a port that was added or changed.
-    fn update_port(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
-        let settings = self.probe_settings(ctx.now);
-        let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
-        let description = &status.port;
-        let at = SwitchPort::new(ctx.datapath_id, description.port_no);
-        let n = match switch.find(at.port) {
-            Ok(n) => n,
-            Err(_) if switch.ports.len() >= PORTS_MAX => {
-                let SwitchPort { switch, port } = at;
-                return self.report(ctx, || {
-                    format!(
-                        "port is ignored: its switch already has {PORTS_MAX} ports dpid={switch} port={port}"
-                    )
-                });
-            }
-            Err(n) => {
-                switch.ports.insert(n, Port::new(at, description, ctx.now));
-                n
-            }
-        };
-        let Some(port) = switch.ports.get_mut(n) else { return };
-        port.update_description(description);
-        match (port.is_up(), description.is_up()) {
-            (false, true) => {
-                port.set_up(ctx.now);
-                switch.send_due_probes(ctx, &settings, &mut self.counters);
-            }
-            (true, false) => {
-                let link_to = port.link_to();
-                port.set_down();
-                self.went_down.insert(at, ctx.now);
-                switch.replace_in_bundle(at.port, ctx.now, ctx.network, &mut self.counters);
-                self.remove_links(at, link_to, ctx.now, ctx.network);
-            }
-            _ => {}
-        }
-        if let Some(port) = self.switches.port_mut(at) {
-            publish(port, ctx.now, ctx.network, &mut self.counters);
-        }
-    }
-
-    /// Removes the links at a port of this worker that went down or has no switch any more, in both directions.
-    fn remove_links(
-        &mut self,
-        at: SwitchPort,
-        link_to: Option<SwitchPort>,
-        now: Instant,
-        network: &mut Network,
-    ) {
-        link_to.map(|to| self.link_starts.remove(&to));
-        if let Some(to) = network.view().link_from(at).map(|link| link.to) {
-            self.counters.links_lost += 1;
-            network.publish(now, Fact::Link(to, None));
-        }
-        if network.view().link_to(at).is_some() {
-            self.counters.links_lost += 1;
-            network.publish(now, Fact::Link(at, None));
-        }
-        if let Some(port) = self.switches.port_mut(at) {
-            port.publish_link(None);
-        }
-    }
-
-    /// Has the next tick look for an unmanaged segment between two ports.
-    fn probe_for_segment(&mut self, suspected: &SuspectedConnection, now: Instant) {
-        for at in suspected.ports {
-            if let Some(port) = self.switches.port_mut(at)
-                && port.needs_broadcast_probes()
-                && port.admit_answer(now)
-            {
-                port.next_broadcast = now;
-            }
-        }
-    }
-
-    /// Removes a port that went down, or with [`PortNo::ANY`] a whole switch, from the neighbors of all ports.
-    fn remove_neighbors(&mut self, gone: SwitchPort, now: Instant, network: &mut Network) {
-        self.went_down.insert(gone, now);
-        let is_gone =
-            |at: SwitchPort| at == gone || (gone.port == PortNo::ANY && at.switch == gone.switch);
-        self.switches.for_each_port_with_neighbors(|port| {
-            port.remove_neighbors(is_gone, now);
-            publish(port, now, network, &mut self.counters);
-        });
     }
 }
 
@@ -576,18 +333,11 @@ impl App for Topology {
         if !is_physical(at.port) {
             return;
         }
-        if status.reason != PortReason::DELETE {
-            return self.update_port(status, ctx);
+        if status.reason == PortReason::DELETE {
+            self.remove_port(at, ctx);
+        } else {
+            self.update_port(status, ctx);
         }
-        if let Some(switch) = self.switches.get_mut(ctx.switch_index)
-            && let Ok(n) = switch.find(at.port)
-        {
-            let port = switch.ports.remove(n);
-            switch.replace_in_bundle(at.port, ctx.now, ctx.network, &mut self.counters);
-            self.went_down.insert(at, ctx.now);
-            self.remove_links(at, port.link_to(), ctx.now, ctx.network);
-        }
-        ctx.publish(Fact::Port(at, None));
     }
 
     fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
