@@ -4,19 +4,36 @@ use std::time::Duration;
 
 use sluice_apps::forwarding::{Flooding, TreePhase};
 use sluice_emu::net::NetworkChange;
-use sluice_openflow::Version;
+use sluice_openflow::{MacAddr, Version};
 
 use crate::{ModelNetwork, STARTUP_TIME};
 
 /// Time between two frames of the stream.
 const INTERVAL: Duration = Duration::from_millis(4);
 
-/// Has the first host send `frames` frames. Returns how many of them did not reach every other host once.
+/// Has the first host send `frames` broadcasts. Returns how many of them did not reach every other host once.
 fn send_stream(network: &mut ModelNetwork, frames: u32) -> usize {
+    send_frames(network, frames, INTERVAL, |number| NetworkChange::SendTracedFrame(0, number))
+}
+
+/// The same for frames to a group.
+fn send_multicasts(network: &mut ModelNetwork, frames: u32, interval: Duration) -> usize {
+    let group = MacAddr([0x01, 0, 0x5e, 1, 2, 3]);
+    send_frames(network, frames, interval, |number| {
+        NetworkChange::SendTracedMulticast(0, group, number)
+    })
+}
+
+fn send_frames(
+    network: &mut ModelNetwork,
+    frames: u32,
+    interval: Duration,
+    send: impl Fn(u32) -> NetworkChange,
+) -> usize {
     let first = network.traced_frames;
     for number in first..first + frames {
-        network.apply(NetworkChange::SendTracedFrame(0, number));
-        network.run_for(INTERVAL);
+        network.apply(send(number));
+        network.run_for(interval);
     }
     network.traced_frames += frames;
     network.run_for(Duration::from_millis(100));
@@ -80,4 +97,32 @@ fn a_host_that_is_added_gets_the_stream() {
     network.apply(NetworkChange::MoveHost(1, to));
     send_stream(&mut network, 1500);
     assert_eq!(send_stream(&mut network, 100), 0);
+}
+
+/// A flow entry of 1.0 cannot match all group addresses, so the tree carries broadcasts only.
+#[test]
+fn between_several_switches_of_1_0_the_controller_floods_multicasts_up_to_its_limit() {
+    let mut network = ring(Version::V1_0);
+    assert_eq!(send_multicasts(&mut network, 1000, INTERVAL), 0, "every host gets every frame");
+    assert!(has_active_tree(&network), "for broadcasts");
+    let metrics = network.metrics();
+    assert_eq!(send_multicasts(&mut network, 1000, INTERVAL), 0);
+    assert_eq!(network.metrics()["forwarding_floods"], metrics["forwarding_floods"] + 1000);
+    assert_eq!(network.metrics()["forwarding_group_streams"], 0);
+    // Two seconds at twice the limit of 1 000 frames per second.
+    let lost = send_multicasts(&mut network, 4000, Duration::from_micros(500));
+    assert!((1_000..=2_000).contains(&lost), "{lost}");
+    let over_limit = network.metrics()["forwarding_floods_over_limit"];
+    assert_eq!(over_limit - metrics["forwarding_floods_over_limit"], lost as u64);
+}
+
+#[test]
+fn one_switch_of_1_0_forwards_multicasts_without_the_controller() {
+    let mut network = ModelNetwork::with_flooding("single,4", Version::V1_0, Flooding::Auto);
+    network.run_for(STARTUP_TIME);
+    network.assert_broadcasts_reach_all();
+    assert_eq!(send_multicasts(&mut network, 100, INTERVAL), 0);
+    let floods = network.metrics()["forwarding_floods"];
+    assert_eq!(send_multicasts(&mut network, 4000, Duration::from_micros(500)), 0);
+    assert_eq!(network.metrics()["forwarding_floods"], floods);
 }
