@@ -48,6 +48,7 @@ mod members;
 mod operator;
 mod refusals;
 mod reloads;
+mod repair;
 mod scenario;
 mod segments;
 mod simple_chains;
