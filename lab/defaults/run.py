@@ -12,11 +12,12 @@ SLEEPING = ["-s", "16", "-M", "1000", "-t", "-l", "4", "-m", "500"]
 LOADS = {
     "unlimited": [*SLEEPING, "--spin", "1000"],
     "unlimited, generator sleeps": SLEEPING,
+    "100 per switch": [*SLEEPING, "--spin", "1000", "--window", "100"],
     "1": ["-s", "1", "-M", "1000", "--window", "1", "-l", "4", "-m", "500"],
 }
 # Ports are classified, and hosts can be learned, some time after the handshake.
 SETTLED = ["--delay", "2000"]
-FILES = {"unlimited": "unlimited", "unlimited, generator sleeps": "sleeping", "1": "one"}
+FILES = {"unlimited": "unlimited", "unlimited, generator sleeps": "sleeping", "100 per switch": "window-100", "1": "one"}
 DEFAULT, LEARNING = "default applications", "learning"
 SUBJECTS = {
     DEFAULT: lab.default_applications(),
@@ -56,7 +57,8 @@ lab.table("applications", "packet-ins", "outstanding", "controller", "null respo
 for apps in SUBJECTS:
     for version in ["1.3", "1.0"]:
         for buffered in [False, True]:
-            measure(apps, version, buffered, "unlimited")
+            for outstanding in ["unlimited", "100 per switch"]:
+                measure(apps, version, buffered, outstanding)
     measure(apps, "1.3", True, "unlimited, generator sleeps")
     measure(apps, "1.3", False, "1")
 for subject in [*SUBJECTS.values(), *CEILINGS.values()]:
