@@ -46,7 +46,7 @@ const INSTRUCTIONS_MAX_FORWARDING_NO_BUFFER: u64 = 475;
 
 /// User-space instructions of the process per path of the default applications in 1.3: three switches, six flow entries, both
 /// hosts known, 128 hosts. All switches belong to one worker.
-const INSTRUCTIONS_MAX_PATH: u64 = 33_500;
+const INSTRUCTIONS_MAX_PATH: u64 = 35_000;
 
 /// The same with two workers, each of which has half of the switches.
 const INSTRUCTIONS_MAX_PATH_TWO_WORKERS: u64 = 38_000;
