@@ -2,7 +2,7 @@
 
 use sluice_emu::net::NetworkError;
 use sluice_sdk::Network;
-use sluice_testkit::claims::{claim, misplaced_host};
+use sluice_testkit::claims::{arp, claim, misplaced_host};
 
 use super::*;
 
@@ -109,7 +109,32 @@ impl Lies {
         }
         net.run_for(Duration::from_secs(12)).map_err(|e| e.to_string())?;
         self.correct(net).map_err(|e| e.to_string())?;
+        check_hosts(net, made_up_max)?;
+        self.take_over_from_unreachable(net).map_err(|e| e.to_string())?;
+        self.correct(net).map_err(|e| e.to_string())?;
         check_hosts(net, made_up_max)
+    }
+
+    /// Has a host claim the IP address of one whose link loses everything for a while, so that it cannot answer probes.
+    fn take_over_from_unreachable(
+        &mut self,
+        net: &mut ChainSimulation,
+    ) -> Result<(), NetworkError> {
+        let hosts = net.data_plane().topology().hosts.clone();
+        let [liar, victim] = [(); 2].map(|()| pick(&mut self.rng, hosts.len()));
+        let [Some(from), Some(of)] = [liar, victim].map(|host| hosts.get(host)) else {
+            return Ok(());
+        };
+        if from.vlan != of.vlan || from.mac == of.mac {
+            return Ok(());
+        }
+        let working = LinkImpairments { delay: LINK_DELAY, ..LinkImpairments::default() };
+        let silent = LinkImpairments { loss: LossRatio::from_ppm(1_000_000), ..working };
+        let link = net.data_plane().host_link(victim);
+        net.apply(NetworkChange::SetLinkImpairments(link, silent))?;
+        net.send_frame(liar, arp(from.mac, of.ipv4, true))?;
+        net.run_for(Duration::from_secs(8))?;
+        net.apply(NetworkChange::SetLinkImpairments(link, working))
     }
 }
 
