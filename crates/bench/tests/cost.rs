@@ -25,16 +25,20 @@ fn cost(plan: &Plan, ms: u64) -> (usize, u64) {
 #[test]
 fn a_request_and_its_reply_do_not_allocate() {
     let null = support::null(null::ReplyContent::BufferId);
-    for load in [Load::Window(64), Load::Unlimited, Load::Rate(50_000.0)] {
+    for load in [Load::Window(64), Load::Unlimited, Load::Rate(200_000.0)] {
         let plan = Plan { load, buffering: Buffering::Buffered, ..support::plan(null.addr()) };
-        let (short, few) = cost(&plan, 20);
-        // On a busy machine a histogram may grow for longer latencies: the fewest of three runs count.
-        let runs = (0..3).map(|_| cost(&plan, 400));
-        let (long, many) = runs.min().unwrap();
+        // Each run also looks for the process of the controller among those of the machine, which allocates for every open file, so
+        // that other tests change the number. And histograms grow with the latencies. The fewest of three runs count.
+        let fewest = |ms| (0..3).map(|_| cost(&plan, ms)).min().unwrap();
+        let ((short, few), (long, many)) = (fewest(20), fewest(400));
         assert!(many > few + 10_000, "{few} and {many} requests");
         let more = long.saturating_sub(short) as u64;
-        // Progress is read ten times per second; a buffer may still grow once per switch.
-        assert!(more < 100, "{load:?}: {more} more allocations for {} more requests", many - few);
+        // One for each request, or for each read of a connection, would be many more.
+        assert!(
+            more < (many - few) / 100,
+            "{load:?}: {more} more allocations for {} more requests",
+            many - few
+        );
     }
     null.stop().unwrap();
 }
