@@ -7,12 +7,13 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import lab
 
-SLEEPING = ["-s", "16", "-M", "1000", "-t", "-l", "4", "-m", "500"]
+SWITCHES = ["-s", "16", "-M", "1000", "-l", "4", "-m", "500"]
+SLEEPING = [*SWITCHES, "-t"]
 # A generator that sleeps has to be woken by each write of a controller that is slower than it.
 LOADS = {
     "unlimited": [*SLEEPING, "--spin", "1000"],
     "unlimited, generator sleeps": SLEEPING,
-    "100 per switch": [*SLEEPING, "--spin", "1000", "--window", "100"],
+    "100 per switch": [*SWITCHES, "--spin", "1000", "--window", "100"],
     "1": ["-s", "1", "-M", "1000", "--window", "1", "-l", "4", "-m", "500"],
 }
 # Ports are classified, and hosts can be learned, some time after the handshake.
