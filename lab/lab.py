@@ -84,10 +84,10 @@ def default_applications(*options, name="forwarding", binary=SLUICE, env=None):
     return Subject(name, [binary, *run, *options], env=env)
 
 
-def paths(subject, *arguments):
-    """Runs `sluice bench paths`; returns the figures of its report that are stored."""
+def paths(subject, *arguments, prefix=()):
+    """Runs `sluice bench paths`, by the command `prefix`; returns the figures of its report that are stored."""
     command = [SLUICE, "bench", "paths", "-p", str(subject.port), "--pin", BENCH_CORE, "--json", "-"]
-    result = subprocess.run(PRIORITY + command + [*arguments], capture_output=True, text=True)
+    result = subprocess.run(PRIORITY + [*prefix, *command, *arguments], capture_output=True, text=True)
     if result.returncode != 0:
         sys.exit(f"the bench failed: {result.stderr}{result.stdout}")
     report = json.loads(result.stdout)

@@ -9,7 +9,10 @@ import lab
 
 # Workers, and the cores to which they are bound. With one worker, the other core is the generator's.
 WORKERS = [("1", lab.CONTROLLER_CORE), ("2", "0,1"), ("4", "0,1")]
-NETWORK = ["--topo", "leafspine,4,16,64"]
+# Following the flow tables would take the generator, which shares core 0 with a worker, longer than the controller takes to install a path.
+NETWORK = ["--topo", "leafspine,4,16,64", "--arrival-only"]
+# Messages that arrive do not make the generator interrupt that worker.
+BATCH = ["chrt", "--batch", "0"]
 CASES = [
     ("paths per second", "throughput", [*NETWORK, "--window", "256", "-l", "4"]),
     ("one outstanding request", "latency", [*NETWORK, "--window", "1", "-l", "4"]),
@@ -31,7 +34,7 @@ def measure(file, arguments, key):
         for name, binary in builds:
             for workers, pin in WORKERS:
                 subject = controller(binary, workers, pin)
-                runs[name][workers].append(lab.paths(subject, *arguments))
+                runs[name][workers].append(lab.paths(subject, *arguments, prefix=BATCH))
                 subject.stop()
     lab.store(f"workers/{file}", {"arguments": arguments, "runs": runs})
     return {name: {n: [key(run) for run in reports] for n, reports in of.items()} for name, of in runs.items()}

@@ -108,6 +108,7 @@ fn network_line(plan: &Plan, network: &NetworkPlan) -> String {
     let switches = counted(topology.switches.len() as u64, "switch", "switches");
     let hosts = counted(topology.hosts.len() as u64, "host", "hosts");
     let directions = match directions {
+        Directions::None => "arrival of the first packet",
         Directions::One => "one direction",
         Directions::Both => "both directions",
     };

@@ -294,6 +294,36 @@ fn a_packet_without_flow_entries_is_no_path() {
 }
 
 #[test]
+fn if_only_the_arrival_counts_no_flow_entries_are_needed_and_none_are_kept() {
+    fn send_only(routes: &Routes, p: &Packet) -> Vec<ToSwitch> {
+        vec![packet_out(&routes.host(p.dst), p)]
+    }
+    fn send_nothing(routes: &Routes, p: &Packet) -> Vec<ToSwitch> {
+        let mut messages = install_pairs(routes, p);
+        messages.pop();
+        messages
+    }
+    let shape = "linear,3,4";
+    for version in [Version::V1_0, Version::V1_3] {
+        for (answer, flow_mods) in [(send_only as network::Answer, 0.0), (install_pairs, 6.0)] {
+            let target = network::controller(shape, version, misses_to_controller, answer);
+            // Long enough that pairs are requested again: their entries would be installed then.
+            let loop_time = Duration::from_millis(200);
+            let plan = Plan { loop_time, ..plan(target, shape, version, Directions::None) };
+            let figures = assert_complete(&sluice_bench::run(&plan, &mut ()).unwrap());
+            assert_eq!((figures.already_installed, figures.answers), (0, 0), "{version}");
+            let per_path = figures.flow_mods_per_second / figures.packet_outs_per_second;
+            assert!((per_path - flow_mods).abs() < 0.5, "{version}: {per_path} flow-mods");
+        }
+    }
+    let version = Version::V1_3;
+    let target = network::controller(shape, version, misses_to_controller, send_nothing);
+    let timeout = Duration::from_millis(40);
+    let plan = Plan { timeout, ..plan(target, shape, version, Directions::None) };
+    assert_nothing_installed(&sluice_bench::run(&plan, &mut ()).unwrap());
+}
+
+#[test]
 fn few_hosts_reduce_the_window_and_lose_nothing() {
     let (shape, version) = ("leafspine,2,4,8", Version::V1_3);
     let target = network::controller(shape, version, misses_to_controller, install_pairs);

@@ -63,6 +63,10 @@ pub(crate) struct PathsArgs {
     /// Count a path as soon as the direction of the first packet is installed, without the reverse direction.
     #[arg(long, help_heading = "Measurement")]
     one_way: bool,
+    /// Answer a request when its packet has arrived, and keep no flow entries in the switches: for controllers that install
+    /// paths faster than the generator can check them.
+    #[arg(long, conflicts_with = "one_way", help_heading = "Measurement")]
+    arrival_only: bool,
     /// Milliseconds after which a path request times out: 1 to 30000.
     #[arg(long, value_name = "MS", default_value_t = 1000, help_heading = "Measurement")]
     timeout: u64,
@@ -82,7 +86,11 @@ impl PathsArgs {
     }
 
     fn plan(&self) -> Result<Plan, Error> {
-        let directions = if self.one_way { Directions::One } else { Directions::Both };
+        let directions = match (self.arrival_only, self.one_way) {
+            (true, _) => Directions::None,
+            (false, true) => Directions::One,
+            (false, false) => Directions::Both,
+        };
         let network = NetworkPlan::from_shape(&self.topo, directions)?;
         let plan = Plan {
             targets: vec![resolve(&self.controller, self.port)?],

@@ -96,6 +96,7 @@ struct NetworkDocument {
     path_len: usize,
     pairs: usize,
     both_directions: bool,
+    arrival_only: bool,
     window: u32,
 }
 
@@ -343,6 +344,7 @@ impl NetworkDocument {
             path_len: network.path_len,
             pairs: network.pairs,
             both_directions: network.directions == Directions::Both,
+            arrival_only: network.directions == Directions::None,
             window: network.window(load),
         }
     }

@@ -70,7 +70,7 @@ impl PathMeasurement {
         let topology = &network.topology;
         let hosts = topology.hosts.iter();
         let addresses = |mac, ip| HostAddresses { mac, ip };
-        let model = ModelNetwork::new(plan, topology);
+        let model = ModelNetwork::new(plan, network);
         let n = topology.switches.len();
         let figures = || SwitchFigures {
             counts: RequestCounts::default(),
@@ -231,6 +231,9 @@ impl PathMeasurement {
         else {
             return missing;
         };
+        if self.directions == Directions::None {
+            return PathState::Installed;
+        }
         let packet = first_packet(from, to, id.0);
         let FollowedPath::Arrives(mut frame) =
             self.network.follow(now, source_at, &packet, destination_at)

@@ -38,6 +38,8 @@ pub const NETWORK_SWITCHES_MAX: usize = 1000;
 /// The directions of a path that must be installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Directions {
+    /// None: a request is answered as soon as its packet has arrived. The switches keep no flow entries but those of priority 0.
+    None,
     /// That of the first packet.
     One,
     /// Also that of the answers to it.

@@ -7,13 +7,14 @@ use sluice_emu::switch::{
     EmulatedPortConfig, EmulatedSwitch, EmulatedSwitchConfig, FlowEntry, FlowEntryId,
     FollowedOutput, FollowedPacket, SwitchCounters, SwitchOutput,
 };
-use sluice_emu::topology::{PortRef, SwitchNode, Topology};
+use sluice_emu::topology::{PortRef, SwitchNode};
 use sluice_openflow::{DatapathId, FieldId, PortNo, Versions};
 use sluice_proto::SessionError;
 
 use super::frames::{HostAddresses, request_of};
 use super::requests::RequestId;
 use super::wiring::{PortPeer, Wiring};
+use super::{Directions, NetworkPlan};
 use crate::Plan;
 use crate::pending::PendingSwitches;
 
@@ -81,11 +82,15 @@ pub(super) struct ModelNetwork {
 }
 
 impl ModelNetwork {
-    pub(super) fn new(plan: &Plan, topology: &Topology) -> Self {
+    pub(super) fn new(plan: &Plan, network: &NetworkPlan) -> Self {
+        let NetworkPlan { topology, directions, .. } = network;
         let switch = |(n, node): (usize, &SwitchNode)| {
             let datapath_id = DatapathId(plan.dpid_offset.wrapping_add(n as u64));
             NetworkSwitch {
-                model: EmulatedSwitch::new(switch_config(plan, datapath_id, node)),
+                model: EmulatedSwitch::new(EmulatedSwitchConfig {
+                    keeps_only_table_miss: *directions == Directions::None,
+                    ..switch_config(plan, datapath_id, node)
+                }),
                 out: SwitchOutput::default(),
             }
         };
@@ -334,13 +339,12 @@ mod tests {
 
     use super::*;
     use crate::paths::frames::announcement;
-    use crate::paths::{Directions, NetworkPlan};
 
     #[test]
     fn a_frame_that_is_flooded_into_loops_is_dropped_after_a_limited_number_of_copies() {
         let network = NetworkPlan::from_shape("leafspine,4,16,1", Directions::Both).unwrap();
         let plan = Plan { version: Version::V1_3, ..Plan::for_network(network.clone(), 1) };
-        let (mut model, now) = (ModelNetwork::new(&plan, &network.topology), clock::now());
+        let (mut model, now) = (ModelNetwork::new(&plan, &network), clock::now());
         let (mut tx, mut xid) = (vec![], 1);
         let mut out = Encoder::new(&mut tx, plan.version, &mut xid);
         out.raw_message(MessageType::HELLO, 1, &[]).unwrap();

@@ -33,6 +33,9 @@ pub struct EmulatedSwitchConfig {
     pub n_tables: u8,
     /// Most flow entries in one table; further ones are rejected with `TABLE_FULL`.
     pub table_entries_max: usize,
+    /// Whether flow-mods with a priority other than 0 are counted and otherwise ignored, so that every packet without another
+    /// entry is a table miss: for loads in which the tables would cost more than everything else.
+    pub keeps_only_table_miss: bool,
     /// Packets that can be buffered for the controller; 0 for none. While the buffer is full, a `PACKET_IN` contains
     /// the whole packet.
     pub n_buffers: usize,
@@ -90,6 +93,7 @@ impl Default for EmulatedSwitchConfig {
             versions: Versions::SUPPORTED,
             n_tables: 8,
             table_entries_max: 65_536,
+            keeps_only_table_miss: false,
             n_buffers: 256,
             buffer_timeout: Duration::from_secs(5),
             tx_backlog_max: usize::MAX,

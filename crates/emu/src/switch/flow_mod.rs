@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sluice_openflow::{
     Elapsed, ErrorReason, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason,
-    Match, Message, RawMessage, Stat, Stats, Version,
+    Match, Message, MessageType, RawMessage, Stat, Stats, Version,
 };
 
 use super::fields::NormalizedMatch;
@@ -16,7 +16,23 @@ use super::{EmulatedSwitch, SwitchOutput, error_reasons};
 /// Number of fields in the match of 1.0.
 const FIELDS_OF_MATCH_1_0: usize = 12;
 
+/// Offset of the priority in a `FLOW_MOD` of 1.0, and of later versions. §7.3.4.1.
+const PRIORITY_AT: [usize; 2] = [62, 30];
+
 impl EmulatedSwitch {
+    /// Counts a flow-mod that this switch [ignores](super::EmulatedSwitchConfig::keeps_only_table_miss); `false` for all other
+    /// messages.
+    pub(super) fn ignore_flow_mod(&mut self, msg: RawMessage<'_>) -> bool {
+        if !self.config.keeps_only_table_miss || msg.kind() != MessageType::FLOW_MOD {
+            return false;
+        }
+        let [in_1_0, later] = PRIORITY_AT;
+        let at = if msg.version() == Version::V1_0 { in_1_0 } else { later };
+        let is_ignored = msg.bytes().get(at..at + 2).is_some_and(|priority| priority != [0, 0]);
+        self.counters.flow_mods += u64::from(is_ignored);
+        is_ignored
+    }
+
     /// Executes a flow-mod. If it was received as `msg`, others of its form are recognised in future.
     pub(super) fn on_flow_mod(
         &mut self,

@@ -103,6 +103,8 @@ pub struct EmulatedSwitch {
     counters: SwitchCounters,
     /// Where the packet goes that is followed.
     followed: FollowedOutput,
+    /// The memory of the last packet.
+    spare_packet: Option<Box<PacketInPipeline>>,
 }
 
 impl EmulatedSwitch {
@@ -120,6 +122,7 @@ impl EmulatedSwitch {
             tx_backlog: 0,
             counters: SwitchCounters::default(),
             followed: FollowedOutput::default(),
+            spare_packet: None,
             config,
         }
     }
@@ -175,10 +178,21 @@ impl EmulatedSwitch {
             self.counters.drops.blocked_port += 1;
             return;
         }
-        match PacketInPipeline::new(in_port, frame.to_vec()) {
-            Some(mut packet) => self.run_pipeline(now, &mut packet, out),
+        match self.parse_packet(in_port, frame) {
+            Some(mut packet) => {
+                self.run_pipeline(now, &mut packet, out);
+                self.spare_packet = Some(packet);
+            }
             None => self.counters.drops.runt += 1,
         }
+    }
+
+    /// Parses a frame, in the memory of an earlier one.
+    fn parse_packet(&mut self, in_port: PortNo, frame: &[u8]) -> Option<Box<PacketInPipeline>> {
+        let new = || Box::new(PacketInPipeline::unparsed(in_port, vec![]));
+        let mut packet = self.spare_packet.take().unwrap_or_else(new);
+        packet.replace(in_port, frame)?;
+        Some(packet)
     }
 
     /// Time has passed: expires flow entries and buffered packets.

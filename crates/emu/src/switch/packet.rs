@@ -124,6 +124,14 @@ impl PacketInPipeline {
         packet
     }
 
+    /// Replaces the frame by another one and parses it, in the same memory. `None` without a complete Ethernet header.
+    pub(super) fn replace(&mut self, in_port: PortNo, frame: &[u8]) -> Option<()> {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(frame);
+        self.enter(in_port);
+        self.read()
+    }
+
     /// Starts the pipeline of another switch, at its input port.
     pub(crate) fn enter(&mut self, in_port: PortNo) {
         (self.in_port, self.sent, self.copies) = (in_port, 0, 0);

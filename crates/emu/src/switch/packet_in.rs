@@ -101,8 +101,9 @@ impl EmulatedSwitch {
         };
         let origin = ActionOrigin::packet_out();
         for bytes in packets {
-            if let Some(mut packet) = PacketInPipeline::new(in_port, bytes) {
+            if let Some(mut packet) = self.parse_packet(in_port, &bytes) {
                 self.apply_packet_out_actions(now, &mut packet, &packet_out.actions, &origin, out);
+                self.spare_packet = Some(packet);
             }
         }
         Ok(())

@@ -163,17 +163,32 @@ impl EmulatedSwitch {
         if self.session.state == SessionState::Disconnected {
             return Ok(());
         }
+        if self.session.partial.is_empty() {
+            let rest = self.process_messages(now, bytes, out)?;
+            self.session.partial.extend_from_slice(rest);
+            return Ok(());
+        }
         let mut stream = std::mem::take(&mut self.session.partial);
         stream.extend_from_slice(bytes);
-        let mut rest = stream.as_slice();
+        let rest = self.process_messages(now, &stream, out)?.len();
+        stream.drain(..stream.len() - rest);
+        self.session.partial = stream;
+        Ok(())
+    }
+
+    /// Handles all complete messages in `bytes`; returns the rest.
+    fn process_messages<'b>(
+        &mut self,
+        now: Instant,
+        bytes: &'b [u8],
+        out: &mut SwitchOutput,
+    ) -> Result<&'b [u8], SessionError> {
+        let mut rest = bytes;
         while let Some((msg, after)) = split_message(rest).map_err(SessionError::Malformed)? {
             self.on_message(now, msg, out)?;
             rest = after;
         }
-        let processed = stream.len() - rest.len();
-        stream.drain(..processed);
-        self.session.partial = stream;
-        Ok(())
+        Ok(rest)
     }
 
     fn on_message(
@@ -187,7 +202,7 @@ impl EmulatedSwitch {
         }
         if msg.version() == self.session.version()
             && self.session.role != Role::SLAVE
-            && self.add_by_form(now, msg)
+            && (self.ignore_flow_mod(msg) || self.add_by_form(now, msg))
         {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_openflow::spec::ErrorRow;
 use sluice_openflow::{
-    ErrorType, FieldId, FlowModCommand, FlowRemovedReason, GroupCommand, Message, Version,
+    ErrorType, FieldId, FlowModCommand, FlowRemovedReason, GroupCommand, Message, Version, Versions,
 };
 
 use crate::support::{SwitchTest, tcp};
@@ -51,6 +51,21 @@ fn a_miss_causes_a_packet_in_in_1_0_and_needs_an_entry_since_1_3() {
     new.add_flow("priority=0,actions=controller");
     new.receive_frame(1, &tcp(1, 2, 1, 2));
     assert_eq!(new.take_only_packet_in().reason.0, 0, "no match");
+}
+
+#[test]
+fn a_switch_that_keeps_only_the_table_miss_entry_counts_all_other_flow_mods() {
+    for version in Versions::SUPPORTED.iter() {
+        let config = EmulatedSwitchConfig { keeps_only_table_miss: true, ..SwitchTest::config() };
+        let mut test = SwitchTest::with_config(config, version);
+        test.add_flow("priority=1,actions=output:2");
+        test.add_flow("priority=65535,actions=output:3");
+        test.add_flow("priority=0,actions=controller");
+        assert_eq!(test.receive_frame(1, &tcp(1, 2, 1, 2)), [0u32; 0], "{version}");
+        assert_eq!(test.take_packet_ins().len(), 1, "{version}");
+        let counts = (test.switch.counters().flow_mods, test.switch.flow_entry_count());
+        assert_eq!(counts, (3, 1), "{version}");
+    }
 }
 
 #[test]
