@@ -10,7 +10,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import lab
 
 # Every ready connection is read once, up to 128 KiB, in the order of epoll.
-IN_TURN = "s/SPARSE_READ_BYTES_MAX: usize = 16/SPARSE_READ_BYTES_MAX: usize = 128/;s/_ => Self::Bulk { small_reads: 0 }/_ => Self::Sparse/"
+IN_TURN = "s/SPARSE_READ_BYTES_MAX: usize = 2/SPARSE_READ_BYTES_MAX: usize = 128/;s/_ => Self::Bulk { small_reads: 0 }/_ => Self::Sparse/"
 binaries = {
     "in turn": lab.variant("in-turn", "crates/io/src/read_order.rs", IN_TURN),
     "sparse first": lab.SLUICE,

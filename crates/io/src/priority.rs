@@ -17,6 +17,15 @@ pub fn minimize_timer_slack() {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
+/// How much nicer threads are that answer people.
+const BACKGROUND_NICE: i32 = 10;
+
+/// Lets all threads with the usual priority go first: for threads that share the cores of workers. Needs no privilege.
+pub fn use_background_priority() {
+    // If it fails, this thread has the same share as others.
+    let _ = rustix::process::nice(BACKGROUND_NICE);
+}
+
 /// Moves the calling thread to the scheduling class `SCHED_FIFO`.
 ///
 /// # Errors

@@ -9,17 +9,17 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Bytes of one read of a sparse connection, so that it cannot delay others for long.
-const SPARSE_READ_BYTES_MAX: usize = 16 << 10;
+const SPARSE_READ_BYTES_MAX: usize = 2 << 10;
 
 /// Bytes of a small read of a bulk connection.
-const SMALL_READ_BYTES_MAX: usize = 8 << 10;
+const SMALL_READ_BYTES_MAX: usize = 1 << 10;
 
 /// A bulk connection is sparse again after so many small reads in a row.
 const SMALL_READS: u8 = 16;
 
 /// How long the queue is read between two waits: as long as everything before it took, within these limits.
 const PART_TIME_MIN: Duration = Duration::from_micros(100);
-const PART_TIME_MAX: Duration = Duration::from_millis(1);
+const PART_TIME_MAX: Duration = Duration::from_micros(250);
 
 /// How much is read from a connection at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

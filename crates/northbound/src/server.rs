@@ -16,6 +16,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use sluice_base::metrics::MetricsSource;
+use sluice_io::priority;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -70,7 +71,10 @@ impl Listener {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let routes = routes(source);
         let (stop, stopped) = oneshot::channel();
-        let serve = move || serve(&runtime, self.listener, &routes, stopped);
+        let serve = move || {
+            priority::use_background_priority();
+            serve(&runtime, self.listener, &routes, stopped);
+        };
         let thread = thread::Builder::new().name("api".to_owned()).spawn(serve)?;
         Ok(Server { address: self.address, stop: Some(stop), thread: Some(thread) })
     }

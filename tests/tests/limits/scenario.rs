@@ -3,8 +3,10 @@
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::ops::RangeInclusive;
+use std::process::Command;
 use std::time::Duration;
 
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 use sluice_system_tests::{
     Controller, LONG_TIMEOUT, Stopwatch, TestEnv, binary, timed, wait_until,
 };
@@ -45,8 +47,9 @@ const NEWCOMER_MAX: Duration = Duration::from_secs(1);
 /// How long a newcomer may take in any round.
 const NEWCOMER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How much nicer the attacker is than the bystander.
-const PRIORITY: i32 = 15;
+/// The real-time priority of the bystander. When a reply arrives, it would otherwise wait until the time slice of the attacker is
+/// over, which is 4 ms with the usual timer interrupts.
+const PRIORITY: &str = "10";
 
 /// The 99th percentile of the bystander's round trips in the best round, relative to the largest without an attack.
 const P99_RATIO_MAX: u32 = 2;
@@ -128,6 +131,8 @@ pub(crate) fn withstands<T>(
     }
     let controller = &start(&env, setup);
     env.within(move || {
+        // And the threads that it starts.
+        sched_setaffinity(None, &cores().0).unwrap();
         let mut scenario = Scenario::new(setup, controller);
         let before = controller.resident_kib();
         let mut rounds = Vec::new();
@@ -144,14 +149,36 @@ pub(crate) fn withstands<T>(
     });
 }
 
+/// The cores of the peers and those of the controller, which are others if there are several: in a real network, attackers do
+/// not use the processors of the controller.
+fn cores() -> (CpuSet, CpuSet) {
+    let all = sched_getaffinity(None).unwrap();
+    let Some(first) = (0..CpuSet::MAX_CPU).find(|&core| all.is_set(core)) else {
+        return (all, all);
+    };
+    let (mut peers, mut others) = (CpuSet::new(), all);
+    peers.set(first);
+    others.unset(first);
+    if others.count() == 0 { (all, all) } else { (peers, others) }
+}
+
+/// Sets the scheduling policy and priority of the calling thread.
+fn schedule_this_thread(policy: [&str; 2]) {
+    let thread = gettid().as_raw_nonzero().to_string();
+    let status = Command::new("chrt").arg("--pid").args(policy).arg(thread).status().unwrap();
+    assert!(status.success(), "chrt: {status}");
+}
+
 fn start(env: &TestEnv, setup: Setup) -> Controller {
-    let mut command = env.command(match setup.open_files {
-        None => "env",
-        // Root could raise the limit otherwise.
-        Some(_) => "setpriv",
-    });
+    let (_, cores) = cores();
+    let cores: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&core| cores.is_set(core)).collect();
+    let cores: Vec<_> = cores.iter().map(ToString::to_string).collect();
+    let mut command = env.command("taskset");
+    command.args(["--cpu-list", &cores.join(",")]);
     if let Some(n) = setup.open_files {
-        command.args(["--bounding-set=-sys_resource", "prlimit", &format!("--nofile={n}:{n}")]);
+        // Root could raise the limit otherwise.
+        command.args(["setpriv", "--bounding-set=-sys_resource", "prlimit"]);
+        command.arg(format!("--nofile={n}:{n}"));
     }
     command.arg(binary()).args(["run", "--pin", "off", "--api", API]);
     if setup.workers == Workers::One {
@@ -197,7 +224,7 @@ impl<'a> Scenario<'a> {
     /// Measures round trips of the bystander's switches until there are enough and the attack `has_effect`.
     fn measure(&mut self, measured: &mut Measured, has_effect: impl Fn() -> bool) {
         // The attacker's thread shall not keep this one from the processor. The attack inherits no priority from here.
-        rustix::process::nice(-PRIORITY).unwrap();
+        schedule_this_thread(["--fifo", PRIORITY]);
         let (mut batches, mut is_effective) = (0, false);
         wait_until(LONG_TIMEOUT, "the effect of the attack", || {
             self.measure_batch(measured);
@@ -206,7 +233,7 @@ impl<'a> Scenario<'a> {
             is_effective = is_effective || has_effect();
             is_effective && batches >= BATCHES_MIN
         });
-        rustix::process::nice(PRIORITY).unwrap();
+        schedule_this_thread(["--other", "0"]);
     }
 
     /// Measures round trips at an interval. Those that are late because others took long count from the time when they were due.

@@ -38,8 +38,8 @@ fn incomplete_multipart_replies() {
     );
 }
 
-/// Hundreds of switches that send all the time take all cores, so that everybody waits for the time slices of others.
-const P99_AT_FULL_RATE_GOOD: Duration = Duration::from_secs(2);
+/// Hundreds of switches that send all the time take a core, on which other tests run as well.
+const P99_AT_FULL_RATE_GOOD: Duration = Duration::from_millis(200);
 
 /// Connects a switch with a small receive buffer. Its socket does not block.
 fn connect_slow_switch(target: Target, profile: Profile) -> io::Result<Peer> {
