@@ -8,6 +8,7 @@ use sluice_openflow::{Encoder, MultipartType, PortStatus, SwitchFeatures};
 use crate::ctx::{Ctx, SwitchIndex};
 use crate::metric::AppMetric;
 use crate::network::Network;
+use crate::request::{Answer, Ticket};
 use crate::view::PublishedFact;
 
 /// Whether the applications behind this one in the chain get a packet-in as well.
@@ -144,6 +145,12 @@ pub trait App {
         ctx: &mut Ctx<'_>,
     ) {
         let _ = (xid, kind, body, ctx);
+    }
+
+    /// The answer to a request of an application of this worker: by [`Network::request`]. All applications of a chain get it, and the
+    /// one that has the ticket handles it. No other function is called about the replies to requests with a ticket.
+    fn on_answer(&mut self, ticket: Ticket, answer: &Answer, now: Instant, network: &mut Network) {
+        let _ = (ticket, answer, now, network);
     }
 
     /// Passes the metrics of this application to `put`. About once a second.

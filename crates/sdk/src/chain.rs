@@ -9,6 +9,7 @@ use crate::app::{App, Verdict};
 use crate::ctx::{Ctx, SwitchIndex};
 use crate::metric::AppMetric;
 use crate::network::Network;
+use crate::request::{Answer, Ticket};
 use crate::view::PublishedFact;
 
 /// The second application gets the packet-ins for which the first returns [`Verdict::Continue`]; both get all other events.
@@ -107,6 +108,11 @@ impl<A: App, B: App> App for (A, B) {
     ) {
         self.0.on_multipart_reply(xid, kind, body, ctx);
         self.1.on_multipart_reply(xid, kind, body, ctx);
+    }
+
+    fn on_answer(&mut self, ticket: Ticket, answer: &Answer, now: Instant, network: &mut Network) {
+        self.0.on_answer(ticket, answer, now, network);
+        self.1.on_answer(ticket, answer, now, network);
     }
 
     fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {

@@ -30,6 +30,7 @@
 
 mod app;
 mod chain;
+mod controller;
 mod ctx;
 mod delivery;
 mod fast_path_hosts;
@@ -37,17 +38,20 @@ pub mod flow_space;
 mod metric;
 mod network;
 mod permanent;
+mod request;
 mod switch_hosts;
 pub mod view;
 
 use sluice_openflow::{EtherType, Ethernet};
 
 pub use app::{App, Verdict};
+pub use controller::{Controller, OnAnswer, SessionStatistics, SwitchSession};
 pub use ctx::{Ctx, SwitchIndex};
 pub use fast_path_hosts::{FastPathHost, FastPathHosts};
 pub use metric::{AppMetric, AppMetricKind};
-pub use network::Network;
+pub use network::{Network, QueuedRequest};
 pub use permanent::{permanent, restore_tables, send_misses_up};
+pub use request::{Answer, ReceivedMultipart, Refusal, Request, TIMEOUT_MAX, Ticket};
 pub use switch_hosts::{CoarseTime, FAST_PATH_PORTS_MAX, HostEntry, HostSlot, SwitchHosts};
 
 /// Types of the frames that probe links: LLDP, and the type of probes that cross unmanaged segments. They are processed

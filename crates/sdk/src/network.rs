@@ -7,6 +7,7 @@ use sluice_openflow::{DatapathId, Message};
 
 use crate::ctx::SwitchIndex;
 use crate::fast_path_hosts::FastPathHosts;
+use crate::request::{Request, Ticket};
 use crate::view::{
     AppEvent, AppRecord, EventFact, Fact, NetworkView, PublishedFact, RecordFact, Stamp,
 };
@@ -20,12 +21,27 @@ const REPORTS_MAX: usize = 16;
 /// A list of messages keeps the memory for so many when it is empty.
 const SPARE_MESSAGES_MAX: usize = 4096;
 
+/// A request of an application that is to be sent.
+#[derive(Debug)]
+pub struct QueuedRequest {
+    /// The switch.
+    pub to: DatapathId,
+    /// Returned to the application.
+    pub ticket: Ticket,
+    /// What is to be sent.
+    pub request: Request,
+    /// How many of the [messages](Network::take_messages) that are to be sent come before it.
+    pub messages_before: usize,
+}
+
 /// The network as this worker knows it, and what it sends to other switches and publishes to other workers.
 #[derive(Debug)]
 pub struct Network {
     view: NetworkView,
     fast_path_hosts: FastPathHosts,
     messages: Vec<(DatapathId, Message)>,
+    requests: Vec<QueuedRequest>,
+    last_ticket: u64,
     published: Vec<PublishedFact>,
     reports: Vec<String>,
     unreported: u64,
@@ -45,6 +61,8 @@ impl Network {
             view: NetworkView::default(),
             fast_path_hosts: FastPathHosts::default(),
             messages: Vec::new(),
+            requests: Vec::new(),
+            last_ticket: 0,
             published: Vec::new(),
             reports: Vec::new(),
             unreported: 0,
@@ -87,6 +105,32 @@ impl Network {
     /// A copy and, if another worker serves the switch, a hop between cores.
     pub fn send_to(&mut self, to: DatapathId, message: Message) {
         self.messages.push((to, message));
+    }
+
+    /// Sends a message to any switch, and returns a ticket: the answer comes with it to
+    /// [`App::on_answer`](crate::App::on_answer), always and once, in a later event-loop iteration. The order with other messages
+    /// to the switch is kept. `timeout` is how long the switch may take.
+    ///
+    /// # Cost
+    /// As [`send_to`](Self::send_to), some allocations, and a barrier for all requests to a switch in one iteration that have no
+    /// reply of their own.
+    pub fn request(&mut self, to: DatapathId, message: Message, timeout: Duration) -> Ticket {
+        self.request_all(to, vec![message], timeout)
+    }
+
+    /// As [`request`](Self::request), for messages that are answered together: all are sent, in order, with a barrier behind them.
+    pub fn request_all(
+        &mut self,
+        to: DatapathId,
+        messages: Vec<Message>,
+        timeout: Duration,
+    ) -> Ticket {
+        self.last_ticket += 1;
+        let ticket = Ticket::new(self.worker, self.last_ticket);
+        let request = Request { messages, timeout };
+        let messages_before = self.messages.len();
+        self.requests.push(QueuedRequest { to, ticket, request, messages_before });
+        ticket
     }
 
     /// Publishes a fact to all applications of all workers, this one included, unless the view says the same already.
@@ -217,10 +261,10 @@ impl Network {
         self.has_deferred_work || !self.published.is_empty()
     }
 
-    /// For engines: whether there are messages to take.
+    /// For engines: whether there are messages or requests to take.
     #[inline]
     pub fn has_messages(&self) -> bool {
-        !self.messages.is_empty()
+        !self.messages.is_empty() || !self.requests.is_empty()
     }
 
     /// For engines: takes the log lines of this iteration, and how many more there were.
@@ -248,6 +292,11 @@ impl Network {
     /// For engines: takes the messages to switches. Those who take them often [return](Self::return_messages) the list.
     pub fn take_messages(&mut self) -> Vec<(DatapathId, Message)> {
         std::mem::take(&mut self.messages)
+    }
+
+    /// For engines: takes the requests to switches, in order, before or after [`take_messages`](Self::take_messages).
+    pub fn take_requests(&mut self) -> Vec<QueuedRequest> {
+        std::mem::take(&mut self.requests)
     }
 
     /// For engines: uses the memory of a list of messages that have been sent for the next messages.

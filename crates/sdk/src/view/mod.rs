@@ -9,6 +9,7 @@ mod app_fact;
 mod fact;
 mod host;
 mod records;
+mod subscription;
 mod switch;
 
 use std::collections::hash_map::Entry;
@@ -24,11 +25,22 @@ pub use app_fact::{AppEvent, AppRecord, EventFact, RecordFact};
 pub use fact::{Fact, PublishedFact, Stamp};
 pub use host::{Host, HostId, HostInDoubt};
 use records::Records;
+pub use subscription::{SubscriptionEnd, ViewPublisher, ViewSubscription, ViewUpdate};
 pub use switch::{Link, PortInfo, PortRole, SuspectedConnection, SwitchInfo, SwitchPort};
 
 /// How long a view remembers that something was removed, so that a fact that arrives late cannot bring it back. Facts
 /// reach all workers within an event-loop iteration.
 const REMOVED_KEPT: Duration = Duration::from_secs(60);
+
+/// Something that facts are about, and that a view stores.
+#[derive(Debug, Clone)]
+enum ViewItem {
+    Switch(DatapathId),
+    Port(SwitchPort),
+    Link(SwitchPort),
+    Host(HostId),
+    Record(PublishedFact),
+}
 
 /// What is known of the whole network.
 ///
@@ -257,7 +269,7 @@ impl NetworkView {
 
     /// Applies a fact, unless a later one is known; returns whether the view has changed (always, for an event). A fact
     /// that repeats what is known changes nothing but its stamp.
-    pub(crate) fn apply(&mut self, published: &PublishedFact) -> bool {
+    pub fn apply(&mut self, published: &PublishedFact) -> bool {
         let stamp = published.stamp;
         let changed = match &published.fact {
             Fact::Switch(id, switch) => self.set_switch(stamp, *id, switch.as_ref()),
@@ -395,8 +407,42 @@ impl NetworkView {
         true
     }
 
-    /// Forgets what was removed more than a minute before `now`.
-    pub(crate) fn expire(&mut self, now: Instant) {
+    /// Everything that the view stores, what was removed a moment ago included.
+    fn items(&self) -> Vec<ViewItem> {
+        let switches = self.switches.keys().copied().map(ViewItem::Switch);
+        let ports = self.ports.keys().copied().map(ViewItem::Port);
+        let links = self.links.keys().copied().map(ViewItem::Link);
+        let hosts = self.hosts.keys().copied().map(ViewItem::Host);
+        let records = self.records.facts().into_iter().map(ViewItem::Record);
+        records.chain(hosts).chain(links).chain(ports).chain(switches).collect()
+    }
+
+    /// What the view says about an item now; `None` if it has forgotten it. Records are as they were listed.
+    fn fact_about(&self, item: &ViewItem) -> Option<PublishedFact> {
+        let (stamp, fact) = match item {
+            &ViewItem::Switch(id) => {
+                let (stamp, switch) = self.switches.get(&id)?;
+                (*stamp, Fact::Switch(id, switch.clone()))
+            }
+            &ViewItem::Port(at) => {
+                let (stamp, port) = self.ports.get(&at)?;
+                (*stamp, Fact::Port(at, port.clone()))
+            }
+            &ViewItem::Link(to) => {
+                let &(stamp, link) = self.links.get(&to)?;
+                (stamp, Fact::Link(to, link))
+            }
+            &ViewItem::Host(id) => {
+                let (stamp, host) = self.hosts.get(&id)?;
+                (*stamp, Fact::Host(id, host.clone()))
+            }
+            ViewItem::Record(published) => return Some(published.clone()),
+        };
+        Some(PublishedFact { stamp, fact })
+    }
+
+    /// Forgets what was removed more than a minute before `now`. Whoever keeps a view calls this every few seconds.
+    pub fn expire(&mut self, now: Instant) {
         let keep = |stamp: &Stamp, is_there: bool| is_there || stamp.is_within(REMOVED_KEPT, now);
         self.switches.retain(|_, (stamp, switch)| keep(stamp, switch.is_some()));
         self.links.retain(|_, (stamp, link)| keep(stamp, link.is_some()));

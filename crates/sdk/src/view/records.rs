@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Instant;
 
 use super::app_fact::{RecordChange, RecordFact, TypedRecordChange};
-use super::{AppRecord, REMOVED_KEPT, Stamp};
+use super::{AppRecord, Fact, PublishedFact, REMOVED_KEPT, Stamp};
 
 /// The tables, in the order in which their types were first published. Nothing depends on that order.
 #[derive(Debug, Default)]
@@ -22,6 +22,9 @@ pub(super) trait RecordTable: Any + fmt::Debug + Send + Sync {
 
     /// Forgets values that were removed long before `now`.
     fn expire(&mut self, now: Instant);
+
+    /// Facts that say what the table does.
+    fn facts(&self) -> Vec<PublishedFact>;
 }
 
 /// The records of one type. A removed value stays as `None` for a while, so that a fact that arrives late cannot bring it
@@ -76,6 +79,14 @@ impl<T: AppRecord> RecordTable for TypedRecords<T> {
         };
         self.records.retain(|_, record| is_kept(record));
     }
+
+    fn facts(&self) -> Vec<PublishedFact> {
+        let facts = self.records.iter().map(|(&key, (stamp, value))| {
+            let fact = Fact::Record(RecordFact::new(key, value.clone()));
+            PublishedFact { stamp: *stamp, fact }
+        });
+        facts.collect()
+    }
 }
 
 impl Records {
@@ -108,6 +119,11 @@ impl Records {
             self.0.push(table);
             has_changed
         })
+    }
+
+    /// Facts that say what all tables do.
+    pub(super) fn facts(&self) -> Vec<PublishedFact> {
+        self.0.iter().flat_map(|table| table.facts()).collect()
     }
 
     pub(super) fn knows(&self, fact: &RecordFact) -> bool {

@@ -67,6 +67,90 @@ fn views_become_equal_in_whichever_order_facts_arrive() {
     }
 }
 
+/// Receives what there is; returns whether the subscription goes on, and whether the initial state is complete.
+fn receive(subscription: &ViewSubscription, view: &mut NetworkView) -> (bool, bool) {
+    let (mut is_open, mut is_complete) = (true, false);
+    while let Some(update) = subscription.try_next() {
+        match update {
+            ViewUpdate::Facts(facts) => facts.iter().for_each(|fact| _ = view.apply(fact)),
+            ViewUpdate::InitialStateComplete => is_complete = true,
+            ViewUpdate::Ended(_) => is_open = false,
+        }
+    }
+    (is_open, is_complete)
+}
+
+/// Of facts that arrive in random order, some before the subscription, some between the parts of the initial state, and some later.
+#[test]
+fn a_subscriber_has_the_same_view_whenever_it_subscribes() {
+    let many = (0..3000u32).map(|n| {
+        let id = HostId { mac: MacAddr::from_u64(n.into()), vlan: VlanId(7) };
+        let host = Host { at: at(u64::from(n % 3), n % 4), addrs: vec![] };
+        (id, (n % 3 != 0).then_some(host))
+    });
+    let mut facts = facts();
+    let last = facts.last().unwrap().stamp.at();
+    facts.extend(many.zip(1..).map(|((id, host), n)| {
+        let stamp = Stamp::new(last + Duration::from_millis(n), 1);
+        PublishedFact { stamp, fact: Fact::Host(id, host) }
+    }));
+    let state = |view: &NetworkView| {
+        let facts =
+            view.items().iter().filter_map(|item| view.fact_about(item)).collect::<Vec<_>>();
+        let mut facts: Vec<_> = facts.iter().map(|fact| format!("{fact:?}")).collect();
+        facts.sort();
+        (facts, view.host_count(), view.switch_count())
+    };
+    let mut rng = sluice_base::Rng::new(3);
+    for _ in 0..20 {
+        for n in (1..facts.len()).rev() {
+            facts.swap(n, rng.below(u32::try_from(n + 1).unwrap()) as usize);
+        }
+        let (mut view, mut copy) = (NetworkView::default(), NetworkView::default());
+        let (mut publisher, subscription) = ViewPublisher::new(Box::new(|| {}));
+        let mut rest = facts.as_slice();
+        let mut apply = |count: u32, publisher: Option<&ViewPublisher>, view: &mut NetworkView| {
+            let (some, later) = rest.split_at(rest.len().min(count as usize));
+            rest = later;
+            for fact in some {
+                view.apply(fact);
+            }
+            publisher.inspect(|publisher| publisher.publish(&some.into()));
+        };
+        apply(rng.below(3000), None, &mut view);
+        let mut is_complete = false;
+        while !is_complete {
+            publisher.send_initial_state(&view);
+            apply(rng.below(100), Some(&publisher), &mut view);
+            is_complete = receive(&subscription, &mut copy).1;
+        }
+        apply(u32::MAX, Some(&publisher), &mut view);
+        assert_eq!(receive(&subscription, &mut copy), (true, false));
+        assert_eq!(state(&copy), state(&view));
+        drop(publisher);
+        assert_eq!(subscription.try_next(), Some(ViewUpdate::Ended(SubscriptionEnd::Stopped)));
+    }
+}
+
+#[test]
+fn a_subscriber_that_does_not_keep_up_is_told_so_and_costs_no_more_memory() {
+    let calls = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let counted = calls.clone();
+    let notify = move || _ = counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let (publisher, subscription) = ViewPublisher::new(Box::new(notify));
+    let facts: std::sync::Arc<[_]> = facts().into();
+    while publisher.is_open() {
+        publisher.publish(&facts);
+    }
+    publisher.publish(&facts);
+    assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), 1, "nothing was received");
+    assert_eq!(subscription.try_next(), Some(ViewUpdate::Ended(SubscriptionEnd::Lagged)));
+    assert_eq!(subscription.try_next(), None);
+    let (publisher, subscription) = ViewPublisher::new(Box::new(|| {}));
+    drop(subscription);
+    assert!(!publisher.is_open());
+}
+
 #[test]
 fn a_switch_may_send_only_into_links_that_are_known_in_both_directions() {
     let mut view = NetworkView::default();

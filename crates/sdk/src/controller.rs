@@ -1,0 +1,76 @@
+//! What threads other than workers can do with a running controller.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluice_openflow::{DatapathId, Role, SwitchDesc, SwitchFeatures, Version};
+
+use crate::request::{Answer, Request};
+use crate::view::ViewSubscription;
+
+/// Called with the answer to a request: in any thread, a worker's for example, so that it must neither block nor take long.
+pub type OnAnswer = Box<dyn FnOnce(Answer) + Send>;
+
+/// A running controller, for threads other than its workers: to send requests to switches, to follow the network view, and to
+/// list the switches. No function blocks, or slows a worker down by more than its own work.
+pub trait Controller: Send + Sync {
+    /// Sends messages to a switch and calls `on_answer` with the answer, always and once.
+    ///
+    /// If the controller has too much to do, `on_answer` is called at once with [`Answer::TooMany`], in this thread.
+    fn request(&self, to: DatapathId, request: Request, on_answer: OnAnswer);
+
+    /// Subscribes to all facts, from which the thread can keep a [`NetworkView`](crate::view::NetworkView) of its own. `notify` is
+    /// called, in any thread, when something can be received and nothing could before; it must neither block nor take long.
+    fn subscribe(&self, notify: Box<dyn Fn() + Send + Sync>) -> ViewSubscription;
+
+    /// The connected switches, in the order of their datapath ids.
+    ///
+    /// # Cost
+    /// A lock for each worker, which it takes only when switches connect and disconnect, and one for each switch.
+    fn switches(&self) -> Vec<SwitchSession>;
+}
+
+/// A connected switch and its session.
+#[derive(Debug, Clone)]
+pub struct SwitchSession {
+    /// The datapath id.
+    pub datapath_id: DatapathId,
+    /// The negotiated version.
+    pub version: Version,
+    /// The address and port from which the switch has connected.
+    pub addr: SocketAddr,
+    /// The number of the worker that serves it.
+    pub worker: usize,
+    /// When the handshake was complete, since 1970-01-01 UTC.
+    pub connected_at: Duration,
+    /// As described in the handshake, with the ports that it has had since a quarter of a second ago or later.
+    pub features: Arc<SwitchFeatures>,
+    /// The role of this controller, if the switch has stated it.
+    pub role: Option<Role>,
+    /// Manufacturer and so on, if the switch was asked for it in this session.
+    pub description: Option<Arc<SwitchDesc>>,
+    /// What was exchanged since it has connected.
+    pub statistics: SessionStatistics,
+}
+
+/// What was exchanged with a switch in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionStatistics {
+    /// Messages received, packet-ins included.
+    pub messages_received: u64,
+    /// Packet-ins received.
+    pub packet_ins_received: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
+    /// Bytes sent.
+    pub bytes_sent: u64,
+    /// `ERROR` messages received.
+    pub errors_received: u64,
+    /// Messages that could not be parsed.
+    pub malformed_messages: u64,
+    /// Packet-ins discarded because the switch was too slow in reading.
+    pub packet_ins_shed: u64,
+    /// Bytes that wait to be sent.
+    pub backlog_bytes: u64,
+}
