@@ -1,6 +1,7 @@
 //! A connection: what is buffered of its input and output, and its back-pressure.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_io::{ConnId, Io, Reading, UnsentCap};
@@ -11,7 +12,9 @@ use crate::backpressure::{BacklogLimits, Backpressure};
 use crate::close_reason::CloseReason;
 use crate::config::Limits;
 use crate::messages::SessionId;
+use crate::outstanding::OutstandingRequests;
 use crate::receive_buffer::ReceiveBuffer;
+use crate::switch_counters::SwitchCounters;
 use crate::transmit_queue::TransmitQueue;
 
 /// A connection that has completed the handshake, while one thread hands it over to another.
@@ -23,6 +26,9 @@ pub(crate) struct EstablishedConnection<C> {
     pub(crate) datapath_id: DatapathId,
     pub(crate) session: ControllerSession,
     pub(crate) buffers: ConnectionBuffers,
+    pub(crate) requests: OutstandingRequests,
+    /// Those that another worker has begun to count with.
+    pub(crate) counters: Option<Arc<SwitchCounters>>,
 }
 
 /// Buffers of a connection, and the state of its back-pressure.

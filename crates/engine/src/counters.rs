@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use sluice_base::metrics::{MetricSample, MetricValue, MetricsSource};
 use sluice_base::{Histogram, HistogramSnapshot};
-use sluice_openflow::{ErrorType, MessageType, Version};
-use sluice_sdk::{AppMetric, AppMetricKind};
+use sluice_openflow::{DatapathId, ErrorType, MessageType, Version};
+use sluice_sdk::{AppMetric, AppMetricKind, SwitchSession};
 
 use crate::close_reason::CloseReason;
 use crate::switch_counters::{self, ConnectedSwitchCounters};
@@ -163,6 +163,26 @@ pub(crate) struct CounterRegistry {
 impl CounterRegistry {
     pub(crate) fn new(workers: usize) -> Self {
         Self { threads: (0..=workers).map(|_| ThreadCounters::default()).collect() }
+    }
+
+    /// The sessions of all connected switches, in the order of their datapath ids.
+    pub(crate) fn sessions(&self) -> Vec<SwitchSession> {
+        let workers = self.threads.iter().skip(1).enumerate();
+        let of_worker = |(worker, counters): (usize, &ThreadCounters)| {
+            let switches = counters.connected_switches.all().into_iter();
+            switches.map(move |switch| switch.session(worker)).collect::<Vec<_>>()
+        };
+        let mut sessions: Vec<_> = workers.flat_map(of_worker).collect();
+        // A switch that moves or reconnects to another worker between the copies of two lists is in both.
+        sessions.sort_by_key(|it| (it.datapath_id, Reverse(it.connected_at)));
+        sessions.dedup_by_key(|it| it.datapath_id);
+        sessions
+    }
+
+    /// The worker that serves a switch; `None` if there is none, or if the switch is moving.
+    pub(crate) fn worker_of(&self, datapath_id: DatapathId) -> Option<usize> {
+        let mut workers = self.threads.iter().skip(1);
+        workers.position(|counters| counters.connected_switches.contains(datapath_id))
     }
 
     fn sum(&self, pick: impl Fn(&ThreadCounters) -> u64) -> u64 {
@@ -380,8 +400,6 @@ fn version_name(version: usize) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use sluice_openflow::DatapathId;
-
     use super::*;
     use crate::switch_counters::SwitchCounters;
 
@@ -390,9 +408,12 @@ mod tests {
         for (first_worker, second_worker) in [(10, 20), (20, 10)] {
             let registry = CounterRegistry::new(2);
             let connect = |thread: usize, dpid, connected_at| {
-                let (dpid, ip) = (DatapathId(dpid), [10, 0, 0, 1].into());
+                let (dpid, addr) = (DatapathId(dpid), ([10, 0, 0, 1], 40_000).into());
+                let features = Arc::default();
                 let connected_at = Duration::from_secs(connected_at);
-                let counters = Arc::new(SwitchCounters::new(dpid, Version::V1_3, ip, connected_at));
+                let counters =
+                    SwitchCounters::new(dpid, Version::V1_3, addr, connected_at, features);
+                let counters = Arc::new(counters);
                 registry.threads[thread].connected_switches.insert(counters);
             };
             connect(1, 7, first_worker);

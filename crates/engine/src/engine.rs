@@ -14,6 +14,7 @@ use sluice_sdk::App;
 use crate::acceptor::is_same_listener;
 use crate::config::{Config, Pin};
 use crate::counters::CounterRegistry;
+use crate::handle::EngineHandle;
 use crate::messages::{ToAcceptor, ToWorker};
 use crate::threads::{Senders, Threads};
 
@@ -107,6 +108,11 @@ impl<A: App + 'static> Engine<A> {
     /// The metrics of all threads.
     pub fn metrics(&self) -> Arc<dyn MetricsSource> {
         self.registry.clone()
+    }
+
+    /// For threads that are not the engine's own: to send requests to switches, to follow the network view, and to list switches.
+    pub fn handle(&self) -> EngineHandle {
+        EngineHandle::new(self.senders.workers.clone(), self.registry.clone())
     }
 
     /// Applies `config` without closing connections, and calls `change` for the applications of each thread. Returns the

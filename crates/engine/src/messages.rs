@@ -7,12 +7,14 @@ use sluice_io::Io;
 use sluice_openflow::{
     DatapathId, EncodeError, Encoder, Message, RawMessage, SwitchFeatures, Version,
 };
-use sluice_sdk::view::PublishedFact;
+use sluice_sdk::view::{PublishedFact, ViewPublisher};
+use sluice_sdk::{Answer, Ticket};
 
 use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::connection::EstablishedConnection;
 use crate::queue::{Sender, Weigh};
+use crate::requests::RoutedRequest;
 
 /// Identifies a session of a switch. A later session has a greater one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -124,6 +126,12 @@ pub(crate) enum ToWorker<C, A> {
     Facts(Arc<[PublishedFact]>),
     /// Messages of the applications of another worker to switches of this one.
     Messages(MessageBatch),
+    /// Requests to switches of this worker, or of others if these have moved.
+    Requests(Vec<RoutedRequest>),
+    /// Answers to requests of this worker's applications.
+    Answers(Vec<(Ticket, Answer)>),
+    /// Sends the view and all further facts to a subscriber.
+    Subscribe(ViewPublisher),
     /// Applies a new configuration, and the function to the applications.
     Configure(Arc<Config>, ChangeApp<A>),
     /// Closes all connections and ends the thread.
@@ -135,6 +143,10 @@ impl<C, A> Weigh for ToWorker<C, A> {
         match self {
             Self::Facts(facts) => facts.len().max(1),
             Self::Messages(messages) => messages.count.max(1),
+            Self::Requests(requests) => {
+                requests.iter().map(|it| it.request.messages.len().max(1)).sum()
+            }
+            Self::Answers(answers) => answers.len().max(1),
             _ => 1,
         }
     }

@@ -54,6 +54,14 @@ pub(crate) fn queue<T: Weigh, W: Wake>(capacity: usize, waker: W) -> (Sender<T, 
     (Sender { shared: shared.clone(), waker }, Receiver { shared })
 }
 
+/// Why an item was not sent.
+pub(crate) enum TrySendError<T> {
+    /// The queue is too full.
+    Full(T),
+    /// The thread of the receiver has ended.
+    Closed(T),
+}
+
 impl<T, W> fmt::Debug for Sender<T, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sender").field("weight", &self.shared.weight).finish_non_exhaustive()
@@ -69,11 +77,33 @@ impl<T, W: Clone> Clone for Sender<T, W> {
 impl<T: Weigh, W: Wake> Sender<T, W> {
     /// Sends an item even if the queue is full: for items of which there are few, such as one for each switch that connects.
     pub(crate) fn send(&self, item: T) {
-        self.push(|items| {
+        self.push(|items, _| {
             let weight = item.weight();
             items.push_back(item);
             weight
         });
+    }
+
+    /// Sends an item of a thread that has no outbox, if a quarter of the capacity is used at most: the rest is for threads of the
+    /// engine, which must not be slowed down by others.
+    ///
+    /// # Errors
+    /// The item, if there is no room or the thread of the receiver has ended.
+    pub(crate) fn try_send(&self, item: T) -> Result<(), TrySendError<T>> {
+        let mut refused = None;
+        self.push(|items, is_closed| {
+            let weight = item.weight();
+            if is_closed {
+                refused = Some(TrySendError::Closed(item));
+            } else if self.shared.weight.load(Relaxed) > self.shared.capacity / 4 {
+                refused = Some(TrySendError::Full(item));
+            } else {
+                items.push_back(item);
+                return weight;
+            }
+            0
+        });
+        refused.map_or(Ok(()), Err)
     }
 
     /// Sends items from the front of `outbox` until the queue is full. The last one may exceed the capacity.
@@ -85,7 +115,7 @@ impl<T: Weigh, W: Wake> Sender<T, W> {
             return;
         }
         let room = |sent: usize| self.shared.weight.load(Relaxed) + sent < self.shared.capacity;
-        self.push(|items| {
+        self.push(|items, _| {
             let mut sent = 0;
             while room(sent)
                 && let Some(item) = outbox.pop_front()
@@ -97,15 +127,16 @@ impl<T: Weigh, W: Wake> Sender<T, W> {
         });
     }
 
-    /// Has `add` append items and return their weight; wakes the receiver if there are any.
-    fn push(&self, add: impl FnOnce(&mut VecDeque<T>) -> usize) {
+    /// Has `add` append items and return their weight; wakes the receiver if there are any. If the thread of the receiver has
+    /// ended, which `add` is told, they are dropped.
+    fn push(&self, add: impl FnOnce(&mut VecDeque<T>, bool) -> usize) {
         let mut items = self.shared.items.lock().unwrap_or_else(PoisonError::into_inner);
         if self.shared.is_closed.load(Relaxed) {
             drop(items);
-            add(&mut VecDeque::new());
+            add(&mut VecDeque::new(), true);
             return;
         }
-        let added = add(&mut items);
+        let added = add(&mut items, false);
         let weight = self.shared.weight.load(Relaxed) + added;
         self.shared.weight.store(weight, Relaxed);
         drop(items);
@@ -230,6 +261,17 @@ mod tests {
         sender.send_batch(&mut outbox);
         assert_eq!((take(&receiver), outbox.len()), (vec![3, 4], 0));
         assert_eq!(take(&receiver), []);
+    }
+
+    #[test]
+    fn a_thread_of_others_may_use_a_quarter_of_a_queue() {
+        let (sender, receiver) = queue(8, CountingWaker::default());
+        let tries = |sender: &Sender<u32, _>| (0..9).map_while(|n| sender.try_send(n).ok()).count();
+        assert_eq!(tries(&sender), 3, "the last one may exceed it");
+        assert!(matches!(sender.try_send(7), Err(TrySendError::Full(7))));
+        assert_eq!(take(&receiver), [0, 1, 2]);
+        drop(receiver);
+        assert!(matches!(sender.try_send(7), Err(TrySendError::Closed(7))));
     }
 
     impl Weigh for Arc<()> {

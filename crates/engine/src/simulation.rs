@@ -14,6 +14,7 @@ use sluice_sdk::{App, Network};
 use crate::acceptor::Acceptor;
 use crate::config::Config;
 use crate::counters::CounterRegistry;
+use crate::handle::EngineHandle;
 use crate::messages::{ToAcceptor, ToWorker};
 use crate::threads::{Senders, Threads};
 use crate::worker::{LoopControl, Worker};
@@ -154,6 +155,11 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
         self.workers.iter().map(Worker::app)
     }
 
+    /// The applications of each worker, to be changed between two iterations.
+    pub fn apps_mut(&mut self) -> impl Iterator<Item = &mut A> {
+        self.workers.iter_mut().map(Worker::app_mut)
+    }
+
     /// The network view of each worker.
     pub fn networks(&self) -> impl Iterator<Item = &Network> {
         self.workers.iter().map(Worker::network)
@@ -162,6 +168,16 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
     /// The metrics of all threads.
     pub fn metrics(&self) -> Arc<dyn MetricsSource> {
         self.registry.clone()
+    }
+
+    /// As [`Engine::handle`](crate::Engine::handle).
+    pub fn handle(&self) -> EngineHandle
+    where
+        I::Conn: Send + 'static,
+        I::Waker: Send + Sync + 'static,
+        A: 'static,
+    {
+        EngineHandle::new(self.senders.workers.clone(), self.registry.clone())
     }
 
     /// Applies a configuration, in which only listeners do not change. See [`Engine::apply`](crate::Engine::apply).

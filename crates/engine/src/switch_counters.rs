@@ -1,23 +1,33 @@
-//! Counters of each connected switch.
+//! Counters of each connected switch, and what else other threads may know of it.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sluice_base::metrics::{MetricSample, MetricValue};
-use sluice_openflow::{DatapathId, Version};
+use sluice_openflow::{DatapathId, Role, SwitchDesc, SwitchFeatures, Version};
+use sluice_sdk::{SessionStatistics, SwitchSession};
 
 use crate::counters::Counter;
+
+/// What a switch has said of itself. Its worker writes it when that changes, at most once per tick.
+#[derive(Debug)]
+struct SwitchDescription {
+    features: Arc<SwitchFeatures>,
+    role: Option<Role>,
+    desc: Option<Arc<SwitchDesc>>,
+}
 
 /// Counters of one connected switch, from the end of its handshake on. Its worker writes them, any thread may read them.
 #[derive(Debug)]
 pub(crate) struct SwitchCounters {
     datapath_id: DatapathId,
     version: Version,
-    ip: IpAddr,
+    addr: SocketAddr,
     /// Since 1970-01-01 UTC.
     connected_at: Duration,
+    description: Mutex<SwitchDescription>,
     pub(crate) messages_received: Counter,
     pub(crate) packet_ins_received: Counter,
     pub(crate) bytes_received: Counter,
@@ -33,14 +43,16 @@ impl SwitchCounters {
     pub(crate) fn new(
         datapath_id: DatapathId,
         version: Version,
-        ip: IpAddr,
+        addr: SocketAddr,
         connected_at: Duration,
+        features: Arc<SwitchFeatures>,
     ) -> Self {
         Self {
             datapath_id,
             version,
-            ip,
+            addr,
             connected_at,
+            description: Mutex::new(SwitchDescription { features, role: None, desc: None }),
             messages_received: Counter::default(),
             packet_ins_received: Counter::default(),
             bytes_received: Counter::default(),
@@ -58,6 +70,48 @@ impl SwitchCounters {
 
     pub(crate) fn connected_at(&self) -> Duration {
         self.connected_at
+    }
+
+    /// Records the ports that the switch has now.
+    pub(crate) fn set_features(&self, features: Arc<SwitchFeatures>) {
+        self.description().features = features;
+    }
+
+    pub(crate) fn set_role(&self, role: Role) {
+        self.description().role = Some(role);
+    }
+
+    pub(crate) fn set_desc(&self, desc: SwitchDesc) {
+        self.description().desc = Some(Arc::new(desc));
+    }
+
+    fn description(&self) -> MutexGuard<'_, SwitchDescription> {
+        self.description.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What other threads may know of the session, which worker `worker` serves.
+    pub(crate) fn session(&self, worker: usize) -> SwitchSession {
+        let description = self.description();
+        SwitchSession {
+            datapath_id: self.datapath_id,
+            version: self.version,
+            addr: self.addr,
+            worker,
+            connected_at: self.connected_at,
+            features: description.features.clone(),
+            role: description.role,
+            description: description.desc.clone(),
+            statistics: SessionStatistics {
+                messages_received: self.messages_received.get(),
+                packet_ins_received: self.packet_ins_received.get(),
+                bytes_received: self.bytes_received.get(),
+                bytes_sent: self.bytes_sent.get(),
+                errors_received: self.errors_received.get(),
+                malformed_messages: self.malformed_messages.get(),
+                packet_ins_shed: self.packet_ins_shed.get(),
+                backlog_bytes: self.backlog_bytes.get(),
+            },
+        }
     }
 
     fn dpid(&self) -> (&'static str, String) {
@@ -79,6 +133,20 @@ impl ConnectedSwitchCounters {
 
     pub(crate) fn remove(&self, datapath_id: DatapathId) {
         self.with_switches(|switches| switches.remove(&datapath_id));
+    }
+
+    /// Removes `counters`, unless others have taken their place.
+    pub(crate) fn remove_same(&self, counters: &Arc<SwitchCounters>) {
+        self.with_switches(|switches| {
+            let is_same = |it: &Arc<SwitchCounters>| Arc::ptr_eq(it, counters);
+            if switches.get(&counters.datapath_id).is_some_and(is_same) {
+                switches.remove(&counters.datapath_id);
+            }
+        });
+    }
+
+    pub(crate) fn contains(&self, datapath_id: DatapathId) -> bool {
+        self.with_switches(|switches| switches.contains_key(&datapath_id))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<SwitchCounters>> {
@@ -125,7 +193,7 @@ pub(crate) fn collect(switches: &[Arc<SwitchCounters>], emit: &mut dyn FnMut(Met
             name: "switch_info",
             help: "A connected switch, with its OpenFlow version and IP address; always 1",
             // Without the port, which differs for each connection: a switch that reconnects gets the same series again.
-            labels: vec![switch.dpid(), version, ("address", switch.ip.to_string())],
+            labels: vec![switch.dpid(), version, ("address", switch.addr.ip().to_string())],
             value: MetricValue::Gauge(1.0),
         });
     }

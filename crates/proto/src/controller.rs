@@ -177,7 +177,7 @@ pub enum ControllerEvent<'a> {
     RoleReply(RoleRequest),
     /// A message could not be parsed; an `ERROR` that quotes it is in the transmit buffer.
     Malformed(MessageType, ParseError),
-    /// A message that sessions do not interpret.
+    /// A message that sessions do not interpret, such as an echo reply: any message shows that the switch is alive.
     Other(RawMessage<'a>),
 }
 
@@ -275,6 +275,7 @@ impl ControllerSession {
                 let _ = self.encoder(tx).echo_reply(msg.xid(), msg.body());
                 Ok(None)
             }
+            (State::Up, MessageType::ECHO_REPLY) => Ok(Some(ControllerEvent::Other(msg))),
             (_, MessageType::ECHO_REPLY | MessageType::HELLO) => Ok(None),
             (State::AwaitingFeatures(_), _) => self.on_handshake_reply(cfg, msg, tx),
             (State::Up, _) => match parse(msg) {

@@ -11,6 +11,7 @@ use crate::close_reason::CloseReason;
 use crate::config::PORTS_PER_SWITCH_MAX;
 use crate::connection::EstablishedConnection;
 use crate::messages::{SessionId, SwitchLocation, ToWorker};
+use crate::outstanding::OutstandingRequests;
 use crate::worker::ports::limit_ports;
 
 impl<I: Io, A: App> AcceptorState<I, A> {
@@ -156,8 +157,16 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         let ports = features.ports.len();
         let assigned = self.switches.assign(datapath_id, session_id, source, ports);
         let worker = assigned.worker;
-        let connection =
-            EstablishedConnection { conn, session_id, addr, datapath_id, session, buffers };
+        let connection = EstablishedConnection {
+            conn,
+            session_id,
+            addr,
+            datapath_id,
+            session,
+            buffers,
+            requests: OutstandingRequests::default(),
+            counters: None,
+        };
         self.send_to_worker(worker, ToWorker::Adopt(Box::new(connection), features));
     }
 

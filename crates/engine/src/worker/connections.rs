@@ -51,6 +51,13 @@ impl<I: Io, A: App> WorkerState<I, A> {
                 }
                 ToWorker::Facts(facts) => self.apply_facts(&facts),
                 ToWorker::Messages(batch) => self.queue_batch(io, &batch),
+                ToWorker::Requests(requests) => {
+                    for request in requests {
+                        self.route_request(io, request);
+                    }
+                }
+                ToWorker::Answers(answers) => self.receive_answers(answers),
+                ToWorker::Subscribe(publisher) => self.subscribe(publisher),
                 ToWorker::Configure(cfg, change) => {
                     self.cfg = cfg;
                     change(&mut self.app);
@@ -77,14 +84,18 @@ impl<I: Io, A: App> WorkerState<I, A> {
         connection: EstablishedConnection<I::Conn>,
         features: Box<SwitchFeatures>,
     ) {
-        let EstablishedConnection { conn, session_id, addr, datapath_id, mut session, mut buffers } =
-            connection;
+        let EstablishedConnection { conn, session_id, addr, datapath_id, .. } = connection;
+        let (mut session, mut buffers) = (connection.session, connection.buffers);
+        let (mut requests, counted) = (connection.requests, connection.counters);
+        self.answers.outstanding += requests.message_count();
         session.move_reassembly_budget(&self.reassembly_budget);
         let id = match io.adopt(conn) {
             Ok(id) => id,
             Err(error) => {
                 tracing::warn!(dpid = %datapath_id, %addr, %error, "cannot register connection");
                 self.counters().connection_closed(CloseReason::ConnectionError(error.kind()));
+                requests.disconnect(&mut self.answers);
+                self.forget_counters(counted.as_ref());
                 self.forget_move(datapath_id, session_id);
                 return self.announce_end(datapath_id, session_id);
             }
@@ -101,8 +112,12 @@ impl<I: Io, A: App> WorkerState<I, A> {
         buffers.backpressure.round_trip = session.handshake_duration();
         let backlog = buffers.transmit.len();
         let version = session.version();
-        let counters =
-            Arc::new(SwitchCounters::new(datapath_id, version, addr.ip(), io.since_epoch()));
+        self.forget_counters(counted.as_ref());
+        let features: Arc<SwitchFeatures> = features.into();
+        let counters = counted.unwrap_or_else(|| {
+            let since = io.since_epoch();
+            Arc::new(SwitchCounters::new(datapath_id, version, addr, since, features.clone()))
+        });
         counters.backlog_bytes.set(backlog as u64);
         self.counters().connected_switches.insert(counters.clone());
         self.counters().backlog_bytes.add(backlog as u64);
@@ -110,11 +125,18 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.counters().switch_connected(version);
         let (worker, ports) = (self.outgoing.worker(), features.ports.len());
         tracing::info!(dpid = %datapath_id, %addr, %version, ports, worker, "switch connected");
-        let connection =
-            EstablishedConnection { conn: (), session_id, addr, datapath_id, session, buffers };
-        self.deadlines.set(id, connection.session.deadline(&self.cfg.session));
-        let features = Arc::from(features);
+        let connection = EstablishedConnection {
+            conn: (),
+            session_id,
+            addr,
+            datapath_id,
+            session,
+            buffers,
+            requests,
+            counters: None,
+        };
         self.switches.insert(id, connection, Arc::clone(&features), counters);
+        self.set_deadline(id);
         self.call_app(id, |app, ctx| app.on_switch_connected(&features, ctx));
         self.queue_parked_messages(io, id, datapath_id);
         // The messages of `on_switch_connected` precede replies.
@@ -137,8 +159,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
 
     /// Closes the connection of a switch, or cleans up after it was closed, and notifies applications and other threads.
     pub(super) fn disconnect(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
-        let Some(switch) = self.switches.remove(id) else { return };
+        let Some(mut switch) = self.switches.remove(id) else { return };
         io.close(id);
+        switch.requests.disconnect(&mut self.answers);
         self.deadlines.remove(id);
         let (dpid, addr, version) = (switch.datapath_id, switch.addr, switch.session.version());
         let counters = worker_counters(&self.registry, self.outgoing.worker());
@@ -158,6 +181,13 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
         self.app.on_switch_disconnected(switch.index, self.now, &mut self.network);
         self.announce_end(dpid, switch.session_id);
+    }
+
+    /// Removes the counters of a switch that has moved from the list of its old worker.
+    fn forget_counters(&self, counters: Option<&Arc<SwitchCounters>>) {
+        if let Some(counters) = counters {
+            self.registry.threads.iter().for_each(|it| it.connected_switches.remove_same(counters));
+        }
     }
 
     /// Tells all other threads that a session is over.

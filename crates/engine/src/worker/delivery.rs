@@ -4,17 +4,21 @@ use std::sync::Arc;
 
 use sluice_io::{ConnId, Io};
 use sluice_openflow::{DatapathId, EncodeError, Encoder, Message, MessageType, split_message};
-use sluice_sdk::App;
 use sluice_sdk::view::PublishedFact;
+use sluice_sdk::{App, QueuedRequest};
 
+use super::subscribers::publish;
 use super::switches::Unflushed;
 use super::{WorkerState, worker_counters};
 use crate::messages::{MessageBatch, ToWorker};
+use crate::outstanding::BarrierOf;
+use crate::requests::{Requester, RoutedRequest};
 
 impl<I: Io, A: App> WorkerState<I, A> {
     /// Applies facts that another worker has published.
-    pub(super) fn apply_facts(&mut self, facts: &[PublishedFact]) {
+    pub(super) fn apply_facts(&mut self, facts: &Arc<[PublishedFact]>) {
         self.network.receive_facts(&mut self.app, facts, self.now);
+        publish(&self.subscribers, facts);
     }
 
     /// Delivers what applications have published and sent in this iteration.
@@ -25,8 +29,13 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.deliver_facts();
         self.do_switch_work(io);
         self.log_app_warnings();
+        let requests = self.network.take_requests();
         let mut messages = self.network.take_messages();
-        for (to, message) in messages.drain(..) {
+        let mut requests = requests.into_iter().peekable();
+        for (number, (to, message)) in messages.drain(..).enumerate() {
+            while let Some(request) = requests.next_if(|it| it.messages_before <= number) {
+                self.send_request_of_app(io, request);
+            }
             if let Some(id) = self.switches.find_datapath(to) {
                 let is_packet_out = matches!(message, Message::PacketOut(_));
                 self.queue_message(io, id, is_packet_out, |out| out.encode(&message));
@@ -41,13 +50,23 @@ impl<I: Io, A: App> WorkerState<I, A> {
             }
         }
         self.network.return_messages(messages);
+        for request in requests {
+            self.send_request_of_app(io, request);
+        }
+    }
+
+    fn send_request_of_app(&mut self, io: &mut I, queued: QueuedRequest) {
+        let QueuedRequest { to, ticket, request, .. } = queued;
+        self.route_request(io, RoutedRequest { to, requester: Requester::App(ticket), request });
     }
 
     /// Delivers facts that applications have published, to those of all workers.
     pub(super) fn deliver_facts(&mut self) {
         let is_congested = self.outgoing.is_congested();
         let outgoing = &mut self.outgoing;
+        let subscribers = &self.subscribers;
         let publish = |facts: Arc<[PublishedFact]>| {
+            publish(subscribers, &facts);
             outgoing.send_to_all(|| ToWorker::Facts(facts.clone()));
         };
         if is_congested {
@@ -122,15 +141,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
             switch.buffers.has_lost_changes = true;
             return counters.changes_deferred.add(1);
         }
+        let unflushed = switch.unflushed_with(is_packet_out);
         let transmit = &mut switch.buffers.transmit;
-        let unflushed = match switch.unflushed {
-            Unflushed::Nothing if transmit.is_empty() => Unflushed::Messages,
-            Unflushed::Nothing | Unflushed::BehindBacklog if is_packet_out => {
-                Unflushed::BehindBacklog
-            }
-            Unflushed::Nothing | Unflushed::BehindBacklog => Unflushed::Overtaking,
-            same => same,
-        };
         let result = encode(&mut switch.session.encoder(transmit.buffer()));
         let (datapath_id, is_long) = (switch.datapath_id, transmit.len() > bytes_max);
         self.switches.mark_unflushed(id, unflushed);
@@ -152,6 +164,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
     pub(super) fn flush(&mut self, io: &mut I) {
         let unflushed = self.switches.take_unflushed();
         for &id in &unflushed {
+            self.queue_barrier(id, BarrierOf::Changes);
             if let Some(switch) = self.switches.get_mut(id)
                 && std::mem::replace(&mut switch.unflushed, Unflushed::Nothing)
                     == Unflushed::Overtaking

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use sluice_openflow::view::PacketIns;
-use sluice_openflow::{MessageType, split_message};
+use sluice_openflow::{MessageType, MultipartReply, MultipartType, RawMessage, split_message};
 use sluice_proto::ControllerEvent;
 use sluice_sdk::flow_space::TABLE_MISS;
-use sluice_sdk::{App, Ctx, Network};
+use sluice_sdk::{App, Ctx, Network, ReceivedMultipart};
 
 use super::ports::PortChange;
 use super::switches::ConnectedSwitch;
@@ -16,6 +16,7 @@ use crate::connection::framing_error;
 use crate::counters::ThreadCounters;
 use crate::error_log;
 use crate::receive_buffer::Reassembly;
+use crate::requests::Answers;
 
 /// Errors and malformed messages that are logged per switch. All are counted.
 const LOGGED_MAX: u32 = 10;
@@ -29,6 +30,7 @@ pub(super) struct Dispatcher<'w, A> {
     pub(super) tx: &'w mut Vec<u8>,
     /// Messages to be sent before the backlog.
     pub(super) urgent: &'w mut Vec<u8>,
+    pub(super) answers: &'w mut Answers,
     pub(super) now: Instant,
 }
 
@@ -78,7 +80,7 @@ impl<A: App> Dispatcher<'_, A> {
             let tx = if is_echo { &mut *self.urgent } else { &mut *self.tx };
             let result = switch.session.on_message(&self.cfg.session, msg, tx);
             if let Some(event) = result.map_err(CloseReason::Session)? {
-                self.handle_event(switch, event);
+                self.handle_event(switch, msg, event);
             }
         }
         // Not for each message. After an error the switch is disconnected, and its counters are removed.
@@ -113,61 +115,20 @@ impl<A: App> Dispatcher<'_, A> {
         (packet_ins.rest(), taken)
     }
 
-    /// Logs and counts an event of the session, and passes it to the applications.
+    /// Handles an event of the session: records it, and passes it to the requests that wait for it, or else to the applications.
     #[cold]
-    fn handle_event(&mut self, switch: &mut ConnectedSwitch, event: ControllerEvent<'_>) {
-        let version = switch.session.version();
-        let (index, id) = (switch.index, switch.datapath_id);
-        match &event {
-            ControllerEvent::Malformed(kind, error) => {
-                self.counters.malformed_messages.add(1);
-                switch.counters.malformed_messages.add(1);
-                log_limited(&mut switch.logged, || {
-                    tracing::warn!(dpid = %id, %kind, %version, "malformed message: {error}");
-                });
-                return;
-            }
-            ControllerEvent::Error(error) => {
-                self.counters.error_received(error.reason.kind());
-                switch.counters.errors_received.add(1);
-                log_limited(&mut switch.logged, || error_log::log(id, error));
-            }
-            ControllerEvent::PortStatus(status) => {
-                let (port, name, up) = (status.port.port_no, status.port.name, status.port.is_up());
-                match switch.record_port(status, self.now) {
-                    PortChange::Recorded => {}
-                    PortChange::Unknown => return,
-                    PortChange::TooMany => {
-                        self.counters.ports_ignored.add(1);
-                        return log_limited(&mut switch.logged, || {
-                            tracing::warn!(
-                                dpid = %id, %port,
-                                "port is ignored: its switch already has {PORTS_PER_SWITCH_MAX}, with those of the last minute"
-                            );
-                        });
-                    }
-                }
-                tracing::debug!(dpid = %id, %port, %name, up, reason = status.reason.0, "port status");
-            }
-            ControllerEvent::FlowRemoved(removed) if removed.cookie == TABLE_MISS.cookie => {
-                let is_first = !std::mem::replace(&mut switch.buffers.has_lost_changes, true);
-                self.counters.permanent_entries_removed.add(1);
-                if is_first {
-                    log_limited(&mut switch.logged, || {
-                        tracing::warn!(
-                            dpid = %id,
-                            "the switch has removed a flow entry of the controller; all of these are written again"
-                        );
-                    });
-                }
-            }
-            ControllerEvent::RoleReply(role) => {
-                log_limited(&mut switch.logged, || {
-                    tracing::info!(dpid = %id, role = role.role.0, "role granted");
-                });
-            }
-            _ => {}
+    fn handle_event(
+        &mut self,
+        switch: &mut ConnectedSwitch,
+        msg: RawMessage<'_>,
+        event: ControllerEvent<'_>,
+    ) {
+        let is_requested =
+            !switch.requests.is_empty() && answer_request(switch, msg, &event, self.answers);
+        if !self.record_event(switch, &event, is_requested) || is_requested {
+            return;
         }
+        let (index, id) = (switch.index, switch.datapath_id);
         let encoder = switch.session.encoder(self.tx);
         let mut ctx = Ctx::new(self.now, index, id, encoder, self.urgent, self.network);
         match event {
@@ -186,6 +147,77 @@ impl<A: App> Dispatcher<'_, A> {
         }
     }
 
+    /// Counts and logs an event of the session, and keeps what it says of the switch. Returns whether it concerns the applications.
+    fn record_event(
+        &mut self,
+        switch: &mut ConnectedSwitch,
+        event: &ControllerEvent<'_>,
+        is_requested: bool,
+    ) -> bool {
+        let (version, id) = (switch.session.version(), switch.datapath_id);
+        match event {
+            ControllerEvent::Malformed(kind, error) => {
+                self.counters.malformed_messages.add(1);
+                switch.counters.malformed_messages.add(1);
+                log_limited(&mut switch.logged, || {
+                    tracing::warn!(dpid = %id, %kind, %version, "malformed message: {error}");
+                });
+                return false;
+            }
+            ControllerEvent::Error(error) => {
+                self.counters.error_received(error.reason.kind());
+                switch.counters.errors_received.add(1);
+                if !is_requested {
+                    log_limited(&mut switch.logged, || error_log::log(id, error));
+                }
+            }
+            ControllerEvent::PortStatus(status) => {
+                let (port, name, up) = (status.port.port_no, status.port.name, status.port.is_up());
+                match switch.record_port(status, self.now) {
+                    PortChange::Recorded => {}
+                    PortChange::Unknown => return false,
+                    PortChange::TooMany => {
+                        self.counters.ports_ignored.add(1);
+                        log_limited(&mut switch.logged, || {
+                            tracing::warn!(
+                                dpid = %id, %port,
+                                "port is ignored: its switch already has {PORTS_PER_SWITCH_MAX}, with those of the last minute"
+                            );
+                        });
+                        return false;
+                    }
+                }
+                tracing::debug!(dpid = %id, %port, %name, up, reason = status.reason.0, "port status");
+            }
+            ControllerEvent::FlowRemoved(removed) if removed.cookie == TABLE_MISS.cookie => {
+                let is_first = !std::mem::replace(&mut switch.buffers.has_lost_changes, true);
+                self.counters.permanent_entries_removed.add(1);
+                if is_first {
+                    log_limited(&mut switch.logged, || {
+                        tracing::warn!(
+                            dpid = %id,
+                            "the switch has removed a flow entry of the controller; all of these are written again"
+                        );
+                    });
+                }
+            }
+            ControllerEvent::MultipartReply(_, MultipartType::DESC, body) => {
+                let reply = MultipartReply::parse_body(version, MultipartType::DESC, body);
+                if let Ok(MultipartReply::Desc(desc)) = reply {
+                    switch.counters.set_desc(*desc);
+                }
+            }
+            ControllerEvent::RoleReply(role) => {
+                switch.counters.set_role(role.role);
+                log_limited(&mut switch.logged, || {
+                    tracing::info!(dpid = %id, role = role.role.0, "role granted");
+                });
+            }
+            _ => {}
+        }
+        true
+    }
+
     #[cold]
     fn framing_error(
         &mut self,
@@ -193,6 +225,32 @@ impl<A: App> Dispatcher<'_, A> {
         error: sluice_openflow::ParseError,
     ) -> CloseReason {
         framing_error(&mut switch.session, self.tx, error)
+    }
+}
+
+/// Passes a message of a switch to the requests that wait for it. Returns whether it belongs to one, so that nobody else gets it.
+fn answer_request(
+    switch: &mut ConnectedSwitch,
+    msg: RawMessage<'_>,
+    event: &ControllerEvent<'_>,
+    answers: &mut Answers,
+) -> bool {
+    let (requests, version) = (&mut switch.requests, msg.version());
+    match event {
+        ControllerEvent::Error(error) => requests.on_error(error.xid, error.reason, answers),
+        ControllerEvent::MultipartReply(xid, kind, body) => {
+            requests.on_multipart_reply(*xid, answers, || {
+                ReceivedMultipart::new(version, *kind, body.to_vec())
+            })
+        }
+        ControllerEvent::BarrierReply(_)
+        | ControllerEvent::RoleReply(_)
+        | ControllerEvent::Other(_) => requests.on_reply(msg, answers),
+        ControllerEvent::Malformed(kind, error) => {
+            requests.on_malformed((msg.xid(), *kind), *error, answers);
+            false
+        }
+        _ => false,
     }
 }
 

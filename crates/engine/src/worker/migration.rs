@@ -23,8 +23,10 @@
 use std::sync::Arc;
 
 use sluice_io::{ConnId, Io};
-use sluice_openflow::{DatapathId, Encoder, Message, MessageType, Version, split_message};
-use sluice_sdk::App;
+use sluice_openflow::{
+    DatapathId, Encoder, Message, MessageType, RawMessage, Version, split_message,
+};
+use sluice_sdk::{Answer, App};
 
 use super::switches::Migration;
 use super::{WorkerState, worker_counters};
@@ -33,16 +35,53 @@ use crate::connection::EstablishedConnection;
 use crate::messages::{
     MessageBatch, RemoteSwitch, SessionId, SwitchLocation, ToAcceptor, ToWorker,
 };
+use crate::outstanding::BarrierOf;
+use crate::requests::{Answers, RoutedRequest};
 
 /// A switch that is about to move to this worker.
 #[derive(Debug)]
 pub(super) struct ArrivingSwitch {
     session_id: SessionId,
     version: Version,
-    /// Messages of applications to it, not more than fit into a queue.
-    parked: MessageBatch,
+    /// What applications and others have sent to it, in order.
+    parked: Vec<Parked>,
+    /// Number of messages in `parked`: not more than fit into a queue.
+    parked_count: usize,
     /// Changes of its tables did not fit.
     has_lost_changes: bool,
+}
+
+/// What was sent to a switch that is about to arrive.
+#[derive(Debug)]
+enum Parked {
+    Messages(MessageBatch),
+    Request(RoutedRequest),
+}
+
+impl ArrivingSwitch {
+    fn park_message(&mut self, to: DatapathId, message: RawMessage<'_>) {
+        self.parked_count += 1;
+        if let Some(Parked::Messages(batch)) = self.parked.last_mut() {
+            return batch.append(to, message);
+        }
+        let mut batch = MessageBatch::default();
+        batch.append(to, message);
+        self.parked.push(Parked::Messages(batch));
+    }
+
+    /// Keeps a request, unless there are as many messages as fit into a queue.
+    pub(super) fn park_request(
+        &mut self,
+        request: RoutedRequest,
+        capacity: usize,
+        answers: &mut Answers,
+    ) {
+        if self.parked_count >= capacity {
+            return answers.push(request.requester, Answer::TooMany);
+        }
+        self.parked_count += request.request.messages.len().max(1);
+        self.parked.push(Parked::Request(request));
+    }
 }
 
 impl<I: Io, A: App> WorkerState<I, A> {
@@ -70,7 +109,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
                 let arriving = ArrivingSwitch {
                     session_id,
                     version: switch.version,
-                    parked: MessageBatch::default(),
+                    parked: Vec::new(),
+                    parked_count: 0,
                     has_lost_changes: false,
                 };
                 self.arriving.insert(to, arriving);
@@ -111,16 +151,20 @@ impl<I: Io, A: App> WorkerState<I, A> {
     }
 
     fn hand_over(&mut self, io: &mut I, id: ConnId, to: usize) {
+        self.queue_barrier(id, BarrierOf::Changes);
         let Some(conn) = io.release(id) else {
             // The connection has just failed; its event follows.
             return self.disconnect(io, id, CloseReason::ClosedByPeer);
         };
-        let Some(switch) = self.switches.remove(id) else { return };
+        let Some(mut switch) = self.switches.remove(id) else { return };
         self.deadlines.remove(id);
+        if let Some(features) = switch.take_changed_features() {
+            switch.counters.set_features(features);
+        }
         let (datapath_id, session_id) = (switch.datapath_id, switch.session_id);
         let version = switch.session.version();
         let counters = worker_counters(&self.registry, self.outgoing.worker());
-        counters.connected_switches.remove(datapath_id);
+        self.answers.outstanding -= switch.requests.message_count();
         counters.switch_disconnected(version);
         let backlog = switch.counters.backlog_bytes.get();
         counters.backlog_bytes.sub(backlog);
@@ -138,6 +182,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
             datapath_id,
             session: switch.session,
             buffers: switch.buffers,
+            requests: switch.requests,
+            counters: Some(switch.counters),
         };
         let features = Box::new(Arc::unwrap_or_clone(switch.features));
         self.outgoing.send_to(to, ToWorker::Adopt(Box::new(connection), features));
@@ -166,8 +212,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let Some(arriving) = self.arriving.get_mut(&to) else { return };
         while let Ok(Some((message, rest))) = split_message(messages) {
             messages = rest;
-            if arriving.parked.len() < capacity {
-                arriving.parked.append(to, message);
+            if arriving.parked_count < capacity {
+                arriving.park_message(to, message);
             } else if message.kind() == MessageType::PACKET_OUT {
                 counters.app_messages_dropped.add(1);
             } else {
@@ -180,7 +226,12 @@ impl<I: Io, A: App> WorkerState<I, A> {
     /// Queues what was parked for a switch that has arrived.
     pub(super) fn queue_parked_messages(&mut self, io: &mut I, id: ConnId, to: DatapathId) {
         let Some(arriving) = self.arriving.remove(&to) else { return };
-        self.queue_batch(io, &arriving.parked);
+        for parked in arriving.parked {
+            match parked {
+                Parked::Messages(batch) => self.queue_batch(io, &batch),
+                Parked::Request(request) => self.route_request(io, request),
+            }
+        }
         if let Some(switch) = self.switches.get_mut(id) {
             switch.buffers.has_lost_changes |= arriving.has_lost_changes;
         }
@@ -193,7 +244,16 @@ impl<I: Io, A: App> WorkerState<I, A> {
         if arriving.is_some_and(|arriving| arriving.session_id == session_id)
             && let Some(arriving) = self.arriving.remove(&datapath_id)
         {
-            self.counters().app_messages_undeliverable.add(arriving.parked.len() as u64);
+            for parked in arriving.parked {
+                match parked {
+                    Parked::Messages(batch) => {
+                        self.counters().app_messages_undeliverable.add(batch.len() as u64);
+                    }
+                    Parked::Request(request) => {
+                        self.answers.push(request.requester, Answer::NotConnected);
+                    }
+                }
+            }
         }
     }
 }

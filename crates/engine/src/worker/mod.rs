@@ -6,6 +6,8 @@ mod dispatch;
 pub(crate) mod migration;
 mod outgoing;
 pub(crate) mod ports;
+mod requests;
+mod subscribers;
 mod switches;
 mod timers;
 
@@ -18,6 +20,7 @@ use sluice_base::HashMap;
 use sluice_io::{ConnId, Io, IoEvent, READ_BYTES_MAX};
 use sluice_openflow::DatapathId;
 use sluice_proto::ReassemblyBudget;
+use sluice_sdk::view::ViewPublisher;
 use sluice_sdk::{App, Ctx, Network, restore_tables};
 
 use crate::backpressure::{BacklogLimits, backlog_share, cautious_read_bytes};
@@ -30,6 +33,7 @@ use crate::messages::{
     AcceptorSender, RemoteSwitch, SessionId, ToAcceptor, ToWorker, WorkerSender,
 };
 use crate::queue::Receiver;
+use crate::requests::Answers;
 use crate::switch_counters::SwitchCounters;
 use dispatch::Dispatcher;
 use migration::ArrivingSwitch;
@@ -62,6 +66,12 @@ struct WorkerState<I: Io, A> {
     /// Messages to be sent before the backlog.
     urgent: Vec<u8>,
     network: Network,
+    /// Answers to requests.
+    answers: Answers,
+    /// Threads that follow the view.
+    subscribers: Vec<ViewPublisher>,
+    /// Some of them may not have all of it yet.
+    has_unsent_views: bool,
     outgoing: Outgoing<I, A>,
     inbox: Receiver<ToWorker<I::Conn, A>>,
     /// Taken from `inbox`, to be processed.
@@ -119,6 +129,9 @@ impl<I: Io, A: App> Worker<I, A> {
             tx: Vec::new(),
             urgent: Vec::new(),
             network: Network::new(queues.worker),
+            answers: Answers::default(),
+            subscribers: Vec::new(),
+            has_unsent_views: false,
             outgoing: Outgoing::new(queues.worker, queues.workers, queues.acceptor),
             inbox: queues.inbox,
             received: VecDeque::new(),
@@ -197,7 +210,9 @@ impl<I: Io, A: App> Worker<I, A> {
     pub(crate) fn deliver(&mut self) {
         let (io, state) = (&mut self.io, &mut self.state);
         state.hand_over_switches(io);
+        state.deliver_answers();
         state.deliver_from_apps(io);
+        state.send_views();
         state.flush(io);
         state.counters().iteration(io.now() - state.started, io.now() - state.now);
     }
@@ -216,11 +231,18 @@ impl<I: Io, A: App> Worker<I, A> {
     /// Whether there is nothing to receive from other threads and nothing to be sent to them, between two iterations.
     pub(crate) fn is_quiet(&self) -> bool {
         let state = &self.state;
-        !state.inbox.has_items() && !state.outgoing.is_congested() && state.network.is_idle()
+        !state.inbox.has_items()
+            && !state.outgoing.is_congested()
+            && state.network.is_idle()
+            && state.answers.ready.is_empty()
     }
 
     pub(crate) fn app(&self) -> &A {
         &self.state.app
+    }
+
+    pub(crate) fn app_mut(&mut self) -> &mut A {
+        &mut self.state.app
     }
 
     pub(crate) fn network(&self) -> &Network {
@@ -252,6 +274,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
         // Deferred work causes messages, for which there is no room during congestion.
         let has_work = self.network.wants_iteration()
             || self.network.has_messages()
+            || !self.answers.ready.is_empty()
+            || self.has_unsent_views
             || !self.ticking.is_empty();
         let deferred = (congestion.is_none() && has_work).then_some(self.now);
         let later = self.network.deferred_until();
@@ -280,6 +304,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             network: &mut self.network,
             tx: &mut self.tx,
             urgent: &mut self.urgent,
+            answers: &mut self.answers,
             now: self.now,
         };
         dispatcher.process_read(switch, bytes)
@@ -321,6 +346,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
         let backlog = switch.buffers.transmit.len();
         count_sent(counters, &switch.counters, sent, backlog, &mut self.backlog_count);
+        if self.queue_packet_out_barrier(id) {
+            return self.flush_switch(io, id);
+        }
         self.make_lost_changes(io, id);
     }
 
@@ -333,6 +361,15 @@ impl<I: Io, A: App> WorkerState<I, A> {
             buffers.has_lost_changes = false;
             self.call_app(id, restore_tables);
             self.send_replies(io, id);
+        }
+    }
+
+    /// Sets when a switch is to be checked for timeouts.
+    fn set_deadline(&mut self, id: ConnId) {
+        if let Some(switch) = self.switches.get(id) {
+            let of_session = switch.session.deadline(&self.cfg.session);
+            let of_requests = switch.requests.deadline();
+            self.deadlines.set(id, of_requests.map_or(of_session, |at| at.min(of_session)));
         }
     }
 

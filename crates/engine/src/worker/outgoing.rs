@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 
 use sluice_io::Io;
 use sluice_openflow::{DatapathId, EncodeError, Message};
+use sluice_sdk::{Answer, Ticket};
 
 use crate::messages::{
     AcceptorSender, MessageBatch, RemoteSwitch, ToAcceptor, ToWorker, WorkerSender,
 };
+use crate::requests::RoutedRequest;
 
 /// Messages to other threads, in order for each; sent once in an iteration. What does not fit into the queue of a worker
 /// is kept.
@@ -87,6 +89,27 @@ impl<I: Io, A> Outgoing<I, A> {
     ) -> Result<(), EncodeError> {
         let batch = self.batches.get_mut(at.location.worker);
         batch.map_or(Ok(()), |batch| batch.push((to, at.version), message))
+    }
+
+    /// Sends a request to the worker of its switch, after all messages to its switches.
+    pub(super) fn send_request(&mut self, worker: usize, request: RoutedRequest) {
+        let batch = self.batches.get_mut(worker).filter(|batch| !batch.is_empty());
+        let messages = batch.map(|batch| ToWorker::Messages(batch.take()));
+        let Some(outbox) = self.outboxes.get_mut(worker) else { return };
+        outbox.extend(messages);
+        match outbox.back_mut() {
+            Some(ToWorker::Requests(requests)) => requests.push(request),
+            _ => outbox.push_back(ToWorker::Requests(vec![request])),
+        }
+    }
+
+    /// Sends an answer to the worker whose application has asked.
+    pub(super) fn send_answer(&mut self, ticket: Ticket, answer: Answer) {
+        let Some(outbox) = self.outboxes.get_mut(ticket.worker()) else { return };
+        match outbox.back_mut() {
+            Some(ToWorker::Answers(answers)) => answers.push((ticket, answer)),
+            _ => outbox.push_back(ToWorker::Answers(vec![(ticket, answer)])),
+        }
     }
 
     /// Sends a message to the acceptor, after everything that this worker sends to other workers in this iteration.

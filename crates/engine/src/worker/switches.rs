@@ -13,6 +13,7 @@ use sluice_sdk::SwitchIndex;
 use super::ports::{PortChange, PortIndex};
 use crate::connection::{ConnectionBuffers, EstablishedConnection};
 use crate::messages::SessionId;
+use crate::outstanding::OutstandingRequests;
 use crate::switch_counters::SwitchCounters;
 
 /// A connected switch of a worker.
@@ -26,11 +27,13 @@ pub(super) struct ConnectedSwitch {
     /// As reported in the handshake, with the ports that it has now.
     pub(super) features: Arc<SwitchFeatures>,
     port_index: PortIndex,
+    have_ports_changed: bool,
     /// Number of ports that the acceptor counts.
     counted_ports: usize,
     pub(super) migration: Option<Migration>,
     pub(super) session: ControllerSession,
     pub(super) buffers: ConnectionBuffers,
+    pub(super) requests: OutstandingRequests,
     pub(super) counters: Arc<SwitchCounters>,
     /// The acceptor waits for a sign of life.
     pub(super) is_probed: bool,
@@ -52,7 +55,25 @@ pub(super) struct Migration {
 impl ConnectedSwitch {
     /// Keeps the list of ports current.
     pub(super) fn record_port(&mut self, status: &PortStatus, now: Instant) -> PortChange {
+        self.have_ports_changed = true;
         self.port_index.record(&mut Arc::make_mut(&mut self.features).ports, status, now)
+    }
+
+    /// The features, if ports have changed since the last call.
+    pub(super) fn take_changed_features(&mut self) -> Option<Arc<SwitchFeatures>> {
+        std::mem::take(&mut self.have_ports_changed).then(|| self.features.clone())
+    }
+
+    /// What there is to send when a message is queued behind what waits.
+    pub(super) fn unflushed_with(&self, is_packet_out: bool) -> Unflushed {
+        match self.unflushed {
+            Unflushed::Nothing if self.buffers.transmit.is_empty() => Unflushed::Messages,
+            Unflushed::Nothing | Unflushed::BehindBacklog if is_packet_out => {
+                Unflushed::BehindBacklog
+            }
+            Unflushed::Nothing | Unflushed::BehindBacklog => Unflushed::Overtaking,
+            same => same,
+        }
     }
 
     /// The number of ports, if it is another than at the last call.
@@ -107,9 +128,11 @@ impl Switches {
             counted_ports: features.ports.len(),
             features,
             port_index: PortIndex::default(),
+            have_ports_changed: false,
             migration: None,
             session: from.session,
             buffers: from.buffers,
+            requests: from.requests,
             counters,
             is_probed: false,
             unflushed: Unflushed::Nothing,

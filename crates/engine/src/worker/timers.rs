@@ -34,6 +34,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         if self.now >= self.next_tick_at && self.ticking.is_empty() {
             self.next_tick_at = self.now + TICK_INTERVAL;
             self.network.expire(self.now);
+            self.check_subscribers();
             self.ticking.extend(self.switches.ids());
         }
         self.tick_switches(io);
@@ -59,24 +60,28 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
     }
 
-    /// Sends the acceptor the number of ports of a switch if it has changed.
+    /// Sends the acceptor the number of ports of a switch if it has changed, and lets other threads know the ports.
     fn report_ports(&mut self, id: ConnId) {
         let Some(switch) = self.switches.get_mut(id) else { return };
         if let Some(count) = switch.take_changed_port_count() {
             let session_id = switch.session_id;
             self.outgoing.send_to_acceptor(ToAcceptor::PortsChanged(session_id, count));
         }
+        if let Some(features) = switch.take_changed_features() {
+            switch.counters.set_features(features);
+        }
     }
 
     /// Checks the timeouts of a session whose deadline was due. Received data has moved it back in most cases.
     fn check_session(&mut self, io: &mut I, id: ConnId) {
+        self.expire_requests(id);
         let Some(switch) = self.switches.get_mut(id) else { return };
         if switch.buffers.backpressure.is_paused() || self.outgoing.is_congested() {
             // What is missing may be waiting unread. `check_backlog` detects a dead switch in this case.
             switch.session.record_unread(self.now);
         }
         let result = switch.session.handle_timeouts(&self.cfg.session, self.now, &mut self.urgent);
-        self.deadlines.set(id, switch.session.deadline(&self.cfg.session));
+        self.set_deadline(id);
         self.send_replies(io, id);
         result.unwrap_or_else(|error| self.disconnect(io, id, CloseReason::Session(error)));
     }
@@ -86,7 +91,10 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let Some(switch) = self.switches.get_mut(id) else { return };
         switch.buffers.handle_timeouts(io, id, self.now, limits);
         if switch.buffers.backpressure.is_stuck() {
-            self.disconnect(io, id, CloseReason::SendTimeout);
+            return self.disconnect(io, id, CloseReason::SendTimeout);
+        }
+        if self.queue_packet_out_barrier(id) {
+            self.flush_switch(io, id);
         }
     }
 

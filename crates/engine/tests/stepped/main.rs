@@ -10,6 +10,8 @@ mod migration;
 mod ports;
 mod queues;
 mod reconnects;
+mod requests;
+mod subscribers;
 mod test_engine;
 mod timers;
 

@@ -9,7 +9,9 @@ use sluice_engine::simulation::SteppedEngine;
 use sluice_io::simulated::{
     BufferSizes, ClockError, PeerId, PeerState, SimulatedIo, SimulatedKernel, SimulatedThread,
 };
-use sluice_openflow::{DatapathId, Encoder, Message, Version, split_message};
+use sluice_openflow::{
+    DatapathId, Encoder, ErrorMsg, ErrorReason, Message, RawMessage, Version, split_message,
+};
 use sluice_proto::{SwitchProfile, SwitchSession};
 use sluice_sdk::App;
 
@@ -169,14 +171,41 @@ impl TestSwitch {
 
     /// Receives all messages that have arrived.
     pub(crate) fn receive(&mut self, kernel: &SimulatedKernel) -> Vec<Message> {
+        self.receive_raw(kernel, |msg| Message::parse_raw(msg).unwrap())
+    }
+
+    /// Receives all messages that have arrived, as `read` does.
+    pub(crate) fn receive_raw<T>(
+        &mut self,
+        kernel: &SimulatedKernel,
+        mut read: impl FnMut(RawMessage<'_>) -> T,
+    ) -> Vec<T> {
         self.received.extend(kernel.peer_receive(self.peer, usize::MAX));
         let (mut rest, mut messages) = (&*self.received, Vec::new());
         while let Some((msg, after)) = split_message(rest).unwrap() {
-            messages.push(Message::parse_raw(msg).unwrap());
+            messages.push(read(msg));
             rest = after;
         }
         self.received = rest.to_vec();
         messages
+    }
+
+    /// Sends a message with the transaction id `xid`.
+    pub(crate) fn send_with_xid(&self, kernel: &SimulatedKernel, xid: u32, message: &Message) {
+        self.send_bytes(kernel, &message.to_vec(self.version, xid).unwrap());
+    }
+
+    /// Refuses the message with the transaction id `xid`.
+    pub(crate) fn send_error(&self, kernel: &SimulatedKernel, xid: u32, reason: ErrorReason) {
+        let error = Message::Error(ErrorMsg { reason, ..ErrorMsg::default() });
+        self.send_with_xid(kernel, xid, &error);
+    }
+
+    /// Answers a message.
+    pub(crate) fn answer_message(&mut self, kernel: &SimulatedKernel, msg: RawMessage<'_>) {
+        let mut tx = Vec::new();
+        self.session.on_message(msg, &mut tx).unwrap();
+        self.send_bytes(kernel, &tx);
     }
 
     /// Answers the requests of the controller that have arrived.
