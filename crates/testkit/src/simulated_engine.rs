@@ -18,8 +18,8 @@ use sluice_io::simulated::{
     SimulatedThread,
 };
 use sluice_openflow::DatapathId;
-use sluice_sdk::view::{Host, HostId, NetworkView};
-use sluice_sdk::{App, Network};
+use sluice_sdk::view::{Host, HostId, NetworkView, ViewSubscription};
+use sluice_sdk::{App, Network, OnAnswer, Request};
 
 /// Where the engine listens.
 const LISTENER: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 0, 0, 1), 6653);
@@ -270,6 +270,26 @@ impl<A: App> SimulatedEngine<A> {
     pub fn move_switch(&mut self, datapath_id: DatapathId, worker: usize) {
         self.engine.move_switch(datapath_id, worker);
         self.schedule(self.kernel.now());
+    }
+
+    /// Sends a request to a switch, as a thread that is no worker. See [`Controller::request`](sluice_sdk::Controller::request).
+    pub fn request(&mut self, to: DatapathId, request: Request, on_answer: OnAnswer)
+    where
+        A: 'static,
+    {
+        sluice_sdk::Controller::request(&self.engine.handle(), to, request, on_answer);
+        self.schedule(self.kernel.now());
+    }
+
+    /// Subscribes to all facts. See [`Controller::subscribe`](sluice_sdk::Controller::subscribe).
+    pub fn subscribe(&mut self) -> ViewSubscription
+    where
+        A: 'static,
+    {
+        let notify = Box::new(|| {});
+        let subscription = sluice_sdk::Controller::subscribe(&self.engine.handle(), notify);
+        self.schedule(self.kernel.now());
+        subscription
     }
 
     /// Has all threads close their connections and end.

@@ -44,6 +44,7 @@ pub(super) struct Senders<'a> {
     pub(super) members: &'a mut Members,
     pub(super) made_up_hosts: &'a mut MadeUpHosts,
     pub(super) reloads: &'a mut Reloads,
+    pub(super) requests: &'a mut Requests,
 }
 
 /// Schedules faults, has hosts send meanwhile, and repairs permanent faults.
@@ -153,6 +154,7 @@ fn ping_meanwhile(
         senders.lies.send(net)?;
         senders.members.send(net)?;
         senders.made_up_hosts.send(net)?;
+        senders.requests.send(net);
         if (1..=4).contains(&round) {
             senders.reloads.apply(net);
         }

@@ -22,6 +22,9 @@
 //! - hosts that join a group and leave it, if switches send multicasts to members only. Every member receives each packet once, and
 //!   nobody else does.
 //!
+//! A thread that is no worker sends requests to random switches while faults occur, of which each is answered once, and follows the
+//! network view.
+//!
 //! In one of three networks the configuration is changed while faults occur, and changed back. In one of five, hosts send frames with
 //! made-up source addresses; no more than a bounded number of these hosts is known.
 //!
@@ -49,6 +52,7 @@ mod operator;
 mod refusals;
 mod reloads;
 mod repair;
+mod requests;
 mod scenario;
 mod segments;
 mod simple_chains;
@@ -91,6 +95,7 @@ use members::Members;
 use operator::Operator;
 use refusals::Refusals;
 use reloads::Reloads;
+use requests::Requests;
 use scenario::Scenario;
 use segments::Segments;
 use vlans::add_vlans;

@@ -19,6 +19,7 @@ pub(super) struct Scenario {
     members: Members,
     made_up_hosts: MadeUpHosts,
     reloads: Reloads,
+    requests: Requests,
 }
 
 impl Scenario {
@@ -87,6 +88,7 @@ impl Scenario {
             members,
             made_up_hosts,
             reloads,
+            requests: Requests::new(seed),
         })
     }
 
@@ -109,6 +111,7 @@ impl Scenario {
             members: &mut self.members,
             made_up_hosts: &mut self.made_up_hosts,
             reloads: &mut self.reloads,
+            requests: &mut self.requests,
         };
         let mut faults =
             run_with_faults(net, rng, conditions, &mut senders).map_err(failed("faults"))?;
@@ -136,6 +139,7 @@ impl Scenario {
             check_tree(net).map_err(|why| format!("broadcasts: {why}"))?;
         }
         check_broadcasts(net, limits, conditions).map_err(|why| format!("broadcasts: {why}"))?;
+        self.requests.check(net, faults).map_err(|why| format!("requests: {why}"))?;
         check_connections(net, faults).map_err(|why| format!("connections: {why}"))?;
         operator.check_entry(net).map_err(|why| format!("operator: {why}"))?;
         check_views(net).map_err(|why| format!("after recovery: {why}"))?;
