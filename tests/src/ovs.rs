@@ -174,7 +174,7 @@ impl OvsNetwork {
     }
 
     /// Sets the controller of `bridge` by an address, for example `10.9.0.2:6653`; it retries once a second.
-    pub(crate) fn set_controller_at(&self, bridge: &str, address: &str) {
+    pub fn set_controller_at(&self, bridge: &str, address: &str) {
         self.vsctl(&format!(
             "set-controller {bridge} tcp:{address} -- set controller {bridge} max_backoff=1000"
         ));

@@ -25,6 +25,7 @@ mod packet_sizes;
 mod path_requests;
 mod paths;
 mod power_cycles;
+mod requests;
 mod segments;
 mod thin_control_link;
 mod topology;
