@@ -236,8 +236,8 @@ impl<'p> Flood<'p> {
         if self.remove(id).is_none() {
             return false;
         }
-        if let Some(stream) = self.io.release(id) {
-            sock::reset(&stream);
+        if let Some(connection) = self.io.release(id) {
+            sock::reset(connection.stream());
         }
         true
     }
@@ -274,7 +274,7 @@ impl<'p> Flood<'p> {
                         let ns = u64::try_from(ns).unwrap_or(u64::MAX);
                         self.report.closed_after_ns.saturating_record(ns);
                     }
-                    None if error == Some(ErrorKind::ConnectionRefused) => {
+                    None if error == Some(ErrorKind::ConnectionRefused.into()) => {
                         self.report.refused += 1;
                     }
                     None => self.report.failed += 1,

@@ -1,7 +1,9 @@
 //! The connection of a switch, from the first attempt to its end.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::time::{Duration, Instant};
+
+use sluice_io::ConnectionError;
 
 use crate::Error;
 use crate::plan::{ConnectAttempts, Plan};
@@ -58,7 +60,7 @@ impl Lifecycle {
 }
 
 /// Why a connection ended that was closed by the controller, or with an error.
-pub(crate) fn closed_reason(error: Option<ErrorKind>) -> String {
+pub(crate) fn closed_reason(error: Option<ConnectionError>) -> String {
     error.map_or_else(|| "the controller closed the connection".into(), |e| e.to_string())
 }
 

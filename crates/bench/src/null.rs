@@ -5,14 +5,16 @@
 //! generator can match the reply; or, if packets are not buffered, their addresses and the packet itself. The throughput of
 //! a controller relative to the null responder shows how close it comes to the limit of the machine.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, WaitStrategy, Wake, Waker, cores, sock};
+use sluice_io::{
+    ConnId, Connection, Epoll, Io, IoEvent, Reading, WaitStrategy, Wake, Waker, cores, sock,
+};
 use sluice_openflow::{Encoder, MessageType, SwitchConfig, Version};
 
 use crate::Error;
@@ -156,8 +158,8 @@ struct ResponderThread {
     index: usize,
     io: Epoll,
     /// Where accepted connections are sent; empty on all threads but the first, which accepts.
-    senders: Vec<(Sender<TcpStream>, Waker)>,
-    accepted: Receiver<TcpStream>,
+    senders: Vec<(Sender<Connection>, Waker)>,
+    accepted: Receiver<Connection>,
     next: usize,
     stop: Arc<AtomicBool>,
     connections: Vec<ResponderConnection>,
@@ -177,7 +179,7 @@ impl ResponderThread {
         config: &Config,
         index: usize,
         io: Epoll,
-        accepted: Receiver<TcpStream>,
+        accepted: Receiver<Connection>,
         stop: &Arc<AtomicBool>,
     ) -> Self {
         let replies = [1, 2, 3, 4, 5, 6].map(|byte| ReplyTemplates::new(Version(byte), config));
@@ -202,8 +204,8 @@ impl ResponderThread {
         while !self.stop.load(Relaxed) {
             self.io.wait(None)?;
             while self.handle_event() {}
-            while let Ok(stream) = self.accepted.try_recv() {
-                self.adopt(stream);
+            while let Ok(connection) = self.accepted.try_recv() {
+                self.adopt(connection);
             }
         }
         Ok(())
@@ -213,10 +215,10 @@ impl ResponderThread {
     fn handle_event(&mut self) -> bool {
         let Some(event) = self.io.next_event() else { return false };
         match event {
-            IoEvent::Accepted(stream, _) => {
+            IoEvent::Accepted(connection, _) => {
                 if let Some((sender, waker)) = self.senders.get(self.next) {
                     // Fails only if that thread failed, and with it the responder.
-                    let _ = sender.send(stream);
+                    let _ = sender.send(connection);
                     waker.wake();
                     self.next = (self.next + 1) % self.senders.len();
                 }
@@ -244,12 +246,12 @@ impl ResponderThread {
         true
     }
 
-    fn adopt(&mut self, stream: TcpStream) {
+    fn adopt(&mut self, connection: Connection) {
         // On an error the connection is closed, and the load generator reports a missing switch.
-        if self.config.socket.apply(&stream).is_err() {
+        if self.config.socket.apply(&connection).is_err() {
             return;
         }
-        let Ok(id) = self.io.adopt(stream) else { return };
+        let Ok(id) = self.io.adopt(connection) else { return };
         if self.connections.len() <= id.slot() {
             self.connections.resize_with(id.slot() + 1, ResponderConnection::default);
         }

@@ -9,6 +9,7 @@ mod link;
 mod log;
 mod network;
 mod paths;
+mod pki;
 mod run;
 mod signals;
 mod startup_message;
@@ -57,6 +58,9 @@ enum Command {
     Decode(decode::DecodeArgs),
     #[command(about = "Emulate a control link with delay, jitter, rate, loss and a queue")]
     Link(Box<link::LinkArgs>),
+    /// Make a laboratory authority, and certificates for the controller and switches
+    #[command(subcommand)]
+    Pki(pki::PkiCommand),
     /// Check and print the configuration, or print an example file
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
         Command::Emu(emu) => emu.run(),
         Command::Decode(decode) => decode.run(),
         Command::Link(link) => link.run(),
+        Command::Pki(pki) => exit_code(pki.run()),
         Command::Config(ConfigCommand::Show(flags)) => match ConfigSources::new(flags).load() {
             Ok(loaded) => print(&config::show(&loaded)),
             Err(errors) => print_config_errors(&errors),

@@ -162,10 +162,16 @@ impl<'l> RunningController<'l> {
         self.logging.set_level(new.config.log.level);
         let changed = self.loaded.changed_keys(&new);
         let applied = key_names(&changed, |key| !key.needs_restart);
-        if applied.is_empty() {
-            info!("configuration reloaded; nothing to apply");
-        } else {
+        let [old_tls, new_tls] = [&self.loaded, &new].map(|it| it.config.engine.tls.as_ref());
+        let certificates_differ =
+            old_tls.zip(new_tls).is_some_and(|(old, new)| old.server != new.server);
+        if certificates_differ {
+            info!("certificates reloaded; connections keep the old ones until they end");
+        }
+        if !applied.is_empty() {
             info!(changed = applied, "configuration reloaded");
+        } else if !certificates_differ {
+            info!("configuration reloaded; nothing to apply");
         }
         if let Some(warning) = OpenFiles::raise(&new.config).warning() {
             warn!("{warning}");
@@ -268,6 +274,7 @@ impl OpenFiles {
 fn message_text(loaded: &LoadedConfig, engine: &Engine<Chain>, api: Option<&Server>) -> String {
     let message = StartupMessage {
         listening: engine.addresses(),
+        listening_tls: engine.tls_addresses(),
         workers: engine.cores(),
         apps: &loaded.config.app_names,
         versions: loaded.config.engine.session.versions,

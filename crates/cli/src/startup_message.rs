@@ -12,6 +12,8 @@ use sluice_openflow::{Version, Versions};
 pub(crate) struct StartupMessage<'a> {
     /// Addresses on which switches are accepted.
     pub(crate) listening: &'a [SocketAddr],
+    /// Addresses on which switches are accepted over TLS.
+    pub(crate) listening_tls: &'a [SocketAddr],
     /// The core of each worker, `None` for any.
     pub(crate) workers: &'a [Option<usize>],
     /// The applications in order.
@@ -33,6 +35,9 @@ impl StartupMessage<'_> {
         for address in self.listening {
             let _ = writeln!(out, "listening on {address}");
         }
+        for address in self.listening_tls {
+            let _ = writeln!(out, "listening on {address} (TLS)");
+        }
         let _ = writeln!(out, "workers: {}, {}", self.workers.len(), self.cores());
         let _ = writeln!(out, "applications: {}", list(self.apps, "none"));
         let _ = match self.metrics {
@@ -46,6 +51,13 @@ impl StartupMessage<'_> {
         }
         if let Some(&address) = self.listening.first() {
             out.push_str(&self.connect_commands(reachable_address(address)));
+        } else if let Some(&address) = self.listening_tls.first() {
+            let controller = reachable_address(address);
+            let _ = writeln!(
+                out,
+                "\nConnect an Open vSwitch bridge with the certificate of `sluice pki issue`:\n  \
+                 ovs-vsctl set-controller br0 ssl:{controller}"
+            );
         }
         out
     }
@@ -122,6 +134,7 @@ mod tests {
         let has_kernel_datapath = true;
         StartupMessage {
             listening,
+            listening_tls: &[],
             workers,
             apps,
             versions,
@@ -160,6 +173,15 @@ mod tests {
              sudo mn --controller remote,ip=127.0.0.1,port=6653 --switch ovs,protocols=OpenFlow13 --topo linear,3\n"
         );
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn addresses_with_tls_are_marked_and_used_if_there_are_no_others() {
+        let addresses = ["[::]:6654".parse().unwrap()];
+        let message = StartupMessage { listening_tls: &addresses, ..message(&[], &[], &[]) };
+        let text = message.text();
+        assert!(text.contains("listening on [::]:6654 (TLS)\n"), "{text}");
+        assert!(text.ends_with("set-controller br0 ssl:127.0.0.1:6654\n"), "{text}");
     }
 
     #[test]

@@ -42,6 +42,17 @@ The label `reason` of `sluice_connections_closed_total`, and the field `reason` 
 | --- | --- |
 | `closed_by_peer`, `connection_reset` | the peer closed or reset the connection, as switches do when they stop |
 | `connection_error` | the operating system reported another error of the connection |
+| `tls_expected` | plain TCP on a TLS port |
+| `tls_on_tcp_port` | TLS on a port for plain TCP |
+| `tls_version_not_supported` | the peer offers no TLS version from 1.2 on |
+| `tls_no_certificate` | the peer has no certificate, and one is required |
+| `tls_unknown_ca` | the peer's certificate was issued by another authority than those of `tls.client_ca` |
+| `tls_certificate_expired`, `tls_certificate_not_yet_valid` | the validity of the peer's certificate is over, or has not begun |
+| `tls_certificate_invalid` | the peer's certificate is malformed, or may not be used for this purpose |
+| `certificate_mismatch` | the switch's certificate does not name its datapath id, and `tls.bind_datapath_id` is set |
+| `tls_rejected_by_peer` | the peer ended the TLS connection with an alert, for example because it does not trust the controller's certificate |
+| `tls_truncated` | the stream ended without the `close_notify` alert, for example because the switch was killed |
+| `tls_protocol_error` | another violation of TLS, or no cipher suite in common |
 | `shutdown` | the controller stopped |
 | `echo_timeout` | no answer to an echo request |
 | `send_timeout` | the switch took less than 4 KiB in 30 s though more was queued for it |
@@ -55,7 +66,7 @@ The label `reason` of `sluice_connections_closed_total`, and the field `reason` 
 | `unexpected_message` | a message that is not allowed there, or that only controllers send |
 | `handshake_rejected` | the peer answered the handshake with an error |
 | `handshake_timeout` | the handshake was not complete in 10 s |
-| `handshake_too_large` | more than 256 KiB received before the handshake was complete |
+| `handshake_too_large` | more than 256 KiB received before the handshake was complete, or more than 128 KiB before that of TLS was |
 | `too_many_handshakes` | `limits.handshakes_max` reached, or no file descriptor left. Of the address with the most handshakes, the peer was closed that had been silent for longest, or else the one with the oldest HELLO; or the new one was refused |
 | `too_many_switches` | `limits.switches_max` reached: the new switch was refused, or replaced the newest of the address with the most |
 | `too_many_ports` | `limits.ports_max` reached: the new switch was refused, or a switch with many ports of the address with the most was closed |

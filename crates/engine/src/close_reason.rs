@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use sluice_io::{ConnectionError, TlsError};
 use sluice_openflow::DatapathId;
 use sluice_proto::SessionError;
 
@@ -13,6 +14,12 @@ pub enum CloseReason {
     ClosedByPeer,
     /// The operating system reported an error.
     ConnectionError(io::ErrorKind),
+    /// TLS reported an error.
+    Tls(TlsError),
+    /// The peer uses TLS on a port for plain TCP.
+    TlsOnTcpPort,
+    /// The certificate of the switch does not have this datapath id as a name.
+    CertificateMismatch(DatapathId),
     /// The peer violated the protocol or a timeout of its session passed.
     Session(SessionError),
     /// The switch accepted no data for too long while data was queued for it.
@@ -37,10 +44,22 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All values of the label `reason` of the metric `connections_closed`.
-    pub(crate) const LABELS: [&'static str; 23] = [
+    pub(crate) const LABELS: [&'static str; 35] = [
         "closed_by_peer",
         "connection_reset",
         "connection_error",
+        "tls_expected",
+        "tls_version_not_supported",
+        "tls_no_certificate",
+        "tls_unknown_ca",
+        "tls_certificate_expired",
+        "tls_certificate_not_yet_valid",
+        "tls_certificate_invalid",
+        "tls_rejected_by_peer",
+        "tls_truncated",
+        "tls_protocol_error",
+        "tls_on_tcp_port",
+        "certificate_mismatch",
         "send_timeout",
         "too_many_handshakes",
         "too_many_switches",
@@ -69,6 +88,9 @@ impl CloseReason {
             Self::ClosedByPeer => "closed_by_peer",
             Self::ConnectionError(io::ErrorKind::ConnectionReset) => "connection_reset",
             Self::ConnectionError(_) => "connection_error",
+            Self::Tls(error) => tls_label(error),
+            Self::TlsOnTcpPort => "tls_on_tcp_port",
+            Self::CertificateMismatch(_) => "certificate_mismatch",
             Self::Session(error) => error.label(),
             Self::SendTimeout => "send_timeout",
             Self::TooManyHandshakes => "too_many_handshakes",
@@ -94,11 +116,50 @@ impl CloseReason {
     }
 }
 
+/// How a connection ended that was not closed by this side.
+impl From<Option<ConnectionError>> for CloseReason {
+    fn from(error: Option<ConnectionError>) -> Self {
+        match error {
+            None => Self::ClosedByPeer,
+            Some(ConnectionError::System(kind)) => Self::ConnectionError(kind),
+            Some(ConnectionError::Tls(error)) => Self::Tls(error),
+        }
+    }
+}
+
+/// The name that the certificate of a switch must have if it is bound to the datapath id.
+pub(crate) fn certificate_name(id: DatapathId) -> String {
+    format!("dpid-{:016x}", id.0)
+}
+
+const fn tls_label(error: TlsError) -> &'static str {
+    match error {
+        TlsError::NotTls => "tls_expected",
+        TlsError::VersionNotSupported => "tls_version_not_supported",
+        TlsError::NoCertificate => "tls_no_certificate",
+        TlsError::UnknownCa => "tls_unknown_ca",
+        TlsError::CertificateExpired => "tls_certificate_expired",
+        TlsError::CertificateNotYetValid => "tls_certificate_not_yet_valid",
+        TlsError::CertificateInvalid => "tls_certificate_invalid",
+        TlsError::RejectedByPeer(_) => "tls_rejected_by_peer",
+        TlsError::Truncated => "tls_truncated",
+        TlsError::HandshakeTooLarge => "handshake_too_large",
+        TlsError::Protocol => "tls_protocol_error",
+    }
+}
+
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ClosedByPeer => f.write_str("closed by the peer"),
             Self::ConnectionError(kind) => kind.fmt(f),
+            Self::Tls(error) => error.fmt(f),
+            Self::TlsOnTcpPort => f.write_str("this port expects plain TCP, and the peer uses TLS"),
+            Self::CertificateMismatch(id) => write!(
+                f,
+                "the switch's certificate does not have the name {}",
+                certificate_name(*id)
+            ),
             Self::Session(error) => error.fmt(f),
             Self::SendTimeout => f.write_str("the switch does not read what is sent to it"),
             Self::TooManyHandshakes => f.write_str("too many connections in their handshake"),
@@ -143,7 +204,21 @@ mod tests {
             SessionError::MultipartBudgetExceeded,
             SessionError::MultipartTimeout,
         ];
+        let tls = [
+            TlsError::NotTls,
+            TlsError::VersionNotSupported,
+            TlsError::NoCertificate,
+            TlsError::UnknownCa,
+            TlsError::CertificateExpired,
+            TlsError::CertificateNotYetValid,
+            TlsError::CertificateInvalid,
+            TlsError::RejectedByPeer(48),
+            TlsError::Truncated,
+            TlsError::Protocol,
+        ];
         let mut labels: Vec<_> = [
+            CloseReason::TlsOnTcpPort,
+            CloseReason::CertificateMismatch(id),
             CloseReason::ClosedByPeer,
             CloseReason::ConnectionError(io::ErrorKind::ConnectionReset),
             CloseReason::ConnectionError(io::ErrorKind::TimedOut),
@@ -159,6 +234,7 @@ mod tests {
         ]
         .into_iter()
         .chain(session.map(CloseReason::Session))
+        .chain(tls.map(CloseReason::Tls))
         .map(CloseReason::label)
         .collect();
         let mut listed = CloseReason::LABELS.to_vec();

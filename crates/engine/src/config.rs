@@ -1,16 +1,19 @@
 //! The configuration of the engine, and its limits.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use sluice_io::{WaitStrategy, sock};
+use sluice_io::{TlsServer, WaitStrategy, sock};
 use sluice_proto as proto;
 
 /// The configuration of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Addresses on which switches are accepted.
+    /// Addresses on which switches are accepted over TCP.
     pub listen: Vec<SocketAddr>,
+    /// Addresses on which switches are accepted over TLS, if there are any.
+    pub tls: Option<TlsListeners>,
     /// The worker threads.
     pub workers: Workers,
     /// The configuration of sessions.
@@ -21,6 +24,61 @@ pub struct Config {
     pub limits: Limits,
     /// Interval at which every switch moves to the next worker. For tests: nothing else moves switches.
     pub move_interval: Option<Duration>,
+}
+
+/// Addresses on which switches are accepted over TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsListeners {
+    /// The addresses.
+    pub listen: Vec<SocketAddr>,
+    /// Certificate, key and authorities.
+    pub server: TlsServer,
+    /// Whether the certificate of a switch must have the name `dpid-` with the 16 hex digits of its datapath id.
+    pub bind_datapath_id: bool,
+}
+
+/// An address on which switches are accepted, and what they must use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    /// The address.
+    pub(crate) addr: SocketAddr,
+    /// What connections use.
+    pub(crate) transport: Transport,
+}
+
+/// What connections of switches use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// Plain TCP.
+    Tcp,
+    /// TLS over TCP.
+    Tls,
+}
+
+/// An address without TLS.
+impl From<SocketAddr> for Endpoint {
+    fn from(addr: SocketAddr) -> Self {
+        Self { addr, transport: Transport::Tcp }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.addr.fmt(f)?;
+        match self.transport {
+            Transport::Tcp => Ok(()),
+            Transport::Tls => f.write_str(" (TLS)"),
+        }
+    }
+}
+
+impl Config {
+    /// Where switches are accepted.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = Endpoint> {
+        let tls = self.tls.iter().flat_map(|tls| &tls.listen);
+        let tls = tls.map(|&addr| Endpoint { addr, transport: Transport::Tls });
+        self.listen.iter().map(|&addr| addr.into()).chain(tls)
+    }
 }
 
 /// The configuration of the worker threads.
@@ -122,6 +180,7 @@ impl Default for Config {
         let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         Self {
             listen: PORTS.iter().map(|&port| SocketAddr::new(any, port)).collect(),
+            tls: None,
             workers: Workers::default(),
             session: proto::Config::default(),
             socket: sock::Options { congestion: Some("cubic".into()), ..sock::Options::default() },

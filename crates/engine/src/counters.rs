@@ -55,12 +55,22 @@ impl Default for MessageCounters {
     }
 }
 
+/// Closed connections, by reason.
+#[derive(Debug)]
+struct CloseCounters([Counter; CloseReason::LABELS.len()]);
+
+impl Default for CloseCounters {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
 /// The counters of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadCounters {
     messages_received: [MessageCounters; VERSIONS],
     errors_received: [Counter; ERROR_TYPES],
-    connections_closed: [Counter; CloseReason::LABELS.len()],
+    connections_closed: CloseCounters,
     /// Messages that could not be parsed and did not end their session.
     pub(crate) malformed_messages: Counter,
     pub(crate) connections_accepted: Counter,
@@ -126,7 +136,7 @@ impl ThreadCounters {
 
     pub(crate) fn connection_closed(&self, reason: CloseReason) {
         let at = CloseReason::LABELS.iter().position(|&label| label == reason.label());
-        if let Some(count) = at.and_then(|at| self.connections_closed.get(at)) {
+        if let Some(count) = at.and_then(|at| self.connections_closed.0.get(at)) {
             count.add(1);
         }
     }
@@ -218,7 +228,7 @@ impl CounterRegistry {
 
     fn collect_failures(&self, emit: &mut dyn FnMut(MetricSample)) {
         for (n, label) in CloseReason::LABELS.iter().enumerate() {
-            let count = |c: &ThreadCounters| c.connections_closed.get(n).map_or(0, Counter::get);
+            let count = |c: &ThreadCounters| c.connections_closed.0.get(n).map_or(0, Counter::get);
             emit(MetricSample {
                 name: "connections_closed",
                 help: "Connections closed, by reason",

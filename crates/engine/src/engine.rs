@@ -12,7 +12,7 @@ use sluice_openflow::DatapathId;
 use sluice_sdk::App;
 
 use crate::acceptor::is_same_listener;
-use crate::config::{Config, Pin};
+use crate::config::{Config, Endpoint, Pin, Transport};
 use crate::counters::CounterRegistry;
 use crate::handle::EngineHandle;
 use crate::messages::{ToAcceptor, ToWorker};
@@ -50,6 +50,7 @@ impl std::error::Error for StartError {}
 #[derive(Debug)]
 pub struct Engine<A> {
     addresses: Vec<SocketAddr>,
+    tls_addresses: Vec<SocketAddr>,
     config: Mutex<Config>,
     senders: Senders<Epoll, A>,
     threads: Vec<JoinHandle<()>>,
@@ -70,8 +71,13 @@ impl<A: App + 'static> Engine<A> {
         config: Config,
         make_app: impl Fn(usize) -> A + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
-        let listeners = bind(&config, &config.listen)?;
-        let addresses = listeners.iter().map(|(addr, _)| *addr).collect();
+        let listeners = bind(&config, config.endpoints())?;
+        let addresses_of = |transport| {
+            let endpoints = listeners.iter().map(|(endpoint, _)| endpoint);
+            endpoints.filter(|it| it.transport == transport).map(|it| it.addr).collect()
+        };
+        let addresses = addresses_of(Transport::Tcp);
+        let tls_addresses = addresses_of(Transport::Tls);
         let cores = worker_cores(&config)?;
         let io = Epoll::new(WaitStrategy::default()).map_err(StartError::Io)?;
         let worker_ios = cores.iter().map(|_| Epoll::new(config.workers.waiting));
@@ -92,12 +98,17 @@ impl<A: App + 'static> Engine<A> {
         let run = move || acceptor.run(make_app(app_number));
         threads.push(spawn("acceptor".to_owned(), &failure, run)?);
         let (config, senders, registry) = (Mutex::new(config), parts.senders, parts.registry);
-        Ok(Self { addresses, config, senders, threads, failure, cores, registry })
+        Ok(Self { addresses, tls_addresses, config, senders, threads, failure, cores, registry })
     }
 
-    /// The addresses on which it listens, with the port that was chosen for port 0.
+    /// The addresses on which it listens without TLS, with the port that was chosen for port 0.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The addresses on which it listens with TLS, with the port that was chosen for port 0.
+    pub fn tls_addresses(&self) -> &[SocketAddr] {
+        &self.tls_addresses
     }
 
     /// The core to which each worker is bound; `None` if it may run on any.
@@ -127,10 +138,9 @@ impl<A: App + 'static> Engine<A> {
         change: impl Fn(&mut A) + Send + Sync + 'static,
     ) -> Result<Vec<&'static str>, StartError> {
         let mut current = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = |wanted: &&SocketAddr| {
-            !current.listen.iter().any(|&open| is_same_listener(**wanted, open))
-        };
-        let new: Vec<_> = config.listen.iter().filter(is_new).copied().collect();
+        let is_new =
+            |wanted: &Endpoint| !current.endpoints().any(|open| is_same_listener(*wanted, open));
+        let new: Vec<_> = config.endpoints().filter(is_new).collect();
         let listeners = self.bind_new(&config, &current, &new)?;
         let mut restart = Vec::new();
         if config.workers != current.workers {
@@ -162,14 +172,15 @@ impl<A: App + 'static> Engine<A> {
         &self,
         config: &Config,
         current: &Config,
-        new: &[SocketAddr],
-    ) -> Result<Vec<(SocketAddr, TcpListener)>, StartError> {
-        let is_obsolete = |open: &&SocketAddr| {
-            !config.listen.iter().any(|&wanted| is_same_listener(wanted, **open))
-                && new.iter().any(|new| new.port() == open.port())
+        new: &[Endpoint],
+    ) -> Result<Vec<(Endpoint, TcpListener)>, StartError> {
+        let is_obsolete = |open: &Endpoint| {
+            !config.endpoints().any(|wanted| is_same_listener(wanted, *open))
+                && new.iter().any(|new| new.addr.port() == open.addr.port())
         };
-        let obsolete: Vec<_> = current.listen.iter().filter(is_obsolete).copied().collect();
-        match bind(config, new) {
+        let obsolete: Vec<_> = current.endpoints().filter(is_obsolete).collect();
+        let bind_new = || bind(config, new.iter().copied());
+        match bind_new() {
             Err(StartError::Listen(_, error))
                 if error.kind() == io::ErrorKind::AddrInUse && !obsolete.is_empty() => {}
             result => return result,
@@ -178,7 +189,7 @@ impl<A: App + 'static> Engine<A> {
         self.senders.acceptor.send(ToAcceptor::StopListening(obsolete.clone(), done));
         // Fails if the acceptor has ended.
         let _ = is_done.recv();
-        bind(config, new).inspect_err(|_| match bind(current, &obsolete) {
+        bind_new().inspect_err(|_| match bind(current, obsolete) {
             Ok(listeners) => {
                 let (cfg, no_change) = (Arc::new(current.clone()), Arc::new(|_: &mut A| {}));
                 self.senders.acceptor.send(ToAcceptor::Configure(cfg, no_change, listeners));
@@ -201,21 +212,24 @@ impl<A: App + 'static> Engine<A> {
     }
 }
 
-/// Opens a listener for each of `addrs`; returns it with its address, which has the port that was chosen for port 0.
+/// Opens a listener for each of `endpoints`; returns it with its address, which has the port that was chosen for port 0.
 fn bind(
     config: &Config,
-    addrs: &[SocketAddr],
-) -> Result<Vec<(SocketAddr, TcpListener)>, StartError> {
+    endpoints: impl IntoIterator<Item = Endpoint>,
+) -> Result<Vec<(Endpoint, TcpListener)>, StartError> {
     if let Some(name) = &config.socket.congestion {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let result = sock::listen(any, &config.socket);
         result.map_err(|error| StartError::Congestion(name.clone(), error))?;
     }
-    let open = |addr| {
-        let listener = sock::listen(addr, &config.socket)?;
-        Ok((listener.local_addr()?, listener))
+    let open = |endpoint: Endpoint| {
+        let listener = sock::listen(endpoint.addr, &config.socket)?;
+        Ok((Endpoint { addr: listener.local_addr()?, ..endpoint }, listener))
     };
-    addrs.iter().map(|&addr| open(addr).map_err(|error| StartError::Listen(addr, error))).collect()
+    let listeners = endpoints
+        .into_iter()
+        .map(|endpoint| open(endpoint).map_err(|error| StartError::Listen(endpoint.addr, error)));
+    listeners.collect()
 }
 
 /// The core to which each worker is bound.

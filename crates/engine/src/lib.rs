@@ -30,6 +30,6 @@ mod transmit_queue;
 mod worker;
 
 pub use close_reason::CloseReason;
-pub use config::{Config, Limits, PORTS_PER_SWITCH_MAX, Pin, Workers};
+pub use config::{Config, Limits, PORTS_PER_SWITCH_MAX, Pin, TlsListeners, Workers};
 pub use engine::{Engine, StartError};
 pub use handle::EngineHandle;

@@ -1,6 +1,5 @@
 //! Messages between the threads of the engine.
 
-use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 
 use sluice_io::Io;
@@ -11,7 +10,7 @@ use sluice_sdk::view::{PublishedFact, ViewPublisher};
 use sluice_sdk::{Answer, Ticket};
 
 use crate::close_reason::CloseReason;
-use crate::config::Config;
+use crate::config::{Config, Endpoint};
 use crate::connection::EstablishedConnection;
 use crate::queue::{Sender, Weigh};
 use crate::requests::RoutedRequest;
@@ -165,9 +164,9 @@ pub(crate) enum ToAcceptor<L, A> {
     /// A switch has this number of ports now.
     PortsChanged(SessionId, usize),
     /// Applies a new configuration, and the function to the applications; accepts on the new listeners too.
-    Configure(Arc<Config>, ChangeApp<A>, Vec<(SocketAddr, L)>),
-    /// Closes the listeners with these addresses, then sends `()`.
-    StopListening(Vec<SocketAddr>, mpsc::Sender<()>),
+    Configure(Arc<Config>, ChangeApp<A>, Vec<(Endpoint, L)>),
+    /// Closes these listeners, then sends `()`.
+    StopListening(Vec<Endpoint>, mpsc::Sender<()>),
     /// Ends the thread.
     Stop,
 }

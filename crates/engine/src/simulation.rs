@@ -77,7 +77,7 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
     ) -> io::Result<Self> {
         let acceptor_app = make_app(worker_ios.len());
         let mut threads = Threads::new(&Arc::new(cfg), acceptor_io, worker_ios);
-        threads.listen(listeners)?;
+        threads.listen(listeners.into_iter().map(|(addr, it)| (addr.into(), it)))?;
         let setups = threads.workers.into_iter().enumerate();
         Ok(Self {
             acceptor: threads.acceptor,

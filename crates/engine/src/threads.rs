@@ -1,13 +1,12 @@
 //! The threads of an engine before they run: acceptor and workers, and the queues that connect them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use sluice_io::Io;
 use sluice_sdk::App;
 
 use crate::acceptor::Acceptor;
-use crate::config::Config;
+use crate::config::{Config, Endpoint};
 use crate::counters::CounterRegistry;
 use crate::messages::{AcceptorSender, ChangeApp, ToAcceptor, ToWorker, WorkerSender};
 use crate::queue::queue;
@@ -34,7 +33,7 @@ impl<I: Io, A> Senders<I, A> {
         &self,
         cfg: Config,
         change: impl Fn(&mut A) + Send + Sync + 'static,
-        listeners: Vec<(SocketAddr, I::Listener)>,
+        listeners: Vec<(Endpoint, I::Listener)>,
     ) {
         let (cfg, change): (_, ChangeApp<A>) = (Arc::new(cfg), Arc::new(change));
         self.acceptor.send(ToAcceptor::Configure(cfg.clone(), change.clone(), listeners));
@@ -84,8 +83,10 @@ impl<I: Io, A: App> Threads<I, A> {
     /// Accepts connections on listeners with these addresses.
     pub(crate) fn listen(
         &mut self,
-        listeners: impl IntoIterator<Item = (SocketAddr, I::Listener)>,
+        listeners: impl IntoIterator<Item = (Endpoint, I::Listener)>,
     ) -> std::io::Result<()> {
-        listeners.into_iter().try_for_each(|(addr, listener)| self.acceptor.listen(addr, listener))
+        listeners
+            .into_iter()
+            .try_for_each(|(endpoint, listener)| self.acceptor.listen(endpoint, listener))
     }
 }

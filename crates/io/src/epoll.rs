@@ -15,7 +15,11 @@ use rustix::time::Timespec;
 use crate::read_order::{BulkQueue, Load};
 use crate::slab::Slab;
 use crate::sock::EffectiveOptions;
-use crate::{ConnId, Io, IoEvent, Reading, UnsentCap, Waker, clock, poll, sock};
+use crate::tls::{PLAINTEXT_BYTES_MAX, StreamEnd, TlsSession};
+use crate::{
+    ConnId, Connection, ConnectionError, Io, IoEvent, Reading, TlsServer, UnsentCap, Waker, clock,
+    poll, sock,
+};
 
 /// Bytes per read. Measured in `lab/read-size`.
 pub const READ_BYTES_MAX: usize = 128 << 10;
@@ -59,9 +63,11 @@ pub struct Epoll {
     /// Listeners on which accepting has failed; they are enabled again at `resume_accept_at`, or when a connection was closed.
     paused_listeners: Vec<ConnId>,
     resume_accept_at: Option<Instant>,
-    /// Connections that failed while sending; reported by `next_event`.
-    failed: Vec<(ConnId, io::ErrorKind)>,
+    /// Connections that failed while sending, or whose last read has ended the TLS stream; reported by `next_event`.
+    ended: Vec<(ConnId, Option<ConnectionError>)>,
     rx: Box<[u8]>,
+    /// The plaintext of one read. Empty until there is a connection with TLS.
+    plaintext: Box<[u8]>,
     /// Bytes of one read.
     read_max: usize,
     waker: Waker,
@@ -88,9 +94,10 @@ impl fmt::Debug for Epoll {
 
 #[derive(Debug)]
 enum Socket {
-    Listener(TcpListener),
+    Listener(TcpListener, Option<TlsServer>),
     Stream {
         stream: TcpStream,
+        tls: Option<Box<TlsSession>>,
         interest: EventFlags,
         is_connecting: bool,
         unsent_cap: UnsentCap,
@@ -102,16 +109,17 @@ enum Socket {
 type ReadyEvent = (u64, EventFlags);
 
 impl Socket {
-    fn stream(stream: TcpStream, interest: EventFlags, is_connecting: bool) -> Self {
+    fn stream(connection: Connection, interest: EventFlags, is_connecting: bool) -> Self {
+        let Connection { stream, tls } = connection;
         let (unsent_cap, load) = (UnsentCap::default(), Load::Sparse);
-        Self::Stream { stream, interest, is_connecting, unsent_cap, load }
+        Self::Stream { stream, tls, interest, is_connecting, unsent_cap, load }
     }
 }
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Listener(listener) => listener.as_fd(),
+            Self::Listener(listener, _) => listener.as_fd(),
             Self::Stream { stream, .. } => stream.as_fd(),
         }
     }
@@ -139,8 +147,9 @@ impl Epoll {
             accepts_left: ACCEPTS_MAX,
             paused_listeners: Vec::new(),
             resume_accept_at: None,
-            failed: Vec::new(),
+            ended: Vec::new(),
             rx: vec![0; READ_BYTES_MAX].into_boxed_slice(),
+            plaintext: Box::default(),
             read_max: READ_BYTES_MAX,
             waker,
             waiting,
@@ -156,7 +165,10 @@ impl Epoll {
 
     /// Shuts down the sending side of a connection. The peer may continue to send.
     pub fn shutdown_write(&mut self, id: ConnId) {
-        if let Some(Socket::Stream { stream, .. }) = self.slab.get_mut(id) {
+        if let Some(Socket::Stream { stream, tls, .. }) = self.slab.get_mut(id) {
+            if let Some(tls) = tls {
+                tls.close(stream);
+            }
             // Fails if the connection has failed, which is reported as an event.
             let _ = rustix::net::shutdown(&*stream, Shutdown::Write);
         }
@@ -166,9 +178,21 @@ impl Epoll {
     ///
     /// # Errors
     /// Errors of `epoll_ctl`.
-    pub fn adopt_connecting(&mut self, stream: TcpStream) -> io::Result<ConnId> {
+    pub fn adopt_connecting(&mut self, connection: impl Into<Connection>) -> io::Result<ConnId> {
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP;
-        self.register(Socket::stream(stream, interest, true), interest)
+        self.add_stream(connection.into(), interest, true)
+    }
+
+    fn add_stream(
+        &mut self,
+        connection: Connection,
+        interest: EventFlags,
+        is_connecting: bool,
+    ) -> io::Result<ConnId> {
+        if connection.tls.is_some() && self.plaintext.is_empty() {
+            self.plaintext = vec![0; PLAINTEXT_BYTES_MAX].into_boxed_slice();
+        }
+        self.register(Socket::stream(connection, interest, is_connecting), interest)
     }
 
     /// The options of a connection as the kernel has them; `None` if it is not in the set.
@@ -224,7 +248,7 @@ impl Epoll {
     /// Waits for events or until `deadline`; returns the current time.
     fn wait_until(&mut self, deadline: Option<Instant>) -> io::Result<Instant> {
         let deadline = self.resume_listeners(deadline);
-        if !self.failed.is_empty() || !self.bulk_queue.is_empty() {
+        if !self.ended.is_empty() || !self.bulk_queue.is_empty() {
             self.poll(Some(Duration::ZERO))?;
             return Ok(clock::now());
         }
@@ -271,8 +295,13 @@ impl Epoll {
         *interest = wanted;
         let set = if load.is_bulk() { &self.bulk_set } else { &self.set };
         if let Err(e) = epoll::modify(set, &*stream, token(id), wanted) {
-            self.failed.push((id, e.kind()));
+            self.fail(id, e);
         }
+    }
+
+    /// Has `next_event` report that a connection has failed.
+    fn fail(&mut self, id: ConnId, errno: Errno) {
+        self.ended.push((id, Some(errno.kind().into())));
     }
 
     /// Sets the load of a stream, and moves it to the set where it belongs.
@@ -292,21 +321,25 @@ impl Epoll {
         let moved = epoll::delete(from, &*stream)
             .and_then(|()| epoll::add(to, &*stream, token(id), *interest));
         if let Err(e) = moved {
-            self.failed.push((id, e.kind()));
+            self.fail(id, e);
         }
     }
 
     /// Accepts one connection from the listener `id`; `None` if there is none, or no more before the next wait.
-    fn accept(&mut self, id: ConnId) -> Option<IoEvent<'static, TcpStream>> {
+    fn accept(&mut self, id: ConnId) -> Option<IoEvent<'static, Connection>> {
         let left = self.accepts_left.checked_sub(1)?;
-        let Some(Socket::Listener(listener)) = self.slab.get_mut(id) else { return None };
+        let Some(Socket::Listener(listener, tls)) = self.slab.get_mut(id) else { return None };
         match listener.accept() {
             Ok((stream, addr)) => {
                 self.accepts_left = left;
-                Some(match stream.set_nonblocking(true) {
-                    Ok(()) => {
+                let connection = stream.set_nonblocking(true).and_then(|()| match tls {
+                    Some(tls) => tls.accept(stream),
+                    None => Ok(stream.into()),
+                });
+                Some(match connection {
+                    Ok(connection) => {
                         let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
-                        IoEvent::Accepted(stream, addr)
+                        IoEvent::Accepted(connection, addr)
                     }
                     Err(e) => IoEvent::AcceptFailed(e),
                 })
@@ -334,7 +367,7 @@ impl Epoll {
             return deadline.into_iter().chain([resume_at]).min();
         }
         for id in self.paused_listeners.drain(..) {
-            if let Some(Socket::Listener(listener)) = self.slab.get_mut(id) {
+            if let Some(Socket::Listener(listener, _)) = self.slab.get_mut(id) {
                 // Cannot fail: the listener is registered.
                 let _ = epoll::modify(&self.set, &*listener, token(id), EventFlags::IN);
             }
@@ -342,9 +375,28 @@ impl Epoll {
         deadline
     }
 
+    /// Closes the sending side of a stream that is about to be dropped. Closing a socket with unread data resets the connection, and
+    /// the peer could lose what was sent last.
+    fn close_stream(&mut self, stream: &TcpStream) {
+        let _ = rustix::net::shutdown(stream, Shutdown::Write);
+        let _ = recv(stream, &mut *self.rx, RecvFlags::DONTWAIT);
+    }
+
+    /// Removes a connection whose end is reported. Returns whether it was there.
+    fn remove_ended(&mut self, id: ConnId) -> bool {
+        let removed = self.slab.remove(id);
+        if let Some(Socket::Stream { stream, tls: Some(mut tls), .. }) = removed {
+            // A peer whose certificate was rejected gets the alert that says so.
+            tls.close(&stream);
+            self.close_stream(&stream);
+            return true;
+        }
+        removed.is_some()
+    }
+
     /// The next event of a ready stream: first whether it is connected or writable, then what a read returns.
     fn stream_event(&mut self, id: ConnId, flags: EventFlags) -> StreamEvent {
-        let Some(Socket::Stream { stream, interest, is_connecting, load, .. }) =
+        let Some(Socket::Stream { stream, tls, interest, is_connecting, load, .. }) =
             self.slab.get_mut(id)
         else {
             return StreamEvent::None;
@@ -352,13 +404,12 @@ impl Epoll {
         if flags.contains(EventFlags::OUT) && interest.contains(EventFlags::OUT) {
             if flags.contains(EventFlags::ERR) {
                 let error = sockopt::socket_error(&*stream).ok().and_then(Result::err);
-                return StreamEvent::Closed(error.map(Errno::kind));
+                return StreamEvent::Closed(error.map(|errno| errno.kind().into()));
             }
-            return if std::mem::take(is_connecting) {
-                StreamEvent::Connected
-            } else {
-                StreamEvent::Writable
-            };
+            if std::mem::take(is_connecting) {
+                return StreamEvent::Connected;
+            }
+            return if tls.is_some() { self.flush_tls(id) } else { StreamEvent::Writable };
         }
         if !interest.contains(EventFlags::IN) {
             let is_closed = flags.intersects(EventFlags::HUP | EventFlags::ERR);
@@ -374,16 +425,65 @@ impl Epoll {
             Ok((0, _)) if self.on_peer_shutdown == OnPeerShutdown::KeepOpen => {
                 StreamEvent::PeerShutdown
             }
-            Ok((0, _)) => StreamEvent::Closed(None),
+            Ok((0, _)) => {
+                let end = tls.as_mut().map_or(StreamEnd::Closed, |tls| tls.receive_end());
+                StreamEvent::Closed(end.error())
+            }
             Ok((n, _)) => {
                 let new = load.after_read(n, self.read_max);
+                let has_tls = tls.is_some();
                 if new != load {
                     self.set_load(id, new);
                 }
-                StreamEvent::Read(n)
+                if has_tls { self.receive_tls(id, n) } else { StreamEvent::Read(n) }
             }
             Err(Errno::AGAIN | Errno::INTR) => StreamEvent::None,
-            Err(e) => StreamEvent::Closed(Some(e.kind())),
+            Err(e) => StreamEvent::Closed(Some(e.kind().into())),
+        }
+    }
+
+    /// Sends what TLS has encrypted, and sets the interest in room for more.
+    fn flush_tls(&mut self, id: ConnId) -> StreamEvent {
+        let Some(Socket::Stream { stream, tls: Some(tls), .. }) = self.slab.get_mut(id) else {
+            return StreamEvent::None;
+        };
+        if let Err(e) = tls.flush(stream) {
+            return StreamEvent::Closed(Some(e.kind().into()));
+        }
+        if !tls.has_unsent() && tls.wants_room() && tls.take_writable() {
+            return StreamEvent::Writable;
+        }
+        let wants_room = tls.wants_room();
+        self.set_interest(id, |interest| {
+            if wants_room { interest | EventFlags::OUT } else { interest - EventFlags::OUT }
+        });
+        StreamEvent::Flushed
+    }
+
+    /// Decrypts the first `n` bytes of `rx`, which were received on a connection with TLS.
+    fn receive_tls(&mut self, id: ConnId, n: usize) -> StreamEvent {
+        let Some(Socket::Stream { stream, tls: Some(tls), .. }) = self.slab.get_mut(id) else {
+            return StreamEvent::None;
+        };
+        let ciphertext = self.rx.get(..n).unwrap_or_default();
+        let plaintext = tls.receive(ciphertext, &mut self.plaintext);
+        let end = tls.end().map(StreamEnd::error);
+        // Messages of the handshake, or an alert.
+        let flushed = tls.flush(stream);
+        match (plaintext, end, flushed) {
+            (0, Some(error), _) => StreamEvent::Closed(error),
+            (0, None, Err(e)) => StreamEvent::Closed(Some(e.kind().into())),
+            (0, None, Ok(())) => {
+                let wants_room = tls.wants_room();
+                if wants_room {
+                    self.set_interest(id, |interest| interest | EventFlags::OUT);
+                }
+                StreamEvent::None
+            }
+            (n, end, _) => {
+                self.ended.extend(end.map(|error| (id, error)));
+                StreamEvent::ReadTls(n)
+            }
         }
     }
 }
@@ -439,13 +539,17 @@ enum StreamEvent {
     Connected,
     Writable,
     Read(usize),
+    /// So many bytes of plaintext were received on a connection with TLS.
+    ReadTls(usize),
+    /// What TLS has encrypted was sent, as far as there was room.
+    Flushed,
     /// The peer has shut down its sending side, and the connection is kept.
     PeerShutdown,
-    Closed(Option<io::ErrorKind>),
+    Closed(Option<ConnectionError>),
 }
 
 impl Io for Epoll {
-    type Conn = TcpStream;
+    type Conn = Connection;
     /// Must be non-blocking.
     type Listener = TcpListener;
     type Waker = Waker;
@@ -464,7 +568,20 @@ impl Io for Epoll {
     }
 
     fn listen(&mut self, listener: TcpListener) -> io::Result<ConnId> {
-        self.register(Socket::Listener(listener), EventFlags::IN)
+        self.register(Socket::Listener(listener, None), EventFlags::IN)
+    }
+
+    fn set_tls(&mut self, listener: ConnId, new: Option<&TlsServer>) {
+        if let Some(Socket::Listener(_, tls)) = self.slab.get_mut(listener) {
+            *tls = new.cloned();
+        }
+    }
+
+    fn certificate_has_name(&mut self, id: ConnId, name: &str) -> Option<bool> {
+        let Some(Socket::Stream { tls: Some(tls), .. }) = self.slab.get_mut(id) else {
+            return None;
+        };
+        Some(tls.certificate_has_name(name))
     }
 
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<Instant> {
@@ -482,11 +599,11 @@ impl Io for Epoll {
         Ok(clock::now())
     }
 
-    fn next_event(&mut self) -> Option<IoEvent<'_, TcpStream>> {
+    fn next_event(&mut self) -> Option<IoEvent<'_, Connection>> {
         loop {
-            if let Some((id, kind)) = self.failed.pop() {
-                if self.slab.remove(id).is_some() {
-                    return Some(IoEvent::Closed(id, Some(kind)));
+            if let Some((id, error)) = self.ended.pop() {
+                if self.remove_ended(id) {
+                    return Some(IoEvent::Closed(id, error));
                 }
                 continue;
             }
@@ -496,7 +613,7 @@ impl Io for Epoll {
                 return Some(IoEvent::Woken);
             }
             let id = ConnId(token);
-            if let Some(Socket::Listener(_)) = self.slab.get_mut(id) {
+            if let Some(Socket::Listener(..)) = self.slab.get_mut(id) {
                 if let Some(event) = self.accept(id) {
                     self.current = Some((token, flags));
                     return Some(event);
@@ -509,6 +626,9 @@ impl Io for Epoll {
                 StreamEvent::Connected => {
                     self.set_interest(id, |interest| interest - EventFlags::OUT);
                     self.current = Some((token, flags));
+                    if let StreamEvent::Closed(error) = self.flush_tls(id) {
+                        self.ended.push((id, error));
+                    }
                     return Some(IoEvent::Connected(id));
                 }
                 StreamEvent::Writable => {
@@ -518,6 +638,10 @@ impl Io for Epoll {
                     return Some(IoEvent::Writable(id));
                 }
                 StreamEvent::None => {}
+                StreamEvent::Flushed => self.current = Some((token, flags - EventFlags::OUT)),
+                StreamEvent::ReadTls(n) => {
+                    return Some(IoEvent::Data(id, self.plaintext.get(..n).unwrap_or_default()));
+                }
                 StreamEvent::Read(n) => {
                     return Some(IoEvent::Data(id, self.rx.get(..n).unwrap_or_default()));
                 }
@@ -525,16 +649,16 @@ impl Io for Epoll {
                     self.set_reading(id, Reading::Off);
                     return Some(IoEvent::Closed(id, None));
                 }
-                StreamEvent::Closed(kind) => {
-                    self.slab.remove(id);
-                    return Some(IoEvent::Closed(id, kind));
+                StreamEvent::Closed(error) => {
+                    self.remove_ended(id);
+                    return Some(IoEvent::Closed(id, error));
                 }
             }
         }
     }
 
     fn send(&mut self, id: ConnId, bytes: &[u8]) -> usize {
-        let Some(Socket::Stream { stream, unsent_cap, .. }) = self.slab.get_mut(id) else {
+        let Some(Socket::Stream { stream, tls, unsent_cap, .. }) = self.slab.get_mut(id) else {
             return bytes.len();
         };
         // The kernel takes a whole send even if that exceeds the limit, so each send is limited too.
@@ -542,15 +666,24 @@ impl Io for Epoll {
             UnsentCap::Off => bytes,
             UnsentCap::On => bytes.get(..sock::UNSENT_MAX.into()).unwrap_or(bytes),
         };
-        let sent = match send(&*stream, bytes_now, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        let mut wants_room = false;
+        let result = match tls {
+            None => send(&*stream, bytes_now, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            Some(tls) => {
+                let sent = tls.send(stream, bytes_now, bytes.len());
+                wants_room = tls.wants_room();
+                sent
+            }
+        };
+        let sent = match result {
             Ok(sent) => sent,
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(e) => {
-                self.failed.push((id, e.kind()));
+                self.fail(id, e);
                 return bytes.len();
             }
         };
-        if sent < bytes.len() {
+        if sent < bytes.len() || wants_room {
             self.set_interest(id, |interest| interest | EventFlags::OUT);
         }
         sent
@@ -584,30 +717,39 @@ impl Io for Epoll {
         }
     }
 
-    fn adopt(&mut self, stream: TcpStream) -> io::Result<ConnId> {
-        let interest = EventFlags::IN | EventFlags::RDHUP;
-        self.register(Socket::stream(stream, interest, false), interest)
+    fn adopt(&mut self, connection: Connection) -> io::Result<ConnId> {
+        let mut interest = EventFlags::IN | EventFlags::RDHUP;
+        let tls = connection.tls.as_ref();
+        let end = tls.and_then(|tls| tls.end());
+        if tls.is_some_and(|tls| tls.has_unsent()) {
+            interest |= EventFlags::OUT;
+        }
+        let id = self.add_stream(connection, interest, false)?;
+        // The socket does not become readable for an end that was received before.
+        self.ended.extend(end.map(|end| (id, end.error())));
+        Ok(id)
     }
 
-    fn release(&mut self, id: ConnId) -> Option<TcpStream> {
+    fn release(&mut self, id: ConnId) -> Option<Connection> {
         match self.slab.remove(id)? {
-            Socket::Stream { stream, load, .. } => {
+            Socket::Stream { stream, tls, load, .. } => {
                 let set = if load.is_bulk() { &self.bulk_set } else { &self.set };
                 // If this fails, events of the stream are ignored, since the id is no longer in the table.
                 let _ = epoll::delete(set, &stream);
-                Some(stream)
+                Some(Connection { stream, tls })
             }
-            Socket::Listener(_) => None,
+            Socket::Listener(..) => None,
         }
     }
 
     fn close(&mut self, id: ConnId) {
-        if let Some(Socket::Stream { stream, .. }) = self.slab.remove(id) {
+        if let Some(Socket::Stream { stream, tls, .. }) = self.slab.remove(id) {
             // There is a file descriptor for the next one.
             self.resume_accept_at = None;
-            // Closing a socket with unread data resets the connection, and the peer could lose what was sent last.
-            let _ = rustix::net::shutdown(&stream, Shutdown::Write);
-            let _ = recv(&stream, &mut *self.rx, RecvFlags::DONTWAIT);
+            if let Some(mut tls) = tls {
+                tls.close(&stream);
+            }
+            self.close_stream(&stream);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! [`Io::close`] as needed. Backends transfer bytes and do not interpret them.
 
 pub mod clock;
+mod connection;
 pub mod cores;
 mod epoll;
 #[expect(unsafe_code, reason = "an allocator cannot be written otherwise")]
@@ -21,6 +22,7 @@ pub mod simulated;
 mod slab;
 pub mod sock;
 pub mod terminal;
+mod tls;
 pub mod tun;
 mod waker;
 
@@ -28,8 +30,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+pub use connection::Connection;
 pub use epoll::{Epoll, OnPeerShutdown, READ_BYTES_MAX, WaitStrategy};
 pub use huge_pages::HugePageAlloc;
+pub use tls::{ClientAuth, ConnectionError, TlsClient, TlsError, TlsFileError, TlsServer};
 pub use waker::Waker;
 
 /// Wakes a thread that waits in [`Io::wait`].
@@ -63,7 +67,7 @@ pub enum IoEvent<'a, C> {
     /// The connection takes bytes again after a [`send`](Io::send) that sent less than all.
     Writable(ConnId),
     /// The connection was closed by the peer, or failed with an error.
-    Closed(ConnId, Option<io::ErrorKind>),
+    Closed(ConnId, Option<ConnectionError>),
     /// Another thread called [`Waker::wake`].
     Woken,
     /// A connection could not be accepted, for lack of file descriptors or memory; see [`limits::remedy`].
@@ -99,6 +103,18 @@ pub trait Io {
     /// Errors of the operating system.
     fn listen(&mut self, listener: Self::Listener) -> io::Result<ConnId>;
 
+    /// Has a listener accept connections that carry TLS from now on, or plain ones. Simulated connections never carry TLS.
+    fn set_tls(&mut self, listener: ConnId, tls: Option<&TlsServer>) {
+        let _ = (listener, tls);
+    }
+
+    /// Whether the peer's certificate has `name` as a DNS name or as the first word of its common name; `None` if the connection
+    /// carries no TLS.
+    fn certificate_has_name(&mut self, id: ConnId, name: &str) -> Option<bool> {
+        let _ = (id, name);
+        None
+    }
+
     /// Waits for events or until `deadline`; returns the current time.
     ///
     /// # Errors
@@ -115,17 +131,17 @@ pub trait Io {
     /// The next event; `None` if there are no more until the next [`wait`](Io::wait).
     fn next_event(&mut self) -> Option<IoEvent<'_, Self::Conn>>;
 
-    /// Sends as many of `bytes` as the kernel takes, and returns the number. If that is not all,
-    /// [`Writable`](IoEvent::Writable) follows. A failed connection takes all, and [`Closed`](IoEvent::Closed) follows.
+    /// Sends as many of `bytes` as the kernel takes, and returns the number. With TLS, up to 64 KiB more are encrypted and kept, and
+    /// nothing more is taken before the kernel has these. If that is not all, [`Writable`](IoEvent::Writable) follows. A failed connection takes all, and [`Closed`](IoEvent::Closed) follows.
     fn send(&mut self, id: ConnId, bytes: &[u8]) -> usize;
 
     /// Sets or removes the limit on unsent bytes in the kernel.
     fn set_unsent_cap(&mut self, id: ConnId, cap: UnsentCap);
 
-    /// Limits the bytes of one read.
+    /// Limits the bytes of one read. With TLS, a read also has what belongs to a record that an earlier read has begun, at most 16 KiB.
     fn set_read_max(&mut self, bytes: usize);
 
-    /// Number of received bytes that are not read yet.
+    /// Number of received bytes that are not read yet; with TLS they are encrypted, which makes them more.
     fn unread_bytes(&mut self, id: ConnId) -> usize;
 
     /// Stops or resumes reading from a connection.

@@ -9,11 +9,12 @@ use serde_json::Value;
 use crate::checkout::{assert_none, file, packages, text};
 
 /// Accepted licences: none of them restricts the users of Sluice.
-const LICENCES: [&str; 9] = [
+const LICENCES: [&str; 10] = [
     "0BSD",
     "Apache-2.0",
     "BSD-2-Clause",
     "BSD-3-Clause",
+    "ISC",
     "MIT",
     "NCSA", // libFuzzer, for tests only
     "Unicode-3.0",
@@ -25,9 +26,17 @@ const LICENCES: [&str; 9] = [
 const ORIGIN: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// Packages in more than one incompatible version, and why that cannot be avoided.
-const KNOWN_DUPLICATES: [(&str, &str); 2] = [
+const KNOWN_DUPLICATES: [(&str, &str); 7] = [
+    ("base64", "hdrhistogram uses an older version than rcgen"),
+    ("getrandom", "ring uses an older version"),
+    (
+        "nom",
+        "an optional dependency of rcgen, which is not built, uses an older version than pcap-parser",
+    ),
+    ("rusticata-macros", "as nom"),
     ("signal-hook", "crossterm, a dependency of `sluice play`, uses an older version"),
     ("syn", "the macros of zerocopy and tracing use an older version; build time only"),
+    ("windows-sys", "ring uses an older version; not built here"),
 ];
 
 /// The workspace, and the fuzzer, which is a workspace of its own.

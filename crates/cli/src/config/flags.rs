@@ -65,7 +65,11 @@ fn args(key: &'static ConfigKey) -> impl Iterator<Item = Arg> {
                 let sentence =
                     key.doc.split_once(". ").map_or(key.doc.as_str(), |(first, _)| first);
                 let default = to_flag_syntax(&key.default);
-                let help = format!("{} [default: {default}]", sentence.trim_end_matches('.'));
+                let default = match default.as_str() {
+                    "" => String::new(),
+                    default => format!(" [default: {default}]"),
+                };
+                let help = format!("{}{default}", sentence.trim_end_matches('.'));
                 arg.value_name(value).action(action).help(help)
             }
             FlagValue::Fixed { help, .. } => arg.action(ArgAction::SetTrue).help(help),

@@ -45,6 +45,10 @@ pub(crate) enum FlagValue {
 
 const FLAGS: &[Flag] = &[
     flag("listen", "listen", "ADDR"),
+    flag("tls.listen", "tls-listen", "ADDR"),
+    flag("tls.certificate", "tls-cert", "FILE"),
+    flag("tls.key", "tls-key", "FILE"),
+    flag("tls.client_ca", "tls-ca", "FILE"),
     flag("apps", "app", "NAMES"),
     flag("workers.threads", "threads", "N"),
     flag("workers.pin", "pin", "on|off|CORES"),

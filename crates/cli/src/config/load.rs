@@ -17,7 +17,7 @@ use super::errors::{rewrite_serde_message, unknown_key};
 use super::flags::GivenFlag;
 use super::keys::{ConfigKey, KEYS};
 use super::settings::Settings;
-use super::{ConfigError, DEFAULT_FILE, Flags, Origin, Position, RunConfig, removed};
+use super::{ConfigError, DEFAULT_FILE, Flags, Origin, Position, RunConfig, removed, tls};
 
 /// Largest configuration file: far more than all keys with comments need. A larger file is probably the wrong one.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -258,9 +258,17 @@ impl ConfigMerger {
 
     fn finish(mut self, file: Option<PathBuf>) -> Result<LoadedConfig, Vec<ConfigError>> {
         match Settings::from_layer(self.layer.with_fallback(Layer::default_values())) {
-            Ok(settings) if self.errors.is_empty() => {
-                Ok(LoadedConfig { values: self.values, file, config: RunConfig::new(settings) })
-            }
+            Ok(settings) if self.errors.is_empty() => match tls::listeners(&settings) {
+                Ok(tls) => {
+                    let config = RunConfig::new(settings, tls);
+                    Ok(LoadedConfig { values: self.values, file, config })
+                }
+                Err((path, error)) => {
+                    let origin = self.values.get(path).map(|(_, origin)| origin.clone());
+                    let error = format!("`{path}`: {error}");
+                    Err(vec![ConfigError::Key(origin.unwrap_or(Origin::Default), error)])
+                }
+            },
             Ok(_) => Err(self.errors),
             // A key without a default: a test ensures that there is none.
             Err(e) => {

@@ -13,6 +13,7 @@ mod removed;
 mod run_config;
 mod settings;
 mod text;
+mod tls;
 mod values;
 
 use std::fmt;

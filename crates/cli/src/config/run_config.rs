@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use sluice_apps::{forwarding, hosts, hub, learning, limiter, topology};
+use sluice_engine::TlsListeners;
 use sluice_openflow::Action;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -33,7 +34,7 @@ pub(crate) struct LogConfig {
 }
 
 impl RunConfig {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: Settings, tls: Option<TlsListeners>) -> Self {
         let Settings { listen, apps, workers, session, limits, socket, topology, .. } = settings;
         let Settings { learning, limiter, hosts, forwarding, api, log, experimental, .. } =
             settings;
@@ -45,6 +46,7 @@ impl RunConfig {
         };
         let engine = sluice_engine::Config {
             listen: listen.0,
+            tls,
             workers: sluice_engine::Workers {
                 threads: workers.threads.0,
                 pin: match workers.pin {

@@ -11,9 +11,9 @@ use sluice_openflow::Role;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::values::{
-    ApiAddress, Apps, ByName, CongestionName, EntryPriority, HostTimeout, ListenAddresses,
-    LogFormat, MembershipTime, Micros, Millis, MissSendLen, OfferedVersions, PinSetting,
-    ProbeInterval, Seconds, SecretText, StaticBundles, TimeoutMillis, WorkerCount,
+    ApiAddress, Apps, ByName, ClientCertificates, CongestionName, EntryPriority, HostTimeout,
+    ListenAddresses, LogFormat, MembershipTime, Micros, Millis, MissSendLen, OfferedVersions,
+    PinSetting, ProbeInterval, Seconds, SecretText, StaticBundles, TimeoutMillis, WorkerCount,
 };
 
 /// A whole configuration. Keys and sections are in the order of the example file.
@@ -29,6 +29,8 @@ pub(super) struct Settings {
     #[config(default = ["topology", "hosts", "forwarding"])]
     pub(super) apps: Apps,
 
+    #[config(nested)]
+    pub(super) tls: TlsSettings,
     #[config(nested)]
     pub(super) workers: WorkerSettings,
     #[config(nested)]
@@ -53,6 +55,36 @@ pub(super) struct Settings {
     pub(super) log: LogSettings,
     #[config(nested)]
     pub(super) experimental: ExperimentalSettings,
+}
+
+#[derive(Debug, confique::Config)]
+pub(super) struct TlsSettings {
+    /// Addresses on which switches are accepted over TLS, written as those of listen; none by default. They must differ from those of
+    /// listen, which may be empty then.
+    #[config(default = [])]
+    pub(super) listen: ListenAddresses,
+
+    /// PEM file with the certificate of the controller, followed by those between it and the authority that the switches trust, if any.
+    /// The file is read again at SIGHUP.
+    #[config(default = "")]
+    pub(super) certificate: String,
+
+    /// PEM file with the private key of the certificate. The file is read again at SIGHUP.
+    #[config(default = "")]
+    pub(super) key: String,
+
+    /// PEM file with the certificates of the authorities that issue those of switches. The file is read again at SIGHUP.
+    #[config(default = "")]
+    pub(super) client_ca: String,
+
+    /// Whether switches must have a certificate: required, or none (any peer that reaches the port is accepted).
+    #[config(default = "required")]
+    pub(super) client_auth: ByName<ClientCertificates>,
+
+    /// Whether the certificate of a switch must name its datapath id: as a DNS name, or as the first word of the common name, of the
+    /// form dpid-0000000000000001 (16 hex digits).
+    #[config(default = false)]
+    pub(super) bind_datapath_id: bool,
 }
 
 #[derive(Debug, confique::Config)]

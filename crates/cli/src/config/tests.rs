@@ -166,7 +166,7 @@ fn the_default_shown_in_the_help_is_a_valid_value_of_the_flag() {
     for key in KEYS.iter() {
         for flag in key.flags.iter().filter(|flag| matches!(flag.value, FlagValue::Given(_))) {
             let text = flags::to_flag_syntax(&key.default);
-            let given = load("shown", "", &[], &format!("--{} {text}", flag.name));
+            let given = load("shown", "", &[], &format!("--{}={text}", flag.name));
             assert_eq!(defaults.changed_keys(&given), Vec::<&ConfigKey>::new(), "{}", flag.name);
         }
     }
@@ -321,7 +321,7 @@ fn an_invalid_value_is_rejected_with_its_position_and_what_was_expected() {
             r#"listen = ["localhost"]"#,
             "invalid address \"localhost\" (it has no port; expected 127.0.0.1:6653, [::1]:6653, localhost:6653 or 6653)",
         ),
-        ("listen = []", "no address (expected at least one)"),
+        ("listen = []", "no address (expected at least one here or in `tls.listen`)"),
         (r#"listen = "[::]:6653""#, r#"invalid value "[::]:6653" (expected a list)"#),
         (
             r#"apps = ["forwarding"]"#,
@@ -555,4 +555,30 @@ fn is_up_to_date(path: &str, generate: impl Fn(&str) -> String) {
             path.display()
         );
     }
+}
+
+#[test]
+fn a_key_for_tls_that_is_missing_or_names_a_bad_file_is_an_error_at_that_key() {
+    let error = |text: &str| errors("tls", text, &[], "").join("\n");
+    let listen = "listen = []\n[tls]\nlisten = [\"127.0.0.1:0\"]\n";
+    assert_eq!(
+        error(listen),
+        "default: `tls.certificate`: missing (expected the PEM file with the controller's certificate; \
+         `sluice pki` makes one)"
+    );
+    let files = "certificate = \"/dev/null\"\nkey = \"k\"\n";
+    let bound = "client_auth = \"none\"\nbind_datapath_id = true\n";
+    assert_eq!(
+        error(&format!("{listen}{files}{bound}")),
+        "F:7:1: `tls.bind_datapath_id`: needs certificates of the switches, but `tls.client_auth` is none"
+    );
+    let bad = format!("{listen}{files}client_auth = \"none\"\n");
+    let found = error(&bad);
+    assert!(found.starts_with("F:4:1: `tls.certificate`: /dev/null: "), "{found}");
+    let twice = "[tls]\nlisten = [\"[::]:6653\"]\n";
+    let found = error(twice);
+    assert!(
+        found.starts_with("F:2:1: `tls.listen`: [::]:6653 is an address of `listen`, too"),
+        "{found}"
+    );
 }

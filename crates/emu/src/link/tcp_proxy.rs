@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
 use sluice_base::HashMap;
 use sluice_io::{
-    ConnId, Epoll, Io, IoEvent, OnPeerShutdown, Reading, WaitStrategy, Waker, clock, poll, sock,
+    ConnId, Connection, ConnectionError, Epoll, Io, IoEvent, OnPeerShutdown, Reading, WaitStrategy,
+    Waker, clock, poll, sock,
 };
 
 use super::command::{Direction, PerDirection};
@@ -190,10 +191,10 @@ impl TcpProxy {
     /// The next event; received bytes are appended to their socket's buffer.
     fn next_event(&mut self) -> Option<ProxyEvent> {
         Some(match self.io.next_event()? {
-            IoEvent::Accepted(stream, _) => ProxyEvent::Accepted(stream),
+            IoEvent::Accepted(client, _) => ProxyEvent::Accepted(client),
             IoEvent::Connected(id) => ProxyEvent::Connected(id),
             IoEvent::Writable(id) => ProxyEvent::Writable(id),
-            IoEvent::Closed(id, how) => ProxyEvent::Closed(id, how),
+            IoEvent::Closed(id, how) => ProxyEvent::Closed(id, how.map(ConnectionError::kind)),
             IoEvent::Woken | IoEvent::AcceptFailed(_) => ProxyEvent::Nothing,
             IoEvent::Data(id, bytes) => {
                 if let Some(&(key, direction)) = self.sockets.get(&id)
@@ -209,10 +210,10 @@ impl TcpProxy {
     fn on_event(&mut self, event: ProxyEvent, now: Instant) {
         match event {
             ProxyEvent::Nothing => {}
-            ProxyEvent::Accepted(stream) => {
+            ProxyEvent::Accepted(client) => {
                 let (accepted, refused) = self.duplex.connections.unwrap_or_default();
                 let is_accepted =
-                    self.connections.len() < CONNECTIONS_MAX && self.open(stream).is_ok();
+                    self.connections.len() < CONNECTIONS_MAX && self.open(client).is_ok();
                 let more =
                     if is_accepted { (accepted + 1, refused) } else { (accepted, refused + 1) };
                 self.duplex.connections = Some(more);
@@ -228,7 +229,7 @@ impl TcpProxy {
         }
     }
 
-    fn open(&mut self, client: TcpStream) -> io::Result<()> {
+    fn open(&mut self, client: Connection) -> io::Result<()> {
         sock::Options::default().apply(&client)?;
         let server = sock::start_connect(self.connect, &sock::Options::default())?;
         let client = self.io.adopt(client)?;
@@ -381,7 +382,7 @@ impl TcpProxy {
 /// An event that does not borrow from the event queue.
 enum ProxyEvent {
     Nothing,
-    Accepted(TcpStream),
+    Accepted(Connection),
     Connected(ConnId),
     Writable(ConnId),
     Closed(ConnId, Option<io::ErrorKind>),

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
-use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, Waker, clock, sock};
+use sluice_io::{ConnId, ConnectionError, Epoll, Io, IoEvent, WaitStrategy, Waker, clock, sock};
 
 pub use ping_rounds::{NetworkStatus, PingPacing, PingRounds};
 pub use startup::{StartupProgress, StartupTest};
@@ -150,7 +150,7 @@ impl LiveNetwork {
                 }
                 IoEvent::Data(id, bytes) => (id, bytes, false),
                 IoEvent::Closed(id, why) => {
-                    self.connect_error = why;
+                    self.connect_error = why.map(ConnectionError::kind);
                     (id, &[][..], true)
                 }
                 // Sending is retried in every iteration anyway, and there is no listener.

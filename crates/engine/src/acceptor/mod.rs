@@ -27,7 +27,7 @@ use registry::SwitchRegistry;
 use source::SourceNetwork;
 
 use crate::close_reason::CloseReason;
-use crate::config::Config;
+use crate::config::{Config, Endpoint};
 use crate::counters::{CounterRegistry, ThreadCounters};
 use crate::log_limit::LogLimiter;
 use crate::messages::{SwitchLocation, ToAcceptor, ToWorker, WorkerSender};
@@ -91,9 +91,11 @@ impl<I: Io, A: App> Acceptor<I, A> {
         Self { io, state }
     }
 
-    /// Accepts connections on `listener`, which has the address `addr`.
-    pub(crate) fn listen(&mut self, addr: SocketAddr, listener: I::Listener) -> io::Result<()> {
-        self.state.listeners.add(&mut self.io, addr, listener)
+    /// Accepts connections on `listener`, which has the address of `endpoint`.
+    pub(crate) fn listen(&mut self, endpoint: Endpoint, listener: I::Listener) -> io::Result<()> {
+        self.state.listeners.add(&mut self.io, endpoint, listener)?;
+        self.state.set_tls(&mut self.io);
+        Ok(())
     }
 
     /// Runs the event loop until [`ToAcceptor::Stop`]; `app` provides the initial messages.
@@ -131,11 +133,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
                     }
                 }
                 IoEvent::Writable(id) => state.send_backlog(io, id),
-                IoEvent::Closed(id, error) => {
-                    let reason =
-                        error.map_or(CloseReason::ClosedByPeer, CloseReason::ConnectionError);
-                    state.close(io, id, reason);
-                }
+                IoEvent::Closed(id, error) => state.close(io, id, error.into()),
                 IoEvent::AcceptFailed(error) => state.on_accept_failed(io, &error),
                 IoEvent::Woken | IoEvent::Connected(_) => {}
             }
@@ -255,8 +253,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
                     change(app);
                     self.configure(io, cfg, listeners);
                 }
-                ToAcceptor::StopListening(addrs, done) => {
-                    let is_wanted = |open| !addrs.iter().any(|&addr| is_same_listener(addr, open));
+                ToAcceptor::StopListening(endpoints, done) => {
+                    let is_wanted = |open| !endpoints.iter().any(|&it| is_same_listener(it, open));
                     self.listeners.retain(io, is_wanted);
                     // The sender may have given up waiting.
                     let _ = done.send(());
@@ -268,21 +266,22 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     }
 
     /// Applies a configuration: adds the new listeners, and closes those that it does not contain.
-    fn configure(
-        &mut self,
-        io: &mut I,
-        cfg: Arc<Config>,
-        listeners: Vec<(SocketAddr, I::Listener)>,
-    ) {
-        let is_wanted = |open| cfg.listen.iter().any(|&wanted| is_same_listener(wanted, open));
+    fn configure(&mut self, io: &mut I, cfg: Arc<Config>, listeners: Vec<(Endpoint, I::Listener)>) {
+        let is_wanted = |open| cfg.endpoints().any(|wanted| is_same_listener(wanted, open));
         self.listeners.retain(io, is_wanted);
-        for (addr, listener) in listeners {
-            match self.listeners.add(io, addr, listener) {
-                Ok(()) => tracing::info!(%addr, "listening"),
-                Err(error) => tracing::error!(%addr, %error, "cannot listen"),
+        for (endpoint, listener) in listeners {
+            match self.listeners.add(io, endpoint, listener) {
+                Ok(()) => tracing::info!(addr = %endpoint, "listening"),
+                Err(error) => tracing::error!(addr = %endpoint, %error, "cannot listen"),
             }
         }
         self.cfg = cfg;
+        self.set_tls(io);
+    }
+
+    /// Has all listeners use the certificates of the configuration. Open connections keep theirs.
+    fn set_tls(&mut self, io: &mut I) {
+        self.listeners.set_tls(io, self.cfg.tls.as_ref().map(|tls| &tls.server));
     }
 
     /// Runs the timers of the connections and claims that are due.
@@ -369,7 +368,7 @@ mod tests {
     use std::io::Write;
     use std::net::TcpStream;
 
-    use sluice_io::Epoll;
+    use sluice_io::{Connection, Epoll};
 
     use super::handshakes::first_xid;
     use crate::messages::SessionId;
@@ -394,7 +393,7 @@ mod tests {
 
     /// The queue of the worker, and what was taken from it.
     type WorkerInbox =
-        (Receiver<ToWorker<TcpStream, EmptyApp>>, VecDeque<ToWorker<TcpStream, EmptyApp>>);
+        (Receiver<ToWorker<Connection, EmptyApp>>, VecDeque<ToWorker<Connection, EmptyApp>>);
 
     /// Runs iterations until the worker receives a message; returns its kind.
     fn next_worker_message(
@@ -435,7 +434,7 @@ mod tests {
         );
         let listener = listener.unwrap();
         let addr = listener.local_addr().unwrap();
-        acceptor.listen(addr, listener).unwrap();
+        acceptor.listen(addr.into(), listener).unwrap();
         let connect = |connection| {
             let mut peer = TcpStream::connect(addr).unwrap();
             peer.write_all(&[&HELLO[..], &features_reply(connection)].concat()).unwrap();

@@ -17,6 +17,10 @@ use crate::counters::ThreadCounters;
 use crate::log_limit::LogLimiter;
 use crate::receive_buffer::Reassembly;
 
+/// The first bytes of a TLS connection: a record with a part of the handshake, and the major version. No OpenFlow connection begins with
+/// them.
+const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
+
 /// A connection that has not completed the handshake, or waits because its datapath id is in use.
 #[derive(Debug)]
 pub(crate) struct PendingConnection {
@@ -62,6 +66,9 @@ impl PendingConnection {
         bytes: &[u8],
     ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
         ctx.counters.bytes_received.add(bytes.len() as u64);
+        if self.received_bytes == 0 && bytes.starts_with(&TLS_HANDSHAKE) {
+            return Err(CloseReason::TlsOnTcpPort);
+        }
         ctx.tx.append(&mut self.hello);
         self.received_bytes += bytes.len();
         self.session.record_activity(ctx.now);

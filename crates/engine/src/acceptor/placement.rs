@@ -7,7 +7,7 @@ use sluice_sdk::App;
 use super::AcceptorState;
 use super::pending::PendingConnection;
 use super::source::SourceNetwork;
-use crate::close_reason::CloseReason;
+use crate::close_reason::{CloseReason, certificate_name};
 use crate::config::PORTS_PER_SWITCH_MAX;
 use crate::connection::EstablishedConnection;
 use crate::messages::{SessionId, SwitchLocation, ToWorker};
@@ -35,6 +35,11 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         }
         if features.auxiliary_id != 0 {
             return self.close(io, id, CloseReason::AuxiliaryConnection(datapath_id));
+        }
+        let is_bound = self.cfg.tls.as_ref().is_some_and(|tls| tls.bind_datapath_id);
+        let has_name = |io: &mut I| io.certificate_has_name(id, &certificate_name(datapath_id));
+        if is_bound && has_name(io) == Some(false) {
+            return self.close(io, id, CloseReason::CertificateMismatch(datapath_id));
         }
         match self.switches.lookup(datapath_id) {
             None => self.place(io, id, features),

@@ -184,11 +184,7 @@ impl<I: Io, A: App> Worker<I, A> {
                     result.unwrap_or_else(|reason| state.disconnect(io, id, reason));
                 }
                 IoEvent::Writable(id) => state.flush_switch(io, id),
-                IoEvent::Closed(id, error) => {
-                    let reason =
-                        error.map_or(CloseReason::ClosedByPeer, CloseReason::ConnectionError);
-                    state.disconnect(io, id, reason);
-                }
+                IoEvent::Closed(id, error) => state.disconnect(io, id, error.into()),
                 IoEvent::Woken
                 | IoEvent::Accepted(..)
                 | IoEvent::Connected(_)

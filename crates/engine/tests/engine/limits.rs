@@ -161,6 +161,16 @@ fn a_handshake_with_too_many_bytes_is_disconnected() {
 }
 
 #[test]
+fn a_peer_that_uses_tls_on_a_port_for_tcp_is_disconnected_for_that_reason() {
+    let test = TestEngine::new(|_| {});
+    let mut peer = TestPeer::connect(test.addr);
+    // The header of a record, and that of a ClientHello.
+    peer.send_bytes(&[0x16, 3, 1, 0, 4, 1, 0, 0, 0]);
+    assert_eq!(peer.expect_close(), None);
+    test.expect_closed(1, "tls_on_tcp_port");
+}
+
+#[test]
 fn switches_beyond_the_limit_are_refused() {
     let test = TestEngine::new(|cfg| cfg.limits.switches_max = 1);
     let mut first = TestPeer::connect_switch(test.addr, Version::V1_3, 1);

@@ -268,7 +268,7 @@ impl Io for SimulatedIo {
             let failed = self.kernel.state().pop_failed(self.thread);
             if let Some((id, kind)) = failed {
                 if self.remove(id).is_some() {
-                    return Some(IoEvent::Closed(id, Some(kind)));
+                    return Some(IoEvent::Closed(id, Some(kind.into())));
                 }
                 continue;
             }
@@ -299,7 +299,7 @@ impl Io for SimulatedIo {
                 ConnEvent::Read => return Some(IoEvent::Data(id, &self.rx)),
                 ConnEvent::Closed(kind) => {
                     self.remove(id);
-                    return Some(IoEvent::Closed(id, kind));
+                    return Some(IoEvent::Closed(id, kind.map(Into::into)));
                 }
             }
         }

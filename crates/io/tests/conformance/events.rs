@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sluice_io::{ConnId, Io, IoEvent};
+use sluice_io::{ConnId, ConnectionError, Io, IoEvent};
 
 use crate::backends::Backend;
 
@@ -46,7 +46,9 @@ impl<I: Io> Thread<I> {
                     self.bytes.entry(id).or_default().extend_from_slice(bytes);
                 }
                 IoEvent::Writable(id) => self.writable.push(id),
-                IoEvent::Closed(id, error) => self.closed.push((id, error)),
+                IoEvent::Closed(id, error) => {
+                    self.closed.push((id, error.map(ConnectionError::kind)));
+                }
                 IoEvent::Woken => self.wakes += 1,
                 IoEvent::Connected(_) | IoEvent::AcceptFailed(_) => panic!("{event:?}"),
             }

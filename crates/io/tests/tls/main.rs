@@ -1,0 +1,278 @@
+//! TLS behind `Epoll`, over the loopback interface.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod certificates;
+mod failures;
+mod raw_client;
+mod threads;
+
+use std::net::Shutdown;
+
+use rustls::version::{TLS12, TLS13};
+use sluice_base::Rng;
+use sluice_io::{ClientAuth, ConnectionError, Io, Reading, TlsError, UnsentCap};
+
+use certificates::Authority;
+use raw_client::RawClient;
+use threads::{Pair, Thread, listen, pattern};
+
+fn pair(authority: &Authority) -> Pair {
+    let server = authority.server(&ClientAuth::Required(authority.file()));
+    let switch = authority.issue("switch", "switch", 2999);
+    Pair::connect(&server, &authority.client(Some(&switch)))
+}
+
+/// A thread with a raw client whose handshake is complete.
+fn raw(authority: &Authority) -> (Thread, sluice_io::ConnId, RawClient) {
+    let mut server = Thread::new();
+    let addr = listen(&mut server, &authority.server(&ClientAuth::Required(authority.file())));
+    let switch = authority.issue("switch", "switch", 2999);
+    let mut client = RawClient::new(authority, &switch, addr, &TLS13);
+    while server.accepted.is_empty() {
+        server.run();
+    }
+    let id = server.io.adopt(server.accepted.pop().unwrap()).unwrap();
+    client.shake_hands(&mut server);
+    (server, id, client)
+}
+
+#[test]
+fn both_sides_send_before_the_handshake_and_then_much_more_than_the_buffers_hold() {
+    let mut it = pair(&Authority::new("transfer"));
+    let bytes = pattern(3_000_000);
+    let (mut from_server, mut from_client) = (0, 0);
+    for _ in 0..100_000 {
+        from_server += it.server.io.send(it.server_id, &bytes[from_server..]);
+        from_client += it.client.io.send(it.client_id, &bytes[from_client..]);
+        it.client.run();
+        it.server.run();
+        if it.client.received.len() == bytes.len() && it.server.received.len() == bytes.len() {
+            break;
+        }
+    }
+    assert!(it.server.received == bytes && it.client.received == bytes);
+    assert_eq!((it.server.closed, it.client.closed), (None, None));
+}
+
+#[test]
+fn a_send_that_takes_less_than_all_is_followed_by_writable_once_and_nothing_is_taken_before() {
+    let mut it = pair(&Authority::new("backlog"));
+    it.client.io.send(it.client_id, b"hello");
+    it.run_until("the handshake", |it| !it.server.received.is_empty());
+    it.client.io.set_reading(it.client_id, Reading::Off);
+    let bytes = pattern(64 << 20);
+    let mut sent = it.server.io.send(it.server_id, &bytes);
+    assert!(sent < bytes.len());
+    for _ in 0..10 {
+        it.server.run();
+        assert_eq!(it.server.io.send(it.server_id, &bytes[sent..]), 0);
+    }
+    assert_eq!(it.server.writable, 0);
+    it.client.io.set_reading(it.client_id, Reading::On);
+    while sent < bytes.len() {
+        let before = it.server.writable;
+        it.run_until("writable", |it| it.server.writable > before);
+        assert_eq!(it.server.writable, before + 1);
+        sent += it.server.io.send(it.server_id, &bytes[sent..]);
+    }
+    it.run_until("all", |it| it.client.received.len() == bytes.len());
+    assert!(it.client.received == bytes);
+}
+
+#[test]
+fn what_is_encrypted_but_not_sent_is_sent_by_itself() {
+    let mut it = pair(&Authority::new("unsent"));
+    it.client.io.send(it.client_id, b"hello");
+    it.run_until("the handshake", |it| !it.server.received.is_empty());
+    it.client.io.set_reading(it.client_id, Reading::Off);
+    let bytes = pattern(64 << 20);
+    // The last part that is taken is kept in the connection.
+    let sent = it.server.io.send(it.server_id, &bytes);
+    it.client.io.set_reading(it.client_id, Reading::On);
+    it.run_until("all", |it| it.client.received.len() == sent);
+    assert!(it.client.received == bytes[..sent]);
+}
+
+#[test]
+fn sends_are_limited_while_unsent_bytes_are_capped() {
+    let mut it = pair(&Authority::new("capped"));
+    it.client.io.send(it.client_id, b"hello");
+    it.run_until("the handshake", |it| !it.server.received.is_empty());
+    it.server.io.set_unsent_cap(it.server_id, UnsentCap::On);
+    let bytes = pattern(20 << 10);
+    assert_eq!(it.server.io.send(it.server_id, &bytes), 16 << 10);
+    it.run_until("writable", |it| it.server.writable == 1);
+    assert_eq!(it.server.io.send(it.server_id, &bytes[16 << 10..]), 4 << 10);
+    it.run_until("all", |it| it.client.received.len() == bytes.len());
+}
+
+#[test]
+fn records_may_be_split_and_joined_anywhere_in_both_versions() {
+    let authority = Authority::new("splits");
+    let tls = authority.server(&ClientAuth::Required(authority.file()));
+    let switch = authority.issue("switch", "switch", 2999);
+    for (seed, version) in [(1, &TLS12), (2, &TLS13), (3, &TLS12), (4, &TLS13)] {
+        let mut rng = Rng::new(seed);
+        let mut server = Thread::new();
+        let addr = listen(&mut server, &tls);
+        let mut client = RawClient::new(&authority, &switch, addr, version);
+        while server.accepted.is_empty() {
+            server.run();
+        }
+        server.io.adopt(server.accepted.pop().unwrap()).unwrap();
+        // Also a limit that is smaller than a record.
+        server.io.set_read_max(1 + rng.below(40_000) as usize);
+        let bytes = pattern(400_000);
+        let mut given = 0;
+        while given < bytes.len() {
+            let record = (1 + rng.below(20_000) as usize).min(bytes.len() - given);
+            std::io::Write::write_all(&mut client.tls.writer(), &bytes[given..given + record])
+                .unwrap();
+            given += record;
+        }
+        for _ in 0..100_000 {
+            let encrypted = client.take_encrypted();
+            let mut rest = &encrypted[..];
+            while !rest.is_empty() {
+                let part = (1 + rng.below(30_000) as usize).min(rest.len());
+                client.send(&rest[..part], &mut server);
+                rest = &rest[part..];
+                server.run();
+            }
+            client.receive();
+            server.run();
+            if server.received.len() == bytes.len() {
+                break;
+            }
+        }
+        assert!(server.received == bytes, "seed {seed}");
+        assert_eq!(server.closed, None);
+    }
+}
+
+#[test]
+fn all_records_of_a_read_are_reported_though_the_socket_is_empty_then() {
+    let (mut server, id, mut client) = raw(&Authority::new("records"));
+    server.io.set_read_max(10);
+    // A record that is larger than the read limit, and many that are smaller.
+    std::io::Write::write_all(&mut client.tls.writer(), &pattern(16_000)).unwrap();
+    for _ in 0..100 {
+        std::io::Write::write_all(&mut client.tls.writer(), b"x").unwrap();
+    }
+    let encrypted = client.take_encrypted();
+    client.send(&encrypted, &mut server);
+    for _ in 0..10_000 {
+        server.run();
+        if server.io.unread_bytes(id) == 0 {
+            break;
+        }
+    }
+    assert_eq!(server.received.len(), 16_100);
+}
+
+#[test]
+fn a_connection_moves_with_half_a_record_with_unsent_bytes_and_with_its_end() {
+    let (mut server, id, mut client) = raw(&Authority::new("move"));
+    let mut other = Thread::new();
+    let bytes = pattern(30_000);
+    std::io::Write::write_all(&mut client.tls.writer(), &bytes).unwrap();
+    client.tls.send_close_notify();
+    let encrypted = client.take_encrypted();
+    let (first, rest) = encrypted.split_at(20_000);
+    client.send(first, &mut server);
+    while server.received.is_empty() || server.io.unread_bytes(id) > 0 {
+        server.run();
+    }
+    let replies = pattern(64 << 20);
+    let sent = server.io.send(id, &replies);
+    let connection = server.io.release(id).unwrap();
+    client.send(rest, &mut server);
+    let id = other.io.adopt(connection).unwrap();
+    // Reads the data, and with it the end, which it does not take.
+    let mut released = None;
+    while released.is_none() {
+        let deadline = other.io.now() + std::time::Duration::from_secs(1);
+        other.io.wait(Some(deadline)).unwrap();
+        while let Some(event) = other.io.next_event() {
+            if let sluice_io::IoEvent::Data(_, bytes) = event {
+                other.received.extend_from_slice(bytes);
+            }
+            if server.received.len() + other.received.len() == bytes.len() {
+                released = other.io.release(id);
+                break;
+            }
+        }
+    }
+    assert!([&server.received[..], &other.received].concat() == bytes);
+    let mut last = Thread::new();
+    last.io.adopt(released.unwrap()).unwrap();
+    let mut received = client.receive();
+    while received.len() < sent && last.closed.is_none() {
+        last.handle_events();
+        received.extend(client.receive());
+    }
+    assert_eq!(last.closed, Some(Ok(())), "the end was received by another thread");
+    assert!(received == replies[..received.len()]);
+}
+
+#[test]
+fn a_busy_connection_is_bulk_and_a_connection_with_tls_moves_between_both_sets() {
+    let mut it = pair(&Authority::new("bulk"));
+    let bytes = pattern(2 << 20);
+    for _ in 0..3 {
+        it.server.received.clear();
+        let mut sent = 0;
+        while it.server.received.len() < bytes.len() {
+            sent += it.client.io.send(it.client_id, &bytes[sent..]);
+            it.client.run();
+            it.server.run();
+        }
+        assert!(it.server.received == bytes);
+        // So many small reads that the connection counts as sparse again.
+        for n in 1..=20 {
+            it.client.io.send(it.client_id, b"x");
+            it.run_until("one byte", |it| it.server.received.len() == bytes.len() + n);
+        }
+    }
+}
+
+#[test]
+fn an_orderly_close_is_no_error_on_either_side() {
+    let mut it = pair(&Authority::new("close"));
+    it.client.io.send(it.client_id, b"last words");
+    it.run_until("the handshake", |it| !it.server.received.is_empty());
+    it.server.io.send(it.server_id, b"goodbye");
+    it.server.io.close(it.server_id);
+    it.run_until("closed", |it| it.client.closed.is_some());
+    assert_eq!((&it.client.received[..], it.client.closed), (&b"goodbye"[..], Some(Ok(()))));
+
+    let (mut server, _, mut client) = raw(&Authority::new("close-client"));
+    std::io::Write::write_all(&mut client.tls.writer(), b"last words").unwrap();
+    client.tls.send_close_notify();
+    let encrypted = client.take_encrypted();
+    client.send(&encrypted, &mut server);
+    while server.closed.is_none() {
+        server.run();
+    }
+    assert_eq!((&server.received[..], server.closed), (&b"last words"[..], Some(Ok(()))));
+}
+
+#[test]
+fn a_stream_that_ends_without_close_notify_is_truncated() {
+    let (mut server, _, mut client) = raw(&Authority::new("truncated"));
+    std::io::Write::write_all(&mut client.tls.writer(), b"last words").unwrap();
+    let encrypted = client.take_encrypted();
+    client.send(&encrypted, &mut server);
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    while server.closed.is_none() {
+        server.run();
+    }
+    assert_eq!(server.received, b"last words");
+    assert_eq!(server.closed, Some(Err(ConnectionError::Tls(TlsError::Truncated))));
+}
