@@ -21,6 +21,7 @@ need iperf3             # TCP between hosts
 need dnsmasq-base       # a DHCP server
 need busybox            # a DHCP client
 need ethtool            # turns off checksum offload; otherwise TCP over the userspace datapath hangs
+need openssl            # TLS 1.1, and certificates that have expired
 need procps             # sysctl
 need curl               # reads metrics inside a namespace
 need tcpdump            # captures of OpenFlow connections

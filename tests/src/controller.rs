@@ -134,6 +134,19 @@ impl Controller {
         &self.address
     }
 
+    /// Address that it listens at with TLS.
+    ///
+    /// # Panics
+    /// When it was started without such an address.
+    #[track_caller]
+    pub fn tls_address(&self) -> String {
+        let screen = read(&self.stdout);
+        let address = screen.lines().find_map(|line| {
+            line.strip_prefix("listening on ")?.strip_suffix(" (TLS)").map(str::to_owned)
+        });
+        address.unwrap_or_else(|| panic!("no address with TLS: {screen}"))
+    }
+
     /// Port that it listens at.
     pub fn port(&self) -> &str {
         self.address.rsplit(':').next().unwrap_or_default()

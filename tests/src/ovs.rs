@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use crate::controller::Controller;
 use crate::flow::ListedFlow;
 use crate::host::{Host, frames_both_directions};
+use crate::pki::Pki;
 use crate::process::{Daemon, output_of};
 use crate::test_env::TestEnv;
 use crate::{OpenFlow, SHORT_TIMEOUT, wait_until};
@@ -178,6 +179,21 @@ impl OvsNetwork {
         self.vsctl(&format!(
             "set-controller {bridge} tcp:{address} -- set controller {bridge} max_backoff=1000"
         ));
+    }
+
+    /// Sets the address of the TLS listener of a controller for `bridge`; it retries once a second.
+    pub fn set_tls_controller(&self, bridge: &str, address: &str) {
+        self.vsctl(&format!(
+            "set-controller {bridge} ssl:{address} -- set controller {bridge} max_backoff=1000"
+        ));
+    }
+
+    /// Gives all bridges the certificate `name` of an authority.
+    pub fn set_certificate(&self, pki: &Pki, name: &str) {
+        let [key, certificate, ca] =
+            [format!("{name}.key"), format!("{name}.pem"), "ca.pem".to_owned()]
+                .map(|file| pki.file(&file).display().to_string());
+        self.vsctl(&format!("set-ssl {key} {certificate} {ca}"));
     }
 
     /// Sets a controller address that refuses connections; `bridge` keeps its flow entries.

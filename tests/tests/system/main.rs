@@ -28,6 +28,7 @@ mod power_cycles;
 mod requests;
 mod segments;
 mod thin_control_link;
+mod tls;
 mod topology;
 mod two_controllers;
 mod vlans;

@@ -1,0 +1,94 @@
+//! Switches that connect over TLS, and those that are not accepted.
+
+use std::process::Stdio;
+
+use sluice_system_tests::{
+    Controller, OpenFlow, OvsNetwork, Pki, SHORT_TIMEOUT, TestEnv, becomes_true, binary,
+};
+
+/// Starts a controller with the default applications and TLS. With `bind`, certificates name datapath ids.
+fn controller(env: &TestEnv, pki: &Pki, bind: &str) -> Controller {
+    let mut command = env.command(&binary().to_string_lossy());
+    command.args(["run", "--threads", "1", "--no-api"]);
+    command.args(pki.controller_arguments().split_whitespace());
+    command.env("SLUICE_TLS__BIND_DATAPATH_ID", bind);
+    Controller::with(command, env.dir())
+}
+
+#[test]
+fn switches_with_certificates_of_their_own_stay_connected_while_those_of_the_controller_are_replaced()
+ {
+    let mut network = OvsNetwork::line(TestEnv::shared(), OpenFlow::V13, 2);
+    let pki = Pki::new(network.env(), "pki");
+    pki.issue("controller");
+    pki.issue("switch edge --dpid 1 --dpid 2 --dpid 3");
+    let mut controller = controller(network.env(), &pki, "true");
+    let address = controller.tls_address();
+    let (h1, h2) = (network.host("s1"), network.host("s2"));
+    network.set_certificate(&pki, "edge");
+    for bridge in ["s1", "s2"] {
+        network.set_tls_controller(bridge, &address);
+    }
+    controller.wait_for_sessions(2);
+    h1.assert_reaches(&h2);
+
+    let pinging = h1.start_ping(&h2);
+    pki.remove("controller");
+    pki.issue("controller");
+    controller.reload();
+    controller.wait_for_log(&["certificates reloaded"]);
+    pki.write("controller.pem", "damaged");
+    controller.reload();
+    let file = pki.file("controller.pem").display().to_string();
+    controller.wait_for_log(&["configuration not reloaded", "tls.certificate", &file]);
+    // A new connection uses the certificate that was read before.
+    network.bridge("s3", 3);
+    network.set_tls_controller("s3", &address);
+    controller.wait_for_sessions(3);
+    network.bridge("s4", 4);
+    network.set_tls_controller("s4", &address);
+    controller.wait_for_log(&["certificate_mismatch", "dpid-0000000000000004"]);
+    assert_eq!(pinging.stop().lost(), 0);
+    assert!(!controller.logged(&["switch disconnected"]), "{}", controller.log());
+    assert_eq!(controller.sessions(), 3);
+}
+
+#[test]
+fn each_connection_that_is_not_accepted_has_its_reason_in_the_log() {
+    let network = OvsNetwork::line(TestEnv::shared(), OpenFlow::V13, 1);
+    let (pki, other) = (Pki::new(network.env(), "pki"), Pki::new(network.env(), "other"));
+    pki.issue("controller");
+    pki.issue_expired();
+    other.issue("switch");
+    // Trusts the controller.
+    std::fs::copy(pki.file("ca.pem"), other.file("ca.pem")).expect("copied");
+    let controller = controller(network.env(), &pki, "false");
+    let address = controller.tls_address();
+
+    network.set_certificate(&other, "switch");
+    network.set_tls_controller("s1", &address);
+    controller.wait_for_log(&["tls_unknown_ca"]);
+    network.set_certificate(&pki, "expired");
+    controller.wait_for_log(&["tls_certificate_expired"]);
+    network.set_controller_at("s1", &address);
+    controller.wait_for_log(&["tls_expected", "this port expects TLS"]);
+    network.set_tls_controller("s1", controller.address());
+    controller.wait_for_log(&["tls_on_tcp_port", "this port expects plain TCP"]);
+
+    for (options, reason) in [
+        (&[][..], "tls_no_certificate"),
+        (&["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"][..], "tls_version_not_supported"),
+    ] {
+        let mut client = network.env().command("openssl");
+        client.args(["s_client", "-connect", &address]).args(options);
+        client.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Fails, as it has to.
+        _ = client.status();
+        assert!(
+            becomes_true(SHORT_TIMEOUT, || controller.logged(&[reason])),
+            "{}",
+            controller.log()
+        );
+    }
+    assert_eq!(controller.sessions(), 0);
+}
