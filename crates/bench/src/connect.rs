@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_io::{ConnId, Epoll, Io, IoEvent, clock, sock};
+use sluice_io::{ConnId, Epoll, Io, IoEvent, TlsClient, clock, sock};
 
 use crate::Error;
 use crate::bench_switch::BenchSwitch;
@@ -25,11 +25,16 @@ pub(crate) trait GeneratorIo: Io {
     /// The clock.
     fn clock(&self) -> Self::Clock;
 
-    /// Starts to open a connection; [`Connected`](sluice_io::IoEvent::Connected) or [`Closed`](sluice_io::IoEvent::Closed) follows.
+    /// Starts to open a connection, which carries TLS if there are certificates for it; [`Connected`](sluice_io::IoEvent::Connected) or [`Closed`](sluice_io::IoEvent::Closed) follows.
     ///
     /// # Errors
     /// Those of the operating system; `NotFound` if it does not have the congestion control.
-    fn connect(&mut self, target: SocketAddr, socket: &sock::Options) -> io::Result<ConnId>;
+    fn connect(
+        &mut self,
+        target: SocketAddr,
+        socket: &sock::Options,
+        tls: Option<&TlsClient>,
+    ) -> io::Result<ConnId>;
 
     /// The options of a connection as the kernel has them; `None` if there is no such connection, or no kernel.
     fn effective_options(&mut self, id: ConnId) -> Option<sock::EffectiveOptions> {
@@ -45,8 +50,17 @@ impl GeneratorIo for Epoll {
         clock::now
     }
 
-    fn connect(&mut self, target: SocketAddr, socket: &sock::Options) -> io::Result<ConnId> {
-        self.adopt_connecting(sock::start_connect(target, socket)?)
+    fn connect(
+        &mut self,
+        target: SocketAddr,
+        socket: &sock::Options,
+        tls: Option<&TlsClient>,
+    ) -> io::Result<ConnId> {
+        let stream = sock::start_connect(target, socket)?;
+        match tls {
+            Some(tls) => self.adopt_connecting(tls.connect(stream)?),
+            None => self.adopt_connecting(stream),
+        }
     }
 
     fn effective_options(&mut self, id: ConnId) -> Option<sock::EffectiveOptions> {
@@ -90,7 +104,7 @@ pub(crate) fn start(
 ) -> Result<ConnId, Error> {
     let target = plan.targets.get(switch % plan.targets.len().max(1));
     let Some(&target) = target else { return Err(Error::Plan("no controller address".to_owned())) };
-    io.connect(target, &plan.socket).map_err(|e| match e.kind() {
+    io.connect(target, &plan.socket, plan.tls.as_ref()).map_err(|e| match e.kind() {
         ErrorKind::NotFound => {
             Error::Congestion(plan.socket.congestion.clone().unwrap_or_default(), e)
         }

@@ -368,12 +368,17 @@ impl<I: GeneratorIo> GeneratorThread for Generator<I> {
         }
         let (loops, unanswered_min_ns) = self.recorder.take();
         let connected = self.switches.iter().find_map(|switch| switch.conn);
+        let socket = connected.and_then(|id| self.io.effective_options(id));
+        // In order, so that the controller does not take a TLS stream for truncated.
+        for id in self.switches.iter().filter_map(|switch| switch.conn) {
+            self.io.close(id);
+        }
         let switches = self.switches.iter();
         ThreadResult {
             switches: switches.map(|switch| SwitchResult::new(switch, unanswered_min_ns)).collect(),
             errors: self.sessions.errors.clone(),
             schedule_lag: self.schedule_lag,
-            socket: connected.and_then(|id| self.io.effective_options(id)),
+            socket,
             loops,
             unanswered_min_ns,
             ..ThreadResult::default()

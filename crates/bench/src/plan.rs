@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sluice_io::sock;
+use sluice_io::{TlsClient, sock};
 use sluice_openflow::{Version, Versions};
 
 use crate::Error;
@@ -127,6 +127,8 @@ pub struct Plan {
     pub spin: Duration,
     /// Options of the sockets.
     pub socket: sock::Options,
+    /// Certificates of TLS, if the switches use it.
+    pub tls: Option<TlsClient>,
     /// Which messages count as replies.
     pub counting: ReplyCounting,
     /// Time for all switches to connect and to complete the handshake.
@@ -168,6 +170,7 @@ impl Default for Plan {
             pin: Vec::new(),
             spin: Duration::ZERO,
             socket: sock::Options { congestion: Some("cubic".into()), ..sock::Options::default() },
+            tls: None,
             counting: ReplyCounting::Answers,
             handshake_timeout: Duration::from_secs(30),
             connect_attempts: ConnectAttempts::One,

@@ -67,7 +67,8 @@ pub(crate) fn entries(report: &Report) -> Entries {
 /// Controller, switches and load.
 pub(crate) fn heading(text: &mut Entries, plan: &Plan) {
     let targets: Vec<_> = plan.targets.iter().map(ToString::to_string).collect();
-    text.entry("Controller", &targets.join(", "));
+    let tls = if plan.tls.is_some() { ", over TLS" } else { "" };
+    text.entry("Controller", &format!("{}{tls}", targets.join(", ")));
     match &plan.network {
         Some(network) => text.entry("Network", &network_line(plan, network)),
         None => text.entry("Switches", &switches(plan)),

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use sluice_bench::output::{OutputFormat, OutputOptions, ProgressMode, SwitchRang
 use sluice_bench::{
     Announce, Arrivals, Buffering, Error, Load, Plan, Repetition, ReplyCounting, flood, null,
 };
-use sluice_io::sock;
+use sluice_io::{TlsClient, sock};
 use sluice_openflow::Version;
 
 use crate::compare::CompareArgs;
@@ -172,6 +173,8 @@ struct MeasureArgs {
     restart: Option<String>,
     #[command(flatten)]
     system: SystemArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
 
     /// Format of the printed result.
     #[arg(long, value_enum, default_value_t = Output::Text, help_heading = "Output")]
@@ -213,6 +216,31 @@ pub(crate) struct SystemArgs {
     /// TCP congestion control of the sockets; `system` for the system's default.
     #[arg(long, value_name = "NAME", default_value = "cubic", help_heading = "Measurement")]
     congestion: String,
+}
+
+/// Certificates of the switches.
+#[derive(Debug, Args)]
+struct TlsArgs {
+    /// Connect over TLS.
+    #[arg(long, requires = "tls_ca", help_heading = "TLS")]
+    tls: bool,
+    /// PEM file with the authority that has issued the controller's certificate. The name in that is not checked.
+    #[arg(long, value_name = "FILE", requires = "tls", help_heading = "TLS")]
+    tls_ca: Option<PathBuf>,
+    /// PEM file with the certificate of the switches, if the controller requires one.
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "tls_key"], help_heading = "TLS")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file with its private key.
+    #[arg(long, value_name = "FILE", requires_all = ["tls", "tls_cert"], help_heading = "TLS")]
+    tls_key: Option<PathBuf>,
+}
+
+impl TlsArgs {
+    fn client(&self) -> Result<Option<TlsClient>, Error> {
+        let identity = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        let client = self.tls_ca.as_deref().map(|ca| TlsClient::load(ca, identity));
+        client.transpose().map_err(|error| Error::Plan(error.to_string()))
+    }
 }
 
 /// Run a null responder: the minimum that a controller must do, for comparison.
@@ -399,6 +427,7 @@ impl MeasureArgs {
             pin: self.system.pin.clone(),
             spin: self.system.spin(if self.rate.is_some() { 1_000_000 } else { 0 }),
             socket: self.system.socket(),
+            tls: self.tls.client()?,
             counting: match self.count {
                 CountBy::Answers => ReplyCounting::Answers,
                 CountBy::Messages => ReplyCounting::Messages,

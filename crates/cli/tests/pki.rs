@@ -3,9 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use sluice_io::{ClientAuth, TlsServer};
 
@@ -65,6 +66,67 @@ fn an_authority_issues_certificates_that_the_controller_can_use_and_only_the_own
         let [pem, key] = ["pem", "key"].map(|it| folder.file(&format!("{name}.{it}")));
         TlsServer::load(&pem, &key, &ca).unwrap();
     }
+}
+
+/// A controller that is killed at the end.
+struct Controller(Child);
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_bench_connects_over_tls_with_a_certificate_and_not_without() {
+    let folder = Folder::new("bench");
+    for words in ["init", "issue controller", "issue switch"] {
+        assert!(folder.pki(words).status.success());
+    }
+    let path = |name: &str| folder.file(name).display().to_string();
+    let [ca, cert, key] = ["ca.pem", "controller.pem", "controller.key"].map(path);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    command.args(["run", "--threads=1", "--no-api", "--app=learning", "--listen="]);
+    command.args([
+        "--tls-listen=127.0.0.1:0",
+        "--tls-ca",
+        &ca,
+        "--tls-cert",
+        &cert,
+        "--tls-key",
+        &key,
+    ]);
+    let mut controller = Controller(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(controller.0.stdout.take().unwrap()).lines();
+    let address = lines.find_map(|line| {
+        Some(line.unwrap().strip_prefix("listening on ")?.strip_suffix(" (TLS)")?.to_owned())
+    });
+    let address = address.unwrap();
+    let bench = |identity: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        command.args([
+            "bench",
+            "-c",
+            &address,
+            "-s=2",
+            "-l=2",
+            "-m=50",
+            "-M=10",
+            "--handshake-timeout=5",
+        ]);
+        command.args(["--tls", "--tls-ca", &ca]).args(identity).output().unwrap()
+    };
+    let output = bench(&["--tls-cert", &path("switch.pem"), "--tls-key", &path("switch.key")]);
+    let report = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(report.contains(&format!("{address}, over TLS")), "{report}");
+    assert!(!report.contains("0 responses"), "{report}");
+    let output = bench(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    assert!(error.contains("it requires a certificate"), "{error}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use sluice_io::simulated::{ClockError, SimulatedConn, SimulatedIo, SimulatedKernel};
 use sluice_io::simulated::{SimulatedListener, SimulatedWaker};
-use sluice_io::{ConnId, Io, IoEvent, Reading, UnsentCap, clock, sock};
+use sluice_io::{ConnId, Io, IoEvent, Reading, TlsClient, UnsentCap, clock, sock};
 
 use super::controller::SimulatedController;
 use crate::connect::GeneratorIo;
@@ -168,7 +168,12 @@ impl GeneratorIo for VirtualIo {
         Box::new(move || inner.borrow().now())
     }
 
-    fn connect(&mut self, target: SocketAddr, _: &sock::Options) -> io::Result<ConnId> {
+    fn connect(
+        &mut self,
+        target: SocketAddr,
+        _: &sock::Options,
+        _: Option<&TlsClient>,
+    ) -> io::Result<ConnId> {
         let (conn, peer) = self.kernel.connect_to(target);
         self.controller.accept(peer);
         let id = self.adopt(conn)?;
