@@ -35,10 +35,10 @@ def free_port():
 
 
 class Subject:
-    """A controller that runs on its core until `stop`."""
+    """A controller that runs on its core until `stop`. The bench connects to it with `bench_options`."""
 
-    def __init__(self, name, command, port=None, env=None):
-        self.name, self.port = name, port or free_port()
+    def __init__(self, name, command, port=None, env=None, bench_options=()):
+        self.name, self.port, self.bench_options = name, port or free_port(), bench_options
         command = [word.replace("PORT", str(self.port)) for word in command]
         self.log = open(os.devnull, "w")
         self.process = subprocess.Popen(
@@ -103,7 +103,7 @@ def paths(subject, *arguments, prefix=()):
 
 def bench(subject, *arguments):
     """Runs the bench once; returns its report."""
-    command = [SLUICE, "bench", "-c", "127.0.0.1", "-p", str(subject.port), "--pin", BENCH_CORE]
+    command = [SLUICE, "bench", "-c", "127.0.0.1", "-p", str(subject.port), "--pin", BENCH_CORE, *subject.bench_options]
     result = subprocess.run(
         PRIORITY + command + [*arguments, "--json", "-"],
         capture_output=True,

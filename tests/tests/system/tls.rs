@@ -1,9 +1,12 @@
 //! Switches that connect over TLS, and those that are not accepted.
 
+use std::io::Write as _;
+use std::net::Ipv4Addr;
 use std::process::Stdio;
 
 use sluice_system_tests::{
     Controller, OpenFlow, OvsNetwork, Pki, SHORT_TIMEOUT, TestEnv, becomes_true, binary,
+    connect_from,
 };
 
 /// Starts a controller with the default applications and TLS. With `bind`, certificates name datapath ids.
@@ -51,6 +54,38 @@ fn switches_with_certificates_of_their_own_stay_connected_while_those_of_the_con
     assert_eq!(pinging.stop().lost(), 0);
     assert!(!controller.logged(&["switch disconnected"]), "{}", controller.log());
     assert_eq!(controller.sessions(), 3);
+}
+
+/// The peers have sent a part of their `ClientHello`, and nothing after it.
+#[test]
+fn a_flood_of_tls_handshakes_keeps_no_switch_out() {
+    const PEERS: usize = 200;
+    let network = OvsNetwork::line(TestEnv::shared(), OpenFlow::V13, 1);
+    let pki = Pki::new(network.env(), "pki");
+    pki.issue("controller");
+    pki.issue("switch");
+    let mut command = network.env().command(&binary().to_string_lossy());
+    command.args(["run", "--threads", "1"]).args(pki.controller_arguments().split_whitespace());
+    command.env("SLUICE_LIMITS__HANDSHAKES_MAX", "50");
+    let controller = Controller::with(command, network.env().dir());
+    let address = controller.tls_address();
+    let to = address.parse().expect("an address");
+    let peers: Vec<_> = network.env().within(|| {
+        let connect = |_| {
+            let mut peer = connect_from(Ipv4Addr::new(127, 0, 0, 2), to, None)?;
+            peer.write_all(&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3])?;
+            Ok::<_, std::io::Error>(peer)
+        };
+        (0..PEERS).map(connect).collect::<Result<_, _>>().expect("connected")
+    });
+    network.set_certificate(&pki, "switch");
+    network.set_tls_controller("s1", &address);
+    controller.wait_for_sessions(1);
+    let refused = "connections_closed_total{reason=\"too_many_handshakes\"}";
+    let is_counted =
+        || network.env().metric(refused).is_some_and(|count| count >= PEERS as u64 - 50);
+    assert!(becomes_true(SHORT_TIMEOUT, is_counted), "{}", controller.log());
+    drop(peers);
 }
 
 #[test]
