@@ -11,6 +11,7 @@ mod network;
 mod paths;
 mod pki;
 mod run;
+mod show;
 mod signals;
 mod startup_message;
 
@@ -48,6 +49,8 @@ enum Command {
     /// Run the controller until SIGINT or SIGTERM
     #[command(after_help = RUN_NOTES)]
     Run(Flags),
+    /// Show the network of the running controller: switches, ports, links, hosts, flow entries
+    Show(show::ShowArgs),
     #[command(about = "Measure a controller with emulated switches: throughput, latency, fairness")]
     Bench(Box<bench::BenchArgs>),
     #[command(about = "Run the controller with an emulated network whose hosts ping each other")]
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
                 Err(errors) => print_config_errors(&errors),
             }
         }
+        Command::Show(show) => exit_code(show.run().and_then(|text| write_stdout(&text))),
         Command::Bench(bench) => bench.run(),
         Command::Play(play) => play.run(),
         Command::Emu(emu) => emu.run(),

@@ -116,7 +116,8 @@ impl<'l> RunningController<'l> {
         let listener = config.api.map(listen).transpose()?;
         let generation_id = generation_id();
         let (engine, congestion) = start_engine(&loaded, generation_id)?;
-        let serve = |listener: Listener| listener.serve(engine.metrics());
+        let serve =
+            |listener: Listener| listener.serve(engine.metrics(), Arc::new(engine.handle()));
         let api = listener.map(serve).transpose();
         let api = api.map_err(|e| advice::cannot("serve metrics", &e))?;
         // The switches are served all the same.

@@ -1,5 +1,6 @@
 //! The HTTP server: listener, connections and their limits.
 
+use std::future::pending;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -7,22 +8,26 @@ use std::time::Duration;
 use std::{io, thread};
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
+use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse};
 use axum::routing::get;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use sluice_base::metrics::MetricsSource;
-use sluice_io::priority;
+use sluice_io::{clock, priority};
+use sluice_sdk::Controller;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
+use crate::api::{self, ApiState};
 use crate::connection_limit::{ConnectionLimit, ConnectionPermit};
 use crate::exposition::{self, Exposition};
 
@@ -63,17 +68,22 @@ impl Listener {
         Ok(Self { listener, address })
     }
 
-    /// Serves the metrics of `source` until the [`Server`] is dropped.
+    /// Serves the API of `controller` and the metrics of `source` until the [`Server`] is dropped.
     ///
     /// # Errors
     /// No file descriptor or thread is left.
-    pub fn serve(self, source: Arc<dyn MetricsSource>) -> io::Result<Server> {
+    pub fn serve(
+        self,
+        source: Arc<dyn MetricsSource>,
+        controller: Arc<dyn Controller>,
+    ) -> io::Result<Server> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let routes = routes(source);
+        let state = ApiState::new(controller, clock::now());
+        let routes = routes(source).merge(api::routes(state.clone()));
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
             priority::use_background_priority();
-            serve(&runtime, self.listener, &routes, stopped);
+            serve(&runtime, self.listener, &routes, &state, stopped);
         };
         let thread = thread::Builder::new().name("api".to_owned()).spawn(serve)?;
         Ok(Server { address: self.address, stop: Some(stop), thread: Some(thread) })
@@ -117,6 +127,8 @@ async fn index() -> Html<&'static str> {
         env!("CARGO_PKG_VERSION"),
         ", an OpenFlow controller.</p>\n",
         "<p><a href=\"/metrics\">/metrics</a>: the metrics, for Prometheus.</p>\n",
+        "<p><a href=\"/v1/switches\">/v1/switches</a>, <a href=\"/v1/links\">/v1/links</a>, ",
+        "<a href=\"/v1/hosts\">/v1/hosts</a>: the network, as JSON.</p>\n",
     ))
 }
 
@@ -129,6 +141,7 @@ fn serve(
     runtime: &Runtime,
     listener: TcpListener,
     routes: &Router,
+    state: &ApiState,
     stopped: oneshot::Receiver<()>,
 ) {
     runtime.block_on(async {
@@ -136,18 +149,25 @@ fn serve(
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
         tokio::select! {
             () = accept(&listener, routes) => {}
+            () = follow_view(state) => {}
             _ = stopped => {}
         }
     });
+}
+
+/// Keeps the copy of the view current. Never ends: metrics are served also while the controller stops.
+async fn follow_view(state: &ApiState) {
+    state.view.follow(&*state.controller).await;
+    pending::<()>().await;
 }
 
 async fn accept(listener: &tokio::net::TcpListener, routes: &Router) {
     let limit = ConnectionLimit::new(CONNECTIONS_MAX);
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let (permit, closed) = limit.admit();
-                let connection = serve_connection(stream, routes.clone(), permit);
+                let connection = serve_connection(stream, peer, routes.clone(), permit);
                 tokio::spawn(async move {
                     tokio::select! {
                         () = connection => {}
@@ -162,10 +182,16 @@ async fn accept(listener: &tokio::net::TcpListener, routes: &Router) {
     }
 }
 
-async fn serve_connection(stream: TcpStream, routes: Router, permit: ConnectionPermit) {
+async fn serve_connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    routes: Router,
+    permit: ConnectionPermit,
+) {
     let routes = TowerToHyperService::new(routes);
-    let service = service_fn(move |request| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
         permit.record_request();
+        request.extensions_mut().insert(ConnectInfo(peer));
         routes.call(request)
     });
     let connection = http1::Builder::new()

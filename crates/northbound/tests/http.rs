@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use sluice_base::metrics::{MetricSample, MetricValue, MetricsSource};
 use sluice_northbound::{Server, serve};
+use sluice_openflow::DatapathId;
+use sluice_sdk::view::{ViewPublisher, ViewSubscription};
+use sluice_sdk::{Answer, Controller, OnAnswer, Request, SwitchSession};
 
 /// Half of the time limits of the server, so that a response within it did not wait for one of them.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -27,8 +30,26 @@ impl MetricsSource for OneMetric {
     }
 }
 
+/// A controller without switches.
+struct NoSwitches;
+
+impl Controller for NoSwitches {
+    fn request(&self, _: DatapathId, _: Request, on_answer: OnAnswer) {
+        on_answer(Answer::NotConnected);
+    }
+
+    fn subscribe(&self, notify: Box<dyn Fn() + Send + Sync>) -> ViewSubscription {
+        ViewPublisher::new(notify).1
+    }
+
+    fn switches(&self) -> Vec<SwitchSession> {
+        vec![]
+    }
+}
+
 fn server() -> Server {
-    serve(SocketAddr::from(([127, 0, 0, 1], 0)), Arc::new(OneMetric)).unwrap()
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    serve(listen, Arc::new(OneMetric), Arc::new(NoSwitches)).unwrap()
 }
 
 fn connect(server: &Server) -> TcpStream {
@@ -150,7 +171,7 @@ fn clients_that_stay_connected_do_not_delay_others() {
 #[test]
 fn a_port_in_use_is_an_error() {
     let server = server();
-    let error = serve(server.address(), Arc::new(OneMetric)).unwrap_err();
+    let error = serve(server.address(), Arc::new(OneMetric), Arc::new(NoSwitches)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AddrInUse);
 }
 

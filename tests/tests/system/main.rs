@@ -27,6 +27,7 @@ mod paths;
 mod power_cycles;
 mod requests;
 mod segments;
+mod show;
 mod thin_control_link;
 mod tls;
 mod topology;

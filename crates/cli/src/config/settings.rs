@@ -333,7 +333,7 @@ pub(super) struct LimiterSettings {
 
 #[derive(Debug, confique::Config)]
 pub(super) struct ApiSettings {
-    /// Address on which metrics are served over HTTP, or off. The address is ADDRESS:PORT, NAME:PORT, or a port alone for
+    /// Address on which metrics and the API are served over HTTP, or off. The address is ADDRESS:PORT, NAME:PORT, or a port alone for
     /// 127.0.0.1.
     #[config(default = "127.0.0.1:8653")]
     pub(super) listen: ApiAddress,

@@ -1,0 +1,251 @@
+//! `sluice show`: the network of a running controller, from its API.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+/// Where the controller listens unless `api` is configured.
+const API_DEFAULT: &str = "127.0.0.1:8653";
+
+/// A switch may take 30 s to list its flow entries.
+const TIMEOUT: Duration = Duration::from_secs(35);
+
+/// Between two columns.
+const GAP: &str = "  ";
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// Address and port of the controller's API, on this machine.
+    #[arg(long, value_name = "ADDRESS", default_value = API_DEFAULT, global = true)]
+    api: String,
+    /// Print the JSON of the API instead of a table.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The connected switches
+    Switches,
+    /// The ports of a switch, and what they are connected to
+    Ports(SwitchArg),
+    /// The links between switches, each direction on its own
+    Links,
+    /// The hosts, and where they are attached
+    Hosts(HostArgs),
+    /// The flow entries of a switch, read from it now, in the syntax of ovs-ofctl
+    Flows(FlowArgs),
+    /// The groups of a switch, read from it now, as JSON
+    Groups(SwitchArg),
+    /// The meters of a switch, read from it now, as JSON
+    Meters(SwitchArg),
+}
+
+#[derive(Debug, Args)]
+struct SwitchArg {
+    /// Name or datapath id of the switch
+    switch: String,
+}
+
+#[derive(Debug, Args)]
+struct HostArgs {
+    /// Only hosts at this switch, by name or datapath id
+    #[arg(long)]
+    switch: Option<String>,
+    /// Only hosts with this IP address
+    #[arg(long)]
+    ip: Option<String>,
+    /// Only hosts with this Ethernet address
+    #[arg(long)]
+    mac: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct FlowArgs {
+    #[command(flatten)]
+    switch: SwitchArg,
+    /// Only flow entries of this table
+    #[arg(long)]
+    table: Option<u8>,
+}
+
+/// A column: its title, and the place of its value in an item.
+type Column = (&'static str, &'static str);
+
+const SWITCH_COLUMNS: &[Column] = &[
+    ("DPID", "/dpid"),
+    ("NAME", "/name"),
+    ("OPENFLOW", "/openflow"),
+    ("ADDRESS", "/address"),
+    ("PORTS", "/ports"),
+    ("PACKET-INS", "/session/packet_ins_received"),
+];
+
+const PORT_COLUMNS: &[Column] = &[
+    ("PORT", "/port"),
+    ("NAME", "/name"),
+    ("UP", "/is_up"),
+    ("ROLE", "/role"),
+    ("HOSTS", "/hosts"),
+    ("PEER", "/peer/dpid"),
+    ("PORT", "/peer/port"),
+    ("NAME", "/peer/port_name"),
+];
+
+const LINK_COLUMNS: &[Column] = &[
+    ("FROM", "/from/dpid"),
+    ("PORT", "/from/port"),
+    ("NAME", "/from/port_name"),
+    ("TO", "/to/dpid"),
+    ("PORT", "/to/port"),
+    ("NAME", "/to/port_name"),
+];
+
+const HOST_COLUMNS: &[Column] = &[
+    ("MAC", "/mac"),
+    ("VLAN", "/vlan"),
+    ("SWITCH", "/at/dpid"),
+    ("PORT", "/at/port"),
+    ("NAME", "/at/port_name"),
+    ("ADDRESSES", "/addresses"),
+];
+
+impl ShowArgs {
+    /// What is to be printed.
+    pub(crate) fn run(&self) -> Result<String, String> {
+        match &self.what {
+            What::Switches => self.list("/v1/switches", &[], "switches", SWITCH_COLUMNS),
+            What::Ports(at) => {
+                self.list(&of_switch(&at.switch, "ports"), &[], "ports", PORT_COLUMNS)
+            }
+            What::Links => self.list("/v1/links", &[], "links", LINK_COLUMNS),
+            What::Hosts(HostArgs { switch, ip, mac }) => {
+                let query = [("switch", switch), ("ip", ip), ("mac", mac)];
+                let query: Vec<_> =
+                    query.iter().filter_map(|(key, it)| Some((*key, it.as_deref()?))).collect();
+                self.list("/v1/hosts", &query, "hosts", HOST_COLUMNS)
+            }
+            What::Flows(FlowArgs { switch, table }) => {
+                let table = table.map(|table| table.to_string());
+                let mut query: Vec<_> = table.iter().map(|it| ("table", it.as_str())).collect();
+                if self.json {
+                    return self.get(&of_switch(&switch.switch, "flows"), &query).map(with_newline);
+                }
+                query.push(("format", "ovs-ofctl"));
+                self.get(&of_switch(&switch.switch, "flows"), &query)
+            }
+            What::Groups(at) => self.get(&of_switch(&at.switch, "groups"), &[]).map(with_newline),
+            What::Meters(at) => self.get(&of_switch(&at.switch, "meters"), &[]).map(with_newline),
+        }
+    }
+
+    /// The items of a list as a table, or the JSON.
+    fn list(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        list: &str,
+        columns: &[Column],
+    ) -> Result<String, String> {
+        let body = self.get(path, query)?;
+        if self.json {
+            return Ok(with_newline(body));
+        }
+        let document: Value = serde_json::from_str(&body)
+            .map_err(|error| format!("{}{path}: the reply is not JSON: {error}", self.api))?;
+        let items = document.get(list).and_then(Value::as_array);
+        Ok(table(items.map(Vec::as_slice).unwrap_or_default(), columns))
+    }
+
+    fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<String, String> {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(TIMEOUT))
+            .proxy(None)
+            .build();
+        let request =
+            ureq::Agent::new_with_config(config).get(format!("http://{}{path}", self.api));
+        let failed = |error: ureq::Error| {
+            format!("cannot read http://{}{path}: {error} (is `sluice run` running?)", self.api)
+        };
+        let mut response = request.query_pairs(query.iter().copied()).call().map_err(failed)?;
+        let body = response.body_mut().with_config().limit(u64::MAX).read_to_string();
+        let body = body.map_err(failed)?;
+        if response.status().is_success() {
+            return Ok(body);
+        }
+        let error: Option<Value> = serde_json::from_str(&body).ok();
+        let message = error.as_ref().and_then(|it| it.pointer("/error/message")?.as_str());
+        let status = response.status();
+        Err(message.map_or_else(|| format!("http://{}{path}: {status}", self.api), str::to_owned))
+    }
+}
+
+/// The path of something of a switch, with its name encoded.
+fn of_switch(switch: &str, what: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    format!("/v1/switches/{}/{what}", switch.bytes().map(encode).collect::<String>())
+}
+
+fn with_newline(text: String) -> String {
+    text + "\n"
+}
+
+/// Rows with aligned columns below their titles.
+fn table(items: &[Value], columns: &[Column]) -> String {
+    let titles = columns.iter().map(|(title, _)| (*title).to_owned()).collect();
+    let row = |item: &Value| columns.iter().map(|(_, at)| cell(item.pointer(at))).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(titles).chain(items.iter().map(row)).collect();
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|it| it.chars().count()).max()
+    };
+    let widths: Vec<_> = (0..columns.len()).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+/// A value for people.
+fn cell(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "-".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Bool(is)) => if *is { "yes" } else { "no" }.to_owned(),
+        Some(Value::Array(items)) if items.is_empty() => "-".to_owned(),
+        Some(Value::Array(items)) => {
+            items.iter().map(|item| cell(Some(item))).collect::<Vec<_>>().join(", ")
+        }
+        Some(other) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_missing_values_are_dashes() {
+        let items =
+            [json!({"a": "long text", "b": [1, "x"]}), json!({"a": null, "b": [], "c": true})];
+        let text = table(&items, &[("A", "/a"), ("B", "/b"), ("C", "/c")]);
+        assert_eq!(text, "A          B     C\nlong text  1, x  -\n-          -     yes\n");
+    }
+
+    #[test]
+    fn names_of_switches_are_encoded() {
+        assert_eq!(of_switch("s1", "ports"), "/v1/switches/s1/ports");
+        assert_eq!(of_switch("a/b é", "flows"), "/v1/switches/a%2Fb%20%C3%A9/flows");
+    }
+}

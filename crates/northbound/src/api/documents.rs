@@ -1,0 +1,255 @@
+//! The JSON documents of the API: a contract with other programs, described in `docs/api.md`.
+
+use serde::Serialize;
+use sluice_openflow::{DatapathId, FlowDesc, FlowMod, MultipartReply, Role, SwitchDesc};
+use sluice_sdk::flow_space::owner_of;
+use sluice_sdk::view::{Host, HostId, Link, NetworkView, PortInfo, PortRole, SwitchPort};
+use sluice_sdk::{SessionStatistics, SwitchSession};
+
+use super::names::switch_name;
+
+#[derive(Serialize)]
+pub(super) struct ControllerDocument {
+    pub(super) version: &'static str,
+    pub(super) uptime_s: u64,
+    pub(super) switches: usize,
+    pub(super) links: usize,
+    pub(super) hosts: usize,
+    pub(super) is_complete: bool,
+}
+
+#[derive(Serialize)]
+pub(super) struct SwitchesDocument {
+    pub(super) switches: Vec<SwitchDocument>,
+}
+
+#[derive(Serialize)]
+pub(super) struct SwitchDocument {
+    dpid: String,
+    name: Option<String>,
+    openflow: String,
+    address: String,
+    worker: usize,
+    connected_at_unix_s: f64,
+    role: Option<&'static str>,
+    ports: usize,
+    tables: u8,
+    buffers: u32,
+    description: Option<DescriptionDocument>,
+    session: SessionDocument,
+}
+
+#[derive(Serialize)]
+struct DescriptionDocument {
+    manufacturer: String,
+    hardware: String,
+    software: String,
+    serial_number: String,
+    datapath: String,
+}
+
+#[derive(Serialize)]
+struct SessionDocument {
+    messages_received: u64,
+    packet_ins_received: u64,
+    bytes_received: u64,
+    bytes_sent: u64,
+    errors_received: u64,
+    malformed_messages: u64,
+    packet_ins_shed: u64,
+    backlog_bytes: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct PortsDocument {
+    pub(super) ports: Vec<PortDocument>,
+}
+
+#[derive(Serialize)]
+pub(super) struct PortDocument {
+    port: u32,
+    name: String,
+    mac: String,
+    is_up: bool,
+    role: &'static str,
+    peer: Option<PlaceDocument>,
+    hosts: usize,
+}
+
+#[derive(Serialize)]
+pub(super) struct LinksDocument {
+    pub(super) links: Vec<LinkDocument>,
+}
+
+#[derive(Serialize)]
+pub(super) struct LinkDocument {
+    from: PlaceDocument,
+    to: PlaceDocument,
+}
+
+#[derive(Serialize)]
+pub(super) struct HostsDocument {
+    pub(super) hosts: Vec<HostDocument>,
+    /// The number of hosts that the filters select, of which the page has some.
+    pub(super) total: usize,
+}
+
+#[derive(Serialize)]
+pub(super) struct HostDocument {
+    mac: String,
+    vlan: u16,
+    addresses: Vec<String>,
+    at: PlaceDocument,
+}
+
+/// A port of a switch.
+#[derive(Serialize)]
+pub(super) struct PlaceDocument {
+    dpid: String,
+    switch: Option<String>,
+    port: u32,
+    port_name: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct FlowsDocument {
+    pub(super) flows: Vec<FlowDocument>,
+}
+
+#[derive(Serialize)]
+pub(super) struct FlowDocument {
+    /// The application that has written it; `null` if none has.
+    owner: Option<&'static str>,
+    /// In the syntax of `ovs-ofctl add-flow`.
+    text: String,
+    #[serde(flatten)]
+    entry: FlowDesc,
+}
+
+#[derive(Serialize)]
+pub(super) struct ReplyDocument {
+    pub(super) reply: MultipartReply,
+}
+
+/// Finds names of switches and ports.
+pub(super) struct Names<'v> {
+    pub(super) view: &'v NetworkView,
+    pub(super) sessions: &'v [SwitchSession],
+}
+
+impl Names<'_> {
+    fn switch(&self, id: DatapathId) -> Option<String> {
+        let at = self.sessions.binary_search_by_key(&id, |session| session.datapath_id).ok()?;
+        self.sessions.get(at).and_then(switch_name)
+    }
+
+    fn place(&self, at: SwitchPort) -> PlaceDocument {
+        PlaceDocument {
+            dpid: at.switch.to_string(),
+            switch: self.switch(at.switch),
+            port: at.port.0,
+            port_name: self.view.port(at).map(|port| port.name.to_string()),
+        }
+    }
+
+    pub(super) fn link(&self, link: &Link) -> LinkDocument {
+        LinkDocument { from: self.place(link.from), to: self.place(link.to) }
+    }
+
+    pub(super) fn host(&self, id: HostId, host: &Host) -> HostDocument {
+        HostDocument {
+            mac: id.mac.to_string(),
+            vlan: id.vlan.0,
+            addresses: host.addrs.iter().map(ToString::to_string).collect(),
+            at: self.place(host.at),
+        }
+    }
+
+    pub(super) fn port(&self, at: SwitchPort, port: &PortInfo) -> PortDocument {
+        let role = match port.role {
+            PortRole::Pending => "pending",
+            PortRole::Edge => "edge",
+            PortRole::Link => "link",
+            PortRole::SharedSegment(_) => "shared-segment",
+            PortRole::Bundle(_) => "bundle",
+        };
+        PortDocument {
+            port: at.port.0,
+            name: port.name.to_string(),
+            mac: port.hw_addr.to_string(),
+            is_up: port.is_up,
+            role,
+            peer: self.view.link_from(at).map(|link| self.place(link.to)),
+            hosts: self.view.hosts_at(at).count(),
+        }
+    }
+}
+
+impl From<&SwitchSession> for SwitchDocument {
+    fn from(session: &SwitchSession) -> Self {
+        Self {
+            dpid: session.datapath_id.to_string(),
+            name: switch_name(session),
+            openflow: session.version.to_string(),
+            address: session.addr.to_string(),
+            worker: session.worker,
+            connected_at_unix_s: session.connected_at.as_secs_f64(),
+            role: session.role.and_then(Role::name),
+            ports: session.features.ports.len(),
+            tables: session.features.n_tables,
+            buffers: session.features.n_buffers,
+            description: session.description.as_deref().map(Into::into),
+            session: session.statistics.into(),
+        }
+    }
+}
+
+impl From<&SwitchDesc> for DescriptionDocument {
+    fn from(desc: &SwitchDesc) -> Self {
+        Self {
+            manufacturer: desc.mfr.to_string(),
+            hardware: desc.hw.to_string(),
+            software: desc.sw.to_string(),
+            serial_number: desc.serial.to_string(),
+            datapath: desc.dp.to_string(),
+        }
+    }
+}
+
+impl From<SessionStatistics> for SessionDocument {
+    fn from(it: SessionStatistics) -> Self {
+        Self {
+            messages_received: it.messages_received,
+            packet_ins_received: it.packet_ins_received,
+            bytes_received: it.bytes_received,
+            bytes_sent: it.bytes_sent,
+            errors_received: it.errors_received,
+            malformed_messages: it.malformed_messages,
+            packet_ins_shed: it.packet_ins_shed,
+            backlog_bytes: it.backlog_bytes,
+        }
+    }
+}
+
+impl From<FlowDesc> for FlowDocument {
+    fn from(entry: FlowDesc) -> Self {
+        Self { owner: owner_of(entry.cookie, entry.priority), text: flow_text(&entry), entry }
+    }
+}
+
+/// A flow entry in the syntax of `ovs-ofctl add-flow`.
+pub(super) fn flow_text(entry: &FlowDesc) -> String {
+    let flow_mod = FlowMod {
+        table_id: entry.table_id,
+        priority: entry.priority,
+        idle_timeout: entry.idle_timeout,
+        hard_timeout: entry.hard_timeout,
+        flags: entry.flags,
+        importance: entry.importance,
+        cookie: entry.cookie,
+        matching: entry.matching.clone(),
+        instructions: entry.instructions.clone(),
+        ..FlowMod::default()
+    };
+    flow_mod.to_text()
+}

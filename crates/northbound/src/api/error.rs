@@ -1,0 +1,66 @@
+//! Errors as clients get them: a status, a code for programs, and a sentence for people.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use sluice_sdk::Answer;
+
+/// The reason for which a request fails.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+}
+
+#[derive(Serialize)]
+struct ErrorDocument {
+    error: ErrorBody,
+}
+
+#[derive(Serialize)]
+struct ErrorBody {
+    code: &'static str,
+    message: String,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into() }
+    }
+
+    pub(crate) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, code, message)
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_value", message)
+    }
+
+    pub(crate) fn forbidden(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, code, message)
+    }
+
+    /// The answer of a switch that is no reply.
+    pub(crate) fn of_answer(answer: &Answer) -> Self {
+        let (status, code) = match answer {
+            Answer::NotConnected | Answer::Disconnected => {
+                (StatusCode::NOT_FOUND, "switch_not_connected")
+            }
+            Answer::TimedOut => (StatusCode::GATEWAY_TIMEOUT, "switch_timed_out"),
+            Answer::TooMany | Answer::Paused => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
+            Answer::Unsupported { .. } => (StatusCode::NOT_IMPLEMENTED, "not_in_this_version"),
+            Answer::Refused(_) => (StatusCode::BAD_GATEWAY, "switch_refused"),
+            _ => (StatusCode::BAD_GATEWAY, "switch_reply_malformed"),
+        };
+        Self::new(status, code, answer.to_string())
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let error = ErrorBody { code: self.code, message: self.message };
+        (self.status, Json(ErrorDocument { error })).into_response()
+    }
+}

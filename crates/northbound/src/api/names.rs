@@ -1,0 +1,59 @@
+//! Names of switches for people, and how requests name one.
+
+use sluice_openflow::{DatapathId, PortNo};
+use sluice_sdk::SwitchSession;
+
+use super::error::ApiError;
+
+/// The name of a switch: that of its local port, which is the bridge with Open vSwitch, or else the description of its datapath.
+pub(super) fn switch_name(session: &SwitchSession) -> Option<String> {
+    let ports = session.features.ports.iter();
+    let local =
+        ports.filter(|port| port.port_no == PortNo::LOCAL).map(|port| port.name.to_string());
+    let described = session.description.iter().map(|it| it.dp.to_string());
+    local.chain(described).find(|name| !name.is_empty() && name != "None")
+}
+
+/// The datapath id with hexadecimal digits, with or without `0x`, leading zeros and colons between bytes.
+fn parse_datapath_id(text: &str) -> Option<DatapathId> {
+    let digits: String = text.strip_prefix("0x").unwrap_or(text).split(':').collect();
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u64::from_str_radix(&digits, 16).ok().filter(|_| is_hex).map(DatapathId)
+}
+
+/// The connected switch that a request names: by its datapath id or by its name.
+pub(super) fn find<'s>(
+    sessions: &'s [SwitchSession],
+    text: &str,
+) -> Result<&'s SwitchSession, ApiError> {
+    let by_name = || sessions.iter().filter(|it| switch_name(it).as_deref() == Some(text));
+    match (by_name().count(), by_name().next()) {
+        (0, _) => {}
+        (1, Some(session)) => return Ok(session),
+        (n, _) => {
+            let message = format!("{n} switches are named {text:?}: use the datapath id");
+            return Err(ApiError::new(axum::http::StatusCode::CONFLICT, "ambiguous_name", message));
+        }
+    }
+    let id = parse_datapath_id(text);
+    let session = sessions.iter().find(|session| Some(session.datapath_id) == id);
+    session.ok_or_else(|| {
+        let message = format!("no switch with the name or datapath id {text:?} is connected");
+        ApiError::not_found("switch_not_connected", message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datapath_ids_are_hexadecimal() {
+        for text in ["2a", "0x2a", "000000000000002a", "00:00:00:00:00:00:00:2a", "2A"] {
+            assert_eq!(parse_datapath_id(text), Some(DatapathId(42)), "{text}");
+        }
+        for text in ["", "s1", "+2a", "0x", "11112222333344445"] {
+            assert_eq!(parse_datapath_id(text), None, "{text}");
+        }
+    }
+}

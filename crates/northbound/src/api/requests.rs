@@ -1,0 +1,61 @@
+//! Requests to switches.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use sluice_openflow::{
+    DatapathId, FlowStatsRequest, GroupDescRequest, GroupStatsRequest, Message, MeterRequest,
+    Multipart, MultipartReply, MultipartRequest, PortDescRequest, PortStatsRequest, QueueRequest,
+};
+use sluice_sdk::{Answer, Request};
+use tokio::sync::oneshot;
+
+use super::ApiState;
+use super::error::ApiError;
+
+/// How long a switch may take to answer: it may have a million flow entries.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Replies of switches that are read at a time; each may have some megabytes. Further requests wait.
+pub(super) const READS_MAX: usize = 16;
+
+/// The last part of a path, and the request to which it belongs.
+type Kind = (&'static str, fn() -> MultipartRequest);
+
+/// What can be read from a switch.
+pub(super) const KINDS: [Kind; 10] = [
+    ("description", || MultipartRequest::Desc),
+    ("flows", || MultipartRequest::FlowDesc(FlowStatsRequest::default())),
+    ("tables", || MultipartRequest::TableStats),
+    ("port-stats", || MultipartRequest::PortStats(PortStatsRequest::default())),
+    ("port-descriptions", || MultipartRequest::PortDesc(PortDescRequest::default())),
+    ("queues", || MultipartRequest::QueueStats(QueueRequest::default())),
+    ("groups", || MultipartRequest::GroupDesc(GroupDescRequest::default())),
+    ("group-stats", || MultipartRequest::GroupStats(GroupStatsRequest::default())),
+    ("meters", || MultipartRequest::MeterDesc(MeterRequest::default())),
+    ("meter-stats", || MultipartRequest::MeterStats(MeterRequest::default())),
+];
+
+/// Reads something from a switch.
+pub(super) async fn read(
+    state: &ApiState,
+    from: DatapathId,
+    request: MultipartRequest,
+) -> Result<MultipartReply, ApiError> {
+    // Never closed.
+    let _permit = state.reads.acquire().await;
+    let messages = vec![Message::MultipartRequest(Multipart::single(request))];
+    let (sender, answer) = oneshot::channel();
+    let on_answer = Box::new(move |answer| {
+        // Fails if the client does not wait any more.
+        let _ = sender.send(answer);
+    });
+    state.controller.request(from, Request { messages, timeout: TIMEOUT }, on_answer);
+    match answer.await.unwrap_or(Answer::Disconnected) {
+        Answer::Multipart(reply) => reply.parse().map_err(|error| {
+            let message = format!("malformed reply: {error}");
+            ApiError::new(StatusCode::BAD_GATEWAY, "switch_reply_malformed", message)
+        }),
+        other => Err(ApiError::of_answer(&other)),
+    }
+}

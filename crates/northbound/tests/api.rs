@@ -1,0 +1,242 @@
+//! The API, with a controller of one switch, one link and two hosts.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use sluice_base::metrics::{MetricSample, MetricsSource};
+use sluice_northbound::{Server, serve};
+use sluice_openflow::{
+    Action, DatapathId, Field, FlowDesc, Instruction, MacAddr, Message, Multipart, MultipartReply,
+    MultipartRequest, MultipartType, Port, PortNo, SwitchFeatures, Version, VlanId,
+};
+use sluice_sdk::flow_space::PATHS;
+use sluice_sdk::view::{
+    Fact, Host, HostId, Link, NetworkView, PortInfo, PortRole, PublishedFact, Stamp, SwitchInfo,
+    SwitchPort, ViewPublisher, ViewSubscription,
+};
+use sluice_sdk::{
+    Answer, Controller, OnAnswer, ReceivedMultipart, Request, SessionStatistics, SwitchSession,
+};
+
+const S1: DatapathId = DatapathId(1);
+
+/// What the switch answers to a request.
+type Answers = fn(&MultipartRequest) -> Answer;
+
+struct OneSwitch {
+    answers: Answers,
+    publisher: Mutex<Option<ViewPublisher>>,
+}
+
+#[derive(Debug)]
+struct NoMetrics;
+
+impl MetricsSource for NoMetrics {
+    fn collect(&self, _: &mut dyn FnMut(MetricSample)) {}
+}
+
+fn port(no: u32, role: PortRole) -> (PortNo, PortInfo) {
+    let name = format!("s1-eth{no}").as_str().into();
+    (PortNo(no), PortInfo { name, hw_addr: MacAddr::from_u64(no.into()), is_up: true, role })
+}
+
+fn facts() -> Vec<Fact> {
+    let at = |port| SwitchPort::new(S1, PortNo(port));
+    let switch = SwitchInfo { ports: [port(1, PortRole::Edge), port(2, PortRole::Link)].into() };
+    let far = SwitchPort::new(DatapathId(2), PortNo(7));
+    let host = |n: u8| {
+        let id = HostId { mac: MacAddr([2, 0, 0, 0, 0, n]), vlan: VlanId(0) };
+        Fact::Host(id, Some(Host { at: at(1), addrs: vec![[10, 0, 0, n].into()] }))
+    };
+    vec![
+        Fact::Switch(S1, Some(switch)),
+        Fact::Link(far, Some(Link { from: at(2), to: far })),
+        host(9),
+        host(5),
+    ]
+}
+
+impl Controller for OneSwitch {
+    fn request(&self, to: DatapathId, request: Request, on_answer: OnAnswer) {
+        assert_eq!(to, S1);
+        let [Message::MultipartRequest(Multipart { body, .. })] = &request.messages[..] else {
+            panic!("{request:?}")
+        };
+        on_answer((self.answers)(body));
+    }
+
+    fn subscribe(&self, notify: Box<dyn Fn() + Send + Sync>) -> ViewSubscription {
+        let (mut publisher, subscription) = ViewPublisher::new(notify);
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let stamp = Stamp::new(Instant::now(), 0);
+        publisher.send_initial_state(&NetworkView::default());
+        let facts = facts().into_iter().map(|fact| PublishedFact { fact, stamp });
+        publisher.publish(&facts.collect());
+        *self.publisher.lock().unwrap() = Some(publisher);
+        subscription
+    }
+
+    fn switches(&self) -> Vec<SwitchSession> {
+        let local = Port { port_no: PortNo::LOCAL, name: "s1".into(), ..Port::default() };
+        let features = SwitchFeatures {
+            datapath_id: S1,
+            n_tables: 254,
+            ports: vec![local],
+            ..SwitchFeatures::default()
+        };
+        vec![SwitchSession {
+            datapath_id: S1,
+            version: Version::V1_3,
+            addr: SocketAddr::from(([192, 0, 2, 1], 40_000)),
+            worker: 0,
+            connected_at: Duration::from_secs(1_700_000_000),
+            features: Arc::new(features),
+            role: None,
+            description: None,
+            statistics: SessionStatistics { packet_ins_received: 12, ..Default::default() },
+        }]
+    }
+}
+
+/// The reply to a request for flow entries: one of `forwarding` and one of somebody else.
+fn flows(_: &MultipartRequest) -> Answer {
+    let entry = |cookie, priority, port| FlowDesc {
+        cookie,
+        priority,
+        matching: [Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 9]))].into(),
+        instructions: vec![Instruction::apply([Action::output(PortNo(port))])],
+        ..FlowDesc::default()
+    };
+    let flows = vec![entry(7, 5, 1), entry(PATHS.cookie | 1, 100, 2)];
+    let message = Message::MultipartReply(Multipart::single(MultipartReply::FlowDesc { flows }));
+    let bytes = message.to_vec(Version::V1_3, 1).unwrap();
+    // Behind the headers of message and multipart.
+    Answer::Multipart(ReceivedMultipart::new(
+        Version::V1_3,
+        MultipartType::FLOW,
+        bytes[16..].to_vec(),
+    ))
+}
+
+fn server(answers: Answers) -> Server {
+    let controller = Arc::new(OneSwitch { answers, publisher: Mutex::new(None) });
+    serve(SocketAddr::from(([127, 0, 0, 1], 0)), Arc::new(NoMetrics), controller).unwrap()
+}
+
+/// Status and body of the response to a `GET`.
+fn get_with(server: &Server, path: &str, headers: &str) -> (u16, String) {
+    let mut client = TcpStream::connect(server.address()).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    write!(client, "GET {path} HTTP/1.0\r\n{headers}\r\n").unwrap();
+    let mut response = String::new();
+    client.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+fn get(server: &Server, path: &str) -> (u16, Value) {
+    let (status, body) = get_with(server, path, "host: localhost\r\n");
+    (status, serde_json::from_str(&body).unwrap_or_else(|e| panic!("{e}: {body}")))
+}
+
+/// What is at `pointer` in the document at `path`.
+fn value(server: &Server, path: &str, pointer: &str) -> Value {
+    let (status, document) = get(server, path);
+    assert_eq!(status, 200, "{path}: {document}");
+    document.pointer(pointer).unwrap_or_else(|| panic!("{pointer} in {document}")).clone()
+}
+
+/// Waits until the view was received.
+fn wait_for_view(server: &Server) {
+    while value(server, "/v1/controller", "/hosts") != 2 {}
+}
+
+#[test]
+fn the_network_is_listed_with_names() {
+    let server = server(flows);
+    wait_for_view(&server);
+    for (path, pointer, expected) in [
+        ("/v1/controller", "/switches", "1"),
+        ("/v1/controller", "/is_complete", "true"),
+        ("/v1/switches", "/switches/0/dpid", r#""0000000000000001""#),
+        ("/v1/switches", "/switches/0/name", r#""s1""#),
+        ("/v1/switches", "/switches/0/session/packet_ins_received", "12"),
+        ("/v1/switches/s1", "/openflow", r#""1.3""#),
+        ("/v1/switches/1", "/tables", "254"),
+        ("/v1/switches/0x1/ports", "/ports/1/peer/port", "7"),
+        ("/v1/switches/00:00:00:00:00:00:00:01/ports", "/ports/0/hosts", "2"),
+        ("/v1/links", "/links/0/from/switch", r#""s1""#),
+        ("/v1/links", "/links/0/to/switch", "null"),
+        ("/v1/hosts", "/hosts/0/mac", r#""02:00:00:00:00:05""#),
+        ("/v1/hosts?limit=1&offset=1", "/hosts/0/addresses/0", r#""10.0.0.9""#),
+        ("/v1/hosts?limit=1", "/total", "2"),
+        ("/v1/hosts?ip=10.0.0.9", "/hosts/0/at/port_name", r#""s1-eth1""#),
+        ("/v1/hosts?mac=02:00:00:00:00:05&switch=s1&port=1", "/total", "1"),
+        ("/v1/hosts?port=2", "/total", "0"),
+    ] {
+        assert_eq!(value(&server, path, pointer).to_string(), expected, "{path} {pointer}");
+    }
+}
+
+#[test]
+fn flow_entries_are_read_from_the_switch_with_their_owner() {
+    let server = server(flows);
+    let path = "/v1/switches/s1/flows";
+    assert_eq!(value(&server, path, "/flows/0/owner"), "forwarding");
+    assert_eq!(value(&server, path, "/flows/1/owner"), Value::Null);
+    assert_eq!(value(&server, path, "/flows/1/priority"), 5);
+    let (status, text) =
+        get_with(&server, &format!("{path}?format=ovs-ofctl"), "host: 127.0.0.1\r\n");
+    let last = text.lines().last().unwrap();
+    let expected = "cookie=0x7,priority=5,dl_dst=02:00:00:00:00:09,actions=output:1";
+    assert_eq!((status, last), (200, expected), "{text}");
+}
+
+#[test]
+fn errors_say_what_is_wrong() {
+    let server = server(|request| match request {
+        MultipartRequest::Desc => Answer::TimedOut,
+        MultipartRequest::TableStats => Answer::TooMany,
+        MultipartRequest::FlowDesc(_) => {
+            Answer::Multipart(ReceivedMultipart::new(Version::V1_3, MultipartType::FLOW, vec![1]))
+        }
+        _ => Answer::NotConnected,
+    });
+    for (path, status, code) in [
+        ("/v1/switches/s9", 404, "switch_not_connected"),
+        ("/v1/switches/s1/x", 404, "no_such_path"),
+        ("/v1/x", 404, "no_such_path"),
+        ("/v1/hosts?limit=10001", 400, "invalid_value"),
+        ("/v1/hosts?ip=x", 400, "invalid_value"),
+        ("/v1/hosts?color=red", 400, "invalid_value"),
+        ("/v1/switches/s1/flows?table=256", 400, "invalid_value"),
+        ("/v1/switches/s1/flows", 502, "switch_reply_malformed"),
+        ("/v1/switches/s1/description", 504, "switch_timed_out"),
+        ("/v1/switches/s1/tables", 503, "busy"),
+        ("/v1/switches/s1/groups", 404, "switch_not_connected"),
+    ] {
+        let (found, document) = get(&server, path);
+        let error = &document["error"];
+        assert_eq!((found, error["code"].as_str()), (status, Some(code)), "{path}: {document}");
+        assert!(!error["message"].as_str().unwrap().is_empty(), "{path}");
+    }
+}
+
+#[test]
+fn pages_of_others_get_nothing() {
+    let server = server(flows);
+    for headers in ["host: evil.example\r\n", "", "host: localhost\r\norigin: http://x.example\r\n"]
+    {
+        let (status, body) = get_with(&server, "/v1/switches", headers);
+        assert_eq!(status, 403, "{headers}: {body}");
+    }
+}
