@@ -215,11 +215,16 @@ fn table(items: &[Value], columns: &[Column]) -> String {
     rows.iter().map(line).collect()
 }
 
+/// A name that a switch has chosen, without characters that control the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 /// A value for people.
 fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => printable(text),
         Some(Value::Bool(is)) => if *is { "yes" } else { "no" }.to_owned(),
         Some(Value::Array(items)) if items.is_empty() => "-".to_owned(),
         Some(Value::Array(items)) => {
@@ -241,6 +246,14 @@ mod tests {
             [json!({"a": "long text", "b": [1, "x"]}), json!({"a": null, "b": [], "c": true})];
         let text = table(&items, &[("A", "/a"), ("B", "/b"), ("C", "/c")]);
         assert_eq!(text, "A          B     C\nlong text  1, x  -\n-          -     yes\n");
+    }
+
+    #[test]
+    fn names_of_switches_do_not_control_the_terminal() {
+        assert_eq!(
+            table(&[json!("\u{1b}[2J\n\u{9b}x")], &[("A", "")]),
+            "A\n\u{fffd}[2J\u{fffd}\u{fffd}x\n"
+        );
     }
 
     #[test]

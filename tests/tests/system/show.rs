@@ -1,4 +1,5 @@
 //! `sluice show` of networks of Open vSwitch, which is the witness for what it lists.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
 use sluice_system_tests::{
     Controller, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, both_versions, output_of,
