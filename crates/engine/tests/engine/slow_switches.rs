@@ -103,7 +103,11 @@ impl FloodingSwitch {
 
 #[test]
 fn a_switch_that_reads_nothing_is_paused_and_then_disconnected() {
-    let test = TestEngine::new(small_limits);
+    let test = TestEngine::new(|cfg| {
+        small_limits(cfg);
+        // Long before it would count as lagging, and be read again, on a busy machine as well.
+        cfg.limits.stuck_timeout = Duration::from_millis(500);
+    });
     let mut good = TestPeer::connect_switch(test.addr, Version::V1_3, 1);
     let mut stuck = FloodingSwitch::new(&test);
     while stuck.flood() {
