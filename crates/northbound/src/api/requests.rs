@@ -44,18 +44,23 @@ pub(super) async fn read(
 ) -> Result<MultipartReply, ApiError> {
     // Never closed.
     let _permit = state.reads.acquire().await;
-    let messages = vec![Message::MultipartRequest(Multipart::single(request))];
-    let (sender, answer) = oneshot::channel();
-    let on_answer = Box::new(move |answer| {
-        // Fails if the client does not wait any more.
-        let _ = sender.send(answer);
-    });
-    state.controller.request(from, Request { messages, timeout: TIMEOUT }, on_answer);
-    match answer.await.unwrap_or(Answer::Disconnected) {
+    let request = Message::MultipartRequest(Multipart::single(request));
+    match ask(state, from, vec![request]).await {
         Answer::Multipart(reply) => reply.parse().map_err(|error| {
             let message = format!("malformed reply: {error}");
             ApiError::new(StatusCode::BAD_GATEWAY, "switch_reply_malformed", message)
         }),
         other => Err(ApiError::of_answer(&other)),
     }
+}
+
+/// Sends messages to a switch and waits for the answer.
+pub(super) async fn ask(state: &ApiState, to: DatapathId, messages: Vec<Message>) -> Answer {
+    let (sender, answer) = oneshot::channel();
+    let on_answer = Box::new(move |answer| {
+        // Fails if the client does not wait any more.
+        let _ = sender.send(answer);
+    });
+    state.controller.request(to, Request { messages, timeout: TIMEOUT }, on_answer);
+    answer.await.unwrap_or(Answer::Disconnected)
 }
