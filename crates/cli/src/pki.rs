@@ -54,7 +54,7 @@ pub(crate) struct Validity {
     #[command(flatten)]
     folder: Folder,
     /// Days for which the certificate is valid
-    #[arg(long, value_name = "N", default_value_t = 825)]
+    #[arg(long, value_name = "N", default_value_t = 825, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
 }
 

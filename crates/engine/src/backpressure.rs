@@ -157,7 +157,7 @@ impl Backpressure {
         if self.is_slow { UnsentCap::On } else { UnsentCap::Off }
     }
 
-    /// Records a read.
+    /// Records that a read took `bytes` bytes out of the kernel's receive buffer. With TLS, these are encrypted.
     #[inline]
     pub(crate) fn record_read(&mut self, bytes: usize) {
         if let Some(unread) = self.mark.as_mut().and_then(|mark| mark.unread_bytes.as_mut()) {

@@ -44,7 +44,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All values of the label `reason` of the metric `connections_closed`.
-    pub(crate) const LABELS: [&'static str; 35] = [
+    pub(crate) const LABELS: [&'static str; 36] = [
         "closed_by_peer",
         "connection_reset",
         "connection_error",
@@ -57,6 +57,7 @@ impl CloseReason {
         "tls_certificate_invalid",
         "tls_rejected_by_peer",
         "tls_truncated",
+        "tls_key_limit",
         "tls_protocol_error",
         "tls_on_tcp_port",
         "certificate_mismatch",
@@ -144,6 +145,7 @@ const fn tls_label(error: TlsError) -> &'static str {
         TlsError::RejectedByPeer(_) => "tls_rejected_by_peer",
         TlsError::Truncated => "tls_truncated",
         TlsError::HandshakeTooLarge => "handshake_too_large",
+        TlsError::KeyLimit => "tls_key_limit",
         TlsError::Protocol => "tls_protocol_error",
     }
 }
@@ -214,6 +216,7 @@ mod tests {
             TlsError::CertificateInvalid,
             TlsError::RejectedByPeer(48),
             TlsError::Truncated,
+            TlsError::KeyLimit,
             TlsError::Protocol,
         ];
         let mut labels: Vec<_> = [

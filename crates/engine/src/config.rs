@@ -119,13 +119,15 @@ pub struct Limits {
     /// For one more, another connection is closed, or the new one is refused:
     ///
     /// - If an address has more connections than the new one's would have, it is one of that address: the one that was accepted
-    ///   first and has sent no `HELLO`, or else the one whose `HELLO` is the oldest.
-    /// - Otherwise it is chosen among all in the same way, but a `HELLO` must be older than `hello_grace`. If none is, the new
+    ///   first and has made no progress, or else the one whose progress is the oldest.
+    /// - Otherwise it is chosen among all in the same way, but progress must be older than `hello_grace`. If none is, the new
     ///   connection is refused.
+    ///
+    /// Progress is the `HELLO`, or with TLS the end of the TLS handshake, which comes first.
     ///
     /// Connections that claim a datapath id in use count as well, until the claim is decided.
     pub handshakes_max: usize,
-    /// How long a peer that has sent `HELLO` stays connected when `handshakes_max` is reached: long enough for the replies
+    /// How long a peer that has made progress stays connected when `handshakes_max` is reached: long enough for the replies
     /// of a distant switch, and short enough that a flood of peers that send `HELLO` keeps no switch out.
     pub hello_grace: Duration,
     /// Bytes that a peer may send in the handshake: a `HELLO` and the descriptions of some thousand ports.

@@ -40,9 +40,17 @@ pub(crate) struct ConnectionBuffers {
     /// Changes of the switch's tables were not sent, because the backlog was too long. The applications must be told when
     /// there is room.
     pub(crate) has_lost_changes: bool,
+    /// Bytes that the connection has taken and the kernel had not, when that was found out last. They are a part of the backlog.
+    unsent_bytes: usize,
 }
 
 impl ConnectionBuffers {
+    /// Number of bytes that the kernel has not taken.
+    #[inline]
+    pub(crate) fn backlog(&self) -> usize {
+        self.transmit.len() + self.unsent_bytes
+    }
+
     /// Sends `urgent` before everything that waits, and `messages` after it. What the kernel does not take waits. Returns the
     /// bytes sent.
     #[inline]
@@ -72,18 +80,20 @@ impl ConnectionBuffers {
         sent
     }
 
-    /// After `sent` bytes went out: stops or resumes reading, and caps unsent data.
+    /// After the connection took `taken` bytes: stops or resumes reading, and caps unsent data.
     #[inline]
     fn update_backpressure<I: Io>(
         &mut self,
         io: &mut I,
         id: ConnId,
         now: Instant,
-        sent: usize,
+        taken: usize,
         limits: BacklogLimits,
     ) {
+        let unsent_before = std::mem::replace(&mut self.unsent_bytes, io.unsent_bytes(id));
+        let sent = (unsent_before + taken).saturating_sub(self.unsent_bytes);
         let cap = self.backpressure.unsent_cap();
-        let change = self.backpressure.update(now, sent, self.transmit.len(), limits);
+        let change = self.backpressure.update(now, sent, self.backlog(), limits);
         if self.backpressure.unsent_cap() != cap {
             io.set_unsent_cap(id, self.backpressure.unsent_cap());
         }
@@ -108,7 +118,11 @@ impl ConnectionBuffers {
         limits: BacklogLimits,
     ) {
         self.transmit.shrink();
-        let change = self.backpressure.handle_timeouts(now, self.transmit.len(), limits);
+        if self.unsent_bytes > 0 {
+            // The kernel may have taken a part, which is not reported.
+            self.update_backpressure(io, id, now, 0, limits);
+        }
+        let change = self.backpressure.handle_timeouts(now, self.backlog(), limits);
         if let Some(reading) = change {
             self.set_reading(io, id, reading);
         }
@@ -121,6 +135,7 @@ impl ConnectionBuffers {
             io.set_unsent_cap(id, UnsentCap::Off);
         }
         self.backpressure = Backpressure::default();
+        self.unsent_bytes = io.unsent_bytes(id);
     }
 }
 

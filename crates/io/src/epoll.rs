@@ -65,6 +65,10 @@ pub struct Epoll {
     resume_accept_at: Option<Instant>,
     /// Connections that failed while sending, or whose last read has ended the TLS stream; reported by `next_event`.
     ended: Vec<(ConnId, Option<ConnectionError>)>,
+    /// Accepted connections whose TLS handshake is complete; reported by `next_event`.
+    established: Vec<ConnId>,
+    /// Bytes of the socket that the last reported read has taken.
+    received_bytes: usize,
     rx: Box<[u8]>,
     /// The plaintext of one read. Empty until there is a connection with TLS.
     plaintext: Box<[u8]>,
@@ -148,6 +152,8 @@ impl Epoll {
             paused_listeners: Vec::new(),
             resume_accept_at: None,
             ended: Vec::new(),
+            established: Vec::new(),
+            received_bytes: 0,
             rx: vec![0; READ_BYTES_MAX].into_boxed_slice(),
             plaintext: Box::default(),
             read_max: READ_BYTES_MAX,
@@ -248,7 +254,8 @@ impl Epoll {
     /// Waits for events or until `deadline`; returns the current time.
     fn wait_until(&mut self, deadline: Option<Instant>) -> io::Result<Instant> {
         let deadline = self.resume_listeners(deadline);
-        if !self.ended.is_empty() || !self.bulk_queue.is_empty() {
+        let has_reports = !self.ended.is_empty() || !self.established.is_empty();
+        if has_reports || !self.bulk_queue.is_empty() {
             self.poll(Some(Duration::ZERO))?;
             return Ok(clock::now());
         }
@@ -295,13 +302,13 @@ impl Epoll {
         *interest = wanted;
         let set = if load.is_bulk() { &self.bulk_set } else { &self.set };
         if let Err(e) = epoll::modify(set, &*stream, token(id), wanted) {
-            self.fail(id, e);
+            self.fail(id, e.kind().into());
         }
     }
 
     /// Has `next_event` report that a connection has failed.
-    fn fail(&mut self, id: ConnId, errno: Errno) {
-        self.ended.push((id, Some(errno.kind().into())));
+    fn fail(&mut self, id: ConnId, error: ConnectionError) {
+        self.ended.push((id, Some(error)));
     }
 
     /// Sets the load of a stream, and moves it to the set where it belongs.
@@ -321,7 +328,7 @@ impl Epoll {
         let moved = epoll::delete(from, &*stream)
             .and_then(|()| epoll::add(to, &*stream, token(id), *interest));
         if let Err(e) = moved {
-            self.fail(id, e);
+            self.fail(id, e.kind().into());
         }
     }
 
@@ -447,8 +454,8 @@ impl Epoll {
         let Some(Socket::Stream { stream, tls: Some(tls), .. }) = self.slab.get_mut(id) else {
             return StreamEvent::None;
         };
-        if let Err(e) = tls.flush(stream) {
-            return StreamEvent::Closed(Some(e.kind().into()));
+        if let Err(error) = tls.flush(stream) {
+            return StreamEvent::Closed(Some(error));
         }
         if !tls.has_unsent() && tls.wants_room() && tls.take_writable() {
             return StreamEvent::Writable;
@@ -467,24 +474,23 @@ impl Epoll {
         };
         let ciphertext = self.rx.get(..n).unwrap_or_default();
         let plaintext = tls.receive(ciphertext, &mut self.plaintext);
-        let end = tls.end().map(StreamEnd::error);
         // Messages of the handshake, or an alert.
         let flushed = tls.flush(stream);
-        match (plaintext, end, flushed) {
-            (0, Some(error), _) => StreamEvent::Closed(error),
-            (0, None, Err(e)) => StreamEvent::Closed(Some(e.kind().into())),
-            (0, None, Ok(())) => {
-                let wants_room = tls.wants_room();
-                if wants_room {
-                    self.set_interest(id, |interest| interest | EventFlags::OUT);
-                }
-                StreamEvent::None
-            }
-            (n, end, _) => {
-                self.ended.extend(end.map(|error| (id, error)));
-                StreamEvent::ReadTls(n)
-            }
+        let end = tls.end().map(StreamEnd::error).or_else(|| flushed.err().map(Some));
+        if tls.take_newly_established() && end.is_none() {
+            self.established.push(id);
         }
+        if plaintext > 0 {
+            self.received_bytes = tls.take_received();
+        }
+        let wants_room = tls.wants_room();
+        match (plaintext, end) {
+            (0, Some(error)) => return StreamEvent::Closed(error),
+            (_, Some(error)) => self.ended.push((id, error)),
+            (_, None) if wants_room => self.set_interest(id, |interest| interest | EventFlags::OUT),
+            (_, None) => {}
+        }
+        if plaintext > 0 { StreamEvent::ReadTls(plaintext) } else { StreamEvent::None }
     }
 }
 
@@ -577,6 +583,10 @@ impl Io for Epoll {
         }
     }
 
+    fn has_tls(&mut self, id: ConnId) -> bool {
+        matches!(self.slab.get_mut(id), Some(Socket::Stream { tls: Some(_), .. }))
+    }
+
     fn certificate_has_name(&mut self, id: ConnId, name: &str) -> Option<bool> {
         let Some(Socket::Stream { tls: Some(tls), .. }) = self.slab.get_mut(id) else {
             return None;
@@ -607,6 +617,12 @@ impl Io for Epoll {
                 }
                 continue;
             }
+            if let Some(id) = self.established.pop() {
+                if self.slab.get_mut(id).is_some() {
+                    return Some(IoEvent::Connected(id));
+                }
+                continue;
+            }
             let (token, flags) = self.next_ready()?;
             if token == WAKER {
                 self.waker.clear();
@@ -624,11 +640,11 @@ impl Io for Epoll {
             match self.stream_event(id, flags) {
                 // The event stays the current one: the stream may be readable too.
                 StreamEvent::Connected => {
-                    self.set_interest(id, |interest| interest - EventFlags::OUT);
-                    self.current = Some((token, flags));
-                    if let StreamEvent::Closed(error) = self.flush_tls(id) {
-                        self.ended.push((id, error));
+                    // With TLS, it stays writable until the start of the handshake is sent.
+                    if !self.has_tls(id) {
+                        self.set_interest(id, |interest| interest - EventFlags::OUT);
                     }
+                    self.current = Some((token, flags));
                     return Some(IoEvent::Connected(id));
                 }
                 StreamEvent::Writable => {
@@ -643,6 +659,7 @@ impl Io for Epoll {
                     return Some(IoEvent::Data(id, self.plaintext.get(..n).unwrap_or_default()));
                 }
                 StreamEvent::Read(n) => {
+                    self.received_bytes = n;
                     return Some(IoEvent::Data(id, self.rx.get(..n).unwrap_or_default()));
                 }
                 StreamEvent::PeerShutdown => {
@@ -668,7 +685,10 @@ impl Io for Epoll {
         };
         let mut wants_room = false;
         let result = match tls {
-            None => send(&*stream, bytes_now, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            None => match send(&*stream, bytes_now, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+                sent => sent.map_err(|e| e.kind().into()),
+            },
             Some(tls) => {
                 let sent = tls.send(stream, bytes_now, bytes.len());
                 wants_room = tls.wants_room();
@@ -677,9 +697,8 @@ impl Io for Epoll {
         };
         let sent = match result {
             Ok(sent) => sent,
-            Err(Errno::AGAIN | Errno::INTR) => 0,
-            Err(e) => {
-                self.fail(id, e);
+            Err(error) => {
+                self.fail(id, error);
                 return bytes.len();
             }
         };
@@ -696,6 +715,13 @@ impl Io for Epoll {
         }
     }
 
+    fn unsent_bytes(&mut self, id: ConnId) -> usize {
+        match self.slab.get_mut(id) {
+            Some(Socket::Stream { tls: Some(tls), .. }) => tls.unsent_bytes(),
+            _ => 0,
+        }
+    }
+
     fn set_read_max(&mut self, bytes: usize) {
         self.read_max = bytes.clamp(1, READ_BYTES_MAX);
     }
@@ -704,6 +730,10 @@ impl Io for Epoll {
         let Some(Socket::Stream { stream, .. }) = self.slab.get_mut(id) else { return 0 };
         let unread = rustix::io::ioctl_fionread(&*stream).unwrap_or(0);
         usize::try_from(unread).unwrap_or(usize::MAX)
+    }
+
+    fn received_bytes(&self, _: usize) -> usize {
+        self.received_bytes
     }
 
     fn set_reading(&mut self, id: ConnId, reading: Reading) {
@@ -721,7 +751,7 @@ impl Io for Epoll {
         let mut interest = EventFlags::IN | EventFlags::RDHUP;
         let tls = connection.tls.as_ref();
         let end = tls.and_then(|tls| tls.end());
-        if tls.is_some_and(|tls| tls.has_unsent()) {
+        if tls.is_some_and(|tls| tls.wants_room()) {
             interest |= EventFlags::OUT;
         }
         let id = self.add_stream(connection, interest, false)?;

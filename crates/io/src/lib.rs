@@ -60,11 +60,13 @@ pub enum IoEvent<'a, C> {
     /// A listener accepted a connection, with the address of the peer; [`Io::adopt`] adds it. The address of an IPv4 peer is an
     /// IPv4 address even if the listener is an IPv6 one.
     Accepted(C, SocketAddr),
-    /// An outgoing connection is established.
+    /// An outgoing connection is established, or the TLS handshake of an accepted one is complete. In the second case, the first
+    /// [`Data`](Self::Data) may precede.
     Connected(ConnId),
     /// The bytes of one read. There may be more.
     Data(ConnId, &'a [u8]),
-    /// The connection takes bytes again after a [`send`](Io::send) that sent less than all.
+    /// The connection takes bytes again after a [`send`](Io::send) that took less than all, or after which
+    /// [`unsent_bytes`](Io::unsent_bytes) was not zero.
     Writable(ConnId),
     /// The connection was closed by the peer, or failed with an error.
     Closed(ConnId, Option<ConnectionError>),
@@ -108,6 +110,12 @@ pub trait Io {
         let _ = (listener, tls);
     }
 
+    /// Whether a connection carries TLS.
+    fn has_tls(&mut self, id: ConnId) -> bool {
+        let _ = id;
+        false
+    }
+
     /// Whether the peer's certificate has `name` as a DNS name or as the first word of its common name; `None` if the connection
     /// carries no TLS.
     fn certificate_has_name(&mut self, id: ConnId, name: &str) -> Option<bool> {
@@ -131,18 +139,34 @@ pub trait Io {
     /// The next event; `None` if there are no more until the next [`wait`](Io::wait).
     fn next_event(&mut self) -> Option<IoEvent<'_, Self::Conn>>;
 
-    /// Sends as many of `bytes` as the kernel takes, and returns the number. With TLS, up to 64 KiB more are encrypted and kept, and
-    /// nothing more is taken before the kernel has these. If that is not all, [`Writable`](IoEvent::Writable) follows. A failed connection takes all, and [`Closed`](IoEvent::Closed) follows.
+    /// Sends as many of `bytes` as the kernel takes, and returns the number. If that is not all, [`Writable`](IoEvent::Writable)
+    /// follows. A failed connection takes all, and [`Closed`](IoEvent::Closed) follows.
+    ///
+    /// With TLS, up to 64 KiB more are taken, encrypted, and kept until the kernel takes them; see
+    /// [`unsent_bytes`](Self::unsent_bytes). Before the end of the TLS handshake, up to 64 KiB are taken and kept in all.
     fn send(&mut self, id: ConnId, bytes: &[u8]) -> usize;
+
+    /// Number of bytes that [`send`](Self::send) has taken and the kernel has not; always zero without TLS.
+    fn unsent_bytes(&mut self, id: ConnId) -> usize {
+        let _ = id;
+        0
+    }
 
     /// Sets or removes the limit on unsent bytes in the kernel.
     fn set_unsent_cap(&mut self, id: ConnId, cap: UnsentCap);
 
-    /// Limits the bytes of one read. With TLS, a read also has what belongs to a record that an earlier read has begun, at most 16 KiB.
+    /// Limits the bytes of one read. With TLS, [`Data`](IoEvent::Data) has up to 16 KiB more: the start of its first record, which
+    /// earlier reads have taken.
     fn set_read_max(&mut self, bytes: usize);
 
-    /// Number of received bytes that are not read yet; with TLS they are encrypted, which makes them more.
+    /// Number of received bytes that are not read yet. With TLS they are encrypted, which makes them more.
     fn unread_bytes(&mut self, id: ConnId) -> usize;
+
+    /// By how many bytes [`unread_bytes`](Self::unread_bytes) was reduced for the last [`Data`](IoEvent::Data), whose length is
+    /// `data_len`. This is another number with TLS only.
+    fn received_bytes(&self, data_len: usize) -> usize {
+        data_len
+    }
 
     /// Stops or resumes reading from a connection.
     fn set_reading(&mut self, id: ConnId, reading: Reading);

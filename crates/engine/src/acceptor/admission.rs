@@ -8,7 +8,7 @@ use sluice_io::ConnId;
 
 use super::source::{SourceCounts, SourceNetwork};
 
-/// Key of a connection in the handshake queue, increasing with time. A connection gets a new one with its `HELLO`.
+/// Key of a connection in the handshake queue, increasing with time. A connection gets a new one with its first progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueueKey(u64);
 
@@ -20,8 +20,9 @@ pub(crate) struct QueueKey(u64);
 /// 2. Otherwise those of the source of the new one, if no other source has more.
 /// 3. Otherwise all.
 ///
-/// Of these, it is the oldest that has sent no `HELLO`, or else the one with the oldest `HELLO`. In the second and third case, the
-/// `HELLO` must be older than a grace period, in which a switch can complete the handshake.
+/// Of these, it is the oldest that has made no progress, or else the one whose progress is the oldest. In the second and third case, that
+/// must be older than a grace period, in which a switch can complete the handshake. Progress is the `HELLO`, or the end of the TLS
+/// handshake, before which the peer cannot send one.
 ///
 /// # Cost
 /// Logarithmic in the number of connections.
@@ -33,11 +34,11 @@ pub(crate) struct HandshakeQueue<C = ConnId> {
     last_key: u64,
 }
 
-/// Connections by age: those without a `HELLO` since they were accepted, the others since their `HELLO`.
+/// Connections by age: those without progress since they were accepted, the others since their progress.
 #[derive(Debug)]
 struct AgeOrder<C> {
-    without_hello: BTreeMap<QueueKey, C>,
-    with_hello: BTreeMap<QueueKey, (C, Instant)>,
+    silent: BTreeMap<QueueKey, C>,
+    progressed: BTreeMap<QueueKey, (C, Instant)>,
 }
 
 impl<C> Default for HandshakeQueue<C> {
@@ -53,7 +54,7 @@ impl<C> Default for HandshakeQueue<C> {
 
 impl<C> Default for AgeOrder<C> {
     fn default() -> Self {
-        Self { without_hello: BTreeMap::new(), with_hello: BTreeMap::new() }
+        Self { silent: BTreeMap::new(), progressed: BTreeMap::new() }
     }
 }
 
@@ -61,25 +62,25 @@ impl<C: Copy> HandshakeQueue<C> {
     /// Adds a connection that was just accepted.
     pub(crate) fn insert(&mut self, id: C, source: SourceNetwork) -> QueueKey {
         let key = self.next_key();
-        self.all.without_hello.insert(key, id);
-        self.by_source.entry(source).or_default().without_hello.insert(key, id);
+        self.all.silent.insert(key, id);
+        self.by_source.entry(source).or_default().silent.insert(key, id);
         self.counts.add(source, 1);
         key
     }
 
-    /// Records that a connection has sent `HELLO`. Returns its new key.
-    pub(crate) fn record_hello(
+    /// Records the first progress of a connection. Returns its new key; the same if there was progress before.
+    pub(crate) fn record_progress(
         &mut self,
         old: QueueKey,
         source: SourceNetwork,
         now: Instant,
     ) -> QueueKey {
-        let Some(id) = self.all.without_hello.remove(&old) else { return old };
+        let Some(id) = self.all.silent.remove(&old) else { return old };
         let key = self.next_key();
-        self.all.with_hello.insert(key, (id, now));
+        self.all.progressed.insert(key, (id, now));
         if let Some(order) = self.by_source.get_mut(&source) {
-            order.without_hello.remove(&old);
-            order.with_hello.insert(key, (id, now));
+            order.silent.remove(&old);
+            order.progressed.insert(key, (id, now));
         }
         key
     }
@@ -128,18 +129,18 @@ impl<C: Copy> HandshakeQueue<C> {
 
 impl<C: Copy> AgeOrder<C> {
     fn is_empty(&self) -> bool {
-        self.without_hello.is_empty() && self.with_hello.is_empty()
+        self.silent.is_empty() && self.progressed.is_empty()
     }
 
     fn remove(&mut self, key: QueueKey) {
-        self.without_hello.remove(&key);
-        self.with_hello.remove(&key);
+        self.silent.remove(&key);
+        self.progressed.remove(&key);
     }
 
     fn oldest(&self, now: Instant, grace: Duration) -> Option<C> {
-        let without_hello = self.without_hello.values().next().copied();
-        without_hello.or_else(|| {
-            let &(id, since) = self.with_hello.values().next()?;
+        let silent = self.silent.values().next().copied();
+        silent.or_else(|| {
+            let &(id, since) = self.progressed.values().next()?;
             (now.saturating_duration_since(since) >= grace).then_some(id)
         })
     }
@@ -156,16 +157,16 @@ mod tests {
     }
 
     #[test]
-    fn connections_without_hello_are_evicted_first_then_the_oldest_hello_after_the_grace_period() {
+    fn connections_silent_are_evicted_first_then_the_oldest_hello_after_the_grace_period() {
         let (mut queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
         let keys: Vec<_> = (0..4).map(|n| queue.insert(n, source(n))).collect();
         let candidate =
             |queue: &HandshakeQueue<u8>, now| queue.eviction_candidate(source(9), now, GRACE);
-        let first = queue.record_hello(keys[0], source(0), now);
+        let first = queue.record_progress(keys[0], source(0), now);
         assert_eq!(candidate(&queue, now), Some(1));
         // The others send HELLO in another order than they were accepted.
         for n in [3, 2, 1] {
-            queue.record_hello(keys[usize::from(n)], source(n), now + GRACE / 2);
+            queue.record_progress(keys[usize::from(n)], source(n), now + GRACE / 2);
         }
         assert_eq!(candidate(&queue, now), None);
         assert_eq!(candidate(&queue, now + GRACE), Some(0));
@@ -179,7 +180,7 @@ mod tests {
         let (mut queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
         for (id, from) in [(0, source(1)), (1, source(2)), (2, source(2)), (3, source(2))] {
             let key = queue.insert(id, from);
-            queue.record_hello(key, from, now);
+            queue.record_progress(key, from, now);
         }
         let candidate = |from, now| queue.eviction_candidate(from, now, GRACE);
         assert_eq!(candidate(source(3), now), Some(1));
@@ -193,7 +194,7 @@ mod tests {
         let (mut queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
         for id in 0..30 {
             let key = queue.insert(id, source(id % 3));
-            queue.record_hello(key, source(id % 3), now);
+            queue.record_progress(key, source(id % 3), now);
         }
         assert_eq!(queue.eviction_candidate(source(9), now, GRACE), Some(2));
         assert_eq!(queue.eviction_candidate(source(1), now, GRACE), None);
@@ -206,7 +207,7 @@ mod tests {
         for n in 0..200 {
             let mut key = queue.insert(n, source(n));
             if n % 2 == 0 {
-                key = queue.record_hello(key, source(n), now);
+                key = queue.record_progress(key, source(n), now);
             }
             queue.remove(key, source(n));
         }

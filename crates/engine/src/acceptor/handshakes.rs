@@ -10,7 +10,7 @@ use sluice_proto::{self as proto, ControllerSession, ReassemblyBudget};
 use sluice_sdk::App;
 
 use super::admission::HandshakeQueue;
-use super::pending::{HandshakeContext, PendingConnection};
+use super::pending::{HandshakeContext, PendingConnection, Security};
 use super::source::SourceNetwork;
 use crate::close_reason::CloseReason;
 use crate::config::Limits;
@@ -53,8 +53,7 @@ impl Handshakes {
     /// Starts the handshake of a new connection. The `HELLO` is appended to `tx` if it is to be sent at once.
     pub(crate) fn open(
         &mut self,
-        id: ConnId,
-        addr: SocketAddr,
+        (id, addr, security): (ConnId, SocketAddr, Security),
         cfg: &proto::Config,
         now: Instant,
         tx: &mut Vec<u8>,
@@ -69,6 +68,7 @@ impl Handshakes {
         let pending = PendingConnection {
             id,
             addr,
+            security,
             source,
             queue_key: self.queue.insert(id, source),
             is_complete: false,
@@ -89,6 +89,20 @@ impl Handshakes {
         }
     }
 
+    /// Records that the TLS handshake of a connection is complete, which counts as much as a `HELLO`.
+    pub(crate) fn record_tls_handshake(&mut self, id: ConnId, now: Instant) {
+        let pending = self.connections.get_mut(id.slot()).and_then(Option::as_deref_mut);
+        if let Some(pending) = pending.filter(|pending| pending.id == id) {
+            let key = self.queue.record_progress(pending.queue_key, pending.source, now);
+            pending.queue_key = key;
+        }
+    }
+
+    /// The connections.
+    pub(crate) fn ids(&self) -> Vec<ConnId> {
+        self.connections.iter().flatten().map(|pending| pending.id).collect()
+    }
+
     /// Processes a read; the replies are in the transmit buffer of `ctx`. Returns the features of the switch at the end of the
     /// handshake.
     pub(crate) fn process_read<A: App>(
@@ -102,7 +116,7 @@ impl Handshakes {
         let was_negotiated = pending.session.is_version_negotiated();
         let result = pending.process_read(ctx, bytes);
         if !was_negotiated && pending.session.is_version_negotiated() {
-            let key = self.queue.record_hello(pending.queue_key, pending.source, ctx.now);
+            let key = self.queue.record_progress(pending.queue_key, pending.source, ctx.now);
             pending.queue_key = key;
         }
         if let Ok(Some(_)) = result {

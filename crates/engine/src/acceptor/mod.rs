@@ -22,7 +22,7 @@ use sluice_sdk::App;
 use claims::DuplicateClaims;
 use handshakes::{Admission, Handshakes};
 use listeners::Listeners;
-use pending::HandshakeContext;
+use pending::{HandshakeContext, Security};
 use registry::SwitchRegistry;
 use source::SourceNetwork;
 
@@ -135,7 +135,8 @@ impl<I: Io, A: App> Acceptor<I, A> {
                 IoEvent::Writable(id) => state.send_backlog(io, id),
                 IoEvent::Closed(id, error) => state.close(io, id, error.into()),
                 IoEvent::AcceptFailed(error) => state.on_accept_failed(io, &error),
-                IoEvent::Woken | IoEvent::Connected(_) => {}
+                IoEvent::Connected(id) => state.handshakes.record_tls_handshake(id, state.now),
+                IoEvent::Woken => {}
             }
         }
         Ok(())
@@ -172,7 +173,9 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         }
         match io.adopt(stream) {
             Ok(id) => {
-                self.handshakes.open(id, addr, &self.cfg.session, self.now, &mut self.tx);
+                let security = if io.has_tls(id) { Security::Tls } else { Security::Plain };
+                let connection = (id, addr, security);
+                self.handshakes.open(connection, &self.cfg.session, self.now, &mut self.tx);
                 self.publish_handshake_count();
                 self.send_replies(io, id);
             }
@@ -259,7 +262,12 @@ impl<I: Io, A: App> AcceptorState<I, A> {
                     // The sender may have given up waiting.
                     let _ = done.send(());
                 }
-                ToAcceptor::Stop => return LoopControl::Stop,
+                ToAcceptor::Stop => {
+                    for id in self.handshakes.ids() {
+                        self.close(io, id, CloseReason::Shutdown);
+                    }
+                    return LoopControl::Stop;
+                }
             }
         }
         LoopControl::Continue

@@ -21,11 +21,19 @@ use crate::receive_buffer::Reassembly;
 /// them.
 const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
 
+/// Whether a connection carries TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Security {
+    Plain,
+    Tls,
+}
+
 /// A connection that has not completed the handshake, or waits because its datapath id is in use.
 #[derive(Debug)]
 pub(crate) struct PendingConnection {
     pub(crate) id: ConnId,
     pub(crate) addr: SocketAddr,
+    pub(crate) security: Security,
     pub(crate) source: SourceNetwork,
     pub(crate) queue_key: QueueKey,
     /// The handshake is complete; what is received from then on is kept for the worker.
@@ -66,7 +74,8 @@ impl PendingConnection {
         bytes: &[u8],
     ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
         ctx.counters.bytes_received.add(bytes.len() as u64);
-        if self.received_bytes == 0 && bytes.starts_with(&TLS_HANDSHAKE) {
+        let is_first_plain = self.received_bytes == 0 && self.security == Security::Plain;
+        if is_first_plain && bytes.starts_with(&TLS_HANDSHAKE) {
             return Err(CloseReason::TlsOnTcpPort);
         }
         ctx.tx.append(&mut self.hello);

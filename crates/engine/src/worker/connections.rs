@@ -110,7 +110,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let received = buffers.received.take();
         buffers.reset_backpressure(io, id);
         buffers.backpressure.round_trip = session.handshake_duration();
-        let backlog = buffers.transmit.len();
+        let backlog = buffers.backlog();
         let version = session.version();
         self.forget_counters(counted.as_ref());
         let features: Arc<SwitchFeatures> = features.into();

@@ -144,7 +144,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let unflushed = switch.unflushed_with(is_packet_out);
         let transmit = &mut switch.buffers.transmit;
         let result = encode(&mut switch.session.encoder(transmit.buffer()));
-        let (datapath_id, is_long) = (switch.datapath_id, transmit.len() > bytes_max);
+        let (datapath_id, is_long) = (switch.datapath_id, switch.buffers.backlog() > bytes_max);
         self.switches.mark_unflushed(id, unflushed);
         if let Err(error) = result {
             self.report_unencodable(datapath_id, &error);

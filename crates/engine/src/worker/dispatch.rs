@@ -43,7 +43,6 @@ impl<A: App> Dispatcher<'_, A> {
     ) -> Result<(), CloseReason> {
         switch.session.record_activity(self.now);
         switch.counters.bytes_received.add(bytes.len() as u64);
-        switch.buffers.backpressure.record_read(bytes.len());
         let reassembled = switch.buffers.received.reassemble(bytes);
         let rest = match reassembled.map_err(|error| self.framing_error(switch, error))? {
             Reassembly::NotNeeded(bytes) => bytes,

@@ -175,8 +175,10 @@ impl<I: Io, A: App> Worker<I, A> {
         while let Some(event) = io.next_event() {
             match event {
                 IoEvent::Data(id, bytes) => {
-                    state.counters().read(bytes.len());
+                    let len = bytes.len();
+                    state.counters().read(len);
                     let result = state.process_read(id, bytes);
+                    state.record_received(id, io.received_bytes(len));
                     let has_replies = state.has_replies_to_send_at_once(id);
                     if state.send_replies(io, id) > 0 && has_replies {
                         state.counters().response_latency.record_n(io.now() - now, 1);
@@ -306,6 +308,14 @@ impl<I: Io, A: App> WorkerState<I, A> {
         dispatcher.process_read(switch, bytes)
     }
 
+    /// Records that the last read of a switch took `bytes` bytes out of the kernel.
+    #[inline]
+    fn record_received(&mut self, id: ConnId, bytes: usize) {
+        if let Some(switch) = self.switches.get_mut(id) {
+            switch.buffers.backpressure.record_read(bytes);
+        }
+    }
+
     /// Whether there are replies to the last read of a switch, and nothing waits before them.
     #[inline]
     fn has_replies_to_send_at_once(&self, id: ConnId) -> bool {
@@ -322,7 +332,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         if let Some(switch) = self.switches.get_mut(id) {
             let buffers = &mut switch.buffers;
             sent = buffers.send(io, id, self.now, (&self.urgent, &self.tx), limits);
-            let backlog = buffers.transmit.len();
+            let backlog = buffers.backlog();
             count_sent(counters, &switch.counters, sent, backlog, &mut self.backlog_count);
         }
         self.tx.clear();
@@ -340,7 +350,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             // A switch that takes data is alive, and its echo reply cannot arrive while it is not read.
             self.outgoing.send_to_acceptor(ToAcceptor::ProbeAnswered(switch.session_id));
         }
-        let backlog = switch.buffers.transmit.len();
+        let backlog = switch.buffers.backlog();
         count_sent(counters, &switch.counters, sent, backlog, &mut self.backlog_count);
         if self.queue_packet_out_barrier(id) {
             return self.flush_switch(io, id);

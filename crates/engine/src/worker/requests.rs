@@ -71,7 +71,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             deadline: self.now + request.effective_timeout(),
         };
         switch.requests.insert(sent, &mut self.answers);
-        let is_long = switch.buffers.transmit.len() > bytes_max;
+        let is_long = switch.buffers.backlog() > bytes_max;
         self.switches.mark_unflushed(id, unflushed);
         self.set_deadline(id);
         if is_long {

@@ -6,7 +6,7 @@ use sluice_io::{ConnId, Io};
 use sluice_openflow::{MessageType, split_message};
 use sluice_sdk::App;
 
-use super::{WorkerState, worker_counters};
+use super::{WorkerState, count_sent, worker_counters};
 use crate::close_reason::CloseReason;
 use crate::messages::ToAcceptor;
 
@@ -93,6 +93,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
         if switch.buffers.backpressure.is_stuck() {
             return self.disconnect(io, id, CloseReason::SendTimeout);
         }
+        let counters = worker_counters(&self.registry, self.outgoing.worker());
+        let backlog = switch.buffers.backlog();
+        count_sent(counters, &switch.counters, 0, backlog, &mut self.backlog_count);
         if self.queue_packet_out_barrier(id) {
             self.flush_switch(io, id);
         }

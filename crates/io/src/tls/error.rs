@@ -63,6 +63,8 @@ pub enum TlsError {
     Truncated,
     /// The peer has sent too many bytes before the end of the TLS handshake.
     HandshakeTooLarge,
+    /// As many records were sent as the keys of the connection may encrypt, and the TLS version cannot replace them.
+    KeyLimit,
     /// The peer violated the protocol, or shares no cipher suite with this side.
     Protocol,
 }
@@ -89,6 +91,9 @@ impl fmt::Display for TlsError {
             Self::Truncated => "the stream has ended without a close_notify alert",
             Self::HandshakeTooLarge => {
                 "too many bytes received before the end of the TLS handshake"
+            }
+            Self::KeyLimit => {
+                "as many records were sent as the keys of TLS 1.2 may encrypt: a new connection has new keys"
             }
             Self::Protocol => "violation of the TLS protocol, or no cipher suite in common",
         })

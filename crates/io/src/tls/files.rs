@@ -42,8 +42,13 @@ impl TlsFileError {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsFileError> {
-    input_file::read(path, FileKinds::Regular, FILE_BYTES_MAX, READ_TIMEOUT)
-        .map_err(|error| TlsFileError::new(path, format!("cannot be read: {error}")))
+    let text = input_file::read(path, FileKinds::Regular, FILE_BYTES_MAX + 1, READ_TIMEOUT)
+        .map_err(|error| TlsFileError::new(path, format!("cannot be read: {error}")))?;
+    if text.len() > FILE_BYTES_MAX {
+        let mib = FILE_BYTES_MAX >> 20;
+        return Err(TlsFileError::new(path, format!("larger than {mib} MiB")));
+    }
+    Ok(text)
 }
 
 /// The certificates of a PEM file, at least one.

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustls::SupportedCipherSuite;
 
 use super::certificate_names::has_name;
 use super::error::{ConnectionError, TlsError};
@@ -14,8 +15,11 @@ use crate::READ_BYTES_MAX;
 /// The first byte of a TLS connection: the content type of an alert or a handshake record.
 const FIRST_BYTES: [u8; 2] = [0x15, 0x16];
 
+/// Plaintext of one record at most (RFC 8446, section 5.1).
+const RECORD_PLAINTEXT_MAX: usize = 16 << 10;
+
 /// The largest record, with its header (RFC 8446, section 5.2; RFC 5246, section 6.2.3).
-const RECORD_BYTES_MAX: usize = 5 + (16 << 10) + 2048;
+const RECORD_BYTES_MAX: usize = 5 + RECORD_PLAINTEXT_MAX + 2048;
 
 /// Plaintext of one read at most: each of its bytes, and a record that an earlier read has begun.
 pub(crate) const PLAINTEXT_BYTES_MAX: usize = READ_BYTES_MAX + RECORD_BYTES_MAX;
@@ -26,12 +30,29 @@ const ENCRYPT_BYTES_MAX: usize = 64 << 10;
 /// Bytes that a peer may send before the end of the TLS handshake: a chain of certificates.
 const HANDSHAKE_BYTES_MAX: usize = 128 << 10;
 
+/// Bytes that a peer may send after the handshake without any plaintext: a record of which the end has not arrived, and a few empty
+/// records and new keys before it.
+const NO_PLAINTEXT_BYTES_MAX: usize = RECORD_BYTES_MAX + (16 << 10);
+
+/// Records with TLS 1.2 that are none of data: the end of the handshake and alerts.
+const OTHER_RECORDS_MAX: u64 = 64;
+
 /// TLS of one connection. All plaintext is reported with the read that completes its record, so that nothing waits here for which
 /// the socket would not become readable.
 pub(crate) struct TlsSession {
     tls: rustls::Connection,
     /// Bytes received before the end of the handshake.
     handshake_bytes: usize,
+    /// Bytes received after the handshake since the last plaintext.
+    no_plaintext_bytes: usize,
+    /// Bytes received after the handshake since the last call of [`take_received`](Self::take_received).
+    received_bytes: usize,
+    /// Bytes that [`send`](Self::send) has taken and the stream has not, apart from what encryption adds.
+    unsent_bytes: usize,
+    /// Records of data that were encrypted.
+    records_sent: u64,
+    /// The handshake of an accepted connection is complete, which is not reported yet.
+    is_newly_established: bool,
     end: Option<StreamEnd>,
     /// A `send` has taken less than all.
     wants_writable: bool,
@@ -63,7 +84,17 @@ impl fmt::Debug for TlsSession {
 impl TlsSession {
     pub(super) fn new(mut tls: rustls::Connection) -> Self {
         tls.set_buffer_limit(Some(ENCRYPT_BYTES_MAX));
-        Self { tls, handshake_bytes: 0, end: None, wants_writable: false }
+        Self {
+            tls,
+            handshake_bytes: 0,
+            no_plaintext_bytes: 0,
+            received_bytes: 0,
+            unsent_bytes: 0,
+            records_sent: 0,
+            is_newly_established: false,
+            end: None,
+            wants_writable: false,
+        }
     }
 
     /// How the received stream has ended.
@@ -73,19 +104,14 @@ impl TlsSession {
 
     /// Processes received bytes. Returns the number of bytes of `plaintext`, which has room for [`PLAINTEXT_BYTES_MAX`].
     pub(crate) fn receive(&mut self, mut bytes: &[u8], plaintext: &mut [u8]) -> usize {
-        if self.tls.is_handshaking() {
-            if self.handshake_bytes == 0
-                && !bytes.first().is_some_and(|byte| FIRST_BYTES.contains(byte))
-            {
-                self.end = Some(StreamEnd::Failed(TlsError::NotTls));
-            }
-            self.handshake_bytes += bytes.len();
-            if self.handshake_bytes > HANDSHAKE_BYTES_MAX {
-                self.end = Some(StreamEnd::Failed(TlsError::HandshakeTooLarge));
-            }
+        let received = bytes.len();
+        let was_handshaking = self.tls.is_handshaking();
+        if was_handshaking {
+            self.check_handshake(bytes);
         }
         let mut len = 0;
         while self.end.is_none() && !bytes.is_empty() {
+            let before = bytes.len();
             let processed = match self.tls.read_tls(&mut bytes) {
                 Ok(_) => self.tls.process_new_packets(),
                 Err(_) => Err(rustls::Error::HandshakeNotComplete),
@@ -95,11 +121,54 @@ impl TlsSession {
                 Ok(_) => {}
                 Err(error) => self.end = Some(StreamEnd::Failed((&error).into())),
             }
+            let rest = plaintext.get_mut(len..).unwrap_or_default();
             // An error if there is nothing.
-            len +=
-                self.tls.reader().read(plaintext.get_mut(len..).unwrap_or_default()).unwrap_or(0);
+            let decrypted = self.tls.reader().read(rest).unwrap_or(0);
+            len += decrypted;
+            self.check_progress(before - bytes.len(), decrypted);
+        }
+        if was_handshaking && !self.tls.is_handshaking() {
+            self.is_newly_established = matches!(self.tls, rustls::Connection::Server(_));
+        }
+        if !self.tls.is_handshaking() {
+            self.received_bytes += received;
         }
         len
+    }
+
+    /// Ends a handshake that is none, or too large.
+    fn check_handshake(&mut self, bytes: &[u8]) {
+        if self.handshake_bytes == 0
+            && !bytes.first().is_some_and(|byte| FIRST_BYTES.contains(byte))
+        {
+            self.end = Some(StreamEnd::Failed(TlsError::NotTls));
+        }
+        self.handshake_bytes += bytes.len();
+        if self.handshake_bytes > HANDSHAKE_BYTES_MAX {
+            self.end = Some(StreamEnd::Failed(TlsError::HandshakeTooLarge));
+        }
+    }
+
+    /// Ends a connection on which much arrives that has no plaintext: it would cost time, and count as nothing elsewhere.
+    fn check_progress(&mut self, received: usize, decrypted: usize) {
+        if decrypted > 0 || self.tls.is_handshaking() {
+            self.no_plaintext_bytes = 0;
+            return;
+        }
+        self.no_plaintext_bytes += received;
+        if self.no_plaintext_bytes > NO_PLAINTEXT_BYTES_MAX {
+            self.end.get_or_insert(StreamEnd::Failed(TlsError::Protocol));
+        }
+    }
+
+    /// Bytes received, encrypted, since the last call.
+    pub(crate) fn take_received(&mut self) -> usize {
+        std::mem::take(&mut self.received_bytes)
+    }
+
+    /// Whether the handshake of an accepted connection was completed since the last call.
+    pub(crate) fn take_newly_established(&mut self) -> bool {
+        std::mem::take(&mut self.is_newly_established)
     }
 
     /// The peer sends nothing more.
@@ -110,15 +179,18 @@ impl TlsSession {
         *self.end.get_or_insert(end)
     }
 
-    /// Encrypts and sends as much of `bytes` as `stream` takes, and one part of [`ENCRYPT_BYTES_MAX`] more, which is kept until the
-    /// stream takes it. Returns the number of bytes that were encrypted. Before the end of the handshake, it keeps as much plaintext.
-    /// `wanted` is the number of bytes that the owner has to send, `bytes` and more.
+    /// Encrypts and sends as much of `bytes` as `stream` takes, [`ENCRYPT_BYTES_MAX`] at a time. Of the last part, what the stream does
+    /// not take is kept. Returns the number of bytes that were encrypted, or that are kept until the end of the handshake. `wanted` is
+    /// the number of bytes that the owner has to send, `bytes` and more.
+    ///
+    /// # Errors
+    /// Of the socket, or [`TlsError::KeyLimit`]. What was not taken before cannot be sent.
     pub(crate) fn send(
         &mut self,
         stream: &TcpStream,
         bytes: &[u8],
         wanted: usize,
-    ) -> Result<usize, Errno> {
+    ) -> Result<usize, ConnectionError> {
         let mut rest = bytes;
         loop {
             self.flush(stream)?;
@@ -126,30 +198,66 @@ impl TlsSession {
                 break;
             }
             let part = rest.get(..ENCRYPT_BYTES_MAX).unwrap_or(rest);
-            // Cannot fail: it writes to memory.
-            let taken = self.tls.writer().write(part).unwrap_or(0);
+            let taken = self.encrypt(part)?;
             if taken == 0 {
                 break;
             }
             rest = rest.get(taken..).unwrap_or_default();
         }
         let taken = bytes.len() - rest.len();
-        self.wants_writable = taken < wanted;
+        let keeps_encrypted = self.tls.wants_write() && !self.tls.is_handshaking();
+        self.wants_writable = taken < wanted || keeps_encrypted;
         Ok(taken)
     }
 
+    /// Encrypts `bytes`, at most [`ENCRYPT_BYTES_MAX`]; returns how many were taken.
+    fn encrypt(&mut self, bytes: &[u8]) -> Result<usize, ConnectionError> {
+        let records = bytes.len().div_ceil(RECORD_PLAINTEXT_MAX) as u64;
+        if self.records_sent + records > self.records_max() {
+            return Err(ConnectionError::Tls(TlsError::KeyLimit));
+        }
+        // Fails after an error of the stream that is received, whose end is reported.
+        let taken = self.tls.writer().write(bytes).map_err(|_| {
+            let end = self.end.and_then(StreamEnd::error);
+            end.unwrap_or(ConnectionError::Tls(TlsError::Protocol))
+        })?;
+        self.records_sent += records;
+        self.unsent_bytes += taken;
+        Ok(taken)
+    }
+
+    /// Records of data that may be encrypted with the keys of the connection. TLS 1.3 replaces them in time. TLS 1.2 cannot: with
+    /// AES-GCM, `rustls` takes all bytes after 2^24 records, and sends none of them.
+    fn records_max(&self) -> u64 {
+        match self.tls.negotiated_cipher_suite() {
+            Some(SupportedCipherSuite::Tls12(suite)) => {
+                suite.common.confidentiality_limit.saturating_sub(OTHER_RECORDS_MAX)
+            }
+            _ => u64::MAX,
+        }
+    }
+
     /// Sends what is encrypted, as far as `stream` takes it.
-    pub(crate) fn flush(&mut self, stream: &TcpStream) -> Result<(), Errno> {
+    pub(crate) fn flush(&mut self, stream: &TcpStream) -> Result<(), ConnectionError> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut SocketWriter(stream)) {
-                Ok(_) => {}
+                Ok(_) if self.tls.is_handshaking() => {}
+                Ok(sent) => self.unsent_bytes = self.unsent_bytes.saturating_sub(sent),
                 Err(error) => match Errno::from_io_error(&error) {
                     Some(Errno::AGAIN | Errno::INTR) => break,
-                    errno => return Err(errno.unwrap_or(Errno::IO)),
+                    errno => return Err(errno.unwrap_or(Errno::IO).kind().into()),
                 },
             }
         }
+        if !self.tls.wants_write() && !self.tls.is_handshaking() {
+            self.unsent_bytes = 0;
+        }
         Ok(())
+    }
+
+    /// Number of bytes that [`send`](Self::send) has taken and the stream has not.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.unsent_bytes.max(usize::from(self.tls.wants_write() && !self.tls.is_handshaking()))
     }
 
     /// Whether something is encrypted that the stream has not taken.
@@ -199,5 +307,121 @@ impl Write for SocketWriter<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::sync::Arc;
+
+    use rustls::crypto::ring::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
+    use rustls::pki_types::{PrivateKeyDer, ServerName};
+    use rustls::version::TLS12;
+    use rustls::{
+        CipherSuiteCommon, ClientConfig, ClientConnection, RootCertStore, ServerConfig,
+        ServerConnection, Tls12CipherSuite,
+    };
+
+    use super::*;
+    use crate::tls::provider;
+
+    /// A cipher suite of TLS 1.2 whose keys may encrypt so many records.
+    fn suite(confidentiality_limit: u64) -> SupportedCipherSuite {
+        let SupportedCipherSuite::Tls12(suite) = TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 else {
+            panic!("not of TLS 1.2");
+        };
+        let common = CipherSuiteCommon { confidentiality_limit, ..suite.common };
+        SupportedCipherSuite::Tls12(Box::leak(Box::new(Tls12CipherSuite { common, ..*suite })))
+    }
+
+    /// Two ends of a connection whose handshake is complete.
+    fn sessions(suite: SupportedCipherSuite) -> [(TcpStream, TlsSession); 2] {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = listener.accept().unwrap().0;
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(["controller".to_owned()]).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(cert.der().clone()).unwrap();
+        let mut provider = Arc::unwrap_or_clone(provider());
+        provider.cipher_suites = vec![suite];
+        let provider = Arc::new(provider);
+        let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+        let server_config = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&TLS12])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        let client_config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS12])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("controller").unwrap();
+        let server_tls = ServerConnection::new(Arc::new(server_config)).unwrap();
+        let client_tls = ClientConnection::new(Arc::new(client_config), name).unwrap();
+        let mut ends = [
+            (server, TlsSession::new(server_tls.into())),
+            (client, TlsSession::new(client_tls.into())),
+        ];
+        for (stream, _) in &ends {
+            stream.set_nonblocking(true).unwrap();
+        }
+        while ends.iter().any(|(_, session)| session.tls.is_handshaking()) {
+            for end in &mut ends {
+                end.1.flush(&end.0).unwrap();
+                receive(end);
+            }
+        }
+        ends
+    }
+
+    /// Plaintext of what has arrived.
+    fn receive((stream, session): &mut (TcpStream, TlsSession)) -> Vec<u8> {
+        let (mut received, mut plaintext) = (vec![], vec![0; PLAINTEXT_BYTES_MAX]);
+        let mut bytes = vec![0; READ_BYTES_MAX];
+        while let Ok(n) = (&mut &*stream).read(&mut bytes)
+            && n > 0
+        {
+            let len = session.receive(&bytes[..n], &mut plaintext);
+            received.extend_from_slice(&plaintext[..len]);
+        }
+        received
+    }
+
+    #[test]
+    fn nothing_is_taken_that_keys_of_tls_1_2_may_not_encrypt() {
+        let [(stream, mut server), mut client] = sessions(suite(OTHER_RECORDS_MAX + 5));
+        for record in [b"1", b"2", b"3"] {
+            assert_eq!(server.send(&stream, record, 1), Ok(1));
+        }
+        // Two records are left, and this needs three.
+        let large = vec![b'x'; 2 * RECORD_PLAINTEXT_MAX + 1];
+        let limit = Err(ConnectionError::Tls(TlsError::KeyLimit));
+        assert_eq!(server.send(&stream, &large, large.len()), limit);
+        assert_eq!(server.send(&stream, b"4", 1), Ok(1));
+        assert_eq!(server.send(&stream, b"5", 1), Ok(1));
+        assert_eq!(server.send(&stream, b"6", 1), limit);
+        let mut received = vec![];
+        while received.len() < 5 {
+            received.extend(receive(&mut client));
+        }
+        assert_eq!((&received[..], client.1.end()), (&b"12345"[..], None));
+    }
+
+    #[test]
+    fn keys_of_tls_1_2_may_encrypt_all_records_that_are_counted() {
+        let [(stream, mut server), mut client] = sessions(suite(OTHER_RECORDS_MAX + 500));
+        let mut received = vec![];
+        for _ in 0..500 {
+            assert_eq!(server.send(&stream, b"x", 1), Ok(1));
+            received.extend(receive(&mut client));
+        }
+        while received.len() < 500 {
+            received.extend(receive(&mut client));
+        }
+        assert_eq!(server.records_max(), 500);
     }
 }

@@ -128,6 +128,11 @@ fn a_file_that_cannot_be_used_is_named_with_the_reason() {
     assert!(reason.starts_with("cannot be used with "), "{reason}");
     let (path, _) = error(&one.certificate, &one.key, &ClientAuth::Required(empty.clone()));
     assert_eq!(path, empty);
+    let large = authority.folder.join("large.pem");
+    let certificate = fs::read_to_string(&one.certificate).unwrap();
+    fs::write(&large, certificate.repeat((1 << 20) / certificate.len() + 1)).unwrap();
+    let (path, reason) = error(&large, &one.key, &ca);
+    assert_eq!((path, &reason[..]), (large, "larger than 1 MiB"));
     let again = TlsServer::load(&one.certificate, &one.key, &ca).unwrap();
     assert_eq!(again, TlsServer::load(&one.certificate, &one.key, &ca).unwrap());
     assert_ne!(again, TlsServer::load(&other.certificate, &other.key, &ca).unwrap());

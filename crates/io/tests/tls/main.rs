@@ -9,6 +9,7 @@
 
 mod certificates;
 mod failures;
+mod limits;
 mod raw_client;
 mod threads;
 
@@ -190,7 +191,7 @@ fn a_connection_moves_with_half_a_record_with_unsent_bytes_and_with_its_end() {
         server.run();
     }
     let replies = pattern(64 << 20);
-    let sent = server.io.send(id, &replies);
+    server.io.send(id, &replies);
     let connection = server.io.release(id).unwrap();
     client.send(rest, &mut server);
     let id = other.io.adopt(connection).unwrap();
@@ -213,7 +214,7 @@ fn a_connection_moves_with_half_a_record_with_unsent_bytes_and_with_its_end() {
     let mut last = Thread::new();
     last.io.adopt(released.unwrap()).unwrap();
     let mut received = client.receive();
-    while received.len() < sent && last.closed.is_none() {
+    while last.closed.is_none() {
         last.handle_events();
         received.extend(client.receive());
     }

@@ -2,11 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+use rustls::{ClientConfig, ClientConnection, KeyLog, RootCertStore, SupportedProtocolVersion};
 
 use crate::certificates::{Authority, Identity};
 use crate::threads::Thread;
@@ -15,6 +15,26 @@ use crate::threads::Thread;
 pub(crate) struct RawClient {
     pub(crate) tls: ClientConnection,
     pub(crate) stream: TcpStream,
+    pub(crate) secrets: Secrets,
+}
+
+/// The secrets of the connection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Secrets(Arc<Mutex<Vec<u8>>>);
+
+impl Secrets {
+    /// The one from which TLS 1.3 derives the first keys for data of the client.
+    pub(crate) fn client(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl KeyLog for Secrets {
+    fn log(&self, label: &str, _: &[u8], secret: &[u8]) {
+        if label == "CLIENT_TRAFFIC_SECRET_0" {
+            *self.0.lock().unwrap() = secret.to_vec();
+        }
+    }
 }
 
 impl RawClient {
@@ -28,7 +48,7 @@ impl RawClient {
         roots.add(CertificateDer::from_pem_file(authority.file()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider);
-        let config = builder
+        let mut config = builder
             .with_protocol_versions(&[version])
             .unwrap()
             .with_root_certificates(roots)
@@ -37,13 +57,15 @@ impl RawClient {
                 PrivateKeyDer::from_pem_file(&identity.key).unwrap(),
             )
             .unwrap();
+        let secrets = Secrets::default();
+        config.key_log = Arc::new(secrets.clone());
         let name = ServerName::try_from("controller").unwrap();
         let mut tls = ClientConnection::new(Arc::new(config), name).unwrap();
         tls.set_buffer_limit(None);
         let stream = TcpStream::connect(addr).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_nonblocking(true).unwrap();
-        Self { tls, stream }
+        Self { tls, stream, secrets }
     }
 
     /// What is to be sent, encrypted.
@@ -75,16 +97,17 @@ impl RawClient {
         }
     }
 
-    /// Completes the handshake with `server`.
-    pub(crate) fn shake_hands(&mut self, server: &mut Thread) {
+    /// Completes the handshake with `server`; returns the plaintext that has arrived with it.
+    pub(crate) fn shake_hands(&mut self, server: &mut Thread) -> Vec<u8> {
+        let mut received = vec![];
         for _ in 0..1000 {
             let bytes = self.take_encrypted();
             self.send(&bytes, server);
             if !self.tls.is_handshaking() {
-                return;
+                return received;
             }
             server.run();
-            self.receive();
+            received.extend(self.receive());
         }
         panic!("the handshake does not end");
     }

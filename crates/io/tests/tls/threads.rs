@@ -14,13 +14,14 @@ pub(crate) struct Thread {
     pub(crate) accepted: Vec<Connection>,
     pub(crate) received: Vec<u8>,
     pub(crate) writable: usize,
+    pub(crate) connected: usize,
     pub(crate) closed: Option<Result<(), ConnectionError>>,
 }
 
 impl Thread {
     pub(crate) fn new() -> Self {
         let io = Epoll::new(WaitStrategy::default()).unwrap();
-        Self { io, accepted: vec![], received: vec![], writable: 0, closed: None }
+        Self { io, accepted: vec![], received: vec![], writable: 0, connected: 0, closed: None }
     }
 
     /// One iteration that does not block for long.
@@ -44,7 +45,8 @@ impl Thread {
                     assert_eq!(self.closed, None, "closed twice");
                     self.closed = Some(error.map_or(Ok(()), Err));
                 }
-                IoEvent::Connected(_) | IoEvent::Woken => {}
+                IoEvent::Connected(_) => self.connected += 1,
+                IoEvent::Woken => {}
                 IoEvent::AcceptFailed(error) => panic!("{error}"),
             }
         }
