@@ -130,6 +130,22 @@ fn the_bench_connects_over_tls_with_a_certificate_and_not_without() {
 }
 
 #[test]
+fn certificates_are_valid_for_a_day_to_a_century() {
+    let folder = Folder::new("days");
+    assert!(folder.pki("init").status.success());
+    for days in ["0", "36501", "4294967295"] {
+        let output = folder.pki(&format!("issue switch --days {days}"));
+        assert_eq!(output.status.code(), Some(2), "{days}");
+        let error = text(&output.stderr);
+        assert!(error.contains(&format!("{days} is not in 1..=36500")), "{error}");
+        assert!(!folder.file("switch.key").exists());
+    }
+    for days in ["1", "36500"] {
+        assert!(folder.pki(&format!("issue switch days{days} --days {days}")).status.success());
+    }
+}
+
+#[test]
 fn no_file_is_replaced_and_an_error_says_what_to_do() {
     let folder = Folder::new("replace");
     let error = |words: &str| {

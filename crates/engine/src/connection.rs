@@ -160,3 +160,42 @@ pub(crate) fn framing_error(
     let _ = session.encoder(tx).error_with(0, ErrorReason::BAD_LEN, error.what.as_bytes());
     CloseReason::Session(SessionError::Malformed(error))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::transmit_queue::tests::LimitedSender;
+
+    const LIMITS: BacklogLimits = BacklogLimits {
+        bytes_max: 20_000,
+        unread_max: Duration::from_secs(2),
+        stuck_timeout: Duration::from_secs(30),
+    };
+
+    /// With TLS, a connection takes bytes before the kernel does.
+    #[test]
+    fn what_a_connection_has_taken_and_the_kernel_has_not_is_a_part_of_the_backlog() {
+        let mut io = LimitedSender { room: 100_000, unsent: 30_000, ..LimitedSender::default() };
+        let (mut buffers, start) = (ConnectionBuffers::default(), io.now());
+        let id = ConnId::default();
+        let messages = vec![0; 30_000];
+        assert_eq!(buffers.send(&mut io, id, start, (&[], &messages), LIMITS), 30_000);
+        assert_eq!((buffers.backlog(), buffers.backpressure.is_paused()), (30_000, true));
+        // The kernel takes a part from time to time, which nothing reports.
+        for seconds in 1..=100 {
+            io.unsent -= 200;
+            let now = start + Duration::from_secs(seconds);
+            buffers.handle_timeouts(&mut io, id, now, LIMITS);
+            assert_eq!(buffers.backlog(), io.unsent);
+            assert!(!buffers.backpressure.is_stuck(), "after {seconds} s");
+        }
+        assert!(!buffers.backpressure.is_paused());
+        buffers.handle_timeouts(&mut io, id, start + Duration::from_secs(131), LIMITS);
+        assert!(buffers.backpressure.is_stuck());
+        io.unsent = 0;
+        buffers.flush(&mut io, id, start + Duration::from_secs(132), LIMITS);
+        assert_eq!(buffers.backlog(), 0);
+    }
+}

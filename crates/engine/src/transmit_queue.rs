@@ -240,7 +240,7 @@ fn next_message_start(bytes: &[u8], mut at: usize, from: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io;
     use std::time::{Duration, Instant};
 
@@ -252,10 +252,12 @@ mod tests {
 
     /// Takes at most so many bytes until the limit is set again, and keeps them.
     #[derive(Default)]
-    struct LimitedSender {
-        room: usize,
-        sent: Vec<u8>,
-        sends: u32,
+    pub(crate) struct LimitedSender {
+        pub(crate) room: usize,
+        /// Bytes that were taken and count as not sent.
+        pub(crate) unsent: usize,
+        pub(crate) sent: Vec<u8>,
+        pub(crate) sends: u32,
     }
 
     impl Io for LimitedSender {
@@ -297,6 +299,10 @@ mod tests {
 
         fn next_event(&mut self) -> Option<IoEvent<'_, ()>> {
             None
+        }
+
+        fn unsent_bytes(&mut self, _: ConnId) -> usize {
+            self.unsent
         }
 
         fn set_unsent_cap(&mut self, _: ConnId, _: UnsentCap) {}

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_silent_are_evicted_first_then_the_oldest_hello_after_the_grace_period() {
+    fn silent_connections_are_evicted_first_then_the_oldest_progress_after_the_grace_period() {
         let (mut queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
         let keys: Vec<_> = (0..4).map(|n| queue.insert(n, source(n))).collect();
         let candidate =

@@ -18,3 +18,4 @@ mod slow_switches;
 mod switch_metrics;
 mod test_engine;
 mod test_peer;
+mod tls;
