@@ -1,6 +1,7 @@
 //! The binary: parses arguments, runs the subcommand, prints, exits.
 
 mod advice;
+mod api_client;
 mod bench;
 mod compare;
 mod config;

@@ -1,24 +1,17 @@
 //! `sluice show`: the network of a running controller, from its API.
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-/// Where the controller listens unless `api` is configured.
-const API_DEFAULT: &str = "127.0.0.1:8653";
-
-/// A switch may take 30 s to list its flow entries.
-const TIMEOUT: Duration = Duration::from_secs(35);
+use crate::api_client::{ApiArgs, encode};
 
 /// Between two columns.
 const GAP: &str = "  ";
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// Address and port of the controller's API, on this machine.
-    #[arg(long, value_name = "ADDRESS", default_value = API_DEFAULT, global = true)]
-    api: String,
+    #[command(flatten)]
+    api: ApiArgs,
     /// Print the JSON of the API instead of a table.
     #[arg(long, global = true)]
     json: bool,
@@ -155,44 +148,19 @@ impl ShowArgs {
             return Ok(with_newline(body));
         }
         let document: Value = serde_json::from_str(&body)
-            .map_err(|error| format!("{}{path}: the reply is not JSON: {error}", self.api))?;
+            .map_err(|error| format!("{path}: the reply is not JSON: {error}"))?;
         let items = document.get(list).and_then(Value::as_array);
         Ok(table(items.map(Vec::as_slice).unwrap_or_default(), columns))
     }
 
     fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<String, String> {
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(TIMEOUT))
-            .proxy(None)
-            .build();
-        let request =
-            ureq::Agent::new_with_config(config).get(format!("http://{}{path}", self.api));
-        let failed = |error: ureq::Error| {
-            format!("cannot read http://{}{path}: {error} (is `sluice run` running?)", self.api)
-        };
-        let mut response = request.query_pairs(query.iter().copied()).call().map_err(failed)?;
-        let body = response.body_mut().with_config().limit(u64::MAX).read_to_string();
-        let body = body.map_err(failed)?;
-        if response.status().is_success() {
-            return Ok(body);
-        }
-        let error: Option<Value> = serde_json::from_str(&body).ok();
-        let message = error.as_ref().and_then(|it| it.pointer("/error/message")?.as_str());
-        let status = response.status();
-        Err(message.map_or_else(|| format!("http://{}{path}: {status}", self.api), str::to_owned))
+        Ok(self.api.client()?.get(path, query)?)
     }
 }
 
 /// The path of something of a switch, with its name encoded.
 fn of_switch(switch: &str, what: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-            char::from(byte).to_string()
-        }
-        _ => format!("%{byte:02X}"),
-    };
-    format!("/v1/switches/{}/{what}", switch.bytes().map(encode).collect::<String>())
+    format!("/v1/switches/{}/{what}", encode(switch))
 }
 
 fn with_newline(text: String) -> String {

@@ -33,7 +33,9 @@ use std::time::{Duration, Instant};
 pub use connection::Connection;
 pub use epoll::{Epoll, OnPeerShutdown, READ_BYTES_MAX, WaitStrategy};
 pub use huge_pages::HugePageAlloc;
-pub use tls::{ClientAuth, ConnectionError, TlsClient, TlsError, TlsFileError, TlsServer};
+pub use tls::{
+    ClientAuth, ConnectionError, TlsClient, TlsError, TlsFileError, TlsServer, https_client,
+};
 pub use waker::Waker;
 
 /// Wakes a thread that waits in [`Io::wait`].

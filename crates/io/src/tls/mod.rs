@@ -7,6 +7,7 @@ mod certificate_names;
 mod client;
 mod error;
 mod files;
+mod https;
 mod server;
 mod session;
 
@@ -18,6 +19,7 @@ use rustls::{SupportedProtocolVersion, version};
 pub use client::TlsClient;
 pub use error::{ConnectionError, TlsError};
 pub use files::TlsFileError;
+pub use https::https_client;
 pub use server::{ClientAuth, TlsServer};
 pub(crate) use session::{PLAINTEXT_BYTES_MAX, StreamEnd, TlsSession};
 

@@ -1,0 +1,352 @@
+//! The client of the controller's API, for the commands that ask a running controller.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use sluice_io::input_file::{self, FileKinds};
+use sluice_io::{TlsFileError, https_client};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+/// Where the controller listens unless `api` is configured.
+const API_DEFAULT: &str = "127.0.0.1:8653";
+
+/// The port of the API in an address without one.
+const PORT_DEFAULT: u16 = 8653;
+
+/// A switch may take 30 s to list its flow entries.
+const TIMEOUT: Duration = Duration::from_secs(35);
+
+/// The largest answer: the flow entries of a switch that has some millions.
+const ANSWER_BYTES_MAX: usize = 4 << 30;
+
+/// The environment variable with the token, since other users of the machine see the arguments of a command.
+const TOKEN_VARIABLE: &str = "SLUICE_TOKEN";
+
+/// The largest file with a token.
+const TOKEN_FILE_BYTES_MAX: usize = 4096;
+
+/// How long reading a file with a token may take.
+const TOKEN_FILE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How a command reaches the API.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ApiArgs {
+    /// The controller's API: ADDRESS:PORT, https://NAME:PORT, or unix:/PATH
+    #[arg(long, value_name = "ADDRESS", default_value = API_DEFAULT, global = true)]
+    api: String,
+    /// Token for the API; visible to other users of this machine, unlike the variable `SLUICE_TOKEN`
+    #[arg(long, value_name = "TOKEN", global = true, conflicts_with = "token_file")]
+    token: Option<String>,
+    /// File with the token for the API
+    #[arg(long, value_name = "FILE", global = true)]
+    token_file: Option<PathBuf>,
+    /// PEM file with the authorities that issue the controller's certificate [default: those of the system]
+    #[arg(long, value_name = "FILE", global = true)]
+    ca: Option<PathBuf>,
+    /// Send the token to another machine without TLS
+    #[arg(long, global = true)]
+    token_without_tls: bool,
+}
+
+/// Why there is no answer, or what the controller says instead of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ApiFailure {
+    /// The status of the answer, if there was one.
+    pub(crate) status: Option<u16>,
+    /// The code of the error, such as `switch_not_connected`; empty if there was no answer, or none of the API.
+    pub(crate) code: String,
+    /// A sentence for people.
+    pub(crate) message: String,
+}
+
+impl fmt::Display for ApiFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<ApiFailure> for String {
+    fn from(failure: ApiFailure) -> Self {
+        failure.message
+    }
+}
+
+/// Where the API is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Target {
+    Unix(PathBuf),
+    Tcp {
+        has_tls: bool,
+        /// Without the brackets of an IPv6 address.
+        host: String,
+        port: u16,
+    },
+}
+
+/// A client of the API. Each request has a connection of its own.
+#[derive(Debug)]
+pub(crate) struct ApiClient {
+    /// As the user has written it.
+    address: String,
+    target: Target,
+    authorization: Option<HeaderValue>,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+impl ApiArgs {
+    /// The client for these arguments.
+    pub(crate) fn client(&self) -> Result<ApiClient, String> {
+        let target = parse_target(&self.api)?;
+        let authorization = self.token()?.map(|token| authorization(&token)).transpose()?;
+        let tls = match &target {
+            Target::Tcp { has_tls: true, .. } => {
+                let config = https_client(self.ca.as_deref());
+                Some(config.map_err(|error: TlsFileError| format!("--ca: {error}"))?)
+            }
+            _ => None,
+        };
+        let is_exposed = match &target {
+            Target::Tcp { has_tls: false, host, .. } => !is_this_machine(host),
+            _ => false,
+        };
+        if is_exposed && authorization.is_some() && !self.token_without_tls {
+            return Err(format!(
+                "the token would be sent to {} in clear text: use https://, or permit it with --token-without-tls",
+                self.api
+            ));
+        }
+        Ok(ApiClient { address: self.api.clone(), target, authorization, tls })
+    }
+
+    fn token(&self) -> Result<Option<String>, String> {
+        if let Some(token) = &self.token {
+            return Ok(Some(token.clone()));
+        }
+        let Some(path) = &self.token_file else {
+            return Ok(std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()));
+        };
+        let read = input_file::read(path, FileKinds::Any, TOKEN_FILE_BYTES_MAX, TOKEN_FILE_TIMEOUT);
+        let bytes = read.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        String::from_utf8(bytes)
+            .map(|text| Some(text.trim().to_owned()))
+            .map_err(|_| format!("{}: expected a token, which is text", path.display()))
+    }
+}
+
+fn authorization(token: &str) -> Result<HeaderValue, String> {
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    let value = is_token.then(|| HeaderValue::try_from(format!("Bearer {token}")).ok()).flatten();
+    let mut value = value.ok_or("the token is empty, or has a character that no token has")?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn is_this_machine(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+fn parse_target(text: &str) -> Result<Target, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return Ok(Target::Unix(path.trim_start_matches("//").into())).and_then(|target| {
+            let is_absolute = matches!(&target, Target::Unix(path) if path.is_absolute());
+            is_absolute.then_some(target).ok_or_else(|| invalid_target(text))
+        });
+    }
+    let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let uri: Uri = url.parse().map_err(|_| invalid_target(text))?;
+    let has_tls = match uri.scheme_str() {
+        Some("http") => false,
+        Some("https") => true,
+        _ => return Err(invalid_target(text)),
+    };
+    let authority = uri.authority().map_or("", |it| it.as_str());
+    let has_path = !matches!(uri.path(), "" | "/") || uri.query().is_some();
+    let host = uri.host().unwrap_or_default();
+    let host = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
+    // A port that is no number is taken for a part of the host.
+    let port_is_valid = uri.port_u16().is_some() || !authority.ends_with(':');
+    if host.is_empty() || has_path || authority.contains('@') || !port_is_valid {
+        return Err(invalid_target(text));
+    }
+    let port = uri.port_u16().unwrap_or(PORT_DEFAULT);
+    Ok(Target::Tcp { has_tls, host: host.to_owned(), port })
+}
+
+fn invalid_target(text: &str) -> String {
+    format!(
+        "invalid address of the API \"{text}\" (expected 127.0.0.1:8653, https://NAME:8653 or unix:/PATH)"
+    )
+}
+
+#[allow(dead_code, reason = "commands that change the network use all methods")]
+impl ApiClient {
+    /// The answer to a `GET`, as text. Values of the query are encoded here.
+    pub(crate) fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<String, ApiFailure> {
+        self.send(&Method::GET, path, query, None)
+    }
+
+    /// The answer to a `POST` of `body`.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<String, ApiFailure> {
+        self.send(&Method::POST, path, &[], Some(body))
+    }
+
+    /// The answer to a `PUT` of `body`.
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Result<String, ApiFailure> {
+        self.send(&Method::PUT, path, &[], Some(body))
+    }
+
+    /// The answer to a `DELETE`.
+    pub(crate) fn delete(&self, path: &str, query: &[(&str, &str)]) -> Result<String, ApiFailure> {
+        self.send(&Method::DELETE, path, query, None)
+    }
+
+    /// The answer to any request, as text. The path is encoded already ([`encode`]).
+    pub(crate) fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        query: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Result<String, ApiFailure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| self.failed(path, &error))?;
+        let (status, body) = runtime.block_on(async {
+            let answer = tokio::time::timeout(TIMEOUT, self.exchange(method, path, query, body));
+            match answer.await {
+                Ok(answer) => answer.map_err(|why| self.failed(path, &why)),
+                Err(_) => {
+                    let why = format!("no answer within {} s", TIMEOUT.as_secs());
+                    Err(self.failed(path, &why))
+                }
+            }
+        })?;
+        if status.is_success() { Ok(body) } else { Err(self.refused(path, status, &body)) }
+    }
+
+    async fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        query: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Result<(StatusCode, String), String> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(with_query(path, query))
+            .header(HOST, self.target.host_header())
+            .header(ACCEPT, "*/*");
+        if let Some(value) = &self.authorization {
+            request = request.header(AUTHORIZATION, value);
+        }
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let request = request.body(Full::new(Bytes::from(body))).map_err(text)?;
+        match &self.target {
+            Target::Unix(path) => {
+                exchange_on(UnixStream::connect(path).await.map_err(text)?, request).await
+            }
+            Target::Tcp { host, port, .. } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(text)?;
+                let Some(tls) = &self.tls else { return exchange_on(stream, request).await };
+                let name = ServerName::try_from(host.clone()).map_err(text)?;
+                let tls = TlsConnector::from(Arc::clone(tls)).connect(name, stream);
+                exchange_on(tls.await.map_err(text)?, request).await
+            }
+        }
+    }
+
+    fn failed(&self, path: &str, why: &impl fmt::Display) -> ApiFailure {
+        let at = &self.address;
+        let message = format!("cannot read {path} at {at}: {why} (is `sluice run` running?)");
+        ApiFailure { status: None, code: String::new(), message }
+    }
+
+    fn refused(&self, path: &str, status: StatusCode, body: &str) -> ApiFailure {
+        let document: Option<Value> = serde_json::from_str(body).ok();
+        let text = |at: &str| document.as_ref()?.pointer(at)?.as_str().map(str::to_owned);
+        ApiFailure {
+            status: Some(status.as_u16()),
+            code: text("/error/code").unwrap_or_default(),
+            message: text("/error/message")
+                .unwrap_or_else(|| format!("{path} at {}: {status}", self.address)),
+        }
+    }
+}
+
+impl Target {
+    fn host_header(&self) -> String {
+        match self {
+            Self::Unix(_) => "localhost".to_owned(),
+            Self::Tcp { host, port, .. } if host.contains(':') => format!("[{host}]:{port}"),
+            Self::Tcp { host, port, .. } => format!("{host}:{port}"),
+        }
+    }
+}
+
+/// Sends a request on a new connection; the status and the text of the answer.
+async fn exchange_on<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+) -> Result<(StatusCode, String), String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(text)?;
+    // An error of the connection is also one of the request.
+    tokio::spawn(connection);
+    let response = sender.send_request(request).await.map_err(text)?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let body = body.map_err(text)?.to_bytes();
+    let body = String::from_utf8(body.into()).map_err(|_| "the answer is not UTF-8".to_owned())?;
+    Ok((status, body))
+}
+
+/// An error and its cause: hyper's own text does not say why a connection failed.
+fn text(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> String {
+    let error = error.into();
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn with_query(path: &str, query: &[(&str, &str)]) -> String {
+    let pairs: Vec<_> =
+        query.iter().map(|(key, value)| format!("{}={}", encode(key), encode(value))).collect();
+    if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
+}
+
+/// A name as a part of a path or of a query.
+pub(crate) fn encode(name: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests;
