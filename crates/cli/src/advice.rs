@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use sluice_engine::StartError;
 use sluice_io::{cores, limits};
+use sluice_northbound::ListenError;
 
 /// Lists the congestion controls of the system.
 const AVAILABLE_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -31,6 +32,19 @@ pub(crate) fn engine_start(error: &StartError) -> String {
 pub(crate) fn metrics_listener(address: SocketAddr, error: &Error) -> String {
     let advice = listen(address, error, "--api");
     format!("cannot serve metrics on {address}: {error}; {advice}, or use --no-api")
+}
+
+/// Why the API cannot be served, and what to do.
+pub(crate) fn api_listener(listen: Option<SocketAddr>, error: &ListenError) -> String {
+    match (&error.socket, listen) {
+        (Some(path), _) => format!(
+            "cannot serve the API on the Unix socket {}: {} (`api.socket`)",
+            path.display(),
+            error.error
+        ),
+        (None, Some(address)) => metrics_listener(address, &error.error),
+        (None, None) => error.error.to_string(),
+    }
 }
 
 /// Why the system does not let the process do `action`, and what to do.

@@ -15,6 +15,7 @@ mod run;
 mod show;
 mod signals;
 mod startup_message;
+mod token;
 
 use std::hash::BuildHasher as _;
 use std::io::{ErrorKind, Write as _};
@@ -65,6 +66,9 @@ enum Command {
     /// Make a laboratory authority, and certificates for the controller and switches
     #[command(subcommand)]
     Pki(pki::PkiCommand),
+    /// Make, list and remove tokens, with which other machines use the API
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Check and print the configuration, or print an example file
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -112,6 +116,7 @@ fn main() -> ExitCode {
         Command::Decode(decode) => decode.run(),
         Command::Link(link) => link.run(),
         Command::Pki(pki) => exit_code(pki.run()),
+        Command::Token(token) => exit_code(token.run()),
         Command::Config(ConfigCommand::Show(flags)) => match ConfigSources::new(flags).load() {
             Ok(loaded) => print(&config::show(&loaded)),
             Err(errors) => print_config_errors(&errors),

@@ -37,7 +37,7 @@ pub(crate) enum PkiCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum IssueCommand {
     /// For the controller: controller.pem and controller.key
-    Controller(Validity),
+    Controller(ControllerArgs),
     /// For a switch, or for all bridges of one Open vSwitch: NAME.pem and NAME.key
     Switch(SwitchArgs),
 }
@@ -56,6 +56,15 @@ pub(crate) struct Validity {
     /// Days for which the certificate is valid
     #[arg(long, value_name = "N", default_value_t = 825, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ControllerArgs {
+    /// Host name or IP address at which clients reach the API; may be given several times
+    #[arg(long = "name", value_name = "NAME")]
+    names: Vec<String>,
+    #[command(flatten)]
+    validity: Validity,
 }
 
 #[derive(Debug, Args)]
@@ -89,8 +98,10 @@ impl PkiCommand {
     pub(crate) fn run(self) -> Result<(), String> {
         match self {
             Self::Init(folder) => init(&folder.dir),
-            Self::Issue(IssueCommand::Controller(validity)) => {
-                issue("controller", vec!["controller".to_owned()], &validity)?;
+            Self::Issue(IssueCommand::Controller(ControllerArgs { names, validity })) => {
+                let mut all = vec!["controller".to_owned()];
+                all.extend(names);
+                issue("controller", all, &validity)?;
                 write_stdout(&controller_commands(&validity.folder.dir))
             }
             Self::Issue(IssueCommand::Switch(args)) => {

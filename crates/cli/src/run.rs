@@ -11,7 +11,7 @@ use sluice_apps::Chain;
 use sluice_apps::topology::WallClock;
 use sluice_engine::{Engine, StartError};
 use sluice_io::{clock, limits};
-use sluice_northbound::{Listener, Server};
+use sluice_northbound::{Listeners, Server};
 use sluice_sdk::App;
 use tracing::{error, info, warn};
 
@@ -111,14 +111,17 @@ impl<'l> RunningController<'l> {
     ) -> Result<Self, String> {
         let config = &loaded.config;
         // Before the engine starts, so that an error disconnects no switch.
-        let listen =
-            |address| Listener::new(address).map_err(|e| advice::metrics_listener(address, &e));
-        let listener = config.api.map(listen).transpose()?;
+        let listen = |api: &sluice_northbound::Config| {
+            let listeners = Listeners::open(api.clone());
+            listeners.map_err(|e| advice::api_listener(api.listen, &e))
+        };
+        let api = Some(&config.api).filter(|api| api.has_listener());
+        let listeners = api.map(listen).transpose()?;
         let generation_id = generation_id();
         let (engine, congestion) = start_engine(&loaded, generation_id)?;
         let serve =
-            |listener: Listener| listener.serve(engine.metrics(), Arc::new(engine.handle()));
-        let api = listener.map(serve).transpose();
+            |listeners: Listeners| listeners.serve(engine.metrics(), Arc::new(engine.handle()));
+        let api = listeners.map(serve).transpose();
         let api = api.map_err(|e| advice::cannot("serve metrics", &e))?;
         // The switches are served all the same.
         if let Err(error) = write_stdout(&message_text(&loaded, &engine, api.as_ref())) {
@@ -161,11 +164,15 @@ impl<'l> RunningController<'l> {
             return report(&advice::engine_start(&e));
         }
         self.logging.set_level(new.config.log.level);
+        if let Some(api) = &self.api {
+            api.apply(new.config.api.access.clone());
+        }
         let changed = self.loaded.changed_keys(&new);
         let applied = key_names(&changed, |key| !key.needs_restart);
         let [old_tls, new_tls] = [&self.loaded, &new].map(|it| it.config.engine.tls.as_ref());
-        let certificates_differ =
-            old_tls.zip(new_tls).is_some_and(|(old, new)| old.server != new.server);
+        let [old_api, new_api] = [&self.loaded, &new].map(|it| &it.config.api.access.tls);
+        let certificates_differ = old_api != new_api
+            || old_tls.zip(new_tls).is_some_and(|(old, new)| old.server != new.server);
         if certificates_differ {
             info!("certificates reloaded; connections keep the old ones until they end");
         }
@@ -279,7 +286,9 @@ fn message_text(loaded: &LoadedConfig, engine: &Engine<Chain>, api: Option<&Serv
         workers: engine.cores(),
         apps: &loaded.config.app_names,
         versions: loaded.config.engine.session.versions,
-        metrics: api.map(Server::address),
+        metrics: api.and_then(Server::address),
+        metrics_have_tls: loaded.config.api.access.tls.is_some(),
+        socket: loaded.config.api.socket.as_deref(),
         file: loaded.file.as_deref(),
         has_kernel_datapath: startup_message::has_kernel_datapath("/".as_ref()),
     };

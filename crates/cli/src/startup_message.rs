@@ -22,6 +22,10 @@ pub(crate) struct StartupMessage<'a> {
     pub(crate) versions: Versions,
     /// The address on which metrics are served.
     pub(crate) metrics: Option<SocketAddr>,
+    /// Whether they are served over HTTPS there.
+    pub(crate) metrics_have_tls: bool,
+    /// The Unix socket of the API.
+    pub(crate) socket: Option<&'a Path>,
     /// The configuration file that was read.
     pub(crate) file: Option<&'a Path>,
     /// Whether Open vSwitch can use the kernel's datapath here.
@@ -42,10 +46,14 @@ impl StartupMessage<'_> {
         let _ = writeln!(out, "applications: {}", list(self.apps, "none"));
         let _ = match self.metrics {
             Some(address) => {
-                writeln!(out, "metrics: http://{}/metrics", reachable_address(address))
+                let scheme = if self.metrics_have_tls { "https" } else { "http" };
+                writeln!(out, "metrics: {scheme}://{}/metrics", reachable_address(address))
             }
             None => writeln!(out, "metrics: off"),
         };
+        if let Some(socket) = self.socket {
+            let _ = writeln!(out, "API: unix:{}", socket.display());
+        }
         if let Some(file) = self.file {
             let _ = writeln!(out, "configuration: {}", file.display());
         }
@@ -139,6 +147,8 @@ mod tests {
             apps,
             versions,
             metrics: None,
+            metrics_have_tls: false,
+            socket: None,
             file: None,
             has_kernel_datapath,
         }

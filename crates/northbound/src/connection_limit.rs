@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
+use crate::peer::Source;
+
 /// A limit on the number of connections. Clones share it.
 ///
-/// A new connection is always admitted. If that exceeds the limit, another one is closed: the oldest of those that have sent
-/// no request yet, or, if those that have sent one are more than half, the one whose last request is the oldest. So
-/// neither clients that send slowly nor clients that stay connected keep others out.
+/// A new connection is always admitted. If that exceeds the limit, another one is closed, of the source that has the most: the oldest
+/// of those that have sent no request yet, or, if those that have sent one are more than half, the one whose last request is the
+/// oldest. So neither clients that send slowly nor clients that stay connected keep others out, and no source takes all connections.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionLimit {
     max: usize,
@@ -25,6 +27,7 @@ struct OpenConnections {
 #[derive(Debug)]
 struct OpenConnection {
     id: u64,
+    source: Source,
     has_request: bool,
     /// Dropped to close the connection.
     _close: oneshot::Sender<()>,
@@ -43,18 +46,16 @@ impl ConnectionLimit {
     }
 
     /// Admits a connection. The receiver ends when the connection must be closed in favor of another one.
-    pub(crate) fn admit(&self) -> (ConnectionPermit, oneshot::Receiver<()>) {
+    pub(crate) fn admit(&self, source: Source) -> (ConnectionPermit, oneshot::Receiver<()>) {
         let (close, closed) = oneshot::channel();
         let id = self.with_open(|open| {
             if open.entries.len() >= self.max {
-                let requested = open.entries.iter().filter(|entry| entry.has_request).count();
-                let has_request = requested > self.max / 2;
-                let oldest = open.entries.iter().position(|entry| entry.has_request == has_request);
-                open.entries.remove(oldest.unwrap_or(0));
+                open.remove_least_useful(source);
             }
             open.last_id += 1;
             open.entries.push(OpenConnection {
                 id: open.last_id,
+                source,
                 has_request: false,
                 _close: close,
             });
@@ -65,6 +66,24 @@ impl ConnectionLimit {
 
     fn with_open<T>(&self, f: impl FnOnce(&mut OpenConnections) -> T) -> T {
         f(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl OpenConnections {
+    /// Closes a connection in favor of a new one from `source`.
+    fn remove_least_useful(&mut self, source: Source) {
+        let count = |of: Source| {
+            let open = self.entries.iter().filter(|entry| entry.source == of).count();
+            open + usize::from(of == source)
+        };
+        let largest = self.entries.iter().map(|entry| entry.source).max_by_key(|it| count(*it));
+        let of_largest = || self.entries.iter().filter(|entry| Some(entry.source) == largest);
+        let requested = of_largest().filter(|entry| entry.has_request).count();
+        let has_request = requested > of_largest().count() / 2;
+        let oldest = of_largest().find(|entry| entry.has_request == has_request);
+        if let Some(id) = oldest.map(|entry| entry.id) {
+            self.entries.retain(|entry| entry.id != id);
+        }
     }
 }
 
@@ -90,6 +109,9 @@ impl Drop for ConnectionPermit {
 mod tests {
     use super::*;
 
+    const A: Source = Source::User(Some(1));
+    const B: Source = Source::User(Some(2));
+
     fn is_open(closed: &mut oneshot::Receiver<()>) -> bool {
         closed.try_recv() == Err(oneshot::error::TryRecvError::Empty)
     }
@@ -97,10 +119,10 @@ mod tests {
     #[test]
     fn the_oldest_connection_of_the_larger_group_is_closed() {
         let limit = ConnectionLimit::new(4);
-        let mut all: Vec<_> = (0..4).map(|_| limit.admit()).collect();
+        let mut all: Vec<_> = (0..4).map(|_| limit.admit(A)).collect();
         // Admits one more connection; returns those that are open.
         let admit = |all: &mut Vec<(ConnectionPermit, oneshot::Receiver<()>)>| {
-            all.push(limit.admit());
+            all.push(limit.admit(A));
             let open = (0..).zip(all).filter_map(|(n, (_, closed))| is_open(closed).then_some(n));
             open.collect::<Vec<_>>()
         };
@@ -114,12 +136,24 @@ mod tests {
     }
 
     #[test]
+    fn a_source_with_many_connections_loses_one_of_its_own() {
+        let limit = ConnectionLimit::new(4);
+        let (_permit, mut closed) = limit.admit(B);
+        let mut flood: Vec<_> = (0..50).map(|_| limit.admit(A)).collect();
+        assert!(is_open(&mut closed));
+        assert!(is_open(&mut flood[49].1) && !is_open(&mut flood[46].1));
+        let (_second, mut also_closed) = limit.admit(B);
+        assert!(is_open(&mut closed) && is_open(&mut also_closed));
+        assert!(!is_open(&mut flood[47].1));
+    }
+
+    #[test]
     fn a_dropped_permit_no_longer_counts() {
         let limit = ConnectionLimit::new(1);
-        let (first, mut closed) = limit.admit();
+        let (first, mut closed) = limit.admit(A);
         drop(first);
         assert!(!is_open(&mut closed));
-        let (_second, mut closed) = limit.admit();
+        let (_second, mut closed) = limit.admit(A);
         assert!(is_open(&mut closed));
         assert_eq!(limit.with_open(|open| open.entries.len()), 1);
     }

@@ -4,9 +4,15 @@
 //! sends requests to switches through their workers ([`Controller`]).
 
 mod api;
+mod audit;
+mod config;
 mod connection_limit;
 mod exposition;
+mod metrics;
+mod peer;
 mod server;
+pub mod tokens;
+mod unix_socket;
 mod view_copy;
 
 use std::io;
@@ -16,9 +22,11 @@ use std::sync::Arc;
 use sluice_base::metrics::MetricsSource;
 use sluice_sdk::Controller;
 
-pub use server::{Listener, Server};
+pub use api::openapi_document;
+pub use config::{AccessConfig, AuditTarget, Config};
+pub use server::{ListenError, Listeners, Server};
 
-/// Serves the API of `controller` and the metrics of `source` on `listen` until the [`Server`] is dropped.
+/// Serves the API of `controller` and the metrics of `source` on `listen` until the [`Server`] is dropped, to programs on this machine.
 ///
 /// `GET /metrics` returns `OpenMetrics` text, `GET /` a page with links, and paths under `/v1` are the API.
 ///
@@ -29,5 +37,5 @@ pub fn serve(
     source: Arc<dyn MetricsSource>,
     controller: Arc<dyn Controller>,
 ) -> io::Result<Server> {
-    Listener::new(listen)?.serve(source, controller)
+    Listeners::open(Config::on(listen)).map_err(|e| e.error)?.serve(source, controller)
 }

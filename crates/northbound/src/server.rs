@@ -2,17 +2,19 @@
 
 use std::future::pending;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{io, thread};
 
-use axum::Router;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse};
 use axum::routing::get;
+use axum::{Router, middleware};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -21,15 +23,21 @@ use hyper_util::service::TowerToHyperService;
 use sluice_base::metrics::MetricsSource;
 use sluice_io::{clock, priority};
 use sluice_sdk::Controller;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
+use crate::api::access::Access;
 use crate::api::{self, ApiState};
+use crate::config::{AccessConfig, Config};
 use crate::connection_limit::{ConnectionLimit, ConnectionPermit};
 use crate::exposition::{self, Exposition};
+use crate::metrics::WithApiMetrics;
+use crate::peer::Peer;
+use crate::unix_socket::{self, SocketFile};
 
 /// Concurrent connections: enough for several scrapers and browsers. For one more, another one is closed.
 const CONNECTIONS_MAX: usize = 64;
@@ -49,23 +57,34 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after accepting failed, mostly for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// An open port on which connections are not served yet.
+/// Open listeners on which connections are not served yet.
 #[derive(Debug)]
-pub struct Listener {
-    listener: TcpListener,
-    address: SocketAddr,
+pub struct Listeners {
+    tcp: Option<(TcpListener, SocketAddr)>,
+    unix: Option<(UnixListener, SocketFile)>,
+    access: AccessConfig,
 }
 
-impl Listener {
-    /// Opens the port, so that errors are known before other threads are started.
+/// Which listener cannot be opened, and why.
+#[derive(Debug)]
+pub struct ListenError {
+    /// The path of the Unix socket, or `None` for the TCP listener.
+    pub socket: Option<PathBuf>,
+    /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and other errors of the system.
+    pub error: io::Error,
+}
+
+impl Listeners {
+    /// Opens the listeners, so that errors are known before other threads are started.
     ///
     /// # Errors
-    /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and other errors of the system.
-    pub fn new(listen: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(listen)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        Ok(Self { listener, address })
+    /// One of them cannot be opened.
+    pub fn open(config: Config) -> Result<Self, ListenError> {
+        let tcp = config.listen.map(listen).transpose();
+        let tcp = tcp.map_err(|error| ListenError { socket: None, error })?;
+        let unix = config.socket.as_deref().map(unix_socket::listen).transpose();
+        let unix = unix.map_err(|error| ListenError { socket: config.socket.clone(), error })?;
+        Ok(Self { tcp, unix, access: config.access })
     }
 
     /// Serves the API of `controller` and the metrics of `source` until the [`Server`] is dropped.
@@ -78,31 +97,60 @@ impl Listener {
         controller: Arc<dyn Controller>,
     ) -> io::Result<Server> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let state = ApiState::new(controller, clock::now());
-        let routes = routes(source).merge(api::routes(state.clone()));
+        let address = self.tcp.as_ref().map(|(_, address)| *address);
+        let access = Access::new(self.access);
+        let state = ApiState::new(controller, clock::now(), access.clone());
+        let source = Arc::new(WithApiMetrics { source, access: access.clone() });
+        let routes = routes(source)
+            .merge(api::routes(state.clone()))
+            .fallback(api::not_found)
+            .method_not_allowed_fallback(api::method_not_allowed)
+            .layer(middleware::from_fn_with_state(access.clone(), api::access::check))
+            // Bodies are limited there.
+            .layer(DefaultBodyLimit::disable());
         let (stop, stopped) = oneshot::channel();
+        let (tcp, unix) = (self.tcp.map(|(listener, _)| listener), self.unix);
+        let service = HttpService {
+            routes,
+            access: access.clone(),
+            limit: ConnectionLimit::new(CONNECTIONS_MAX),
+        };
         let serve = move || {
             priority::use_background_priority();
-            serve(&runtime, self.listener, &routes, &state, stopped);
+            let (unix, _file) = unix.unzip();
+            serve(&runtime, tcp, unix, &service, &state, stopped);
         };
         let thread = thread::Builder::new().name("api".to_owned()).spawn(serve)?;
-        Ok(Server { address: self.address, stop: Some(stop), thread: Some(thread) })
+        Ok(Server { address, access, stop: Some(stop), thread: Some(thread) })
     }
+}
+
+fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
 }
 
 /// A running HTTP server; dropping it closes its connections and joins its thread.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
+    address: Option<SocketAddr>,
+    access: Access,
     /// Dropped to stop the thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// The address on which it listens, with the port that was chosen for port 0.
-    pub fn address(&self) -> SocketAddr {
+    /// The address of the TCP listener, with the port that was chosen for port 0.
+    pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Applies a new configuration to the requests that arrive from now on; certificates to connections.
+    pub fn apply(&self, access: AccessConfig) {
+        self.access.apply(access);
     }
 }
 
@@ -129,6 +177,7 @@ async fn index() -> Html<&'static str> {
         "<p><a href=\"/metrics\">/metrics</a>: the metrics, for Prometheus.</p>\n",
         "<p><a href=\"/v1/switches\">/v1/switches</a>, <a href=\"/v1/links\">/v1/links</a>, ",
         "<a href=\"/v1/hosts\">/v1/hosts</a>: the network, as JSON.</p>\n",
+        "<p><a href=\"/v1/openapi.json\">/v1/openapi.json</a>: the description of the API.</p>\n",
     ))
 }
 
@@ -139,16 +188,19 @@ async fn metrics(State(exposition): State<Arc<Exposition>>) -> impl IntoResponse
 /// Runs the server thread until `stopped` ends; open connections are dropped then.
 fn serve(
     runtime: &Runtime,
-    listener: TcpListener,
-    routes: &Router,
+    tcp: Option<TcpListener>,
+    unix: Option<UnixListener>,
+    service: &HttpService,
     state: &ApiState,
     stopped: oneshot::Receiver<()>,
 ) {
     runtime.block_on(async {
-        // Cannot fail: the listener is non-blocking, and the runtime is running.
-        let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+        // Cannot fail: the listeners are non-blocking, and the runtime is running.
+        let tcp = tcp.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok());
+        let unix = unix.and_then(|listener| tokio::net::UnixListener::from_std(listener).ok());
         tokio::select! {
-            () = accept(&listener, routes) => {}
+            () = service.accept_tcp(tcp) => {}
+            () = service.accept_unix(unix) => {}
             () = follow_view(state) => {}
             _ = stopped => {}
         }
@@ -161,37 +213,88 @@ async fn follow_view(state: &ApiState) {
     pending::<()>().await;
 }
 
-async fn accept(listener: &tokio::net::TcpListener, routes: &Router) {
-    let limit = ConnectionLimit::new(CONNECTIONS_MAX);
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                let (permit, closed) = limit.admit();
-                let connection = serve_connection(stream, peer, routes.clone(), permit);
-                tokio::spawn(async move {
-                    tokio::select! {
-                        () = connection => {}
-                        _ = closed => {}
-                    }
-                });
-                // Lets the connection read a request that has arrived before the next connection may replace it.
-                yield_now().await;
+/// What connections are served with.
+#[derive(Debug, Clone)]
+struct HttpService {
+    routes: Router,
+    access: Access,
+    limit: ConnectionLimit,
+}
+
+impl HttpService {
+    async fn accept_tcp(&self, listener: Option<tokio::net::TcpListener>) {
+        let Some(listener) = listener else { return pending().await };
+        loop {
+            let Ok((stream, address)) = listener.accept().await else {
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let tls = self.access.config().tls;
+            let peer = Peer::Tcp { address, has_tls: tls.is_some() };
+            match tls {
+                None => self.spawn(stream, peer).await,
+                Some(tls) => {
+                    let handshake = TlsAcceptor::from(tls.config()).accept(stream);
+                    let handshake = timeout(HEAD_TIMEOUT, handshake);
+                    self.spawn_after(async { handshake.await.ok()?.ok() }, peer).await;
+                }
             }
-            Err(_) => sleep(ACCEPT_PAUSE).await,
         }
+    }
+
+    async fn accept_unix(&self, listener: Option<tokio::net::UnixListener>) {
+        let Some(listener) = listener else { return pending().await };
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let uid = stream.peer_cred().ok().map(|peer| peer.uid());
+            self.spawn(stream, Peer::Unix { uid }).await;
+        }
+    }
+
+    async fn spawn<S>(&self, stream: S, peer: Peer)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        self.spawn_after(async { Some(stream) }, peer).await;
+    }
+
+    /// Serves a connection that is established by `handshake`, which counts as a connection already.
+    async fn spawn_after<S>(
+        &self,
+        handshake: impl Future<Output = Option<S>> + Send + 'static,
+        peer: Peer,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (permit, closed) = self.limit.admit(peer.source());
+        let routes = self.routes.clone();
+        let connection = async move {
+            if let Some(stream) = handshake.await {
+                serve_connection(stream, peer, routes, permit).await;
+            }
+        };
+        tokio::spawn(async move {
+            tokio::select! {
+                () = connection => {}
+                _ = closed => {}
+            }
+        });
+        // Lets the connection read a request that has arrived before the next connection may replace it.
+        yield_now().await;
     }
 }
 
-async fn serve_connection(
-    stream: TcpStream,
-    peer: SocketAddr,
-    routes: Router,
-    permit: ConnectionPermit,
-) {
+async fn serve_connection<S>(stream: S, peer: Peer, routes: Router, permit: ConnectionPermit)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let routes = TowerToHyperService::new(routes);
     let service = service_fn(move |mut request: Request<Incoming>| {
         permit.record_request();
-        request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(peer);
         routes.call(request)
     });
     let connection = http1::Builder::new()

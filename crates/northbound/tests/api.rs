@@ -134,7 +134,7 @@ fn server(answers: Answers) -> Server {
 
 /// Status and body of the response to a `GET`.
 fn get_with(server: &Server, path: &str, headers: &str) -> (u16, String) {
-    let mut client = TcpStream::connect(server.address()).unwrap();
+    let mut client = TcpStream::connect(server.address().unwrap()).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     write!(client, "GET {path} HTTP/1.0\r\n{headers}\r\n").unwrap();
     let mut response = String::new();

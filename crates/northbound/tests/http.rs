@@ -53,7 +53,7 @@ fn server() -> Server {
 }
 
 fn connect(server: &Server) -> TcpStream {
-    let client = TcpStream::connect(server.address()).unwrap();
+    let client = TcpStream::connect(server.address().unwrap()).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     client
 }
@@ -61,7 +61,7 @@ fn connect(server: &Server) -> TcpStream {
 /// Sends a request on a new connection; returns the whole response.
 fn request(server: &Server, line: &str) -> String {
     let mut client = connect(server);
-    write!(client, "{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    write!(client, "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut response = String::new();
     client.read_to_string(&mut response).unwrap();
     response
@@ -171,14 +171,15 @@ fn clients_that_stay_connected_do_not_delay_others() {
 #[test]
 fn a_port_in_use_is_an_error() {
     let server = server();
-    let error = serve(server.address(), Arc::new(OneMetric), Arc::new(NoSwitches)).unwrap_err();
+    let error =
+        serve(server.address().unwrap(), Arc::new(OneMetric), Arc::new(NoSwitches)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AddrInUse);
 }
 
 #[test]
 fn dropping_the_server_closes_its_connections_and_frees_its_port() {
     let server = server();
-    let address = server.address();
+    let address = server.address().unwrap();
     let mut client = connect(&server);
     drop(server);
     assert!(is_closed(&mut client));

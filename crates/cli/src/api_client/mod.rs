@@ -46,7 +46,7 @@ const TOKEN_FILE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How a command reaches the API.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ApiArgs {
-    /// The controller's API: ADDRESS:PORT, https://NAME:PORT, or unix:/PATH
+    #[arg(help = "The controller's API: ADDRESS:PORT, https://NAME:PORT, or unix:/PATH")]
     #[arg(long, value_name = "ADDRESS", default_value = API_DEFAULT, global = true)]
     api: String,
     /// Token for the API; visible to other users of this machine, unlike the variable `SLUICE_TOKEN`
@@ -227,12 +227,11 @@ impl ApiClient {
         let runtime = runtime.map_err(|error| self.failed(path, &error))?;
         let (status, body) = runtime.block_on(async {
             let answer = tokio::time::timeout(TIMEOUT, self.exchange(method, path, query, body));
-            match answer.await {
-                Ok(answer) => answer.map_err(|why| self.failed(path, &why)),
-                Err(_) => {
-                    let why = format!("no answer within {} s", TIMEOUT.as_secs());
-                    Err(self.failed(path, &why))
-                }
+            if let Ok(answer) = answer.await {
+                answer.map_err(|why| self.failed(path, &why))
+            } else {
+                let why = format!("no answer within {} s", TIMEOUT.as_secs());
+                Err(self.failed(path, &why))
             }
         })?;
         if status.is_success() { Ok(body) } else { Err(self.refused(path, status, &body)) }

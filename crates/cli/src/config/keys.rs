@@ -59,6 +59,10 @@ const FLAGS: &[Flag] = &[
         name: "no-api",
         value: FlagValue::Fixed { text: "off", help: "Serve no metrics over HTTP" },
     },
+    flag("api.socket", "api-socket", "PATH"),
+    flag("api.certificate", "api-cert", "FILE"),
+    flag("api.key", "api-key", "FILE"),
+    flag("api.tokens", "api-tokens", "FILE"),
     flag("log.level", "log-level", "LEVEL"),
     flag("log.format", "log-format", "text|json"),
 ];
@@ -76,6 +80,7 @@ const NEEDS_RESTART: &[&str] = &[
     "socket.congestion",
     "topology.secret",
     "api.listen",
+    "api.socket",
     "log.format",
 ];
 

@@ -17,7 +17,7 @@ use super::errors::{rewrite_serde_message, unknown_key};
 use super::flags::GivenFlag;
 use super::keys::{ConfigKey, KEYS};
 use super::settings::Settings;
-use super::{ConfigError, DEFAULT_FILE, Flags, Origin, Position, RunConfig, removed, tls};
+use super::{ConfigError, DEFAULT_FILE, Flags, Origin, Position, RunConfig, api, removed, tls};
 
 /// Largest configuration file: far more than all keys with comments need. A larger file is probably the wrong one.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -258,11 +258,8 @@ impl ConfigMerger {
 
     fn finish(mut self, file: Option<PathBuf>) -> Result<LoadedConfig, Vec<ConfigError>> {
         match Settings::from_layer(self.layer.with_fallback(Layer::default_values())) {
-            Ok(settings) if self.errors.is_empty() => match tls::listeners(&settings) {
-                Ok(tls) => {
-                    let config = RunConfig::new(settings, tls);
-                    Ok(LoadedConfig { values: self.values, file, config })
-                }
+            Ok(settings) if self.errors.is_empty() => match with_files(settings) {
+                Ok(config) => Ok(LoadedConfig { values: self.values, file, config }),
                 Err((path, error)) => {
                     let origin = self.values.get(path).map(|(_, origin)| origin.clone());
                     let error = format!("`{path}`: {error}");
@@ -277,6 +274,12 @@ impl ConfigMerger {
             }
         }
     }
+}
+
+/// The configuration, with the files that the settings name.
+fn with_files(settings: Settings) -> Result<RunConfig, (&'static str, String)> {
+    let (tls, api) = (tls::listeners(&settings)?, api::config(&settings.api)?);
+    Ok(RunConfig::new(settings, tls, api))
 }
 
 /// A document that sets `key` only.

@@ -5,6 +5,7 @@
 //! A flag overrides the environment, the environment overrides the file, and the file overrides the default.
 
 mod address;
+mod api;
 mod errors;
 mod flags;
 mod keys;

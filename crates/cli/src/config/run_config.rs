@@ -1,7 +1,5 @@
 //! The configuration of each part of the program, made from the settings.
 
-use std::net::SocketAddr;
-
 use sluice_apps::{forwarding, hosts, hub, learning, limiter, topology};
 use sluice_engine::TlsListeners;
 use sluice_openflow::Action;
@@ -21,8 +19,8 @@ pub(crate) struct RunConfig {
     pub(crate) app_names: Vec<String>,
     /// The configuration of all applications.
     pub(crate) apps: sluice_apps::Config,
-    /// The address on which metrics are served, if they are.
-    pub(crate) api: Option<SocketAddr>,
+    /// Where metrics and the API are served, and to whom.
+    pub(crate) api: sluice_northbound::Config,
     pub(crate) log: LogConfig,
 }
 
@@ -34,10 +32,13 @@ pub(crate) struct LogConfig {
 }
 
 impl RunConfig {
-    pub(super) fn new(settings: Settings, tls: Option<TlsListeners>) -> Self {
+    pub(super) fn new(
+        settings: Settings,
+        tls: Option<TlsListeners>,
+        api: sluice_northbound::Config,
+    ) -> Self {
         let Settings { listen, apps, workers, session, limits, socket, topology, .. } = settings;
-        let Settings { learning, limiter, hosts, forwarding, api, log, experimental, .. } =
-            settings;
+        let Settings { learning, limiter, hosts, forwarding, log, experimental, .. } = settings;
         let defaults = sluice_proto::Config::default();
         // Before 1.3, SET_CONFIG sets how many bytes of a packet a switch sends; since 1.3, each flow entry does.
         let (session_len, flow_entry_len) = match session.miss_send_len {
@@ -93,7 +94,7 @@ impl RunConfig {
         };
         let (ByName(level), ByName(format)) = (log.level, log.format);
         let log = LogConfig { level, format };
-        Self { engine, app_names: apps.0, apps: apps_config, api: api.listen.0, log }
+        Self { engine, app_names: apps.0, apps: apps_config, api, log }
     }
 }
 

@@ -7,6 +7,7 @@ use sluice_apps::forwarding::multicast::UnregisteredGroups;
 use sluice_apps::hosts::ConflictPolicy;
 use sluice_apps::topology::UnexpectedLinks;
 use sluice_apps::{forwarding, learning};
+use sluice_northbound::tokens::Role as ApiRole;
 use sluice_openflow::Role;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -337,6 +338,40 @@ pub(super) struct ApiSettings {
     /// 127.0.0.1.
     #[config(default = "127.0.0.1:8653")]
     pub(super) listen: ApiAddress,
+
+    /// Path of a Unix socket on which they are served as well, for the user and the group of the controller; empty for none.
+    #[config(default = "")]
+    pub(super) socket: String,
+
+    /// PEM file with the certificate of api.listen, which serves HTTPS then, followed by those between it and the authority that
+    /// clients trust, if any. The file is read again at SIGHUP.
+    #[config(default = "")]
+    pub(super) certificate: String,
+
+    /// PEM file with the private key of the certificate. The file is read again at SIGHUP.
+    #[config(default = "")]
+    pub(super) key: String,
+
+    /// File with the hashes of tokens, which `sluice token` writes; empty for none. The file is read again when it changes.
+    #[config(default = "")]
+    pub(super) tokens: String,
+
+    /// Whether other machines may send tokens without TLS, where everybody on the path can read them.
+    #[config(default = false)]
+    pub(super) tokens_without_tls: bool,
+
+    /// What programs on this machine may do without a token: none, read, operate or administer.
+    #[config(default = "administer")]
+    pub(super) local_role: ByName<Option<ApiRole>>,
+
+    /// Where each write is recorded: log, the absolute path of a file with one JSON object per line, or off. The file is opened
+    /// again at SIGHUP.
+    #[config(default = "log")]
+    pub(super) audit: String,
+
+    /// Whether a write is refused if it cannot be recorded in the file first; otherwise the loss is logged and counted.
+    #[config(default = false)]
+    pub(super) audit_required: bool,
 }
 
 #[derive(Debug, confique::Config)]

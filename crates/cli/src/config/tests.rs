@@ -89,7 +89,7 @@ fn every_flag_sets_its_configuration() {
     assert_eq!(config.engine.workers.pin, Pin::Cores(vec![0, 1]));
     assert_eq!(config.engine.workers.waiting.spin, Duration::from_nanos(50_500));
     assert_eq!(config.app_names, ["hub", "learning"]);
-    assert_eq!(config.api.unwrap().to_string(), "127.0.0.1:0");
+    assert_eq!(config.api.listen.unwrap().to_string(), "127.0.0.1:0");
     assert_eq!(config.log.level.to_string(), "debug");
     assert_eq!(config.log.format, LogFormat::Json);
     let pin = |args: &str| load("pin", "", &[], args).config.engine.workers.pin;
@@ -100,7 +100,7 @@ fn every_flag_sets_its_configuration() {
 
 #[test]
 fn metrics_are_switched_off_by_flag_and_by_value() {
-    let api = |env: &[(&str, &str)], args: &str| load("api", "", env, args).config.api;
+    let api = |env: &[(&str, &str)], args: &str| load("api", "", env, args).config.api.listen;
     assert_eq!(api(&[], "--no-api"), None);
     assert_eq!(api(&[], "--api off"), None);
     assert_eq!(api(&[], "--api 127.0.0.1:1 --no-api"), None);
@@ -117,7 +117,8 @@ fn an_address_may_be_a_name_or_a_port_alone() {
     assert_eq!(listen(":6653"), ["[::]:6653"]);
     assert_eq!(listen("6653,6633"), ["[::]:6653", "[::]:6633"]);
     assert!(listen("localhost:6653").contains(&"127.0.0.1:6653".to_owned()));
-    let api = |text: &str| load("api-name", "", &[], &format!("--api {text}")).config.api.unwrap();
+    let api =
+        |text: &str| load("api-name", "", &[], &format!("--api {text}")).config.api.listen.unwrap();
     // A port alone is reachable from this machine only; `:PORT` listens on all addresses.
     assert_eq!(api("8653").to_string(), "127.0.0.1:8653");
     assert_eq!(api(":8653").to_string(), "[::]:8653");

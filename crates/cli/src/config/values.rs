@@ -9,6 +9,7 @@ use sluice_apps::forwarding::multicast::UnregisteredGroups;
 use sluice_apps::hosts::ConflictPolicy;
 use sluice_apps::topology::{Secret, StaticBundle, UnexpectedLinks};
 use sluice_apps::{forwarding, learning};
+use sluice_northbound::tokens::Role as ApiRole;
 use sluice_openflow::{DatapathId, PortNo, Role, Version, Versions};
 
 use tracing_subscriber::filter::LevelFilter;
@@ -108,6 +109,15 @@ impl Names for Option<Role> {
         ("equal", Some(Role::EQUAL)),
         ("master", Some(Role::MASTER)),
         ("slave", Some(Role::SLAVE)),
+    ];
+}
+
+impl Names for Option<ApiRole> {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("none", None),
+        ("read", Some(ApiRole::Read)),
+        ("operate", Some(ApiRole::Operate)),
+        ("administer", Some(ApiRole::Administer)),
     ];
 }
 
@@ -222,7 +232,7 @@ impl TryFrom<String> for ApiAddress {
         if text == "off" {
             return Ok(Self(None));
         }
-        // The API has no password, so a port alone is reachable from this machine only.
+        // Whoever wants to serve other machines has to say so.
         let addresses = address::resolve(&text, Ipv4Addr::LOCALHOST.into())?;
         Ok(Self(addresses.first().copied()))
     }

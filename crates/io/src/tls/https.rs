@@ -19,7 +19,7 @@ pub fn https_client(ca: Option<&Path>) -> Result<Arc<ClientConfig>, TlsFileError
     };
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(VERSIONS)
-        .map_err(|error| TlsFileError::new(ca.unwrap_or(Path::new("/")), error))?;
+        .map_err(|error| TlsFileError::new(ca.unwrap_or_else(|| Path::new("/")), error))?;
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 

@@ -82,6 +82,11 @@ impl TlsServer {
         Ok(Self { config: Arc::new(config), certificates: certificates.into() })
     }
 
+    /// The configuration, for `tokio-rustls`.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+
     /// A connection that was accepted.
     ///
     /// # Errors

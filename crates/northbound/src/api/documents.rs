@@ -5,10 +5,11 @@ use sluice_openflow::{DatapathId, FlowDesc, FlowMod, MultipartReply, Role, Switc
 use sluice_sdk::flow_space::owner_of;
 use sluice_sdk::view::{Host, HostId, Link, NetworkView, PortInfo, PortRole, SwitchPort};
 use sluice_sdk::{SessionStatistics, SwitchSession};
+use utoipa::ToSchema;
 
 use super::names::switch_name;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct ControllerDocument {
     pub(super) version: &'static str,
     pub(super) uptime_s: u64,
@@ -18,12 +19,12 @@ pub(super) struct ControllerDocument {
     pub(super) is_complete: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct SwitchesDocument {
     pub(super) switches: Vec<SwitchDocument>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct SwitchDocument {
     dpid: String,
     name: Option<String>,
@@ -39,7 +40,7 @@ pub(super) struct SwitchDocument {
     session: SessionDocument,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct DescriptionDocument {
     manufacturer: String,
     hardware: String,
@@ -48,7 +49,7 @@ struct DescriptionDocument {
     datapath: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct SessionDocument {
     messages_received: u64,
     packet_ins_received: u64,
@@ -60,12 +61,12 @@ struct SessionDocument {
     backlog_bytes: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct PortsDocument {
     pub(super) ports: Vec<PortDocument>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct PortDocument {
     port: u32,
     name: String,
@@ -76,25 +77,25 @@ pub(super) struct PortDocument {
     hosts: usize,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct LinksDocument {
     pub(super) links: Vec<LinkDocument>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct LinkDocument {
     from: PlaceDocument,
     to: PlaceDocument,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct HostsDocument {
     pub(super) hosts: Vec<HostDocument>,
     /// The number of hosts that the filters select, of which the page has some.
     pub(super) total: usize,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct HostDocument {
     mac: String,
     vlan: u16,
@@ -103,7 +104,7 @@ pub(super) struct HostDocument {
 }
 
 /// A port of a switch.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct PlaceDocument {
     dpid: String,
     switch: Option<String>,
@@ -111,23 +112,27 @@ pub(super) struct PlaceDocument {
     port_name: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct FlowsDocument {
     pub(super) flows: Vec<FlowDocument>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct FlowDocument {
     /// The application that has written it; `null` if none has.
     owner: Option<&'static str>,
     /// In the syntax of `ovs-ofctl add-flow`.
     text: String,
+    /// The fields of `sluice decode --json`.
     #[serde(flatten)]
+    #[schema(value_type = Object)]
     entry: FlowDesc,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct ReplyDocument {
+    /// The fields of `sluice decode --json`.
+    #[schema(value_type = Object)]
     pub(super) reply: MultipartReply,
 }
 

@@ -1,10 +1,12 @@
 //! Errors as clients get them: a status, a code for programs, and a sentence for people.
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use sluice_sdk::Answer;
+use utoipa::ToSchema;
 
 /// The reason for which a request fails.
 #[derive(Debug)]
@@ -14,14 +16,17 @@ pub(crate) struct ApiError {
     message: String,
 }
 
-#[derive(Serialize)]
-struct ErrorDocument {
+/// Why a request fails.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ErrorDocument {
     error: ErrorBody,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct ErrorBody {
+    /// For programs; `docs/api.md` lists the codes.
     code: &'static str,
+    /// For people.
     message: String,
 }
 
@@ -61,6 +66,19 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let error = ErrorBody { code: self.code, message: self.message };
-        (self.status, Json(ErrorDocument { error })).into_response()
+        let mut response = (self.status, Json(ErrorDocument { error })).into_response();
+        let header = match self.status {
+            StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),
+            StatusCode::TOO_MANY_REQUESTS => Some((RETRY_AFTER, "60")),
+            // The client is still sending the body.
+            StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE => {
+                Some((CONNECTION, "close"))
+            }
+            _ => None,
+        };
+        if let Some((name, value)) = header {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
     }
 }

@@ -3,15 +3,15 @@
 use std::net::IpAddr;
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
-use axum::http::Uri;
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use sluice_io::clock;
 use sluice_openflow::{FlowDesc, FlowStatsRequest, MultipartReply, MultipartRequest};
 use sluice_sdk::view::SwitchPort;
+use utoipa::ToSchema;
 
 use super::ApiState;
 use super::documents::{
@@ -19,6 +19,8 @@ use super::documents::{
     ReplyDocument, SwitchDocument, SwitchesDocument, flow_text,
 };
 use super::error::ApiError;
+use super::extract::{ApiPath, ApiQuery};
+use super::openapi::{BySwitch, OfSwitch};
 use super::{names, requests};
 
 /// Hosts of one page, unless the request says how many, and at most.
@@ -28,34 +30,52 @@ const HOSTS_MAX: usize = 10_000;
 type ApiResult<T> = Result<T, ApiError>;
 
 /// Which hosts are listed.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HostFilter {
     /// A switch by datapath id or name.
     switch: Option<String>,
+    /// Number of a port.
     port: Option<u32>,
+    /// An Ethernet address.
     mac: Option<String>,
+    /// An IP address.
+    #[param(value_type = Option<String>, example = "10.0.0.1")]
     ip: Option<IpAddr>,
+    /// Hosts that are left out at the beginning.
     #[serde(default)]
     offset: usize,
+    /// Hosts of the page.
+    #[param(maximum = 10_000, default = 1000)]
     limit: Option<usize>,
 }
 
 /// Which flow entries are listed, and how.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowFilter {
+    /// Only flow entries of this table.
     table: Option<u8>,
+    /// Text in the syntax of `ovs-ofctl`, or JSON.
+    #[param(inline)]
     format: Option<FlowFormat>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 enum FlowFormat {
     Json,
     OvsOfctl,
 }
 
+/// The controller itself.
+#[utoipa::path(
+    get,
+    path = "/v1/controller",
+    responses((status = 200, body = ControllerDocument))
+)]
 pub(super) async fn controller(State(state): State<ApiState>) -> Json<ControllerDocument> {
     let copy = state.view.lock();
     Json(ControllerDocument {
@@ -68,22 +88,46 @@ pub(super) async fn controller(State(state): State<ApiState>) -> Json<Controller
     })
 }
 
+/// The connected switches.
+#[utoipa::path(
+    get,
+    path = "/v1/switches",
+    responses((status = 200, body = SwitchesDocument))
+)]
 pub(super) async fn switches(State(state): State<ApiState>) -> Json<SwitchesDocument> {
     let switches = state.controller.switches().iter().map(SwitchDocument::from).collect();
     Json(SwitchesDocument { switches })
 }
 
+/// One switch.
+#[utoipa::path(
+    get,
+    path = "/v1/switches/{switch}",
+    params(
+        ("switch" = String, Path, description = "Datapath id or name of a switch")
+    ),
+    responses((status = 200, body = SwitchDocument), OfSwitch)
+)]
 pub(super) async fn switch(
     State(state): State<ApiState>,
-    Path(switch): Path<String>,
+    ApiPath(switch): ApiPath<String>,
 ) -> ApiResult<Json<SwitchDocument>> {
     let sessions = state.controller.switches();
     Ok(Json(names::find(&sessions, &switch)?.into()))
 }
 
+/// The ports of a switch, and what they are connected to.
+#[utoipa::path(
+    get,
+    path = "/v1/switches/{switch}/ports",
+    params(
+        ("switch" = String, Path, description = "Datapath id or name of a switch")
+    ),
+    responses((status = 200, body = PortsDocument), OfSwitch)
+)]
 pub(super) async fn ports(
     State(state): State<ApiState>,
-    Path(switch): Path<String>,
+    ApiPath(switch): ApiPath<String>,
 ) -> ApiResult<Json<PortsDocument>> {
     let sessions = state.controller.switches();
     let id = names::find(&sessions, &switch)?.datapath_id;
@@ -94,6 +138,12 @@ pub(super) async fn ports(
     Ok(Json(PortsDocument { ports }))
 }
 
+/// The links between switches, each direction on its own.
+#[utoipa::path(
+    get,
+    path = "/v1/links",
+    responses((status = 200, body = LinksDocument))
+)]
 pub(super) async fn links(State(state): State<ApiState>) -> Json<LinksDocument> {
     let sessions = state.controller.switches();
     let copy = state.view.lock();
@@ -101,11 +151,17 @@ pub(super) async fn links(State(state): State<ApiState>) -> Json<LinksDocument> 
     Json(LinksDocument { links: copy.view.links().map(|link| names.link(link)).collect() })
 }
 
+/// The hosts that the filters select.
+#[utoipa::path(
+    get,
+    path = "/v1/hosts",
+    params(HostFilter),
+    responses((status = 200, body = HostsDocument), OfSwitch)
+)]
 pub(super) async fn hosts(
     State(state): State<ApiState>,
-    filter: Result<Query<HostFilter>, QueryRejection>,
+    ApiQuery(filter): ApiQuery<HostFilter>,
 ) -> ApiResult<Json<HostsDocument>> {
-    let Query(filter) = filter.map_err(|error| ApiError::invalid(error.body_text()))?;
     let limit = filter.limit.unwrap_or(HOSTS_DEFAULT);
     if limit > HOSTS_MAX {
         return Err(ApiError::invalid(format!("limit is {limit}: expected at most {HOSTS_MAX}")));
@@ -131,12 +187,27 @@ pub(super) async fn hosts(
     Ok(Json(HostsDocument { hosts, total: selected.len() }))
 }
 
+/// The flow entries of a switch, read from it now.
+#[utoipa::path(
+    get,
+    path = "/v1/switches/{switch}/flows",
+    params(
+        ("switch" = String, Path, description = "Datapath id or name of a switch"),
+        FlowFilter
+    ),
+    responses(
+        (
+            status = 200,
+            content((FlowsDocument = "application/json"), (String = "text/plain; charset=utf-8"))
+        ),
+        BySwitch
+    )
+)]
 pub(super) async fn flows(
     State(state): State<ApiState>,
-    Path(switch): Path<String>,
-    filter: Result<Query<FlowFilter>, QueryRejection>,
+    ApiPath(switch): ApiPath<String>,
+    ApiQuery(filter): ApiQuery<FlowFilter>,
 ) -> ApiResult<Response> {
-    let Query(filter) = filter.map_err(|error| ApiError::invalid(error.body_text()))?;
     let id = names::find(&state.controller.switches(), &switch)?.datapath_id;
     let mut selected = FlowStatsRequest::default();
     selected.table_id = filter.table.unwrap_or(selected.table_id);
@@ -159,10 +230,23 @@ fn flows_document(flows: Vec<FlowDesc>) -> Json<FlowsDocument> {
     Json(FlowsDocument { flows: flows.into_iter().map(Into::into).collect() })
 }
 
-/// What a switch has, as it describes it.
+/// What a switch has, as it describes it now.
+#[utoipa::path(
+    get,
+    path = "/v1/switches/{switch}/{what}",
+    params(
+        ("switch" = String, Path, description = "Datapath id or name of a switch"),
+        (
+            "what" = String,
+            Path,
+            description = "description, tables, port-stats, port-descriptions, queues, groups, group-stats, meters or meter-stats"
+        )
+    ),
+    responses((status = 200, body = ReplyDocument), BySwitch)
+)]
 pub(super) async fn multipart(
     State(state): State<ApiState>,
-    Path((switch, what)): Path<(String, String)>,
+    ApiPath((switch, what)): ApiPath<(String, String)>,
 ) -> ApiResult<Json<ReplyDocument>> {
     let kind = requests::KINDS.iter().find(|(name, _)| *name == what);
     let Some((_, request)) = kind else {
@@ -175,7 +259,12 @@ pub(super) async fn multipart(
     Ok(Json(ReplyDocument { reply }))
 }
 
-pub(super) async fn not_found(uri: Uri) -> ApiError {
+pub(crate) async fn not_found(uri: Uri) -> ApiError {
     let message = format!("there is nothing at {}: see docs/api.md", uri.path());
     ApiError::not_found("no_such_path", message)
+}
+
+pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
+    let message = format!("{} has no method {method}: see docs/api.md", uri.path());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
 }

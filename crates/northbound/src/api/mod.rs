@@ -1,21 +1,27 @@
 //! The HTTP API, version 1: the network as the controller sees it, and the tables of its switches. See `docs/api.md`.
 
-mod access;
+pub(crate) mod access;
 mod documents;
 mod error;
+mod extract;
 mod handlers;
 mod names;
+mod openapi;
 mod requests;
+mod tokens;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::routing::get;
-use axum::{Router, middleware};
+use axum::Router;
 use sluice_sdk::Controller;
 use tokio::sync::Semaphore;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::view_copy::ViewCopy;
+use access::Access;
+pub(crate) use handlers::{method_not_allowed, not_found};
 
 /// What the handlers use.
 #[derive(Clone)]
@@ -23,29 +29,41 @@ pub(crate) struct ApiState {
     pub(crate) controller: Arc<dyn Controller>,
     pub(crate) view: Arc<ViewCopy>,
     pub(crate) started: Instant,
+    access: Access,
     /// Limits how many replies of switches are read at a time.
     reads: Arc<Semaphore>,
 }
 
 impl ApiState {
-    pub(crate) fn new(controller: Arc<dyn Controller>, started: Instant) -> Self {
+    pub(crate) fn new(controller: Arc<dyn Controller>, started: Instant, access: Access) -> Self {
         let reads = Arc::new(Semaphore::new(requests::READS_MAX));
-        Self { controller, view: Arc::default(), started, reads }
+        Self { controller, view: Arc::default(), started, access, reads }
     }
 }
 
 /// The routes under `/v1`.
 pub(crate) fn routes(state: ApiState) -> Router {
-    Router::new()
-        .route("/v1/controller", get(handlers::controller))
-        .route("/v1/switches", get(handlers::switches))
-        .route("/v1/switches/{switch}", get(handlers::switch))
-        .route("/v1/switches/{switch}/ports", get(handlers::ports))
-        .route("/v1/switches/{switch}/flows", get(handlers::flows))
-        .route("/v1/switches/{switch}/{what}", get(handlers::multipart))
-        .route("/v1/links", get(handlers::links))
-        .route("/v1/hosts", get(handlers::hosts))
-        .route_layer(middleware::from_fn(access::check))
-        .fallback(handlers::not_found)
-        .with_state(state)
+    documented_routes().split_for_parts().0.with_state(state)
+}
+
+/// The OpenAPI document of all routes, as JSON.
+pub fn openapi_document() -> String {
+    let document = openapi::complete(documented_routes().split_for_parts().1);
+    // Cannot fail: all keys are text.
+    document.to_pretty_json().unwrap_or_default() + "\n"
+}
+
+/// Every route with its description: `.routes(routes!(handler))` adds both.
+fn documented_routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::with_openapi(openapi::base())
+        .routes(routes!(openapi::document))
+        .routes(routes!(handlers::controller))
+        .routes(routes!(handlers::switches))
+        .routes(routes!(handlers::switch))
+        .routes(routes!(handlers::ports))
+        .routes(routes!(handlers::flows))
+        .routes(routes!(handlers::multipart))
+        .routes(routes!(handlers::links))
+        .routes(routes!(handlers::hosts))
+        .merge(tokens::routes())
 }

@@ -1,0 +1,51 @@
+//! Extractors whose rejections are errors of the API.
+
+use axum::Json;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use super::error::ApiError;
+
+/// Parameters in the path.
+#[derive(Debug)]
+pub(super) struct ApiPath<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for ApiPath<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = Path::from_request_parts(parts, state).await;
+        path.map(|Path(it)| Self(it)).map_err(|error| ApiError::invalid(error.body_text()))
+    }
+}
+
+/// Parameters in the query.
+#[derive(Debug)]
+pub(super) struct ApiQuery<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ApiQuery<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let query = Query::from_request_parts(parts, state).await;
+        query.map(|Query(it)| Self(it)).map_err(|error| ApiError::invalid(error.body_text()))
+    }
+}
+
+/// A body.
+#[allow(dead_code, reason = "routes with bodies come with the commands that change the network")]
+#[derive(Debug)]
+pub(super) struct ApiJson<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for ApiJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let body = Json::from_request(request, state).await;
+        body.map(|Json(it)| Self(it)).map_err(|error| {
+            ApiError::new(StatusCode::BAD_REQUEST, "invalid_value", error.body_text())
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! The OpenAPI document: what the routes themselves do not say.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, SecurityRequirement};
+use utoipa::openapi::{OpenApi, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::{IntoResponses, OpenApi as _, ToSchema as _};
+
+use super::error::ErrorDocument;
+
+/// The name of the scheme of tokens.
+const TOKEN: &str = "token";
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Sluice",
+        description = "The network as the controller sees it, and the tables of its switches.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    components(schemas(ErrorDocument)),
+    servers((url = "http://localhost:8653", description = "The default address"))
+)]
+struct Base;
+
+/// The document without routes.
+pub(super) fn base() -> OpenApi {
+    Base::openapi()
+}
+
+/// Any request: it is refused before it reaches its handler.
+const OF_ALL: [(&str, &str); 4] = [
+    ("400", "A parameter or a header is not known, or its value is invalid"),
+    ("401", "No token, or one that is not accepted"),
+    ("403", "The role is not sufficient, or the request comes from the web page of somebody else"),
+    ("429", "Too many refused tokens"),
+];
+
+/// Requests with a body.
+const OF_BODIES: [(&str, &str); 4] = [
+    ("408", "The body was not received in time"),
+    ("413", "The body is too large"),
+    ("415", "The body is not JSON"),
+    ("503", "Too much is being processed, or the audit log cannot be written"),
+];
+
+/// Adds what all requests have in common.
+pub(super) fn complete(mut document: OpenApi) -> OpenApi {
+    let schemes = &mut document.components.get_or_insert_default().security_schemes;
+    let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    schemes.insert(TOKEN.to_owned(), scheme.into());
+    // Programs on this machine need none.
+    let none = SecurityRequirement::default();
+    document.security = Some(vec![none, SecurityRequirement::new(TOKEN, [] as [&str; 0])]);
+    for item in document.paths.paths.values_mut() {
+        let reads = [&mut item.get];
+        let writes = [&mut item.post, &mut item.put, &mut item.delete, &mut item.patch];
+        for operation in reads.into_iter().flatten() {
+            add(operation, &OF_ALL);
+        }
+        for operation in writes.into_iter().flatten() {
+            add(operation, &OF_ALL);
+            add(operation, &OF_BODIES);
+        }
+    }
+    document
+}
+
+fn add(operation: &mut Operation, answers: &[(&str, &str)]) {
+    // Required by the specification.
+    for response in operation.responses.responses.values_mut() {
+        if let RefOr::T(Response { description, .. }) = response
+            && description.is_empty()
+        {
+            "Success".clone_into(description);
+        }
+    }
+    for (status, description) in answers {
+        let responses = &mut operation.responses.responses;
+        responses.entry((*status).to_owned()).or_insert_with(|| error(description));
+    }
+}
+
+fn error(description: &str) -> RefOr<Response> {
+    let schema = Ref::from_schema_name(ErrorDocument::name());
+    let content = ContentBuilder::new().schema(Some(schema)).build();
+    let response = ResponseBuilder::new().description(description);
+    RefOr::T(response.content("application/json", content).build())
+}
+
+fn errors(all: &[(&str, &str)]) -> BTreeMap<String, RefOr<Response>> {
+    all.iter().map(|(status, description)| ((*status).to_owned(), error(description))).collect()
+}
+
+/// The errors of requests that name a switch.
+pub(super) struct OfSwitch;
+
+impl IntoResponses for OfSwitch {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        errors(&[
+            ("404", "No such switch is connected"),
+            ("409", "Several switches have this name"),
+        ])
+    }
+}
+
+/// The errors of requests that a switch answers.
+pub(super) struct BySwitch;
+
+impl IntoResponses for BySwitch {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let mut all = OfSwitch::responses();
+        all.extend(errors(&[
+            ("501", "The OpenFlow version of the switch has no such request"),
+            ("502", "The switch has answered with an ERROR, or with something else"),
+            ("503", "Too many requests wait for this switch"),
+            ("504", "The switch did not answer in time"),
+        ]));
+        all
+    }
+}
+
+/// The text of the document.
+static TEXT: LazyLock<String> = LazyLock::new(super::openapi_document);
+
+/// The description of the API, as OpenAPI 3.1.
+#[utoipa::path(
+    get,
+    path = "/v1/openapi.json",
+    responses((status = 200, description = "This document", body = Object))
+)]
+pub(super) async fn document() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], TEXT.as_str())
+}
