@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 
 # os-ken is the maintained successor of Ryu; this is the last release with all its parts.
 osken=3.1.1
-venv=.cache/osken-$osken
+# Sends requests to the API that its OpenAPI document allows, and others that it does not.
+schemathesis=4.32.5
 
 missing=
 need() {
@@ -26,7 +27,7 @@ need procps             # sysctl
 need curl               # reads metrics inside a namespace
 need tcpdump            # captures of OpenFlow connections
 need tshark             # an independent decoder of the captures
-need python3-venv       # os-ken, another independent decoder
+need python3-venv       # os-ken, another independent decoder, and schemathesis
 need valgrind           # instructions per message
 need strace             # system calls per message
 need g++                # the fuzzer's runtime
@@ -49,10 +50,15 @@ if [ -n "$missing" ]; then
     apt-get install -qq -y --no-install-recommends $missing
 fi
 
-# The marker is written last, so that an interrupted installation is repeated.
-if [ ! -e "$venv/complete" ]; then
-    rm -rf "$venv"
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check "os-ken==$osken"
-    touch "$venv/complete"
-fi
+# A Python program in an environment of its own. The marker is written last, so that an interrupted installation is repeated.
+install() {
+    venv=.cache/$(echo "$1" | tr -d -)-$2
+    if [ ! -e "$venv/complete" ]; then
+        rm -rf "$venv"
+        python3 -m venv "$venv"
+        "$venv/bin/pip" install --quiet --disable-pip-version-check "$1==$2"
+        touch "$venv/complete"
+    fi
+}
+install os-ken "$osken"
+install schemathesis "$schemathesis"

@@ -223,7 +223,9 @@ mod tests {
             assert_eq!((first.lines().count(), second.lines().count()), (1, 1));
             assert!(first.contains(r#""path":"/a","body":"a\nb","status":200"#), "{first}");
             assert!(second.contains(r#""path":"/b""#), "{second}");
-            [old, path].map(|path| std::fs::remove_file(path).unwrap());
+            for path in [old, path] {
+                std::fs::remove_file(path).unwrap();
+            }
         });
     }
 

@@ -229,7 +229,7 @@ impl HttpService {
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let tls = self.access.config().tls;
+            let tls = self.access.tls();
             let peer = Peer::Tcp { address, has_tls: tls.is_some() };
             match tls {
                 None => self.spawn(stream, peer).await,

@@ -3,6 +3,7 @@
 //! themselves.
 
 mod abusive_hosts;
+mod api_access;
 mod broadcast_tree;
 mod changes;
 mod command_line;

@@ -37,6 +37,7 @@ pub(super) struct HostFilter {
     /// A switch by datapath id or name.
     switch: Option<String>,
     /// Number of a port.
+    #[param(maximum = 4_294_967_295_u32)]
     port: Option<u32>,
     /// An Ethernet address.
     mac: Option<String>,
@@ -57,6 +58,7 @@ pub(super) struct HostFilter {
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowFilter {
     /// Only flow entries of this table.
+    #[param(maximum = 255)]
     table: Option<u8>,
     /// Text in the syntax of `ovs-ofctl`, or JSON.
     #[param(inline)]

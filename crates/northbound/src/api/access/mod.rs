@@ -17,7 +17,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use ring::digest::{SHA256, digest};
-use sluice_io::clock;
+use sluice_io::{TlsServer, clock};
 use tokio::sync::Semaphore;
 use tracing::{error, info, warn};
 
@@ -82,9 +82,9 @@ impl Access {
         self.settings().config = config;
     }
 
-    /// The configuration.
-    pub(crate) fn config(&self) -> AccessConfig {
-        self.settings().config.clone()
+    /// Certificate and key for the connections that are accepted from now on.
+    pub(crate) fn tls(&self) -> Option<TlsServer> {
+        self.settings().config.tls.clone()
     }
 
     /// Requests that were refused because of who sent them.
@@ -309,7 +309,9 @@ impl<'a> Audit<'a> {
         body: &Bytes,
         started: Instant,
     ) -> Self {
-        let config = access.config();
+        let settings = access.settings();
+        let (target, is_required) = (settings.config.audit.clone(), settings.config.audit_required);
+        drop(settings);
         let shown = body.get(..AUDIT_BODY_BYTES);
         let record = AuditRecord {
             time_unix_s: clock::since_epoch().as_secs_f64(),
@@ -324,7 +326,6 @@ impl<'a> Audit<'a> {
             status: None,
             duration_ms: None,
         };
-        let (target, is_required) = (config.audit, config.audit_required);
         Self { access, target, is_required, record: Some(record), started }
     }
 
