@@ -6,7 +6,7 @@ use std::time::Instant;
 use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
 use sluice_openflow::{Encoder, MultipartType, PortStatus, SwitchFeatures};
 use sluice_sdk::view::PublishedFact;
-use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
+use sluice_sdk::{Answer, App, AppMetric, Ctx, Network, SwitchIndex, Ticket, Verdict};
 
 use crate::{forwarding, hosts, hub, learning, limiter, topology};
 
@@ -236,6 +236,16 @@ macro_rules! apps {
                 ctx: &mut Ctx<'_>,
             ) {
                 self.for_each(|app| app.on_multipart_reply(xid, kind, body, ctx));
+            }
+
+            fn on_answer(
+                &mut self,
+                ticket: Ticket,
+                answer: &Answer,
+                now: Instant,
+                network: &mut Network,
+            ) {
+                self.for_each(|app| app.on_answer(ticket, answer, now, network));
             }
 
             fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {

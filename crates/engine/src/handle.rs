@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluice_io::Wake;
 use sluice_openflow::DatapathId;
-use sluice_sdk::view::{SubscriptionEnd, ViewPublisher, ViewSubscription};
+use sluice_sdk::view::{RecordFact, SubscriptionEnd, ViewPublisher, ViewSubscription};
 use sluice_sdk::{Answer, Controller, OnAnswer, Request, SwitchSession};
 
 use crate::counters::CounterRegistry;
@@ -13,7 +13,8 @@ use crate::messages::ToWorker;
 use crate::queue::{Sender, TrySendError};
 use crate::requests::{AnswerCallback, Requester, RoutedRequest};
 
-/// The worker that sends its view to subscribers, and finds the worker of a switch that is moving.
+/// The worker that sends its view to subscribers, publishes the records of other threads, and finds the worker of a switch that is
+/// moving. There is one for all records, so that they are published in order.
 const FIRST_WORKER: usize = 0;
 
 /// A running engine, for threads that are not its own. Any thread may use it, also when the engine has stopped: requests are answered
@@ -58,6 +59,10 @@ impl Controller for EngineHandle {
         subscription
     }
 
+    fn publish(&self, records: Vec<RecordFact>) -> bool {
+        self.workers.publish(FIRST_WORKER, records)
+    }
+
     fn switches(&self) -> Vec<SwitchSession> {
         self.registry.sessions()
     }
@@ -68,6 +73,9 @@ trait WorkerQueues: Send + Sync {
     fn send_request(&self, worker: usize, request: RoutedRequest);
 
     fn subscribe(&self, worker: usize, publisher: ViewPublisher);
+
+    /// Returns whether the worker gets the records.
+    fn publish(&self, worker: usize, records: Vec<RecordFact>) -> bool;
 }
 
 impl<C: Send, A, W: Wake + Send + Sync> WorkerQueues for Vec<Sender<ToWorker<C, A>, W>> {
@@ -93,5 +101,9 @@ impl<C: Send, A, W: Wake + Send + Sync> WorkerQueues for Vec<Sender<ToWorker<C, 
         {
             publisher.end(SubscriptionEnd::Refused);
         }
+    }
+
+    fn publish(&self, worker: usize, records: Vec<RecordFact>) -> bool {
+        self.get(worker).is_some_and(|sender| sender.try_send(ToWorker::Publish(records)).is_ok())
     }
 }

@@ -6,7 +6,7 @@ use sluice_io::Io;
 use sluice_openflow::{
     DatapathId, EncodeError, Encoder, Message, RawMessage, SwitchFeatures, Version,
 };
-use sluice_sdk::view::{PublishedFact, ViewPublisher};
+use sluice_sdk::view::{PublishedFact, RecordFact, ViewPublisher};
 use sluice_sdk::{Answer, Ticket};
 
 use crate::close_reason::CloseReason;
@@ -123,6 +123,8 @@ pub(crate) enum ToWorker<C, A> {
     SwitchDisconnected(DatapathId, SessionId),
     /// Facts that the applications of another worker have published.
     Facts(Arc<[PublishedFact]>),
+    /// Records of a thread that is no worker, to be published by this one.
+    Publish(Vec<RecordFact>),
     /// Messages of the applications of another worker to switches of this one.
     Messages(MessageBatch),
     /// Requests to switches of this worker, or of others if these have moved.
@@ -141,6 +143,7 @@ impl<C, A> Weigh for ToWorker<C, A> {
     fn weight(&self) -> usize {
         match self {
             Self::Facts(facts) => facts.len().max(1),
+            Self::Publish(records) => records.len().max(1),
             Self::Messages(messages) => messages.count.max(1),
             Self::Requests(requests) => {
                 requests.iter().map(|it| it.request.messages.len().max(1)).sum()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sluice_openflow::{DatapathId, Role, SwitchDesc, SwitchFeatures, Version};
 
 use crate::request::{Answer, Request};
-use crate::view::ViewSubscription;
+use crate::view::{RecordFact, ViewSubscription};
 
 /// Called with the answer to a request: in any thread, a worker's for example, so that it must neither block nor take long.
 pub type OnAnswer = Box<dyn FnOnce(Answer) + Send>;
@@ -23,6 +23,18 @@ pub trait Controller: Send + Sync {
     /// Subscribes to all facts, from which the thread can keep a [`NetworkView`](crate::view::NetworkView) of its own. `notify` is
     /// called, in any thread, when something can be received and nothing could before; it must neither block nor take long.
     fn subscribe(&self, notify: Box<dyn Fn() + Send + Sync>) -> ViewSubscription;
+
+    /// Publishes records to the applications of all workers, as an application would: they are in the views of all workers a moment
+    /// later, and reach the subscribers. A record that repeats what is known changes nothing. Returns whether the controller takes them:
+    /// `false` if it has too much to do, or has stopped. The default takes none.
+    ///
+    /// # Cost
+    /// That of [`Network::publish`](crate::Network::publish), for a worker.
+    #[must_use]
+    fn publish(&self, records: Vec<RecordFact>) -> bool {
+        drop(records);
+        false
+    }
 
     /// The connected switches, in the order of their datapath ids.
     ///

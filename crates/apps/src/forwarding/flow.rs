@@ -47,6 +47,19 @@ enum L4Protocol {
     Sctp,
 }
 
+impl L4Protocol {
+    const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Sctp];
+
+    /// Source and destination port.
+    const fn fields(self) -> [FieldId; 2] {
+        match self {
+            Self::Tcp => [FieldId::TCP_SRC, FieldId::TCP_DST],
+            Self::Udp => [FieldId::UDP_SRC, FieldId::UDP_DST],
+            Self::Sctp => [FieldId::SCTP_SRC, FieldId::SCTP_DST],
+        }
+    }
+}
+
 impl Flow {
     /// The flow of a frame; `None` if it is truncated so that flow entries would match other packets, too.
     pub(super) fn parse(eth: &Ethernet<'_>, frame: &[u8], matching: Matching) -> Option<Self> {
@@ -56,6 +69,27 @@ impl Flow {
         };
         let vlan = eth.tagged.then_some(eth.vlan);
         Some(Self { src: eth.src, dst: eth.dst, vlan, protocol })
+    }
+
+    /// The flow whose packets a flow entry of forwarding matches, which has this match and form. `None` if that is not how forwarding
+    /// writes it. The source address of [`Matching::Dst`] is not known, and zero.
+    pub(super) fn of_match(matching: Matching, fields: &Match) -> Option<Self> {
+        let value = |id| fields.get(id).filter(|field| field.is_exact()).map(|field| field.value);
+        let mac = |id| Some(MacAddr::from_u64(u64::try_from(value(id)?).ok()?));
+        // `OFPVID_PRESENT`, which is not set for untagged packets.
+        let vlan = value(FieldId::VLAN_VID).filter(|vlan| vlan & 0x1000 != 0);
+        let vlan = vlan.and_then(|vlan| u16::try_from(vlan & 0xfff).ok()).map(VlanId);
+        let (protocol, src) = match matching {
+            Matching::Dst => (FlowProtocol::Any, MacAddr::default()),
+            Matching::Pair => (FlowProtocol::Any, mac(FieldId::ETH_SRC)?),
+            Matching::FiveTuple => (FlowProtocol::of_match(&value)?, mac(FieldId::ETH_SRC)?),
+        };
+        let flow = Self { src, dst: mac(FieldId::ETH_DST)?, vlan, protocol };
+        let is_equal = |other: &Match| {
+            other.iter().count() == fields.iter().count()
+                && other.iter().all(|field| fields.get(field.id) == Some(field))
+        };
+        is_equal(&flow.to_match(matching, fields.in_port()?)).then_some(flow)
     }
 
     /// All untagged packets from one address to another.
@@ -190,6 +224,26 @@ impl FlowProtocol {
         Some(Self::Ip { src, dst, proto: proto.0, ports })
     }
 
+    /// The inverse of [`fields`](Self::fields); `value` is the value of a field.
+    fn of_match(value: &impl Fn(FieldId) -> Option<u128>) -> Option<Self> {
+        let Some(ethertype) = value(FieldId::ETH_TYPE) else { return Some(Self::Any) };
+        let Some(proto) = value(FieldId::IP_PROTO) else {
+            return u16::try_from(ethertype).ok().map(Self::EtherType);
+        };
+        let v4 = |id| Some(IpAddr::from(u32::try_from(value(id)?).ok()?.to_be_bytes()));
+        let v6 = |id| Some(IpAddr::from(value(id)?.to_be_bytes()));
+        let (src, dst) = match v4(FieldId::IPV4_SRC) {
+            Some(src) => (src, v4(FieldId::IPV4_DST)?),
+            None => (v6(FieldId::IPV6_SRC)?, v6(FieldId::IPV6_DST)?),
+        };
+        let port = |id| value(id).and_then(|port| u16::try_from(port).ok());
+        let ports = L4Protocol::ALL.into_iter().find_map(|l4| {
+            let [src, dst] = l4.fields();
+            Some(L4Ports { l4, src: port(src)?, dst: port(dst)? })
+        });
+        Some(Self::Ip { src, dst, proto: u8::try_from(proto).ok()?, ports })
+    }
+
     /// The fields matched besides Ethernet addresses and VLAN.
     fn fields(self) -> Vec<Field> {
         let (src, dst, proto, ports) = match self {
@@ -210,11 +264,7 @@ impl FlowProtocol {
             _ => return Vec::new(),
         };
         if let Some(L4Ports { l4, src, dst }) = ports {
-            let [src_id, dst_id] = match l4 {
-                L4Protocol::Tcp => [FieldId::TCP_SRC, FieldId::TCP_DST],
-                L4Protocol::Udp => [FieldId::UDP_SRC, FieldId::UDP_DST],
-                L4Protocol::Sctp => [FieldId::SCTP_SRC, FieldId::SCTP_DST],
-            };
+            let [src_id, dst_id] = l4.fields();
             fields.extend([Field::new(src_id, src.into()), Field::new(dst_id, dst.into())]);
         }
         fields
@@ -279,6 +329,40 @@ mod tests {
         let six = parse(&udp6(Some(5))).unwrap();
         assert_eq!(names(six), format!("{pair} ipv6_src ipv6_dst udp_src udp_dst"));
         assert_eq!((six.vlan, parse(&udp6(None)).unwrap().vlan), (Some(VlanId(5)), None));
+    }
+
+    #[test]
+    fn a_flow_is_read_back_from_its_match_in_every_version() {
+        let arp = [&DST[..], &SRC, &[8, 6, 0, 1]].concat();
+        for frame in [tcp([1, 2]), udp6(Some(5)), udp6(None), arp] {
+            for matching in [Matching::Dst, Matching::Pair, Matching::FiveTuple] {
+                let eth = Ethernet::new(&frame).unwrap();
+                let flow = Flow::parse(&eth, &frame, matching).unwrap();
+                let fields = flow.to_match(matching, PortNo(7));
+                let read = Flow::of_match(matching, &fields).unwrap();
+                let src = if matching == Matching::Dst { MacAddr::default() } else { flow.src };
+                assert_eq!(read, Flow { src, ..flow });
+                for version in (1..=6).map(Version) {
+                    let entry = sluice_openflow::FlowMod {
+                        matching: fields.clone(),
+                        ..sluice_openflow::FlowMod::default()
+                    };
+                    let Ok(bytes) = entry.to_vec(version, 1) else { continue };
+                    let sluice_openflow::Message::FlowMod(parsed) =
+                        sluice_openflow::Message::parse(&bytes).unwrap()
+                    else {
+                        panic!("{version}");
+                    };
+                    assert_eq!(Flow::of_match(matching, &parsed.matching), Some(read), "{version}");
+                }
+            }
+        }
+        let mut more: Match = Flow::parse(&Ethernet::new(&tcp([1, 2])).unwrap(), &tcp([1, 2]), Matching::Pair)
+            .unwrap()
+            .to_match(Matching::Pair, PortNo(7));
+        assert_eq!(Flow::of_match(Matching::FiveTuple, &more).map(|flow| flow.is_pair()), Some(true));
+        more = more.iter().copied().chain([Field::eth_type(0x800)]).collect();
+        assert_eq!(Flow::of_match(Matching::Pair, &more), None, "another program's entry");
     }
 
     #[test]

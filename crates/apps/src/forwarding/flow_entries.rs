@@ -106,6 +106,11 @@ const MAC_BITS: u8 = 48;
 const SPLIT_BITS: u8 = 4;
 
 impl EntryPage {
+    /// The entries that send to a port.
+    pub(super) fn to_port(port: PortNo) -> Self {
+        Self { out_port: Some(port), ..Self::default() }
+    }
+
     /// Pages that contain the entries of this page to and from these ports; `None` if it cannot be split further.
     pub(super) fn split(self, selector: EntrySelector, ports: &[PortNo]) -> Option<Vec<Self>> {
         if ports.is_empty() {

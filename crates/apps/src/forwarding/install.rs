@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use sluice_openflow::{Action, DatapathId, Field, FlowMod, Message, PacketOutRef, PortNo};
-use sluice_sdk::view::{AppEvent, HostId, SwitchPort};
+use sluice_sdk::view::{AppEvent, HostId, NetworkView, SwitchPort};
 use sluice_sdk::{Ctx, Network};
 
 use super::flood::{FloodArea, FloodDecision, is_edge};
@@ -71,12 +71,12 @@ impl Forwarding {
         let source = source
             .filter(|&source| source == packet.attached_at || packet.ingress == Ingress::Link);
         let has_source = source.is_some();
-        let Some(path) = self.path(flow, start, to, ctx) else {
+        let Some(path) = self.path(flow, start, to, ctx.view()) else {
             self.counters.no_path += 1;
             return packet.discard(ctx);
         };
         let back = source.filter(|_| self.cfg.both_directions);
-        let back = back.and_then(|source| self.path(flow.reversed(), to, source, ctx));
+        let back = back.and_then(|source| self.path(flow.reversed(), to, source, ctx.view()));
         let time = pending::installation_time(self.cfg.path_pending, ctx.rtt());
         self.pending.begin(flow, ctx.now, time);
         if back.is_some() {
@@ -103,12 +103,12 @@ impl Forwarding {
     ///
     /// The simplest match of a switch at an end decides: flows that share its flow entries must use the same path.
     /// Otherwise they would replace each other's entries in turn.
-    fn path(
+    pub(super) fn path(
         &mut self,
         flow: Flow,
         from: SwitchPort,
         to: SwitchPort,
-        ctx: &Ctx<'_>,
+        view: &NetworkView,
     ) -> Option<Vec<Hop>> {
         let matching = self.ranks.at(from.switch).or_simpler(self.ranks.at(to.switch));
         let choice = match matching {
@@ -117,7 +117,7 @@ impl Forwarding {
                 PathChoice::Symmetric(flow.simplified(matching).hash_symmetric(PATH_SEED))
             }
         };
-        self.routes.path(ctx.view(), from, to, choice)
+        self.routes.path(view, from, to, choice)
     }
 
     /// Installs the flow entries of a path that consists of this switch only.

@@ -8,6 +8,7 @@ pub(super) struct Counters {
     pub(super) paths_installed: u64,
     pub(super) flow_entries_written: u64,
     pub(super) stale_deletions: u64,
+    pub(super) paths_moved: u64,
     pub(super) packets_during_installation: u64,
     pub(super) floods: u64,
     pub(super) floods_along_tree: u64,
@@ -27,6 +28,11 @@ impl Counters {
             ("forwarding_paths_installed", "Paths installed", self.paths_installed),
             ("forwarding_flow_entries_written", "Flow entries written", self.flow_entries_written),
             ("forwarding_stale_deletions", "Deletions of stale flow entries", self.stale_deletions),
+            (
+                "forwarding_paths_moved",
+                "Flows moved to another path as a link of theirs is drained",
+                self.paths_moved,
+            ),
             (
                 "forwarding_packets_during_installation",
                 "Packets forwarded while their flow entries were being installed",

@@ -2,6 +2,7 @@
 //!
 //! `docs/forwarding.md` says what it does, `docs/adr/0008-rules-and-floods.md` why there are no loops and no broadcast storms.
 
+mod drain;
 mod fast_path;
 mod flood;
 mod flow;
@@ -36,9 +37,12 @@ use sluice_openflow::{
 use sluice_sdk::view::{
     Fact, HostId, HostInDoubt, NetworkView, PortRole, PublishedFact, SwitchPort,
 };
-use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict, send_misses_up};
+use sluice_sdk::{
+    Answer, App, AppMetric, Ctx, Network, SwitchIndex, Ticket, Verdict, send_misses_up,
+};
 
 use crate::permanent_entries::PermanentEntries;
+use drain::Drains;
 use fast_path::SwitchFastPath;
 use flood::{EdgePortCache, FloodFilter, is_edge};
 use flow_entries::EntryFilter;
@@ -124,6 +128,7 @@ pub struct Forwarding {
     ranks: MatchRanks,
     retries: Retries,
     routes: Routes,
+    drains: Drains,
     edge_ports: EdgePortCache,
     floods: FloodFilter,
     group_streams: GroupStreams,
@@ -196,6 +201,7 @@ impl Forwarding {
             ranks: MatchRanks::new(cfg.matching),
             retries: Retries::default(),
             routes: Routes::default(),
+            drains: Drains::default(),
             edge_ports: EdgePortCache::default(),
             floods: FloodFilter::default(),
             group_streams: GroupStreams::default(),
@@ -314,6 +320,7 @@ impl App for Forwarding {
         self.note_ports(ctx.datapath_id, ctx.now, ctx.view());
         self.trees.on_connected(self.cfg.flooding, ctx);
         self.multicast.on_connected(ctx);
+        self.drain_at_switch(ctx.datapath_id, ctx.now, ctx.network);
         let index = ctx.switch_index.index();
         if self.fast_paths.len() <= index {
             self.fast_paths.resize_with(index + 1, || None);
@@ -332,6 +339,7 @@ impl App for Forwarding {
                 self.permanent.on_disconnected(id);
                 self.group_streams.on_disconnected(id);
                 self.multicast.on_disconnected(id);
+                self.forget_drains(id, now, network);
             }
             self.trees.on_disconnected(id, sw, now, network);
         }
@@ -351,6 +359,7 @@ impl App for Forwarding {
         );
         self.expire_refused_matches(ctx);
         self.multicast.tick(ctx);
+        self.tick_drains(ctx.datapath_id, ctx.now, ctx.network);
         self.trees.tick(self.cfg.flooding, &self.multicast, ctx);
         if self.group_streams.has_streams(ctx.datapath_id) {
             self.refresh_streams(ctx.datapath_id, ctx.now, ctx.network);
@@ -387,6 +396,9 @@ impl App for Forwarding {
                 self.note_ports(id, now, network.view());
             }
             _ => {}
+        }
+        if let Some(cable) = drain::drained_cable(&published.fact) {
+            self.on_drain(cable, now, network);
         }
         if let Some(&HostInDoubt { host, at }) = published.fact.event() {
             for port in network.view().arrival_ports(at) {
@@ -491,6 +503,10 @@ impl App for Forwarding {
                 )
             });
         }
+    }
+
+    fn on_answer(&mut self, ticket: Ticket, answer: &Answer, now: Instant, network: &mut Network) {
+        self.on_drain_answer(ticket, answer, now, network);
     }
 
     fn fast_path(&mut self, packets: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {

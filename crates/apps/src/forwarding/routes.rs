@@ -1,16 +1,23 @@
 //! Shortest paths between switches.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use sluice_base::{HashMap, Rng};
 use sluice_openflow::{DatapathId, PortNo};
-use sluice_sdk::view::{NetworkView, SwitchPort};
+use sluice_sdk::view::{Cable, NetworkView, SwitchPort};
 
 /// Cached distances, over all destinations: 16 MiB. When there are more, the cache is cleared.
 const DISTANCES_MAX: usize = 4 << 20;
 
 /// Distance of a switch from which there is no path.
 const UNREACHABLE: u32 = u32::MAX;
+
+/// Length of a link that is to carry no traffic: longer than any path over others, so that it is used only where there is no other
+/// path. A path may have as many of them as [`DRAINED_CABLES_MAX`](sluice_sdk::view::DRAINED_CABLES_MAX).
+const DRAINED_LENGTH: u32 = 1 << 20;
+
+const _: () = assert!((sluice_sdk::view::DRAINED_CABLES_MAX as u64) < (UNREACHABLE / DRAINED_LENGTH) as u64);
 
 /// A switch on a path, and its two ports on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,17 +49,22 @@ struct OutLink {
     to: usize,
     out_port: PortNo,
     in_port: PortNo,
+    /// 1, or [`DRAINED_LENGTH`].
+    length: u32,
 }
 
-/// Shortest paths over links that are known in both directions, between connected switches.
+/// Shortest paths over links that are known in both directions, between connected switches. Links that are to carry no traffic are
+/// avoided.
 ///
 /// Distances are computed on demand, and cached until the view changes.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
-    version: Option<u64>,
+    version: Option<(u64, u64)>,
     ids: Vec<DatapathId>,
     index_of: HashMap<DatapathId, usize>,
     out_links: Vec<Vec<OutLink>>,
+    /// Whether some link is longer than others.
+    has_drained: bool,
     /// By destination.
     distances: HashMap<usize, Vec<u32>>,
 }
@@ -85,7 +97,7 @@ impl Routes {
         }
     }
 
-    /// The number of links between two switches; `None` if there is no path.
+    /// The length of the path between two switches: smaller for each that is nearer to `to`. `None` if there is no path.
     pub(super) fn distance(
         &mut self,
         view: &NetworkView,
@@ -109,17 +121,22 @@ impl Routes {
     }
 
     fn refresh(&mut self, view: &NetworkView) {
-        if self.version == Some(view.version()) {
+        let version = view.path_version();
+        if self.version == Some(version) {
             return;
         }
-        *self = Self { version: Some(view.version()), ..Self::default() };
+        *self = Self { version: Some(version), ..Self::default() };
         self.ids.extend(view.switches().map(|(id, _)| id));
         self.index_of = self.ids.iter().enumerate().map(|(n, &id)| (id, n)).collect();
         let index_of = &self.index_of;
+        let has_drained = view.drained_cables().next().is_some();
+        self.has_drained = has_drained;
         self.out_links.extend(self.ids.iter().map(|&id| {
             let there = view.links_of(id).filter_map(|link| {
                 let &to = index_of.get(&link.to.switch)?;
-                Some(OutLink { to, out_port: link.from.port, in_port: link.to.port })
+                let is_drained = has_drained && view.is_drained(Cable::from(link));
+                let length = if is_drained { DRAINED_LENGTH } else { 1 };
+                Some(OutLink { to, out_port: link.from.port, in_port: link.to.port, length })
             });
             there.collect()
         }));
@@ -132,9 +149,14 @@ impl Routes {
         let (mut current, mut in_port, mut hops) = (first, from.port, Vec::new());
         while current != last {
             let (&distance, &switch) = (distances.get(current)?, ids.get(current)?);
-            let nearer = distance.checked_sub(1).filter(|_| distance != UNREACHABLE)?;
-            let next = || out_links.get(current).into_iter().flatten();
-            let next = || next().filter(|link| distances.get(link.to) == Some(&nearer));
+            if distance == UNREACHABLE {
+                return None;
+            }
+            let is_nearer = |link: &&OutLink| {
+                let left = distances.get(link.to).and_then(|left| left.checked_add(link.length));
+                left == Some(distance)
+            };
+            let next = || out_links.get(current).into_iter().flatten().filter(is_nearer);
             let n_choices = u32::try_from(next().count()).unwrap_or(u32::MAX);
             let chosen = Rng::new(hash ^ switch.0.rotate_left(32)).below(n_choices);
             let link = next().nth(usize::try_from(chosen).unwrap_or(0))?;
@@ -145,34 +167,55 @@ impl Routes {
         Some(hops)
     }
 
-    /// The number of links between each switch and `to`.
+    /// The length of the path from each switch to `to`.
     fn distances(&mut self, to: usize) -> &[u32] {
         if (self.distances.len() + 1) * self.ids.len() > DISTANCES_MAX
             && !self.distances.contains_key(&to)
         {
             self.distances.clear();
         }
-        let (ids, out_links) = (&self.ids, &self.out_links);
+        let (n_switches, out_links) = (self.ids.len(), &self.out_links);
+        let has_drained = self.has_drained;
         self.distances.entry(to).or_insert_with(|| {
-            let mut distances = vec![UNREACHABLE; ids.len()];
-            let mut next = VecDeque::from([(to, 0)]);
-            while let Some((current, distance)) = next.pop_front() {
-                match distances.get_mut(current) {
-                    Some(known) if *known == UNREACHABLE => *known = distance,
-                    _ => continue,
-                }
-                // Links work in both directions, so the switches they lead to are those from which `to` is reached.
-                next.extend(
-                    out_links
-                        .get(current)
-                        .into_iter()
-                        .flatten()
-                        .map(|link| (link.to, distance + 1)),
-                );
+            if has_drained {
+                distances_by_length(n_switches, out_links, to)
+            } else {
+                distances_by_count(n_switches, out_links, to)
             }
-            distances
         })
     }
+}
+
+/// The number of links between each switch and `to`, if all have the same length.
+fn distances_by_count(n_switches: usize, out_links: &[Vec<OutLink>], to: usize) -> Vec<u32> {
+    let mut distances = vec![UNREACHABLE; n_switches];
+    let mut next = VecDeque::from([(to, 0)]);
+    while let Some((current, distance)) = next.pop_front() {
+        match distances.get_mut(current) {
+            Some(known) if *known == UNREACHABLE => *known = distance,
+            _ => continue,
+        }
+        // Links work in both directions, so the switches they lead to are those from which `to` is reached.
+        let links = out_links.get(current).into_iter().flatten();
+        next.extend(links.map(|link| (link.to, distance + 1)));
+    }
+    distances
+}
+
+/// As [`distances_by_count`], for links of different lengths.
+fn distances_by_length(n_switches: usize, out_links: &[Vec<OutLink>], to: usize) -> Vec<u32> {
+    let mut distances = vec![UNREACHABLE; n_switches];
+    let mut next = BinaryHeap::from([Reverse((0_u32, to))]);
+    while let Some(Reverse((distance, current))) = next.pop() {
+        match distances.get_mut(current) {
+            Some(known) if *known == UNREACHABLE => *known = distance,
+            _ => continue,
+        }
+        let links = out_links.get(current).into_iter().flatten();
+        let farther = links.map(|link| Reverse((distance.saturating_add(link.length), link.to)));
+        next.extend(farther.filter(|Reverse((distance, _))| *distance < UNREACHABLE));
+    }
+    distances
 }
 
 #[cfg(test)]
@@ -263,5 +306,43 @@ mod tests {
         assert_eq!(used.len(), 2);
         assert_eq!(routes.reachable(view, DatapathId(1)), [DatapathId(1), DatapathId(2)]);
         assert!(routes.reachable(view, DatapathId(9)).is_empty());
+    }
+
+    #[test]
+    fn paths_avoid_drained_links_as_long_as_there_are_others() {
+        for seed in 0..20 {
+            let links = TestLinks::random(&mut Rng::new(seed), 12, 8);
+            let mut net = TestNetwork::new(&Config::default(), &links, 1);
+            let mut rng = Rng::new(seed);
+            let mut rest = TestLinks { switches: 12, pairs: Vec::new() };
+            for &[a, b] in &links.pairs {
+                if rng.below(3) == 0 {
+                    net.drain(Cable::new(a, b), true);
+                } else {
+                    rest.pairs.push([a, b]);
+                }
+            }
+            let (view, mut routes) = (net.workers[0].network.view(), Routes::default());
+            for a in 1..=12 {
+                let lengths = rest.lengths(a);
+                for b in 1..=12 {
+                    let choice = PathChoice::Symmetric(seed ^ (a.min(b) << 8 | a.max(b)));
+                    let path = routes.path(view, host_port(a), host_port(b), choice).unwrap();
+                    let drained = path.iter().filter(|hop| {
+                        let link = view.link_from(SwitchPort::new(hop.switch, hop.out_port));
+                        link.is_some_and(|link| view.is_drained(Cable::from(link)))
+                    });
+                    assert_eq!(drained.count() == 0, lengths.contains_key(&b), "{a} {b} {seed}");
+                    if let Some(length) = lengths.get(&b) {
+                        assert_eq!(path.len(), length + 1, "{a} {b} {seed}");
+                    }
+                    let mut back = routes.path(view, host_port(b), host_port(a), choice).unwrap();
+                    back.reverse();
+                    let turned = |hop: &Hop| (hop.switch, hop.out_port, hop.in_port);
+                    let straight = |hop: &Hop| (hop.switch, hop.in_port, hop.out_port);
+                    assert!(back.iter().map(turned).eq(path.iter().map(straight)));
+                }
+            }
+        }
     }
 }

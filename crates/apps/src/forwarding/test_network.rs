@@ -11,7 +11,10 @@ use sluice_openflow::{
     FlowModCommand, MacAddr, Message, PacketInReason, PortNo, RawMessage, SwitchFeatures, Version,
     VlanId, split_message,
 };
-use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
+use sluice_sdk::view::{
+    Cable, DrainedLink, Fact, Host, HostId, Link, PortInfo, PortRole, RecordFact, SwitchInfo,
+    SwitchPort,
+};
 use sluice_sdk::{App, Ctx, SwitchIndex};
 use sluice_testkit::{AppWorker, CalledSwitch, run_iterations};
 
@@ -174,6 +177,12 @@ impl TestNetwork {
         self.publish(&Fact::Link(a, None));
         self.publish(&Fact::Link(b, None));
         [a, b]
+    }
+
+    /// Takes a cable out of service, or back.
+    pub(super) fn drain(&mut self, cable: Cable, is_drained: bool) {
+        let drained = is_drained.then_some(DrainedLink { requested_at: Duration::ZERO });
+        self.publish(&Fact::Record(RecordFact::new(cable, drained)));
     }
 
     /// The port of a host.

@@ -50,6 +50,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
                     self.forget_move(datapath_id, session_id);
                 }
                 ToWorker::Facts(facts) => self.apply_facts(&facts),
+                ToWorker::Publish(records) => self.publish_records(records),
                 ToWorker::Messages(batch) => self.queue_batch(io, &batch),
                 ToWorker::Requests(requests) => {
                     for request in requests {

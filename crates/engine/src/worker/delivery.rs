@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_io::{ConnId, Io};
 use sluice_openflow::{DatapathId, EncodeError, Encoder, Message, MessageType, split_message};
-use sluice_sdk::view::PublishedFact;
+use sluice_sdk::view::{Fact, PublishedFact, RecordFact};
 use sluice_sdk::{App, QueuedRequest};
 
 use super::subscribers::publish;
@@ -19,6 +19,13 @@ impl<I: Io, A: App> WorkerState<I, A> {
     pub(super) fn apply_facts(&mut self, facts: &Arc<[PublishedFact]>) {
         self.network.receive_facts(&mut self.app, facts, self.now);
         publish(&self.subscribers, facts);
+    }
+
+    /// Publishes records of a thread that is no worker, as an application of this worker would.
+    pub(super) fn publish_records(&mut self, records: Vec<RecordFact>) {
+        for record in records {
+            self.network.publish(self.now, Fact::Record(record));
+        }
     }
 
     /// Delivers what applications have published and sent in this iteration.

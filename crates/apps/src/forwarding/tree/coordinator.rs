@@ -1,7 +1,7 @@
 //! One worker decides about the spanning tree. It never starts a new one while flow entries of an older tree may be
 //! left in any switch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::DatapathId;
@@ -9,7 +9,7 @@ use sluice_sdk::Network;
 use sluice_sdk::view::NetworkView;
 
 use super::flow_entries::LIFETIME;
-use super::forest::{has_all_links, is_usable, spanning_forest};
+use super::forest::{drained_count, has_all_links, is_usable, spanning_forest};
 use super::state::{SpanningTree, SwitchTreeState, TreePhase, TreeTraffic, tree_state};
 
 /// The worker that decides.
@@ -19,6 +19,10 @@ const COORDINATOR: usize = 0;
 /// expire after [`LIFETIME`], and messages to the switch may have been in flight for the rest of this time.
 pub(super) const FORGET_AFTER: Duration = Duration::from_secs(120);
 
+/// How long the flow entries of a tree stay that is replaced although all of it works: broadcasts in flight have arrived by then, and
+/// all workers have learned of it.
+const RETIRING_TIME: Duration = Duration::from_secs(1);
+
 const _: () = assert!(LIFETIME.as_secs() < FORGET_AFTER.as_secs());
 
 /// State of the worker that decides.
@@ -26,6 +30,8 @@ const _: () = assert!(LIFETIME.as_secs() < FORGET_AFTER.as_secs());
 pub(super) struct Coordinator {
     /// Disconnected switches of the tree that is being removed, and since when.
     lost: BTreeMap<DatapathId, Instant>,
+    /// Since when the tree is retiring.
+    retiring_since: Option<Instant>,
     /// Whether a tree is active.
     is_active: bool,
 }
@@ -54,7 +60,11 @@ impl Coordinator {
     fn next(&mut self, is_wanted: bool, now: Instant, view: &NetworkView) -> Option<SpanningTree> {
         let Some(tree) = SpanningTree::of(view) else { return next_tree(is_wanted, 0, view) };
         let phase = match tree.phase {
-            TreePhase::Installing if !is_wanted || !can_complete(view, tree) => TreePhase::Removing,
+            TreePhase::Installing
+                if !is_wanted || !can_complete(view, tree) || has_avoidable_links(view, tree) =>
+            {
+                TreePhase::Removing
+            }
             TreePhase::Installing => {
                 let is_done = tree.members().all(|id| {
                     tree_state(view, id) == Some(SwitchTreeState::Installed(tree.generation))
@@ -64,7 +74,19 @@ impl Coordinator {
             TreePhase::Active => {
                 let is_usable_and_complete =
                     is_wanted && is_usable(view, tree) && !can_extend(view, tree);
-                (!is_usable_and_complete).then_some(TreePhase::Removing)?
+                if !is_usable_and_complete {
+                    TreePhase::Removing
+                } else if has_avoidable_links(view, tree) {
+                    self.retiring_since = Some(now);
+                    TreePhase::Retiring
+                } else {
+                    return None;
+                }
+            }
+            TreePhase::Retiring => {
+                let since = *self.retiring_since.get_or_insert(now);
+                let is_over = now.saturating_duration_since(since) >= RETIRING_TIME;
+                (is_over || !has_all_links(view, tree)).then_some(TreePhase::Removing)?
             }
             TreePhase::Removing => {
                 self.is_removed(view, tree, now).then_some(TreePhase::Removed)?
@@ -142,6 +164,14 @@ fn can_complete(view: &NetworkView, tree: &SpanningTree) -> bool {
             }
     };
     tree.members().all(can_join) && has_all_links(view, tree)
+}
+
+/// Whether a tree has links that are to carry no traffic, and others would do.
+fn has_avoidable_links(view: &NetworkView, tree: &SpanningTree) -> bool {
+    let drained = drained_count(view, &tree.links);
+    let members: BTreeSet<_> = tree.members().collect();
+    drained > 0
+        && drained > drained_count(view, &spanning_forest(view, |id| members.contains(&id)))
 }
 
 /// Whether there are links to switches that a tree does not include, and no switch is changing its flow entries.

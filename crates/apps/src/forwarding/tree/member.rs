@@ -236,7 +236,10 @@ impl Members {
         let tree = SpanningTree::of(ctx.view());
         let generation = tree.map_or(0, |tree| tree.generation);
         let mine = tree.filter(|tree| {
-            let is_installed = matches!(tree.phase, TreePhase::Installing | TreePhase::Active);
+            let is_installed = matches!(
+                tree.phase,
+                TreePhase::Installing | TreePhase::Active | TreePhase::Retiring
+            );
             is_installed && tree.members().any(|id| id == ctx.datapath_id)
         });
         let mine = mine.cloned();

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::view::ErrorMsg;
 use sluice_openflow::{DatapathId, MacAddr, MultipartType};
-use sluice_sdk::view::{Fact, NetworkView};
+use sluice_sdk::view::{DrainedLink, Fact, NetworkView};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::group_streams::is_tree_demanded;
@@ -119,7 +119,10 @@ impl Trees {
             Fact::Link(to, _) => {
                 SpanningTree::of(network.view()).is_some_and(|tree| tree.has_end(*to))
             }
-            _ => fact.record::<SwitchTreeState>().is_some_and(|(_, state)| state.is_none()),
+            _ => {
+                fact.record::<SwitchTreeState>().is_some_and(|(_, state)| state.is_none())
+                    || fact.record::<DrainedLink>().is_some()
+            }
         };
         // A worker without switches has no ticks, so it uses the facts that others publish.
         let is_idle =

@@ -25,6 +25,9 @@ pub enum TreePhase {
     Installing,
     /// All switches have confirmed their flow entries.
     Active,
+    /// No more broadcasts are sent into it, since it has a link that is to carry no traffic; its flow entries stay for a moment, so
+    /// that those in flight arrive.
+    Retiring,
     /// Its switches remove their flow entries.
     Removing,
     /// No switch has flow entries of the tree any more: all have confirmed it, or have been away for long enough.
