@@ -285,10 +285,16 @@ impl OvsNetwork {
     /// Runs `ovs-ofctl command bridge arguments`, as an operator would.
     #[track_caller]
     pub fn ofctl(&self, command: &str, bridge: &str, arguments: &[&str]) {
+        self.ofctl_output(command, bridge, arguments);
+    }
+
+    /// As [`ofctl`](Self::ofctl); what it prints.
+    #[track_caller]
+    pub fn ofctl_output(&self, command: &str, bridge: &str, arguments: &[&str]) -> String {
         let mut ofctl = self.env.command("ovs-ofctl");
         let socket = self.env.file(&format!("{bridge}.mgmt"));
         ofctl.args(["-O", self.version.name(), command, &unix(&socket)]).args(arguments);
-        output_of(&mut ofctl);
+        output_of(&mut ofctl)
     }
 
     /// The flow entries of `bridge` whose destination is `host`.

@@ -9,6 +9,7 @@ mod decode;
 mod link;
 mod log;
 mod network;
+mod operate;
 mod paths;
 mod pki;
 mod run;
@@ -53,6 +54,16 @@ enum Command {
     Run(Flags),
     /// Show the network of the running controller: switches, ports, links, hosts, flow entries
     Show(show::ShowArgs),
+    /// Take a link out of service: move its paths to other links without losing a packet
+    Drain(operate::DrainArgs),
+    /// Put a link back into service
+    Undrain(operate::UndrainArgs),
+    /// Set a port of a switch administratively up or down
+    Port(operate::PortArgs),
+    /// Delete the flow entries of one application, or with a cookie
+    Clear(operate::ClearArgs),
+    /// Copy packet-ins to Wireshark, a file or as JSON
+    Capture(operate::CaptureArgs),
     #[command(about = "Measure a controller with emulated switches: throughput, latency, fairness")]
     Bench(Box<bench::BenchArgs>),
     #[command(about = "Run the controller with an emulated network whose hosts ping each other")]
@@ -110,6 +121,11 @@ fn main() -> ExitCode {
             }
         }
         Command::Show(show) => exit_code(show.run().and_then(|text| write_stdout(&text))),
+        Command::Drain(drain) => exit_code(drain.run().and_then(|text| write_stdout(&text))),
+        Command::Undrain(undrain) => exit_code(undrain.run().and_then(|text| write_stdout(&text))),
+        Command::Port(port) => exit_code(port.run().and_then(|text| write_stdout(&text))),
+        Command::Clear(clear) => exit_code(clear.run().and_then(|text| write_stdout(&text))),
+        Command::Capture(capture) => exit_code(capture.run()),
         Command::Bench(bench) => bench.run(),
         Command::Play(play) => play.run(),
         Command::Emu(emu) => emu.run(),

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use crate::api_client::{ApiArgs, encode};
+use crate::api_client::{ApiArgs, of_switch};
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -27,6 +27,8 @@ enum What {
     Ports(SwitchArg),
     /// The links between switches, each direction on its own
     Links,
+    /// The links that are taken out of service, and what still uses them
+    Drains,
     /// The hosts, and where they are attached
     Hosts(HostArgs),
     /// The flow entries of a switch, read from it now, in the syntax of ovs-ofctl
@@ -95,6 +97,20 @@ const LINK_COLUMNS: &[Column] = &[
     ("TO", "/to/dpid"),
     ("PORT", "/to/port"),
     ("NAME", "/to/port_name"),
+    ("DRAINED", "/is_drained"),
+];
+
+const DRAIN_COLUMNS: &[Column] = &[
+    ("STATE", "/state"),
+    ("UP", "/is_up"),
+    ("SWITCH", "/ends/0/at/dpid"),
+    ("PORT", "/ends/0/at/port"),
+    ("ENTRIES", "/ends/0/progress/entries"),
+    ("QUIET", "/ends/0/progress/is_quiet"),
+    ("SWITCH", "/ends/1/at/dpid"),
+    ("PORT", "/ends/1/at/port"),
+    ("ENTRIES", "/ends/1/progress/entries"),
+    ("QUIET", "/ends/1/progress/is_quiet"),
 ];
 
 const HOST_COLUMNS: &[Column] = &[
@@ -115,6 +131,7 @@ impl ShowArgs {
                 self.list(&of_switch(&at.switch, "ports"), &[], "ports", PORT_COLUMNS)
             }
             What::Links => self.list("/v1/links", &[], "links", LINK_COLUMNS),
+            What::Drains => self.list("/v1/drains", &[], "drains", DRAIN_COLUMNS),
             What::Hosts(HostArgs { switch, ip, mac }) => {
                 let query = [("switch", switch), ("ip", ip), ("mac", mac)];
                 let query: Vec<_> =
@@ -158,11 +175,6 @@ impl ShowArgs {
     }
 }
 
-/// The path of something of a switch, with its name encoded.
-fn of_switch(switch: &str, what: &str) -> String {
-    format!("/v1/switches/{}/{what}", encode(switch))
-}
-
 fn with_newline(text: String) -> String {
     text + "\n"
 }
@@ -184,7 +196,7 @@ fn table(items: &[Value], columns: &[Column]) -> String {
 }
 
 /// A name that a switch has chosen, without characters that control the terminal.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
@@ -222,11 +234,5 @@ mod tests {
             table(&[json!("\u{1b}[2J\n\u{9b}x")], &[("A", "")]),
             "A\n\u{fffd}[2J\u{fffd}\u{fffd}x\n"
         );
-    }
-
-    #[test]
-    fn names_of_switches_are_encoded() {
-        assert_eq!(of_switch("s1", "ports"), "/v1/switches/s1/ports");
-        assert_eq!(of_switch("a/b é", "flows"), "/v1/switches/a%2Fb%20%C3%A9/flows");
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use sluice_io::Wake;
 use sluice_openflow::DatapathId;
 use sluice_sdk::view::{RecordFact, SubscriptionEnd, ViewPublisher, ViewSubscription};
-use sluice_sdk::{Answer, Controller, OnAnswer, Request, SwitchSession};
+use sluice_sdk::{
+    Answer, Capture, CaptureFilter, CaptureSender, Controller, OnAnswer, Request, SwitchSession,
+};
 
 use crate::counters::CounterRegistry;
 use crate::messages::ToWorker;
@@ -63,6 +65,15 @@ impl Controller for EngineHandle {
         self.workers.publish(FIRST_WORKER, records)
     }
 
+    fn capture(
+        &self,
+        filter: CaptureFilter,
+        notify: Box<dyn Fn() + Send + Sync>,
+    ) -> Option<Capture> {
+        let (sender, capture) = CaptureSender::new(filter, notify);
+        self.workers.capture(&sender).then_some(capture)
+    }
+
     fn switches(&self) -> Vec<SwitchSession> {
         self.registry.sessions()
     }
@@ -76,6 +87,9 @@ trait WorkerQueues: Send + Sync {
 
     /// Returns whether the worker gets the records.
     fn publish(&self, worker: usize, records: Vec<RecordFact>) -> bool;
+
+    /// Returns whether all workers get the capture.
+    fn capture(&self, capture: &CaptureSender) -> bool;
 }
 
 impl<C: Send, A, W: Wake + Send + Sync> WorkerQueues for Vec<Sender<ToWorker<C, A>, W>> {
@@ -105,5 +119,9 @@ impl<C: Send, A, W: Wake + Send + Sync> WorkerQueues for Vec<Sender<ToWorker<C, 
 
     fn publish(&self, worker: usize, records: Vec<RecordFact>) -> bool {
         self.get(worker).is_some_and(|sender| sender.try_send(ToWorker::Publish(records)).is_ok())
+    }
+
+    fn capture(&self, capture: &CaptureSender) -> bool {
+        self.iter().all(|sender| sender.try_send(ToWorker::Capture(capture.clone())).is_ok())
     }
 }

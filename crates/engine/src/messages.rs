@@ -7,7 +7,7 @@ use sluice_openflow::{
     DatapathId, EncodeError, Encoder, Message, RawMessage, SwitchFeatures, Version,
 };
 use sluice_sdk::view::{PublishedFact, RecordFact, ViewPublisher};
-use sluice_sdk::{Answer, Ticket};
+use sluice_sdk::{Answer, CaptureSender, Ticket};
 
 use crate::close_reason::CloseReason;
 use crate::config::{Config, Endpoint};
@@ -133,6 +133,8 @@ pub(crate) enum ToWorker<C, A> {
     Answers(Vec<(Ticket, Answer)>),
     /// Sends the view and all further facts to a subscriber.
     Subscribe(ViewPublisher),
+    /// Copies packet-ins to a thread that is no worker.
+    Capture(CaptureSender),
     /// Applies a new configuration, and the function to the applications.
     Configure(Arc<Config>, ChangeApp<A>),
     /// Closes all connections and ends the thread.

@@ -11,6 +11,7 @@ mod exposition;
 mod metrics;
 mod peer;
 mod server;
+mod streaming;
 pub mod tokens;
 mod unix_socket;
 mod view_copy;

@@ -38,6 +38,7 @@ use crate::exposition::{self, Exposition};
 use crate::metrics::WithApiMetrics;
 use crate::peer::Peer;
 use crate::unix_socket::{self, SocketFile};
+use crate::streaming::StreamGuard;
 
 /// Concurrent connections: enough for several scrapers and browsers. For one more, another one is closed.
 const CONNECTIONS_MAX: usize = 64;
@@ -292,9 +293,12 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let routes = TowerToHyperService::new(routes);
+    let guard = StreamGuard::default();
+    let reply = guard.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         permit.record_request();
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(reply.clone());
         routes.call(request)
     });
     let connection = http1::Builder::new()
@@ -306,7 +310,13 @@ where
     // Errors of a connection concern only its client.
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = sleep(CONNECTION_TIMEOUT) => connection.as_mut().graceful_shutdown(),
+        () = sleep(CONNECTION_TIMEOUT) => {}
     }
+    while guard.is_streaming(clock::now()) {
+        if timeout(FINISH_TIMEOUT, connection.as_mut()).await.is_ok() {
+            return;
+        }
+    }
+    connection.as_mut().graceful_shutdown();
     let _ = timeout(FINISH_TIMEOUT, connection).await;
 }

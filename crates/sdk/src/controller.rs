@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sluice_openflow::{DatapathId, Role, SwitchDesc, SwitchFeatures, Version};
 
+use crate::capture::{Capture, CaptureFilter};
 use crate::request::{Answer, Request};
 use crate::view::{RecordFact, ViewSubscription};
 
@@ -34,6 +35,21 @@ pub trait Controller: Send + Sync {
     fn publish(&self, records: Vec<RecordFact>) -> bool {
         drop(records);
         false
+    }
+
+    /// Begins to copy packet-ins, until the [`Capture`] is dropped. `notify` is called, in any thread, when something can be received and
+    /// nothing could before; it must neither block nor take long. `None` if the controller has too much to do. The default takes no
+    /// captures.
+    ///
+    /// # Cost
+    /// Until it is dropped, a comparison for each packet-in, and a lock and a copy for each that the filter selects.
+    fn capture(
+        &self,
+        filter: CaptureFilter,
+        notify: Box<dyn Fn() + Send + Sync>,
+    ) -> Option<Capture> {
+        let _ = (filter, notify);
+        None
     }
 
     /// The connected switches, in the order of their datapath ids.

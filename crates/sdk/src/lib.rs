@@ -29,6 +29,7 @@
 //! ```
 
 mod app;
+mod capture;
 mod chain;
 mod controller;
 mod ctx;
@@ -45,6 +46,7 @@ pub mod view;
 use sluice_openflow::{EtherType, Ethernet};
 
 pub use app::{App, Verdict};
+pub use capture::{Capture, CaptureFilter, CaptureSender, CapturedPacket};
 pub use controller::{Controller, OnAnswer, SessionStatistics, SwitchSession};
 pub use ctx::{Ctx, SwitchIndex};
 pub use fast_path_hosts::{FastPathHost, FastPathHosts};

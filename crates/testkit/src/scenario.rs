@@ -1,6 +1,6 @@
 //! A scenario: model switches and hosts in virtual time, and the engine, which takes no time.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use sluice_emu::host::{HostEvent, UdpStream};
@@ -181,8 +181,20 @@ impl<A: App> Scenario<A> {
     /// If the host has too many streams.
     pub fn start_stream(&mut self, from: usize, to: usize, stream: &UdpStream) -> u32 {
         let to = self.address(to);
+        self.start_stream_to(from, UdpStream { to, ..*stream })
+    }
+
+    /// Starts a stream of broadcasts and returns its number.
+    ///
+    /// # Panics
+    /// If the host has too many streams.
+    pub fn start_broadcasts(&mut self, from: usize, stream: &UdpStream) -> u32 {
+        self.start_stream_to(from, UdpStream { to: Ipv4Addr::BROADCAST.into(), ..*stream })
+    }
+
+    fn start_stream_to(&mut self, from: usize, stream: UdpStream) -> u32 {
         let (now, data_plane) = self.net.data_plane_mut();
-        let number = must(data_plane.start_stream(now, from, UdpStream { to, ..*stream }));
+        let number = must(data_plane.start_stream(now, from, stream));
         number.unwrap_or_else(|| panic!("host {from} has too many streams"))
     }
 

@@ -18,7 +18,7 @@ use sluice_io::simulated::{
     SimulatedThread,
 };
 use sluice_openflow::DatapathId;
-use sluice_sdk::view::{Host, HostId, NetworkView, ViewSubscription};
+use sluice_sdk::view::{Host, HostId, NetworkView, RecordFact, ViewSubscription};
 use sluice_sdk::{App, Network, OnAnswer, Request};
 
 /// Where the engine listens.
@@ -290,6 +290,16 @@ impl<A: App> SimulatedEngine<A> {
         let subscription = sluice_sdk::Controller::subscribe(&self.engine.handle(), notify);
         self.schedule(self.kernel.now());
         subscription
+    }
+
+    /// Publishes records, as a thread that is no worker. See [`Controller::publish`](sluice_sdk::Controller::publish).
+    pub fn publish(&mut self, records: Vec<RecordFact>) -> bool
+    where
+        A: 'static,
+    {
+        let is_taken = sluice_sdk::Controller::publish(&self.engine.handle(), records);
+        self.schedule(self.kernel.now());
+        is_taken
     }
 
     /// Has all threads close their connections and end.

@@ -22,6 +22,7 @@ mod loops;
 mod many_conversations;
 mod mininet;
 mod multicast_snooping;
+mod operations;
 mod packet_sizes;
 mod path_requests;
 mod paths;

@@ -357,10 +357,14 @@ mod tests {
                 }
             }
         }
-        let mut more: Match = Flow::parse(&Ethernet::new(&tcp([1, 2])).unwrap(), &tcp([1, 2]), Matching::Pair)
-            .unwrap()
-            .to_match(Matching::Pair, PortNo(7));
-        assert_eq!(Flow::of_match(Matching::FiveTuple, &more).map(|flow| flow.is_pair()), Some(true));
+        let mut more: Match =
+            Flow::parse(&Ethernet::new(&tcp([1, 2])).unwrap(), &tcp([1, 2]), Matching::Pair)
+                .unwrap()
+                .to_match(Matching::Pair, PortNo(7));
+        assert_eq!(
+            Flow::of_match(Matching::FiveTuple, &more).map(|flow| flow.is_pair()),
+            Some(true)
+        );
         more = more.iter().copied().chain([Field::eth_type(0x800)]).collect();
         assert_eq!(Flow::of_match(Matching::Pair, &more), None, "another program's entry");
     }

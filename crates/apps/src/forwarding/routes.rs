@@ -17,7 +17,8 @@ const UNREACHABLE: u32 = u32::MAX;
 /// path. A path may have as many of them as [`DRAINED_CABLES_MAX`](sluice_sdk::view::DRAINED_CABLES_MAX).
 const DRAINED_LENGTH: u32 = 1 << 20;
 
-const _: () = assert!((sluice_sdk::view::DRAINED_CABLES_MAX as u64) < (UNREACHABLE / DRAINED_LENGTH) as u64);
+const _: () =
+    assert!((sluice_sdk::view::DRAINED_CABLES_MAX as u64) < (UNREACHABLE / DRAINED_LENGTH) as u64);
 
 /// A switch on a path, and its two ports on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

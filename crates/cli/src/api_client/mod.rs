@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
@@ -223,18 +224,53 @@ impl ApiClient {
         query: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Result<String, ApiFailure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| self.failed(path, &error))?;
-        let (status, body) = runtime.block_on(async {
-            let answer = tokio::time::timeout(TIMEOUT, self.exchange(method, path, query, body));
-            if let Ok(answer) = answer.await {
-                answer.map_err(|why| self.failed(path, &why))
-            } else {
-                let why = format!("no answer within {} s", TIMEOUT.as_secs());
-                Err(self.failed(path, &why))
-            }
+        let (status, body) = self.block_on(path, async {
+            let answer = async {
+                let (status, body) = self.exchange(method, path, query, body).await?;
+                Ok((status, read_text(body).await?))
+            };
+            tokio::time::timeout(TIMEOUT, answer)
+                .await
+                .unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())))
         })?;
         if status.is_success() { Ok(body) } else { Err(self.refused(path, status, &body)) }
+    }
+
+    /// Passes the parts of an answer that lasts to `on_part` as they arrive, until the answer ends or `on_part` breaks.
+    pub(crate) fn stream(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        headers: &[(&'static str, &str)],
+        mut on_part: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ApiFailure> {
+        let refusal = self.block_on(path, async {
+            let head = self.exchange_with(&Method::GET, path, query, headers, None);
+            let head = tokio::time::timeout(TIMEOUT, head).await;
+            let (status, mut body) = head
+                .unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())))?;
+            if !status.is_success() {
+                return Ok(Some((status, read_text(body).await?)));
+            }
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(text)?;
+                if frame.data_ref().is_some_and(|part| on_part(part).is_break()) {
+                    break;
+                }
+            }
+            Ok(None)
+        })?;
+        refusal.map_or(Ok(()), |(status, body)| Err(self.refused(path, status, &body)))
+    }
+
+    fn block_on<T>(
+        &self,
+        path: &str,
+        exchange: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, ApiFailure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| self.failed(path, &error))?;
+        runtime.block_on(exchange).map_err(|why| self.failed(path, &why))
     }
 
     async fn exchange(
@@ -243,12 +279,26 @@ impl ApiClient {
         path: &str,
         query: &[(&str, &str)],
         body: Option<&Value>,
-    ) -> Result<(StatusCode, String), String> {
+    ) -> Result<(StatusCode, Incoming), String> {
+        self.exchange_with(method, path, query, &[], body).await
+    }
+
+    async fn exchange_with(
+        &self,
+        method: &Method,
+        path: &str,
+        query: &[(&str, &str)],
+        headers: &[(&'static str, &str)],
+        body: Option<&Value>,
+    ) -> Result<(StatusCode, Incoming), String> {
         let mut request = Request::builder()
             .method(method)
             .uri(with_query(path, query))
             .header(HOST, self.target.host_header())
             .header(ACCEPT, "*/*");
+        for &(name, value) in headers {
+            request = request.header(name, value);
+        }
         if let Some(value) = &self.authorization {
             request = request.header(AUTHORIZATION, value);
         }
@@ -299,11 +349,11 @@ impl Target {
     }
 }
 
-/// Sends a request on a new connection; the status and the text of the answer.
+/// Sends a request on a new connection; the status and the body of the answer.
 async fn exchange_on<S>(
     stream: S,
     request: Request<Full<Bytes>>,
-) -> Result<(StatusCode, String), String>
+) -> Result<(StatusCode, Incoming), String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -311,11 +361,14 @@ where
     // An error of the connection is also one of the request.
     tokio::spawn(connection);
     let response = sender.send_request(request).await.map_err(text)?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+    Ok((response.status(), response.into_body()))
+}
+
+/// All of a body.
+async fn read_text(body: Incoming) -> Result<String, String> {
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(text)?.to_bytes();
-    let body = String::from_utf8(body.into()).map_err(|_| "the answer is not UTF-8".to_owned())?;
-    Ok((status, body))
+    String::from_utf8(body.into()).map_err(|_| "the answer is not UTF-8".to_owned())
 }
 
 /// An error and its cause: hyper's own text does not say why a connection failed.
@@ -334,6 +387,16 @@ fn with_query(path: &str, query: &[(&str, &str)]) -> String {
     let pairs: Vec<_> =
         query.iter().map(|(key, value)| format!("{}={}", encode(key), encode(value))).collect();
     if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
+}
+
+/// The path of something of a switch.
+pub(crate) fn of_switch(switch: &str, what: &str) -> String {
+    format!("/v1/switches/{}/{what}", encode(switch))
+}
+
+/// The path of something of a port of a switch; `what` begins with a slash unless it is empty.
+pub(crate) fn of_port(switch: &str, port: &str, what: &str) -> String {
+    format!("/v1/switches/{}/ports/{}{what}", encode(switch), encode(port))
 }
 
 /// A name as a part of a path or of a query.

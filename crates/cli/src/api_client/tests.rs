@@ -147,5 +147,7 @@ fn a_unix_socket_is_asked() {
 
 #[test]
 fn names_are_encoded() {
-    assert_eq!(encode("a/b é"), "a%2Fb%20%C3%A9");
+    assert_eq!(of_switch("s1", "ports"), "/v1/switches/s1/ports");
+    assert_eq!(of_switch("a/b é", "flows"), "/v1/switches/a%2Fb%20%C3%A9/flows");
+    assert_eq!(of_port("s1", "1/2", "/drain"), "/v1/switches/s1/ports/1%2F2/drain");
 }

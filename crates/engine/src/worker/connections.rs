@@ -59,6 +59,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
                 }
                 ToWorker::Answers(answers) => self.receive_answers(answers),
                 ToWorker::Subscribe(publisher) => self.subscribe(publisher),
+                ToWorker::Capture(capture) => self.begin_capture(capture),
                 ToWorker::Configure(cfg, change) => {
                     self.cfg = cfg;
                     change(&mut self.app);

@@ -6,8 +6,9 @@ use sluice_openflow::view::PacketIns;
 use sluice_openflow::{MessageType, MultipartReply, MultipartType, RawMessage, split_message};
 use sluice_proto::ControllerEvent;
 use sluice_sdk::flow_space::TABLE_MISS;
-use sluice_sdk::{App, Ctx, Network, ReceivedMultipart};
+use sluice_sdk::{App, CaptureSender, Ctx, Network, ReceivedMultipart};
 
+use super::captures;
 use super::ports::PortChange;
 use super::switches::ConnectedSwitch;
 use crate::close_reason::CloseReason;
@@ -27,6 +28,7 @@ pub(super) struct Dispatcher<'w, A> {
     pub(super) cfg: &'w Config,
     pub(super) counters: &'w ThreadCounters,
     pub(super) network: &'w mut Network,
+    pub(super) captures: &'w [CaptureSender],
     pub(super) tx: &'w mut Vec<u8>,
     /// Messages to be sent before the backlog.
     pub(super) urgent: &'w mut Vec<u8>,
@@ -96,6 +98,11 @@ impl<A: App> Dispatcher<'_, A> {
         bytes: &'a [u8],
     ) -> (&'a [u8], u64) {
         let version = switch.session.version();
+        // Once for each read; without a capture, nothing else.
+        if !self.captures.is_empty() {
+            let copied = PacketIns::new(version, bytes);
+            captures::offer(self.captures, self.now, switch.datapath_id, copied);
+        }
         let mut packet_ins = PacketIns::new(version, bytes);
         let (index, id) = (switch.index, switch.datapath_id);
         let encoder = switch.session.encoder(self.tx);
@@ -131,7 +138,10 @@ impl<A: App> Dispatcher<'_, A> {
         let encoder = switch.session.encoder(self.tx);
         let mut ctx = Ctx::new(self.now, index, id, encoder, self.urgent, self.network);
         match event {
-            ControllerEvent::PacketIn(p) => _ = self.app.on_packet_in(&p, &mut ctx),
+            ControllerEvent::PacketIn(p) => {
+                captures::offer(self.captures, self.now, id, std::iter::once(p));
+                self.app.on_packet_in(&p, &mut ctx);
+            }
             ControllerEvent::FlowRemoved(removed) => self.app.on_flow_removed(&removed, &mut ctx),
             ControllerEvent::PortStatus(status) => self.app.on_port_status(&status, &mut ctx),
             ControllerEvent::Error(error) => self.app.on_error(&error, &mut ctx),

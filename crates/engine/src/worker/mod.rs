@@ -1,5 +1,6 @@
 //! A worker thread: its event loop, its switches and its instance of the applications.
 
+mod captures;
 mod connections;
 mod delivery;
 mod dispatch;
@@ -21,7 +22,7 @@ use sluice_io::{ConnId, Io, IoEvent, READ_BYTES_MAX};
 use sluice_openflow::DatapathId;
 use sluice_proto::ReassemblyBudget;
 use sluice_sdk::view::ViewPublisher;
-use sluice_sdk::{App, Ctx, Network, restore_tables};
+use sluice_sdk::{App, CaptureSender, Ctx, Network, restore_tables};
 
 use crate::backpressure::{BacklogLimits, backlog_share, cautious_read_bytes};
 use crate::close_reason::CloseReason;
@@ -72,6 +73,8 @@ struct WorkerState<I: Io, A> {
     subscribers: Vec<ViewPublisher>,
     /// Some of them may not have all of it yet.
     has_unsent_views: bool,
+    /// Threads that get copies of packet-ins; hardly ever any.
+    captures: Vec<CaptureSender>,
     outgoing: Outgoing<I, A>,
     inbox: Receiver<ToWorker<I::Conn, A>>,
     /// Taken from `inbox`, to be processed.
@@ -132,6 +135,7 @@ impl<I: Io, A: App> Worker<I, A> {
             answers: Answers::default(),
             subscribers: Vec::new(),
             has_unsent_views: false,
+            captures: Vec::new(),
             outgoing: Outgoing::new(queues.worker, queues.workers, queues.acceptor),
             inbox: queues.inbox,
             received: VecDeque::new(),
@@ -300,6 +304,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             cfg: &self.cfg,
             counters,
             network: &mut self.network,
+            captures: &self.captures,
             tx: &mut self.tx,
             urgent: &mut self.urgent,
             answers: &mut self.answers,

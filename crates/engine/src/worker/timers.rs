@@ -35,6 +35,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             self.next_tick_at = self.now + TICK_INTERVAL;
             self.network.expire(self.now);
             self.check_subscribers();
+            self.check_captures();
             self.ticking.extend(self.switches.ids());
         }
         self.tick_switches(io);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use sluice_openflow::{DatapathId, FlowDesc, FlowMod, MultipartReply, Role, SwitchDesc};
 use sluice_sdk::flow_space::owner_of;
-use sluice_sdk::view::{Host, HostId, Link, NetworkView, PortInfo, PortRole, SwitchPort};
+use sluice_sdk::view::{Cable, Host, HostId, Link, NetworkView, PortInfo, PortRole, SwitchPort};
 use sluice_sdk::{SessionStatistics, SwitchSession};
 use utoipa::ToSchema;
 
@@ -86,6 +86,8 @@ pub(super) struct LinksDocument {
 pub(super) struct LinkDocument {
     from: PlaceDocument,
     to: PlaceDocument,
+    /// Whether it is taken out of service.
+    is_drained: bool,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -148,7 +150,7 @@ impl Names<'_> {
         self.sessions.get(at).and_then(switch_name)
     }
 
-    fn place(&self, at: SwitchPort) -> PlaceDocument {
+    pub(super) fn place(&self, at: SwitchPort) -> PlaceDocument {
         PlaceDocument {
             dpid: at.switch.to_string(),
             switch: self.switch(at.switch),
@@ -158,7 +160,11 @@ impl Names<'_> {
     }
 
     pub(super) fn link(&self, link: &Link) -> LinkDocument {
-        LinkDocument { from: self.place(link.from), to: self.place(link.to) }
+        LinkDocument {
+            from: self.place(link.from),
+            to: self.place(link.to),
+            is_drained: self.view.is_drained(Cable::from(link)),
+        }
     }
 
     pub(super) fn host(&self, id: HostId, host: &Host) -> HostDocument {

@@ -1,5 +1,7 @@
 //! Errors as clients get them: a status, a code for programs, and a sentence for people.
 
+use std::fmt;
+
 use axum::Json;
 use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -60,6 +62,12 @@ impl ApiError {
             _ => (StatusCode::BAD_GATEWAY, "switch_reply_malformed"),
         };
         Self::new(status, code, answer.to_string())
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

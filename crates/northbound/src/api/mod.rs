@@ -1,12 +1,17 @@
 //! The HTTP API, version 1: the network as the controller sees it, and the tables of its switches. See `docs/api.md`.
 
 pub(crate) mod access;
+mod capture;
 mod documents;
+mod drains;
 mod error;
 mod extract;
+mod flow_deletion;
 mod handlers;
 mod names;
 mod openapi;
+mod packets;
+mod port_state;
 mod requests;
 mod tokens;
 
@@ -32,12 +37,15 @@ pub(crate) struct ApiState {
     access: Access,
     /// Limits how many replies of switches are read at a time.
     reads: Arc<Semaphore>,
+    /// Limits how many captures run at a time.
+    captures: Arc<Semaphore>,
 }
 
 impl ApiState {
     pub(crate) fn new(controller: Arc<dyn Controller>, started: Instant, access: Access) -> Self {
         let reads = Arc::new(Semaphore::new(requests::READS_MAX));
-        Self { controller, view: Arc::default(), started, access, reads }
+        let captures = capture::permits();
+        Self { controller, view: Arc::default(), started, access, reads, captures }
     }
 }
 
@@ -66,4 +74,9 @@ fn documented_routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(handlers::links))
         .routes(routes!(handlers::hosts))
         .merge(tokens::routes())
+        .merge(capture::routes().into())
+        .merge(drains::routes().into())
+        .merge(packets::routes().into())
+        .merge(port_state::routes().into())
+        .merge(flow_deletion::routes().into())
 }

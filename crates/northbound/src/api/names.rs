@@ -1,7 +1,8 @@
 //! Names of switches for people, and how requests name one.
 
-use sluice_openflow::{DatapathId, PortNo};
+use sluice_openflow::{DatapathId, Port, PortNo};
 use sluice_sdk::SwitchSession;
+use sluice_sdk::view::SwitchPort;
 
 use super::error::ApiError;
 
@@ -41,6 +42,27 @@ pub(super) fn find<'s>(
         let message = format!("no switch with the name or datapath id {text:?} is connected");
         ApiError::not_found("switch_not_connected", message)
     })
+}
+
+/// The port that a request names: by its number or by its name.
+pub(super) fn find_port(
+    sessions: &[SwitchSession],
+    switch: &str,
+    port: &str,
+) -> Result<SwitchPort, ApiError> {
+    let session = find(sessions, switch)?;
+    let number =
+        port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok()).flatten();
+    let is_it = |it: &&Port| Some(it.port_no.0) == number || it.name() == port;
+    let found = session.features.ports.iter().find(is_it);
+    found
+        .map(|it| SwitchPort::new(session.datapath_id, it.port_no))
+        .ok_or_else(|| no_port(switch, port))
+}
+
+pub(super) fn no_port(switch: &str, port: &str) -> ApiError {
+    let message = format!("switch {switch} has no port with the number or name {port:?}");
+    ApiError::not_found("no_such_port", message)
 }
 
 #[cfg(test)]

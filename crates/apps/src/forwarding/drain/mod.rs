@@ -251,7 +251,8 @@ impl Forwarding {
             Step::Moving(moves) => moves.on_answer(ticket, answer),
             Step::Due(_) | Step::Settling(..) => false,
         };
-        let found = self.drains.ends.iter_mut().find_map(|(at, end)| is_awaited(end).then_some(*at));
+        let found =
+            self.drains.ends.iter_mut().find_map(|(at, end)| is_awaited(end).then_some(*at));
         let Some(at) = found else { return };
         let selector = self.switches.selector(at.switch).unwrap_or(EntrySelector::Listed);
         let Some(end) = self.drains.ends.get_mut(&at) else { return };
@@ -432,7 +433,8 @@ fn ends_of_flow(
     if view.attachment_port(entered_at).is_some() {
         return Some((matching, flow, vec![entered_at], to));
     }
-    let source = edge_port(flow.src).filter(|&from| matching != Matching::Dst && is_edge(view, from))?;
+    let source =
+        edge_port(flow.src).filter(|&from| matching != Matching::Dst && is_edge(view, from))?;
     let ports = view.arrival_ports(source).into_iter();
     let starts = ports.map(|port| SwitchPort::new(source.switch, port)).collect();
     Some((matching, flow, starts, to))

@@ -170,8 +170,7 @@ fn can_complete(view: &NetworkView, tree: &SpanningTree) -> bool {
 fn has_avoidable_links(view: &NetworkView, tree: &SpanningTree) -> bool {
     let drained = drained_count(view, &tree.links);
     let members: BTreeSet<_> = tree.members().collect();
-    drained > 0
-        && drained > drained_count(view, &spanning_forest(view, |id| members.contains(&id)))
+    drained > 0 && drained > drained_count(view, &spanning_forest(view, |id| members.contains(&id)))
 }
 
 /// Whether there are links to switches that a tree does not include, and no switch is changing its flow entries.

@@ -1,0 +1,179 @@
+//! Captures of packet-ins: `GET /v1/capture`, as pcapng or JSON, for as long as the client reads.
+
+mod body;
+mod json;
+mod pcapng;
+
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use sluice_openflow::{EtherType, MacAddr};
+use sluice_sdk::CaptureFilter;
+use tokio::sync::Semaphore;
+
+use super::ApiState;
+use super::error::ApiError;
+use super::names;
+use crate::streaming::StreamGuard;
+use body::{CaptureBody, CaptureLimits, CaptureWaker};
+
+/// Captures at a time: each may hold some megabytes.
+pub(super) const CAPTURES_MAX: usize = 4;
+
+/// The longest time of a capture, and what it is unless the request says less.
+const SECONDS_MAX: u64 = 3600;
+
+pub(super) fn routes() -> Router<ApiState> {
+    Router::new().route("/v1/capture", get(capture))
+}
+
+/// Which packet-ins are captured, and how.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaptureQuery {
+    /// A switch by datapath id or name.
+    switch: Option<String>,
+    /// A port of this switch by number or name.
+    port: Option<String>,
+    /// `arp`, `ipv4`, `ipv6`, `lldp`, or a number such as `0x0800`.
+    ethertype: Option<String>,
+    mac: Option<String>,
+    ip: Option<IpAddr>,
+    /// One in so many of the packets that the others select.
+    sample: Option<NonZeroU32>,
+    /// Ends the capture after this number of packets.
+    limit: Option<u64>,
+    /// Ends the capture after this time.
+    seconds: Option<u64>,
+    #[serde(default)]
+    format: CaptureFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum CaptureFormat {
+    #[default]
+    Pcapng,
+    Json,
+}
+
+async fn capture(
+    State(state): State<ApiState>,
+    guard: Option<Extension<StreamGuard>>,
+    query: Result<Query<CaptureQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query.map_err(|error| ApiError::invalid(error.body_text()))?;
+    let seconds = query.seconds.unwrap_or(SECONDS_MAX);
+    if seconds > SECONDS_MAX {
+        let message = format!("seconds is {seconds}: expected at most {SECONDS_MAX}");
+        return Err(ApiError::invalid(message));
+    }
+    let filter = filter(&state, &query)?;
+    let permit = Arc::clone(&state.captures).try_acquire_owned().map_err(|_| {
+        let message = format!("{CAPTURES_MAX} captures are running already");
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_captures", message)
+    })?;
+    let waker = Arc::new(CaptureWaker::default());
+    let notified = Arc::clone(&waker);
+    let capture = state.controller.capture(filter, Box::new(move || notified.wake()));
+    let capture = capture.ok_or_else(|| {
+        let message = "the controller has too much to do";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+    })?;
+    let limits = CaptureLimits {
+        packets: query.limit.unwrap_or(u64::MAX),
+        time: Duration::from_secs(seconds),
+    };
+    let Extension(guard) = guard.unwrap_or_default();
+    let (content_type, writer): (_, Box<dyn body::PacketWriter>) = match query.format {
+        CaptureFormat::Pcapng => {
+            ("application/x-pcapng", Box::new(pcapng::PcapngWriter::default()))
+        }
+        CaptureFormat::Json => ("application/jsonl", Box::new(json::JsonWriter)),
+    };
+    let body = CaptureBody::new(state, capture, writer, limits, (waker, guard, permit));
+    Ok(([(CONTENT_TYPE, content_type)], Body::new(body)).into_response())
+}
+
+fn filter(state: &ApiState, query: &CaptureQuery) -> Result<CaptureFilter, ApiError> {
+    let sessions = state.controller.switches();
+    let (switch, port) = match (&query.switch, &query.port) {
+        (Some(switch), Some(port)) => {
+            let at = names::find_port(&sessions, switch, port)?;
+            (Some(at.switch), Some(at.port))
+        }
+        (Some(switch), None) => (Some(names::find(&sessions, switch)?.datapath_id), None),
+        (None, Some(_)) => return Err(ApiError::invalid("port is given without switch")),
+        (None, None) => (None, None),
+    };
+    let ethertype = query.ethertype.as_deref().map(parse_ethertype).transpose()?;
+    let mac = query.mac.as_deref().map(parse_mac).transpose()?;
+    let one_in = query.sample.unwrap_or(NonZeroU32::MIN);
+    Ok(CaptureFilter { switch, port, ethertype, mac, ip: query.ip, one_in })
+}
+
+fn parse_ethertype(text: &str) -> Result<EtherType, ApiError> {
+    Ok(match text {
+        "arp" => EtherType::ARP,
+        "ipv4" => EtherType::IPV4,
+        "ipv6" => EtherType::IPV6,
+        "lldp" => EtherType::LLDP,
+        _ => {
+            let digits =
+                text.strip_prefix("0x").filter(|it| it.bytes().all(|b| b.is_ascii_hexdigit()));
+            let number = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+            EtherType(number.ok_or_else(|| {
+                let known = "arp, ipv4, ipv6, lldp or a number such as 0x0800";
+                ApiError::invalid(format!("ethertype is {text:?}: expected {known}"))
+            })?)
+        }
+    })
+}
+
+fn parse_mac(text: &str) -> Result<MacAddr, ApiError> {
+    let invalid = || {
+        ApiError::invalid(format!("mac is {text:?}: expected six bytes as in 02:00:00:00:00:01"))
+    };
+    let bytes: Option<Vec<u8>> = text
+        .split([':', '-'])
+        .map(|byte| u8::from_str_radix(byte, 16).ok().filter(|_| byte.len() == 2))
+        .collect();
+    let bytes: [u8; 6] = bytes.and_then(|it| it.try_into().ok()).ok_or_else(invalid)?;
+    Ok(MacAddr(bytes))
+}
+
+/// Limits how many captures run at a time.
+pub(super) fn permits() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(CAPTURES_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_parsed() {
+        assert_eq!(parse_ethertype("ipv6").unwrap(), EtherType::IPV6);
+        assert_eq!(parse_ethertype("0x88CC").unwrap(), EtherType::LLDP);
+        assert_eq!(parse_mac("02:00:00:00:0a:FF").unwrap(), MacAddr([2, 0, 0, 0, 10, 255]));
+        for bad in ["", "0x", "0x12345", "0x+1", "ip"] {
+            assert!(parse_ethertype(bad).is_err(), "{bad}");
+        }
+        for bad in
+            ["", "02:00:00:00:00", "02:00:00:00:00:01:02", "+2:00:00:00:00:01", "2:0:0:0:0:1"]
+        {
+            assert!(parse_mac(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Deletes the flow entries of one owner.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::routing::delete;
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use sluice_openflow::{
+    DatapathId, EncodeError, FlowDesc, FlowMod, FlowModCommand, FlowStatsRequest, Message,
+    MultipartReply, MultipartRequest, Version,
+};
+use sluice_sdk::flow_space::{ENTRY_KINDS, owner_of};
+use sluice_sdk::{Answer, SwitchSession};
+
+use super::ApiState;
+use super::error::ApiError;
+use super::{names, requests};
+
+/// Deletions that are sent at a time.
+const BATCH: usize = 256;
+
+/// All tables. §7.3.4.1.
+const ALL_TABLES: u8 = 0xff;
+
+pub(super) fn routes() -> Router<ApiState> {
+    Router::new()
+        .route("/v1/flows", delete(delete_everywhere))
+        .route("/v1/switches/{switch}/flows", delete(delete_at_switch))
+}
+
+/// Which flow entries are deleted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeletionFilter {
+    /// An application.
+    owner: Option<String>,
+    /// A cookie and an optional mask, such as `0x1000/0xff00`.
+    cookie: Option<String>,
+}
+
+/// How many flow entries a switch had, which were deleted.
+#[derive(Serialize)]
+pub(super) struct DeletedDocument {
+    deleted: usize,
+}
+
+/// The same for all switches.
+#[derive(Serialize)]
+pub(super) struct DeletedEverywhereDocument {
+    deleted: usize,
+    switches: Vec<DeletedOfSwitchDocument>,
+}
+
+#[derive(Serialize)]
+struct DeletedOfSwitchDocument {
+    dpid: String,
+    deleted: usize,
+    /// Why none were deleted, or not all.
+    error: Option<String>,
+}
+
+/// Flow entries that are selected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Selection {
+    Owner(&'static str),
+    Cookie { cookie: u64, mask: u64 },
+}
+
+impl Selection {
+    fn new(filter: &DeletionFilter) -> Result<Self, ApiError> {
+        match (&filter.owner, &filter.cookie) {
+            (Some(owner), None) => {
+                let known = || ENTRY_KINDS.iter().map(|kind| kind.application);
+                known().find(|name| name == owner).map(Self::Owner).ok_or_else(|| {
+                    let mut known: Vec<_> = known().collect();
+                    known.sort_unstable();
+                    known.dedup();
+                    let known = known.join(", ");
+                    ApiError::invalid(format!("owner is {owner:?}: expected one of {known}"))
+                })
+            }
+            (None, Some(cookie)) => parse_cookie(cookie).ok_or_else(|| {
+                let form = "expected a number or NUMBER/MASK, such as 0x1000/0xff00";
+                ApiError::invalid(format!("cookie is {cookie:?}: {form}"))
+            }),
+            _ => Err(ApiError::invalid("expected either owner or cookie")),
+        }
+    }
+
+    fn contains(&self, entry: &FlowDesc) -> bool {
+        match *self {
+            Self::Owner(name) => owner_of(entry.cookie, entry.priority) == Some(name),
+            Self::Cookie { cookie, mask } => entry.cookie & mask == cookie & mask,
+        }
+    }
+
+    /// Cookies and masks that select these entries and no others; `None` if there are none: entries of another owner have the same
+    /// cookie, and another priority.
+    fn cookies(&self) -> Option<Vec<(u64, u64)>> {
+        match *self {
+            Self::Cookie { cookie, mask } => Some(vec![(cookie, mask)]),
+            Self::Owner(name) => {
+                let (own, others): (Vec<_>, Vec<_>) =
+                    ENTRY_KINDS.iter().partition(|kind| kind.application == name);
+                let is_exclusive = own.iter().all(|kind| {
+                    let has_cookie = |other: &&sluice_sdk::flow_space::EntryKind| {
+                        (kind.cookie ^ other.cookie) & kind.cookie_mask & other.cookie_mask == 0
+                    };
+                    !others.iter().any(|other| has_cookie(&other))
+                });
+                let mut cookies: Vec<_> =
+                    own.iter().map(|kind| (kind.cookie, kind.cookie_mask)).collect();
+                cookies.dedup();
+                is_exclusive.then_some(cookies)
+            }
+        }
+    }
+}
+
+fn parse_cookie(text: &str) -> Option<Selection> {
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            u64::from_str_radix(digits, 16).ok()
+        }
+        Some(_) => None,
+        None if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
+        None => None,
+    };
+    let (cookie, mask) = match text.split_once('/') {
+        Some((cookie, mask)) => (number(cookie)?, number(mask)?),
+        None => (number(text)?, u64::MAX),
+    };
+    Some(Selection::Cookie { cookie, mask })
+}
+
+async fn delete_at_switch(
+    State(state): State<ApiState>,
+    Path(switch): Path<String>,
+    filter: Result<Query<DeletionFilter>, QueryRejection>,
+) -> Result<Json<DeletedDocument>, ApiError> {
+    let selection = selection(filter)?;
+    let sessions = state.controller.switches();
+    let session = names::find(&sessions, &switch)?;
+    let deleted = delete_selected(&state, session, &selection).await?;
+    Ok(Json(DeletedDocument { deleted }))
+}
+
+async fn delete_everywhere(
+    State(state): State<ApiState>,
+    filter: Result<Query<DeletionFilter>, QueryRejection>,
+) -> Result<Json<DeletedEverywhereDocument>, ApiError> {
+    let selection = selection(filter)?;
+    let mut switches = Vec::new();
+    for session in state.controller.switches() {
+        let result = delete_selected(&state, &session, &selection).await;
+        switches.push(DeletedOfSwitchDocument {
+            dpid: session.datapath_id.to_string(),
+            deleted: *result.as_ref().unwrap_or(&0),
+            error: result.err().map(|error| error.to_string()),
+        });
+    }
+    let deleted = switches.iter().map(|it| it.deleted).sum();
+    Ok(Json(DeletedEverywhereDocument { deleted, switches }))
+}
+
+fn selection(filter: Result<Query<DeletionFilter>, QueryRejection>) -> Result<Selection, ApiError> {
+    let Query(filter) = filter.map_err(|error| ApiError::invalid(error.body_text()))?;
+    Selection::new(&filter)
+}
+
+/// Deletes entries: by cookie where the version can, otherwise each of those that are listed. Returns how many there were.
+async fn delete_selected(
+    state: &ApiState,
+    session: &SwitchSession,
+    selection: &Selection,
+) -> Result<usize, ApiError> {
+    let (id, cookies) = (session.datapath_id, selection.cookies());
+    let cookies = cookies.filter(|_| can_match_cookies(session.version));
+    let mut listed = Vec::new();
+    match &cookies {
+        Some(cookies) => {
+            for &(cookie, cookie_mask) in cookies {
+                let request =
+                    FlowStatsRequest { cookie, cookie_mask, ..FlowStatsRequest::default() };
+                listed.append(&mut list(state, id, request).await?);
+            }
+        }
+        None => listed = list(state, id, FlowStatsRequest::default()).await?,
+    }
+    listed.retain(|entry| selection.contains(entry));
+    let deletions: Vec<_> = match cookies {
+        Some(cookies) => cookies.into_iter().map(delete_by_cookie).collect(),
+        None => listed.iter().map(delete_strictly).collect(),
+    };
+    for batch in deletions.chunks(BATCH) {
+        match requests::ask(state, id, batch.to_vec()).await {
+            Answer::Done => {}
+            other => return Err(ApiError::of_answer(&other)),
+        }
+    }
+    Ok(listed.len())
+}
+
+async fn list(
+    state: &ApiState,
+    from: DatapathId,
+    request: FlowStatsRequest,
+) -> Result<Vec<FlowDesc>, ApiError> {
+    Ok(match requests::read(state, from, MultipartRequest::FlowDesc(request)).await? {
+        MultipartReply::FlowDesc { flows } => flows,
+        _ => vec![],
+    })
+}
+
+/// Whether deletions of a version can select entries by their cookies.
+fn can_match_cookies(version: Version) -> bool {
+    let encoded: Result<_, EncodeError> = delete_by_cookie((1, u64::MAX)).to_vec(version, 0);
+    encoded.is_ok()
+}
+
+fn delete_by_cookie((cookie, cookie_mask): (u64, u64)) -> Message {
+    let (command, table_id) = (FlowModCommand::DELETE, ALL_TABLES);
+    Message::FlowMod(FlowMod { command, table_id, cookie, cookie_mask, ..FlowMod::default() })
+}
+
+fn delete_strictly(entry: &FlowDesc) -> Message {
+    Message::FlowMod(FlowMod {
+        command: FlowModCommand::DELETE_STRICT,
+        table_id: entry.table_id,
+        priority: entry.priority,
+        matching: entry.matching.clone(),
+        ..FlowMod::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn select(owner: Option<&str>, cookie: Option<&str>) -> Result<Selection, ApiError> {
+        let [owner, cookie] = [owner, cookie].map(|text| text.map(str::to_owned));
+        Selection::new(&DeletionFilter { owner, cookie })
+    }
+
+    #[test]
+    fn entries_are_selected_by_owner_or_cookie() {
+        let cookie = |cookie, mask| Selection::Cookie { cookie, mask };
+        assert_eq!(select(None, Some("0x10/0xf0")).unwrap(), cookie(0x10, 0xf0));
+        assert_eq!(select(None, Some("7")).unwrap(), cookie(7, u64::MAX));
+        assert_eq!(select(Some("forwarding"), None).unwrap(), Selection::Owner("forwarding"));
+        for bad in ["", "0x", "x", "1/", "/1", "1/2/3", "-1", "+1", "0x1_0", "99999999999999999999"]
+        {
+            assert!(select(None, Some(bad)).is_err(), "{bad}");
+        }
+        assert!(select(None, None).is_err() && select(Some("hub"), Some("1")).is_err());
+        let message = select(Some("hub"), None).unwrap_err().to_string();
+        assert!(message.contains("all, forwarding, limiter, topology"), "{message}");
+    }
+
+    #[test]
+    fn cookies_select_no_entry_of_another_owner() {
+        for kind in ENTRY_KINDS {
+            let selection = Selection::Owner(kind.application);
+            let Some(cookies) = selection.cookies() else { continue };
+            for other in ENTRY_KINDS {
+                let is_selected =
+                    cookies.iter().any(|(cookie, mask)| other.cookie & mask == *cookie);
+                assert_eq!(is_selected, other.application == kind.application, "{other:?}");
+            }
+        }
+        assert!(Selection::Owner("forwarding").cookies().is_some());
+        assert_eq!(
+            Selection::Owner("topology").cookies(),
+            None,
+            "the table-miss entry has its cookie"
+        );
+    }
+
+    #[test]
+    fn deletions_of_1_0_have_no_cookie() {
+        let able: Vec<_> = (1..=6).map(|n| can_match_cookies(Version(n))).collect();
+        assert_eq!(able, [false, true, true, true, true, true]);
+    }
+}

@@ -1,0 +1,100 @@
+//! Ports that are set administratively up or down.
+
+use std::time::Duration;
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::routing::put;
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use sluice_openflow::{Message, Port, PortConfig, PortMod};
+use sluice_sdk::view::SwitchPort;
+use sluice_sdk::{Answer, SwitchSession};
+use tokio::time::sleep;
+
+use super::ApiState;
+use super::error::ApiError;
+use super::{names, requests};
+
+/// How often, and how many times, it is checked whether the switch has announced the new state of the port. What the list of sessions
+/// shows is a quarter of a second old at most.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+const CHECKS_MAX: u32 = 100;
+
+pub(super) fn routes() -> Router<ApiState> {
+    Router::new().route("/v1/switches/{switch}/ports/{port}", put(set_port))
+}
+
+/// The administrative state of a port.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PortStateBody {
+    is_up: bool,
+}
+
+/// A port as its switch announces it.
+#[derive(Serialize)]
+struct PortStateDocument {
+    port: u32,
+    name: String,
+    /// Whether it is administratively up.
+    is_enabled: bool,
+    /// Whether it has a link as well.
+    is_up: bool,
+}
+
+async fn set_port(
+    State(state): State<ApiState>,
+    Path((switch, port)): Path<(String, String)>,
+    body: Result<Json<PortStateBody>, JsonRejection>,
+) -> Result<Json<PortStateDocument>, ApiError> {
+    let Json(PortStateBody { is_up }) =
+        body.map_err(|error| ApiError::invalid(error.body_text()))?;
+    let sessions = state.controller.switches();
+    let at = names::find_port(&sessions, &switch, &port)?;
+    let described = find(&sessions, at).ok_or_else(|| names::no_port(&switch, &port))?;
+    let config = if is_up { PortConfig::default() } else { PortConfig::PORT_DOWN };
+    let request = PortMod {
+        port_no: at.port,
+        // The switch refuses any other address.
+        hw_addr: described.hw_addr,
+        config,
+        mask: PortConfig::PORT_DOWN,
+        properties: Vec::new(),
+    };
+    match requests::ask(&state, at.switch, vec![Message::PortMod(request)]).await {
+        Answer::Done => {}
+        other => return Err(ApiError::of_answer(&other)),
+    }
+    for _ in 0..CHECKS_MAX {
+        let sessions = state.controller.switches();
+        match find(&sessions, at) {
+            Some(port) if is_enabled(port) == is_up => return Ok(Json(document(port))),
+            Some(_) => sleep(CHECK_INTERVAL).await,
+            None => return Err(names::no_port(&switch, &port)),
+        }
+    }
+    let message = format!(
+        "switch {switch} has accepted the change, but does not announce it for port {port}"
+    );
+    Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, "switch_timed_out", message))
+}
+
+fn find(sessions: &[SwitchSession], at: SwitchPort) -> Option<&Port> {
+    let session = sessions.iter().find(|session| session.datapath_id == at.switch)?;
+    session.features.ports.iter().find(|port| port.port_no == at.port)
+}
+
+fn is_enabled(port: &Port) -> bool {
+    !port.config.contains(PortConfig::PORT_DOWN)
+}
+
+fn document(port: &Port) -> PortStateDocument {
+    PortStateDocument {
+        port: port.port_no.0,
+        name: port.name(),
+        is_enabled: is_enabled(port),
+        is_up: port.is_up(),
+    }
+}
