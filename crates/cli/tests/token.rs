@@ -1,5 +1,5 @@
 //! `sluice token`: the file, and what is printed.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::fs;
 use std::path::PathBuf;

@@ -163,7 +163,7 @@ impl CaptureSender {
             return;
         }
         let number = shared.selected.fetch_add(1, Relaxed);
-        if number % u64::from(shared.filter.one_in.get()) != 0 {
+        if !number.is_multiple_of(u64::from(shared.filter.one_in.get())) {
             return;
         }
         let mut state = shared.lock();

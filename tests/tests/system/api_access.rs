@@ -40,6 +40,17 @@ fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+/// Starts a controller that serves the API on all addresses over TLS, and on a Unix socket; programs of this machine may only read.
+fn start_with_tls(env: &TestEnv, pki: &Pki, [socket, tokens, audit]: [&Path; 3]) -> Controller {
+    let (certificate, key) = (pki.file("controller.pem"), pki.file("controller.key"));
+    let mut command = env.command(&binary().to_string_lossy());
+    command.args(["run", "--threads", "1", "--api", "0.0.0.0:8653"]);
+    command.args(["--api-socket", path(socket), "--api-tokens", path(tokens)]);
+    command.args(["--api-cert", path(&certificate), "--api-key", path(&key)]);
+    command.env("SLUICE_API__AUDIT", audit).env("SLUICE_API__LOCAL_ROLE", "read");
+    Controller::with(command, env.dir())
+}
+
 #[test]
 fn a_unix_socket_tls_and_tokens_decide_who_sees_the_network() {
     let network = OvsNetwork::line(TestEnv::shared(), OpenFlow::V13, 1);
@@ -49,13 +60,7 @@ fn a_unix_socket_tls_and_tokens_decide_who_sees_the_network() {
     pki.issue(&format!("controller --name {OTHER_ADDRESS} --name sluice.example"));
     let [socket, tokens, audit] =
         ["api.sock", "tokens.json", "audit.log"].map(|name| env.file(name));
-    let (certificate, key) = (pki.file("controller.pem"), pki.file("controller.key"));
-    let mut command = env.command(&binary().to_string_lossy());
-    command.args(["run", "--threads", "1", "--api", "0.0.0.0:8653"]);
-    command.args(["--api-socket", path(&socket), "--api-tokens", path(&tokens)]);
-    command.args(["--api-cert", path(&certificate), "--api-key", path(&key)]);
-    command.env("SLUICE_API__AUDIT", &audit).env("SLUICE_API__LOCAL_ROLE", "read");
-    let mut controller = Controller::with(command, env.dir());
+    let mut controller = start_with_tls(env, &pki, [&socket, &tokens, &audit]);
     network.connect(&controller);
     controller.wait_for_sessions(1);
 
@@ -159,11 +164,13 @@ fn the_api_answers_as_its_openapi_document_says() {
     network.connect(&controller);
     controller.wait_for_sessions(2);
     // scripts/setup.sh creates the Python environment, and names its version.
-    let script = r#"cd "$0"/.. && exec .cache/schemathesis-*/bin/schemathesis \
-        --config-file tests/schemathesis.toml run "$1"/v1/openapi.json --url "$1" \
+    let script = r#"root=$(cd "$0"/.. && pwd) && cd "$3" && exec "$root"/.cache/schemathesis-*/bin/schemathesis \
+        --config-file "$root"/tests/schemathesis.toml run "$1"/v1/openapi.json --url "$1" \
         --checks "$2" --max-time 60 --seed 1 --no-color --generation-database none"#;
     let mut schemathesis = env.command("sh");
     schemathesis.args(["-c", script, env!("CARGO_MANIFEST_DIR"), "http://127.0.0.1:8653", CHECKS]);
+    // It keeps what it has found there.
+    schemathesis.arg(env.dir());
     let output = schemathesis.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);

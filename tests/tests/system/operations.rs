@@ -1,6 +1,6 @@
 //! Operations on a running network of Open vSwitch: links taken out of service without losing a packet, ports set down, entries
 //! deleted, packet-ins captured.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sluice_system_tests::{
     BackgroundTraffic, Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, SHORT_TIMEOUT,
-    TestEnv, becomes_true, binary, both_versions, output_of, wait_until,
+    Stopwatch, TestEnv, becomes_true, binary, both_versions, output_of, wait_until,
 };
 
 both_versions! {
@@ -104,7 +104,7 @@ fn drain(version: OpenFlow) {
         // Now it may be unplugged; the ends of a cable have the names in the order of the ring.
         let (first, second) = if next == "s2" { ("s1", "s2") } else { ("s4", "s1") };
         network.cut_link(first, second);
-        std::thread::sleep(Duration::from_secs(2));
+        Stopwatch::start().wait_until(Duration::from_secs(2));
         check(&format!("the link to {next} unplugged"));
         network.restore_link(first, second);
         wait_until(LONG_TIMEOUT, "the link", || {

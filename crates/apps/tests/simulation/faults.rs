@@ -45,6 +45,7 @@ pub(super) struct Senders<'a> {
     pub(super) made_up_hosts: &'a mut MadeUpHosts,
     pub(super) reloads: &'a mut Reloads,
     pub(super) requests: &'a mut Requests,
+    pub(super) drains: &'a mut Drains,
 }
 
 /// Schedules faults, has hosts send meanwhile, and repairs permanent faults.
@@ -155,6 +156,7 @@ fn ping_meanwhile(
         senders.members.send(net)?;
         senders.made_up_hosts.send(net)?;
         senders.requests.send(net);
+        senders.drains.apply(net);
         if (1..=4).contains(&round) {
             senders.reloads.apply(net);
         }

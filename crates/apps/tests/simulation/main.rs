@@ -43,6 +43,7 @@
 mod broadcasts;
 mod checks;
 mod conditions;
+mod drains;
 mod faults;
 mod flow_entries;
 mod lies;
@@ -87,6 +88,7 @@ use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 use broadcasts::{CopyLimits, check_broadcasts, check_tree, send_traced};
 use checks::{check_connections, check_idle_links, check_pings, check_views, metrics};
 use conditions::{NetworkConditions, SwitchMoves};
+use drains::Drains;
 use faults::{Faults, Senders, run_with_faults};
 use flow_entries::check_flow_entries;
 use lies::Lies;

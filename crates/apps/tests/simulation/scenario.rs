@@ -20,6 +20,7 @@ pub(super) struct Scenario {
     made_up_hosts: MadeUpHosts,
     reloads: Reloads,
     requests: Requests,
+    drains: Drains,
 }
 
 impl Scenario {
@@ -89,6 +90,7 @@ impl Scenario {
             made_up_hosts,
             reloads,
             requests: Requests::new(seed),
+            drains: Drains::new(seed),
         })
     }
 
@@ -112,6 +114,7 @@ impl Scenario {
             made_up_hosts: &mut self.made_up_hosts,
             reloads: &mut self.reloads,
             requests: &mut self.requests,
+            drains: &mut self.drains,
         };
         let mut faults =
             run_with_faults(net, rng, conditions, &mut senders).map_err(failed("faults"))?;
@@ -157,6 +160,11 @@ impl Scenario {
         // Hosts at a segment share its ports, and switches that refuse flow entries get packets of the controller.
         let is_exact = !segments.exist() && !self.refusals.are_possible();
         self.members.check(net, conditions, is_exact).map_err(|why| format!("members: {why}"))?;
+        // Switches that refuse flow entries keep those that they have.
+        let is_exact = is_exact
+            && self.flooding == Flooding::Controller
+            && conditions.apps.contains(&"forwarding");
+        self.drains.check(net, is_exact).map_err(|why| format!("drains: {why}"))?;
         check_idle_links(net).map_err(|why| format!("after recovery: {why}"))
     }
 }

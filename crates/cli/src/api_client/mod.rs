@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -163,10 +163,9 @@ fn is_this_machine(host: &str) -> bool {
 
 fn parse_target(text: &str) -> Result<Target, String> {
     if let Some(path) = text.strip_prefix("unix:") {
-        return Ok(Target::Unix(path.trim_start_matches("//").into())).and_then(|target| {
-            let is_absolute = matches!(&target, Target::Unix(path) if path.is_absolute());
-            is_absolute.then_some(target).ok_or_else(|| invalid_target(text))
-        });
+        let path = Path::new(path.strip_prefix("//").unwrap_or(path));
+        let target = path.is_absolute().then(|| Target::Unix(path.to_owned()));
+        return target.ok_or_else(|| invalid_target(text));
     }
     let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let uri: Uri = url.parse().map_err(|_| invalid_target(text))?;
@@ -178,10 +177,9 @@ fn parse_target(text: &str) -> Result<Target, String> {
     let authority = uri.authority().map_or("", |it| it.as_str());
     let has_path = !matches!(uri.path(), "" | "/") || uri.query().is_some();
     let host = uri.host().unwrap_or_default();
+    let has_valid_port = authority.strip_prefix(host) == Some("") || uri.port_u16().is_some();
     let host = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
-    // A port that is no number is taken for a part of the host.
-    let port_is_valid = uri.port_u16().is_some() || !authority.ends_with(':');
-    if host.is_empty() || has_path || authority.contains('@') || !port_is_valid {
+    if host.is_empty() || has_path || authority.contains('@') || !has_valid_port {
         return Err(invalid_target(text));
     }
     let port = uri.port_u16().unwrap_or(PORT_DEFAULT);
@@ -309,10 +307,15 @@ impl ApiClient {
         let request = request.body(Full::new(Bytes::from(body))).map_err(text)?;
         match &self.target {
             Target::Unix(path) => {
-                exchange_on(UnixStream::connect(path).await.map_err(text)?, request).await
+                exchange_on(
+                    UnixStream::connect(path).await.map_err(|error| not_running(&error))?,
+                    request,
+                )
+                .await
             }
             Target::Tcp { host, port, .. } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(text)?;
+                let stream = TcpStream::connect((host.as_str(), *port)).await;
+                let stream = stream.map_err(|error| not_running(&error))?;
                 let Some(tls) = &self.tls else { return exchange_on(stream, request).await };
                 let name = ServerName::try_from(host.clone()).map_err(text)?;
                 let tls = TlsConnector::from(Arc::clone(tls)).connect(name, stream);
@@ -323,7 +326,7 @@ impl ApiClient {
 
     fn failed(&self, path: &str, why: &impl fmt::Display) -> ApiFailure {
         let at = &self.address;
-        let message = format!("cannot read {path} at {at}: {why} (is `sluice run` running?)");
+        let message = format!("cannot read {path} at {at}: {why}");
         ApiFailure { status: None, code: String::new(), message }
     }
 
@@ -369,6 +372,10 @@ async fn read_text(body: Incoming) -> Result<String, String> {
     let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(text)?.to_bytes();
     String::from_utf8(body.into()).map_err(|_| "the answer is not UTF-8".to_owned())
+}
+
+fn not_running(error: &std::io::Error) -> String {
+    format!("{error} (is `sluice run` running?)")
 }
 
 /// An error and its cause: hyper's own text does not say why a connection failed.

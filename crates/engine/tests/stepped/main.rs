@@ -7,6 +7,7 @@
 
 mod limits;
 mod migration;
+mod operations;
 mod ports;
 mod queues;
 mod reconnects;

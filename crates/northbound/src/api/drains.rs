@@ -8,6 +8,7 @@ use axum::routing::{get, put};
 use axum::{Json, Router};
 use serde::Serialize;
 use sluice_io::clock;
+use sluice_openflow::PortNo;
 use sluice_sdk::SwitchSession;
 use sluice_sdk::view::{
     Cable, DRAINED_CABLES_MAX, DrainProgress, DrainedLink, NetworkView, RecordFact, SwitchPort,
@@ -125,7 +126,7 @@ async fn drain_at(
     Path((switch, port)): Path<(String, String)>,
 ) -> ApiResult<Json<DrainDocument>> {
     let sessions = state.controller.switches();
-    let at = names::find_port(&sessions, &switch, &port)?;
+    let at = find_port(&sessions, &switch, &port)?;
     let cable = drained_cable_at(&state.view.lock().view, at);
     let cable = cable.ok_or_else(|| not_drained(&switch, &port))?;
     document(&state, &sessions, cable)
@@ -136,12 +137,20 @@ async fn undrain(
     Path((switch, port)): Path<(String, String)>,
 ) -> ApiResult<Json<UndrainedDocument>> {
     let sessions = state.controller.switches();
-    let at = names::find_port(&sessions, &switch, &port)?;
+    let at = find_port(&sessions, &switch, &port)?;
     let cable = drained_cable_at(&state.view.lock().view, at);
     if let Some(cable) = cable {
         publish(&state, cable, None).await?;
     }
     Ok(Json(UndrainedDocument { was_drained: cable.is_some() }))
+}
+
+/// A port of a link that may be out of service: the switch may have lost it with the link.
+fn find_port(sessions: &[SwitchSession], switch: &str, port: &str) -> ApiResult<SwitchPort> {
+    names::find_port(sessions, switch, port).or_else(|error| {
+        let number = port.parse().map_err(|_| error)?;
+        Ok(SwitchPort::new(names::find(sessions, switch)?.datapath_id, PortNo(number)))
+    })
 }
 
 fn not_drained(switch: &str, port: &str) -> ApiError {

@@ -106,7 +106,7 @@ impl Selection {
                     let has_cookie = |other: &&sluice_sdk::flow_space::EntryKind| {
                         (kind.cookie ^ other.cookie) & kind.cookie_mask & other.cookie_mask == 0
                     };
-                    !others.iter().any(|other| has_cookie(&other))
+                    !others.iter().any(|other| has_cookie(other))
                 });
                 let mut cookies: Vec<_> =
                     own.iter().map(|kind| (kind.cookie, kind.cookie_mask)).collect();
@@ -122,9 +122,8 @@ fn parse_cookie(text: &str) -> Option<Selection> {
         Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
             u64::from_str_radix(digits, 16).ok()
         }
-        Some(_) => None,
         None if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
-        None => None,
+        _ => None,
     };
     let (cookie, mask) = match text.split_once('/') {
         Some((cookie, mask)) => (number(cookie)?, number(mask)?),

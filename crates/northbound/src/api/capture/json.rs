@@ -53,7 +53,7 @@ impl PacketWriter for JsonWriter {
             table: packet.table_id,
             cookie: cookie(packet.cookie),
             total_length: packet.total_len,
-            data: packet.frame.iter().map(|byte| format!("{byte:02x}")).collect(),
+            data: hexadecimal(&packet.frame),
         };
         write_line(&document, out);
     }
@@ -70,6 +70,11 @@ impl PacketWriter for JsonWriter {
 /// The cookie of the flow entry that sent a packet; `None` before 1.3.
 pub(super) fn cookie(cookie: u64) -> Option<String> {
     (cookie != u64::MAX).then(|| format!("{cookie:#x}"))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
 fn write_line(document: &impl Serialize, out: &mut Vec<u8>) {
