@@ -10,6 +10,7 @@ mod connection_limit;
 mod exposition;
 mod metrics;
 mod peer;
+mod ryu;
 mod server;
 mod streaming;
 pub mod tokens;

@@ -28,6 +28,7 @@ mod path_requests;
 mod paths;
 mod power_cycles;
 mod requests;
+mod ryu;
 mod segments;
 mod show;
 mod thin_control_link;

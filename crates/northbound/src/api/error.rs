@@ -18,6 +18,8 @@ pub(crate) struct ApiError {
     message: String,
 }
 
+const SWITCH_REFUSED: &str = "switch_refused";
+
 /// Why a request fails.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ErrorDocument {
@@ -49,6 +51,11 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, code, message)
     }
 
+    /// Whether the switch has refused the request.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.code == SWITCH_REFUSED
+    }
+
     /// The answer of a switch that is no reply.
     pub(crate) fn of_answer(answer: &Answer) -> Self {
         let (status, code) = match answer {
@@ -58,7 +65,7 @@ impl ApiError {
             Answer::TimedOut => (StatusCode::GATEWAY_TIMEOUT, "switch_timed_out"),
             Answer::TooMany | Answer::Paused => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
             Answer::Unsupported { .. } => (StatusCode::NOT_IMPLEMENTED, "not_in_this_version"),
-            Answer::Refused(_) => (StatusCode::BAD_GATEWAY, "switch_refused"),
+            Answer::Refused(_) => (StatusCode::BAD_GATEWAY, SWITCH_REFUSED),
             _ => (StatusCode::BAD_GATEWAY, "switch_reply_malformed"),
         };
         Self::new(status, code, answer.to_string())

@@ -4,7 +4,7 @@ pub(crate) mod access;
 mod capture;
 mod documents;
 mod drains;
-mod error;
+pub(crate) mod error;
 mod extract;
 mod flow_deletion;
 mod handlers;
@@ -12,7 +12,7 @@ mod names;
 mod openapi;
 mod packets;
 mod port_state;
-mod requests;
+pub(crate) mod requests;
 mod tokens;
 
 use std::sync::Arc;
@@ -79,4 +79,5 @@ fn documented_routes() -> OpenApiRouter<ApiState> {
         .merge(packets::routes().into())
         .merge(port_state::routes().into())
         .merge(flow_deletion::routes().into())
+        .merge(crate::ryu::routes().into())
 }

@@ -37,7 +37,7 @@ pub(super) const KINDS: [Kind; 10] = [
 ];
 
 /// Reads something from a switch.
-pub(super) async fn read(
+pub(crate) async fn read(
     state: &ApiState,
     from: DatapathId,
     request: MultipartRequest,
@@ -55,7 +55,7 @@ pub(super) async fn read(
 }
 
 /// Sends messages to a switch and waits for the answer.
-pub(super) async fn ask(state: &ApiState, to: DatapathId, messages: Vec<Message>) -> Answer {
+pub(crate) async fn ask(state: &ApiState, to: DatapathId, messages: Vec<Message>) -> Answer {
     let (sender, answer) = oneshot::channel();
     let on_answer = Box::new(move |answer| {
         // Fails if the client does not wait any more.
