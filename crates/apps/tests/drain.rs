@@ -1,5 +1,5 @@
 //! Links taken out of service while hosts send, in virtual time: not one packet is lost.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

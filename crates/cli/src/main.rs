@@ -16,6 +16,8 @@ mod run;
 mod show;
 mod signals;
 mod startup_message;
+mod state_dir;
+mod static_entries;
 mod token;
 
 use std::hash::BuildHasher as _;
@@ -64,6 +66,13 @@ enum Command {
     Clear(operate::ClearArgs),
     /// Copy packet-ins to Wireshark, a file or as JSON
     Capture(operate::CaptureArgs),
+    /// Declare static flow entries of the running controller, which it keeps in the switches
+    #[command(subcommand)]
+    Flow(static_entries::FlowCommand),
+    /// Declare static entries and names as a file says, and remove all others
+    Apply(static_entries::FileArgs),
+    /// Show what `apply` would change; the exit code is 1 if there is something
+    Diff(static_entries::FileArgs),
     #[command(about = "Measure a controller with emulated switches: throughput, latency, fairness")]
     Bench(Box<bench::BenchArgs>),
     #[command(about = "Run the controller with an emulated network whose hosts ping each other")]
@@ -126,6 +135,9 @@ fn main() -> ExitCode {
         Command::Port(port) => exit_code(port.run().and_then(|text| write_stdout(&text))),
         Command::Clear(clear) => exit_code(clear.run().and_then(|text| write_stdout(&text))),
         Command::Capture(capture) => exit_code(capture.run()),
+        Command::Flow(flow) => static_entries::report(flow.run()),
+        Command::Apply(file) => static_entries::report(file.apply()),
+        Command::Diff(file) => static_entries::report(file.diff()),
         Command::Bench(bench) => bench.run(),
         Command::Play(play) => play.run(),
         Command::Emu(emu) => emu.run(),

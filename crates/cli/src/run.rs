@@ -9,6 +9,8 @@ use std::{panic, thread};
 
 use sluice_apps::Chain;
 use sluice_apps::topology::WallClock;
+use sluice_declared::Declared;
+use sluice_declared::store::OPEN_THREAD;
 use sluice_engine::{Engine, StartError};
 use sluice_io::{clock, limits};
 use sluice_northbound::{Listeners, Server};
@@ -19,7 +21,7 @@ use crate::config::{ConfigKey, ConfigSources, LoadedConfig, RunConfig};
 use crate::log::Logging;
 use crate::signals::{Signal, SignalReceiver};
 use crate::startup_message::StartupMessage;
-use crate::{EXIT_FAILURE, advice, print_error, signals, startup_message, write_stdout};
+use crate::{EXIT_FAILURE, advice, print_error, signals, startup_message, state_dir, write_stdout};
 
 /// File descriptors reserved for all that is not a connection to a switch: standard streams, listeners, metrics, wake-ups. If few
 /// files may be open, half of them.
@@ -81,8 +83,8 @@ impl FailureStop {
         let (stop, print_panic) = (self.clone(), panic::take_hook());
         panic::set_hook(Box::new(move |info| {
             print_panic(info);
-            // A failed HTTP request affects no switch.
-            if thread::current().name() != Some("api") {
+            // A failed HTTP request affects no switch; a store that cannot be opened is reported.
+            if ![Some("api"), Some(OPEN_THREAD)].contains(&thread::current().name()) {
                 stop.stop();
             }
         }));
@@ -100,6 +102,7 @@ struct RunningController<'l> {
     congestion: CongestionChoice,
     engine: Engine<Chain>,
     api: Option<Server>,
+    declared: Arc<Declared>,
     logging: &'l Logging,
 }
 
@@ -119,8 +122,13 @@ impl<'l> RunningController<'l> {
         let listeners = api.map(listen).transpose()?;
         let generation_id = generation_id();
         let (engine, congestion) = start_engine(&loaded, generation_id)?;
-        let serve =
-            |listeners: Listeners| listeners.serve(engine.metrics(), Arc::new(engine.handle()));
+        let declared = state_dir::declared_config(&loaded.config);
+        let declared = Declared::start(&declared, Arc::new(engine.handle()));
+        let declared = Arc::new(declared.map_err(|e| advice::cannot("start a thread", &e))?);
+        let serve = |listeners: Listeners| {
+            let listeners = listeners.with_declared(declared.clone());
+            listeners.serve(engine.metrics(), Arc::new(engine.handle()))
+        };
         let api = listeners.map(serve).transpose();
         let api = api.map_err(|e| advice::cannot("serve metrics", &e))?;
         // The switches are served all the same.
@@ -128,7 +136,18 @@ impl<'l> RunningController<'l> {
             warn!("{error}");
         }
         let started = loaded.clone();
-        Ok(Self { sources, started, loaded, generation_id, congestion, engine, api, logging })
+        let running = Self {
+            sources,
+            started,
+            loaded,
+            generation_id,
+            congestion,
+            engine,
+            api,
+            declared,
+            logging,
+        };
+        Ok(running)
     }
 
     fn serve(mut self, mut signals: SignalReceiver) -> Result<(), String> {
@@ -136,7 +155,7 @@ impl<'l> RunningController<'l> {
             self.reload();
         }
         info!("stopping");
-        drop(self.api);
+        drop((self.api, self.declared));
         let (done, stopped) = mpsc::channel();
         let engine = self.engine;
         thread::spawn(move || {

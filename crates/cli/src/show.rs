@@ -120,6 +120,7 @@ const HOST_COLUMNS: &[Column] = &[
     ("PORT", "/at/port"),
     ("NAME", "/at/port_name"),
     ("ADDRESSES", "/addresses"),
+    ("HOST", "/name"),
 ];
 
 impl ShowArgs {
@@ -180,7 +181,7 @@ fn with_newline(text: String) -> String {
 }
 
 /// Rows with aligned columns below their titles.
-fn table(items: &[Value], columns: &[Column]) -> String {
+pub(crate) fn table(items: &[Value], columns: &[Column]) -> String {
     let titles = columns.iter().map(|(title, _)| (*title).to_owned()).collect();
     let row = |item: &Value| columns.iter().map(|(_, at)| cell(item.pointer(at))).collect();
     let rows: Vec<Vec<String>> = std::iter::once(titles).chain(items.iter().map(row)).collect();

@@ -7,6 +7,7 @@ pub mod clock;
 mod connection;
 pub mod cores;
 mod epoll;
+pub mod files;
 #[expect(unsafe_code, reason = "an allocator cannot be written otherwise")]
 mod huge_pages;
 pub mod input_file;

@@ -21,6 +21,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use sluice_base::metrics::MetricsSource;
+use sluice_declared::Declared;
 use sluice_io::{clock, priority};
 use sluice_sdk::Controller;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -64,6 +65,7 @@ pub struct Listeners {
     tcp: Option<(TcpListener, SocketAddr)>,
     unix: Option<(UnixListener, SocketFile)>,
     access: AccessConfig,
+    declared: Option<Arc<Declared>>,
 }
 
 /// Which listener cannot be opened, and why.
@@ -85,7 +87,13 @@ impl Listeners {
         let tcp = tcp.map_err(|error| ListenError { socket: None, error })?;
         let unix = config.socket.as_deref().map(unix_socket::listen).transpose();
         let unix = unix.map_err(|error| ListenError { socket: config.socket.clone(), error })?;
-        Ok(Self { tcp, unix, access: config.access })
+        Ok(Self { tcp, unix, access: config.access, declared: None })
+    }
+
+    /// Serves static entries, too.
+    #[must_use]
+    pub fn with_declared(self, declared: Arc<Declared>) -> Self {
+        Self { declared: Some(declared), ..self }
     }
 
     /// Serves the API of `controller` and the metrics of `source` until the [`Server`] is dropped.
@@ -97,10 +105,10 @@ impl Listeners {
         source: Arc<dyn MetricsSource>,
         controller: Arc<dyn Controller>,
     ) -> io::Result<Server> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = Builder::new_current_thread().thread_name("api").enable_all().build()?;
         let address = self.tcp.as_ref().map(|(_, address)| *address);
         let access = Access::new(self.access);
-        let state = ApiState::new(controller, clock::now(), access.clone());
+        let state = ApiState::new(controller, self.declared, clock::now(), access.clone());
         let source = Arc::new(WithApiMetrics { source, access: access.clone() });
         let routes = routes(source)
             .merge(api::routes(state.clone()))

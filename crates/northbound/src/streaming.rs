@@ -35,7 +35,7 @@ mod tests {
         let guard = StreamGuard::default();
         assert!(!guard.is_streaming(now));
         guard.record_progress(now);
-        assert!(guard.is_streaming(now + STALL_TIMEOUT - Duration::from_millis(1)));
+        assert!(guard.is_streaming(now + STALL_TIMEOUT / 2));
         assert!(!guard.is_streaming(now + STALL_TIMEOUT));
     }
 }

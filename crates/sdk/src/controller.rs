@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_openflow::{DatapathId, Role, SwitchDesc, SwitchFeatures, Version};
+use sluice_openflow::{DatapathId, PortNo, Role, SwitchDesc, SwitchFeatures, Version};
 
 use crate::capture::{Capture, CaptureFilter};
 use crate::request::{Answer, Request};
@@ -80,6 +80,18 @@ pub struct SwitchSession {
     pub description: Option<Arc<SwitchDesc>>,
     /// What was exchanged since it has connected.
     pub statistics: SessionStatistics,
+}
+
+impl SwitchSession {
+    /// The name of the switch: that of its local port, which is the bridge with Open vSwitch, or else the description of its
+    /// datapath.
+    pub fn name(&self) -> Option<String> {
+        let ports = self.features.ports.iter();
+        let local =
+            ports.filter(|port| port.port_no == PortNo::LOCAL).map(|port| port.name.to_string());
+        let described = self.description.iter().map(|it| it.dp.to_string());
+        local.chain(described).find(|name| !name.is_empty() && name != "None")
+    }
 }
 
 /// What was exchanged with a switch in a session.

@@ -78,12 +78,23 @@ pub const MISS_LIMITS: EntryKind = EntryKind::new("limiter", LIMIT, 1..=3);
 /// Sends table misses to the controller.
 pub const TABLE_MISS: EntryKind = EntryKind::new("all", PERMANENT, 0..=0);
 
-/// All kinds, by descending priority. `learning`, an alternative to `forwarding`, has cookie 0 and a configured priority.
+/// Priorities of an operator's own entries in table 0: see `docs/flow-entries.md`.
+pub const OPERATOR_PRIORITIES: RangeInclusive<u16> = 7..=65_532;
+
+/// An entry that an operator has declared and Sluice keeps. The cookie is `stat` in ASCII. In other tables than 0 it may have any
+/// priority.
+pub const STATIC: EntryKind =
+    EntryKind::new("static", (0x7374_6174_0000_0000, HIGH_HALF), OPERATOR_PRIORITIES);
+
+/// All kinds of applications, by descending priority. `learning`, an alternative to `forwarding`, has cookie 0 and a configured priority.
 pub const ENTRY_KINDS: [EntryKind; 8] =
     [PROBE_LIMITS, LINK_PROBES, BLOCKED_PORTS, PATHS, GROUP_STREAMS, TREE, MISS_LIMITS, TABLE_MISS];
 
-/// The application that has written a flow entry; `None` if none has.
+/// The application that has written a flow entry, or `static`; `None` if it is somebody else's.
 pub fn owner_of(cookie: u64, priority: u16) -> Option<&'static str> {
+    if STATIC.has_cookie(cookie) {
+        return Some(STATIC.application);
+    }
     let is_it = |kind: &&EntryKind| kind.has_cookie(cookie) && kind.priorities.contains(&priority);
     ENTRY_KINDS.iter().find(is_it).map(|kind| kind.application)
 }
@@ -110,7 +121,7 @@ mod tests {
     #[test]
     fn the_documentation_has_every_kind() {
         let page = include_str!("../../../docs/flow-entries.md");
-        for kind in ENTRY_KINDS {
+        for kind in ENTRY_KINDS.into_iter().chain([STATIC]) {
             let cookie = match kind.cookie_mask {
                 HIGH_HALF => format!("`{:#x}…`", kind.cookie >> 32),
                 _ => format!("`{:#x}`", kind.cookie),
@@ -132,6 +143,8 @@ mod tests {
     fn entries_of_other_programs_have_no_owner() {
         assert_eq!(owner_of(0x666f_7277_0000_0002, 100), Some("forwarding"));
         assert_eq!(owner_of(PERMANENT.0, 0), Some("all"));
+        assert_eq!(owner_of(STATIC.cookie | 7, 0), Some("static"));
+        assert!(ENTRY_KINDS.iter().all(|kind| !kind.has_cookie(STATIC.cookie)));
         assert_eq!([owner_of(0, 100), owner_of(0x1234, 1234)], [None; 2]);
     }
 }

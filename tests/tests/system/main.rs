@@ -31,6 +31,7 @@ mod requests;
 mod ryu;
 mod segments;
 mod show;
+mod static_entries;
 mod thin_control_link;
 mod tls;
 mod topology;

@@ -14,7 +14,8 @@ enum Allowed {
 }
 
 /// Crates that turn values into text that others parse: only these may serialise.
-const SERIALISERS: [&str; 7] = ["bench", "cli", "decode", "emu", "northbound", "store", "study"];
+const SERIALISERS: [&str; 8] =
+    ["bench", "cli", "decode", "declared", "emu", "northbound", "store", "study"];
 
 /// Dependencies that the codec may have; `serde` is an optional feature of it.
 const CODEC_DEPENDENCIES: [&str; 3] = ["bitflags", "serde", "zerocopy"];

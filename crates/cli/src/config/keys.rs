@@ -53,6 +53,7 @@ const FLAGS: &[Flag] = &[
     flag("workers.threads", "threads", "N"),
     flag("workers.pin", "pin", "on|off|CORES"),
     flag("workers.spin_us", "spin", "US"),
+    flag("state.dir", "state-dir", "DIR"),
     flag("api.listen", "api", "ADDR"),
     Flag {
         key: "api.listen",
@@ -79,6 +80,7 @@ const NEEDS_RESTART: &[&str] = &[
     "workers.spin_us",
     "socket.congestion",
     "topology.secret",
+    "state.dir",
     "api.listen",
     "api.socket",
     "log.format",

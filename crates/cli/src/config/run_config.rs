@@ -22,6 +22,8 @@ pub(crate) struct RunConfig {
     /// Where metrics and the API are served, and to whom.
     pub(crate) api: sluice_northbound::Config,
     pub(crate) log: LogConfig,
+    /// The directory of the store; empty for the default.
+    pub(crate) state_dir: String,
 }
 
 /// What is logged, and how.
@@ -38,7 +40,9 @@ impl RunConfig {
         api: sluice_northbound::Config,
     ) -> Self {
         let Settings { listen, apps, workers, session, limits, socket, topology, .. } = settings;
-        let Settings { learning, limiter, hosts, forwarding, log, experimental, .. } = settings;
+        let Settings {
+            learning, limiter, hosts, forwarding, log, experimental, state, ..
+        } = settings;
         let defaults = sluice_proto::Config::default();
         // Before 1.3, SET_CONFIG sets how many bytes of a packet a switch sends; since 1.3, each flow entry does.
         let (session_len, flow_entry_len) = match session.miss_send_len {
@@ -94,7 +98,7 @@ impl RunConfig {
         };
         let (ByName(level), ByName(format)) = (log.level, log.format);
         let log = LogConfig { level, format };
-        Self { engine, app_names: apps.0, apps: apps_config, api, log }
+        Self { engine, app_names: apps.0, apps: apps_config, api, log, state_dir: state.dir }
     }
 }
 

@@ -51,6 +51,8 @@ pub(super) struct Settings {
     #[config(nested)]
     pub(super) limiter: LimiterSettings,
     #[config(nested)]
+    pub(super) state: StateSettings,
+    #[config(nested)]
     pub(super) api: ApiSettings,
     #[config(nested)]
     pub(super) log: LogSettings,
@@ -330,6 +332,14 @@ pub(super) struct LimiterSettings {
     /// from OpenFlow 1.2 on.
     #[config(default = true)]
     pub(super) ecn: bool,
+}
+
+#[derive(Debug, confique::Config)]
+pub(super) struct StateSettings {
+    /// Directory in which static entries and names are stored. Empty: /var/lib/sluice if it can be written, or else sluice below
+    /// `$XDG_STATE_HOME` or ~/.local/state. It is made when something is declared.
+    #[config(default = "")]
+    pub(super) dir: String,
 }
 
 #[derive(Debug, confique::Config)]

@@ -143,7 +143,16 @@ fn encode_all(
     let mut out: Encoder<'_> = switch.session.encoder(switch.buffers.transmit.buffer());
     let (start, first_xid) = (out.len(), out.next_xid());
     for (index, message) in request.messages.iter().enumerate() {
-        if let Err(error) = out.encode(message) {
+        let result = match message {
+            // The transaction id inside has to be that of the message (OpenFlow 1.4.0 §7.3.9.6).
+            Message::BundleAddMessage(add) => {
+                let mut add = add.clone();
+                add.message.xid = out.next_xid();
+                out.encode(&Message::BundleAddMessage(add))
+            }
+            message => out.encode(message),
+        };
+        if let Err(error) = result {
             out.truncate(start);
             return Err((index, error));
         }

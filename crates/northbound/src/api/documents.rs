@@ -1,6 +1,7 @@
 //! The JSON documents of the API: a contract with other programs, described in `docs/api.md`.
 
 use serde::Serialize;
+use sluice_declared::Names as GivenNames;
 use sluice_openflow::{DatapathId, FlowDesc, FlowMod, MultipartReply, Role, SwitchDesc};
 use sluice_sdk::flow_space::owner_of;
 use sluice_sdk::view::{Cable, Host, HostId, Link, NetworkView, PortInfo, PortRole, SwitchPort};
@@ -100,6 +101,8 @@ pub(super) struct HostsDocument {
 #[derive(Serialize, ToSchema)]
 pub(super) struct HostDocument {
     mac: String,
+    /// The name that an operator has given it.
+    name: Option<String>,
     vlan: u16,
     addresses: Vec<String>,
     at: PlaceDocument,
@@ -142,12 +145,14 @@ pub(super) struct ReplyDocument {
 pub(super) struct Names<'v> {
     pub(super) view: &'v NetworkView,
     pub(super) sessions: &'v [SwitchSession],
+    /// The names that an operator has given.
+    pub(super) given: &'v GivenNames,
 }
 
 impl Names<'_> {
     fn switch(&self, id: DatapathId) -> Option<String> {
         let at = self.sessions.binary_search_by_key(&id, |session| session.datapath_id).ok()?;
-        self.sessions.get(at).and_then(switch_name)
+        self.sessions.get(at).and_then(|session| switch_name(session, self.given))
     }
 
     pub(super) fn place(&self, at: SwitchPort) -> PlaceDocument {
@@ -170,6 +175,7 @@ impl Names<'_> {
     pub(super) fn host(&self, id: HostId, host: &Host) -> HostDocument {
         HostDocument {
             mac: id.mac.to_string(),
+            name: self.given.host(id.mac).map(str::to_owned),
             vlan: id.vlan.0,
             addresses: host.addrs.iter().map(ToString::to_string).collect(),
             at: self.place(host.at),
@@ -196,11 +202,11 @@ impl Names<'_> {
     }
 }
 
-impl From<&SwitchSession> for SwitchDocument {
-    fn from(session: &SwitchSession) -> Self {
+impl SwitchDocument {
+    pub(super) fn new(session: &SwitchSession, given: &GivenNames) -> Self {
         Self {
             dpid: session.datapath_id.to_string(),
-            name: switch_name(session),
+            name: switch_name(session, given),
             openflow: session.version.to_string(),
             address: session.addr.to_string(),
             worker: session.worker,

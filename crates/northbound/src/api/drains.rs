@@ -87,8 +87,9 @@ pub(super) struct UndrainedDocument {
 
 async fn drains(State(state): State<ApiState>) -> Json<DrainsDocument> {
     let sessions = state.controller.switches();
+    let given = state.given_names();
     let copy = state.view.lock();
-    let names = Names { view: &copy.view, sessions: &sessions };
+    let names = Names { view: &copy.view, sessions: &sessions, given: &given };
     let cables = copy.view.drained_cables();
     Json(DrainsDocument {
         drains: cables.map(|(cable, drained)| names.drain(cable, *drained)).collect(),
@@ -100,7 +101,7 @@ async fn drain(
     Path((switch, port)): Path<(String, String)>,
 ) -> ApiResult<Json<DrainDocument>> {
     let sessions = state.controller.switches();
-    let at = names::find_port(&sessions, &switch, &port)?;
+    let at = names::find_port(&sessions, &state.given_names(), &switch, &port)?;
     let cable = {
         let copy = state.view.lock();
         let view = &copy.view;
@@ -126,7 +127,7 @@ async fn drain_at(
     Path((switch, port)): Path<(String, String)>,
 ) -> ApiResult<Json<DrainDocument>> {
     let sessions = state.controller.switches();
-    let at = find_port(&sessions, &switch, &port)?;
+    let at = find_port(&state, &sessions, &switch, &port)?;
     let cable = drained_cable_at(&state.view.lock().view, at);
     let cable = cable.ok_or_else(|| not_drained(&switch, &port))?;
     document(&state, &sessions, cable)
@@ -137,7 +138,7 @@ async fn undrain(
     Path((switch, port)): Path<(String, String)>,
 ) -> ApiResult<Json<UndrainedDocument>> {
     let sessions = state.controller.switches();
-    let at = find_port(&sessions, &switch, &port)?;
+    let at = find_port(&state, &sessions, &switch, &port)?;
     let cable = drained_cable_at(&state.view.lock().view, at);
     if let Some(cable) = cable {
         publish(&state, cable, None).await?;
@@ -146,10 +147,16 @@ async fn undrain(
 }
 
 /// A port of a link that may be out of service: the switch may have lost it with the link.
-fn find_port(sessions: &[SwitchSession], switch: &str, port: &str) -> ApiResult<SwitchPort> {
-    names::find_port(sessions, switch, port).or_else(|error| {
+fn find_port(
+    state: &ApiState,
+    sessions: &[SwitchSession],
+    switch: &str,
+    port: &str,
+) -> ApiResult<SwitchPort> {
+    let given = state.given_names();
+    names::find_port(sessions, &given, switch, port).or_else(|error| {
         let number = port.parse().map_err(|_| error)?;
-        Ok(SwitchPort::new(names::find(sessions, switch)?.datapath_id, PortNo(number)))
+        Ok(SwitchPort::new(names::find(sessions, &given, switch)?.datapath_id, PortNo(number)))
     })
 }
 
@@ -193,8 +200,9 @@ fn document(
     sessions: &[SwitchSession],
     cable: Cable,
 ) -> ApiResult<Json<DrainDocument>> {
+    let given = state.given_names();
     let copy = state.view.lock();
-    let names = Names { view: &copy.view, sessions };
+    let names = Names { view: &copy.view, sessions, given: &given };
     let drained = copy.view.record::<DrainedLink>(cable).copied();
     let drained = drained.ok_or_else(|| {
         ApiError::not_found("not_drained", format!("the link from {cable} is not out of service"))

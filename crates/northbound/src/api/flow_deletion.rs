@@ -106,7 +106,7 @@ impl Selection {
                     let has_cookie = |other: &&sluice_sdk::flow_space::EntryKind| {
                         (kind.cookie ^ other.cookie) & kind.cookie_mask & other.cookie_mask == 0
                     };
-                    !others.iter().any(|other| has_cookie(other))
+                    !others.iter().any(has_cookie)
                 });
                 let mut cookies: Vec<_> =
                     own.iter().map(|kind| (kind.cookie, kind.cookie_mask)).collect();
@@ -139,7 +139,7 @@ async fn delete_at_switch(
 ) -> Result<Json<DeletedDocument>, ApiError> {
     let selection = selection(filter)?;
     let sessions = state.controller.switches();
-    let session = names::find(&sessions, &switch)?;
+    let session = names::find(&sessions, &state.given_names(), &switch)?;
     let deleted = delete_selected(&state, session, &selection).await?;
     Ok(Json(DeletedDocument { deleted }))
 }

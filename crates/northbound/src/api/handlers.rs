@@ -97,7 +97,8 @@ pub(super) async fn controller(State(state): State<ApiState>) -> Json<Controller
     responses((status = 200, body = SwitchesDocument))
 )]
 pub(super) async fn switches(State(state): State<ApiState>) -> Json<SwitchesDocument> {
-    let switches = state.controller.switches().iter().map(SwitchDocument::from).collect();
+    let (sessions, given) = (state.controller.switches(), state.given_names());
+    let switches = sessions.iter().map(|it| SwitchDocument::new(it, &given)).collect();
     Json(SwitchesDocument { switches })
 }
 
@@ -114,8 +115,8 @@ pub(super) async fn switch(
     State(state): State<ApiState>,
     ApiPath(switch): ApiPath<String>,
 ) -> ApiResult<Json<SwitchDocument>> {
-    let sessions = state.controller.switches();
-    Ok(Json(names::find(&sessions, &switch)?.into()))
+    let (sessions, given) = (state.controller.switches(), state.given_names());
+    Ok(Json(SwitchDocument::new(names::find(&sessions, &given, &switch)?, &given)))
 }
 
 /// The ports of a switch, and what they are connected to.
@@ -132,9 +133,10 @@ pub(super) async fn ports(
     ApiPath(switch): ApiPath<String>,
 ) -> ApiResult<Json<PortsDocument>> {
     let sessions = state.controller.switches();
-    let id = names::find(&sessions, &switch)?.datapath_id;
+    let id = names::find(&sessions, &state.given_names(), &switch)?.datapath_id;
+    let given = state.given_names();
     let copy = state.view.lock();
-    let names = Names { view: &copy.view, sessions: &sessions };
+    let names = Names { view: &copy.view, sessions: &sessions, given: &given };
     let ports = copy.view.switch(id).into_iter().flat_map(|switch| &switch.ports);
     let ports = ports.map(|(&no, port)| names.port(SwitchPort::new(id, no), port)).collect();
     Ok(Json(PortsDocument { ports }))
@@ -148,8 +150,9 @@ pub(super) async fn ports(
 )]
 pub(super) async fn links(State(state): State<ApiState>) -> Json<LinksDocument> {
     let sessions = state.controller.switches();
+    let given = state.given_names();
     let copy = state.view.lock();
-    let names = Names { view: &copy.view, sessions: &sessions };
+    let names = Names { view: &copy.view, sessions: &sessions, given: &given };
     Json(LinksDocument { links: copy.view.links().map(|link| names.link(link)).collect() })
 }
 
@@ -169,7 +172,9 @@ pub(super) async fn hosts(
         return Err(ApiError::invalid(format!("limit is {limit}: expected at most {HOSTS_MAX}")));
     }
     let sessions = state.controller.switches();
-    let at = filter.switch.as_deref().map(|text| names::find(&sessions, text)).transpose()?;
+    let given = state.given_names();
+    let at =
+        filter.switch.as_deref().map(|text| names::find(&sessions, &given, text)).transpose()?;
     let at = at.map(|session| session.datapath_id);
     let copy = state.view.lock();
     let mut selected: Vec<_> = copy
@@ -183,7 +188,7 @@ pub(super) async fn hosts(
         })
         .collect();
     selected.sort_unstable_by_key(|(id, _)| *id);
-    let names = Names { view: &copy.view, sessions: &sessions };
+    let names = Names { view: &copy.view, sessions: &sessions, given: &given };
     let page = selected.iter().skip(filter.offset).take(limit);
     let hosts = page.map(|&(id, host)| names.host(id, host)).collect();
     Ok(Json(HostsDocument { hosts, total: selected.len() }))
@@ -210,7 +215,7 @@ pub(super) async fn flows(
     ApiPath(switch): ApiPath<String>,
     ApiQuery(filter): ApiQuery<FlowFilter>,
 ) -> ApiResult<Response> {
-    let id = names::find(&state.controller.switches(), &switch)?.datapath_id;
+    let id = names::find(&state.controller.switches(), &state.given_names(), &switch)?.datapath_id;
     let mut selected = FlowStatsRequest::default();
     selected.table_id = filter.table.unwrap_or(selected.table_id);
     let request = MultipartRequest::FlowDesc(selected);
@@ -256,7 +261,7 @@ pub(super) async fn multipart(
         let message = format!("a switch has no {what:?}: expected ports, {}", known.join(", "));
         return Err(ApiError::not_found("no_such_path", message));
     };
-    let id = names::find(&state.controller.switches(), &switch)?.datapath_id;
+    let id = names::find(&state.controller.switches(), &state.given_names(), &switch)?.datapath_id;
     let reply = requests::read(&state, id, request()).await?;
     Ok(Json(ReplyDocument { reply }))
 }

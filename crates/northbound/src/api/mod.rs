@@ -13,12 +13,15 @@ mod openapi;
 mod packets;
 mod port_state;
 pub(crate) mod requests;
+mod static_documents;
+mod static_entries;
 mod tokens;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
+use sluice_declared::{Declared, Names};
 use sluice_sdk::Controller;
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
@@ -39,13 +42,29 @@ pub(crate) struct ApiState {
     reads: Arc<Semaphore>,
     /// Limits how many captures run at a time.
     captures: Arc<Semaphore>,
+    /// Static entries, if they are kept.
+    pub(crate) declared: Option<Arc<Declared>>,
+    /// Changes of what is declared are written one after the other.
+    writes: Arc<Semaphore>,
 }
 
 impl ApiState {
-    pub(crate) fn new(controller: Arc<dyn Controller>, started: Instant, access: Access) -> Self {
+    pub(crate) fn new(
+        controller: Arc<dyn Controller>,
+        declared: Option<Arc<Declared>>,
+        started: Instant,
+        access: Access,
+    ) -> Self {
         let reads = Arc::new(Semaphore::new(requests::READS_MAX));
-        let captures = capture::permits();
-        Self { controller, view: Arc::default(), started, access, reads, captures }
+        let (captures, writes) = (capture::permits(), Arc::new(Semaphore::new(1)));
+        let view = Arc::default();
+        Self { controller, view, started, access, reads, captures, declared, writes }
+    }
+
+    /// The names that an operator has given.
+    pub(crate) fn given_names(&self) -> Arc<Names> {
+        let declared = self.declared.as_ref();
+        declared.map(|it| it.read(|it| it.names().clone())).unwrap_or_default()
     }
 }
 
@@ -79,5 +98,6 @@ fn documented_routes() -> OpenApiRouter<ApiState> {
         .merge(packets::routes().into())
         .merge(port_state::routes().into())
         .merge(flow_deletion::routes().into())
+        .merge(static_entries::routes().into())
         .merge(crate::ryu::routes().into())
 }

@@ -1,18 +1,16 @@
 //! Names of switches for people, and how requests name one.
 
+use sluice_declared::Names;
 use sluice_openflow::{DatapathId, Port, PortNo};
 use sluice_sdk::SwitchSession;
 use sluice_sdk::view::SwitchPort;
 
 use super::error::ApiError;
 
-/// The name of a switch: that of its local port, which is the bridge with Open vSwitch, or else the description of its datapath.
-pub(super) fn switch_name(session: &SwitchSession) -> Option<String> {
-    let ports = session.features.ports.iter();
-    let local =
-        ports.filter(|port| port.port_no == PortNo::LOCAL).map(|port| port.name.to_string());
-    let described = session.description.iter().map(|it| it.dp.to_string());
-    local.chain(described).find(|name| !name.is_empty() && name != "None")
+/// The name of a switch: the one that an operator has given it, or else its own.
+pub(super) fn switch_name(session: &SwitchSession, given: &Names) -> Option<String> {
+    let name = given.switch(session.datapath_id);
+    name.map(str::to_owned).or_else(|| session.name())
 }
 
 /// The datapath id with hexadecimal digits, with or without `0x`, leading zeros and colons between bytes.
@@ -25,9 +23,13 @@ fn parse_datapath_id(text: &str) -> Option<DatapathId> {
 /// The connected switch that a request names: by its datapath id or by its name.
 pub(super) fn find<'s>(
     sessions: &'s [SwitchSession],
+    given: &Names,
     text: &str,
 ) -> Result<&'s SwitchSession, ApiError> {
-    let by_name = || sessions.iter().filter(|it| switch_name(it).as_deref() == Some(text));
+    let has_name = |it: &SwitchSession| {
+        given.switch(it.datapath_id) == Some(text) || it.name().as_deref() == Some(text)
+    };
+    let by_name = || sessions.iter().filter(|it| has_name(it));
     match (by_name().count(), by_name().next()) {
         (0, _) => {}
         (1, Some(session)) => return Ok(session),
@@ -47,10 +49,11 @@ pub(super) fn find<'s>(
 /// The port that a request names: by its number or by its name.
 pub(super) fn find_port(
     sessions: &[SwitchSession],
+    given: &Names,
     switch: &str,
     port: &str,
 ) -> Result<SwitchPort, ApiError> {
-    let session = find(sessions, switch)?;
+    let session = find(sessions, given, switch)?;
     let number =
         port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok()).flatten();
     let is_it = |it: &&Port| Some(it.port_no.0) == number || it.name() == port;

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
+use sluice_declared::Names;
 use sluice_openflow::{Action, Field, Message, PacketOut, PortNo};
 use sluice_sdk::{Answer, SwitchSession};
 
@@ -59,11 +60,12 @@ async fn send(
 ) -> Result<Json<SentDocument>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid(error.body_text()))?;
     let sessions = state.controller.switches();
-    let to = names::find(&sessions, &switch)?.datapath_id;
+    let given = state.given_names();
+    let to = names::find(&sessions, &given, &switch)?.datapath_id;
     let (data, length) = parse_frame(&body.data)?;
-    let actions = actions(&body, &sessions, &switch)?;
+    let actions = actions(&body, (&sessions, &given), &switch)?;
     let in_port = match &body.in_port {
-        Some(port) => find_port(&sessions, &switch, port)?,
+        Some(port) => find_port((&sessions, &given), &switch, port)?,
         None => PortNo::CONTROLLER,
     };
     let matching = [Field::in_port(in_port)].into();
@@ -76,11 +78,11 @@ async fn send(
 
 fn actions(
     body: &PacketBody,
-    sessions: &[SwitchSession],
+    connected: (&[SwitchSession], &Names),
     switch: &str,
 ) -> Result<Vec<Action>, ApiError> {
     match (&body.port, &body.actions) {
-        (Some(port), None) => Ok(vec![Action::output(find_port(sessions, switch, port)?)]),
+        (Some(port), None) => Ok(vec![Action::output(find_port(connected, switch, port)?)]),
         (None, Some(text)) if text.len() > ACTIONS_LEN_MAX => {
             let message =
                 format!("actions have {} bytes: expected at most {ACTIONS_LEN_MAX}", text.len());
@@ -93,7 +95,7 @@ fn actions(
 }
 
 fn find_port(
-    sessions: &[SwitchSession],
+    connected: (&[SwitchSession], &Names),
     switch: &str,
     port: &PortText,
 ) -> Result<PortNo, ApiError> {
@@ -101,7 +103,7 @@ fn find_port(
         PortText::Number(number) => number.to_string(),
         PortText::Name(name) => name.clone(),
     };
-    names::find_port(sessions, switch, &text).map(|at| at.port)
+    names::find_port(connected.0, connected.1, switch, &text).map(|at| at.port)
 }
 
 fn parse_frame(text: &str) -> Result<(Vec<u8>, usize), ApiError> {

@@ -52,7 +52,7 @@ async fn set_port(
     let Json(PortStateBody { is_up }) =
         body.map_err(|error| ApiError::invalid(error.body_text()))?;
     let sessions = state.controller.switches();
-    let at = names::find_port(&sessions, &switch, &port)?;
+    let at = names::find_port(&sessions, &state.given_names(), &switch, &port)?;
     let described = find(&sessions, at).ok_or_else(|| names::no_port(&switch, &port))?;
     let config = if is_up { PortConfig::default() } else { PortConfig::PORT_DOWN };
     let request = PortMod {

@@ -46,12 +46,12 @@ fn pages_of_others_change_nothing() {
 fn a_body_that_is_too_large_is_refused_and_named() {
     let server = with_access(AccessConfig::default());
     let head = "host: localhost\r\ncontent-type: application/json\r\n";
-    let declared = format!("{head}content-length: 4194305\r\n\r\n");
+    let declared = format!("{head}content-length: 16777217\r\n\r\n");
     let (status, answer) = request(&server, "POST /v1/switches", &declared);
     assert_eq!(status, 413, "{answer}");
-    assert!(answer.contains("larger than 4194304 bytes (4 MiB)"), "{answer}");
+    assert!(answer.contains("larger than 16777216 bytes (16 MiB)"), "{answer}");
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, "x".repeat(1 << 20));
-    let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n{}", chunk.repeat(5));
+    let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n{}", chunk.repeat(17));
     let (status, answer) = request(&server, "POST /v1/switches", &chunked);
     assert!(status == 413 || answer.is_empty(), "{status} {answer}");
     let huge = format!("{head}content-length: 18446744073709551615\r\n\r\n");

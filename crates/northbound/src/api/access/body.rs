@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use crate::api::error::ApiError;
 
-/// The largest body: some ten thousand flow entries.
-const BODY_BYTES_MAX: usize = 4 << 20;
+/// The largest body: all static entries that may be declared, of usual length.
+const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// How long a body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -20,8 +20,8 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Bodies up to this size are not counted as large.
 const SMALL_BODY_BYTES: u64 = 64 << 10;
 
-/// Large bodies that are received or processed at a time: 32 MiB.
-pub(super) const LARGE_BODIES_MAX: usize = 8;
+/// Large bodies that are received or processed at a time: 64 MiB.
+pub(super) const LARGE_BODIES_MAX: usize = 4;
 
 /// Paths whose clients send JSON with the content type of forms, as `curl -d` does.
 const ANY_CONTENT_TYPE: &str = "/stats/";
@@ -70,7 +70,7 @@ pub(super) async fn read(
 }
 
 fn too_large() -> ApiError {
-    let message = format!("the body is larger than {BODY_BYTES_MAX} bytes (4 MiB)");
+    let message = format!("the body is larger than {BODY_BYTES_MAX} bytes (16 MiB)");
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
 }
 

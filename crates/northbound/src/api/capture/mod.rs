@@ -107,13 +107,13 @@ async fn capture(
 }
 
 fn filter(state: &ApiState, query: &CaptureQuery) -> Result<CaptureFilter, ApiError> {
-    let sessions = state.controller.switches();
+    let (sessions, given) = (state.controller.switches(), state.given_names());
     let (switch, port) = match (&query.switch, &query.port) {
         (Some(switch), Some(port)) => {
-            let at = names::find_port(&sessions, switch, port)?;
+            let at = names::find_port(&sessions, &given, switch, port)?;
             (Some(at.switch), Some(at.port))
         }
-        (Some(switch), None) => (Some(names::find(&sessions, switch)?.datapath_id), None),
+        (Some(switch), None) => (Some(names::find(&sessions, &given, switch)?.datapath_id), None),
         (None, Some(_)) => return Err(ApiError::invalid("port is given without switch")),
         (None, None) => (None, None),
     };

@@ -1,0 +1,298 @@
+//! `sluice flow`, `sluice apply` and `sluice diff`: static entries of a running controller, through its API.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+use serde_json::{Map, Value, json};
+
+use crate::api_client::{ApiArgs, encode};
+use crate::show::table;
+use crate::{EXIT_FAILURE, print_error, write_stdout};
+
+/// Entries that are asked for at once.
+const PAGE: usize = 10_000;
+
+#[derive(Debug, Args)]
+struct OutputArgs {
+    #[command(flatten)]
+    api: ApiArgs,
+    /// Print the JSON of the API.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FlowCommand {
+    /// Declare a flow entry, and wait until the switches have it
+    Add(AddArgs),
+    /// Remove a flow entry
+    Del(DelArgs),
+    /// List the declared flow entries and their state
+    List(ListArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    /// Name or datapath id of the switch, several with commas, or `all`
+    switch: String,
+    /// The flow entry, in the syntax of `ovs-ofctl add-flow`
+    flow: String,
+    /// Name of the entry; an entry with this name is replaced [default: made from the flow entry]
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DelArgs {
+    /// Name of the entry
+    name: String,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Only entries of this switch, by name or datapath id
+    #[arg(long)]
+    switch: Option<String>,
+    /// Only entries in this state: installed, pending or refused
+    #[arg(long)]
+    state: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FileArgs {
+    /// File in TOML with all static entries and names
+    file: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What is printed, and whether the command has found what it was to find.
+pub(crate) struct Report {
+    text: String,
+    is_success: bool,
+}
+
+/// Prints the result of a command.
+pub(crate) fn report(result: Result<Report, String>) -> ExitCode {
+    let result = result.and_then(|report| write_stdout(&report.text).map(|()| report.is_success));
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(EXIT_FAILURE),
+        Err(error) => {
+            print_error(&error);
+            ExitCode::from(EXIT_FAILURE)
+        }
+    }
+}
+
+const ENTRY_COLUMNS: &[(&str, &str)] = &[
+    ("NAME", "/name"),
+    ("SWITCHES", "/switches"),
+    ("STATE", "/state"),
+    ("REASON", "/reason"),
+    ("ENTRY", "/flow"),
+];
+
+const STATE_COLUMNS: &[(&str, &str)] =
+    &[("DPID", "/dpid"), ("SWITCH", "/switch"), ("STATE", "/state"), ("REASON", "/reason")];
+
+impl FlowCommand {
+    pub(crate) fn run(&self) -> Result<Report, String> {
+        match self {
+            Self::Add(args) => args.run(),
+            Self::Del(args) => args.run(),
+            Self::List(args) => args.run(),
+        }
+    }
+}
+
+impl AddArgs {
+    fn run(&self) -> Result<Report, String> {
+        let switches = match self.switch.split(',').map(str::trim).collect::<Vec<_>>().as_slice() {
+            ["all"] => json!("all"),
+            list => json!(list),
+        };
+        let name = self.name.clone().unwrap_or_else(|| default_name(&self.switch, &self.flow));
+        let body = json!({"switches": switches, "flow": self.flow});
+        let path = format!("/v1/static/flows/{}", encode(&name));
+        let answer = self.output.call(&Method::PUT, &path, &[("wait", "true")], Some(&body))?;
+        let is_success = answer.get("state").and_then(Value::as_str) != Some("refused");
+        if self.output.json {
+            return Ok(Report { text: format!("{answer}\n"), is_success });
+        }
+        let at = answer.get("at").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let mut text = format!("{name}: {}\n", state(&answer));
+        if !at.is_empty() {
+            text.push_str(&table(at, STATE_COLUMNS));
+        }
+        Ok(Report { text, is_success })
+    }
+}
+
+impl DelArgs {
+    fn run(&self) -> Result<Report, String> {
+        let path = format!("/v1/static/flows/{}", encode(&self.name));
+        let answer = self.output.call(&Method::DELETE, &path, &[("wait", "true")], None)?;
+        let text = if self.output.json { format!("{answer}\n") } else { String::new() };
+        Ok(Report { text, is_success: true })
+    }
+}
+
+impl ListArgs {
+    fn run(&self) -> Result<Report, String> {
+        let (mut entries, limit) = (vec![], PAGE.to_string());
+        loop {
+            let offset = entries.len().to_string();
+            let mut query = vec![("limit", limit.as_str()), ("offset", offset.as_str())];
+            query.extend(self.switch.iter().map(|it| ("switch", it.as_str())));
+            query.extend(self.state.iter().map(|it| ("state", it.as_str())));
+            let mut page = self.output.call(&Method::GET, "/v1/static/flows", &query, None)?;
+            let Some(Value::Array(list)) = page.get_mut("entries").map(Value::take) else { break };
+            let count = list.len();
+            entries.extend(list);
+            if count < PAGE {
+                break;
+            }
+        }
+        if self.output.json {
+            let text = format!("{}\n", json!({"entries": entries}));
+            return Ok(Report { text, is_success: true });
+        }
+        for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+            if let Some(switch) = entry.remove("switch") {
+                entry.insert("switches".to_owned(), switch);
+            }
+        }
+        Ok(Report { text: table(&entries, ENTRY_COLUMNS), is_success: true })
+    }
+}
+
+impl FileArgs {
+    pub(crate) fn apply(&self) -> Result<Report, String> {
+        let answer = self.put(&[("wait", "true")])?;
+        let text = if self.output.json { format!("{answer}\n") } else { changes(&answer) };
+        let states = self.refused()?;
+        for entry in &states {
+            let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
+            print_error(&format!("{name}: {}", state(entry)));
+        }
+        Ok(Report { text, is_success: states.is_empty() })
+    }
+
+    pub(crate) fn diff(&self) -> Result<Report, String> {
+        let answer = self.put(&[("dry_run", "true")])?;
+        let is_same = answer.get("changes").and_then(Value::as_array).is_none_or(Vec::is_empty);
+        let text = if self.output.json { format!("{answer}\n") } else { changes(&answer) };
+        Ok(Report { text, is_success: is_same })
+    }
+
+    fn put(&self, query: &[(&str, &str)]) -> Result<Value, String> {
+        let shown = self.file.display();
+        let text = fs::read_to_string(&self.file).map_err(|e| format!("{shown}: {e}"))?;
+        let document: toml::Table = toml::from_str(&text).map_err(|e| format!("{shown}: {e}"))?;
+        let body = serde_json::to_value(document).map_err(|e| format!("{shown}: {e}"))?;
+        self.output.call(&Method::PUT, "/v1/declared", query, Some(&body))
+    }
+
+    /// Entries that a switch has refused.
+    fn refused(&self) -> Result<Vec<Value>, String> {
+        let mut all = vec![];
+        for kind in ["meters", "groups", "flows"] {
+            let path = format!("/v1/static/{kind}");
+            let query = [("state", "refused"), ("limit", "100")];
+            let mut page = self.output.call(&Method::GET, &path, &query, None)?;
+            if let Some(Value::Array(list)) = page.get_mut("entries").map(Value::take) {
+                all.extend(list);
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl OutputArgs {
+    fn call(
+        &self,
+        method: &Method,
+        path: &str,
+        query: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Result<Value, String> {
+        let text = self.api.client()?.send(method, path, query, body)?;
+        serde_json::from_str(&text).map_err(|_| format!("{path}: the answer is not JSON"))
+    }
+}
+
+/// `installed`, or `refused: REASON`.
+fn state(entry: &Value) -> String {
+    let text = |name| entry.get(name).and_then(Value::as_str);
+    let state = text("state").unwrap_or("unknown");
+    text("reason").map_or_else(|| state.to_owned(), |reason| format!("{state}: {reason}"))
+}
+
+/// One line for each change, or two if something is replaced.
+fn changes(answer: &Value) -> String {
+    let list = answer.get("changes").and_then(Value::as_array);
+    let line = |change: &Map<String, Value>| {
+        let text = |name: &str| change.get(name).and_then(Value::as_str);
+        let what = [text("kind").unwrap_or_default(), text("name").unwrap_or_default()].join(" ");
+        let line = |sign, value: &str| format!("{sign} {what}: {value}\n");
+        let before = text("before").map(|it| line('-', it)).unwrap_or_default();
+        before + &text("after").map(|it| line('+', it)).unwrap_or_default()
+    };
+    list.into_iter().flatten().filter_map(Value::as_object).map(line).collect()
+}
+
+/// A name for an entry that was given none: the same for the same entry, so that it is not declared twice.
+fn default_name(switch: &str, flow: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let text = format!("{switch}-{flow}");
+    let name: String = text.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+    if name.len() <= NAME_LEN_MAX {
+        return name;
+    }
+    // The beginning, and what tells it from others that begin like it.
+    let start: String = name.chars().take(NAME_LEN_MAX - 17).collect();
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{start}-{hash:016x}")
+}
+
+/// Characters of a name.
+const NAME_LEN_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_from_entries() {
+        assert_eq!(default_name("s1", "ip,actions=drop"), "s1-ip-actions-drop");
+        let long = "priority=200,tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_dst=80,actions=";
+        let [a, b] =
+            ["drop", "output:1"].map(|actions| default_name("s1", &format!("{long}{actions}")));
+        assert_ne!(a, b);
+        assert_eq!([a.len(), b.len()], [NAME_LEN_MAX; 2]);
+    }
+
+    #[test]
+    fn changes_are_listed_like_those_of_a_plan() {
+        let answer = json!({"changes": [
+            {"kind": "flow", "name": "a", "before": null, "after": "s1: actions=drop"},
+            {"kind": "flow", "name": "b", "before": "s1: x", "after": "s1: y"},
+            {"kind": "group", "name": "c", "before": "all: z", "after": null},
+        ]});
+        let expected =
+            "+ flow a: s1: actions=drop\n- flow b: s1: x\n+ flow b: s1: y\n- group c: all: z\n";
+        assert_eq!(changes(&answer), expected);
+    }
+}

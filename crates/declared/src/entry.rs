@@ -1,0 +1,323 @@
+//! What is declared: a flow entry, group or meter with a name, and the switches that have it.
+
+use std::fmt;
+use std::hash::Hasher as _;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher24;
+use sluice_openflow::{
+    FlowMod, FlowModCommand, FlowModFlags, GroupCommand, GroupId, GroupMod, MeterCommand, MeterId,
+    MeterMod, PortNo, Version,
+};
+use sluice_sdk::flow_space::STATIC;
+
+use crate::form::Form;
+
+/// Characters of a name.
+const NAME_LEN_MAX: usize = 64;
+
+/// Bytes of the text of an entry: a group may have many buckets.
+const TEXT_LEN_MAX: usize = 16 << 10;
+
+/// Priorities of applications in table 0, below and above which an operator's entries are: table miss, limits and the spanning tree;
+/// blocked ports and link probes.
+const APPLICATION_PRIORITIES: [RangeInclusive<u16>; 2] = [0..=6, 65_533..=65_535];
+
+/// `OFPG_MAX` is 0xffffff00.
+const GROUP_IDS_RESERVED: u32 = 0xffff_ff01;
+
+/// The kind of a static entry. In this order they are installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A meter.
+    Meter,
+    /// A group.
+    Group,
+    /// A flow entry.
+    Flow,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Meter => "meter",
+            Self::Group => "group",
+            Self::Flow => "flow",
+        })
+    }
+}
+
+/// Kind and name, which identify a static entry.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Key {
+    /// The kind.
+    pub kind: Kind,
+    /// The name: 1 to 64 letters, digits, `-`, `_` and `.`.
+    pub name: String,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.kind, self.name)
+    }
+}
+
+/// Which switches have an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Selector {
+    /// All switches that connect.
+    #[serde(rename = "all")]
+    All,
+    /// These, by datapath id or name.
+    #[serde(untagged)]
+    Switches(Vec<String>),
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Switches(switches) => f.write_str(&switches.join(", ")),
+        }
+    }
+}
+
+/// An entry as an operator declares it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Declaration {
+    /// Kind and name.
+    #[serde(flatten)]
+    pub key: Key,
+    /// Which switches have it.
+    pub switches: Selector,
+    /// In the syntax of `ovs-ofctl add-flow`, `add-group` or `add-meter`.
+    pub text: String,
+}
+
+/// What is wrong with a declaration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryError {
+    /// The entry.
+    pub key: Key,
+    /// What is wrong, and where.
+    pub message: String,
+}
+
+impl fmt::Display for EntryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.message)
+    }
+}
+
+impl std::error::Error for EntryError {}
+
+/// Priorities in table 0 that applications use.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reserved {
+    /// The priorities of the entries of paths, if an application installs them.
+    pub paths: Option<RangeInclusive<u16>>,
+}
+
+/// A declaration that was checked, and when it was changed.
+#[derive(Debug)]
+pub struct Entry {
+    /// As it was declared.
+    pub declaration: Declaration,
+    /// The number of the change that declared it. Entries of one change are installed together or not at all.
+    pub revision: u64,
+    /// When it was declared, since 1970-01-01 UTC.
+    pub changed_at: Duration,
+    body: Body,
+    /// By version, computed when it is needed.
+    forms: [OnceLock<Result<Arc<Form>, String>>; VERSIONS.len()],
+}
+
+const VERSIONS: [Version; 6] =
+    [Version::V1_0, Version::V1_1, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5];
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    Flow(FlowMod),
+    Group(GroupMod),
+    Meter(MeterMod),
+}
+
+impl Entry {
+    /// Checks a declaration.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the column in its text.
+    pub fn new(
+        declaration: Declaration,
+        revision: u64,
+        changed_at: Duration,
+        reserved: &Reserved,
+    ) -> Result<Self, EntryError> {
+        let check = || -> Result<Body, String> {
+            check_name(&declaration.key.name)?;
+            check_selector(&declaration.switches)?;
+            parse(declaration.key.kind, &declaration.text, reserved)
+        };
+        match check() {
+            Ok(body) => {
+                let entry =
+                    Self { declaration, revision, changed_at, body, forms: Default::default() };
+                entry.check_versions()?;
+                Ok(entry)
+            }
+            Err(message) => Err(EntryError { key: declaration.key, message }),
+        }
+    }
+
+    /// Kind and name.
+    pub fn key(&self) -> &Key {
+        &self.declaration.key
+    }
+
+    /// What a switch that speaks `version` gets.
+    ///
+    /// # Errors
+    /// What the version cannot express.
+    pub(crate) fn form(&self, version: Version) -> Result<&Arc<Form>, &str> {
+        let at = VERSIONS.iter().position(|it| *it == version);
+        let Some(form) = at.and_then(|at| self.forms.get(at)) else {
+            return Err("unknown version of OpenFlow");
+        };
+        let form = form.get_or_init(|| Form::new(&self.body, version).map(Arc::new));
+        form.as_ref().map_err(String::as_str)
+    }
+
+    /// What switches of the version get that most of them speak, or else of another one that can express it.
+    pub(crate) fn any_form(&self) -> Option<&Arc<Form>> {
+        [Version::V1_3].iter().chain(VERSIONS.iter().rev()).find_map(|it| self.form(*it).ok())
+    }
+
+    /// At least one version must be able to express it; otherwise it is a mistake.
+    fn check_versions(&self) -> Result<(), EntryError> {
+        if VERSIONS.iter().any(|version| self.form(*version).is_ok()) {
+            return Ok(());
+        }
+        let message = self.form(Version::V1_3).err().unwrap_or_default();
+        let message = format!("no version of OpenFlow can express it: {message}");
+        Err(EntryError { key: self.key().clone(), message })
+    }
+}
+
+/// Whether a name is fit for paths of URLs, shells and files.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(is_valid) {
+        return Err(format!(
+            "invalid name {name:?} (expected 1 to {NAME_LEN_MAX} letters, digits, `-`, `_` and `.`)"
+        ));
+    }
+    Ok(())
+}
+
+fn check_selector(selector: &Selector) -> Result<(), String> {
+    let Selector::Switches(switches) = selector else { return Ok(()) };
+    if switches.is_empty() {
+        return Err("no switch (expected names, datapath ids, or \"all\")".to_owned());
+    }
+    if switches.len() > crate::SWITCHES_OF_ENTRY_MAX {
+        let max = crate::SWITCHES_OF_ENTRY_MAX;
+        return Err(format!(
+            "{} switches (at most {max}; \"all\" is every switch)",
+            switches.len()
+        ));
+    }
+    match switches.iter().find(|name| name.is_empty() || name.len() > NAME_LEN_MAX) {
+        Some(name) => Err(format!("invalid name of a switch: {name:?}")),
+        None => Ok(()),
+    }
+}
+
+fn parse(kind: Kind, text: &str, reserved: &Reserved) -> Result<Body, String> {
+    if text.len() > TEXT_LEN_MAX {
+        return Err(format!("text of {} bytes (at most {TEXT_LEN_MAX})", text.len()));
+    }
+    if text.contains(char::is_control) {
+        return Err("the text has a control character or a line break".to_owned());
+    }
+    match kind {
+        Kind::Flow => parse_flow(text, reserved).map(Body::Flow),
+        Kind::Group => {
+            let group = GroupMod::from_text(text, GroupCommand::ADD).map_err(|e| e.to_string())?;
+            if group.group_id.0 >= GROUP_IDS_RESERVED {
+                return Err(format!("group_id {:#x} is reserved", group.group_id.0));
+            }
+            Ok(Body::Group(group))
+        }
+        Kind::Meter => {
+            let meter = MeterMod::from_text(text, MeterCommand::ADD).map_err(|e| e.to_string())?;
+            if meter.meter_id.0 == 0 || meter.meter_id.0 >= MeterId::SLOWPATH.0 {
+                return Err(format!("meter {:#x} is reserved", meter.meter_id.0));
+            }
+            Ok(Body::Meter(meter))
+        }
+    }
+}
+
+fn parse_flow(text: &str, reserved: &Reserved) -> Result<FlowMod, String> {
+    let mut flow = FlowMod::from_text(text, FlowModCommand::ADD).map_err(|e| e.to_string())?;
+    flow.matching.check().map_err(|error| error.to_string())?;
+    let refused = [
+        (flow.idle_timeout != 0, "idle_timeout", "a static entry does not expire"),
+        (flow.hard_timeout != 0, "hard_timeout", "a static entry does not expire"),
+        (flow.cookie != 0, "cookie", "the cookie shows that Sluice keeps the entry"),
+        (flow.buffer_id.is_some(), "buffer_id", "it belongs to a single packet"),
+        (flow.out_port != PortNo::ANY, "out_port", "it restricts deletions"),
+        (flow.out_group != GroupId::ANY, "out_group", "it restricts deletions"),
+        (flow.table_id == FlowMod::TABLE_ALL, "table=255", "it stands for all tables"),
+        (flow.flags.contains(FlowModFlags::EMERG), "emerg", "it is not used while connected"),
+        (
+            flow.flags.contains(FlowModFlags::CHECK_OVERLAP),
+            "check_overlap",
+            "the entry could not be put back",
+        ),
+    ];
+    if let Some((_, field, why)) = refused.iter().find(|(is_set, ..)| *is_set) {
+        return Err(format!("`{field}` is not allowed in a static entry: {why}"));
+    }
+    check_priority(&flow, reserved)?;
+    // An entry that is put back keeps its counters if the switch can keep them.
+    flow.flags = FlowModFlags(flow.flags.0 & !FlowModFlags::RESET_COUNTS.0);
+    for oxm in &mut flow.matching.fields {
+        if let sluice_openflow::Oxm::Field(field) = oxm
+            && let Some(mask) = field.mask
+        {
+            field.value &= mask;
+        }
+    }
+    flow.cookie = STATIC.cookie | u64::from(fingerprint(&flow));
+    Ok(flow)
+}
+
+fn check_priority(flow: &FlowMod, reserved: &Reserved) -> Result<(), String> {
+    let priority = flow.priority;
+    if flow.table_id != 0 {
+        return Ok(());
+    }
+    let of_applications = APPLICATION_PRIORITIES.iter().chain(&reserved.paths);
+    match of_applications.into_iter().find(|range| range.contains(&priority)) {
+        Some(range) => Err(format!(
+            "priority {priority} belongs to an application: {} to {} are reserved in table 0, see docs/flow-entries.md",
+            range.start(),
+            range.end()
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What tells the contents of two entries apart: the low half of the cookie. The same in every run, so that entries are recognised
+/// after a restart.
+fn fingerprint(flow: &FlowMod) -> u32 {
+    let mut hasher = SipHasher24::new_with_keys(0x736c_7569, 0x6365);
+    hasher.write(flow.to_text().as_bytes());
+    let hash = hasher.finish();
+    (hash >> 32) as u32 ^ (hash & 0xffff_ffff) as u32
+}

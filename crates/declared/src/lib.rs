@@ -1,0 +1,24 @@
+//! Static flow entries, groups and meters: what an operator declares, and Sluice keeps in the switches.
+//!
+//! [`Declared`] is the service: it validates changes, makes them durable in a [store](store), and keeps the switches as declared,
+//! on a thread of its own. What is sent to which switch is decided by the [`reconcile::Reconciler`], which has no I/O: sessions,
+//! answers and times go in, requests come out. See `docs/static-entries.md`.
+
+mod change;
+mod entry;
+mod form;
+mod names;
+pub mod reconcile;
+mod service;
+mod status;
+pub mod store;
+#[cfg(test)]
+mod tests;
+
+pub use change::{
+    Change, ChangeError, Difference, DifferenceKind, ENTRIES_MAX, SWITCHES_OF_ENTRY_MAX,
+};
+pub use entry::{Declaration, Entry, EntryError, Key, Kind, Reserved, Selector};
+pub use names::{NameError, NameOf, Names};
+pub use service::{Config, Declared, WriteError};
+pub use status::{Now, State, Status};

@@ -1,0 +1,421 @@
+//! Keeps the entries of all switches as declared: a state machine without I/O.
+//!
+//! Sessions, changes, answers and the time go in; [`Reconciler::take_requests`] has what is to be sent. Each switch is on its own
+//! (`switch.rs`); what belongs to one change is a transaction (`transaction.rs`).
+
+mod reading;
+mod switch;
+mod transaction;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluice_base::{HashMap, HashSet};
+use sluice_openflow::{DatapathId, GroupId, Message, MeterId, Version};
+use sluice_sdk::{Answer, Request, SwitchSession};
+
+use crate::change::AppliedChange;
+use crate::entry::{Entry, Key, Kind};
+use crate::form::Slot;
+use crate::names::{Names, SwitchNames};
+use crate::status::{Now, State, Status};
+use switch::Switch;
+
+/// Switches that are read at a time: their replies may have megabytes.
+const READS_MAX: usize = 16;
+
+/// Longest pause between two attempts.
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// The first pause after a failure; each further one doubles it.
+const BACKOFF_MIN: Duration = Duration::from_secs(1);
+
+/// Pause of something that is due and has to wait for something else.
+const BLOCKED_PAUSE: Duration = Duration::from_millis(20);
+
+/// Intervals of the reconciler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// How often the entries of a switch are read and compared.
+    pub verify_interval: Duration,
+    /// How long a switch may take to answer a request.
+    pub answer_timeout: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { verify_interval: Duration::from_secs(10), answer_timeout: Duration::from_secs(30) }
+    }
+}
+
+/// The pause after a number of failures in a row.
+fn backoff(failures: u32) -> Duration {
+    let factor = 1 << failures.saturating_sub(1).min(6);
+    (BACKOFF_MIN * factor).min(BACKOFF_MAX)
+}
+
+/// A group or meter that was installed in a switch. Neither has a cookie, so the store remembers them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owned {
+    /// The switch.
+    pub switch: DatapathId,
+    /// Group or meter.
+    pub kind: Kind,
+    /// Its number.
+    pub number: u32,
+}
+
+impl Owned {
+    fn new(switch: DatapathId, slot: &Slot) -> Option<Self> {
+        let (kind, number) = match slot {
+            Slot::Group(id) => (Kind::Group, id.0),
+            Slot::Meter(id) => (Kind::Meter, id.0),
+            Slot::Flow(_) => return None,
+        };
+        Some(Self { switch, kind, number })
+    }
+
+    fn slot(self) -> Option<Slot> {
+        match self.kind {
+            Kind::Group => Some(Slot::Group(GroupId(self.number))),
+            Kind::Meter => Some(Slot::Meter(MeterId(self.number))),
+            Kind::Flow => None,
+        }
+    }
+}
+
+/// Identifies a request whose answer the reconciler expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token(u64);
+
+/// A request that is to be sent.
+#[derive(Debug)]
+pub struct OutRequest {
+    /// For the answer.
+    pub token: Token,
+    /// The switch.
+    pub to: DatapathId,
+    /// What to send.
+    pub request: Request,
+    /// What is to be recorded in the store before.
+    pub owns: Vec<Owned>,
+}
+
+/// What a log line is worth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// Entries were missing in a switch, or different, and are put back.
+    PutBack {
+        /// The switch.
+        switch: DatapathId,
+        /// How many.
+        count: usize,
+    },
+    /// A switch has refused an entry.
+    Refused {
+        /// The switch.
+        switch: DatapathId,
+        /// The entry.
+        entry: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A session of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Session {
+    pub(crate) version: Version,
+    pub(crate) connected_at: Duration,
+    addr: SocketAddr,
+}
+
+impl Session {
+    fn new(session: &SwitchSession) -> Self {
+        let (version, connected_at) = (session.version, session.connected_at);
+        Self { version, connected_at, addr: session.addr }
+    }
+}
+
+/// What a request was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Read,
+    Change(u64),
+    /// Its answer is of no interest.
+    Unanswered,
+}
+
+/// What goes out.
+#[derive(Debug)]
+struct Outbox {
+    requests: Vec<OutRequest>,
+    expected: HashMap<Token, (DatapathId, Session, Sent)>,
+    last_token: u64,
+    reads: usize,
+    session: Session,
+    timeout: Duration,
+    disowned: Vec<Owned>,
+    notices: Vec<Notice>,
+}
+
+impl Outbox {
+    fn may_read(&self) -> bool {
+        self.reads < READS_MAX
+    }
+
+    fn send(&mut self, to: DatapathId, sent: Sent, messages: Vec<Message>, owns: Vec<Owned>) {
+        self.last_token += 1;
+        let token = Token(self.last_token);
+        self.expected.insert(token, (to, self.session, sent));
+        self.reads += usize::from(sent == Sent::Read);
+        let request = Request { messages, timeout: self.timeout };
+        self.requests.push(OutRequest { token, to, request, owns });
+    }
+}
+
+/// The entries that are declared, and the switches that are connected.
+#[derive(Debug)]
+pub struct Reconciler {
+    timing: Timing,
+    entries: BTreeMap<Key, Arc<Entry>>,
+    names: Arc<Names>,
+    switches: BTreeMap<DatapathId, Switch>,
+    owned: BTreeMap<DatapathId, HashSet<Slot>>,
+    out: Outbox,
+}
+
+impl Reconciler {
+    /// Starts with what the store has, and no switches.
+    pub fn new(
+        timing: Timing,
+        entries: BTreeMap<Key, Arc<Entry>>,
+        names: Names,
+        owned: impl IntoIterator<Item = Owned>,
+    ) -> Self {
+        let mut of_switches: BTreeMap<_, HashSet<_>> = BTreeMap::new();
+        for it in owned {
+            of_switches.entry(it.switch).or_default().extend(it.slot());
+        }
+        let out = Outbox {
+            requests: vec![],
+            expected: HashMap::default(),
+            last_token: 0,
+            reads: 0,
+            session: Session {
+                version: Version::V1_3,
+                connected_at: Duration::ZERO,
+                addr: SocketAddr::from(([0, 0, 0, 0], 0)),
+            },
+            timeout: timing.answer_timeout,
+            disowned: vec![],
+            notices: vec![],
+        };
+        let switches = BTreeMap::new();
+        Self { timing, entries, names: Arc::new(names), switches, owned: of_switches, out }
+    }
+
+    /// What is to be sent.
+    pub fn take_requests(&mut self) -> Vec<OutRequest> {
+        std::mem::take(&mut self.out.requests)
+    }
+
+    /// Groups and meters that are no longer in their switches.
+    pub fn take_disowned(&mut self) -> Vec<Owned> {
+        std::mem::take(&mut self.out.disowned)
+    }
+
+    /// What is worth a log line.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.out.notices)
+    }
+
+    /// Compares the sessions with those that are known.
+    pub fn on_sessions(&mut self, sessions: &[SwitchSession], now: Now) {
+        let connected: BTreeMap<_, _> =
+            sessions.iter().map(|it| (it.datapath_id, Session::new(it))).collect();
+        let ended: Vec<_> = self
+            .switches
+            .iter()
+            .filter(|(id, switch)| connected.get(id) != Some(&switch.session))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ended {
+            if let Some(switch) = self.switches.remove(&id) {
+                self.out.reads -= usize::from(switch.is_reading());
+                self.owned.insert(id, switch.owned);
+            }
+        }
+        for session in sessions {
+            if !self.switches.contains_key(&session.datapath_id) {
+                self.connect(session, now);
+            }
+        }
+        self.out.expected.retain(|_, (id, session, _)| connected.get(id) == Some(session));
+        self.tick(now);
+    }
+
+    fn connect(&mut self, session: &SwitchSession, now: Now) {
+        let names = SwitchNames::new(session, &self.names);
+        let is_open_vswitch =
+            session.description.as_ref().is_none_or(|it| it.hw.to_string() == "Open vSwitch");
+        // In 1.3 bundles are an extension, which Open vSwitch has.
+        let has_bundles =
+            session.version >= Version::V1_4 || session.version == Version::V1_3 && is_open_vswitch;
+        let mut switch = Switch::new(names, Session::new(session), has_bundles, now);
+        switch.owned = self.owned.remove(&session.datapath_id).unwrap_or_default();
+        for entry in self.entries.values() {
+            if switch.names.are_selected_by(&entry.declaration.switches) {
+                switch.add(entry, entry.revision, now);
+            }
+        }
+        self.switches.insert(session.datapath_id, switch);
+    }
+
+    /// Applies a change that the store has.
+    pub(crate) fn apply(&mut self, change: &AppliedChange, now: Now) {
+        if let Some(names) = &change.names {
+            self.rename(names, change.revision, now);
+        }
+        for entry in &change.removed {
+            self.entries.remove(entry.key());
+        }
+        for entry in &change.added {
+            self.entries.insert(entry.key().clone(), Arc::clone(entry));
+        }
+        for switch in self.switches.values_mut() {
+            let is_here =
+                |entry: &&Arc<Entry>| switch.names.are_selected_by(&entry.declaration.switches);
+            let removed: Vec<_> = change.removed.iter().filter(is_here).collect();
+            let added: Vec<_> = change.added.iter().filter(is_here).collect();
+            for entry in &removed {
+                switch.remove(entry, change.revision, now);
+            }
+            for entry in added {
+                switch.add(entry, change.revision, now);
+            }
+            if switch.has_conflicts && !removed.is_empty() {
+                // What had the place of another entry may be gone.
+                switch.has_conflicts = false;
+                let entries = self.entries.values();
+                let unplaced = entries
+                    .filter(|entry| switch.names.are_selected_by(&entry.declaration.switches))
+                    .filter(|entry| !switch.has(entry));
+                for entry in unplaced.cloned().collect::<Vec<_>>() {
+                    switch.add(&entry, entry.revision, now);
+                }
+            }
+        }
+        self.tick(now);
+    }
+
+    /// Entries that are selected by name may be at other switches now.
+    fn rename(&mut self, names: &Names, revision: u64, now: Now) {
+        self.names = Arc::new(names.clone());
+        for switch in self.switches.values_mut() {
+            let before = switch.names.clone();
+            switch.names.given = names.switch(before.id).map(str::to_owned);
+            for entry in self.entries.values() {
+                let selector = &entry.declaration.switches;
+                match (before.are_selected_by(selector), switch.names.are_selected_by(selector)) {
+                    (true, false) => switch.remove(entry, revision, now),
+                    (false, true) => switch.add(entry, revision, now),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Handles the answer to a request.
+    pub fn on_answer(&mut self, token: Token, answer: Answer, now: Now) {
+        let Some((id, session, sent)) = self.out.expected.remove(&token) else { return };
+        let Some(switch) = self.switches.get_mut(&id).filter(|it| it.session == session) else {
+            return;
+        };
+        self.out.session = session;
+        match sent {
+            Sent::Read => {
+                self.out.reads -= 1;
+                switch.on_read(answer, now, self.timing, &mut self.out);
+            }
+            Sent::Change(no) => switch.on_answer(no, answer, now, &mut self.out),
+            Sent::Unanswered => {}
+        }
+    }
+
+    /// Handles that the store did not record what a request would have installed, so that it was not sent.
+    pub fn on_store_failure(&mut self, token: Token, reason: &str, now: Now) {
+        let Some((id, session, sent)) = self.out.expected.remove(&token) else { return };
+        if let Some(switch) = self.switches.get_mut(&id).filter(|it| it.session == session)
+            && let Sent::Change(no) = sent
+        {
+            switch.on_store_failure(no, reason, now);
+        }
+    }
+
+    /// Sends what is due.
+    pub fn tick(&mut self, now: Now) {
+        for switch in self.switches.values_mut() {
+            self.out.session = switch.session;
+            switch.step(now, &mut self.out);
+        }
+    }
+
+    /// When [`tick`](Self::tick) has something to do.
+    pub fn deadline(&self, now: Now) -> Option<Instant> {
+        let first = self.switches.values().filter_map(Switch::deadline).min();
+        // What is due already waits for something else.
+        first.map(|at| at.max(now.at + BLOCKED_PAUSE))
+    }
+
+    /// All entries.
+    pub fn entries(&self) -> &BTreeMap<Key, Arc<Entry>> {
+        &self.entries
+    }
+
+    /// The names that were given.
+    pub fn names(&self) -> &Arc<Names> {
+        &self.names
+    }
+
+    /// The state of an entry in the connected switches that it selects.
+    pub fn statuses(&self, entry: &Entry) -> Vec<(DatapathId, Status)> {
+        let selector = &entry.declaration.switches;
+        let selected = self.switches.values().filter(|it| it.names.are_selected_by(selector));
+        selected.map(|switch| (switch.id(), switch.status(entry))).collect()
+    }
+
+    /// Selectors of an entry that no connected switch answers to.
+    pub fn unconnected<'e>(&self, entry: &'e Entry) -> Vec<&'e str> {
+        let crate::entry::Selector::Switches(list) = &entry.declaration.switches else {
+            return vec![];
+        };
+        let is_connected = |name: &&String| self.switches.values().any(|it| it.names.is(name));
+        list.iter().filter(|name| !is_connected(name)).map(String::as_str).collect()
+    }
+
+    /// Whether all connected switches were sent a change, and have accepted or refused it.
+    pub fn has_tried(&self, revision: u64) -> bool {
+        self.switches.values().all(|switch| switch.has_tried(revision))
+    }
+
+    /// The state of an entry as a whole: the worst of its states, refused before pending before installed.
+    pub fn state(&self, entry: &Entry) -> State {
+        let mut state = None;
+        for (_, status) in self.statuses(entry) {
+            match status.state {
+                State::Refused(reason) => return State::Refused(reason),
+                State::Pending(reason) => state = Some(State::Pending(reason)),
+                State::Installed => state = state.or(Some(State::Installed)),
+            }
+        }
+        let not_connected = || State::Pending(State::NOT_CONNECTED.to_owned());
+        match state {
+            Some(State::Installed) if !self.unconnected(entry).is_empty() => not_connected(),
+            Some(state) => state,
+            None => not_connected(),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Sending what differs, and what follows from the answers.
+
+use std::collections::BTreeMap;
+
+use sluice_base::HashSet;
+use sluice_openflow::Message;
+use sluice_sdk::Answer;
+
+use super::super::transaction::{Failure, Next, Outcome, Step, Transaction};
+use super::super::{Notice, Outbox, Owned, Sent, backoff};
+use super::{BUSY_PAUSE, Running, Switch, WINDOW};
+use crate::form::Slot;
+use crate::status::{Now, State};
+
+impl Switch {
+    pub(super) fn start_transactions(&mut self, now: Now, outbox: &mut Outbox) {
+        let in_flight = |it: &Self| -> usize {
+            it.transactions.values().map(|running| running.transaction.message_count()).sum()
+        };
+        if self.dirty.is_empty() || in_flight(self) > WINDOW / 2 {
+            return;
+        }
+        let running: HashSet<_> = self
+            .transactions
+            .values()
+            .flat_map(|running| running.transaction.steps.iter().map(|step| step.slot.clone()))
+            .collect();
+        let mut revisions: BTreeMap<u64, (Vec<Slot>, bool)> = BTreeMap::new();
+        for (slot, dirty) in &self.dirty {
+            let (slots, is_due) = revisions.entry(dirty.revision).or_insert((vec![], true));
+            *is_due &= dirty.not_before <= now.at && !running.contains(slot);
+            slots.push(slot.clone());
+        }
+        for (revision, (slots, _)) in revisions.into_iter().filter(|(_, (_, is_due))| *is_due) {
+            if in_flight(self) > WINDOW {
+                break;
+            }
+            self.start_transaction(revision, slots, now, outbox);
+        }
+    }
+
+    fn start_transaction(
+        &mut self,
+        revision: u64,
+        slots: Vec<Slot>,
+        now: Now,
+        outbox: &mut Outbox,
+    ) {
+        let version = self.version();
+        let mut steps = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let from = self.actual.as_ref().and_then(|actual| actual.get(&slot)).cloned();
+            let to = self.want.get(&slot).map(|(_, form)| form.clone());
+            let is_same = match (&from, &to) {
+                (Some(from), Some(to)) => from.content == to.content,
+                (None, None) => true,
+                _ => false,
+            };
+            let step = if is_same { None } else { Step::new(slot.clone(), from, to, version) };
+            if let Some(step) = step {
+                steps.push(step);
+                continue;
+            }
+            self.dirty.remove(&slot);
+            self.set_wanted_state(slot, State::Installed, now);
+        }
+        if steps.is_empty() {
+            return;
+        }
+        let no = self.next_transaction;
+        self.next_transaction += 1;
+        // The highest bit distinguishes the bundle of a diagnosis.
+        self.next_bundle = (self.next_bundle + 1) & 0x7fff_ffff;
+        let bundle = self.has_bundles.then_some(self.next_bundle);
+        let transaction = Transaction::new(revision, steps, bundle);
+        self.transactions.insert(no, Running { transaction, again_at: None });
+        self.send(no, outbox);
+    }
+
+    /// Sends the current messages of a transaction. Groups and meters are recorded in the store before, so that they are removed when
+    /// they are no longer declared, even after a restart.
+    pub(super) fn send(&mut self, no: u64, outbox: &mut Outbox) {
+        let Some(running) = self.transactions.get_mut(&no) else { return };
+        running.again_at = None;
+        let messages = running.transaction.messages();
+        let mut owns = vec![];
+        for step in running.transaction.steps.iter().filter(|step| step.to.is_some()) {
+            if let Some(owned) = Owned::new(self.names.id, &step.slot)
+                && self.owned.insert(step.slot.clone())
+            {
+                owns.push(owned);
+            }
+        }
+        outbox.send(self.names.id, Sent::Change(no), messages, owns);
+    }
+
+    pub(super) fn disown(&mut self, slot: &Slot, out: &mut Outbox) {
+        if self.owned.remove(slot) {
+            out.disowned.extend(Owned::new(self.names.id, slot));
+        }
+    }
+
+    /// The store has not recorded what a transaction installs: nothing was sent.
+    pub(in super::super) fn on_store_failure(&mut self, no: u64, reason: &str, now: Now) {
+        let Some(running) = self.transactions.remove(&no) else { return };
+        for step in &running.transaction.steps {
+            self.owned.remove(&step.slot);
+        }
+        self.postpone(&running.transaction, now);
+        for step in running.transaction.steps {
+            self.set_wanted_state(step.slot, State::Pending(reason.to_owned()), now);
+        }
+    }
+
+    pub(in super::super) fn on_answer(
+        &mut self,
+        no: u64,
+        answer: Answer,
+        now: Now,
+        out: &mut Outbox,
+    ) {
+        let version = self.version();
+        let Some(running) = self.transactions.get_mut(&no) else { return };
+        match running.transaction.on_answer(answer, version) {
+            Next::Send => self.send(no, out),
+            Next::Later => running.again_at = Some(now.at + BUSY_PAUSE),
+            Next::NoBundles(discard) => {
+                self.has_bundles = false;
+                self.send_unanswered(discard, out);
+                self.send(no, out);
+            }
+            Next::End(outcome, rest) => {
+                self.send_unanswered(rest, out);
+                if let Some(running) = self.transactions.remove(&no) {
+                    self.end(running.transaction, outcome, now, out);
+                }
+            }
+        }
+    }
+
+    fn send_unanswered(&self, messages: Vec<Message>, out: &mut Outbox) {
+        if !messages.is_empty() {
+            out.send(self.id(), Sent::Unanswered, messages, vec![]);
+        }
+    }
+
+    fn end(&mut self, transaction: Transaction, outcome: Outcome, now: Now, out: &mut Outbox) {
+        match outcome {
+            Outcome::Done => self.on_done(transaction, now, out),
+            Outcome::Refused(failure) => {
+                self.postpone(&transaction, now);
+                self.on_refused(transaction, &failure, now, out);
+            }
+            Outcome::Unknown(reason) => {
+                self.postpone(&transaction, now);
+                for step in transaction.steps {
+                    self.set_wanted_state(step.slot, State::Pending(reason.clone()), now);
+                }
+                self.actual = None;
+                self.failures += 1;
+                self.next_read = now.at + backoff(self.failures);
+            }
+        }
+    }
+
+    fn on_done(&mut self, transaction: Transaction, now: Now, out: &mut Outbox) {
+        let has_removed = transaction.steps.iter().any(|step| step.to.is_none());
+        for step in transaction.steps {
+            let slot = step.slot;
+            if let Some(actual) = &mut self.actual {
+                match &step.to {
+                    Some(form) => drop(actual.insert(slot.clone(), form.clone())),
+                    None => drop(actual.remove(&slot)),
+                }
+            }
+            // Unless it was declared differently meanwhile.
+            let want = self.want.get(&slot).map(|(_, form)| &form.content);
+            if want != step.to.as_ref().map(|form| &form.content) {
+                continue;
+            }
+            self.dirty.remove(&slot);
+            match step.to {
+                Some(_) => self.set_state(slot, State::Installed, now),
+                None => self.disown(&slot, out),
+            }
+        }
+        if has_removed {
+            // There may be room now for what was refused.
+            for dirty in self.dirty.values_mut() {
+                dirty.not_before = now.at;
+            }
+        }
+    }
+
+    fn on_refused(
+        &mut self,
+        transaction: Transaction,
+        failure: &Failure,
+        now: Now,
+        out: &mut Outbox,
+    ) {
+        let culprit = failure.slot.as_ref().map(|slot| {
+            self.want
+                .get(slot)
+                .map_or_else(|| "a deletion".to_owned(), |(entry, _)| entry.key().to_string())
+        });
+        let mut is_new = false;
+        for step in transaction.steps {
+            let is_culprit = failure.slot.as_ref().is_none_or(|slot| *slot == step.slot);
+            let reason = match &culprit {
+                Some(culprit) if !is_culprit => {
+                    format!("{culprit} of the same change was refused: {}", failure.reason)
+                }
+                _ => failure.reason.clone(),
+            };
+            let state = State::Refused(reason);
+            is_new |= self.status.get(&step.slot).is_none_or(|status| status.state != state);
+            self.set_wanted_state(step.slot, state, now);
+        }
+        if is_new {
+            out.notices.push(Notice::Refused {
+                switch: self.id(),
+                entry: culprit.unwrap_or_else(|| "a change".to_owned()),
+                reason: failure.reason.clone(),
+            });
+        }
+    }
+
+    fn set_wanted_state(&mut self, slot: Slot, state: State, now: Now) {
+        if self.want.contains_key(&slot) {
+            self.set_state(slot, state, now);
+        }
+    }
+
+    /// The changes of a transaction are tried again later, together.
+    fn postpone(&mut self, transaction: &Transaction, now: Now) {
+        for step in &transaction.steps {
+            if let Some(dirty) = self.dirty.get_mut(&step.slot)
+                && dirty.revision == transaction.revision
+            {
+                dirty.attempts += 1;
+                dirty.not_before = now.at + backoff(dirty.attempts);
+            }
+        }
+    }
+}

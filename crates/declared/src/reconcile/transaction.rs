@@ -1,0 +1,344 @@
+//! The changes of one revision at one switch: all of them are made, or none.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use sluice_openflow::{
+    BundleAddMessage, BundleControl, BundleCtrlType, BundleFlags, EmbeddedMessage, ErrorType,
+    Message, Version,
+};
+use sluice_sdk::{Answer, Refusal};
+
+use crate::entry::Kind;
+use crate::form::{Form, Slot, transition};
+
+/// Messages of one request: a switch that processes 100 in a second answers well within the time limit.
+pub(super) const CHUNK: usize = 256;
+
+/// Changes of a bundle that is sent again to find which of them was refused: they have to fit into one request.
+const DIAGNOSIS_MAX: usize = 500;
+
+/// Distinguishes the number of the second bundle.
+const DIAGNOSIS_BIT: u32 = 1 << 31;
+
+/// A slot, what the switch has there, and what it is to have.
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    pub(super) slot: Slot,
+    pub(super) from: Option<Arc<Form>>,
+    pub(super) to: Option<Arc<Form>>,
+    message: Message,
+}
+
+/// What is being sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stage {
+    /// One message after the other; if one is refused, those before it are undone.
+    Ordered,
+    /// The messages into a bundle, which the switch applies as a whole. A message that is refused is not in the bundle, so the commit
+    /// has to wait for all answers.
+    Adding,
+    /// The commit of the bundle.
+    Commit,
+    /// The same bundle again as one request, after its commit was refused. The switch names the transaction id of the change that
+    /// it has refused, and that of an earlier request belongs to nobody any more.
+    Diagnosis,
+    /// What undoes messages that were sent in order: the cause, and whether one of them was refused itself.
+    Undo { cause: Failure, is_incomplete: bool },
+}
+
+/// A message, and the step to which it belongs.
+type Item = (Message, Option<usize>);
+
+/// Why a transaction has failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// The slot whose message was refused, if it is known.
+    pub(super) slot: Option<Slot>,
+    pub(super) reason: String,
+}
+
+/// How a transaction has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The switch has made all changes.
+    Done,
+    /// It has made none.
+    Refused(Failure),
+    /// It is unknown which it has made.
+    Unknown(String),
+}
+
+/// What to do after an answer.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Send the [messages](Transaction::messages).
+    Send,
+    /// Send the same again later: the controller has too much to do.
+    Later,
+    /// The switch has no bundles, or not for these messages. Send the first messages, which need no answer, and the
+    /// [messages](Transaction::messages).
+    NoBundles(Vec<Message>),
+    /// Nothing follows. The messages, if there are any, need no answer.
+    End(Outcome, Vec<Message>),
+}
+
+#[derive(Debug)]
+pub(super) struct Transaction {
+    pub(super) revision: u64,
+    pub(super) steps: Vec<Step>,
+    /// The number of its bundle.
+    bundle: Option<u32>,
+    stage: Stage,
+    /// Sent, and not answered yet.
+    current: Vec<Item>,
+    rest: VecDeque<Vec<Item>>,
+    /// Steps whose messages were answered.
+    steps_done: usize,
+}
+
+impl Step {
+    /// `None` if nothing is to be done.
+    pub(super) fn new(
+        slot: Slot,
+        from: Option<Arc<Form>>,
+        to: Option<Arc<Form>>,
+        version: Version,
+    ) -> Option<Self> {
+        let message = transition(from.as_ref(), to.as_ref(), version)?;
+        Some(Self { slot, from, to, message })
+    }
+
+    /// What others refer to is installed before them and removed after them.
+    fn rank(&self) -> u8 {
+        match (self.slot.kind(), &self.to) {
+            (Kind::Meter, Some(_)) => 0,
+            (Kind::Group, Some(_)) => 1,
+            (Kind::Flow, Some(_)) => 2,
+            (Kind::Flow, None) => 3,
+            (Kind::Group, None) => 4,
+            (Kind::Meter, None) => 5,
+        }
+    }
+}
+
+impl Transaction {
+    /// `bundle` is the number of a bundle if the switch has bundles.
+    pub(super) fn new(revision: u64, mut steps: Vec<Step>, bundle: Option<u32>) -> Self {
+        steps.sort_by_key(Step::rank);
+        let steps = in_order_of_use(steps);
+        // Open vSwitch takes no meters in bundles.
+        let is_bundle = steps.len() > 1 && steps.iter().all(|it| it.slot.kind() != Kind::Meter);
+        let mut transaction = Self {
+            revision,
+            steps,
+            bundle: bundle.filter(|_| is_bundle),
+            stage: Stage::Ordered,
+            current: vec![],
+            rest: VecDeque::new(),
+            steps_done: 0,
+        };
+        match transaction.bundle {
+            Some(id) => {
+                let items = std::iter::once((control(id, BundleCtrlType::OPEN_REQUEST), None));
+                let items = items.chain(transaction.items().map(|it| add_to_bundle(id, it)));
+                let items: Vec<_> = items.collect();
+                transaction.start(Stage::Adding, &items);
+            }
+            None => transaction.start_ordered(),
+        }
+        transaction
+    }
+
+    fn items(&self) -> impl Iterator<Item = Item> {
+        self.steps.iter().enumerate().map(|(no, step)| (step.message.clone(), Some(no)))
+    }
+
+    fn start_ordered(&mut self) {
+        let items: Vec<_> = self.items().collect();
+        self.start(Stage::Ordered, &items);
+    }
+
+    fn start(&mut self, stage: Stage, items: &[Item]) {
+        self.stage = stage;
+        self.rest = items.chunks(CHUNK).map(<[Item]>::to_vec).collect();
+        self.current = self.rest.pop_front().unwrap_or_default();
+    }
+
+    /// The messages to send now.
+    pub(super) fn messages(&self) -> Vec<Message> {
+        self.current.iter().map(|(message, _)| message.clone()).collect()
+    }
+
+    /// The number of messages that wait for an answer.
+    pub(super) fn message_count(&self) -> usize {
+        self.current.len()
+    }
+
+    pub(super) fn on_answer(&mut self, answer: Answer, version: Version) -> Next {
+        match answer {
+            Answer::Done | Answer::Reply(_) => self.on_done(),
+            Answer::Refused(refusal) if refusal.index >= self.current.len() => {
+                Next::End(Outcome::Unknown(refusal.to_string()), vec![])
+            }
+            Answer::Refused(refusal) => self.on_refusal(refusal, version),
+            Answer::Unsupported { index, error } => {
+                let failure = Failure { slot: self.slot_of(index), reason: error.to_string() };
+                self.fail(failure, 0, version)
+            }
+            Answer::TooMany | Answer::Paused => Next::Later,
+            other => Next::End(Outcome::Unknown(other.to_string()), vec![]),
+        }
+    }
+
+    fn on_done(&mut self) -> Next {
+        self.steps_done += self.current.len();
+        if let Some(next) = self.rest.pop_front() {
+            self.current = next;
+            return Next::Send;
+        }
+        match (&self.stage, self.bundle) {
+            (Stage::Adding, Some(id)) => {
+                self.start(Stage::Commit, &confirmed(id, BundleCtrlType::COMMIT_REQUEST));
+                Next::Send
+            }
+            (Stage::Undo { cause, is_incomplete: false }, _) => {
+                Next::End(Outcome::Refused(cause.clone()), vec![])
+            }
+            (Stage::Undo { cause, is_incomplete: true }, _) => {
+                Next::End(Outcome::Unknown(cause.reason.clone()), vec![])
+            }
+            _ => Next::End(Outcome::Done, vec![]),
+        }
+    }
+
+    fn on_refusal(&mut self, refusal: Refusal, version: Version) -> Next {
+        if let Stage::Undo { is_incomplete, .. } = &mut self.stage {
+            // What cannot be undone is found by reading.
+            *is_incomplete = true;
+            return self.on_done();
+        }
+        if self.stage == Stage::Adding && self.is_about_bundles(&refusal) {
+            let discard = self.discard();
+            self.start_ordered();
+            self.steps_done = 0;
+            return Next::NoBundles(discard);
+        }
+        if self.stage == Stage::Commit && self.steps.len() <= DIAGNOSIS_MAX {
+            self.diagnose();
+            return Next::Send;
+        }
+        let slot = self.slot_of(refusal.index);
+        let failure = Failure { slot, reason: refusal.reason.to_string() };
+        self.fail(failure, self.current.len(), version)
+    }
+
+    fn diagnose(&mut self) {
+        // Another number, since the switch may not have forgotten the first one.
+        let id = self.bundle.unwrap_or_default() | DIAGNOSIS_BIT;
+        let open = (control(id, BundleCtrlType::OPEN_REQUEST), None);
+        let commit = (control(id, BundleCtrlType::COMMIT_REQUEST), None);
+        let added = self.items().map(|item| add_to_bundle(id, item));
+        let items = std::iter::once(open).chain(added).chain([commit]).collect();
+        (self.stage, self.current) = (Stage::Diagnosis, items);
+    }
+
+    /// Whether the switch has refused bundles, or messages of this type in bundles, rather than the change.
+    fn is_about_bundles(&self, refusal: &Refusal) -> bool {
+        let kind = refusal.reason.kind();
+        let is_open = self.slot_of(refusal.index).is_none();
+        is_open || kind == ErrorType::BUNDLE_FAILED || kind == ErrorType::BAD_REQUEST
+    }
+
+    /// Undoes what may have been done by the first `current` messages of those that were sent now, and by those before.
+    fn fail(&mut self, failure: Failure, current: usize, version: Version) -> Next {
+        match self.stage {
+            Stage::Undo { .. } => return Next::End(Outcome::Unknown(failure.reason), vec![]),
+            Stage::Ordered => {}
+            _ => return Next::End(Outcome::Refused(failure), self.discard()),
+        }
+        let made = self.steps.iter().take(self.steps_done + current).rev();
+        let made = made.filter(|step| Some(&step.slot) != failure.slot.as_ref());
+        let undo: Vec<_> = made
+            .filter_map(|step| transition(step.to.as_ref(), step.from.as_ref(), version))
+            .map(|message| (message, None))
+            .collect();
+        if undo.is_empty() {
+            return Next::End(Outcome::Refused(failure), vec![]);
+        }
+        self.start(Stage::Undo { cause: failure, is_incomplete: false }, &undo);
+        Next::Send
+    }
+
+    /// The messages that discard the bundle, if it is open: a commit closes it in any case.
+    fn discard(&self) -> Vec<Message> {
+        let messages = match (&self.stage, self.bundle) {
+            (Stage::Adding, Some(id)) => confirmed(id, BundleCtrlType::DISCARD_REQUEST),
+            _ => vec![],
+        };
+        messages.into_iter().map(|(message, _)| message).collect()
+    }
+
+    fn slot_of(&self, index: usize) -> Option<Slot> {
+        let (_, step) = self.current.get(index)?;
+        self.steps.get((*step)?).map(|step| step.slot.clone())
+    }
+}
+
+/// Groups behind those to which they send packets.
+fn in_order_of_use(mut steps: Vec<Step>) -> Vec<Step> {
+    let mut ordered: Vec<Step> = Vec::with_capacity(steps.len());
+    loop {
+        let waiting: Vec<_> = steps
+            .iter()
+            .filter(|step| step.to.is_some() && step.slot.kind() == Kind::Group)
+            .map(|step| step.slot.clone())
+            .collect();
+        let waits = |step: &Step| {
+            let used = step.to.iter().flat_map(|form| form.groups_used());
+            let mut used = used.map(Slot::Group);
+            used.any(|slot| slot != step.slot && waiting.contains(&slot))
+        };
+        if waiting.len() < 2 {
+            break;
+        }
+        let (later, ready): (Vec<_>, Vec<_>) = steps.into_iter().partition(waits);
+        let is_circle = ready.is_empty();
+        ordered.extend(ready);
+        steps = later;
+        if is_circle || steps.is_empty() {
+            // A circle is refused by the switch.
+            break;
+        }
+    }
+    ordered.extend(steps);
+    // Stable: what was added too early by the partition returns behind the groups.
+    ordered.sort_by_key(Step::rank);
+    ordered
+}
+
+const ALL_OR_NOTHING: BundleFlags = BundleFlags(BundleFlags::ATOMIC.0 | BundleFlags::ORDERED.0);
+
+fn control(bundle_id: u32, ctrl_type: BundleCtrlType) -> Message {
+    Message::BundleControl(BundleControl {
+        bundle_id,
+        ctrl_type,
+        flags: ALL_OR_NOTHING,
+        properties: vec![],
+    })
+}
+
+/// With a barrier, since the reply to the bundle request is an experimenter message in 1.3.
+fn confirmed(bundle_id: u32, ctrl_type: BundleCtrlType) -> Vec<Item> {
+    vec![(control(bundle_id, ctrl_type), None), (Message::BarrierRequest, None)]
+}
+
+fn add_to_bundle(bundle_id: u32, (message, step): Item) -> Item {
+    let added = Message::BundleAddMessage(BundleAddMessage {
+        bundle_id,
+        flags: ALL_OR_NOTHING,
+        message: EmbeddedMessage { xid: 0, message: Box::new(message) },
+        properties: vec![],
+    });
+    (added, step)
+}

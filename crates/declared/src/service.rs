@@ -1,0 +1,381 @@
+//! The service: changes are made durable, then the switches are changed by a thread of its own.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use sluice_io::clock;
+use sluice_sdk::view::{Fact, SubscriptionEnd, ViewSubscription, ViewUpdate};
+use sluice_sdk::{Answer, Controller};
+use tracing::{info, warn};
+
+use crate::change::{Change, ChangeError, Difference, Present, check};
+use crate::entry::Reserved;
+use crate::reconcile::{Notice, OutRequest, Reconciler, Timing, Token};
+use crate::status::Now;
+use crate::store::{Contents, Store, StoreError};
+
+/// How often the sessions are compared even if nothing has reported that they have changed.
+const SESSIONS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Configuration of the service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The directory with the file of the store.
+    pub state_dir: PathBuf,
+    /// Priorities that static entries must not have.
+    pub reserved: Reserved,
+    /// Intervals.
+    pub timing: Timing,
+}
+
+/// Why a change was not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteError {
+    /// It is invalid.
+    Change(ChangeError),
+    /// It cannot be stored.
+    Store(StoreError),
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Change(error) => error.fmt(f),
+            Self::Store(error) => {
+                write!(f, "the store cannot be written, nothing was changed: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for WriteError {}
+
+/// Static entries: what is declared, the store, and the thread that keeps the switches as declared.
+#[derive(Debug)]
+pub struct Declared {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+type Callback = Box<dyn FnOnce() + Send>;
+
+struct Shared {
+    core: Mutex<Core>,
+    store: Mutex<StoreState>,
+    waiters: Mutex<Vec<(u64, Callback)>>,
+    events: Sender<Event>,
+    reserved: Reserved,
+}
+
+#[derive(Debug)]
+struct Core {
+    reconciler: Reconciler,
+    /// The number of the last change.
+    revision: u64,
+}
+
+/// If the store cannot be read, it is unknown what is declared: nothing is changed, neither in switches nor in the store.
+#[derive(Debug)]
+enum StoreState {
+    Open(Store),
+    Unusable(StoreError),
+}
+
+enum Event {
+    Answer(Token, Answer),
+    /// Facts can be received.
+    View,
+    /// Something was declared.
+    Changed,
+    Stop,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn now() -> Now {
+    Now { at: clock::now(), unix: clock::since_epoch() }
+}
+
+impl Declared {
+    /// Reads the store and starts the thread. A store that cannot be read is logged, and changes are refused.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(config: &Config, controller: Arc<dyn Controller>) -> io::Result<Self> {
+        let (store, contents) = match Store::open(&config.state_dir) {
+            Ok((store, contents)) => {
+                info!(path = %store.path().display(), entries = contents.entries.len(), "static entries");
+                (StoreState::Open(store), contents)
+            }
+            Err(error) => {
+                warn!(
+                    "static entries are not changed, neither here nor in switches, since the store cannot be used: {error}"
+                );
+                (StoreState::Unusable(error), Contents::default())
+            }
+        };
+        let is_usable = matches!(store, StoreState::Open(_));
+        let Contents { revision, entries, names, owned } = contents;
+        let reconciler = Reconciler::new(config.timing, entries, names, owned);
+        let (events, received) = channel();
+        let shared = Arc::new(Shared {
+            core: Mutex::new(Core { reconciler, revision }),
+            store: Mutex::new(store),
+            waiters: Mutex::default(),
+            events,
+            reserved: config.reserved.clone(),
+        });
+        let runner = is_usable.then(|| Runner::new(shared.clone(), controller, received));
+        let thread = runner
+            .map(|runner| thread::Builder::new().name("static".to_owned()).spawn(|| runner.run()))
+            .transpose()?;
+        Ok(Self { shared, thread })
+    }
+
+    /// Reads what is declared and its state.
+    pub fn read<R>(&self, read: impl FnOnce(&Reconciler) -> R) -> R {
+        read(&lock(&self.shared.core).reconciler)
+    }
+
+    /// Why nothing can be changed, if the store could not be read at the start.
+    pub fn store_error(&self) -> Option<StoreError> {
+        match &*lock(&self.shared.store) {
+            StoreState::Open(_) => None,
+            StoreState::Unusable(error) => Some(error.clone()),
+        }
+    }
+
+    /// What a change would change.
+    ///
+    /// # Errors
+    /// It is invalid.
+    pub fn check(&self, change: Change) -> Result<Vec<Difference>, WriteError> {
+        if let Some(error) = self.store_error() {
+            return Err(WriteError::Store(error));
+        }
+        let core = lock(&self.shared.core);
+        let applied = check(change, core.present(&self.shared.reserved));
+        Ok(applied.map_err(WriteError::Change)?.differences(core.reconciler.names()))
+    }
+
+    /// Makes a change durable, and then changes the switches. Returns the number of the change and what it changes.
+    ///
+    /// # Errors
+    /// It is invalid, or cannot be stored; nothing was changed.
+    ///
+    /// # Cost
+    /// Blocks until the disk has written the change.
+    pub fn write(&self, change: Change) -> Result<(u64, Vec<Difference>), WriteError> {
+        // Held until the change is applied: changes are made one after the other.
+        let mut store = lock(&self.shared.store);
+        let store = match &mut *store {
+            StoreState::Open(store) => store,
+            StoreState::Unusable(error) => return Err(WriteError::Store(error.clone())),
+        };
+        let (applied, differences) = {
+            let core = lock(&self.shared.core);
+            let applied = check(change, core.present(&self.shared.reserved));
+            let applied = applied.map_err(WriteError::Change)?;
+            let differences = applied.differences(core.reconciler.names());
+            if applied.is_empty() {
+                return Ok((core.revision, differences));
+            }
+            (applied, differences)
+        };
+        store.commit(&applied).map_err(WriteError::Store)?;
+        let mut core = lock(&self.shared.core);
+        core.revision = applied.revision;
+        core.reconciler.apply(&applied, now());
+        // Fails if the thread has ended: then nothing is sent any more.
+        let _ = self.shared.events.send(Event::Changed);
+        Ok((applied.revision, differences))
+    }
+
+    /// Calls `callback`, in any thread, when all connected switches have accepted or refused a change.
+    pub fn when_tried(&self, revision: u64, callback: Box<dyn FnOnce() + Send>) {
+        lock(&self.shared.waiters).push((revision, callback));
+        let _ = self.shared.events.send(Event::Changed);
+    }
+}
+
+impl Drop for Declared {
+    fn drop(&mut self) {
+        let _ = self.shared.events.send(Event::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been reported already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Core {
+    fn present<'a>(&'a self, reserved: &'a Reserved) -> Present<'a> {
+        Present {
+            entries: self.reconciler.entries(),
+            names: self.reconciler.names(),
+            reserved,
+            revision: self.revision,
+            now: clock::since_epoch(),
+        }
+    }
+}
+
+/// The thread.
+struct Runner {
+    shared: Arc<Shared>,
+    controller: Arc<dyn Controller>,
+    received: Receiver<Event>,
+    subscription: Option<ViewSubscription>,
+    sessions_at: Option<Instant>,
+}
+
+impl Runner {
+    fn new(
+        shared: Arc<Shared>,
+        controller: Arc<dyn Controller>,
+        received: Receiver<Event>,
+    ) -> Self {
+        Self { shared, controller, received, subscription: None, sessions_at: None }
+    }
+
+    fn run(mut self) {
+        loop {
+            self.compare_sessions();
+            self.send();
+            self.notify_waiters();
+            let wait = self.wait();
+            let first = match self.received.recv_timeout(wait) {
+                Ok(event) => Some(event),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let mut core = lock(&self.shared.core);
+            for event in first.into_iter().chain(self.received.try_iter()) {
+                match event {
+                    Event::Answer(token, answer) => {
+                        core.reconciler.on_answer(token, answer, now());
+                    }
+                    Event::View | Event::Changed => {}
+                    Event::Stop => return,
+                }
+            }
+            core.reconciler.tick(now());
+        }
+    }
+
+    /// How long nothing is due.
+    fn wait(&self) -> Duration {
+        let now = now();
+        let deadline = lock(&self.shared.core).reconciler.deadline(now);
+        let sessions = self.sessions_at.map(|at| at + SESSIONS_INTERVAL);
+        let first = deadline.into_iter().chain(sessions).min();
+        first.map_or(SESSIONS_INTERVAL, |at| at.saturating_duration_since(now.at))
+    }
+
+    /// Passes on which switches are connected, if that may have changed.
+    fn compare_sessions(&mut self) {
+        let now = now();
+        let is_old = self.sessions_at.is_none_or(|at| now.at >= at + SESSIONS_INTERVAL);
+        if is_old && self.subscription.is_none() {
+            let events = self.shared.events.clone();
+            let notify = Box::new(move || drop(events.send(Event::View)));
+            self.subscription = Some(self.controller.subscribe(notify));
+        }
+        if self.have_switches_changed() || is_old {
+            let sessions = self.controller.switches();
+            self.sessions_at = Some(now.at);
+            lock(&self.shared.core).reconciler.on_sessions(&sessions, now);
+        }
+    }
+
+    /// Receives the facts; those about switches are of interest.
+    fn have_switches_changed(&mut self) -> bool {
+        let mut is_changed = false;
+        while let Some(update) = self.subscription.as_ref().and_then(ViewSubscription::try_next) {
+            match update {
+                ViewUpdate::Facts(facts) => {
+                    is_changed |= facts.iter().any(|it| matches!(it.fact, Fact::Switch(..)));
+                }
+                ViewUpdate::InitialStateComplete => {}
+                ViewUpdate::Ended(SubscriptionEnd::Stopped) => break,
+                ViewUpdate::Ended(_) => {
+                    self.subscription = None;
+                    return true;
+                }
+            }
+        }
+        is_changed
+    }
+
+    /// Sends what the reconciler wants to send, after the store has recorded what has to be known after a restart.
+    fn send(&self) {
+        let (requests, disowned, notices) = {
+            let mut core = lock(&self.shared.core);
+            let core = &mut core.reconciler;
+            (core.take_requests(), core.take_disowned(), core.take_notices())
+        };
+        log(notices);
+        let owns: Vec<_> = requests.iter().flat_map(|it| it.owns.iter().copied()).collect();
+        let recorded = if owns.is_empty() && disowned.is_empty() {
+            Ok(())
+        } else {
+            match &mut *lock(&self.shared.store) {
+                StoreState::Open(store) => store.record_owned(&owns, &disowned),
+                StoreState::Unusable(error) => Err(error.clone()),
+            }
+        };
+        for OutRequest { token, to, request, owns } in requests {
+            if let (Err(error), false) = (&recorded, owns.is_empty()) {
+                let reason = format!("the store cannot be written: {error}");
+                lock(&self.shared.core).reconciler.on_store_failure(token, &reason, now());
+                continue;
+            }
+            let events = self.shared.events.clone();
+            // Fails if the thread has ended.
+            let on_answer = move |answer| drop(events.send(Event::Answer(token, answer)));
+            self.controller.request(to, request, Box::new(on_answer));
+        }
+    }
+
+    fn notify_waiters(&self) {
+        let mut waiters = lock(&self.shared.waiters);
+        if waiters.is_empty() {
+            return;
+        }
+        let core = lock(&self.shared.core);
+        let all = std::mem::take(&mut *waiters);
+        let (ready, rest): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(revision, _)| core.reconciler.has_tried(*revision));
+        *waiters = rest;
+        drop((core, waiters));
+        for (_, callback) in ready {
+            callback();
+        }
+    }
+}
+
+fn log(notices: Vec<Notice>) {
+    for notice in notices {
+        match notice {
+            Notice::PutBack { switch, count } => {
+                warn!(dpid = %switch, count, "static entries were missing or different, put back");
+            }
+            Notice::Refused { switch, entry, reason } => {
+                warn!(dpid = %switch, %reason, "static entry refused: {entry}");
+            }
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! The store: what is declared, durable. An embedded database (redb) in a file of the state directory.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use redb::{
+    Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction,
+};
+use serde::{Deserialize, Serialize};
+use sluice_openflow::{DatapathId, MacAddr};
+
+use crate::change::AppliedChange;
+use crate::entry::{Declaration, Entry, Key, Kind, Reserved};
+use crate::names::{NameOf, Names};
+use crate::reconcile::Owned;
+
+/// The name of the file in the state directory.
+const FILE: &str = "static.redb";
+
+/// The format of the records. A store with another one is not opened.
+const FORMAT: u64 = 1;
+
+/// The thread in which the store is opened. Its panics mean that the file is damaged.
+pub const OPEN_THREAD: &str = "store";
+
+/// Memory of the database for pages.
+const CACHE_BYTES: usize = 4 << 20;
+
+/// `flow/NAME` and JSON.
+const ENTRIES: TableDefinition<'_, &str, &str> = TableDefinition::new("entries");
+
+/// `switch/DPID` or `host/MAC`, and the name.
+const NAMES: TableDefinition<'_, &str, &str> = TableDefinition::new("names");
+
+/// Datapath id, kind and number of the groups and meters that were installed.
+const OWNED: TableDefinition<'_, (u64, u8, u32), ()> = TableDefinition::new("owned");
+
+/// `format` and `revision`.
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+
+/// Why the store cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreError {
+    path: PathBuf,
+    message: String,
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.message)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// What the store has.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// The number of the last change.
+    pub revision: u64,
+    /// All entries.
+    pub entries: BTreeMap<Key, Arc<Entry>>,
+    /// All names.
+    pub names: Names,
+    /// Groups and meters that were installed.
+    pub owned: Vec<Owned>,
+}
+
+/// A record of an entry.
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    #[serde(flatten)]
+    declaration: Declaration,
+    revision: u64,
+    changed_at_unix_s: u64,
+}
+
+/// The store. Its file is made with the first change.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+    /// `None` before the first change, and after an error: the database is opened again with the next change.
+    database: Option<Database>,
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+impl Store {
+    /// Opens the store in a directory and reads it. It is empty if there is no file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is damaged, or is in use by another process.
+    pub fn open(dir: &Path) -> Result<(Self, Contents), StoreError> {
+        let path = dir.join(FILE);
+        let dir = dir.to_owned();
+        // In a thread: the database panics at some kinds of damage instead of returning an error.
+        let opened = thread::Builder::new().name(OPEN_THREAD.to_owned());
+        let opened = opened.spawn(move || Self::open_here(&dir)).map(JoinHandle::join);
+        let failed = |message: String| StoreError { path: path.clone(), message };
+        match opened {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(failed("damaged".to_owned())),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+
+    fn open_here(dir: &Path) -> Result<(Self, Contents), StoreError> {
+        let mut store = Self { dir: dir.to_owned(), database: None };
+        let path = store.path();
+        let failed = |error: Failure| StoreError { path: path.clone(), message: error.to_string() };
+        let exists = path.try_exists().map_err(|error| failed(error.into()))?;
+        if !exists {
+            return Ok((store, Contents::default()));
+        }
+        let mut database = open_database(&path).map_err(failed)?;
+        database.check_integrity().map_err(|error| failed(error.into()))?;
+        let contents = read(&database).map_err(failed)?;
+        store.database = Some(database);
+        Ok((store, contents))
+    }
+
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        self.dir.join(FILE)
+    }
+
+    /// Writes a change. It is durable when this returns.
+    ///
+    /// # Errors
+    /// The disk is full, for example. The change is not in the store.
+    pub(crate) fn commit(&mut self, change: &AppliedChange) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            let mut entries = transaction.open_table(ENTRIES)?;
+            for entry in &change.removed {
+                entries.remove(&*entry_key(entry.key()))?;
+            }
+            for entry in &change.added {
+                let record = Record {
+                    declaration: entry.declaration.clone(),
+                    revision: entry.revision,
+                    changed_at_unix_s: entry.changed_at.as_secs(),
+                };
+                entries.insert(&*entry_key(entry.key()), &*serde_json::to_string(&record)?)?;
+            }
+            if let Some(names) = &change.names {
+                transaction.delete_table(NAMES)?;
+                let mut table = transaction.open_table(NAMES)?;
+                for (of, name) in names.iter() {
+                    table.insert(&*name_key(of), name)?;
+                }
+            }
+            transaction.open_table(META)?.insert("revision", change.revision)?;
+            Ok(())
+        })
+    }
+
+    /// Records groups and meters that are about to be installed, and those that were removed.
+    ///
+    /// # Errors
+    /// As with changes.
+    pub fn record_owned(&mut self, added: &[Owned], removed: &[Owned]) -> Result<(), StoreError> {
+        let key = |it: &Owned| (it.switch.0, it.kind as u8, it.number);
+        self.write(|transaction| {
+            let mut owned = transaction.open_table(OWNED)?;
+            for it in removed {
+                owned.remove(key(it))?;
+            }
+            for it in added {
+                owned.insert(key(it), ())?;
+            }
+            Ok(())
+        })
+    }
+
+    fn write(
+        &mut self,
+        fill: impl FnOnce(&WriteTransaction) -> Result<(), Failure>,
+    ) -> Result<(), StoreError> {
+        let result = self.try_write(fill);
+        result.map_err(|error| {
+            // After an error of the disk the database refuses all.
+            self.database = None;
+            StoreError { path: self.path(), message: error.to_string() }
+        })
+    }
+
+    fn try_write(
+        &mut self,
+        fill: impl FnOnce(&WriteTransaction) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => self.create()?,
+        };
+        let transaction = self.database.insert(database).begin_write()?;
+        fill(&transaction)?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// Opens the file, or makes it.
+    fn create(&self) -> Result<Database, Failure> {
+        let path = self.path();
+        if path.try_exists()? {
+            return open_database(&path);
+        }
+        fs::create_dir_all(&self.dir)?;
+        let database = builder().create(&path)?;
+        let transaction = database.begin_write()?;
+        transaction.open_table(META)?.insert("format", FORMAT)?;
+        transaction.commit()?;
+        // The name of the file has to be durable, too.
+        File::open(&self.dir)?.sync_all()?;
+        Ok(database)
+    }
+}
+
+fn builder() -> redb::Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
+}
+
+fn open_database(path: &Path) -> Result<Database, Failure> {
+    builder().open(path).map_err(|error| match error {
+        redb::DatabaseError::DatabaseAlreadyOpen => "in use by another process".into(),
+        redb::DatabaseError::Storage(redb::StorageError::Io(error))
+            if error.kind() == io::ErrorKind::InvalidData =>
+        {
+            format!("damaged: {error}").into()
+        }
+        other => other.into(),
+    })
+}
+
+fn read(database: &Database) -> Result<Contents, Failure> {
+    let transaction = database.begin_read()?;
+    let meta = transaction.open_table(META)?;
+    let format = meta.get("format")?.map(|it| it.value());
+    if format != Some(FORMAT) {
+        let format = format.map_or_else(|| "none".to_owned(), |format| format.to_string());
+        return Err(format!("format {format} (this version of Sluice reads {FORMAT})").into());
+    }
+    let mut contents = Contents {
+        revision: meta.get("revision")?.map_or(0, |it| it.value()),
+        ..Contents::default()
+    };
+    // A table does not exist before something was written to it.
+    if let Some(table) = existing(transaction.open_table(ENTRIES))? {
+        for row in table.iter()? {
+            let (key, value) = row?;
+            let entry = read_entry(value.value())
+                .map_err(|error| format!("damaged record {:?}: {error}", key.value()))?;
+            contents.entries.insert(entry.key().clone(), Arc::new(entry));
+        }
+    }
+    if let Some(table) = existing(transaction.open_table(NAMES))? {
+        let mut names = vec![];
+        for row in table.iter()? {
+            let (key, value) = row?;
+            let of = read_name_key(key.value())
+                .ok_or_else(|| format!("damaged record {:?}", key.value()))?;
+            names.push((of, value.value().to_owned()));
+        }
+        contents.names = Names::new(names)?;
+    }
+    if let Some(table) = existing(transaction.open_table(OWNED))? {
+        for row in table.iter()? {
+            let (switch, kind, number) = row?.0.value();
+            let kind = if kind == Kind::Group as u8 { Kind::Group } else { Kind::Meter };
+            contents.owned.push(Owned { switch: DatapathId(switch), kind, number });
+        }
+    }
+    Ok(contents)
+}
+
+fn existing<T>(table: Result<T, redb::TableError>) -> Result<Option<T>, redb::TableError> {
+    match table {
+        Ok(table) => Ok(Some(table)),
+        Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The configuration may reserve other priorities than when it was declared, so none are checked.
+fn read_entry(text: &str) -> Result<Entry, Failure> {
+    let record: Record = serde_json::from_str(text)?;
+    let changed_at = Duration::from_secs(record.changed_at_unix_s);
+    Ok(Entry::new(record.declaration, record.revision, changed_at, &Reserved::default())?)
+}
+
+fn entry_key(key: &Key) -> String {
+    format!("{}/{}", key.kind, key.name)
+}
+
+fn name_key(of: NameOf) -> String {
+    match of {
+        NameOf::Switch(id) => format!("switch/{id}"),
+        NameOf::Host(mac) => format!("host/{mac}"),
+    }
+}
+
+fn read_name_key(key: &str) -> Option<NameOf> {
+    match key.split_once('/')? {
+        ("switch", id) => id.parse().ok().map(NameOf::Switch),
+        ("host", mac) => mac.parse::<MacAddr>().ok().map(NameOf::Host),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::{Change, Present, check};
+    use crate::entry::Selector;
+
+    /// A directory that is removed at the end.
+    struct TempDir(PathBuf);
+
+    impl TempDir {
+        fn new(name: &str) -> Self {
+            let dir =
+                std::env::temp_dir().join(format!("sluice-store-{}-{name}", std::process::id()));
+            let _ = fs::remove_dir_all(&dir);
+            Self(dir)
+        }
+    }
+
+    impl Drop for TempDir {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn change(contents: &Contents, count: usize) -> AppliedChange {
+        let declaration = |n| Declaration {
+            key: Key { kind: Kind::Flow, name: format!("e{n}") },
+            switches: Selector::All,
+            text: format!("in_port={n},actions=drop"),
+        };
+        let names = Names::new([(NameOf::Switch(DatapathId(7)), "core".to_owned())]).unwrap();
+        let set = (1..=count).map(declaration).collect();
+        let change = Change { set, names: Some(names), ..Change::default() };
+        let present = Present {
+            entries: &contents.entries,
+            names: &contents.names,
+            reserved: &Reserved::default(),
+            revision: contents.revision,
+            now: Duration::from_secs(9),
+        };
+        check(change, present).unwrap()
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let dir = TempDir::new("read");
+        let (mut store, empty) = Store::open(&dir.0).unwrap();
+        assert!(empty.entries.is_empty() && !dir.0.exists());
+        store.commit(&change(&empty, 3)).unwrap();
+        let owned = Owned { switch: DatapathId(7), kind: Kind::Meter, number: 5 };
+        store.record_owned(&[owned], &[]).unwrap();
+        let error = Store::open(&dir.0).map(|_| ()).unwrap_err().to_string();
+        assert!(error.ends_with("in use by another process"), "{error}");
+        drop(store);
+        let (mut store, read) = Store::open(&dir.0).unwrap();
+        assert_eq!((read.revision, read.entries.len()), (1, 3));
+        assert_eq!(read.names.switch(DatapathId(7)), Some("core"));
+        assert_eq!(read.owned, [owned]);
+        store.record_owned(&[], &[owned]).unwrap();
+        drop(store);
+        assert_eq!(Store::open(&dir.0).unwrap().1.owned, []);
+    }
+
+    /// Any damage is an error or does not show; none is a panic, and nothing else than what was written is ever read.
+    #[test]
+    fn damage_is_an_error() {
+        let dir = TempDir::new("damage");
+        let (mut store, empty) = Store::open(&dir.0).unwrap();
+        let written = change(&empty, 100);
+        store.commit(&written).unwrap();
+        let path = store.path();
+        drop(store);
+        let good = fs::read(&path).unwrap();
+        let mut errors = 0;
+        for at in (0..good.len()).step_by(good.len() / 150) {
+            let mut bad = good.clone();
+            let end = (at + 700).min(bad.len());
+            bad[at..end].fill(0xa5);
+            fs::write(&path, &bad).unwrap();
+            match Store::open(&dir.0) {
+                Ok((_, read)) => {
+                    let names: Vec<_> = read.entries.keys().collect();
+                    assert!(read.entries.is_empty() || names.len() == 100, "{at}: {names:?}");
+                }
+                Err(_) => errors += 1,
+            }
+        }
+        for len in [0, 1, 100, good.len() / 2, good.len() - 1] {
+            fs::write(&path, &good[..len]).unwrap();
+            assert!(Store::open(&dir.0).is_err(), "{len} bytes");
+        }
+        assert!(errors > 0);
+    }
+}

@@ -1,0 +1,298 @@
+//! A reconciler with model switches, whose requests are answered one at a time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluice_base::Rng;
+use sluice_openflow::{DatapathId, Message, SwitchFeatures, Version};
+use sluice_sdk::{Answer, SessionStatistics, SwitchSession};
+
+use super::model_switch::ModelSwitch;
+use crate::change::{Change, Present, check};
+use crate::reconcile::{Owned, Reconciler, Timing, Token};
+use crate::{Declaration, Key, Kind, Names, Now, Reserved, Selector, State};
+
+pub(super) struct Bench {
+    reconciler: Reconciler,
+    revision: u64,
+    owned: BTreeSet<Owned>,
+    now: Now,
+    switches: BTreeMap<DatapathId, ModelSwitch>,
+    sessions: BTreeMap<DatapathId, SwitchSession>,
+    pending: BTreeMap<DatapathId, VecDeque<(Token, Vec<Message>)>>,
+    losses: BTreeMap<DatapathId, Loss>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// The switch does not receive the next request.
+    Request,
+    /// The controller does not receive the next answer.
+    Answer,
+}
+
+pub(super) fn entry(kind: Kind, name: &str, switch: &str, text: &str) -> Declaration {
+    let switches = match switch {
+        "all" => Selector::All,
+        one => Selector::Switches(vec![one.to_owned()]),
+    };
+    Declaration { key: Key { kind, name: name.to_owned() }, switches, text: text.to_owned() }
+}
+
+pub(super) fn flow(name: &str, switch: &str, text: &str) -> Declaration {
+    entry(Kind::Flow, name, switch, text)
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        let now = Now { at: sluice_io::clock::now(), unix: Duration::from_secs(1_700_000_000) };
+        let reconciler = Reconciler::new(Timing::default(), BTreeMap::new(), Names::default(), []);
+        Self {
+            reconciler,
+            revision: 0,
+            owned: BTreeSet::new(),
+            now,
+            switches: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            losses: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn set(&mut self, set: impl IntoIterator<Item = Declaration>) {
+        self.apply(Change { set: set.into_iter().collect(), ..Change::default() });
+    }
+
+    pub(super) fn remove_all(&mut self) {
+        self.apply(Change { is_whole: true, ..Change::default() });
+    }
+
+    fn apply(&mut self, change: Change) {
+        let present = Present {
+            entries: self.reconciler.entries(),
+            names: self.reconciler.names(),
+            reserved: &Reserved::default(),
+            revision: self.revision,
+            now: self.now.unix,
+        };
+        let applied = check(change, present).unwrap();
+        if !applied.is_empty() {
+            self.revision = applied.revision;
+            self.reconciler.apply(&applied, self.now);
+        }
+        self.collect();
+    }
+
+    /// Some entries are added, replaced or removed.
+    pub(super) fn change(&mut self, rng: &mut Rng) {
+        let mut change = Change::default();
+        for n in 0..6 {
+            let name = format!("e{n}");
+            let key = Key { kind: Kind::Flow, name: name.clone() };
+            match rng.below(5) {
+                0 if self.reconciler.entries().contains_key(&key) => change.remove.push(key),
+                1 | 2 => {
+                    let at = ["1", "2", "3", "all"][rng.below(4) as usize];
+                    let text = format!("in_port={n},actions=output:{}", rng.below(3) + 1);
+                    change.set.push(flow(&name, at, &text));
+                }
+                _ => {}
+            }
+        }
+        if rng.below(3) == 0 {
+            let text = format!("group_id=1,type=all,bucket=actions=output:{}", rng.below(3) + 1);
+            let mut group = entry(Kind::Group, "g", "2", &text);
+            group.switches = Selector::Switches(vec!["2".to_owned(), "3".to_owned()]);
+            change.set.push(group);
+        }
+        self.apply(change);
+    }
+
+    fn sessions(&self) -> Vec<SwitchSession> {
+        self.sessions.values().cloned().collect()
+    }
+
+    pub(super) fn connect(&mut self, at: DatapathId, version: Version) {
+        if self.sessions.contains_key(&at) {
+            return;
+        }
+        let switch = self.switches.entry(at).or_insert_with(|| ModelSwitch::new(version));
+        self.now.unix += Duration::from_millis(1);
+        let session = SwitchSession {
+            datapath_id: at,
+            version: switch.version,
+            addr: SocketAddr::from(([192, 0, 2, 1], 40_000)),
+            worker: 0,
+            connected_at: self.now.unix,
+            features: Arc::new(SwitchFeatures { datapath_id: at, ..SwitchFeatures::default() }),
+            role: None,
+            description: None,
+            statistics: SessionStatistics::default(),
+        };
+        self.sessions.insert(at, session);
+        self.reconciler.on_sessions(&self.sessions(), self.now);
+        self.collect();
+    }
+
+    pub(super) fn disconnect(&mut self, at: DatapathId) {
+        self.sessions.remove(&at);
+        for (token, messages) in self.pending.remove(&at).unwrap_or_default() {
+            // The switch has received what was sent.
+            if let Some(switch) = self.switches.get_mut(&at) {
+                let _ = switch.on_request(&messages);
+            }
+            self.reconciler.on_answer(token, Answer::Disconnected, self.now);
+        }
+        self.reconciler.on_sessions(&self.sessions(), self.now);
+        self.collect();
+    }
+
+    /// The switch loses all that it has.
+    pub(super) fn power_cycle(&mut self, at: DatapathId) {
+        self.disconnect(at);
+        if let Some(switch) = self.switches.get_mut(&at) {
+            *switch = ModelSwitch::new(switch.version);
+        }
+    }
+
+    /// The controller is killed and started again.
+    pub(super) fn restart(&mut self) {
+        for at in self.sessions.keys().copied().collect::<Vec<_>>() {
+            self.disconnect(at);
+        }
+        let (entries, names) =
+            (self.reconciler.entries().clone(), (**self.reconciler.names()).clone());
+        self.pending.clear();
+        self.reconciler =
+            Reconciler::new(Timing::default(), entries, names, self.owned.iter().copied());
+    }
+
+    pub(super) fn lose(&mut self, at: DatapathId, loss: Loss) {
+        self.losses.insert(at, loss);
+    }
+
+    pub(super) fn limit(&mut self, at: DatapathId, flows_max: usize) {
+        if let Some(switch) = self.switches.get_mut(&at) {
+            switch.tables.flows_max = flows_max;
+        }
+    }
+
+    pub(super) fn remove_behind_our_back(&mut self, at: DatapathId, rng: &mut Rng) {
+        let Some(switch) = self.switches.get_mut(&at) else { return };
+        let tables = &mut switch.tables;
+        if !tables.flows.is_empty() {
+            let n = rng.below(u32::try_from(tables.flows.len()).unwrap()) as usize;
+            match rng.below(2) {
+                0 => drop(tables.flows.remove(n)),
+                _ => tables.flows[n].instructions.clear(),
+            }
+        }
+        if rng.below(2) == 0 {
+            tables.groups.clear();
+        }
+    }
+
+    /// Takes the requests of the reconciler.
+    fn collect(&mut self) {
+        for request in self.reconciler.take_requests() {
+            self.owned.extend(&request.owns);
+            let queue = self.pending.entry(request.to).or_default();
+            queue.push_back((request.token, request.request.messages));
+        }
+        for owned in self.reconciler.take_disowned() {
+            self.owned.remove(&owned);
+        }
+    }
+
+    pub(super) fn answer_one(&mut self, rng: &mut Rng) {
+        let waiting: Vec<_> =
+            self.pending.iter().filter(|(_, queue)| !queue.is_empty()).map(|(at, _)| *at).collect();
+        if !waiting.is_empty() {
+            let n = rng.below(u32::try_from(waiting.len()).unwrap()) as usize;
+            self.answer(waiting[n]);
+        }
+    }
+
+    fn answer(&mut self, at: DatapathId) {
+        let Some((token, messages)) = self.pending.get_mut(&at).and_then(VecDeque::pop_front)
+        else {
+            return;
+        };
+        let switch = self.switches.get_mut(&at).unwrap();
+        let answer = match self.losses.remove(&at) {
+            Some(Loss::Request) => Answer::TimedOut,
+            Some(Loss::Answer) => {
+                let _ = switch.on_request(&messages);
+                Answer::TimedOut
+            }
+            None => switch.on_request(&messages),
+        };
+        self.reconciler.on_answer(token, answer, self.now);
+        self.reconciler.tick(self.now);
+        self.collect();
+    }
+
+    /// Answers all requests, in no time.
+    pub(super) fn settle(&mut self) {
+        self.collect();
+        while let Some(at) =
+            self.pending.iter().find(|(_, queue)| !queue.is_empty()).map(|(at, _)| *at)
+        {
+            self.answer(at);
+        }
+    }
+
+    pub(super) fn wait(&mut self, time: Duration) {
+        let end = self.now.at + time;
+        loop {
+            self.settle();
+            let next = self.reconciler.deadline(self.now).unwrap_or(end).min(end);
+            self.now.unix += next - self.now.at;
+            self.now.at = next;
+            self.reconciler.tick(self.now);
+            self.collect();
+            if next >= end {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn state(&self, name: &str) -> State {
+        let entry = self.reconciler.entries().values().find(|entry| entry.key().name == name);
+        self.reconciler.state(entry.unwrap())
+    }
+
+    pub(super) fn switch(&self, at: DatapathId) -> &ModelSwitch {
+        &self.switches[&at]
+    }
+
+    pub(super) fn switch_mut(&mut self, at: DatapathId) -> &mut ModelSwitch {
+        self.switches.get_mut(&at).unwrap()
+    }
+
+    /// Each switch has what is declared, and nothing else.
+    pub(super) fn assert_converged(&self, seed: u64) {
+        for entry in self.reconciler.entries().values() {
+            for (at, status) in self.reconciler.statuses(entry) {
+                assert_eq!(status.state, State::Installed, "seed {seed}: {} at {at}", entry.key());
+            }
+        }
+        for (at, switch) in &self.switches {
+            let declared = self.reconciler.entries().values().filter(|entry| {
+                entry.key().kind == Kind::Flow
+                    && self.reconciler.statuses(entry).iter().any(|(id, _)| id == at)
+            });
+            let declared: BTreeSet<_> =
+                declared.filter_map(|entry| entry.form(switch.version).ok()?.cookie()).collect();
+            let found: Vec<_> = switch.tables.flows.iter().map(|flow| flow.cookie).collect();
+            let distinct: BTreeSet<_> = found.iter().copied().collect();
+            assert_eq!(distinct, declared, "seed {seed}: {at}");
+            assert_eq!(found.len(), distinct.len(), "seed {seed}: {at}");
+            let group = self.reconciler.entries().keys().any(|key| key.kind == Kind::Group);
+            let groups = usize::from(group && at.0 != 1);
+            assert_eq!(switch.tables.groups.len(), groups, "seed {seed}: {at}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! A switch with flow entries, groups, meters and bundles, as the specification describes them.
+
+use std::collections::BTreeMap;
+
+use sluice_openflow::spec::ErrorRow;
+use sluice_openflow::{
+    Action, BundleCtrlType, ErrorReason, ErrorType, FlowDesc, FlowMod, FlowModCommand,
+    GroupCommand, GroupDesc, GroupMod, Instruction, Message, MeterCommand, MeterDesc, MeterMod,
+    Multipart, MultipartReply, MultipartRequest, MultipartType, Version,
+};
+use sluice_sdk::{Answer, ReceivedMultipart, Refusal};
+
+#[derive(Debug, Clone)]
+pub(super) struct ModelSwitch {
+    pub(super) version: Version,
+    pub(super) tables: Tables,
+    pub(super) has_bundles: bool,
+    bundles: BTreeMap<u32, Vec<Message>>,
+    /// Messages that change something.
+    pub(super) changes: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Tables {
+    pub(super) flows: Vec<FlowDesc>,
+    pub(super) flows_max: usize,
+    pub(super) groups: BTreeMap<u32, GroupDesc>,
+    pub(super) meters: BTreeMap<u32, MeterDesc>,
+}
+
+fn error(kind: ErrorType, name: &str, version: Version) -> ErrorReason {
+    ErrorRow::by_name(kind, name, version).unwrap().reason
+}
+
+impl ModelSwitch {
+    pub(super) fn new(version: Version) -> Self {
+        let tables = Tables {
+            flows: vec![],
+            flows_max: 1000,
+            groups: BTreeMap::new(),
+            meters: BTreeMap::new(),
+        };
+        let has_bundles = version >= Version::V1_4;
+        Self { version, tables, has_bundles, bundles: BTreeMap::new(), changes: 0 }
+    }
+
+    pub(super) fn on_request(&mut self, messages: &[Message]) -> Answer {
+        if let [Message::MultipartRequest(request)] = messages {
+            return self.multipart(&request.body);
+        }
+        // As on the wire: all are encoded, or none is sent.
+        let mut received = vec![];
+        for (index, message) in messages.iter().enumerate() {
+            match message.to_vec(self.version, 1) {
+                Ok(bytes) => received.push(Message::parse(&bytes).unwrap()),
+                Err(error) => return Answer::Unsupported { index, error },
+            }
+        }
+        let mut refusal = None;
+        for (index, message) in received.into_iter().enumerate() {
+            if let Err((inner, reason)) = self.on_message(message, index) {
+                let first = Refusal { index: inner, reason };
+                refusal = refusal.filter(|it: &Refusal| it.index <= first.index).or(Some(first));
+            }
+        }
+        refusal.map_or(Answer::Done, Answer::Refused)
+    }
+
+    /// The index of the message that was refused, which is an earlier one if a commit fails.
+    fn on_message(&mut self, message: Message, index: usize) -> Result<(), (usize, ErrorReason)> {
+        let version = self.version;
+        let refuse = |kind, name: &str| Err((index, error(kind, name, version)));
+        match message {
+            Message::BundleControl(_) | Message::BundleAddMessage(_) if !self.has_bundles => {
+                refuse(ErrorType::BAD_REQUEST, "BAD_TYPE")
+            }
+            Message::BundleControl(control) => match control.ctrl_type {
+                BundleCtrlType::OPEN_REQUEST => {
+                    self.bundles.insert(control.bundle_id, vec![]);
+                    Ok(())
+                }
+                BundleCtrlType::COMMIT_REQUEST => {
+                    let Some(bundle) = self.bundles.remove(&control.bundle_id) else {
+                        return refuse(ErrorType::BUNDLE_FAILED, "BAD_ID");
+                    };
+                    let (mut tables, count) = (self.tables.clone(), bundle.len());
+                    for (n, message) in bundle.into_iter().enumerate() {
+                        if let Err(reason) = tables.apply(message, version) {
+                            // Errors about messages of earlier requests reach nobody.
+                            return match (index + n).checked_sub(count) {
+                                Some(at) if index >= count => Err((at, reason)),
+                                _ => refuse(ErrorType::BUNDLE_FAILED, "MSG_FAILED"),
+                            };
+                        }
+                    }
+                    self.changes += count;
+                    self.tables = tables;
+                    Ok(())
+                }
+                _ => {
+                    self.bundles.remove(&control.bundle_id);
+                    Ok(())
+                }
+            },
+            Message::BundleAddMessage(add) => match self.bundles.get_mut(&add.bundle_id) {
+                Some(bundle) => {
+                    bundle.push(*add.message.message);
+                    Ok(())
+                }
+                None => refuse(ErrorType::BUNDLE_FAILED, "BAD_ID"),
+            },
+            Message::BarrierRequest => Ok(()),
+            message => {
+                self.changes += 1;
+                self.tables.apply(message, version).map_err(|reason| (index, reason))
+            }
+        }
+    }
+
+    fn multipart(&self, request: &MultipartRequest) -> Answer {
+        let tables = &self.tables;
+        let (reply, kind) = match request {
+            MultipartRequest::FlowDesc(request) => {
+                let is_selected =
+                    |flow: &&FlowDesc| flow.cookie & request.cookie_mask == request.cookie;
+                let flows = tables.flows.iter().filter(is_selected).cloned().collect();
+                (MultipartReply::FlowDesc { flows }, MultipartType::FLOW)
+            }
+            MultipartRequest::GroupDesc(_) => {
+                let groups = tables.groups.values().cloned().collect();
+                (MultipartReply::GroupDesc { groups }, MultipartType(7))
+            }
+            MultipartRequest::MeterDesc(_) => {
+                let meters = tables.meters.values().cloned().collect();
+                (MultipartReply::MeterDesc { meters }, MultipartType(10))
+            }
+            other => unreachable!("{other:?}"),
+        };
+        let message = Message::MultipartReply(Multipart::single(reply));
+        let bytes = message.to_vec(self.version, 1).unwrap();
+        let head = if self.version == Version::V1_0 { 12 } else { 16 };
+        Answer::Multipart(ReceivedMultipart::new(self.version, kind, bytes[head..].to_vec()))
+    }
+}
+
+impl Tables {
+    fn apply(&mut self, message: Message, version: Version) -> Result<(), ErrorReason> {
+        match message {
+            Message::FlowMod(flow) => self.flow_mod(flow, version),
+            Message::GroupMod(group) => self.group_mod(group, version),
+            Message::MeterMod(meter) => self.meter_mod(meter, version),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    fn flow_mod(&mut self, flow: FlowMod, version: Version) -> Result<(), ErrorReason> {
+        let refuse = |kind, name: &str| Err(error(kind, name, version));
+        let at = self.flows.iter().position(|it| {
+            let key = |priority, table, matching: &sluice_openflow::Match| {
+                (priority, table, matching.to_text())
+            };
+            key(it.priority, it.table_id, &it.matching)
+                == key(flow.priority, flow.table_id, &flow.matching)
+        });
+        let actions = flow.instructions.iter().flat_map(|it| match it {
+            Instruction::ApplyActions { actions } => actions.as_slice(),
+            _ => &[],
+        });
+        let mut groups = actions.filter_map(|it| match it {
+            Action::Group { group_id } => Some(group_id),
+            _ => None,
+        });
+        if groups.any(|group| !self.groups.contains_key(group)) {
+            return refuse(ErrorType::BAD_ACTION, "BAD_OUT_GROUP");
+        }
+        match (flow.command, at) {
+            (FlowModCommand::ADD, at) => {
+                if at.is_none() && self.flows.len() >= self.flows_max {
+                    return match version {
+                        Version::V1_0 => refuse(ErrorType::FLOW_MOD_FAILED, "ALL_TABLES_FULL"),
+                        _ => refuse(ErrorType::FLOW_MOD_FAILED, "TABLE_FULL"),
+                    };
+                }
+                let entry = FlowDesc {
+                    table_id: flow.table_id,
+                    priority: flow.priority,
+                    cookie: flow.cookie,
+                    matching: flow.matching,
+                    instructions: flow.instructions,
+                    ..FlowDesc::default()
+                };
+                match at {
+                    Some(at) => self.flows[at] = entry,
+                    None => self.flows.push(entry),
+                }
+            }
+            (FlowModCommand::MODIFY_STRICT, Some(at)) => {
+                self.flows[at].instructions = flow.instructions;
+            }
+            (FlowModCommand::DELETE_STRICT, Some(at))
+                if self.flows[at].cookie & flow.cookie_mask == flow.cookie & flow.cookie_mask =>
+            {
+                self.flows.remove(at);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn group_mod(&mut self, group: GroupMod, version: Version) -> Result<(), ErrorReason> {
+        let refuse = |name: &str| Err(error(ErrorType::GROUP_MOD_FAILED, name, version));
+        let id = group.group_id.0;
+        let used = group.buckets.iter().flat_map(|bucket| &bucket.actions);
+        for action in used {
+            if let Action::Group { group_id } = action
+                && !self.groups.contains_key(group_id)
+            {
+                return refuse("INVALID_GROUP");
+            }
+        }
+        let exists = self.groups.contains_key(&id);
+        match group.command {
+            GroupCommand::ADD if exists => return refuse("GROUP_EXISTS"),
+            GroupCommand::MODIFY if !exists => return refuse("UNKNOWN_GROUP"),
+            GroupCommand::DELETE => {
+                self.groups.remove(&id);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let desc = GroupDesc {
+            group_type: group.group_type,
+            group_id: group.group_id,
+            buckets: group.buckets,
+            properties: group.properties,
+        };
+        self.groups.insert(id, desc);
+        Ok(())
+    }
+
+    fn meter_mod(&mut self, meter: MeterMod, version: Version) -> Result<(), ErrorReason> {
+        let refuse = |name: &str| Err(error(ErrorType::METER_MOD_FAILED, name, version));
+        let exists = self.meters.contains_key(&meter.meter_id.0);
+        match meter.command {
+            MeterCommand::ADD if exists => return refuse("METER_EXISTS"),
+            MeterCommand::MODIFY | MeterCommand::DELETE if !exists => {
+                return refuse("UNKNOWN_METER");
+            }
+            MeterCommand::DELETE => {
+                self.meters.remove(&meter.meter_id.0);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let desc = MeterDesc { flags: meter.flags, meter_id: meter.meter_id, bands: meter.bands };
+        self.meters.insert(meter.meter_id.0, desc);
+        Ok(())
+    }
+}

@@ -1,0 +1,291 @@
+//! Static flow entries, groups and meters, and names: what is declared, and its state. See `docs/static-entries.md`.
+
+use std::time::Duration;
+
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::routing::{get, post, put};
+use axum::{Json, Router};
+use serde::Deserialize;
+use sluice_declared::{Change, ChangeError, Declared, Entry, Key, Kind, WriteError};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::error::ApiError;
+use super::static_documents::{
+    ChangeDocument, ChangesDocument, DeclaredDocument, EntriesDocument, EntryBody, EntryDocument,
+    NamedEntryBody, NamesDocument, RemovedBody, parse_names,
+};
+use super::{ApiState, names};
+
+/// How long `wait=true` waits for switches: less than a connection lasts.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Entries of one page, unless the request says how many, and at most.
+const ENTRIES_DEFAULT: usize = 1000;
+const ENTRIES_MAX: usize = 10_000;
+
+type ApiResult<T> = Result<T, ApiError>;
+
+pub(super) fn routes() -> Router<ApiState> {
+    Router::new()
+        .route("/v1/static", post(change))
+        .route("/v1/static/{kind}", get(list))
+        .route("/v1/static/{kind}/{name}", get(show).put(set).delete(remove))
+        .route("/v1/declared", put(apply).get(declared))
+        .route("/v1/names", get(list_names).put(set_names))
+}
+
+/// How a change is made.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChangeQuery {
+    /// Answer when all connected switches have accepted or refused it.
+    #[serde(default)]
+    wait: bool,
+    /// Change nothing, and answer what would be changed.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Which entries are listed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EntryFilter {
+    /// A connected switch by datapath id or name.
+    switch: Option<String>,
+    /// `installed`, `pending` or `refused`, as a whole or at the switch.
+    state: Option<StateFilter>,
+    #[serde(default)]
+    offset: usize,
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum StateFilter {
+    Installed,
+    Pending,
+    Refused,
+}
+
+/// Entries to declare and to remove, all of them or none.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChangeBody {
+    #[serde(default)]
+    set: Vec<NamedEntryBody>,
+    #[serde(default)]
+    remove: Vec<RemovedBody>,
+}
+
+type ChangeParams = Result<Query<ChangeQuery>, QueryRejection>;
+type Body<T> = Result<Json<T>, JsonRejection>;
+
+fn body<T>(body: Body<T>) -> ApiResult<T> {
+    body.map(|Json(it)| it).map_err(|error| ApiError::invalid(error.body_text()))
+}
+
+fn query<T>(query: Result<Query<T>, QueryRejection>) -> ApiResult<T> {
+    query.map(|Query(it)| it).map_err(|error| ApiError::invalid(error.body_text()))
+}
+
+/// The kind in a path: `flows`, `groups` or `meters`.
+fn kind(text: &str) -> ApiResult<Kind> {
+    match text {
+        "flows" => Ok(Kind::Flow),
+        "groups" => Ok(Kind::Group),
+        "meters" => Ok(Kind::Meter),
+        _ => {
+            let message = format!("there are no static {text}: expected flows, groups or meters");
+            Err(ApiError::not_found("no_such_path", message))
+        }
+    }
+}
+
+fn service(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
+    state.declared.as_ref().ok_or_else(|| {
+        let message = "this controller keeps no static entries";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
+    })
+}
+
+/// Reading is refused, too, if the store could not be read: an empty list would be wrong.
+fn readable(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
+    let service = service(state)?;
+    match service.store_error() {
+        Some(error) => Err(write_error(&WriteError::Store(error))),
+        None => Ok(service),
+    }
+}
+
+fn write_error(error: &WriteError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        WriteError::Change(ChangeError::NotFound(_)) => {
+            ApiError::not_found("no_such_entry", message)
+        }
+        WriteError::Change(ChangeError::TooMany(_)) => {
+            ApiError::new(StatusCode::CONFLICT, "too_many", message)
+        }
+        WriteError::Change(_) => ApiError::invalid(message),
+        WriteError::Store(_) => {
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
+        }
+    }
+}
+
+/// Makes a change, or says what it would change.
+async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<ChangesDocument> {
+    let service = service(state)?;
+    if how.dry_run {
+        let differences = service.check(change).map_err(|error| write_error(&error))?;
+        let changes = differences.into_iter().map(ChangeDocument::from).collect();
+        return Ok(ChangesDocument { revision: None, changes });
+    }
+    // The disk takes its time, in a thread of its own; one change after the other. Never closed.
+    let permit = state.writes.acquire().await;
+    let writer = std::sync::Arc::clone(service);
+    let written = tokio::task::spawn_blocking(move || writer.write(change)).await;
+    let (revision, differences) = match written {
+        Ok(written) => written.map_err(|error| write_error(&error))?,
+        Err(error) => {
+            let message = format!("the change was not made: {error}");
+            return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message));
+        }
+    };
+    drop(permit);
+    if how.wait && !differences.is_empty() {
+        let (sender, tried) = oneshot::channel();
+        // Fails if the client does not wait any more.
+        let notify = move || {
+            let _ = sender.send(());
+        };
+        service.when_tried(revision, Box::new(notify));
+        let _ = timeout(WAIT_MAX, tried).await;
+    }
+    let changes = differences.into_iter().map(ChangeDocument::from).collect();
+    Ok(ChangesDocument { revision: Some(revision), changes })
+}
+
+async fn change(
+    State(state): State<ApiState>,
+    how: ChangeParams,
+    change: Body<ChangeBody>,
+) -> ApiResult<Json<ChangesDocument>> {
+    let ChangeBody { set, remove } = body(change)?;
+    let change = Change {
+        set: set.into_iter().map(NamedEntryBody::declaration).collect::<ApiResult<_>>()?,
+        remove: remove.into_iter().map(RemovedBody::key).collect::<ApiResult<_>>()?,
+        ..Change::default()
+    };
+    Ok(Json(make(&state, change, &query(how)?).await?))
+}
+
+async fn apply(
+    State(state): State<ApiState>,
+    how: ChangeParams,
+    declared: Body<DeclaredDocument>,
+) -> ApiResult<Json<ChangesDocument>> {
+    let change = body(declared)?.change()?;
+    Ok(Json(make(&state, change, &query(how)?).await?))
+}
+
+async fn declared(State(state): State<ApiState>) -> ApiResult<Json<DeclaredDocument>> {
+    Ok(Json(readable(&state)?.read(DeclaredDocument::new)))
+}
+
+async fn set(
+    State(state): State<ApiState>,
+    Path((of_kind, name)): Path<(String, String)>,
+    how: ChangeParams,
+    entry: Body<EntryBody>,
+) -> ApiResult<Json<EntryDocument>> {
+    let key = Key { kind: kind(&of_kind)?, name };
+    let declaration = body(entry)?.declaration(key.clone())?;
+    let how = query(how)?;
+    let change = Change { set: vec![declaration], ..Change::default() };
+    if how.dry_run {
+        return Err(ApiError::invalid("dry_run is for POST /v1/static and PUT /v1/declared"));
+    }
+    make(&state, change, &how).await?;
+    entry_document(&state, &key).map(Json)
+}
+
+async fn remove(
+    State(state): State<ApiState>,
+    Path((of_kind, name)): Path<(String, String)>,
+    how: ChangeParams,
+) -> ApiResult<Json<ChangesDocument>> {
+    let key = Key { kind: kind(&of_kind)?, name };
+    let change = Change { remove: vec![key], ..Change::default() };
+    Ok(Json(make(&state, change, &query(how)?).await?))
+}
+
+async fn show(
+    State(state): State<ApiState>,
+    Path((of_kind, name)): Path<(String, String)>,
+) -> ApiResult<Json<EntryDocument>> {
+    let key = Key { kind: kind(&of_kind)?, name };
+    entry_document(&state, &key).map(Json)
+}
+
+fn entry_document(state: &ApiState, key: &Key) -> ApiResult<EntryDocument> {
+    let sessions = state.controller.switches();
+    readable(state)?.read(|reconciler| {
+        let entry = reconciler.entries().get(key);
+        let entry = entry
+            .ok_or_else(|| write_error(&WriteError::Change(ChangeError::NotFound(key.clone()))))?;
+        Ok(EntryDocument::new(entry, reconciler, &sessions))
+    })
+}
+
+async fn list(
+    State(state): State<ApiState>,
+    Path(of_kind): Path<String>,
+    filter: Result<Query<EntryFilter>, QueryRejection>,
+) -> ApiResult<Json<EntriesDocument>> {
+    let (kind, filter) = (kind(&of_kind)?, query(filter)?);
+    let limit = filter.limit.unwrap_or(ENTRIES_DEFAULT);
+    if limit > ENTRIES_MAX {
+        return Err(ApiError::invalid(format!("limit is {limit}: expected at most {ENTRIES_MAX}")));
+    }
+    let sessions = state.controller.switches();
+    let given = state.given_names();
+    let at =
+        filter.switch.as_deref().map(|text| names::find(&sessions, &given, text)).transpose()?;
+    let at = at.map(|session| session.datapath_id);
+    let wanted = filter.state.map(|state| match state {
+        StateFilter::Installed => "installed",
+        StateFilter::Pending => "pending",
+        StateFilter::Refused => "refused",
+    });
+    readable(&state)?.read(|reconciler| {
+        let is_selected = |entry: &&std::sync::Arc<Entry>| match (at, wanted) {
+            (None, None) => true,
+            (None, Some(wanted)) => reconciler.state(entry).name() == wanted,
+            (Some(at), wanted) => reconciler.statuses(entry).iter().any(|(id, status)| {
+                *id == at && wanted.is_none_or(|wanted| status.state.name() == wanted)
+            }),
+        };
+        let entries = reconciler.entries().values().filter(|entry| entry.key().kind == kind);
+        let selected: Vec<_> = entries.filter(is_selected).collect();
+        let page = selected.iter().skip(filter.offset).take(limit);
+        let entries = page.map(|entry| EntryDocument::new(entry, reconciler, &sessions)).collect();
+        Ok(Json(EntriesDocument { entries, total: selected.len() }))
+    })
+}
+
+async fn list_names(State(state): State<ApiState>) -> ApiResult<Json<NamesDocument>> {
+    Ok(Json(readable(&state)?.read(|reconciler| NamesDocument::new(reconciler.names()))))
+}
+
+async fn set_names(
+    State(state): State<ApiState>,
+    how: ChangeParams,
+    document: Body<NamesDocument>,
+) -> ApiResult<Json<ChangesDocument>> {
+    let names = Some(parse_names(body(document)?)?);
+    Ok(Json(make(&state, Change { names, ..Change::default() }, &query(how)?).await?))
+}
