@@ -124,6 +124,18 @@ impl OvsNetwork {
         self.vsctl(&format!("add-port {a} {from} -- add-port {b} {to}"));
     }
 
+    /// Links two bridges by patch ports, through which `ofproto/trace` follows packets.
+    pub fn patch(&self, a: &str, b: &str) {
+        for (bridge, port, peer) in [
+            (a, format!("{a}-{b}"), format!("{b}-{a}")),
+            (b, format!("{b}-{a}"), format!("{a}-{b}")),
+        ] {
+            self.vsctl(&format!(
+                "add-port {bridge} {port} -- set interface {port} type=patch options:peer={peer}"
+            ));
+        }
+    }
+
     /// Adds a host at a new port of `bridge`.
     pub fn host(&self, bridge: &str) -> Host {
         self.hosts.set(self.hosts.get() + 1);

@@ -19,6 +19,7 @@ mod startup_message;
 mod state_dir;
 mod static_entries;
 mod token;
+mod trace;
 
 use std::hash::BuildHasher as _;
 use std::io::{ErrorKind, Write as _};
@@ -73,6 +74,8 @@ enum Command {
     Apply(static_entries::FileArgs),
     /// Show what `apply` would change; the exit code is 1 if there is something
     Diff(static_entries::FileArgs),
+    /// Show how a packet would travel through the flow tables of the running controller's network
+    Trace(trace::TraceArgs),
     #[command(about = "Measure a controller with emulated switches: throughput, latency, fairness")]
     Bench(Box<bench::BenchArgs>),
     #[command(about = "Run the controller with an emulated network whose hosts ping each other")]
@@ -138,6 +141,7 @@ fn main() -> ExitCode {
         Command::Flow(flow) => static_entries::report(flow.run()),
         Command::Apply(file) => static_entries::report(file.apply()),
         Command::Diff(file) => static_entries::report(file.diff()),
+        Command::Trace(trace) => exit_code(trace.run().and_then(|text| write_stdout(&text))),
         Command::Bench(bench) => bench.run(),
         Command::Play(play) => play.run(),
         Command::Emu(emu) => emu.run(),

@@ -38,8 +38,8 @@ use crate::connection_limit::{ConnectionLimit, ConnectionPermit};
 use crate::exposition::{self, Exposition};
 use crate::metrics::WithApiMetrics;
 use crate::peer::Peer;
-use crate::unix_socket::{self, SocketFile};
 use crate::streaming::StreamGuard;
+use crate::unix_socket::{self, SocketFile};
 
 /// Concurrent connections: enough for several scrapers and browsers. For one more, another one is closed.
 const CONNECTIONS_MAX: usize = 64;

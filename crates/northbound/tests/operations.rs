@@ -182,7 +182,7 @@ fn server(version: Version) -> (Server, Arc<OneSwitch>) {
 
 /// Sends a request; the connection to read the response from.
 fn open(server: &Server, method: &str, path: &str, body: Option<&Value>) -> TcpStream {
-    let mut client = TcpStream::connect(server.address()).unwrap();
+    let mut client = TcpStream::connect(server.address().unwrap()).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let body = body.map(Value::to_string).unwrap_or_default();
     let headers = format!(

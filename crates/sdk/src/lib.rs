@@ -40,6 +40,7 @@ mod metric;
 mod network;
 mod permanent;
 mod request;
+pub mod routes;
 mod switch_hosts;
 pub mod view;
 

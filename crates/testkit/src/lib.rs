@@ -6,6 +6,7 @@
 
 mod app_worker;
 pub mod claims;
+pub mod random_tables;
 mod scenario;
 mod simulated_engine;
 mod simulated_network;

@@ -35,5 +35,6 @@ mod static_entries;
 mod thin_control_link;
 mod tls;
 mod topology;
+mod trace;
 mod two_controllers;
 mod vlans;

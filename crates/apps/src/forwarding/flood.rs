@@ -10,9 +10,9 @@ use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::view::{AppEvent, NetworkView, SuspectedConnection, SwitchPort};
 
 use super::multicast::PortFilter;
-use super::routes::Routes;
 use super::tree::{self, SpanningTree, StaleTreePort, TreePart, TreePhase};
 use crate::rate_limit::RateLimit;
+use sluice_sdk::routes::Routes;
 
 /// A broadcast that is received again at another port within this time has looped through an unknown path.
 const LOOP_WINDOW: Duration = Duration::from_millis(100);

@@ -10,10 +10,10 @@ use super::flood::{FloodArea, FloodDecision, is_edge};
 use super::flow::Flow;
 use super::match_ranks::PathStart;
 use super::multicast::{EthernetGroup, FloodScope};
-use super::routes::{Hop, PathChoice};
 use super::{
     Forwarding, Ingress, Matching, ReceivedPacket, debug_assert_encoded, flow_entries, pending,
 };
+use sluice_sdk::routes::{Hop, PathChoice};
 
 /// Bytes of a frame that fit a `PACKET_OUT` in every version, whatever the actions.
 const FRAME_MAX: usize = 60_000;

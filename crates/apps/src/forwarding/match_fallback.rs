@@ -15,8 +15,8 @@ use sluice_sdk::{Ctx, Network};
 use super::flow_entries::EntrySelector;
 use super::match_ranks::{MatchRanks, PathStart, RefusedMatch};
 use super::repair::{REPEAT_AFTER, Stale};
-use super::routes::Hop;
 use super::{Forwarding, Matching, debug_assert_encoded, flow_entries};
+use sluice_sdk::routes::Hop;
 
 /// Switches whose refused match is recorded. The controller forwards the packets of others one by one.
 pub(super) const REFUSED_MATCHES_MAX: usize = 4096;

@@ -11,7 +11,7 @@ use sluice_openflow::{DatapathId, ErrorReason};
 use sluice_sdk::view::{AppRecord, NetworkView};
 
 use super::Matching;
-use super::routes::Hop;
+use sluice_sdk::routes::Hop;
 
 impl Matching {
     /// From the finest to the simplest.

@@ -19,7 +19,8 @@ mod pending;
 #[cfg(test)]
 mod random_changes;
 mod repair;
-mod routes;
+#[cfg(test)]
+mod route_tests;
 mod segment_ports;
 mod switches;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use sluice_openflow::{
     Action, DatapathId, EncodeError, Encoder, ErrorType, Ethernet, MultipartType, PacketOutRef,
     SwitchFeatures,
 };
+use sluice_sdk::routes::Routes;
 use sluice_sdk::view::{
     Fact, HostId, HostInDoubt, NetworkView, PortRole, PublishedFact, SwitchPort,
 };
@@ -54,7 +56,6 @@ use metrics::Counters;
 use multicast::{FloodScope, Multicast};
 use pending::PendingFlows;
 use repair::Repair;
-use routes::Routes;
 use segment_ports::SegmentPorts;
 pub use sluice_sdk::flow_space::CONFIGURABLE_PRIORITIES as PRIORITIES;
 use switches::{LocalSwitches, PriorityLimits};

@@ -8,8 +8,8 @@ use sluice_sdk::view::{HostId, NetworkView, PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network};
 
 use super::flow_entries::{EntryFilter, EntryPage};
-use super::routes::Routes;
 use super::switches::{EntryQuery, LocalSwitches, QueryPurpose};
+use sluice_sdk::routes::Routes;
 
 impl LocalSwitches {
     /// Requests the flow entries of a switch, of which those that are wrong will be deleted.

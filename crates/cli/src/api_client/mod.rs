@@ -245,8 +245,8 @@ impl ApiClient {
         let refusal = self.block_on(path, async {
             let head = self.exchange_with(&Method::GET, path, query, headers, None);
             let head = tokio::time::timeout(TIMEOUT, head).await;
-            let (status, mut body) = head
-                .unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())))?;
+            let (status, mut body) =
+                head.unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())))?;
             if !status.is_success() {
                 return Ok(Some((status, read_text(body).await?)));
             }

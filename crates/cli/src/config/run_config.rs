@@ -40,9 +40,8 @@ impl RunConfig {
         api: sluice_northbound::Config,
     ) -> Self {
         let Settings { listen, apps, workers, session, limits, socket, topology, .. } = settings;
-        let Settings {
-            learning, limiter, hosts, forwarding, log, experimental, state, ..
-        } = settings;
+        let Settings { learning, limiter, hosts, forwarding, log, experimental, state, .. } =
+            settings;
         let defaults = sluice_proto::Config::default();
         // Before 1.3, SET_CONFIG sets how many bytes of a packet a switch sends; since 1.3, each flow entry does.
         let (session_len, flow_entry_len) = match session.miss_send_len {

@@ -1,7 +1,8 @@
 //! Error reasons by name, and their replacements in versions that lack them. §7.4.4.
 
 use sluice_openflow::spec::ErrorNumbers;
-use sluice_openflow::{ErrorCode, ErrorReason, ErrorType, Version};
+use sluice_openflow::{ErrorCode, ErrorReason, ErrorType, MatchErrorKind, Version};
+use sluice_pipeline::UnusableMatch;
 
 const fn of(kind: ErrorType, code: u32) -> ErrorReason {
     ErrorReason::Standard { kind, code: ErrorCode(code) }
@@ -127,6 +128,19 @@ pub(crate) fn for_version(version: Version, reason: ErrorReason) -> ErrorReason 
         _ => ErrorReason::BAD_LEN,
     };
     if is_expressible(closest) { closest } else { ErrorReason::BAD_TYPE }
+}
+
+/// The error for a match that the switch cannot use.
+pub(crate) fn of_match(unusable: UnusableMatch) -> ErrorReason {
+    match unusable {
+        UnusableMatch::UnsupportedField(_) => BAD_FIELD,
+        UnusableMatch::Invalid(error) => match error.why {
+            MatchErrorKind::Duplicate => DUP_FIELD,
+            MatchErrorKind::MissingPrerequisite(_) => BAD_PREREQ,
+            MatchErrorKind::MaskNotAllowed => BAD_MASK,
+            MatchErrorKind::ValueTooLarge { .. } => BAD_VALUE,
+        },
+    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use sluice_openflow::{
     Match, Message, MessageType, RawMessage, Stat, Stats, Version,
 };
 
-use super::fields::NormalizedMatch;
 use super::flow_mod_cache::MatchForm;
-use super::flow_table::{FlowEntry, FlowFilter, InstructionSet, ReplacedCounters};
+use super::flow_table::{FlowEntry, FlowFilter, ReplacedCounters};
 use super::{EmulatedSwitch, SwitchOutput, error_reasons};
+use sluice_pipeline::{InstructionSet, NormalizedMatch};
 
 /// Number of fields in the match of 1.0.
 const FIELDS_OF_MATCH_1_0: usize = 12;
@@ -43,7 +43,8 @@ impl EmulatedSwitch {
     ) -> Result<(), ErrorReason> {
         let version = self.session.version();
         let pattern =
-            NormalizedMatch::new(&flow_mod.matching, version, &self.config.unsupported_fields)?;
+            NormalizedMatch::new(&flow_mod.matching, version, &self.config.unsupported_fields)
+                .map_err(error_reasons::of_match)?;
         let priority = effective_priority(&flow_mod, version);
         let (buffer_id, new_pattern) = (flow_mod.buffer_id, pattern.clone());
         match flow_mod.command {

@@ -11,8 +11,8 @@ use sluice_openflow::{
 };
 
 use super::EmulatedSwitch;
-use super::fields::NormalizedMatch;
-use super::flow_table::{FlowEntry, InstructionSet};
+use super::flow_table::FlowEntry;
+use sluice_pipeline::{InstructionSet, NormalizedMatch};
 
 /// Most forms of flow-mods that are remembered.
 const FORMS_MAX: usize = 8;

@@ -4,93 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, ErrorReason, FieldId, FlowModFlags, FlowRemovedReason, GroupId, Instruction, Match,
-    PortNo, TableConfig,
+    ErrorReason, FieldId, FlowModFlags, FlowRemovedReason, GroupId, Instruction, Match, PortNo,
+    TableConfig,
 };
+use sluice_pipeline::{InstructionSet, NormalizedMatch, PacketInPipeline};
 
 use super::error_reasons;
-use super::fields::NormalizedMatch;
 use super::flow_mod_cache::MatchForm;
 use super::lookup::FlowLookup;
-use super::packet::PacketInPipeline;
 use super::timeout_checks::TimeoutChecks;
-
-/// The validated instructions of a flow entry. §5.9.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct InstructionSet {
-    /// As the controller sent them; none occurs twice.
-    instructions: Vec<Instruction>,
-    pub(crate) meter: Option<u32>,
-    pub(crate) clear: bool,
-    /// Value and mask.
-    pub(crate) metadata: Option<(u64, u64)>,
-    pub(crate) goto_table: Option<u8>,
-}
-
-impl InstructionSet {
-    /// The set of validated instructions.
-    pub(crate) fn new(instructions: Vec<Instruction>) -> Self {
-        let mut set = Self::default();
-        for instruction in &instructions {
-            match instruction {
-                Instruction::Meter { meter_id } => set.meter = Some(*meter_id),
-                Instruction::ClearActions => set.clear = true,
-                Instruction::WriteMetadata { metadata, metadata_mask } => {
-                    set.metadata = Some((*metadata, *metadata_mask));
-                }
-                Instruction::GotoTable { table_id } => set.goto_table = Some(*table_id),
-                _ => {}
-            }
-        }
-        Self { instructions, ..set }
-    }
-
-    /// The instructions, as the controller sent them.
-    pub(crate) fn instructions(&self) -> &[Instruction] {
-        &self.instructions
-    }
-
-    /// The actions that are applied at once.
-    pub(crate) fn apply(&self) -> &[Action] {
-        let apply = self.instructions.iter().find_map(|it| match it {
-            Instruction::ApplyActions { actions } => Some(actions.as_slice()),
-            _ => None,
-        });
-        apply.unwrap_or_default()
-    }
-
-    /// The actions that are added to the action set.
-    pub(crate) fn write(&self) -> &[Action] {
-        let write = self.instructions.iter().find_map(|it| match it {
-            Instruction::WriteActions { actions } => Some(actions.as_slice()),
-            _ => None,
-        });
-        write.unwrap_or_default()
-    }
-
-    /// All actions of the instructions.
-    pub(crate) fn actions(&self) -> impl Iterator<Item = &Action> {
-        self.apply().iter().chain(self.write())
-    }
-
-    /// Whether an action refers to the group.
-    pub(crate) fn uses_group(&self, id: GroupId) -> bool {
-        self.actions().any(|it| matches!(it, Action::Group { group_id } if *group_id == id.0))
-    }
-
-    /// Whether the meter is used.
-    pub(crate) fn uses_meter(&self, id: u32) -> bool {
-        self.meter == Some(id)
-            || self.actions().any(|it| matches!(it, Action::Meter { meter_id } if *meter_id == id))
-    }
-
-    fn outputs_to(&self, to: PortNo) -> bool {
-        self.actions().any(|it| match it {
-            Action::Output { port, .. } | Action::Enqueue { port, .. } => *port == to,
-            _ => false,
-        })
-    }
-}
 
 /// A flow entry.
 #[derive(Debug, Clone)]

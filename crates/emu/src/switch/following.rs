@@ -5,8 +5,8 @@ use std::time::Instant;
 use sluice_openflow::{FlowRemovedReason, PortNo};
 
 use super::flow_table::FlowEntry;
-use super::packet::PacketInPipeline;
 use super::{EmulatedSwitch, SwitchOutput};
+use sluice_pipeline::PacketInPipeline;
 
 /// A flow entry of a switch. Valid until the entries of its table change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

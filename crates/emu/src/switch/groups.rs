@@ -5,20 +5,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_openflow::{
-    Action, Bucket, BucketId, BucketProp, BucketStats, ErrorReason, FlowRemovedReason,
-    GroupCapabilities, GroupCommand, GroupDesc, GroupFeatures, GroupId, GroupMod, GroupProp,
-    GroupStats, GroupType, GroupTypes, PortNo, TableActions,
+    Action, Bucket, BucketId, BucketStats, ErrorReason, FlowRemovedReason, GroupCapabilities,
+    GroupCommand, GroupDesc, GroupFeatures, GroupId, GroupMod, GroupProp, GroupStats, GroupType,
+    GroupTypes, PortNo, TableActions,
 };
+use sluice_pipeline::buckets::{self, GroupTable, has_watch};
+use sluice_pipeline::{ActionSet, SelectedBucket};
 
-use super::pipeline::ActionSet;
 use super::ports::EmulatedPorts;
 use super::validation::ActionContext;
 use super::{EmulatedSwitch, SwitchOutput, error_reasons};
 
 /// Highest valid group number.
 const GROUP_MAX: u32 = 0xffff_ff00;
-/// Maximum depth of nested groups that are followed to find a live bucket.
-const WATCH_DEPTH_MAX: u8 = 16;
 
 #[derive(Debug)]
 struct Group {
@@ -39,6 +38,22 @@ pub(crate) struct Groups {
     by_id: BTreeMap<GroupId, Group>,
     capacity: usize,
     buckets_max: usize,
+}
+
+/// The groups, and the ports that their buckets watch.
+struct WatchedGroups<'s> {
+    groups: &'s BTreeMap<GroupId, Group>,
+    ports: &'s EmulatedPorts,
+}
+
+impl GroupTable for WatchedGroups<'_> {
+    fn buckets(&self, id: GroupId) -> Option<&[Bucket]> {
+        self.groups.get(&id).map(|group| group.buckets.as_slice())
+    }
+
+    fn is_port_live(&self, port: PortNo) -> bool {
+        self.ports.is_up(port)
+    }
 }
 
 impl EmulatedSwitch {
@@ -163,22 +178,21 @@ impl Groups {
         Ok(self.by_id.remove(&id).map(|_| id).into_iter().collect())
     }
 
-    /// Selects buckets for a packet, updates counters, and returns the buckets' actions; `hash` identifies the flow.
+    /// Selects buckets for a packet and updates counters; `hash` identifies the flow.
     pub(crate) fn select_buckets(
         &mut self,
         id: GroupId,
         len: u64,
         hash: u64,
         ports: &EmulatedPorts,
-    ) -> Vec<Arc<[Action]>> {
+    ) -> Vec<SelectedBucket> {
         let Some(group) = self.by_id.get(&id) else { return vec![] };
-        let selected: Vec<usize> = match group.kind {
-            GroupType::FF => {
-                let live = group.buckets.iter().position(|bucket| self.is_live(bucket, ports, 0));
-                live.into_iter().collect()
-            }
-            GroupType::SELECT => self.select_by_hash(group, hash, ports).into_iter().collect(),
-            _ => (0..group.buckets.len()).collect(),
+        let table = WatchedGroups { groups: &self.by_id, ports };
+        let candidates = buckets::candidates(&table, group.kind, &group.buckets);
+        let selected: Vec<usize> = if group.kind == GroupType::SELECT {
+            buckets::by_hash(&candidates, hash).into_iter().collect()
+        } else {
+            candidates.into_iter().map(|(n, _)| n).collect()
         };
         let Some(group) = self.by_id.get_mut(&id) else { return vec![] };
         group.packets += 1;
@@ -189,41 +203,11 @@ impl Groups {
                 stats.byte_count += len;
             }
         }
-        selected.iter().filter_map(|&n| group.actions.get(n).cloned()).collect()
-    }
-
-    /// Selects a live bucket by the hash of a flow and the weights of the buckets.
-    fn select_by_hash(&self, group: &Group, hash: u64, ports: &EmulatedPorts) -> Option<usize> {
-        let is_weighted = group.buckets.iter().any(|it| weight(it) > 0);
-        let weights: Vec<(usize, u64)> = (0..)
-            .zip(&group.buckets)
-            .filter(|(_, it)| !has_watch(it) || self.is_live(it, ports, 0))
-            .map(|(n, it)| (n, if is_weighted { weight(it) } else { 1 }))
-            .collect();
-        let total: u64 = weights.iter().map(|it| it.1).sum();
-        let mut at = hash.checked_rem(total)?;
-        weights.into_iter().find_map(|(n, weight)| match at.checked_sub(weight) {
-            Some(rest) => {
-                at = rest;
-                None
-            }
-            None => Some(n),
-        })
-    }
-
-    /// Whether the port or group that a bucket watches is live. §6.6.
-    fn is_live(&self, bucket: &Bucket, ports: &EmulatedPorts, depth: u8) -> bool {
-        depth < WATCH_DEPTH_MAX
-            && bucket.properties.iter().any(|it| match it {
-                BucketProp::WatchPort { watch } => ports.is_up(*watch),
-                BucketProp::WatchGroup { watch } => self.by_id.get(watch).is_some_and(|group| {
-                    group
-                        .buckets
-                        .iter()
-                        .any(|it| !has_watch(it) || self.is_live(it, ports, depth + 1))
-                }),
-                _ => false,
-            })
+        let actions = |index: usize| {
+            let actions = Arc::clone(group.actions.get(index)?);
+            Some(SelectedBucket { index, actions, is_alternative: false })
+        };
+        selected.into_iter().filter_map(actions).collect()
     }
 
     pub(crate) fn contains(&self, id: GroupId) -> bool {
@@ -318,25 +302,6 @@ fn without_bucket(old: &[Bucket], id: BucketId) -> Result<Vec<Bucket>, ErrorReas
 /// The index of the bucket with this id.
 fn bucket_index(buckets: &[Bucket], id: BucketId) -> Option<usize> {
     buckets.iter().position(|it| it.bucket_id == id)
-}
-
-/// Whether the bucket watches a port or a group.
-fn has_watch(bucket: &Bucket) -> bool {
-    let watch = |it: &BucketProp| match it {
-        BucketProp::WatchPort { watch } => *watch != PortNo::ANY,
-        BucketProp::WatchGroup { watch } => *watch != GroupId::ANY,
-        _ => false,
-    };
-    bucket.properties.iter().any(watch)
-}
-
-/// The weight of a bucket; 0 if it has none.
-fn weight(bucket: &Bucket) -> u64 {
-    let weight = bucket.properties.iter().find_map(|it| match it {
-        BucketProp::Weight { weight } => Some(u64::from(*weight)),
-        _ => None,
-    });
-    weight.unwrap_or(0)
 }
 
 /// Groups to which a bucket sends packets.

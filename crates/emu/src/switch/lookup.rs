@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluice_base::HashMap;
 
-use super::fields::{FieldMask, NormalizedMatch, PacketFields};
+use sluice_pipeline::{FieldMask, NormalizedMatch, PacketFields};
 
 /// Most empty subtables that are kept: flow entries that come and go usually have the same few masks.
 const EMPTY_SUBTABLES_MAX: usize = 16;

@@ -5,7 +5,7 @@
 //! or threads, and is deterministic.
 //!
 //! Modules: `session` handles the controller's messages, `flow_mod` and `flow_mod_cache` change the flow tables, `flow_table`, `lookup`
-//! and `timeout_checks` hold them, `packet` finds fields in frames, `pipeline` runs frames through tables and actions, `packet_in` sends
+//! and `timeout_checks` hold them, `pipeline` runs frames through tables and actions (as the crate `sluice-pipeline` defines it), `packet_in` sends
 //! them to the controller or keeps them in the `packet_buffer`; `groups`, `meters` and `ports` are what flow entries
 //! refer to; `following` shows where packets would go; `multipart` and `table_features` answer statistics requests.
 //!
@@ -18,7 +18,6 @@ mod async_filter;
 mod config;
 mod counters;
 mod error_reasons;
-mod fields;
 mod flow_mod;
 mod flow_mod_cache;
 mod flow_table;
@@ -27,7 +26,6 @@ mod groups;
 mod lookup;
 mod meters;
 mod multipart;
-mod packet;
 mod packet_buffer;
 mod packet_in;
 mod pipeline;
@@ -40,13 +38,13 @@ mod validation;
 use std::time::Instant;
 
 use sluice_openflow::{Encoder, ErrorReason, FieldId, FlowMod, PortNo, Version};
+use sluice_pipeline::PacketInPipeline;
 use sluice_proto::SessionError;
 
 use flow_mod_cache::FlowModCache;
 use flow_table::FlowTable;
 use groups::Groups;
 use meters::Meters;
-use packet::PacketInPipeline;
 use packet_buffer::PacketBuffer;
 use ports::EmulatedPorts;
 use session::ControlSession;

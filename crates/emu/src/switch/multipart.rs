@@ -8,9 +8,9 @@ use sluice_openflow::{
     Stats, SwitchDesc, TableDesc, Version,
 };
 
-use super::fields::NormalizedMatch;
 use super::flow_table::{FlowEntry, FlowFilter, FlowTable};
 use super::{EmulatedSwitch, SwitchOutput, error_reasons};
+use sluice_pipeline::NormalizedMatch;
 
 impl EmulatedSwitch {
     pub(super) fn on_multipart(
@@ -173,7 +173,8 @@ impl EmulatedSwitch {
             return Err(error_reasons::BAD_REQUESTED_TABLE_ID);
         }
         let filter = FlowFilter {
-            pattern: NormalizedMatch::new(&request.matching, version, &[])?,
+            pattern: NormalizedMatch::new(&request.matching, version, &[])
+                .map_err(error_reasons::of_match)?,
             strict: None,
             cookie: request.cookie,
             cookie_mask: if version == Version::V1_0 { 0 } else { request.cookie_mask },

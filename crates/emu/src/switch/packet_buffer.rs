@@ -7,7 +7,7 @@ use sluice_base::HashMap;
 use sluice_openflow::{ErrorReason, PortNo};
 
 use super::error_reasons;
-use super::fields::FlowKey;
+use sluice_pipeline::FlowKey;
 
 /// Buffer ids are serial numbers of 31 bits, so none is `OFP_NO_BUFFER`.
 const SLOT_BITS: u64 = 0x7fff_ffff;
@@ -162,7 +162,7 @@ impl BufferedPackets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::switch::fields::PacketFields;
+    use sluice_pipeline::PacketFields;
 
     const PORT: PortNo = PortNo(1);
 

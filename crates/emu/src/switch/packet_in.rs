@@ -13,11 +13,11 @@ use sluice_openflow::{
     PortNo, Version,
 };
 
-use super::fields::NormalizedMatch;
-use super::packet::PacketInPipeline;
 use super::packet_buffer::BufferedPackets;
-use super::pipeline::ActionOrigin;
 use super::{EmulatedSwitch, SwitchOutput, error_reasons};
+use sluice_pipeline::ActionOrigin;
+use sluice_pipeline::NormalizedMatch;
+use sluice_pipeline::PacketInPipeline;
 
 /// Shortest frame in a `PACKET_OUT`.
 const FRAME_LEN_MIN: usize = 14;
@@ -32,7 +32,6 @@ impl EmulatedSwitch {
         origin: &ActionOrigin,
         out: &mut SwitchOutput,
     ) {
-        packet.sent += 1;
         if packet.is_followed {
             return;
         }

@@ -7,6 +7,7 @@ use sluice_openflow::{
     ErrorReason, EthernetPort, Port, PortConfig, PortFeatures, PortMod, PortNo, PortProp,
     PortState, PortStats, Version,
 };
+use sluice_pipeline::FloodScope;
 
 use super::config::EmulatedPortConfig;
 use super::error_reasons;
@@ -26,15 +27,6 @@ pub(crate) struct EmulatedPorts {
     /// In the order of their numbers.
     ports: Vec<EmulatedPort>,
     since: Option<Instant>,
-}
-
-/// The ports to which a frame is flooded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FloodScope {
-    /// All ports.
-    All,
-    /// All ports except those with `NO_FLOOD`.
-    Flood,
 }
 
 impl EmulatedPorts {

@@ -6,9 +6,9 @@ use sluice_openflow::{
 };
 
 use super::EmulatedSwitch;
-use super::fields::field_slot;
 use super::flow_table::FlowTable;
-use super::packet::can_set;
+use sluice_pipeline::can_set;
+use sluice_pipeline::field_slot;
 
 /// Actions that the switch does not support.
 const UNSUPPORTED_ACTIONS: TableActions =

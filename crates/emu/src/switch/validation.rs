@@ -4,9 +4,8 @@ use sluice_openflow::{
     Action, ErrorReason, FieldId, GroupId, Instruction, Match, PortNo, TableActions, Version,
 };
 
-use super::fields::{field_bits, field_slot};
-use super::packet::can_set;
 use super::{EmulatedSwitch, error_reasons};
+use sluice_pipeline::{can_set, field_bits, field_slot};
 
 /// The place in which actions are used, which decides what they may contain.
 #[derive(Debug, Clone, Copy)]

@@ -111,10 +111,20 @@ pub(super) struct HostDocument {
 /// A port of a switch.
 #[derive(Serialize, ToSchema)]
 pub(super) struct PlaceDocument {
-    dpid: String,
-    switch: Option<String>,
-    port: u32,
+    pub(super) dpid: String,
+    pub(super) switch: Option<String>,
+    pub(super) port: u32,
     port_name: Option<String>,
+}
+
+impl HostDocument {
+    /// The host in a sentence.
+    pub(super) fn text(&self) -> String {
+        match &self.addresses[..] {
+            [] => format!("host {}", self.mac),
+            addresses => format!("host {} ({})", self.mac, addresses.join(", ")),
+        }
+    }
 }
 
 #[derive(Serialize, ToSchema)]

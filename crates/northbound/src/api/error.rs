@@ -56,6 +56,11 @@ impl ApiError {
         self.code == SWITCH_REFUSED
     }
 
+    /// The sentence for people.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The answer of a switch that is no reply.
     pub(crate) fn of_answer(answer: &Answer) -> Self {
         let (status, code) = match answer {

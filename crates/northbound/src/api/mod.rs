@@ -16,6 +16,7 @@ pub(crate) mod requests;
 mod static_documents;
 mod static_entries;
 mod tokens;
+mod trace;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -99,5 +100,6 @@ fn documented_routes() -> OpenApiRouter<ApiState> {
         .merge(port_state::routes().into())
         .merge(flow_deletion::routes().into())
         .merge(static_entries::routes().into())
+        .merge(trace::routes().into())
         .merge(crate::ryu::routes().into())
 }

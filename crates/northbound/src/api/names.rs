@@ -1,7 +1,7 @@
 //! Names of switches for people, and how requests name one.
 
 use sluice_declared::Names;
-use sluice_openflow::{DatapathId, Port, PortNo};
+use sluice_openflow::{DatapathId, Port};
 use sluice_sdk::SwitchSession;
 use sluice_sdk::view::SwitchPort;
 

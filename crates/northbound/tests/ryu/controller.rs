@@ -97,7 +97,7 @@ impl Api {
         path: &str,
         body: &str,
     ) -> (u16, String) {
-        let mut client = TcpStream::connect(self.server.address()).unwrap();
+        let mut client = TcpStream::connect(self.server.address().unwrap()).unwrap();
         client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let length = body.len();
         // As curl sends it: the type of the content is not that of JSON.

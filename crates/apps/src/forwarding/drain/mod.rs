@@ -1,6 +1,6 @@
 //! Takes cables out of service: moves the paths over a drained cable to others, and says when nothing uses it any more.
 //!
-//! [`Routes`](super::routes::Routes) and the spanning tree avoid the cable as soon as its record is published, so no new path leads
+//! [`Routes`](sluice_sdk::routes::Routes) and the spanning tree avoid the cable as soon as its record is published, so no new path leads
 //! over it. The worker of the switch at each end lists the flow entries that send into the cable, since no worker remembers paths, and
 //! moves their flows ([`moves`]). It does so in rounds, until none is left: workers that have not received the record yet may install
 //! more. Then it watches the counters of the port. `docs/adr/0034-drained-links.md` has the reasons.
@@ -14,13 +14,13 @@ use sluice_openflow::view::flow_stats;
 use sluice_openflow::{
     DatapathId, FlowDesc, Message, Multipart, MultipartReply, MultipartRequest, PortStatsRequest,
 };
+use sluice_sdk::routes::Hop;
 use sluice_sdk::view::{Cable, DrainProgress, DrainedLink, HostId, NetworkView, SwitchPort};
 use sluice_sdk::{Answer, Network, Ticket};
 
 use super::flood::is_edge;
 use super::flow::Flow;
 use super::flow_entries::{self, EntryFilter, EntryPage, EntrySelector};
-use super::routes::Hop;
 use super::{Forwarding, Matching, group_streams, tree};
 use moves::{Moves, PlannedMove};
 

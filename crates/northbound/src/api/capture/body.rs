@@ -171,7 +171,10 @@ impl CaptureBody {
             let session = sessions.iter().find(|session| session.datapath_id == at.switch);
             let ports = session.into_iter().flat_map(|session| &session.features.ports);
             let mut ports = ports.filter(|port| port.port_no == at.port);
-            [session.and_then(|it| switch_name(it, &state.given_names())), ports.next().map(sluice_openflow::Port::name)]
+            [
+                session.and_then(|it| switch_name(it, &state.given_names())),
+                ports.next().map(sluice_openflow::Port::name),
+            ]
         });
         names.clone()
     }

@@ -5,7 +5,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use sluice_base::{HashMap, Rng};
 use sluice_openflow::{DatapathId, PortNo};
-use sluice_sdk::view::{Cable, NetworkView, SwitchPort};
+
+use crate::view::{Cable, NetworkView, SwitchPort};
 
 /// Cached distances, over all destinations: 16 MiB. When there are more, the cache is cleared.
 const DISTANCES_MAX: usize = 4 << 20;
@@ -14,30 +15,33 @@ const DISTANCES_MAX: usize = 4 << 20;
 const UNREACHABLE: u32 = u32::MAX;
 
 /// Length of a link that is to carry no traffic: longer than any path over others, so that it is used only where there is no other
-/// path. A path may have as many of them as [`DRAINED_CABLES_MAX`](sluice_sdk::view::DRAINED_CABLES_MAX).
+/// path. A path may have as many of them as [`DRAINED_CABLES_MAX`](crate::view::DRAINED_CABLES_MAX).
 const DRAINED_LENGTH: u32 = 1 << 20;
 
 const _: () =
-    assert!((sluice_sdk::view::DRAINED_CABLES_MAX as u64) < (UNREACHABLE / DRAINED_LENGTH) as u64);
+    assert!((crate::view::DRAINED_CABLES_MAX as u64) < (UNREACHABLE / DRAINED_LENGTH) as u64);
 
 /// A switch on a path, and its two ports on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Hop {
-    pub(super) switch: DatapathId,
-    pub(super) in_port: PortNo,
-    pub(super) out_port: PortNo,
+pub struct Hop {
+    /// The switch.
+    pub switch: DatapathId,
+    /// Where packets arrive.
+    pub in_port: PortNo,
+    /// Where they leave.
+    pub out_port: PortNo,
 }
 
 impl Hop {
     /// The ingress port and the output port.
-    pub(super) const fn ports(self) -> [PortNo; 2] {
+    pub const fn ports(self) -> [PortNo; 2] {
         [self.in_port, self.out_port]
     }
 }
 
 /// How one of several paths of equal length is chosen.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum PathChoice {
+pub enum PathChoice {
     /// By this hash; both directions use the same path.
     Symmetric(u64),
     /// By this hash; all paths to a destination form a tree.
@@ -54,12 +58,20 @@ struct OutLink {
     length: u32,
 }
 
+impl OutLink {
+    /// Whether a shortest path leads over this link, from a switch that has `distance` left.
+    fn is_nearer(&self, distances: &[u32], distance: u32) -> bool {
+        let left = distances.get(self.to).and_then(|left| left.checked_add(self.length));
+        left == Some(distance)
+    }
+}
+
 /// Shortest paths over links that are known in both directions, between connected switches. Links that are to carry no traffic are
 /// avoided.
 ///
 /// Distances are computed on demand, and cached until the view changes.
 #[derive(Debug, Default)]
-pub(super) struct Routes {
+pub struct Routes {
     version: Option<(u64, u64)>,
     ids: Vec<DatapathId>,
     index_of: HashMap<DatapathId, usize>,
@@ -75,7 +87,7 @@ impl Routes {
     ///
     /// # Cost
     /// Computes the distances of all switches to the last one, unless they are cached.
-    pub(super) fn path(
+    pub fn path(
         &mut self,
         view: &NetworkView,
         from: SwitchPort,
@@ -98,8 +110,54 @@ impl Routes {
         }
     }
 
+    /// The shortest paths from an ingress port to an egress port, at most `paths_max`.
+    ///
+    /// # Cost
+    /// That of [`path`](Self::path), and of the paths.
+    pub fn shortest(
+        &mut self,
+        view: &NetworkView,
+        from: SwitchPort,
+        to: SwitchPort,
+        paths_max: usize,
+    ) -> Vec<Vec<Hop>> {
+        self.refresh(view);
+        let (mut paths, mut open) = (vec![], vec![]);
+        let ends = (self.index_of.get(&from.switch), self.index_of.get(&to.switch));
+        let (Some(&first), Some(&last)) = ends else { return paths };
+        self.distances(last);
+        let Some(distances) = self.distances.get(&last) else { return paths };
+        open.push((first, from.port, vec![]));
+        while let Some((current, in_port, hops)) = open.pop() {
+            let (Some(&distance), Some(&switch)) = (distances.get(current), self.ids.get(current))
+            else {
+                continue;
+            };
+            let with = |out_port| {
+                let mut hops: Vec<Hop> = hops.clone();
+                hops.push(Hop { switch, in_port, out_port });
+                hops
+            };
+            if current == last {
+                paths.push(with(to.port));
+                if paths.len() >= paths_max {
+                    break;
+                }
+                continue;
+            }
+            if distance == UNREACHABLE {
+                continue;
+            }
+            // All of them end at the last switch, so that there are at most as many open paths as links of the switches of one.
+            let next = self.out_links.get(current).into_iter().flatten();
+            let next = next.filter(|link| link.is_nearer(distances, distance));
+            open.extend(next.map(|link| (link.to, link.in_port, with(link.out_port))));
+        }
+        paths
+    }
+
     /// The length of the path between two switches: smaller for each that is nearer to `to`. `None` if there is no path.
-    pub(super) fn distance(
+    pub fn distance(
         &mut self,
         view: &NetworkView,
         from: DatapathId,
@@ -112,7 +170,7 @@ impl Routes {
     }
 
     /// All switches to which there is a path from `id`, including `id` itself.
-    pub(super) fn reachable(&mut self, view: &NetworkView, id: DatapathId) -> Vec<DatapathId> {
+    pub fn reachable(&mut self, view: &NetworkView, id: DatapathId) -> Vec<DatapathId> {
         self.refresh(view);
         let Some(&current) = self.index_of.get(&id) else { return Vec::new() };
         let distances = self.distances(current);
@@ -153,11 +211,8 @@ impl Routes {
             if distance == UNREACHABLE {
                 return None;
             }
-            let is_nearer = |link: &&OutLink| {
-                let left = distances.get(link.to).and_then(|left| left.checked_add(link.length));
-                left == Some(distance)
-            };
-            let next = || out_links.get(current).into_iter().flatten().filter(is_nearer);
+            let next = || out_links.get(current).into_iter().flatten();
+            let next = || next().filter(|link| link.is_nearer(distances, distance));
             let n_choices = u32::try_from(next().count()).unwrap_or(u32::MAX);
             let chosen = Rng::new(hash ^ switch.0.rotate_left(32)).below(n_choices);
             let link = next().nth(usize::try_from(chosen).unwrap_or(0))?;
@@ -217,133 +272,4 @@ fn distances_by_length(n_switches: usize, out_links: &[Vec<OutLink>], to: usize)
         next.extend(farther.filter(|Reverse((distance, _))| *distance < UNREACHABLE));
     }
     distances
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::forwarding::Config;
-    use crate::forwarding::test_network::{HOST, TestLinks, TestNetwork};
-
-    fn host_port(id: u64) -> SwitchPort {
-        SwitchPort::new(DatapathId(id), HOST)
-    }
-
-    #[test]
-    fn both_directions_of_all_pairs_use_the_same_shortest_path() {
-        for seed in 0..20 {
-            let links = TestLinks::random(&mut Rng::new(seed), 12, 8);
-            let net = TestNetwork::new(&Config::default(), &links, 1);
-            let (view, mut routes) = (net.workers[0].network.view(), Routes::default());
-            for a in 1..=12 {
-                for (b, length) in links.lengths(a) {
-                    let choice = PathChoice::Symmetric(seed ^ (a.min(b) << 8 | a.max(b)));
-                    let path = routes.path(view, host_port(a), host_port(b), choice).unwrap();
-                    assert_eq!(path.len(), length + 1, "{a} {b} seed {seed}");
-                    assert_eq!((path[0].switch, path[0].in_port), (DatapathId(a), HOST));
-                    let last = path[length];
-                    assert_eq!((last.switch, last.out_port), (DatapathId(b), HOST));
-                    for pair in path.windows(2) {
-                        let link =
-                            view.link_from(SwitchPort::new(pair[0].switch, pair[0].out_port));
-                        let to = SwitchPort::new(pair[1].switch, pair[1].in_port);
-                        assert_eq!(link.unwrap().to, to);
-                    }
-                    let mut back = routes.path(view, host_port(b), host_port(a), choice).unwrap();
-                    back.reverse();
-                    let turned = |hop: &Hop| (hop.switch, hop.out_port, hop.in_port);
-                    let straight = |hop: &Hop| (hop.switch, hop.in_port, hop.out_port);
-                    assert!(back.iter().map(turned).eq(path.iter().map(straight)));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn paths_to_a_destination_form_a_tree() {
-        let links = TestLinks::random(&mut Rng::new(5), 20, 40);
-        let net = TestNetwork::new(&Config::default(), &links, 1);
-        let (view, mut routes) = (net.workers[0].network.view(), Routes::default());
-        for to in 1..=20 {
-            let mut outs = BTreeMap::new();
-            for from in 1..=20 {
-                for hop in routes
-                    .path(view, host_port(from), host_port(to), PathChoice::PerDestination(to))
-                    .unwrap()
-                {
-                    assert_eq!(*outs.entry(hop.switch).or_insert(hop.out_port), hop.out_port);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn paths_of_equal_length_are_used_evenly() {
-        let net = TestNetwork::new(&Config::default(), &TestLinks::leaf_spine(4, 3), 1);
-        let (view, mut routes) = (net.workers[0].network.view(), Routes::default());
-        let (mut used, mut rng) = (BTreeMap::<_, u32>::new(), Rng::new(1));
-        for _ in 0..4000 {
-            let choice = PathChoice::Symmetric(rng.next_u64());
-            let path = routes.path(view, host_port(5), host_port(7), choice).unwrap();
-            *used.entry(path[1].switch).or_default() += 1;
-        }
-        assert!(used.len() == 4 && used.values().all(|n| (900..1100).contains(n)), "{used:?}");
-    }
-
-    #[test]
-    fn two_links_between_the_same_switches_are_two_paths() {
-        let mut links = TestLinks { switches: 2, pairs: vec![] };
-        (0..2).for_each(|_| links.add(1, 2));
-        let net = TestNetwork::new(&Config::default(), &links, 1);
-        let (view, mut routes) = (net.workers[0].network.view(), Routes::default());
-        let mut used = BTreeMap::<_, u32>::new();
-        for hash in 0..100 {
-            let path =
-                routes.path(view, host_port(1), host_port(2), PathChoice::Symmetric(hash)).unwrap();
-            *used.entry(path[0].out_port).or_default() += 1;
-        }
-        assert_eq!(used.len(), 2);
-        assert_eq!(routes.reachable(view, DatapathId(1)), [DatapathId(1), DatapathId(2)]);
-        assert!(routes.reachable(view, DatapathId(9)).is_empty());
-    }
-
-    #[test]
-    fn paths_avoid_drained_links_as_long_as_there_are_others() {
-        for seed in 0..20 {
-            let links = TestLinks::random(&mut Rng::new(seed), 12, 8);
-            let mut net = TestNetwork::new(&Config::default(), &links, 1);
-            let mut rng = Rng::new(seed);
-            let mut rest = TestLinks { switches: 12, pairs: Vec::new() };
-            for &[a, b] in &links.pairs {
-                if rng.below(3) == 0 {
-                    net.drain(Cable::new(a, b), true);
-                } else {
-                    rest.pairs.push([a, b]);
-                }
-            }
-            let (view, mut routes) = (net.workers[0].network.view(), Routes::default());
-            for a in 1..=12 {
-                let lengths = rest.lengths(a);
-                for b in 1..=12 {
-                    let choice = PathChoice::Symmetric(seed ^ (a.min(b) << 8 | a.max(b)));
-                    let path = routes.path(view, host_port(a), host_port(b), choice).unwrap();
-                    let drained = path.iter().filter(|hop| {
-                        let link = view.link_from(SwitchPort::new(hop.switch, hop.out_port));
-                        link.is_some_and(|link| view.is_drained(Cable::from(link)))
-                    });
-                    assert_eq!(drained.count() == 0, lengths.contains_key(&b), "{a} {b} {seed}");
-                    if let Some(length) = lengths.get(&b) {
-                        assert_eq!(path.len(), length + 1, "{a} {b} {seed}");
-                    }
-                    let mut back = routes.path(view, host_port(b), host_port(a), choice).unwrap();
-                    back.reverse();
-                    let turned = |hop: &Hop| (hop.switch, hop.out_port, hop.in_port);
-                    let straight = |hop: &Hop| (hop.switch, hop.in_port, hop.out_port);
-                    assert!(back.iter().map(turned).eq(path.iter().map(straight)));
-                }
-            }
-        }
-    }
 }

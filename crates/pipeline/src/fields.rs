@@ -3,11 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use sluice_openflow::{
-    ErrorReason, Field, FieldId, Match, MatchError, MatchErrorKind, Oxm, Version,
-};
-
-use super::error_reasons;
+use sluice_openflow::{Field, FieldId, Match, MatchError, Oxm, Version};
 
 /// Number of field slots: OpenFlow's own fields by their number, `tcp_flags` in the last slot.
 const FIELD_SLOTS: usize = 40;
@@ -28,8 +24,8 @@ const fn own_slot(id: FieldId) -> u8 {
     if id.class == flags.class && id.number == flags.number { TCP_FLAGS } else { id.number }
 }
 
-/// The slot of a field in any of its encodings; `None` if this switch does not support it.
-pub(crate) fn field_slot(id: FieldId) -> Option<u8> {
+/// A number for each field that a packet can have, in any of its encodings; `None` for a field that is not modelled.
+pub fn field_slot(id: FieldId) -> Option<u8> {
     match id.canonical() {
         FieldId::TCP_FLAGS => Some(TCP_FLAGS),
         // Physical ports are the same as logical ones here; provider backbone bridging is not supported.
@@ -41,7 +37,7 @@ pub(crate) fn field_slot(id: FieldId) -> Option<u8> {
 
 /// The fields of a packet.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PacketFields {
+pub struct PacketFields {
     /// By slot; those of fields that the packet does not have are arbitrary.
     values: [u128; FIELD_SLOTS],
     present: u64,
@@ -49,16 +45,17 @@ pub(crate) struct PacketFields {
 
 /// The fields that identify a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct FlowKey {
+pub struct FlowKey {
     present: u64,
     values: Box<[u128]>,
 }
 
 impl PacketFields {
-    pub(crate) const NONE: Self = Self { values: [0; FIELD_SLOTS], present: 0 };
+    /// No field at all.
+    pub const NONE: Self = Self { values: [0; FIELD_SLOTS], present: 0 };
 
     /// Sets the canonical field `id`.
-    pub(crate) fn set(&mut self, id: FieldId, value: u128) {
+    pub fn set(&mut self, id: FieldId, value: u128) {
         let slot = own_slot(id);
         if let Some(at) = self.values.get_mut(usize::from(slot)) {
             *at = value;
@@ -67,15 +64,24 @@ impl PacketFields {
     }
 
     /// Removes all fields but these canonical ones.
-    pub(crate) fn keep_only(&mut self, ids: &[FieldId]) {
+    pub fn keep_only(&mut self, ids: &[FieldId]) {
         self.present &= ids.iter().fold(0u64, |bits, &id| bits | 1 << own_slot(id));
     }
 
     /// The value of the canonical field `id`, if the packet has it.
-    pub(crate) fn get(&self, id: FieldId) -> Option<u128> {
+    pub fn get(&self, id: FieldId) -> Option<u128> {
         let slot = own_slot(id);
         let value = self.values.get(usize::from(slot)).copied();
         value.filter(|_| self.present & 1 << slot != 0)
+    }
+
+    /// All fields that the packet has, those of the switch included, in the order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = Field> {
+        let present = (0u8..).zip(&self.values).filter(|(slot, _)| self.present & 1 << slot != 0);
+        present.map(|(slot, &value)| {
+            let own = FieldId { number: slot, ..FieldId::IN_PORT };
+            Field::new(if slot == TCP_FLAGS { FieldId::TCP_FLAGS } else { own }, value)
+        })
     }
 
     fn at(&self, slot: u8) -> u128 {
@@ -86,7 +92,7 @@ impl PacketFields {
     ///
     /// # Cost
     /// Allocates.
-    pub(crate) fn flow(&self) -> FlowKey {
+    pub fn flow(&self) -> FlowKey {
         let not = NOT_OF_FLOWS.iter().fold(0u64, |bits, &id| bits | 1 << own_slot(id));
         let present = self.present & !not;
         let places = (0u8..).zip(&self.values).filter(|(n, _)| present & 1 << n != 0);
@@ -94,7 +100,7 @@ impl PacketFields {
     }
 
     /// A hash that is equal for all packets of a flow, whatever their input port (64-bit FNV-1a).
-    pub(crate) fn flow_hash(&self) -> u64 {
+    pub fn flow_hash(&self) -> u64 {
         let not = NOT_OF_FLOWS.iter().fold(0u64, |bits, &id| bits | 1 << own_slot(id));
         let present = self.present & !(not | 1 << own_slot(FieldId::IN_PORT));
         let places = (0u8..).zip(&self.values).filter(|(n, _)| present & 1 << n != 0);
@@ -110,26 +116,37 @@ impl PacketFields {
 
 /// The matched fields by slot, with the bits that matter; no slot occurs twice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) struct FieldMask {
+pub struct FieldMask {
     present: u64,
     bits: Arc<[(u8, u128)]>,
 }
 
 /// A match in canonical form: two matches with the same meaning are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct NormalizedMatch {
-    pub(crate) mask: FieldMask,
-    pub(crate) values: Arc<[u128]>,
+pub struct NormalizedMatch {
+    /// The matched bits.
+    pub mask: FieldMask,
+    /// Their values, in the order of the mask.
+    pub values: Arc<[u128]>,
+}
+
+/// Why a match cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnusableMatch {
+    /// The field is not modelled, or excluded.
+    UnsupportedField(FieldId),
+    /// The match is invalid.
+    Invalid(MatchError),
 }
 
 impl FieldMask {
     /// Whether both are copies of one mask.
-    pub(crate) fn is_shared_with(&self, other: &Self) -> bool {
+    pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.bits, &other.bits)
     }
 
     /// Extracts the matched bits of `fields`; `false` if a field is missing.
-    pub(crate) fn extract(&self, fields: &PacketFields, values: &mut Vec<u128>) -> bool {
+    pub fn extract(&self, fields: &PacketFields, values: &mut Vec<u128>) -> bool {
         let has_all = fields.present & self.present == self.present;
         if has_all {
             values.clear();
@@ -146,23 +163,24 @@ impl NormalizedMatch {
     ///
     /// # Errors
     /// The error for the first invalid field.
-    pub(crate) fn new(
+    pub fn new(
         matching: &Match,
         version: Version,
         unsupported: &[FieldId],
-    ) -> Result<Self, ErrorReason> {
+    ) -> Result<Self, UnusableMatch> {
         let matching = if version < Version::V1_2 {
             Cow::Owned(without_unmet_prerequisites(matching.clone()))
         } else {
             Cow::Borrowed(matching)
         };
-        matching.check().map_err(reason)?;
+        matching.check().map_err(UnusableMatch::Invalid)?;
         let mut bits = Vec::with_capacity(matching.fields.len());
         for oxm in &matching.fields {
-            let field = oxm.field().map(canonical_field).ok_or(error_reasons::BAD_FIELD)?;
-            let slot = field_slot(field.id).ok_or(error_reasons::BAD_FIELD)?;
+            let refused = UnusableMatch::UnsupportedField(oxm.id());
+            let field = oxm.field().map(canonical_field).ok_or(refused)?;
+            let slot = field_slot(field.id).ok_or(refused)?;
             if unsupported.iter().any(|id| id.same_as(field.id)) {
-                return Err(error_reasons::BAD_FIELD);
+                return Err(refused);
             }
             let mask = field.mask.unwrap_or(u128::MAX) & field_bits(field.id);
             if mask != 0 {
@@ -180,13 +198,13 @@ impl NormalizedMatch {
     }
 
     /// The index of the value of a field.
-    pub(crate) fn position(&self, id: FieldId) -> Option<usize> {
+    pub fn position(&self, id: FieldId) -> Option<usize> {
         let slot = field_slot(id)?;
         self.mask.bits.iter().position(|&(it, _)| it == slot)
     }
 
     /// Whether it has an exact `value` of the canonical field `id`.
-    pub(crate) fn has_exact(&self, id: FieldId, value: u128) -> bool {
+    pub fn has_exact(&self, id: FieldId, value: u128) -> bool {
         let own = own_slot(id);
         self.iter().any(|(slot, mask, it)| slot == own && it == value && mask == field_bits(id))
     }
@@ -197,18 +215,18 @@ impl NormalizedMatch {
     }
 
     /// Whether a packet matches.
-    pub(crate) fn matches(&self, fields: &PacketFields) -> bool {
+    pub fn matches(&self, fields: &PacketFields) -> bool {
         fields.present & self.mask.present == self.mask.present
             && self.iter().all(|(slot, mask, value)| fields.at(slot) & mask == value)
     }
 
     /// Whether every packet matches.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
     /// Whether this matches every packet that `other` matches.
-    pub(crate) fn covers(&self, other: &Self) -> bool {
+    pub fn covers(&self, other: &Self) -> bool {
         self.iter().all(|(slot, mask, value)| {
             let same = other.iter().find(|it| it.0 == slot);
             same.is_some_and(|it| it.1 & mask == mask && it.2 & mask == value)
@@ -216,7 +234,7 @@ impl NormalizedMatch {
     }
 
     /// Whether some packet could match both.
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+    pub fn overlaps(&self, other: &Self) -> bool {
         self.iter().all(|(slot, mask, value)| {
             let same = other.iter().find(|it| it.0 == slot);
             same.is_none_or(|it| (it.2 ^ value) & it.1 & mask == 0)
@@ -225,7 +243,7 @@ impl NormalizedMatch {
 }
 
 /// All significant bits of a field.
-pub(crate) fn field_bits(id: FieldId) -> u128 {
+pub fn field_bits(id: FieldId) -> u128 {
     let bits = id.row().map_or(128, |row| row.bits);
     1u128.checked_shl(bits.into()).map_or(u128::MAX, |end| end - 1)
 }
@@ -235,15 +253,6 @@ fn canonical_field(field: &Field) -> Field {
     match field.id {
         FieldId::NW_TOS => Field::new(FieldId::IP_DSCP, field.value >> 2),
         _ => *field,
-    }
-}
-
-fn reason(unfit: MatchError) -> ErrorReason {
-    match unfit.why {
-        MatchErrorKind::Duplicate => error_reasons::DUP_FIELD,
-        MatchErrorKind::MissingPrerequisite(_) => error_reasons::BAD_PREREQ,
-        MatchErrorKind::MaskNotAllowed => error_reasons::BAD_MASK,
-        MatchErrorKind::ValueTooLarge { .. } => error_reasons::BAD_VALUE,
     }
 }
 
@@ -262,6 +271,8 @@ fn without_unmet_prerequisites(mut matching: Match) -> Match {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+
+    use sluice_openflow::MatchErrorKind;
 
     use super::*;
 
@@ -302,10 +313,13 @@ mod tests {
     #[test]
     fn a_field_without_its_prerequisite_is_rejected_and_ignored_in_1_0() {
         let alone: Match = [Field::new(FieldId::TCP_SRC, 80)].into();
-        assert_eq!(
+        assert!(matches!(
             NormalizedMatch::new(&alone, Version::V1_3, &[]),
-            Err(error_reasons::BAD_PREREQ)
-        );
+            Err(UnusableMatch::Invalid(MatchError {
+                id: FieldId::TCP_SRC,
+                why: MatchErrorKind::MissingPrerequisite(_)
+            }))
+        ));
         assert_eq!(
             NormalizedMatch::new(&alone, Version::V1_0, &[]),
             Ok(NormalizedMatch::default())
@@ -318,17 +332,17 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_fields_are_rejected_as_bad_field() {
+    fn unsupported_fields_are_rejected() {
         let register: Match = [Field::new(FieldId::XREG0, 1)].into();
         assert_eq!(
             NormalizedMatch::new(&register, Version::V1_3, &[]),
-            Err(error_reasons::BAD_FIELD)
+            Err(UnusableMatch::UnsupportedField(FieldId::XREG0))
         );
         let port: Match = [Field::in_port(sluice_openflow::PortNo(1))].into();
         let unsupported = [FieldId::IN_PORT];
         assert_eq!(
             NormalizedMatch::new(&port, Version::V1_3, &unsupported),
-            Err(error_reasons::BAD_FIELD)
+            Err(UnusableMatch::UnsupportedField(FieldId::IN_PORT))
         );
     }
 }

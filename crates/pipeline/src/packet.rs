@@ -1,9 +1,9 @@
 //! Parsing frames into fields, and rewriting fields.
 
 use etherparse::{IpNumber, LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket};
-use sluice_openflow::{Field, FieldId, PortNo};
+use sluice_openflow::{Field, FieldId, Match, PortNo};
 
-use super::fields::PacketFields;
+use crate::fields::PacketFields;
 
 /// Length of an Ethernet header.
 const ETHERNET_LEN: usize = 14;
@@ -69,7 +69,7 @@ impl FieldLocation {
 
 /// A header with a TTL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TtlHeader {
+pub enum TtlHeader {
     /// The outermost MPLS label.
     Mpls,
     /// The IPv4 or IPv6 header.
@@ -78,19 +78,19 @@ pub(crate) enum TtlHeader {
 
 /// A frame in the pipeline.
 #[derive(Debug)]
-pub(crate) struct PacketInPipeline {
+pub struct PacketInPipeline {
     /// The whole frame.
-    pub(crate) bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// Its input port.
-    pub(crate) in_port: PortNo,
+    pub in_port: PortNo,
     /// Its fields, including metadata.
-    pub(crate) fields: PacketFields,
+    pub fields: PacketFields,
     /// Frames and packet-ins that were sent for it.
-    pub(crate) sent: u32,
+    pub sent: u32,
     /// Copies that groups made of it.
-    pub(crate) copies: u32,
+    pub copies: u32,
     /// Whether its flow entries are recorded, and the controller does not get it.
-    pub(crate) is_followed: bool,
+    pub is_followed: bool,
     layout: HeaderLayout,
 }
 
@@ -109,14 +109,14 @@ impl Clone for PacketInPipeline {
 
 impl PacketInPipeline {
     /// Parses a frame; `None` without a complete Ethernet header.
-    pub(crate) fn new(in_port: PortNo, bytes: Vec<u8>) -> Option<Self> {
+    pub fn new(in_port: PortNo, bytes: Vec<u8>) -> Option<Self> {
         let mut packet = Self::unparsed(in_port, bytes);
         packet.read()?;
         Some(packet)
     }
 
     /// A frame that is to be [read](Self::read).
-    pub(super) fn unparsed(in_port: PortNo, bytes: Vec<u8>) -> Self {
+    pub fn unparsed(in_port: PortNo, bytes: Vec<u8>) -> Self {
         let (fields, layout) = (PacketFields::NONE, HeaderLayout::default());
         let (sent, copies, is_followed) = (0, 0, false);
         let mut packet = Self { bytes, in_port, fields, sent, copies, is_followed, layout };
@@ -125,7 +125,7 @@ impl PacketInPipeline {
     }
 
     /// Replaces the frame by another one and parses it, in the same memory. `None` without a complete Ethernet header.
-    pub(super) fn replace(&mut self, in_port: PortNo, frame: &[u8]) -> Option<()> {
+    pub fn replace(&mut self, in_port: PortNo, frame: &[u8]) -> Option<()> {
         self.bytes.clear();
         self.bytes.extend_from_slice(frame);
         self.enter(in_port);
@@ -133,7 +133,7 @@ impl PacketInPipeline {
     }
 
     /// Starts the pipeline of another switch, at its input port.
-    pub(crate) fn enter(&mut self, in_port: PortNo) {
+    pub fn enter(&mut self, in_port: PortNo) {
         (self.in_port, self.sent, self.copies) = (in_port, 0, 0);
         self.fields.set(FieldId::IN_PORT, in_port.0.into());
         self.fields.set(FieldId::METADATA, 0);
@@ -141,7 +141,7 @@ impl PacketInPipeline {
     }
 
     /// Parses the bytes; metadata and other fields outside the frame stay. `None` without a complete Ethernet header.
-    pub(super) fn read(&mut self) -> Option<()> {
+    pub fn read(&mut self) -> Option<()> {
         self.layout = HeaderLayout::of(&self.bytes)?;
         self.fields.keep_only(&[FieldId::IN_PORT, FieldId::METADATA, FieldId::TUNNEL_ID]);
         self.fields.set(FieldId::ETH_TYPE, self.ethertype());
@@ -230,7 +230,7 @@ impl PacketInPipeline {
 
     /// Sets the unmasked bits of a field. A field that the packet lacks is ignored, except for a VLAN tag, which 1.0
     /// and 1.1 then add. OpenFlow 1.0.0 §3.3.
-    pub(crate) fn set_field(&mut self, field: &Field) {
+    pub fn set_field(&mut self, field: &Field) {
         let id = field.id.canonical();
         if matches!(id, FieldId::VLAN_VID | FieldId::VLAN_PCP) && !self.layout.is_tagged {
             self.push_vlan(0x8100);
@@ -258,19 +258,19 @@ impl PacketInPipeline {
     }
 
     /// The TTL, if the packet has this header.
-    pub(crate) fn ttl(&self, ttl: TtlHeader) -> Option<u8> {
+    pub fn ttl(&self, ttl: TtlHeader) -> Option<u8> {
         u8::try_from(self.ttl_at(ttl).and_then(|at| self.load(at))?).ok()
     }
 
     /// Sets the TTL, if the packet has this header.
-    pub(crate) fn set_ttl(&mut self, ttl: TtlHeader, hops: u8) {
+    pub fn set_ttl(&mut self, ttl: TtlHeader, hops: u8) {
         if let Some(at) = self.ttl_at(ttl) {
             self.store(at, hops.into());
         }
     }
 
     /// Raises the drop precedence of an assured forwarding class. RFC 2597 §6.
-    pub(crate) fn raise_drop_precedence(&mut self, levels: u8) {
+    pub fn raise_drop_precedence(&mut self, levels: u8) {
         let Some(dscp) = self.fields.get(FieldId::IP_DSCP) else { return };
         let (class, precedence) = (dscp >> 3, dscp >> 1 & 3);
         if (1..=4).contains(&class) && precedence > 0 && dscp & 1 == 0 {
@@ -280,21 +280,21 @@ impl PacketInPipeline {
     }
 
     /// Pushes a VLAN tag with the VLAN and priority of the outermost tag.
-    pub(crate) fn push_vlan(&mut self, ethertype: u16) {
+    pub fn push_vlan(&mut self, ethertype: u16) {
         let tci = if self.layout.is_tagged { [14, 15] } else { [usize::MAX; 2] };
         let tci = tci.map(|at| self.bytes.get(at).copied().unwrap_or_default());
         self.insert(12, &ethertype.to_be_bytes(), &tci);
     }
 
     /// Pops the outermost VLAN tag, if any.
-    pub(crate) fn pop_vlan(&mut self) {
+    pub fn pop_vlan(&mut self) {
         if self.layout.is_tagged {
             self.remove(12, TAG_LEN);
         }
     }
 
     /// Pushes a label that copies the outermost one; without one, label 0 and the IP TTL.
-    pub(crate) fn push_mpls(&mut self, ethertype: u16) {
+    pub fn push_mpls(&mut self, ethertype: u16) {
         let at = self.layout.ethertype + 2;
         let below = self.layout.mpls.and_then(|at| self.bytes.get(at..)?.first_chunk().copied());
         let label = match below {
@@ -306,7 +306,7 @@ impl PacketInPipeline {
     }
 
     /// Pops the outermost label, if any; the Ethernet type becomes `ethertype`.
-    pub(crate) fn pop_mpls(&mut self, ethertype: u16) {
+    pub fn pop_mpls(&mut self, ethertype: u16) {
         if let Some(at) = self.layout.mpls {
             self.set_ethertype(ethertype);
             self.remove(at, TAG_LEN);
@@ -334,8 +334,20 @@ impl PacketInPipeline {
         }
     }
 
+    /// The fields of the headers, as the match that only such packets have.
+    ///
+    /// # Cost
+    /// Allocates.
+    pub fn header_fields(&self) -> Match {
+        let is_of_switch =
+            |id| [FieldId::IN_PORT, FieldId::METADATA, FieldId::TUNNEL_ID].contains(&id);
+        let is_untagged = |field: &Field| field.id == FieldId::VLAN_VID && field.value == 0;
+        self.fields.iter().filter(|it| !is_of_switch(it.id) && !is_untagged(it)).collect()
+    }
+
     /// Length in bytes.
-    pub(crate) fn len(&self) -> u64 {
+    #[expect(clippy::len_without_is_empty, reason = "a frame has an Ethernet header")]
+    pub fn len(&self) -> u64 {
         u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)
     }
 }
@@ -426,7 +438,7 @@ const IN_FRAMES: [&[HeaderField]; 11] = [
 ];
 
 /// Whether a field can be set. SCTP ports cannot, since their checksum is not updated.
-pub(crate) fn can_set(id: FieldId) -> bool {
+pub fn can_set(id: FieldId) -> bool {
     let id = id.canonical();
     let read_only = [FieldId::MPLS_BOS, FieldId::TCP_FLAGS, FieldId::SCTP_SRC, FieldId::SCTP_DST];
     matches!(id, FieldId::METADATA | FieldId::TUNNEL_ID)

@@ -1,5 +1,7 @@
 //! `sluice show`: the network of a running controller, from its API.
 
+mod paths;
+
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
@@ -37,6 +39,16 @@ enum What {
     Groups(SwitchArg),
     /// The meters of a switch, read from it now, as JSON
     Meters(SwitchArg),
+    /// The paths between two hosts: as the flow tables are now, and the shortest ones
+    Paths(PathArgs),
+}
+
+#[derive(Debug, Args)]
+struct PathArgs {
+    /// IP or Ethernet address of the host that sends
+    from: String,
+    /// IP or Ethernet address of the other host
+    to: String,
 }
 
 #[derive(Debug, Args)]
@@ -149,6 +161,10 @@ impl ShowArgs {
                 self.get(&of_switch(&switch.switch, "flows"), &query)
             }
             What::Groups(at) => self.get(&of_switch(&at.switch, "groups"), &[]).map(with_newline),
+            What::Paths(PathArgs { from, to }) => {
+                let body = self.get("/v1/paths", &[("from", from), ("to", to)])?;
+                if self.json { Ok(with_newline(body)) } else { paths::text(&body) }
+            }
             What::Meters(at) => self.get(&of_switch(&at.switch, "meters"), &[]).map(with_newline),
         }
     }

@@ -1,0 +1,86 @@
+//! Reads what decides how a switch processes packets.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use sluice_openflow::{
+    Action, FlowDesc, FlowStatsRequest, GroupDescRequest, Instruction, MeterRequest,
+    MultipartReply, MultipartRequest, Version,
+};
+use sluice_pipeline::trace::SwitchState;
+use sluice_sdk::SwitchSession;
+use tokio::time::timeout;
+
+use crate::api::error::ApiError;
+use crate::api::{ApiState, requests};
+
+/// Flow entries of a switch: so many fit the longest reply that the controller takes.
+pub(super) const ENTRIES_MAX: u64 = 16_384;
+
+/// Reads tables, and groups and meters if flow entries use some; in `time`.
+pub(super) async fn state_of(
+    state: &ApiState,
+    session: &SwitchSession,
+    time: Duration,
+) -> Result<SwitchState, ApiError> {
+    let too_late = |_| {
+        let message = format!("it has not answered within {:.0} s", time.as_secs_f32());
+        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "switch_timed_out", message)
+    };
+    timeout(time, read_all(state, session)).await.map_err(too_late)?
+}
+
+async fn read_all(state: &ApiState, session: &SwitchSession) -> Result<SwitchState, ApiError> {
+    let (id, version) = (session.datapath_id, session.version);
+    let mut read = SwitchState::new(version, session.features.ports.clone());
+    let tables = match requests::read(state, id, MultipartRequest::TableStats).await? {
+        MultipartReply::TableStats { tables } => tables,
+        _ => vec![],
+    };
+    let entries: u64 = tables.iter().map(|table| u64::from(table.active_count)).sum();
+    if entries > ENTRIES_MAX {
+        let message = format!("it has {entries} flow entries: at most {ENTRIES_MAX} are read");
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_entries", message));
+    }
+    read.add_table_configs(&tables);
+    let request = MultipartRequest::FlowDesc(FlowStatsRequest::default());
+    let flows = match requests::read(state, id, request).await? {
+        MultipartReply::FlowDesc { flows } => flows,
+        _ => vec![],
+    };
+    let mut uses_meters = flows.iter().any(uses_meter);
+    let uses_groups = actions(&flows).any(|it| matches!(it, Action::Group { .. }));
+    read.add_flows(flows);
+    if uses_groups && version > Version::V1_0 {
+        let request = MultipartRequest::GroupDesc(GroupDescRequest::default());
+        if let MultipartReply::GroupDesc { groups } = requests::read(state, id, request).await? {
+            let mut actions = groups.iter().flat_map(|it| &it.buckets).flat_map(|it| &it.actions);
+            uses_meters |= actions.any(|it| matches!(it, Action::Meter { .. }));
+            read.add_groups(groups);
+        }
+    }
+    if uses_meters && version >= Version::V1_3 {
+        let request = MultipartRequest::MeterDesc(MeterRequest::default());
+        if let MultipartReply::MeterDesc { meters } = requests::read(state, id, request).await? {
+            read.add_meters(meters);
+        }
+    }
+    Ok(read)
+}
+
+fn actions(flows: &[FlowDesc]) -> impl Iterator<Item = &Action> {
+    flows.iter().flat_map(|flow| &flow.instructions).flat_map(|it| match it {
+        Instruction::ApplyActions { actions } | Instruction::WriteActions { actions } => {
+            actions.as_slice()
+        }
+        _ => &[],
+    })
+}
+
+fn uses_meter(flow: &FlowDesc) -> bool {
+    let flow = std::slice::from_ref(flow);
+    flow.iter()
+        .flat_map(|flow| &flow.instructions)
+        .any(|it| matches!(it, Instruction::Meter { .. }))
+        || actions(flow).any(|it| matches!(it, Action::Meter { .. }))
+}
