@@ -159,14 +159,15 @@ fn the_api_answers_as_its_openapi_document_says() {
     let network = OvsNetwork::line(TestEnv::shared(), OpenFlow::V13, 2);
     let env = network.env();
     let mut command = env.command(&binary().to_string_lossy());
-    command.args(["run", "--threads", "1"]);
+    command.args(["run", "--threads", "1", "--state-dir", path(&env.file("state"))]);
     let controller = Controller::with(command, env.dir());
     network.connect(&controller);
     controller.wait_for_sessions(2);
+    // All routes, also those that write, but for captures: they last an hour unless the request ends them.
     // scripts/setup.sh creates the Python environment, and names its version.
     let script = r#"root=$(cd "$0"/.. && pwd) && cd "$3" && exec "$root"/.cache/schemathesis-*/bin/schemathesis \
         --config-file "$root"/tests/schemathesis.toml run "$1"/v1/openapi.json --url "$1" \
-        --checks "$2" --max-time 60 --seed 1 --no-color --generation-database none"#;
+        --checks "$2" --exclude-path /v1/capture --max-time 60 --seed 1 --no-color --generation-database none"#;
     let mut schemathesis = env.command("sh");
     schemathesis.args(["-c", script, env!("CARGO_MANIFEST_DIR"), "http://127.0.0.1:8653", CHECKS]);
     // It keeps what it has found there.

@@ -192,7 +192,6 @@ fn invalid_target(text: &str) -> String {
     )
 }
 
-#[allow(dead_code, reason = "commands that change the network use all methods")]
 impl ApiClient {
     /// The answer to a `GET`, as text. Values of the query are encoded here.
     pub(crate) fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<String, ApiFailure> {

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::Json;
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::{get, put};
-use axum::{Json, Router};
 use serde::Serialize;
 use sluice_io::clock;
 use sluice_openflow::PortNo;
@@ -14,11 +13,16 @@ use sluice_sdk::view::{
     Cable, DRAINED_CABLES_MAX, DrainProgress, DrainedLink, NetworkView, RecordFact, SwitchPort,
 };
 use tokio::time::sleep;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::ApiState;
 use super::documents::{Names, PlaceDocument};
 use super::error::ApiError;
+use super::extract::ApiPath;
 use super::names;
+use super::openapi::OfPort;
 
 /// How often, and how many times, it is checked whether the copy of the view has a change.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -26,20 +30,18 @@ const CHECKS_MAX: u32 = 100;
 
 type ApiResult<T> = Result<T, ApiError>;
 
-pub(super) fn routes() -> Router<ApiState> {
-    Router::new()
-        .route("/v1/drains", get(drains))
-        .route("/v1/switches/{switch}/ports/{port}/drain", put(drain).get(drain_at).delete(undrain))
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(drains)).routes(routes!(drain, drain_at, undrain))
 }
 
 /// All links that are taken out of service.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct DrainsDocument {
     drains: Vec<DrainDocument>,
 }
 
 /// A link that is taken out of service.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct DrainDocument {
     state: DrainState,
     /// Whether the link is there: it is not while it is unplugged.
@@ -50,7 +52,7 @@ pub(super) struct DrainDocument {
 }
 
 /// How far a link is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 enum DrainState {
     /// Something may still use it.
@@ -59,14 +61,14 @@ enum DrainState {
     Drained,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct DrainEndDocument {
     at: PlaceDocument,
     /// What is known of this end; `null` if its switch is not connected, or no application reports it.
     progress: Option<ProgressDocument>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct ProgressDocument {
     /// Flow entries of forwarding that send into the link.
     entries: u32,
@@ -79,12 +81,18 @@ struct ProgressDocument {
 }
 
 /// Answer to a link that is put back into service.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct UndrainedDocument {
     /// Whether it was out of service.
     was_drained: bool,
 }
 
+/// The links that are taken out of service.
+#[utoipa::path(
+    get,
+    path = "/v1/drains",
+    responses((status = 200, body = DrainsDocument))
+)]
 async fn drains(State(state): State<ApiState>) -> Json<DrainsDocument> {
     let sessions = state.controller.switches();
     let given = state.given_names();
@@ -96,9 +104,16 @@ async fn drains(State(state): State<ApiState>) -> Json<DrainsDocument> {
     })
 }
 
+/// Takes the link of a port out of service.
+#[utoipa::path(
+    put,
+    path = "/v1/switches/{switch}/ports/{port}/drain",
+    params(("switch" = String, Path, description = "Datapath id or name of a switch"), ("port" = String, Path, description = "Number or name of a port")),
+    responses((status = 200, body = DrainDocument), OfPort)
+)]
 async fn drain(
     State(state): State<ApiState>,
-    Path((switch, port)): Path<(String, String)>,
+    ApiPath((switch, port)): ApiPath<(String, String)>,
 ) -> ApiResult<Json<DrainDocument>> {
     let sessions = state.controller.switches();
     let at = names::find_port(&sessions, &state.given_names(), &switch, &port)?;
@@ -122,9 +137,16 @@ async fn drain(
     document(&state, &sessions, cable)
 }
 
+/// How far the link of a port is with being taken out of service.
+#[utoipa::path(
+    get,
+    path = "/v1/switches/{switch}/ports/{port}/drain",
+    params(("switch" = String, Path, description = "Datapath id or name of a switch"), ("port" = String, Path, description = "Number or name of a port")),
+    responses((status = 200, body = DrainDocument), OfPort)
+)]
 async fn drain_at(
     State(state): State<ApiState>,
-    Path((switch, port)): Path<(String, String)>,
+    ApiPath((switch, port)): ApiPath<(String, String)>,
 ) -> ApiResult<Json<DrainDocument>> {
     let sessions = state.controller.switches();
     let at = find_port(&state, &sessions, &switch, &port)?;
@@ -133,9 +155,16 @@ async fn drain_at(
     document(&state, &sessions, cable)
 }
 
+/// Puts the link of a port back into service.
+#[utoipa::path(
+    delete,
+    path = "/v1/switches/{switch}/ports/{port}/drain",
+    params(("switch" = String, Path, description = "Datapath id or name of a switch"), ("port" = String, Path, description = "Number or name of a port")),
+    responses((status = 200, body = UndrainedDocument), OfPort)
+)]
 async fn undrain(
     State(state): State<ApiState>,
-    Path((switch, port)): Path<(String, String)>,
+    ApiPath((switch, port)): ApiPath<(String, String)>,
 ) -> ApiResult<Json<UndrainedDocument>> {
     let sessions = state.controller.switches();
     let at = find_port(&state, &sessions, &switch, &port)?;

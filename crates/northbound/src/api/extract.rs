@@ -35,7 +35,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ApiQuery<T> {
 }
 
 /// A body.
-#[allow(dead_code, reason = "routes with bodies come with the commands that change the network")]
 #[derive(Debug)]
 pub(super) struct ApiJson<T>(pub(super) T);
 
@@ -44,8 +43,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for ApiJson<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let body = Json::from_request(request, state).await;
-        body.map(|Json(it)| Self(it)).map_err(|error| {
-            ApiError::new(StatusCode::BAD_REQUEST, "invalid_value", error.body_text())
+        body.map(|Json(it)| Self(it)).map_err(|error| match error.status() {
+            status @ StatusCode::PAYLOAD_TOO_LARGE => {
+                ApiError::new(status, "body_too_large", error.body_text())
+            }
+            _ => ApiError::invalid(error.body_text()),
         })
     }
 }

@@ -1,9 +1,7 @@
 //! Deletes the flow entries of one owner.
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
-use axum::routing::delete;
-use axum::{Json, Router};
+use axum::Json;
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use sluice_openflow::{
     DatapathId, EncodeError, FlowDesc, FlowMod, FlowModCommand, FlowStatsRequest, Message,
@@ -11,9 +9,14 @@ use sluice_openflow::{
 };
 use sluice_sdk::flow_space::{ENTRY_KINDS, owner_of};
 use sluice_sdk::{Answer, SwitchSession};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::ApiState;
 use super::error::ApiError;
+use super::extract::{ApiPath, ApiQuery};
+use super::openapi::BySwitch;
 use super::{names, requests};
 
 /// Deletions that are sent at a time.
@@ -22,14 +25,13 @@ const BATCH: usize = 256;
 /// All tables. §7.3.4.1.
 const ALL_TABLES: u8 = 0xff;
 
-pub(super) fn routes() -> Router<ApiState> {
-    Router::new()
-        .route("/v1/flows", delete(delete_everywhere))
-        .route("/v1/switches/{switch}/flows", delete(delete_at_switch))
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(delete_everywhere)).routes(routes!(delete_at_switch))
 }
 
 /// Which flow entries are deleted.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeletionFilter {
     /// An application.
@@ -39,19 +41,19 @@ pub(super) struct DeletionFilter {
 }
 
 /// How many flow entries a switch had, which were deleted.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct DeletedDocument {
     deleted: usize,
 }
 
 /// The same for all switches.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct DeletedEverywhereDocument {
     deleted: usize,
     switches: Vec<DeletedOfSwitchDocument>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct DeletedOfSwitchDocument {
     dpid: String,
     deleted: usize,
@@ -132,23 +134,37 @@ fn parse_cookie(text: &str) -> Option<Selection> {
     Some(Selection::Cookie { cookie, mask })
 }
 
+/// Deletes the flow entries of one owner from a switch.
+#[utoipa::path(
+    delete,
+    path = "/v1/switches/{switch}/flows",
+    params(("switch" = String, Path, description = "Datapath id or name of a switch"), DeletionFilter),
+    responses((status = 200, body = DeletedDocument), BySwitch)
+)]
 async fn delete_at_switch(
     State(state): State<ApiState>,
-    Path(switch): Path<String>,
-    filter: Result<Query<DeletionFilter>, QueryRejection>,
+    ApiPath(switch): ApiPath<String>,
+    ApiQuery(filter): ApiQuery<DeletionFilter>,
 ) -> Result<Json<DeletedDocument>, ApiError> {
-    let selection = selection(filter)?;
+    let selection = Selection::new(&filter)?;
     let sessions = state.controller.switches();
     let session = names::find(&sessions, &state.given_names(), &switch)?;
     let deleted = delete_selected(&state, session, &selection).await?;
     Ok(Json(DeletedDocument { deleted }))
 }
 
+/// Deletes the flow entries of one owner from all switches.
+#[utoipa::path(
+    delete,
+    path = "/v1/flows",
+    params(DeletionFilter),
+    responses((status = 200, body = DeletedEverywhereDocument))
+)]
 async fn delete_everywhere(
     State(state): State<ApiState>,
-    filter: Result<Query<DeletionFilter>, QueryRejection>,
+    ApiQuery(filter): ApiQuery<DeletionFilter>,
 ) -> Result<Json<DeletedEverywhereDocument>, ApiError> {
-    let selection = selection(filter)?;
+    let selection = Selection::new(&filter)?;
     let mut switches = Vec::new();
     for session in state.controller.switches() {
         let result = delete_selected(&state, &session, &selection).await;
@@ -160,11 +176,6 @@ async fn delete_everywhere(
     }
     let deleted = switches.iter().map(|it| it.deleted).sum();
     Ok(Json(DeletedEverywhereDocument { deleted, switches }))
-}
-
-fn selection(filter: Result<Query<DeletionFilter>, QueryRejection>) -> Result<Selection, ApiError> {
-    let Query(filter) = filter.map_err(|error| ApiError::invalid(error.body_text()))?;
-    Selection::new(&filter)
 }
 
 /// Deletes entries: by cookie where the version can, otherwise each of those that are listed. Returns how many there were.

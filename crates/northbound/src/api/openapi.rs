@@ -11,7 +11,7 @@ use utoipa::openapi::{ContentBuilder, SecurityRequirement};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, OpenApi as _, ToSchema as _};
 
-use super::error::ErrorDocument;
+pub(super) use super::error::ErrorDocument;
 
 /// The name of the scheme of tokens.
 const TOKEN: &str = "token";
@@ -120,6 +120,76 @@ impl IntoResponses for BySwitch {
             ("502", "The switch has answered with an ERROR, or with something else"),
             ("503", "Too many requests wait for this switch"),
             ("504", "The switch did not answer in time"),
+        ]));
+        all
+    }
+}
+
+const NO_PORT: (&str, &str) =
+    ("404", "No such switch is connected, or it has no such port, or the port no such link");
+
+/// The errors of requests that name a port of a switch.
+pub(super) struct OfPort;
+
+impl IntoResponses for OfPort {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        errors(&[NO_PORT, ("409", "Several switches have this name, or there are too many")])
+    }
+}
+
+/// The errors of requests that name a port, and that its switch answers.
+pub(super) struct ByPort;
+
+impl IntoResponses for ByPort {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let mut all = BySwitch::responses();
+        all.extend(OfPort::responses());
+        all
+    }
+}
+
+/// The errors of requests that name two hosts.
+pub(super) struct OfHosts;
+
+impl IntoResponses for OfHosts {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        errors(&[("404", "A host is not known"), ("409", "Several hosts have an address")])
+    }
+}
+
+/// The errors of requests that name a port or two hosts.
+pub(super) struct OfTrace;
+
+impl IntoResponses for OfTrace {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        errors(&[
+            ("404", "The switch is not connected or has no such port, or a host is not known"),
+            ("409", "Several switches have this name, or several hosts an address"),
+        ])
+    }
+}
+
+/// The errors of requests that read what is stored.
+pub(super) struct OfStore;
+
+impl IntoResponses for OfStore {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        errors(&[
+            ("404", "There is no such kind of entries, no such entry, or no such switch"),
+            ("503", "There is no store, or it cannot be read or written"),
+        ])
+    }
+}
+
+/// The errors of requests that change what is stored.
+pub(super) struct OfStoreWrites;
+
+impl IntoResponses for OfStoreWrites {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let mut all = OfStore::responses();
+        all.extend(errors(&[
+            ("409", "There are too many entries"),
+            ("500", "The change was not made: a bug, which the message describes"),
         ]));
         all
     }

@@ -1,17 +1,20 @@
 //! Packets that a client sends out of a switch.
 
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{Path, State};
+use axum::Json;
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::post;
-use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use sluice_declared::Names;
 use sluice_openflow::{Action, Field, Message, PacketOut, PortNo};
 use sluice_sdk::{Answer, SwitchSession};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::ApiState;
 use super::error::ApiError;
+use super::extract::{ApiJson, ApiPath};
+use super::openapi::ByPort;
 use super::{names, requests};
 
 /// Bytes of a frame: one with the Ethernet header at least, and what fits a `PACKET_OUT` with its actions.
@@ -20,12 +23,12 @@ const FRAME_LEN: std::ops::RangeInclusive<usize> = 14..=60_000;
 /// Bytes of the text of actions.
 const ACTIONS_LEN_MAX: usize = 4096;
 
-pub(super) fn routes() -> Router<ApiState> {
-    Router::new().route("/v1/switches/{switch}/packets", post(send))
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(send))
 }
 
 /// A packet, and what the switch does with it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct PacketBody {
     /// The port out of which it is sent, by number or name.
@@ -39,7 +42,7 @@ struct PacketBody {
 }
 
 /// A port by number or name.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 enum PortText {
     Number(u32),
@@ -47,18 +50,25 @@ enum PortText {
 }
 
 /// What was sent.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct SentDocument {
     /// Bytes of the frame.
     length: usize,
 }
 
+/// Sends a packet out of a switch.
+#[utoipa::path(
+    post,
+    path = "/v1/switches/{switch}/packets",
+    params(("switch" = String, Path, description = "Datapath id or name of a switch")),
+    request_body = PacketBody,
+    responses((status = 200, body = SentDocument), ByPort)
+)]
 async fn send(
     State(state): State<ApiState>,
-    Path(switch): Path<String>,
-    body: Result<Json<PacketBody>, JsonRejection>,
+    ApiPath(switch): ApiPath<String>,
+    ApiJson(body): ApiJson<PacketBody>,
 ) -> Result<Json<SentDocument>, ApiError> {
-    let Json(body) = body.map_err(|error| ApiError::invalid(error.body_text()))?;
     let sessions = state.controller.switches();
     let given = state.given_names();
     let to = names::find(&sessions, &given, &switch)?.datapath_id;

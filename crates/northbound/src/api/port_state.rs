@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{Path, State};
+use axum::Json;
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::put;
-use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use sluice_openflow::{Message, Port, PortConfig, PortMod};
 use sluice_sdk::view::SwitchPort;
 use sluice_sdk::{Answer, SwitchSession};
 use tokio::time::sleep;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::ApiState;
 use super::error::ApiError;
+use super::extract::{ApiJson, ApiPath};
+use super::openapi::ByPort;
 use super::{names, requests};
 
 /// How often, and how many times, it is checked whether the switch has announced the new state of the port. What the list of sessions
@@ -22,19 +25,19 @@ use super::{names, requests};
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 const CHECKS_MAX: u32 = 100;
 
-pub(super) fn routes() -> Router<ApiState> {
-    Router::new().route("/v1/switches/{switch}/ports/{port}", put(set_port))
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(set_port))
 }
 
 /// The administrative state of a port.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct PortStateBody {
     is_up: bool,
 }
 
 /// A port as its switch announces it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct PortStateDocument {
     port: u32,
     name: String,
@@ -44,13 +47,19 @@ struct PortStateDocument {
     is_up: bool,
 }
 
+/// Sets a port administratively up or down.
+#[utoipa::path(
+    put,
+    path = "/v1/switches/{switch}/ports/{port}",
+    params(("switch" = String, Path, description = "Datapath id or name of a switch"), ("port" = String, Path, description = "Number or name of a port")),
+    request_body = PortStateBody,
+    responses((status = 200, body = PortStateDocument), ByPort)
+)]
 async fn set_port(
     State(state): State<ApiState>,
-    Path((switch, port)): Path<(String, String)>,
-    body: Result<Json<PortStateBody>, JsonRejection>,
+    ApiPath((switch, port)): ApiPath<(String, String)>,
+    ApiJson(PortStateBody { is_up }): ApiJson<PortStateBody>,
 ) -> Result<Json<PortStateDocument>, ApiError> {
-    let Json(PortStateBody { is_up }) =
-        body.map_err(|error| ApiError::invalid(error.body_text()))?;
     let sessions = state.controller.switches();
     let at = names::find_port(&sessions, &state.given_names(), &switch, &port)?;
     let described = find(&sessions, at).ok_or_else(|| names::no_port(&switch, &port))?;

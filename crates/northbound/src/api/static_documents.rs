@@ -9,12 +9,13 @@ use sluice_declared::{
 };
 use sluice_openflow::{DatapathId, MacAddr};
 use sluice_sdk::SwitchSession;
+use utoipa::ToSchema;
 
 use super::error::ApiError;
 use super::names::switch_name;
 
 /// An entry without its name.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EntryBody {
     switch: Option<String>,
@@ -25,7 +26,7 @@ pub(super) struct EntryBody {
 }
 
 /// An entry with its name.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NamedEntryBody {
     name: String,
@@ -42,7 +43,7 @@ pub(super) struct NamedEntryBody {
 }
 
 /// `"all"`, a name or datapath id, or a list of these.
-#[derive(Debug, Clone, Deserialize, Serialize)]
+#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(untagged)]
 pub(super) enum SwitchesBody {
     One(String),
@@ -50,7 +51,7 @@ pub(super) enum SwitchesBody {
 }
 
 /// The kind and name of an entry: `{"flow": "NAME"}`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RemovedBody {
     Flow(String),
@@ -125,7 +126,7 @@ impl NamedEntryBody {
 }
 
 /// All that is declared.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeclaredDocument {
     #[serde(default)]
@@ -174,7 +175,7 @@ impl DeclaredDocument {
 }
 
 /// Names of switches by datapath id, and of hosts by Ethernet address.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NamesDocument {
     #[serde(default)]
@@ -213,14 +214,14 @@ pub(super) fn parse_names(document: NamesDocument) -> Result<Names, ApiError> {
 }
 
 /// What a change has changed, or would change.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChangesDocument {
     /// The number of the change; `null` if nothing was made.
     pub(super) revision: Option<u64>,
     pub(super) changes: Vec<ChangeDocument>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChangeDocument {
     /// `flow`, `group`, `meter`, `switch-name` or `host-name`.
     kind: &'static str,
@@ -251,7 +252,7 @@ impl From<Difference> for ChangeDocument {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EntriesDocument {
     pub(super) entries: Vec<EntryDocument>,
     /// The number of entries that the filters select, of which the page has some.
@@ -259,10 +260,20 @@ pub(super) struct EntriesDocument {
 }
 
 /// An entry and its state.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = StaticEntryDocument)]
 pub(super) struct EntryDocument {
-    #[serde(flatten)]
-    entry: NamedEntryBody,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    switch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    switches: Option<SwitchesBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flow: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meter: Option<String>,
     revision: u64,
     changed_at_unix_s: f64,
     /// The worst of the states at all switches.
@@ -274,7 +285,7 @@ pub(super) struct EntryDocument {
 }
 
 /// The state of an entry at a connected switch.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct StateDocument {
     dpid: String,
     switch: Option<String>,
@@ -298,8 +309,15 @@ impl EntryDocument {
             since_unix_s: status.since.as_secs_f64(),
         });
         let state = reconciler.state(entry);
+        let NamedEntryBody { name, switch, switches, flow, group, meter } =
+            NamedEntryBody::new(entry);
         Self {
-            entry: NamedEntryBody::new(entry),
+            name,
+            switch,
+            switches,
+            flow,
+            group,
+            meter,
             revision: entry.revision,
             changed_at_unix_s: entry.changed_at.as_secs_f64(),
             state: state.name(),

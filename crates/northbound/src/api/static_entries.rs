@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::Json;
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::{get, post, put};
-use axum::{Json, Router};
 use serde::Deserialize;
 use sluice_declared::{Change, ChangeError, Declared, Entry, Key, Kind, WriteError};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::error::ApiError;
+use super::extract::{ApiJson, ApiPath, ApiQuery};
+use super::openapi::{OfStore, OfStoreWrites, OfSwitch};
 use super::static_documents::{
     ChangeDocument, ChangesDocument, DeclaredDocument, EntriesDocument, EntryBody, EntryDocument,
     NamedEntryBody, NamesDocument, RemovedBody, parse_names,
@@ -28,17 +31,18 @@ const ENTRIES_MAX: usize = 10_000;
 
 type ApiResult<T> = Result<T, ApiError>;
 
-pub(super) fn routes() -> Router<ApiState> {
-    Router::new()
-        .route("/v1/static", post(change))
-        .route("/v1/static/{kind}", get(list))
-        .route("/v1/static/{kind}/{name}", get(show).put(set).delete(remove))
-        .route("/v1/declared", put(apply).get(declared))
-        .route("/v1/names", get(list_names).put(set_names))
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(change))
+        .routes(routes!(list))
+        .routes(routes!(show, set, remove))
+        .routes(routes!(apply, declared))
+        .routes(routes!(list_names, set_names))
 }
 
 /// How a change is made.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChangeQuery {
     /// Answer when all connected switches have accepted or refused it.
@@ -50,19 +54,24 @@ pub(super) struct ChangeQuery {
 }
 
 /// Which entries are listed.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EntryFilter {
     /// A connected switch by datapath id or name.
     switch: Option<String>,
     /// `installed`, `pending` or `refused`, as a whole or at the switch.
+    #[param(inline)]
     state: Option<StateFilter>,
+    /// Entries that are left out at the beginning.
     #[serde(default)]
     offset: usize,
+    /// Entries of the page.
+    #[param(maximum = 10_000, default = 1000)]
     limit: Option<usize>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 enum StateFilter {
     Installed,
@@ -71,24 +80,13 @@ enum StateFilter {
 }
 
 /// Entries to declare and to remove, all of them or none.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChangeBody {
     #[serde(default)]
     set: Vec<NamedEntryBody>,
     #[serde(default)]
     remove: Vec<RemovedBody>,
-}
-
-type ChangeParams = Result<Query<ChangeQuery>, QueryRejection>;
-type Body<T> = Result<Json<T>, JsonRejection>;
-
-fn body<T>(body: Body<T>) -> ApiResult<T> {
-    body.map(|Json(it)| it).map_err(|error| ApiError::invalid(error.body_text()))
-}
-
-fn query<T>(query: Result<Query<T>, QueryRejection>) -> ApiResult<T> {
-    query.map(|Query(it)| it).map_err(|error| ApiError::invalid(error.body_text()))
 }
 
 /// The kind in a path: `flows`, `groups` or `meters`.
@@ -169,42 +167,70 @@ async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<
     Ok(ChangesDocument { revision: Some(revision), changes })
 }
 
+/// Declares and removes static entries, all of them or none.
+#[utoipa::path(
+    post,
+    path = "/v1/static",
+    params(ChangeQuery),
+    request_body = ChangeBody,
+    responses((status = 200, body = ChangesDocument), OfStoreWrites)
+)]
 async fn change(
     State(state): State<ApiState>,
-    how: ChangeParams,
-    change: Body<ChangeBody>,
+    ApiQuery(how): ApiQuery<ChangeQuery>,
+    ApiJson(ChangeBody { set, remove }): ApiJson<ChangeBody>,
 ) -> ApiResult<Json<ChangesDocument>> {
-    let ChangeBody { set, remove } = body(change)?;
     let change = Change {
         set: set.into_iter().map(NamedEntryBody::declaration).collect::<ApiResult<_>>()?,
         remove: remove.into_iter().map(RemovedBody::key).collect::<ApiResult<_>>()?,
         ..Change::default()
     };
-    Ok(Json(make(&state, change, &query(how)?).await?))
+    Ok(Json(make(&state, change, &how).await?))
 }
 
+/// Replaces all that is declared.
+#[utoipa::path(
+    put,
+    path = "/v1/declared",
+    params(ChangeQuery),
+    request_body = DeclaredDocument,
+    responses((status = 200, body = ChangesDocument), OfStoreWrites)
+)]
 async fn apply(
     State(state): State<ApiState>,
-    how: ChangeParams,
-    declared: Body<DeclaredDocument>,
+    ApiQuery(how): ApiQuery<ChangeQuery>,
+    ApiJson(declared): ApiJson<DeclaredDocument>,
 ) -> ApiResult<Json<ChangesDocument>> {
-    let change = body(declared)?.change()?;
-    Ok(Json(make(&state, change, &query(how)?).await?))
+    let change = declared.change()?;
+    Ok(Json(make(&state, change, &how).await?))
 }
 
+/// All that is declared.
+#[utoipa::path(
+    get,
+    path = "/v1/declared",
+    responses((status = 200, body = DeclaredDocument), OfStore)
+)]
 async fn declared(State(state): State<ApiState>) -> ApiResult<Json<DeclaredDocument>> {
     Ok(Json(readable(&state)?.read(DeclaredDocument::new)))
 }
 
+/// Declares a static entry.
+#[utoipa::path(
+    put,
+    path = "/v1/static/{kind}/{name}",
+    params(("kind" = String, Path, description = "flows, groups or meters"), ("name" = String, Path, description = "Name of the entry"), ChangeQuery),
+    request_body = EntryBody,
+    responses((status = 200, body = EntryDocument), OfStoreWrites)
+)]
 async fn set(
     State(state): State<ApiState>,
-    Path((of_kind, name)): Path<(String, String)>,
-    how: ChangeParams,
-    entry: Body<EntryBody>,
+    ApiPath((of_kind, name)): ApiPath<(String, String)>,
+    ApiQuery(how): ApiQuery<ChangeQuery>,
+    ApiJson(entry): ApiJson<EntryBody>,
 ) -> ApiResult<Json<EntryDocument>> {
     let key = Key { kind: kind(&of_kind)?, name };
-    let declaration = body(entry)?.declaration(key.clone())?;
-    let how = query(how)?;
+    let declaration = entry.declaration(key.clone())?;
     let change = Change { set: vec![declaration], ..Change::default() };
     if how.dry_run {
         return Err(ApiError::invalid("dry_run is for POST /v1/static and PUT /v1/declared"));
@@ -213,19 +239,33 @@ async fn set(
     entry_document(&state, &key).map(Json)
 }
 
+/// Removes a static entry.
+#[utoipa::path(
+    delete,
+    path = "/v1/static/{kind}/{name}",
+    params(("kind" = String, Path, description = "flows, groups or meters"), ("name" = String, Path, description = "Name of the entry"), ChangeQuery),
+    responses((status = 200, body = ChangesDocument), OfStoreWrites)
+)]
 async fn remove(
     State(state): State<ApiState>,
-    Path((of_kind, name)): Path<(String, String)>,
-    how: ChangeParams,
+    ApiPath((of_kind, name)): ApiPath<(String, String)>,
+    ApiQuery(how): ApiQuery<ChangeQuery>,
 ) -> ApiResult<Json<ChangesDocument>> {
     let key = Key { kind: kind(&of_kind)?, name };
     let change = Change { remove: vec![key], ..Change::default() };
-    Ok(Json(make(&state, change, &query(how)?).await?))
+    Ok(Json(make(&state, change, &how).await?))
 }
 
+/// A static entry and its state.
+#[utoipa::path(
+    get,
+    path = "/v1/static/{kind}/{name}",
+    params(("kind" = String, Path, description = "flows, groups or meters"), ("name" = String, Path, description = "Name of the entry")),
+    responses((status = 200, body = EntryDocument), OfStore)
+)]
 async fn show(
     State(state): State<ApiState>,
-    Path((of_kind, name)): Path<(String, String)>,
+    ApiPath((of_kind, name)): ApiPath<(String, String)>,
 ) -> ApiResult<Json<EntryDocument>> {
     let key = Key { kind: kind(&of_kind)?, name };
     entry_document(&state, &key).map(Json)
@@ -241,12 +281,19 @@ fn entry_document(state: &ApiState, key: &Key) -> ApiResult<EntryDocument> {
     })
 }
 
+/// The static entries of one kind that the filters select, and their states.
+#[utoipa::path(
+    get,
+    path = "/v1/static/{kind}",
+    params(("kind" = String, Path, description = "flows, groups or meters"), EntryFilter),
+    responses((status = 200, body = EntriesDocument), OfSwitch, OfStore)
+)]
 async fn list(
     State(state): State<ApiState>,
-    Path(of_kind): Path<String>,
-    filter: Result<Query<EntryFilter>, QueryRejection>,
+    ApiPath(of_kind): ApiPath<String>,
+    ApiQuery(filter): ApiQuery<EntryFilter>,
 ) -> ApiResult<Json<EntriesDocument>> {
-    let (kind, filter) = (kind(&of_kind)?, query(filter)?);
+    let kind = kind(&of_kind)?;
     let limit = filter.limit.unwrap_or(ENTRIES_DEFAULT);
     if limit > ENTRIES_MAX {
         return Err(ApiError::invalid(format!("limit is {limit}: expected at most {ENTRIES_MAX}")));
@@ -277,15 +324,29 @@ async fn list(
     })
 }
 
+/// The names that are declared.
+#[utoipa::path(
+    get,
+    path = "/v1/names",
+    responses((status = 200, body = NamesDocument), OfStore)
+)]
 async fn list_names(State(state): State<ApiState>) -> ApiResult<Json<NamesDocument>> {
     Ok(Json(readable(&state)?.read(|reconciler| NamesDocument::new(reconciler.names()))))
 }
 
+/// Replaces all names that are declared.
+#[utoipa::path(
+    put,
+    path = "/v1/names",
+    params(ChangeQuery),
+    request_body = NamesDocument,
+    responses((status = 200, body = ChangesDocument), OfStoreWrites)
+)]
 async fn set_names(
     State(state): State<ApiState>,
-    how: ChangeParams,
-    document: Body<NamesDocument>,
+    ApiQuery(how): ApiQuery<ChangeQuery>,
+    ApiJson(document): ApiJson<NamesDocument>,
 ) -> ApiResult<Json<ChangesDocument>> {
-    let names = Some(parse_names(body(document)?)?);
-    Ok(Json(make(&state, Change { names, ..Change::default() }, &query(how)?).await?))
+    let names = Some(parse_names(document)?);
+    Ok(Json(make(&state, Change { names, ..Change::default() }, &how).await?))
 }

@@ -9,22 +9,24 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use serde::Deserialize;
 use sluice_openflow::{EtherType, MacAddr};
 use sluice_sdk::CaptureFilter;
 use tokio::sync::Semaphore;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::ApiState;
 use super::error::ApiError;
+use super::extract::ApiQuery;
 use super::names;
+use super::openapi::{ErrorDocument, OfPort};
 use crate::streaming::StreamGuard;
 use body::{CaptureBody, CaptureLimits, CaptureWaker};
 
@@ -34,12 +36,13 @@ pub(super) const CAPTURES_MAX: usize = 4;
 /// The longest time of a capture, and what it is unless the request says less.
 const SECONDS_MAX: u64 = 3600;
 
-pub(super) fn routes() -> Router<ApiState> {
-    Router::new().route("/v1/capture", get(capture))
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(capture))
 }
 
 /// Which packet-ins are captured, and how.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct CaptureQuery {
     /// A switch by datapath id or name.
@@ -48,19 +51,26 @@ struct CaptureQuery {
     port: Option<String>,
     /// `arp`, `ipv4`, `ipv6`, `lldp`, or a number such as `0x0800`.
     ethertype: Option<String>,
+    /// An Ethernet address, of the source or the destination.
     mac: Option<String>,
+    /// An IP address, of the source or the destination.
+    #[param(value_type = Option<String>, example = "10.0.0.1")]
     ip: Option<IpAddr>,
     /// One in so many of the packets that the others select.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 4_294_967_295_u32)]
     sample: Option<NonZeroU32>,
     /// Ends the capture after this number of packets.
     limit: Option<u64>,
     /// Ends the capture after this time.
+    #[param(maximum = 3600, default = 3600)]
     seconds: Option<u64>,
+    /// pcapng, or JSON with a packet in each line.
     #[serde(default)]
+    #[param(inline)]
     format: CaptureFormat,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 enum CaptureFormat {
     #[default]
@@ -68,12 +78,25 @@ enum CaptureFormat {
     Json,
 }
 
+/// Captures packet-ins, for as long as the client reads.
+#[utoipa::path(
+    get,
+    path = "/v1/capture",
+    params(CaptureQuery),
+    responses(
+        (
+            status = 200,
+            content((String = "application/x-pcapng"), (String = "application/jsonl"))
+        ),
+        OfPort,
+        (status = 503, description = "Too many captures run, or the controller has too much to do", body = ErrorDocument)
+    )
+)]
 async fn capture(
     State(state): State<ApiState>,
     guard: Option<Extension<StreamGuard>>,
-    query: Result<Query<CaptureQuery>, QueryRejection>,
+    ApiQuery(query): ApiQuery<CaptureQuery>,
 ) -> Result<Response, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::invalid(error.body_text()))?;
     let seconds = query.seconds.unwrap_or(SECONDS_MAX);
     if seconds > SECONDS_MAX {
         let message = format!("seconds is {seconds}: expected at most {SECONDS_MAX}");

@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use sluice_openflow::{FlowDesc, Match};
 use sluice_sdk::flow_space::owner_of;
+use utoipa::ToSchema;
 
 use crate::api::documents::{HostDocument, PlaceDocument, flow_text};
 
 /// A trace through the network.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(in crate::api) struct TraceDocument {
     /// What becomes of the packet in the end.
     pub(super) outcome: Outcome,
@@ -22,7 +23,7 @@ pub(in crate::api) struct TraceDocument {
 }
 
 /// What becomes of a packet.
-#[derive(Serialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Serialize, Debug, Clone, Copy, PartialEq, Eq, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::api) enum Outcome {
     /// It leaves the network at a port to which it is addressed.
@@ -42,7 +43,7 @@ pub(in crate::api) enum Outcome {
 }
 
 /// A packet arrives at a switch, which processes it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(in crate::api) struct HopDocument {
     pub(super) hop: usize,
     /// The hop at which it was sent.
@@ -53,7 +54,8 @@ pub(in crate::api) struct HopDocument {
 }
 
 /// A packet.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = TracePacketDocument)]
 pub(in crate::api) struct PacketDocument {
     /// Its fields in the syntax of `ovs-ofctl`.
     pub(super) text: String,
@@ -62,7 +64,7 @@ pub(in crate::api) struct PacketDocument {
 }
 
 /// Something that happens at a switch.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(in crate::api) struct StepDocument {
     /// The number of groups that contain it.
     pub(super) depth: u8,
@@ -70,7 +72,7 @@ pub(in crate::api) struct StepDocument {
     pub(super) step: StepKindDocument,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub(in crate::api) enum StepKindDocument {
     /// A flow entry matches.
@@ -92,7 +94,8 @@ pub(in crate::api) enum StepKindDocument {
 }
 
 /// A flow entry.
-#[derive(Serialize, Clone)]
+#[derive(Serialize, Clone, ToSchema)]
+#[schema(as = TraceEntryDocument)]
 pub(in crate::api) struct EntryDocument {
     pub(super) table: u8,
     pub(super) priority: u16,
@@ -104,7 +107,8 @@ pub(in crate::api) struct EntryDocument {
 }
 
 /// The end of a branch.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = TraceEndDocument)]
 pub(in crate::api) struct EndDocument {
     pub(super) outcome: Outcome,
     /// The hop at which it is.
@@ -124,7 +128,7 @@ pub(in crate::api) struct EndDocument {
 }
 
 /// The paths between two hosts.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(in crate::api) struct PathsDocument {
     pub(super) from: HostDocument,
     pub(super) to: HostDocument,
@@ -136,14 +140,14 @@ pub(in crate::api) struct PathsDocument {
     pub(super) agrees: Option<bool>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(in crate::api) struct InstalledPathDocument {
     pub(super) outcome: Outcome,
     pub(super) summary: String,
     pub(super) path: Vec<PathHopDocument>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(in crate::api) struct ComputedPathsDocument {
     /// Number of switches of each.
     pub(super) switches: Option<usize>,
@@ -153,7 +157,7 @@ pub(in crate::api) struct ComputedPathsDocument {
 }
 
 /// A switch of a path.
-#[derive(Serialize, PartialEq, Eq)]
+#[derive(Serialize, PartialEq, Eq, ToSchema)]
 pub(in crate::api) struct PathHopDocument {
     pub(super) dpid: String,
     pub(super) switch: Option<String>,

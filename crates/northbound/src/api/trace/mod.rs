@@ -6,50 +6,65 @@ mod paths;
 mod read;
 mod walk;
 
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{DefaultBodyLimit, Query, State};
-use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::Json;
+use axum::extract::{DefaultBodyLimit, State};
 use serde::Deserialize;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::ApiState;
 use super::error::ApiError;
+use super::extract::{ApiJson, ApiQuery};
+use super::openapi::{OfHosts, OfTrace};
 use documents::{PathsDocument, TraceDocument};
 use packet::TraceRequest;
 
 /// Bytes of the body of a request: more than the digits of a packet.
 const BODY_BYTES_MAX: usize = 256 << 10;
 
-pub(super) fn routes() -> Router<ApiState> {
-    Router::new()
-        .route("/v1/trace", post(trace))
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(trace))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .route("/v1/paths", get(paths))
+        .routes(routes!(paths))
 }
 
 /// Two hosts, each by its Ethernet or IP address.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PathsQuery {
+    /// The host that sends.
     from: String,
+    /// The host that it sends to.
     to: String,
 }
 
 /// Traces a packet.
+#[utoipa::path(
+    post,
+    path = "/v1/trace",
+    request_body = TraceRequest,
+    responses((status = 200, body = TraceDocument), OfTrace)
+)]
 pub(super) async fn trace(
     State(state): State<ApiState>,
-    request: Result<Json<TraceRequest>, JsonRejection>,
+    ApiJson(request): ApiJson<TraceRequest>,
 ) -> Result<Json<TraceDocument>, ApiError> {
-    let Json(request) = request.map_err(|error| ApiError::invalid(error.body_text()))?;
     let start = packet::start(&state, request)?;
     walk::trace(&state, start).await.map(Json)
 }
 
 /// The paths between two hosts, as installed and as computed.
+#[utoipa::path(
+    get,
+    path = "/v1/paths",
+    params(PathsQuery),
+    responses((status = 200, body = PathsDocument), OfHosts)
+)]
 pub(super) async fn paths(
     State(state): State<ApiState>,
-    query: Result<Query<PathsQuery>, QueryRejection>,
+    ApiQuery(query): ApiQuery<PathsQuery>,
 ) -> Result<Json<PathsDocument>, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::invalid(error.body_text()))?;
     paths::paths(&state, query).await.map(Json)
 }

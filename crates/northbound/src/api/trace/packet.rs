@@ -9,6 +9,7 @@ use serde::Deserialize;
 use sluice_openflow::{Match, PortNo};
 use sluice_pipeline::frames;
 use sluice_sdk::view::{Host, HostId, NetworkView, SwitchPort};
+use utoipa::ToSchema;
 
 use crate::api::error::ApiError;
 use crate::api::{ApiState, names};
@@ -20,7 +21,7 @@ const PACKET_BYTES_MAX: usize = 65_535;
 const PACKET_BYTES_MIN: usize = 14;
 
 /// A packet and the port where it arrives, or two hosts, of which one sends a packet to the other.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::api) struct TraceRequest {
     /// Where the packet arrives.
@@ -46,16 +47,17 @@ impl TraceRequest {
 }
 
 /// A port of a switch.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct PortRequest {
     /// The switch by datapath id or name.
     switch: String,
+    #[schema(maximum = 4_294_967_295_u32)]
     port: u32,
 }
 
 /// The value of a field.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 enum FieldRequest {
     Number(u64),
