@@ -53,6 +53,9 @@ impl ExitReport {
     }
 }
 
+/// Sets the directory of the store.
+const STATE_DIR: &str = "SLUICE_STATE__DIR";
+
 /// A `sluice run` that can be stopped and started again at the same address.
 #[derive(Debug)]
 pub struct Controller {
@@ -87,6 +90,10 @@ impl Controller {
     #[track_caller]
     pub(crate) fn at(address: &str, mut command: Command, dir: &Path) -> Self {
         let (stdout, stderr) = (dir.join("sluice.out"), dir.join("sluice.err"));
+        // Without the static entries of this machine.
+        if command.get_envs().all(|(name, _)| name != STATE_DIR) {
+            command.env(STATE_DIR, dir.join("state"));
+        }
         let daemon = start(&mut command, address, &stdout, &stderr);
         let mut new = Self { command, daemon, address: address.to_owned(), stdout, stderr };
         new.address = new.wait_for_address();

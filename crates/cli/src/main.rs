@@ -2,6 +2,7 @@
 
 mod advice;
 mod api_client;
+mod api_settings;
 mod bench;
 mod compare;
 mod config;
@@ -14,12 +15,15 @@ mod paths;
 mod pki;
 mod run;
 mod show;
+mod show_events;
 mod signals;
 mod startup_message;
 mod state_dir;
 mod static_entries;
 mod token;
+mod top;
 mod trace;
+mod watch;
 
 use std::hash::BuildHasher as _;
 use std::io::{ErrorKind, Write as _};
@@ -76,6 +80,8 @@ enum Command {
     Diff(static_entries::FileArgs),
     /// Show how a packet would travel through the flow tables of the running controller's network
     Trace(trace::TraceArgs),
+    /// Show the busiest switches and ports of the running controller, live
+    Top(top::TopArgs),
     #[command(about = "Measure a controller with emulated switches: throughput, latency, fairness")]
     Bench(Box<bench::BenchArgs>),
     #[command(about = "Run the controller with an emulated network whose hosts ping each other")]
@@ -132,7 +138,8 @@ fn main() -> ExitCode {
                 Err(errors) => print_config_errors(&errors),
             }
         }
-        Command::Show(show) => exit_code(show.run().and_then(|text| write_stdout(&text))),
+        Command::Show(show) => exit_code(show.run()),
+        Command::Top(top) => exit_code(top.run()),
         Command::Drain(drain) => exit_code(drain.run().and_then(|text| write_stdout(&text))),
         Command::Undrain(undrain) => exit_code(undrain.run().and_then(|text| write_stdout(&text))),
         Command::Port(port) => exit_code(port.run().and_then(|text| write_stdout(&text))),

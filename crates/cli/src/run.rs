@@ -13,7 +13,7 @@ use sluice_declared::Declared;
 use sluice_declared::store::OPEN_THREAD;
 use sluice_engine::{Engine, StartError};
 use sluice_io::{clock, limits};
-use sluice_northbound::{Listeners, Server};
+use sluice_northbound::{EventLog, Listeners, Server};
 use sluice_sdk::App;
 use tracing::{error, info, warn};
 
@@ -21,7 +21,10 @@ use crate::config::{ConfigKey, ConfigSources, LoadedConfig, RunConfig};
 use crate::log::Logging;
 use crate::signals::{Signal, SignalReceiver};
 use crate::startup_message::StartupMessage;
-use crate::{EXIT_FAILURE, advice, print_error, signals, startup_message, state_dir, write_stdout};
+use crate::{
+    EXIT_FAILURE, advice, api_settings, print_error, signals, startup_message, state_dir,
+    write_stdout,
+};
 
 /// File descriptors reserved for all that is not a connection to a switch: standard streams, listeners, metrics, wake-ups. If few
 /// files may be open, half of them.
@@ -103,6 +106,8 @@ struct RunningController<'l> {
     engine: Engine<Chain>,
     api: Option<Server>,
     declared: Arc<Declared>,
+    /// Without the API, whose thread logs events otherwise.
+    event_log: Option<EventLog>,
     logging: &'l Logging,
 }
 
@@ -131,12 +136,18 @@ impl<'l> RunningController<'l> {
         };
         let api = listeners.map(serve).transpose();
         let api = api.map_err(|e| advice::cannot("serve metrics", &e))?;
+        if let Some(api) = &api {
+            api.set_settings(api_settings::settings(&loaded));
+        }
+        let log_events = || EventLog::start(Arc::new(engine.handle()), declared.clone());
+        let event_log = api.is_none().then(log_events).transpose();
+        let event_log = event_log.map_err(|e| advice::cannot("log events", &e))?;
         // The switches are served all the same.
         if let Err(error) = write_stdout(&message_text(&loaded, &engine, api.as_ref())) {
             warn!("{error}");
         }
         let started = loaded.clone();
-        let running = Self {
+        Ok(Self {
             sources,
             started,
             loaded,
@@ -145,9 +156,9 @@ impl<'l> RunningController<'l> {
             engine,
             api,
             declared,
+            event_log,
             logging,
-        };
-        Ok(running)
+        })
     }
 
     fn serve(mut self, mut signals: SignalReceiver) -> Result<(), String> {
@@ -155,7 +166,7 @@ impl<'l> RunningController<'l> {
             self.reload();
         }
         info!("stopping");
-        drop((self.api, self.declared));
+        drop((self.api, self.event_log, self.declared));
         let (done, stopped) = mpsc::channel();
         let engine = self.engine;
         thread::spawn(move || {
@@ -196,9 +207,13 @@ impl<'l> RunningController<'l> {
             info!("certificates reloaded; connections keep the old ones until they end");
         }
         if !applied.is_empty() {
-            info!(changed = applied, "configuration reloaded");
+            info!(changed = applied.as_str(), "configuration reloaded");
         } else if !certificates_differ {
             info!("configuration reloaded; nothing to apply");
+        }
+        if let Some(api) = &self.api {
+            api.set_settings(api_settings::settings(&new));
+            api.publish_reload(&applied);
         }
         if let Some(warning) = OpenFiles::raise(&new.config).warning() {
             warn!("{warning}");

@@ -1,15 +1,18 @@
 //! Counters of each connected switch, and what else other threads may know of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sluice_base::metrics::{MetricSample, MetricValue};
 use sluice_openflow::{DatapathId, Role, SwitchDesc, SwitchFeatures, Version};
-use sluice_sdk::{SessionStatistics, SwitchSession};
+use sluice_sdk::{SessionStatistics, SwitchError, SwitchSession};
 
 use crate::counters::Counter;
+
+/// `ERROR` messages of a switch that are kept for people.
+const LAST_ERRORS_MAX: usize = 8;
 
 /// What a switch has said of itself. Its worker writes it when that changes, at most once per tick.
 #[derive(Debug)]
@@ -17,6 +20,8 @@ struct SwitchDescription {
     features: Arc<SwitchFeatures>,
     role: Option<Role>,
     desc: Option<Arc<SwitchDesc>>,
+    /// The newest last.
+    last_errors: VecDeque<SwitchError>,
 }
 
 /// Counters of one connected switch, from the end of its handshake on. Its worker writes them, any thread may read them.
@@ -52,7 +57,12 @@ impl SwitchCounters {
             version,
             addr,
             connected_at,
-            description: Mutex::new(SwitchDescription { features, role: None, desc: None }),
+            description: Mutex::new(SwitchDescription {
+                features,
+                role: None,
+                desc: None,
+                last_errors: VecDeque::new(),
+            }),
             messages_received: Counter::default(),
             packet_ins_received: Counter::default(),
             bytes_received: Counter::default(),
@@ -85,6 +95,15 @@ impl SwitchCounters {
         self.description().desc = Some(Arc::new(desc));
     }
 
+    /// Keeps an `ERROR` message; the oldest of too many is forgotten.
+    pub(crate) fn record_error(&self, error: SwitchError) {
+        let errors = &mut self.description().last_errors;
+        if errors.len() >= LAST_ERRORS_MAX {
+            errors.pop_front();
+        }
+        errors.push_back(error);
+    }
+
     fn description(&self) -> MutexGuard<'_, SwitchDescription> {
         self.description.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,6 +130,7 @@ impl SwitchCounters {
                 packet_ins_shed: self.packet_ins_shed.get(),
                 backlog_bytes: self.backlog_bytes.get(),
             },
+            last_errors: description.last_errors.iter().copied().collect(),
         }
     }
 

@@ -38,6 +38,8 @@ struct OpenConnection {
 pub(crate) struct ConnectionPermit {
     limit: ConnectionLimit,
     id: u64,
+    /// Keeps a connection open that does not count any more.
+    exempt: Mutex<Option<OpenConnection>>,
 }
 
 impl ConnectionLimit {
@@ -61,7 +63,7 @@ impl ConnectionLimit {
             });
             open.last_id
         });
-        (ConnectionPermit { limit: self.clone(), id }, closed)
+        (ConnectionPermit { limit: self.clone(), id, exempt: Mutex::default() }, closed)
     }
 
     fn with_open<T>(&self, f: impl FnOnce(&mut OpenConnections) -> T) -> T {
@@ -96,6 +98,19 @@ impl ConnectionPermit {
                 open.entries.push(OpenConnection { has_request: true, ..entry });
             }
         });
+    }
+}
+
+impl ConnectionPermit {
+    /// From now on the connection does not count, since it has a limit of its own, and is not closed in favor of another one.
+    pub(crate) fn exempt(&self) {
+        let entry = self.limit.with_open(|open| {
+            let at = open.entries.iter().position(|entry| entry.id == self.id);
+            at.map(|at| open.entries.remove(at))
+        });
+        if let Some(entry) = entry {
+            *self.exempt.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
+        }
     }
 }
 
@@ -145,6 +160,19 @@ mod tests {
         let (_second, mut also_closed) = limit.admit(B);
         assert!(is_open(&mut closed) && is_open(&mut also_closed));
         assert!(!is_open(&mut flood[47].1));
+    }
+
+    #[test]
+    fn an_exempt_connection_does_not_count_and_stays_open() {
+        let limit = ConnectionLimit::new(1);
+        let (stream, mut stream_closed) = limit.admit(A);
+        stream.exempt();
+        let (_second, mut closed) = limit.admit(A);
+        assert!(is_open(&mut stream_closed) && is_open(&mut closed));
+        let (_third, _) = limit.admit(A);
+        assert!(is_open(&mut stream_closed) && !is_open(&mut closed));
+        drop(stream);
+        assert!(!is_open(&mut stream_closed));
     }
 
     #[test]

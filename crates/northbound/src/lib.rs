@@ -7,11 +7,15 @@ mod api;
 mod audit;
 mod config;
 mod connection_limit;
+mod descriptions;
+mod events;
 mod exposition;
 mod metrics;
 mod peer;
+mod port_statistics;
 mod ryu;
 mod server;
+mod settings;
 mod streaming;
 pub mod tokens;
 mod unix_socket;
@@ -26,7 +30,8 @@ use sluice_sdk::Controller;
 
 pub use api::openapi_document;
 pub use config::{AccessConfig, AuditTarget, Config};
-pub use server::{ListenError, Listeners, Server};
+pub use server::{EventLog, ListenError, Listeners, Server};
+pub use settings::{ApplicationSettings, LimitSetting, Settings};
 
 /// Serves the API of `controller` and the metrics of `source` on `listen` until the [`Server`] is dropped, to programs on this machine.
 ///

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use std::{io, thread};
+use std::{fmt, io, thread};
 
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::Request;
@@ -35,11 +35,15 @@ use crate::api::access::Access;
 use crate::api::{self, ApiState};
 use crate::config::{AccessConfig, Config};
 use crate::connection_limit::{ConnectionLimit, ConnectionPermit};
+use crate::descriptions;
+use crate::events::{Event, Events};
 use crate::exposition::{self, Exposition};
 use crate::metrics::WithApiMetrics;
 use crate::peer::Peer;
+use crate::settings::Settings;
 use crate::streaming::StreamGuard;
 use crate::unix_socket::{self, SocketFile};
+use crate::view_copy::ViewCopy;
 
 /// Concurrent connections: enough for several scrapers and browsers. For one more, another one is closed.
 const CONNECTIONS_MAX: usize = 64;
@@ -108,8 +112,17 @@ impl Listeners {
         let runtime = Builder::new_current_thread().thread_name("api").enable_all().build()?;
         let address = self.tcp.as_ref().map(|(_, address)| *address);
         let access = Access::new(self.access);
-        let state = ApiState::new(controller, self.declared, clock::now(), access.clone());
-        let source = Arc::new(WithApiMetrics { source, access: access.clone() });
+        let events = Arc::new(Events::new(self.declared.clone()));
+        let source: Arc<dyn MetricsSource> =
+            Arc::new(WithApiMetrics { source, access: access.clone() });
+        let state = ApiState::new(
+            controller,
+            self.declared,
+            source.clone(),
+            events,
+            clock::now(),
+            access.clone(),
+        );
         let routes = routes(source)
             .merge(api::routes(state.clone()))
             .fallback(api::not_found)
@@ -117,20 +130,42 @@ impl Listeners {
             .layer(middleware::from_fn_with_state(access.clone(), api::access::check))
             // Bodies are limited there.
             .layer(DefaultBodyLimit::disable());
-        let (stop, stopped) = oneshot::channel();
         let (tcp, unix) = (self.tcp.map(|(listener, _)| listener), self.unix);
         let service = HttpService {
             routes,
             access: access.clone(),
             limit: ConnectionLimit::new(CONNECTIONS_MAX),
         };
-        let serve = move || {
-            priority::use_background_priority();
+        let shared = state.clone();
+        let thread = ApiThread::spawn(move |stopped| {
             let (unix, _file) = unix.unzip();
             serve(&runtime, tcp, unix, &service, &state, stopped);
-        };
-        let thread = thread::Builder::new().name("api".to_owned()).spawn(serve)?;
-        Ok(Server { address, access, stop: Some(stop), thread: Some(thread) })
+        })?;
+        Ok(Server { address, access, state: shared, _thread: thread })
+    }
+}
+
+/// Logs the events of a controller whose API is not served; dropping it joins its thread.
+#[derive(Debug)]
+pub struct EventLog(#[expect(dead_code, reason = "joins the thread")] ApiThread);
+
+impl EventLog {
+    /// Starts the thread. Events call switches by the names that are `declared`.
+    ///
+    /// # Errors
+    /// No file descriptor or thread is left.
+    pub fn start(controller: Arc<dyn Controller>, declared: Arc<Declared>) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let thread = ApiThread::spawn(move |stopped| {
+            let (view, events) = (ViewCopy::default(), Events::new(Some(declared)));
+            runtime.block_on(async {
+                tokio::select! {
+                    () = view.follow(&*controller, &events) => {}
+                    _ = stopped => {}
+                }
+            });
+        })?;
+        Ok(Self(thread))
     }
 }
 
@@ -142,13 +177,11 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
 }
 
 /// A running HTTP server; dropping it closes its connections and joins its thread.
-#[derive(Debug)]
 pub struct Server {
     address: Option<SocketAddr>,
     access: Access,
-    /// Dropped to stop the thread.
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    state: ApiState,
+    _thread: ApiThread,
 }
 
 impl Server {
@@ -161,9 +194,46 @@ impl Server {
     pub fn apply(&self, access: AccessConfig) {
         self.access.apply(access);
     }
+
+    /// Publishes the event that the configuration was read again, and these keys have changed.
+    pub fn publish_reload(&self, changed: &str) {
+        self.state.events.record(Event::configuration_reloaded(changed));
+    }
+
+    /// Shows another configuration from now on.
+    pub fn set_settings(&self, settings: Settings) {
+        self.state.set_settings(settings);
+    }
 }
 
-impl Drop for Server {
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// A thread that is stopped and joined when this is dropped.
+#[derive(Debug)]
+struct ApiThread {
+    /// Dropped to stop the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ApiThread {
+    /// Runs `run` until its argument ends.
+    fn spawn(run: impl FnOnce(oneshot::Receiver<()>) + Send + 'static) -> io::Result<Self> {
+        let (stop, stopped) = oneshot::channel();
+        let run = move || {
+            priority::use_background_priority();
+            run(stopped);
+        };
+        let thread = thread::Builder::new().name("api".to_owned()).spawn(run)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for ApiThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -211,6 +281,8 @@ fn serve(
             () = service.accept_tcp(tcp) => {}
             () = service.accept_unix(unix) => {}
             () = follow_view(state) => {}
+            () = state.statistics.poll(&*state.controller) => {}
+            () = descriptions::ask(&*state.controller, &state.events) => {}
             _ = stopped => {}
         }
     });
@@ -218,7 +290,7 @@ fn serve(
 
 /// Keeps the copy of the view current. Never ends: metrics are served also while the controller stops.
 async fn follow_view(state: &ApiState) {
-    state.view.follow(&*state.controller).await;
+    state.view.follow(&*state.controller, &state.events).await;
     pending::<()>().await;
 }
 
@@ -301,12 +373,12 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let routes = TowerToHyperService::new(routes);
-    let guard = StreamGuard::default();
-    let reply = guard.clone();
+    let guard = StreamGuard::new(permit);
+    let of_requests = guard.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
-        permit.record_request();
+        of_requests.record_request();
         request.extensions_mut().insert(peer);
-        request.extensions_mut().insert(reply.clone());
+        request.extensions_mut().insert(of_requests.clone());
         routes.call(request)
     });
     let connection = http1::Builder::new()

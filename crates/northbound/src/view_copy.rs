@@ -5,15 +5,21 @@ use std::time::Duration;
 
 use sluice_io::clock;
 use sluice_sdk::Controller;
-use sluice_sdk::view::{NetworkView, SubscriptionEnd, ViewSubscription, ViewUpdate};
+use sluice_sdk::view::{NetworkView, PublishedFact, SubscriptionEnd, ViewSubscription, ViewUpdate};
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
+
+use crate::events::{Event, Events};
 
 /// Pause before a new subscription, after one has ended.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How often the copy forgets what was removed from the view long ago.
 const EXPIRE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Facts that are applied before other tasks of the thread may run: some hundred microseconds.
+const FACTS_AT_ONCE: usize = 256;
 
 /// A copy of the network view.
 #[derive(Debug, Default)]
@@ -32,15 +38,23 @@ impl ViewCopy {
     }
 
     /// Keeps the copy current until the controller stops.
-    pub(crate) async fn follow(&self, controller: &dyn Controller) {
+    ///
+    /// What changes is recorded as events, unless the copy was started again, since nobody knows then what is new.
+    pub(crate) async fn follow(&self, controller: &dyn Controller, events: &Events) {
+        let mut is_new_run = true;
         loop {
             let changed = Arc::new(Notify::new());
             let subscriber = Arc::clone(&changed);
             let subscription = controller.subscribe(Box::new(move || subscriber.notify_one()));
             *self.lock() = CopyState::default();
-            if self.follow_subscription(&subscription, &changed).await == SubscriptionEnd::Stopped {
-                return;
+            events.learn_names(controller);
+            let end = self.follow_subscription(&subscription, &changed, events, is_new_run).await;
+            match end {
+                SubscriptionEnd::Stopped => return,
+                SubscriptionEnd::Lagged => events.record(Event::lost()),
+                SubscriptionEnd::Refused => {}
             }
+            is_new_run = false;
             sleep(RETRY_INTERVAL).await;
         }
     }
@@ -49,16 +63,20 @@ impl ViewCopy {
         &self,
         subscription: &ViewSubscription,
         changed: &Notify,
+        events: &Events,
+        is_new_run: bool,
     ) -> SubscriptionEnd {
         loop {
             while let Some(update) = subscription.try_next() {
+                for facts in update_facts(&update).chunks(FACTS_AT_ONCE) {
+                    events.update_given_names();
+                    self.apply(facts, events, is_new_run);
+                    // Streams of events read from a history that is limited.
+                    yield_now().await;
+                }
                 let mut state = self.lock();
                 match update {
-                    ViewUpdate::Facts(facts) => {
-                        for fact in facts.iter() {
-                            state.view.apply(fact);
-                        }
-                    }
+                    ViewUpdate::Facts(_) => {}
                     ViewUpdate::InitialStateComplete => state.is_complete = true,
                     ViewUpdate::Ended(why) => {
                         state.is_complete = false;
@@ -69,6 +87,29 @@ impl ViewCopy {
             // Ends early if something can be received.
             let _ = timeout(EXPIRE_INTERVAL, changed.notified()).await;
             self.lock().view.expire(clock::now());
+            events.tick();
         }
+    }
+
+    /// Applies facts. At the first subscription, all that the view contains has happened in this run of the controller.
+    fn apply(&self, facts: &[PublishedFact], events: &Events, is_new_run: bool) {
+        let mut state = self.lock();
+        let is_event = is_new_run || state.is_complete;
+        let mut rest = facts;
+        while let [fact, after @ ..] = rest {
+            rest = after;
+            if is_event {
+                events.apply(fact, after, &mut state.view);
+            } else {
+                state.view.apply(fact);
+            }
+        }
+    }
+}
+
+fn update_facts(update: &ViewUpdate) -> &[PublishedFact] {
+    match update {
+        ViewUpdate::Facts(facts) => facts,
+        ViewUpdate::InitialStateComplete | ViewUpdate::Ended(_) => &[],
     }
 }

@@ -8,6 +8,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,8 +16,9 @@ use serde_json::Value;
 use sluice_base::metrics::{MetricSample, MetricsSource};
 use sluice_northbound::{Server, serve};
 use sluice_openflow::{
-    Action, DatapathId, Field, FlowDesc, Instruction, MacAddr, Message, Multipart, MultipartReply,
-    MultipartRequest, MultipartType, Port, PortNo, SwitchFeatures, Version, VlanId,
+    Action, DatapathId, ErrorReason, Field, FlowDesc, Instruction, MacAddr, Message, MessageType,
+    Multipart, MultipartReply, MultipartRequest, MultipartType, Port, PortNo, PortStats,
+    SwitchFeatures, Version, VlanId,
 };
 use sluice_sdk::flow_space::PATHS;
 use sluice_sdk::view::{
@@ -24,7 +26,8 @@ use sluice_sdk::view::{
     SwitchPort, ViewPublisher, ViewSubscription,
 };
 use sluice_sdk::{
-    Answer, Controller, OnAnswer, ReceivedMultipart, Request, SessionStatistics, SwitchSession,
+    Answer, Controller, OnAnswer, ReceivedMultipart, Request, SessionStatistics, SwitchError,
+    SwitchSession,
 };
 
 const S1: DatapathId = DatapathId(1);
@@ -103,8 +106,49 @@ impl Controller for OneSwitch {
             role: None,
             description: None,
             statistics: SessionStatistics { packet_ins_received: 12, ..Default::default() },
+            last_errors: vec![last_error()],
         }]
     }
+}
+
+fn last_error() -> SwitchError {
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    let at = Instant::now();
+    let request = Some(MessageType::FLOW_MOD);
+    SwitchError { at, reason: ErrorReason::BAD_LEN, xid: 7, request }
+}
+
+/// The reply to a request for port statistics: port 1 has received ten packets more than at the last one.
+fn port_statistics(request: &MultipartRequest) -> Answer {
+    static PACKETS: AtomicU64 = AtomicU64::new(0);
+    if !matches!(request, MultipartRequest::PortStats(_)) {
+        return Answer::NotConnected;
+    }
+    let rx_packets = PACKETS.fetch_add(10, Relaxed);
+    let stats = PortStats { port_no: PortNo(1), rx_packets, rx_bytes: 100, ..PortStats::default() };
+    let reply = MultipartReply::PortStats { ports: vec![stats] };
+    let bytes = Message::MultipartReply(Multipart::single(reply)).to_vec(Version::V1_3, 1).unwrap();
+    let kind = MultipartType::PORT_STATS;
+    Answer::Multipart(ReceivedMultipart::new(Version::V1_3, kind, bytes[16..].to_vec()))
+}
+
+#[test]
+fn ports_have_statistics_and_after_the_second_reading_rates() {
+    let server = server(port_statistics);
+    wait_for_view(&server);
+    let first = value(&server, "/v1/switches/s1/ports", "/ports/0");
+    assert_eq!(first["statistics"]["rx_bytes"], 100, "{first}");
+    assert_eq!(value(&server, "/v1/switches/s1/ports", "/ports/1/statistics"), Value::Null);
+    let measured = loop {
+        let port = value(&server, "/v1/switches/s1/ports", "/ports/0");
+        if !port["rates"].is_null() {
+            break port;
+        }
+    };
+    assert!(measured["rates"]["rx_packets_per_s"].as_f64().unwrap() > 0.0, "{measured}");
+    let busiest = value(&server, "/v1/ports/busiest?limit=1", "/ports/0");
+    assert_eq!((&busiest["at"]["port"], &busiest["at"]["switch"]), (&1.into(), &"s1".into()));
+    assert_eq!(busiest["hosts"][1], "02:00:00:00:00:09", "{busiest}");
 }
 
 /// The reply to a request for flow entries: one of `forwarding` and one of somebody else.
@@ -172,6 +216,8 @@ fn the_network_is_listed_with_names() {
         ("/v1/switches", "/switches/0/session/packet_ins_received", "12"),
         ("/v1/switches/s1", "/openflow", r#""1.3""#),
         ("/v1/switches/1", "/tables", "254"),
+        ("/v1/switches/1", "/last_errors/0/error", r#""BAD_REQUEST/BAD_LEN""#),
+        ("/v1/switches/1", "/last_errors/0/request", r#""FLOW_MOD""#),
         ("/v1/switches/0x1/ports", "/ports/1/peer/port", "7"),
         ("/v1/switches/00:00:00:00:00:00:00:01/ports", "/ports/0/hosts", "2"),
         ("/v1/links", "/links/0/from/switch", r#""s1""#),

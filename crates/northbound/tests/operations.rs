@@ -168,6 +168,7 @@ impl Controller for OneSwitch {
             role: None,
             description: None,
             statistics: SessionStatistics::default(),
+            last_errors: vec![],
         }]
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use sluice_base::metrics::{MetricSample, MetricsSource};
 use sluice_declared::reconcile::Timing;
 use sluice_declared::{Config, Declared, Reserved};
-use sluice_northbound::{Listeners, Server};
+use sluice_northbound::{Config as ApiConfig, Listeners, Server};
 use sluice_openflow::{DatapathId, ErrorReason, Message, MultipartType, SwitchFeatures, Version};
 use sluice_sdk::view::{NetworkView, ViewPublisher, ViewSubscription};
 use sluice_sdk::{
@@ -70,6 +70,7 @@ impl Controller for EmptySwitch {
             role: None,
             description: None,
             statistics: SessionStatistics::default(),
+            last_errors: vec![],
         }]
     }
 }
@@ -91,15 +92,18 @@ impl TestServer {
         };
         let controller = Arc::new(EmptySwitch::default());
         let declared = Arc::new(Declared::start(&config, controller.clone()).unwrap());
-        let api = sluice_northbound::Config::on(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let listeners = Listeners::open(api).unwrap();
+        let listen = ApiConfig::on(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let listeners = Listeners::open(listen).unwrap();
         let server = listeners.with_declared(declared).serve(Arc::new(NoMetrics), controller);
         Self { server: Some(server.unwrap()), dir }
     }
 
+    fn address(&self) -> SocketAddr {
+        self.server.as_ref().unwrap().address().unwrap()
+    }
+
     fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let mut client =
-            TcpStream::connect(self.server.as_ref().unwrap().address().unwrap()).unwrap();
+        let mut client = TcpStream::connect(self.address()).unwrap();
         client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let body = if body.is_null() { String::new() } else { body.to_string() };
         write!(

@@ -184,6 +184,7 @@ impl Controller for Line {
                 }),
                 role: None,
                 description: None,
+                last_errors: vec![],
                 statistics: SessionStatistics::default(),
             }
         };

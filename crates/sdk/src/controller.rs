@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use sluice_openflow::{DatapathId, PortNo, Role, SwitchDesc, SwitchFeatures, Version};
+use sluice_openflow::{
+    DatapathId, ErrorReason, MessageType, PortNo, Role, SwitchDesc, SwitchFeatures, Version,
+};
 
 use crate::capture::{Capture, CaptureFilter};
 use crate::request::{Answer, Request};
@@ -80,17 +82,37 @@ pub struct SwitchSession {
     pub description: Option<Arc<SwitchDesc>>,
     /// What was exchanged since it has connected.
     pub statistics: SessionStatistics,
+    /// The last `ERROR` messages of the switch in this session, the newest last.
+    pub last_errors: Vec<SwitchError>,
+}
+
+/// An `ERROR` message of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwitchError {
+    /// When it was received.
+    pub at: Instant,
+    /// Why. Displayed with its names, such as `FLOW_MOD_FAILED/TABLE_FULL`.
+    pub reason: ErrorReason,
+    /// The transaction id of the request.
+    pub xid: u32,
+    /// The type of the request, if the message contains its header.
+    pub request: Option<MessageType>,
+}
+
+/// The name of a switch: that of its local port, which is the bridge with Open vSwitch, or else the description of its datapath.
+pub fn switch_name(features: &SwitchFeatures, description: Option<&SwitchDesc>) -> Option<String> {
+    let ports = features.ports.iter();
+    let local =
+        ports.filter(|port| port.port_no == PortNo::LOCAL).map(|port| port.name.to_string());
+    let described = description.iter().map(|it| it.dp.to_string());
+    local.chain(described).find(|name| !name.is_empty() && name != "None")
 }
 
 impl SwitchSession {
     /// The name of the switch: that of its local port, which is the bridge with Open vSwitch, or else the description of its
     /// datapath.
     pub fn name(&self) -> Option<String> {
-        let ports = self.features.ports.iter();
-        let local =
-            ports.filter(|port| port.port_no == PortNo::LOCAL).map(|port| port.name.to_string());
-        let described = self.description.iter().map(|it| it.dp.to_string());
-        local.chain(described).find(|name| !name.is_empty() && name != "None")
+        switch_name(&self.features, self.description.as_deref())
     }
 }
 

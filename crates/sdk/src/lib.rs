@@ -38,6 +38,7 @@ mod fast_path_hosts;
 pub mod flow_space;
 mod metric;
 mod network;
+mod notification;
 mod permanent;
 mod request;
 pub mod routes;
@@ -48,11 +49,14 @@ use sluice_openflow::{EtherType, Ethernet};
 
 pub use app::{App, Verdict};
 pub use capture::{Capture, CaptureFilter, CaptureSender, CapturedPacket};
-pub use controller::{Controller, OnAnswer, SessionStatistics, SwitchSession};
+pub use controller::{
+    Controller, OnAnswer, SessionStatistics, SwitchError, SwitchSession, switch_name,
+};
 pub use ctx::{Ctx, SwitchIndex};
 pub use fast_path_hosts::{FastPathHost, FastPathHosts};
 pub use metric::{AppMetric, AppMetricKind};
 pub use network::{Network, QueuedRequest};
+pub use notification::{Notification, PortBlock};
 pub use permanent::{permanent, restore_tables, send_misses_up};
 pub use request::{Answer, ReceivedMultipart, Refusal, Request, TIMEOUT_MAX, Ticket};
 pub use switch_hosts::{CoarseTime, FAST_PATH_PORTS_MAX, HostEntry, HostSlot, SwitchHosts};

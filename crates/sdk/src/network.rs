@@ -7,6 +7,7 @@ use sluice_openflow::{DatapathId, Message};
 
 use crate::ctx::SwitchIndex;
 use crate::fast_path_hosts::FastPathHosts;
+use crate::notification::{Notification, NotificationLimit};
 use crate::request::{Request, Ticket};
 use crate::view::{
     AppEvent, AppRecord, EventFact, Fact, NetworkView, PublishedFact, RecordFact, Stamp,
@@ -45,6 +46,7 @@ pub struct Network {
     published: Vec<PublishedFact>,
     reports: Vec<String>,
     unreported: u64,
+    notification_limit: NotificationLimit,
     /// By [`SwitchIndex`].
     rtts: Vec<Option<Duration>>,
     worker: usize,
@@ -66,6 +68,7 @@ impl Network {
             published: Vec::new(),
             reports: Vec::new(),
             unreported: 0,
+            notification_limit: NotificationLimit::default(),
             rtts: Vec::new(),
             worker,
             expired: None,
@@ -177,6 +180,21 @@ impl Network {
     /// As [`publish`](Self::publish), and an allocation.
     pub fn publish_event<E: AppEvent>(&mut self, now: Instant, event: E) {
         self.publish(now, Fact::Event(EventFact::new(event)));
+    }
+
+    /// Publishes something for people: it reaches the subscribers to the view, once. For rare events: in one second only the
+    /// first few hundred are published, and the others counted.
+    ///
+    /// # Cost
+    /// As [`publish_event`](Self::publish_event).
+    pub fn notify(&mut self, now: Instant, notification: Notification) {
+        let (is_allowed, suppressed) = self.notification_limit.admit(now);
+        if let Some(count) = suppressed {
+            self.publish_event(now, Notification::Suppressed(count));
+        }
+        if is_allowed {
+            self.publish_event(now, notification);
+        }
     }
 
     /// Smoothed round-trip time to a switch of this worker, if an application measures it. A longer sample counts at once,

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
 use sluice_openflow::{DatapathId, Message, PortNo};
-use sluice_sdk::Network;
 use sluice_sdk::view::{Fact, HostId, Link, NetworkView, PortRole, SwitchPort};
+use sluice_sdk::{Network, Notification};
 
 use super::flow_entries::{EntryFilter, EntrySelector};
 use super::switches::LocalSwitches;
@@ -209,6 +209,11 @@ impl Repair {
         network: &mut Network,
     ) -> u64 {
         let deleted = stale.delete(now, switches, network);
+        if let Stale::Link(from, to) = stale {
+            for at in [from, to].into_iter().filter(|at| switches.selector(at.switch).is_some()) {
+                network.notify(now, Notification::PathsRepaired { at });
+            }
+        }
         if deleted > 0 {
             if self.repeats.len() >= REPEATS_MAX {
                 self.repeats.pop_front();

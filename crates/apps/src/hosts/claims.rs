@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Action, Field, Message, PacketOut, PortNo};
-use sluice_sdk::Network;
 use sluice_sdk::view::{HostId, HostInDoubt, SuspectedConnection, SwitchPort};
+use sluice_sdk::{Network, Notification};
 
 use super::conflicts::{CLAIMS_PER_PORT_MAX, Claim, ClaimId, ClaimState};
 use super::counters::{HostFields, PortFields};
@@ -145,6 +145,7 @@ impl Hosts {
             ConflictPolicy::Refuse => "claim rejected",
             ConflictPolicy::Report | ConflictPolicy::Off => "claim ignored",
         };
+        let is_rejected = self.cfg.address_conflicts == ConflictPolicy::Refuse;
         let conflicts = &mut self.counters.conflicts;
         let aggregated_ports = &mut self.aggregated_ports;
         self.claims.reject(owner, answer, now, |id, claim| {
@@ -153,7 +154,7 @@ impl Hosts {
                 // Instead of a host that lies, something may connect the two ports.
                 network.publish_event(now, SuspectedConnection { ports: [claim.from, id.to] });
             }
-            conflicts.report(now, network, || {
+            let is_reported = conflicts.report(now, network, || {
                 let (owner, at, to) = (HostFields(id.owner), PortFields(claim.from), PortFields(id.to));
                 match id.addr {
                     Some(addr) => {
@@ -163,6 +164,17 @@ impl Hosts {
                     None => format!("MAC address conflict, {action}: owner: {owner} {at}; claimant: {to}"),
                 }
             });
+            if is_reported {
+                let conflict = Notification::AddressConflict {
+                    owner: id.owner,
+                    owner_at: claim.from,
+                    addr: id.addr,
+                    claimant: claim.claimant,
+                    claimant_at: id.to,
+                    is_rejected,
+                };
+                network.notify(now, conflict);
+            }
         });
     }
 

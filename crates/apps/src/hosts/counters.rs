@@ -25,18 +25,21 @@ impl EventCounter {
         self.count += 1;
     }
 
-    /// Counts an event, and logs it unless one was logged within the last [`LOG_INTERVAL`].
+    /// Counts an event, and logs it unless one was logged within the last [`LOG_INTERVAL`]. Returns whether it is logged.
     pub(super) fn report(
         &mut self,
         now: Instant,
         network: &mut Network,
         line: impl FnOnce() -> String,
-    ) {
+    ) -> bool {
         self.count += 1;
-        if self.last_log.is_none_or(|at| now.saturating_duration_since(at) >= LOG_INTERVAL) {
+        let is_due =
+            self.last_log.is_none_or(|at| now.saturating_duration_since(at) >= LOG_INTERVAL);
+        if is_due {
             self.last_log = Some(now);
             network.report(line);
         }
+        is_due
     }
 }
 

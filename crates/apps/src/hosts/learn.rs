@@ -152,7 +152,7 @@ impl Hosts {
     ) -> bool {
         match self.move_limiter.count(subject, now, self.cfg.moves_per_s_max) {
             MoveDecision::Allowed => return true,
-            MoveDecision::LimitExceeded => self.counters.moves_ignored.report(now, network, || {
+            MoveDecision::LimitExceeded => _ = self.counters.moves_ignored.report(now, network, || {
                 let what = match subject {
                     (_, Some(addr)) => format!("IP address moves too often addr={addr}"),
                     (id, None) => format!("host moves too often {}", HostFields(id)),
@@ -311,12 +311,13 @@ impl Hosts {
             let Some(replaced) =
                 replaced.and_then(|local| local.addrs.replaceable(&addrs, times, is_leased))
             else {
-                return self.counters.addrs_full.report(now, network, || {
+                self.counters.addrs_full.report(now, network, || {
                     let (host, port) = (HostFields(id), PortFields(at));
                     format!(
                         "IP address not learned: its host has {max} addresses addr={addr} {host} {port}"
                     )
                 });
+                return;
             };
             self.counters.addrs_replaced.count();
             addrs.retain(|&known| known != replaced);

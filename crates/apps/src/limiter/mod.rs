@@ -3,6 +3,7 @@
 //! After Phemius and Bouet ("OpenFlow: why latency does matter", section V.B). Only table misses are limited: packets that
 //! match a flow entry do not use the control link.
 
+mod blocks;
 mod capacity;
 mod flow_entries;
 mod leaky_bucket;

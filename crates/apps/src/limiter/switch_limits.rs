@@ -8,6 +8,7 @@ use sluice_sdk::Ctx;
 use sluice_sdk::view::{PortRole, SwitchPort};
 
 use super::Config;
+use super::blocks::Blocks;
 use super::capacity::{self, Change, Demand, LinkCapacity};
 use super::flow_entries::{self, PacketKind, PacketRateLimit};
 use super::leaky_bucket::{LeakyBucket, Level};
@@ -45,6 +46,7 @@ pub(super) struct SwitchLimits {
     /// Whether meters have another limit than that of their ports.
     has_outdated_meters: bool,
     ports: HashMap<PortNo, PortLimits>,
+    blocks: Blocks,
     /// Id of the next meter to be used. Ids are used from the highest down, since people begin with the lowest.
     next_meter: Option<u32>,
     /// First and last transaction id of the messages that installed the last meter, to which an error may refer.
@@ -271,6 +273,7 @@ impl SwitchLimits {
         if self.metered_version != Some(ctx.view().version()) && ctx.has_room() {
             self.update_proactive_meters(cfg, ctx);
         }
+        self.blocks.tick(ctx);
         if cfg.packets_per_s_max > 0 {
             self.update_share(cfg, ctx, counters);
         }
@@ -453,6 +456,7 @@ impl SwitchLimits {
             if is_share && meter.is_none() { SHARE_BLOCK_S.min(cfg.block_s) } else { cfg.block_s };
         counters.blocks += 1;
         self.report_block((no, kind), rate_limit, block_s, ctx);
+        self.blocks.add((no, kind), rate_limit, block_s, ctx);
         if let Some(port) = self.ports.get_mut(&no) {
             let limit = port.limit_mut(kind);
             limit.until = ctx.now + Duration::from_secs(block_s.into());

@@ -6,6 +6,9 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use crate::api_client::{ApiArgs, of_switch};
+use crate::show_events::EventArgs;
+use crate::watch::{self, WatchInterval};
+use crate::write_stdout;
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -13,10 +16,20 @@ const GAP: &str = "  ";
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
-    api: ApiArgs,
+    pub(crate) api: ApiArgs,
+    /// Show it again every two seconds, or as often as is said, until Ctrl-C
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        global = true
+    )]
+    watch: Option<WatchInterval>,
     /// Print the JSON of the API instead of a table.
     #[arg(long, global = true)]
-    json: bool,
+    pub(crate) json: bool,
     #[command(subcommand)]
     what: What,
 }
@@ -33,6 +46,13 @@ enum What {
     Drains,
     /// The hosts, and where they are attached
     Hosts(HostArgs),
+    /// What has happened: switches, ports, links, hosts, the newest last
+    Events(EventArgs),
+    /// The applications, in the order of the chain; with --json, their settings and metrics
+    #[command(visible_alias = "applications")]
+    Apps,
+    /// The limits of the configuration, and what is in use
+    Limits,
     /// The flow entries of a switch, read from it now, in the syntax of ovs-ofctl
     Flows(FlowArgs),
     /// The groups of a switch, read from it now, as JSON
@@ -100,6 +120,12 @@ const PORT_COLUMNS: &[Column] = &[
     ("PEER", "/peer/dpid"),
     ("PORT", "/peer/port"),
     ("NAME", "/peer/port_name"),
+    ("RX-BIT/S", "/rates/rx_bits_per_s"),
+    ("TX-BIT/S", "/rates/tx_bits_per_s"),
+    ("RX-PACKETS", "/statistics/rx_packets"),
+    ("TX-PACKETS", "/statistics/tx_packets"),
+    ("RX-DROPPED", "/statistics/rx_dropped"),
+    ("TX-DROPPED", "/statistics/tx_dropped"),
 ];
 
 const LINK_COLUMNS: &[Column] = &[
@@ -125,6 +151,11 @@ const DRAIN_COLUMNS: &[Column] = &[
     ("QUIET", "/ends/1/progress/is_quiet"),
 ];
 
+const APPLICATION_COLUMNS: &[Column] = &[("NAME", "/name"), ("SETTINGS", "/settings")];
+
+const LIMIT_COLUMNS: &[Column] =
+    &[("LIMIT", "/name"), ("VALUE", "/value"), ("IN USE", "/in_use"), ("MEANING", "/help")];
+
 const HOST_COLUMNS: &[Column] = &[
     ("MAC", "/mac"),
     ("VLAN", "/vlan"),
@@ -136,13 +167,30 @@ const HOST_COLUMNS: &[Column] = &[
 ];
 
 impl ShowArgs {
-    /// What is to be printed.
-    pub(crate) fn run(&self) -> Result<String, String> {
+    /// Prints it.
+    pub(crate) fn run(&self) -> Result<(), String> {
         match &self.what {
+            What::Events(_) if self.watch.is_some() => {
+                Err("events are shown as they happen by --follow, not by --watch".to_owned())
+            }
+            What::Events(events) => events.run(&self.api, self.json),
+            _ => match self.watch {
+                Some(interval) => watch::show_repeatedly(interval, || self.text()),
+                None => write_stdout(&self.text()?),
+            },
+        }
+    }
+
+    /// What is to be printed.
+    fn text(&self) -> Result<String, String> {
+        match &self.what {
+            What::Events(_) => Ok(String::new()),
             What::Switches => self.list("/v1/switches", &[], "switches", SWITCH_COLUMNS),
             What::Ports(at) => {
                 self.list(&of_switch(&at.switch, "ports"), &[], "ports", PORT_COLUMNS)
             }
+            What::Apps => self.list("/v1/applications", &[], "applications", APPLICATION_COLUMNS),
+            What::Limits => self.list("/v1/limits", &[], "limits", LIMIT_COLUMNS),
             What::Links => self.list("/v1/links", &[], "links", LINK_COLUMNS),
             What::Drains => self.list("/v1/drains", &[], "drains", DRAIN_COLUMNS),
             What::Hosts(HostArgs { switch, ip, mac }) => {
@@ -226,6 +274,15 @@ fn cell(value: Option<&Value>) -> String {
         Some(Value::Array(items)) if items.is_empty() => "-".to_owned(),
         Some(Value::Array(items)) => {
             items.iter().map(|item| cell(Some(item))).collect::<Vec<_>>().join(", ")
+        }
+        Some(Value::Object(items)) if items.is_empty() => "-".to_owned(),
+        Some(Value::Object(items)) => {
+            let items = items.iter().map(|(key, item)| format!("{key}={}", cell(Some(item))));
+            items.collect::<Vec<_>>().join(" ")
+        }
+        // A rate.
+        Some(Value::Number(number)) if number.is_f64() => {
+            format!("{:.0}", number.as_f64().unwrap_or_default())
         }
         Some(other) => other.to_string(),
     }

@@ -130,6 +130,7 @@ impl Bench {
             role: None,
             description: None,
             statistics: SessionStatistics::default(),
+            last_errors: vec![],
         };
         self.sessions.insert(at, session);
         self.reconciler.on_sessions(&self.sessions(), self.now);

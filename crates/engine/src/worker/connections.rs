@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_io::{ConnId, Io};
 use sluice_openflow::{DatapathId, SwitchFeatures};
-use sluice_sdk::App;
+use sluice_sdk::{App, Notification, switch_name};
 
 use super::{LoopControl, WorkerState, worker_counters};
 use crate::close_reason::CloseReason;
@@ -109,6 +109,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.outgoing.flush_to_workers();
         self.remote_switches.remove(&datapath_id);
         self.moved.remove(&session_id);
+        let has_moved = counted.is_some();
         let received = buffers.received.take();
         buffers.reset_backpressure(io, id);
         buffers.backpressure.round_trip = session.handshake_duration();
@@ -126,7 +127,14 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.backlog_count += usize::from(backlog > 0);
         self.counters().switch_connected(version);
         let (worker, ports) = (self.outgoing.worker(), features.ports.len());
-        tracing::info!(dpid = %datapath_id, %addr, %version, ports, worker, "switch connected");
+        let name = switch_name(&features, None);
+        tracing::info!(dpid = %datapath_id, name, %addr, %version, ports, worker, "switch connected");
+        if !has_moved {
+            let features = features.clone();
+            let switch = datapath_id;
+            let connected = Notification::SwitchConnected { switch, addr, version, features };
+            self.network.publish_event(self.now, connected);
+        }
         let connection = EstablishedConnection {
             conn: (),
             session_id,
@@ -173,14 +181,18 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let backlog = switch.counters.backlog_bytes.get();
         counters.backlog_bytes.sub(backlog);
         self.backlog_count -= usize::from(backlog > 0);
+        let label = reason.label();
         if self.log_limit.allow(self.now) {
-            let label = reason.label();
+            let name = switch_name(&switch.features, None);
             if reason.is_normal() {
-                tracing::info!(%dpid, %addr, %version, reason = label, "switch disconnected");
+                tracing::info!(%dpid, name, %addr, %version, reason = label, "switch disconnected");
             } else {
-                tracing::warn!(%dpid, %addr, %version, reason = label, "switch disconnected: {reason}");
+                tracing::warn!(%dpid, name, %addr, %version, reason = label, "switch disconnected: {reason}");
             }
         }
+        let text = reason.to_string();
+        let disconnected = Notification::SwitchDisconnected { switch: dpid, reason: label, text };
+        self.network.publish_event(self.now, disconnected);
         self.app.on_switch_disconnected(switch.index, self.now, &mut self.network);
         self.announce_end(dpid, switch.session_id);
     }

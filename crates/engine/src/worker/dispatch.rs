@@ -6,7 +6,7 @@ use sluice_openflow::view::PacketIns;
 use sluice_openflow::{MessageType, MultipartReply, MultipartType, RawMessage, split_message};
 use sluice_proto::ControllerEvent;
 use sluice_sdk::flow_space::TABLE_MISS;
-use sluice_sdk::{App, CaptureSender, Ctx, Network, ReceivedMultipart};
+use sluice_sdk::{App, CaptureSender, Ctx, Network, ReceivedMultipart, SwitchError};
 
 use super::captures;
 use super::ports::PortChange;
@@ -176,6 +176,12 @@ impl<A: App> Dispatcher<'_, A> {
             ControllerEvent::Error(error) => {
                 self.counters.error_received(error.reason.kind());
                 switch.counters.errors_received.add(1);
+                switch.counters.record_error(SwitchError {
+                    at: self.now,
+                    reason: error.reason,
+                    xid: error.xid,
+                    request: error.request(),
+                });
                 if !is_requested {
                     log_limited(&mut switch.logged, || error_log::log(id, error));
                 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{DatapathId, Ethernet, Version, VlanId};
 use sluice_sdk::view::{Fact, Host, HostId, PublishedFact, SwitchPort};
-use sluice_sdk::{App, Ctx, Network, Verdict};
+use sluice_sdk::{App, Ctx, Network, Notification, Verdict};
 
 use crate::test_engine::{TestEngine, wait_until};
 use crate::test_peer::{TestPeer, broadcast, echo_reply, echo_request};
@@ -25,7 +25,10 @@ impl App for HostPublisher {
     }
 
     fn on_fact(&mut self, published: &PublishedFact, _: Instant, network: &mut Network) {
-        let Fact::Host(id, Some(host)) = &published.fact else { panic!("{published:?}") };
+        // The engine publishes that the switches have connected.
+        let Fact::Host(id, Some(host)) = &published.fact else {
+            return assert!(published.fact.event::<Notification>().is_some(), "{published:?}");
+        };
         assert_eq!(network.view().host(*id), Some(host));
         let text = format!("{} is at {}", id.mac, host.at);
         for switch in 1..=2 {

@@ -2,13 +2,16 @@
 
 use serde::Serialize;
 use sluice_declared::Names as GivenNames;
-use sluice_openflow::{DatapathId, FlowDesc, FlowMod, MultipartReply, Role, SwitchDesc};
+use sluice_openflow::{
+    Capabilities, DatapathId, FlowDesc, FlowMod, MultipartReply, Role, SwitchDesc,
+};
 use sluice_sdk::flow_space::owner_of;
 use sluice_sdk::view::{Cable, Host, HostId, Link, NetworkView, PortInfo, PortRole, SwitchPort};
-use sluice_sdk::{SessionStatistics, SwitchSession};
+use sluice_sdk::{SessionStatistics, SwitchError, SwitchSession};
 use utoipa::ToSchema;
 
 use super::names::switch_name;
+use crate::events::unix_time;
 
 #[derive(Serialize, ToSchema)]
 pub(super) struct ControllerDocument {
@@ -37,8 +40,23 @@ pub(super) struct SwitchDocument {
     ports: usize,
     tables: u8,
     buffers: u32,
+    #[schema(value_type = Object)]
+    capabilities: Capabilities,
     description: Option<DescriptionDocument>,
     session: SessionDocument,
+    /// The last `ERROR` messages in this session, the newest last.
+    last_errors: Vec<SwitchErrorDocument>,
+}
+
+/// An `ERROR` message of a switch.
+#[derive(Serialize, ToSchema)]
+struct SwitchErrorDocument {
+    at_unix_s: f64,
+    /// Type and code by their names.
+    error: String,
+    /// The type of the request; `null` if the message does not contain it.
+    request: Option<String>,
+    xid: u32,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -60,11 +78,6 @@ struct SessionDocument {
     malformed_messages: u64,
     packet_ins_shed: u64,
     backlog_bytes: u64,
-}
-
-#[derive(Serialize, ToSchema)]
-pub(super) struct PortsDocument {
-    pub(super) ports: Vec<PortDocument>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -225,8 +238,21 @@ impl SwitchDocument {
             ports: session.features.ports.len(),
             tables: session.features.n_tables,
             buffers: session.features.n_buffers,
+            capabilities: session.features.capabilities,
             description: session.description.as_deref().map(Into::into),
             session: session.statistics.into(),
+            last_errors: session.last_errors.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&SwitchError> for SwitchErrorDocument {
+    fn from(error: &SwitchError) -> Self {
+        Self {
+            at_unix_s: unix_time(error.at).as_secs_f64(),
+            error: error.reason.to_string(),
+            request: error.request.map(|kind| kind.to_string()),
+            xid: error.xid,
         }
     }
 }

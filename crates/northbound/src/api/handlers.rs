@@ -10,13 +10,12 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use sluice_io::clock;
 use sluice_openflow::{FlowDesc, FlowStatsRequest, MultipartReply, MultipartRequest};
-use sluice_sdk::view::SwitchPort;
 use utoipa::ToSchema;
 
 use super::ApiState;
 use super::documents::{
-    ControllerDocument, FlowsDocument, HostsDocument, LinksDocument, Names, PortsDocument,
-    ReplyDocument, SwitchDocument, SwitchesDocument, flow_text,
+    ControllerDocument, FlowsDocument, HostsDocument, LinksDocument, Names, ReplyDocument,
+    SwitchDocument, SwitchesDocument, flow_text,
 };
 use super::error::ApiError;
 use super::extract::{ApiPath, ApiQuery};
@@ -117,29 +116,6 @@ pub(super) async fn switch(
 ) -> ApiResult<Json<SwitchDocument>> {
     let (sessions, given) = (state.controller.switches(), state.given_names());
     Ok(Json(SwitchDocument::new(names::find(&sessions, &given, &switch)?, &given)))
-}
-
-/// The ports of a switch, and what they are connected to.
-#[utoipa::path(
-    get,
-    path = "/v1/switches/{switch}/ports",
-    params(
-        ("switch" = String, Path, description = "Datapath id or name of a switch")
-    ),
-    responses((status = 200, body = PortsDocument), OfSwitch)
-)]
-pub(super) async fn ports(
-    State(state): State<ApiState>,
-    ApiPath(switch): ApiPath<String>,
-) -> ApiResult<Json<PortsDocument>> {
-    let sessions = state.controller.switches();
-    let id = names::find(&sessions, &state.given_names(), &switch)?.datapath_id;
-    let given = state.given_names();
-    let copy = state.view.lock();
-    let names = Names { view: &copy.view, sessions: &sessions, given: &given };
-    let ports = copy.view.switch(id).into_iter().flat_map(|switch| &switch.ports);
-    let ports = ports.map(|(&no, port)| names.port(SwitchPort::new(id, no), port)).collect();
-    Ok(Json(PortsDocument { ports }))
 }
 
 /// The links between switches, each direction on its own.

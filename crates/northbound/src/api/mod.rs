@@ -2,9 +2,11 @@
 
 pub(crate) mod access;
 mod capture;
+mod configuration;
 mod documents;
 mod drains;
 pub(crate) mod error;
+mod events;
 mod extract;
 mod flow_deletion;
 mod handlers;
@@ -12,22 +14,29 @@ mod names;
 mod openapi;
 mod packets;
 mod port_state;
+mod ports;
 pub(crate) mod requests;
 mod static_documents;
 mod static_entries;
 mod tokens;
 mod trace;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::Router;
+use sluice_base::metrics::MetricsSource;
 use sluice_declared::{Declared, Names};
 use sluice_sdk::Controller;
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(crate) use names::parse_datapath_id;
+
+use crate::events::Events;
+use crate::port_statistics::PortStatistics;
+use crate::settings::Settings;
 use crate::view_copy::ViewCopy;
 use access::Access;
 pub(crate) use handlers::{method_not_allowed, not_found};
@@ -37,6 +46,12 @@ pub(crate) use handlers::{method_not_allowed, not_found};
 pub(crate) struct ApiState {
     pub(crate) controller: Arc<dyn Controller>,
     pub(crate) view: Arc<ViewCopy>,
+    pub(crate) events: Arc<Events>,
+    pub(crate) statistics: Arc<PortStatistics>,
+    metrics: Arc<dyn MetricsSource>,
+    settings: Arc<Mutex<Settings>>,
+    /// Limits the streams of events.
+    streams: Arc<Semaphore>,
     pub(crate) started: Instant,
     access: Access,
     /// Limits how many replies of switches are read at a time.
@@ -53,19 +68,41 @@ impl ApiState {
     pub(crate) fn new(
         controller: Arc<dyn Controller>,
         declared: Option<Arc<Declared>>,
+        metrics: Arc<dyn MetricsSource>,
+        events: Arc<Events>,
         started: Instant,
         access: Access,
     ) -> Self {
-        let reads = Arc::new(Semaphore::new(requests::READS_MAX));
-        let (captures, writes) = (capture::permits(), Arc::new(Semaphore::new(1)));
-        let view = Arc::default();
-        Self { controller, view, started, access, reads, captures, declared, writes }
+        Self {
+            controller,
+            view: Arc::default(),
+            events,
+            statistics: Arc::default(),
+            metrics,
+            settings: Arc::default(),
+            streams: Arc::new(Semaphore::new(events::STREAMS_MAX)),
+            started,
+            access,
+            reads: Arc::new(Semaphore::new(requests::READS_MAX)),
+            captures: capture::permits(),
+            declared,
+            writes: Arc::new(Semaphore::new(1)),
+        }
     }
 
     /// The names that an operator has given.
     pub(crate) fn given_names(&self) -> Arc<Names> {
         let declared = self.declared.as_ref();
         declared.map(|it| it.read(|it| it.names().clone())).unwrap_or_default()
+    }
+
+    fn settings(&self) -> Settings {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Shows another configuration from now on.
+    pub(crate) fn set_settings(&self, settings: Settings) {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 }
 
@@ -88,7 +125,6 @@ fn documented_routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(handlers::controller))
         .routes(routes!(handlers::switches))
         .routes(routes!(handlers::switch))
-        .routes(routes!(handlers::ports))
         .routes(routes!(handlers::flows))
         .routes(routes!(handlers::multipart))
         .routes(routes!(handlers::links))
@@ -101,5 +137,8 @@ fn documented_routes() -> OpenApiRouter<ApiState> {
         .merge(flow_deletion::routes())
         .merge(static_entries::routes())
         .merge(trace::routes())
+        .merge(configuration::routes())
+        .merge(events::routes())
+        .merge(ports::routes())
         .merge(crate::ryu::routes().into())
 }

@@ -14,7 +14,7 @@ pub(super) fn switch_name(session: &SwitchSession, given: &Names) -> Option<Stri
 }
 
 /// The datapath id with hexadecimal digits, with or without `0x`, leading zeros and colons between bytes.
-fn parse_datapath_id(text: &str) -> Option<DatapathId> {
+pub(crate) fn parse_datapath_id(text: &str) -> Option<DatapathId> {
     let digits: String = text.strip_prefix("0x").unwrap_or(text).split(':').collect();
     let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     u64::from_str_radix(&digits, 16).ok().filter(|_| is_hex).map(DatapathId)

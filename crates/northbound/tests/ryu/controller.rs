@@ -68,6 +68,7 @@ impl Controller for Recorder {
             role: None,
             description: None,
             statistics: SessionStatistics::default(),
+            last_errors: vec![],
         }]
     }
 }

@@ -27,7 +27,7 @@ use super::error::ApiError;
 use super::extract::ApiQuery;
 use super::names;
 use super::openapi::{ErrorDocument, OfPort};
-use crate::streaming::StreamGuard;
+use crate::streaming::{CLOSE_AFTERWARDS, StreamGuard};
 use body::{CaptureBody, CaptureLimits, CaptureWaker};
 
 /// Captures at a time: each may hold some megabytes.
@@ -126,7 +126,7 @@ async fn capture(
         CaptureFormat::Json => ("application/jsonl", Box::new(json::JsonWriter)),
     };
     let body = CaptureBody::new(state, capture, writer, limits, (waker, guard, permit));
-    Ok(([(CONTENT_TYPE, content_type)], Body::new(body)).into_response())
+    Ok(([(CONTENT_TYPE, content_type), CLOSE_AFTERWARDS], Body::new(body)).into_response())
 }
 
 fn filter(state: &ApiState, query: &CaptureQuery) -> Result<CaptureFilter, ApiError> {

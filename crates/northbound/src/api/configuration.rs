@@ -1,0 +1,118 @@
+//! The applications with their settings and metrics, and the limits with what is in use.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use serde_json::Value;
+use sluice_base::metrics::MetricValue;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{ApiState, events};
+
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(applications)).routes(routes!(limits))
+}
+
+#[derive(Serialize, ToSchema)]
+struct ApplicationsDocument {
+    /// In the order of the chain: an application that handles a packet keeps it from those behind it.
+    applications: Vec<ApplicationDocument>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct ApplicationDocument {
+    name: String,
+    /// The keys of its section of the configuration.
+    settings: BTreeMap<String, Value>,
+    /// Its metrics, of all workers together, without the prefix `sluice_`.
+    #[schema(value_type = BTreeMap<String, f64>)]
+    metrics: BTreeMap<&'static str, f64>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct LimitsDocument {
+    limits: Vec<LimitDocument>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct LimitDocument {
+    /// The key of the configuration, or the name of a limit that cannot be configured.
+    name: String,
+    value: Value,
+    /// What is in use now; `null` if that is not known.
+    in_use: Option<u64>,
+    is_configurable: bool,
+    help: String,
+}
+
+/// The applications with their settings and metrics.
+#[utoipa::path(
+    get,
+    path = "/v1/applications",
+    responses((status = 200, body = ApplicationsDocument))
+)]
+#[expect(clippy::cast_precision_loss, reason = "metrics need no more than 52 bits")]
+async fn applications(State(state): State<ApiState>) -> Json<ApplicationsDocument> {
+    let mut metrics = BTreeMap::new();
+    state.metrics.collect(&mut |sample| {
+        let value = match sample.value {
+            MetricValue::Counter(count) => count as f64,
+            MetricValue::SecondsCounter(value) | MetricValue::Gauge(value) => value,
+            MetricValue::Histogram(_) => return,
+        };
+        *metrics.entry(sample.name).or_default() += value;
+    });
+    let of_application = |name: &str| {
+        let is_its = |metric: &str| {
+            metric.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+        };
+        metrics
+            .iter()
+            .filter(|(metric, _)| is_its(metric))
+            .map(|(&it, &value)| (it, value))
+            .collect()
+    };
+    let settings = state.settings();
+    let applications = settings.applications.into_iter().map(|it| ApplicationDocument {
+        metrics: of_application(&it.name),
+        name: it.name,
+        settings: it.settings,
+    });
+    Json(ApplicationsDocument { applications: applications.collect() })
+}
+
+/// The limits, and what is in use.
+#[utoipa::path(get, path = "/v1/limits", responses((status = 200, body = LimitsDocument)))]
+async fn limits(State(state): State<ApiState>) -> Json<LimitsDocument> {
+    let sessions = state.controller.switches();
+    let hosts = state.view.lock().view.host_count();
+    let in_use = |key: &str| match key {
+        "limits.switches_max" => u64::try_from(sessions.len()).ok(),
+        "limits.ports_max" => {
+            u64::try_from(sessions.iter().map(|it| it.features.ports.len()).sum::<usize>()).ok()
+        }
+        "limits.backlog_bytes_max" => sessions.iter().map(|it| it.statistics.backlog_bytes).max(),
+        "hosts.hosts_max" => u64::try_from(hosts).ok(),
+        _ => None,
+    };
+    let configured = state.settings().limits.into_iter().map(|limit| LimitDocument {
+        in_use: in_use(&limit.key),
+        name: limit.key,
+        value: limit.value,
+        is_configurable: true,
+        help: limit.help,
+    });
+    let streams = events::STREAMS_MAX.saturating_sub(state.streams.available_permits());
+    let streams = LimitDocument {
+        name: "event_streams".to_owned(),
+        value: events::STREAMS_MAX.into(),
+        in_use: u64::try_from(streams).ok(),
+        is_configurable: false,
+        help: "Streams of events that are open at a time.".to_owned(),
+    };
+    Json(LimitsDocument { limits: configured.chain([streams]).collect() })
+}

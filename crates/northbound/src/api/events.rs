@@ -1,0 +1,256 @@
+//! `/v1/events`: a stream of server-sent events, and the last events as a document.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::{Event as SseEvent, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use sluice_io::clock;
+use tokio::sync::{OwnedSemaphorePermit, TryAcquireError, watch};
+use tokio::time::timeout;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::error::ApiError;
+use super::extract::ApiQuery;
+use super::{ApiState, names};
+use crate::events::{
+    EventDocument, EventFilter, EventId, EventKind, Events, NextEvent, Resumption, ResumptionNotice,
+};
+use crate::streaming::{CLOSE_AFTERWARDS, PROGRESS_INTERVAL, StreamGuard};
+
+/// Streams of events at a time: they do not count as connections, of which browsers need some.
+pub(super) const STREAMS_MAX: usize = 16;
+
+/// Events of a document, unless the request says how many.
+const EVENTS_DEFAULT: usize = 1000;
+
+/// A comment is sent after this time without an event, so that both ends notice if the other one is gone.
+const KEEP_ALIVE_INTERVAL: Duration = PROGRESS_INTERVAL;
+
+/// The name of the header with which browsers resume a stream.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+pub(super) fn routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new().routes(routes!(event_stream)).routes(routes!(event_history))
+}
+
+/// Which events are sent, and from where on.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct StreamQuery {
+    /// Names of kinds, separated by commas.
+    kind: Option<String>,
+    /// A switch by datapath id or name.
+    switch: Option<String>,
+    /// As the header `Last-Event-ID`, for clients that cannot set it.
+    after: Option<String>,
+}
+
+/// Which of the last events are listed.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct HistoryQuery {
+    /// Names of kinds, separated by commas.
+    kind: Option<String>,
+    /// A switch by datapath id or name.
+    switch: Option<String>,
+    /// How many of the last ones.
+    #[param(default = 1000)]
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct HistoryDocument {
+    /// The oldest first.
+    events: Vec<EventDocument>,
+    /// The id of the newest event, whether it is listed or not: a stream that resumes behind it continues the list.
+    last_id: String,
+}
+
+/// What a stream says of itself; it is no event of the network.
+#[derive(Debug, Serialize)]
+struct NoticeDocument {
+    reason: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<u64>,
+    text: String,
+}
+
+fn filter(
+    state: &ApiState,
+    kind: Option<&str>,
+    switch: Option<String>,
+) -> Result<EventFilter, ApiError> {
+    // A switch may have two names, of which events have one; one that is not connected is found by that one.
+    let switch = switch.map(|text| {
+        let sessions = state.controller.switches();
+        let found = names::find(&sessions, &state.given_names(), &text);
+        found.map(|session| session.datapath_id.to_string()).unwrap_or(text)
+    });
+    let names = kind.into_iter().flat_map(|names| names.split(','));
+    let kinds = names.map(|name| {
+        EventKind::parse(name.trim()).ok_or_else(|| {
+            let known: Vec<_> = EventKind::NAMES.iter().map(|&(_, name)| name).collect();
+            ApiError::invalid(format!("unknown kind {name:?}: expected {}", known.join(", ")))
+        })
+    });
+    Ok(EventFilter { kinds: kinds.collect::<Result<_, _>>()?, switch })
+}
+
+/// The last events.
+#[utoipa::path(
+    get,
+    path = "/v1/events/history",
+    params(HistoryQuery),
+    responses((status = 200, body = HistoryDocument))
+)]
+async fn event_history(
+    State(state): State<ApiState>,
+    ApiQuery(query): ApiQuery<HistoryQuery>,
+) -> Result<Json<HistoryDocument>, ApiError> {
+    let filter = filter(&state, query.kind.as_deref(), query.switch)?;
+    let (events, last_id) = state.events.last(&filter, query.limit.unwrap_or(EVENTS_DEFAULT));
+    Ok(Json(HistoryDocument { events, last_id: last_id.to_string() }))
+}
+
+/// Events as they happen, as server-sent events, until the client closes the connection.
+#[utoipa::path(
+    get,
+    path = "/v1/events",
+    params(
+        StreamQuery,
+        ("last-event-id" = Option<String>, Header, description = "The id of the last event that was received")
+    ),
+    responses(
+        (
+            status = 200,
+            description = "`data` is an event as in `/v1/events/history`, or a notice with `reason` and `text`",
+            content_type = "text/event-stream",
+            body = String
+        ),
+        (
+            status = 503,
+            description = "Too many streams are open",
+            body = super::error::ErrorDocument
+        )
+    )
+)]
+async fn event_stream(
+    State(state): State<ApiState>,
+    guard: Option<Extension<StreamGuard>>,
+    headers: HeaderMap,
+    ApiQuery(query): ApiQuery<StreamQuery>,
+) -> Result<Response, ApiError> {
+    let filter = filter(&state, query.kind.as_deref(), query.switch)?;
+    let header = headers.get(LAST_EVENT_ID).map(|id| id.to_str().unwrap_or_default().to_owned());
+    let after = header.or(query.after).filter(|id| !id.is_empty());
+    let after = after.map(|id| {
+        let message = format!("the last event id is {id:?}: expected one that this API has sent");
+        id.parse::<EventId>().map_err(|()| ApiError::invalid(message))
+    });
+    let after = after.transpose()?;
+    let permit = state.streams.clone().try_acquire_owned().map_err(|_: TryAcquireError| {
+        let message = format!("{STREAMS_MAX} streams of events are open: close one");
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", message)
+    })?;
+    let Extension(guard) = guard.unwrap_or_default();
+    guard.record_progress(clock::now());
+    let Resumption { from, notice } = state.events.resume(after);
+    let stream = EventStream {
+        filter,
+        next: from,
+        notice,
+        has_ended: false,
+        changed: state.events.watch(),
+        events: state.events,
+        guard,
+        _permit: permit,
+    };
+    let events = Sse::new(stream::unfold(stream, EventStream::next));
+    Ok(([CLOSE_AFTERWARDS], events).into_response())
+}
+
+/// A stream of events to one client. It has no queue: it reads from the common history as fast as the client takes.
+struct EventStream {
+    events: Arc<Events>,
+    filter: EventFilter,
+    /// The number of the event from which it looks for the next one.
+    next: u64,
+    /// What it says first.
+    notice: Option<ResumptionNotice>,
+    has_ended: bool,
+    changed: watch::Receiver<u64>,
+    guard: StreamGuard,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl EventStream {
+    async fn next(mut self) -> Option<(Result<SseEvent, Infallible>, Self)> {
+        let event = self.next_event().await?;
+        Some((Ok(event), self))
+    }
+
+    async fn next_event(&mut self) -> Option<SseEvent> {
+        self.guard.record_progress(clock::now());
+        if self.has_ended {
+            return None;
+        }
+        // Behind it, the stream continues with `self.next`.
+        let last_id = |next: u64| self.events.id(next - 1).to_string();
+        if let Some(notice) = self.notice.take() {
+            return Some(notice_event(notice).id(last_id(self.next)));
+        }
+        loop {
+            // Before the look, so that no event comes between the two.
+            self.changed.mark_unchanged();
+            match self.events.next(self.next, &self.filter) {
+                NextEvent::Event(document, next) => {
+                    self.next = next;
+                    let event = SseEvent::default().event(document.kind().name());
+                    return Some(with_data(event, &*document).id(last_id(next)));
+                }
+                NextEvent::Lost(lost) => {
+                    self.has_ended = true;
+                    let text = format!("the stream ends: {lost} events were not read in time");
+                    let notice = NoticeDocument { reason: "too-slow", lost: Some(lost), text };
+                    return Some(with_data(SseEvent::default().event("end"), &notice));
+                }
+                NextEvent::Later(next) => self.next = next,
+            }
+            if timeout(KEEP_ALIVE_INTERVAL, self.changed.changed()).await.is_err() {
+                // With the id, a client that resumes does not miss events that its filter does not select.
+                return Some(SseEvent::default().comment("keep-alive").id(last_id(self.next)));
+            }
+        }
+    }
+}
+
+fn notice_event(notice: ResumptionNotice) -> SseEvent {
+    let (name, reason, lost, text) = match notice {
+        ResumptionNotice::Gap(lost) => {
+            let text = format!("{lost} events were missed: they are no longer kept");
+            ("gap", "too-old", Some(lost), text)
+        }
+        ResumptionNotice::Reset => {
+            let text = "the controller was started again: all of its events follow";
+            ("reset", "another-run", None, text.to_owned())
+        }
+    };
+    with_data(SseEvent::default().event(name), &NoticeDocument { reason, lost, text })
+}
+
+/// An event with a document.
+fn with_data(event: SseEvent, document: &impl Serialize) -> SseEvent {
+    // Documents have texts as keys, and so can be written.
+    event.json_data(document).unwrap_or_default()
+}

@@ -1,0 +1,194 @@
+//! The last events, and the ids from which streams resume.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::event::{Event, EventDocument, EventFilter};
+
+/// Events that are kept: some megabytes. A stream that lags behind by more ends, and one that resumes has a gap.
+pub(crate) const HISTORY_MAX: usize = 4096;
+
+/// Identifies an event: the run of the controller, and the number of the event in it, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventId {
+    run: u64,
+    number: u64,
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{}", self.run, self.number)
+    }
+}
+
+impl FromStr for EventId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (run, number) = text.split_once('-').ok_or(())?;
+        let run = u64::from_str_radix(run, 16).map_err(drop)?;
+        Ok(Self { run, number: number.parse().map_err(drop)? })
+    }
+}
+
+/// The last events.
+#[derive(Debug)]
+pub(super) struct History {
+    run: u64,
+    /// Without a gap.
+    events: VecDeque<Arc<EventDocument>>,
+    next_number: u64,
+}
+
+/// What a stream sends next.
+#[derive(Debug)]
+pub(crate) enum NextEvent {
+    /// This event, and then those from this number on.
+    Event(Arc<EventDocument>, u64),
+    /// Nothing yet: then events from this number on.
+    Later(u64),
+    /// So many events were forgotten before they could be sent.
+    Lost(u64),
+}
+
+/// Where a stream begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Resumption {
+    /// The number of the first event.
+    pub(crate) from: u64,
+    /// What the stream says first.
+    pub(crate) notice: Option<ResumptionNotice>,
+}
+
+/// What a client that resumes has missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResumptionNotice {
+    /// So many events, which are no longer kept.
+    Gap(u64),
+    /// Its id is of another run of the controller.
+    Reset,
+}
+
+impl History {
+    pub(super) fn new(run: u64) -> Self {
+        Self { run, events: VecDeque::new(), next_number: 1 }
+    }
+
+    pub(super) fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    pub(super) fn id(&self, number: u64) -> EventId {
+        EventId { run: self.run, number }
+    }
+
+    fn oldest_number(&self) -> u64 {
+        self.next_number - self.events.len() as u64
+    }
+
+    pub(super) fn push(&mut self, event: Event, at: Duration) {
+        if self.events.len() >= HISTORY_MAX {
+            self.events.pop_front();
+        }
+        let (id, text) = (self.id(self.next_number).to_string(), event.to_string());
+        let document = EventDocument { id, at_unix_s: at.as_secs_f64(), event, text };
+        self.events.push_back(Arc::new(document));
+        self.next_number += 1;
+    }
+
+    pub(super) fn next(&self, from: u64, filter: &EventFilter) -> NextEvent {
+        let Some(skipped) = from.checked_sub(self.oldest_number()) else {
+            return NextEvent::Lost(self.oldest_number() - from);
+        };
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+        let mut events = (from..).zip(self.events.iter().skip(skipped));
+        match events.find(|(_, document)| filter.selects(&document.event)) {
+            Some((number, document)) => NextEvent::Event(Arc::clone(document), number + 1),
+            None => NextEvent::Later(self.next_number.max(from)),
+        }
+    }
+
+    pub(super) fn resume(&self, after: Option<EventId>) -> Resumption {
+        let oldest = self.oldest_number();
+        match after {
+            None => Resumption { from: self.next_number, notice: None },
+            Some(id) if id.run != self.run || id.number >= self.next_number => {
+                Resumption { from: oldest, notice: Some(ResumptionNotice::Reset) }
+            }
+            Some(id) => {
+                let from = id.number + 1;
+                let lost = oldest.saturating_sub(from);
+                let notice = (lost > 0).then_some(ResumptionNotice::Gap(lost));
+                Resumption { from: from.max(oldest), notice }
+            }
+        }
+    }
+
+    pub(super) fn last(&self, filter: &EventFilter, limit: usize) -> (Vec<EventDocument>, EventId) {
+        let selected = self.events.iter().rev().filter(|document| filter.selects(&document.event));
+        let mut last: Vec<_> =
+            selected.take(limit).map(|document| EventDocument::clone(document)).collect();
+        last.reverse();
+        (last, self.id(self.next_number - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(events: u64) -> History {
+        let mut history = History::new(0x1f);
+        for _ in 0..events {
+            history.push(Event::lost(), Duration::ZERO);
+        }
+        history
+    }
+
+    #[test]
+    fn ids_are_texts_and_others_are_refused() {
+        let id = history(0).id(12);
+        assert_eq!((id.to_string().as_str(), id.to_string().parse()), ("1f-12", Ok(id)));
+        for text in ["", "12", "1f-", "1f-x", "-1", "1f-1-2"] {
+            assert_eq!(text.parse::<EventId>(), Err(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_stream_resumes_where_it_ended_or_says_what_is_missing() {
+        let history = history(HISTORY_MAX as u64 + 10);
+        let (oldest, next) = (11, HISTORY_MAX as u64 + 11);
+        let resume = |run, number| {
+            let resumption = history.resume(Some(EventId { run, number }));
+            (resumption.from, resumption.notice)
+        };
+        assert_eq!(history.resume(None), Resumption { from: next, notice: None });
+        assert_eq!(resume(0x1f, 100), (101, None));
+        assert_eq!(resume(0x1f, 10), (oldest, None));
+        assert_eq!(resume(0x1f, 7), (oldest, Some(ResumptionNotice::Gap(3))));
+        assert_eq!(resume(0x1f, next - 1), (next, None));
+        assert_eq!(resume(0x1f, next), (oldest, Some(ResumptionNotice::Reset)));
+        assert_eq!(resume(0x1e, 100), (oldest, Some(ResumptionNotice::Reset)));
+    }
+
+    #[test]
+    fn a_stream_that_lags_behind_too_far_learns_how_many_events_it_has_lost() {
+        let history = history(HISTORY_MAX as u64 + 10);
+        let all = EventFilter::default();
+        assert!(matches!(history.next(4, &all), NextEvent::Lost(7)));
+        let NextEvent::Event(event, next) = history.next(11, &all) else {
+            panic!("the oldest one is kept")
+        };
+        assert_eq!((event.id.as_str(), next), ("1f-11", 12));
+        let end = HISTORY_MAX as u64 + 11;
+        assert!(matches!(history.next(end, &all), NextEvent::Later(n) if n == end));
+        let other = EventFilter {
+            kinds: vec![super::super::EventKind::LinkUp],
+            switch: Some("s1".to_owned()),
+        };
+        assert_eq!(history.last(&other, 3).0.len(), 3, "that events were lost concerns everybody");
+    }
+}

@@ -1,0 +1,345 @@
+//! Port statistics and rates, read from a switch while somebody looks at its ports.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use sluice_base::HashMap;
+use sluice_io::clock;
+use sluice_openflow::{
+    DatapathId, Message, Multipart, MultipartReply, MultipartRequest, PortNo, PortStats,
+    PortStatsRequest,
+};
+use sluice_sdk::view::SwitchPort;
+use sluice_sdk::{Answer, Controller, Request};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{sleep, timeout};
+use utoipa::ToSchema;
+
+/// Time between two readings of a switch, over which rates are averaged.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long a switch is read after somebody has looked at its ports.
+const WANTED_FOR: Duration = Duration::from_secs(15);
+
+/// Switches that are read at a time. If more are looked at, those of which this is longest ago are not read.
+pub(crate) const SWITCHES_MAX: usize = 1024;
+
+/// Requests that wait for an answer. A switch has one at a time.
+const READS_MAX: usize = 16;
+
+/// How long a switch may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long somebody waits for the first reading.
+const FIRST_READING_MAX: Duration = Duration::from_secs(1);
+
+/// How often it is looked which switches are due.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What a port has counted; `None` is what the switch does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct PortCounters {
+    rx_packets: Option<u64>,
+    tx_packets: Option<u64>,
+    rx_bytes: Option<u64>,
+    tx_bytes: Option<u64>,
+    rx_errors: Option<u64>,
+    tx_errors: Option<u64>,
+    rx_dropped: Option<u64>,
+    tx_dropped: Option<u64>,
+}
+
+/// Averages between the last two readings; `None` if a counter was reset.
+#[expect(clippy::struct_field_names, reason = "they carry their units")]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+pub(crate) struct PortRates {
+    /// The time between the readings.
+    interval_s: f64,
+    rx_packets_per_s: Option<f64>,
+    tx_packets_per_s: Option<f64>,
+    rx_bits_per_s: Option<f64>,
+    tx_bits_per_s: Option<f64>,
+    errors_per_s: Option<f64>,
+    dropped_per_s: Option<f64>,
+}
+
+impl PortRates {
+    /// Bits in both directions, by which ports are compared.
+    pub(crate) fn bits_per_s(&self) -> f64 {
+        self.rx_bits_per_s.unwrap_or(0.0) + self.tx_bits_per_s.unwrap_or(0.0)
+    }
+}
+
+impl From<&PortStats> for PortCounters {
+    fn from(stats: &PortStats) -> Self {
+        // All ones is what a switch does not count.
+        let known = |value: u64| Some(value).filter(|&value| value != u64::MAX);
+        Self {
+            rx_packets: known(stats.rx_packets),
+            tx_packets: known(stats.tx_packets),
+            rx_bytes: known(stats.rx_bytes),
+            tx_bytes: known(stats.tx_bytes),
+            rx_errors: known(stats.rx_errors),
+            tx_errors: known(stats.tx_errors),
+            rx_dropped: known(stats.rx_dropped),
+            tx_dropped: known(stats.tx_dropped),
+        }
+    }
+}
+
+impl PortCounters {
+    #[expect(clippy::cast_precision_loss, reason = "a rate has fewer than 53 significant bits")]
+    fn rates(&self, before: &Self, time: Duration) -> PortRates {
+        let interval_s = time.as_secs_f64();
+        let per_s = |new: Option<u64>, old: Option<u64>| {
+            let difference = new?.checked_sub(old?)?;
+            (interval_s > 0.0).then(|| difference as f64 / interval_s)
+        };
+        let sum = |a: Option<f64>, b: Option<f64>| match (a, b) {
+            (None, None) => None,
+            (a, b) => Some(a.unwrap_or(0.0) + b.unwrap_or(0.0)),
+        };
+        PortRates {
+            interval_s,
+            rx_packets_per_s: per_s(self.rx_packets, before.rx_packets),
+            tx_packets_per_s: per_s(self.tx_packets, before.tx_packets),
+            rx_bits_per_s: per_s(self.rx_bytes, before.rx_bytes).map(|bytes| bytes * 8.0),
+            tx_bits_per_s: per_s(self.tx_bytes, before.tx_bytes).map(|bytes| bytes * 8.0),
+            errors_per_s: sum(
+                per_s(self.rx_errors, before.rx_errors),
+                per_s(self.tx_errors, before.tx_errors),
+            ),
+            dropped_per_s: sum(
+                per_s(self.rx_dropped, before.rx_dropped),
+                per_s(self.tx_dropped, before.tx_dropped),
+            ),
+        }
+    }
+}
+
+/// The readings of all switches at which somebody looks.
+#[derive(Debug, Default)]
+pub(crate) struct PortStatistics {
+    switches: Mutex<HashMap<DatapathId, PolledSwitch>>,
+    /// Somebody looks at a switch that was not read.
+    wanted: Notify,
+    /// A switch has answered.
+    answered: Notify,
+}
+
+#[derive(Debug)]
+struct PolledSwitch {
+    /// When somebody has looked last.
+    wanted_at: Instant,
+    /// When the last request was sent.
+    asked_at: Option<Instant>,
+    is_reading: bool,
+    has_answered: bool,
+    last: Option<Reading>,
+    before: Option<Reading>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    at: Instant,
+    ports: BTreeMap<PortNo, PortCounters>,
+}
+
+/// An answer, and when it was received.
+type Answered = (DatapathId, Instant, Answer);
+
+impl PortStatistics {
+    fn lock(&self) -> MutexGuard<'_, HashMap<DatapathId, PolledSwitch>> {
+        self.switches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody looks at the ports of a switch: it is read from now on, for a while.
+    pub(crate) fn want(&self, id: DatapathId) {
+        let now = clock::now();
+        let mut switches = self.lock();
+        if let Some(switch) = switches.get_mut(&id) {
+            switch.wanted_at = now;
+            return;
+        }
+        if switches.len() >= SWITCHES_MAX {
+            let oldest = switches.iter().min_by_key(|(id, switch)| (switch.wanted_at, id.0));
+            if let Some(oldest) = oldest.map(|(&id, _)| id) {
+                switches.remove(&oldest);
+            }
+        }
+        let switch = PolledSwitch {
+            wanted_at: now,
+            asked_at: None,
+            is_reading: false,
+            has_answered: false,
+            last: None,
+            before: None,
+        };
+        switches.insert(id, switch);
+        self.wanted.notify_one();
+    }
+
+    /// Waits until a switch has answered for the first time, but not for long.
+    pub(crate) async fn wait_for(&self, id: DatapathId) {
+        let answered = async {
+            loop {
+                let notified = self.answered.notified();
+                if self.lock().get(&id).is_none_or(|switch| switch.has_answered) {
+                    return;
+                }
+                notified.await;
+            }
+        };
+        // Without an answer there are no statistics yet.
+        let _ = timeout(FIRST_READING_MAX, answered).await;
+    }
+
+    /// Counters and rates of a port, as far as they are known.
+    pub(crate) fn of(&self, at: SwitchPort) -> (Option<PortCounters>, Option<PortRates>) {
+        let switches = self.lock();
+        let Some(last) = switches.get(&at.switch).and_then(|switch| switch.last.as_ref()) else {
+            return (None, None);
+        };
+        let counters = last.ports.get(&at.port).copied();
+        let before = switches.get(&at.switch).and_then(|switch| switch.before.as_ref());
+        let rates = counters.zip(before).and_then(|(counters, before)| {
+            let time = last.at.saturating_duration_since(before.at);
+            Some(counters.rates(before.ports.get(&at.port)?, time))
+        });
+        (counters, rates)
+    }
+
+    /// Reads the switches at which somebody looks. Never ends.
+    pub(crate) async fn poll(&self, controller: &dyn Controller) {
+        // As many as requests at most.
+        let (sender, mut answers) = mpsc::unbounded_channel::<Answered>();
+        loop {
+            if self.lock().is_empty() {
+                self.wanted.notified().await;
+            }
+            for id in self.start_due(clock::now()) {
+                let sender = sender.clone();
+                let on_answer = Box::new(move |answer| {
+                    // Fails when the thread has ended.
+                    let _ = sender.send((id, clock::now(), answer));
+                });
+                let body = MultipartRequest::PortStats(PortStatsRequest::default());
+                let messages = vec![Message::MultipartRequest(Multipart::single(body))];
+                let request = Request { messages, timeout: ANSWER_TIMEOUT };
+                controller.request(id, request, on_answer);
+            }
+            tokio::select! {
+                Some((id, at, answer)) = answers.recv() => self.record(id, at, &answer),
+                () = sleep(CHECK_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// The switches that are to be read now; forgets those at which nobody looks any more.
+    fn start_due(&self, now: Instant) -> Vec<DatapathId> {
+        let mut switches = self.lock();
+        let since = |at| now.saturating_duration_since(at);
+        switches.retain(|_, switch| switch.is_reading || since(switch.wanted_at) <= WANTED_FOR);
+        let reading = switches.values().filter(|switch| switch.is_reading).count();
+        let due = |it: &PolledSwitch| {
+            !it.is_reading && it.asked_at.is_none_or(|at| since(at) >= POLL_INTERVAL)
+        };
+        let mut ids: Vec<_> =
+            switches.iter().filter(|(_, it)| due(it)).map(|(&id, it)| (it.asked_at, id)).collect();
+        ids.sort_unstable_by_key(|&(asked_at, id)| (asked_at, id.0));
+        ids.truncate(READS_MAX - reading.min(READS_MAX));
+        for (_, id) in &ids {
+            if let Some(switch) = switches.get_mut(id) {
+                switch.is_reading = true;
+                switch.asked_at = Some(now);
+            }
+        }
+        ids.into_iter().map(|(_, id)| id).collect()
+    }
+
+    fn record(&self, id: DatapathId, at: Instant, answer: &Answer) {
+        let reading = match answer {
+            Answer::Multipart(reply) => match reply.parse() {
+                Ok(MultipartReply::PortStats { ports }) => {
+                    let ports = ports.iter().map(|stats| (stats.port_no, stats.into())).collect();
+                    Some(Reading { at, ports })
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let mut switches = self.lock();
+        if let Some(switch) = switches.get_mut(&id) {
+            switch.is_reading = false;
+            switch.has_answered = true;
+            // Old statistics of a switch that does not answer would look like the present.
+            switch.before = if reading.is_some() { switch.last.take() } else { None };
+            switch.last = reading;
+        }
+        drop(switches);
+        self.answered.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counters(rx_packets: u64, tx_bytes: u64) -> PortCounters {
+        let stats = PortStats {
+            rx_packets,
+            tx_bytes,
+            rx_errors: u64::MAX,
+            rx_dropped: u64::MAX,
+            ..PortStats::default()
+        };
+        (&stats).into()
+    }
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "these are exact")]
+    fn rates_are_averages_and_unknown_where_a_counter_was_reset_or_is_not_counted() {
+        let (before, after) = (counters(1000, 500), counters(1100, 3000));
+        let rates = after.rates(&before, Duration::from_secs(2));
+        assert_eq!((rates.rx_packets_per_s, rates.tx_bits_per_s), (Some(50.0), Some(10_000.0)));
+        assert_eq!(
+            (rates.errors_per_s, after.rx_errors),
+            (Some(0.0), None),
+            "those of one direction"
+        );
+        assert_eq!(rates.bits_per_s(), 10_000.0);
+        let reset = before.rates(&after, Duration::from_secs(2));
+        assert_eq!((reset.rx_packets_per_s, reset.tx_bits_per_s), (None, None));
+        assert_eq!(after.rates(&before, Duration::ZERO).tx_bits_per_s, None);
+    }
+
+    #[test]
+    fn a_switch_is_read_while_somebody_looks_one_request_at_a_time() {
+        let (polled, id) = (PortStatistics::default(), DatapathId(1));
+        polled.want(id);
+        let now = clock::now();
+        assert_eq!(polled.start_due(now), [id]);
+        let later = now + 2 * POLL_INTERVAL;
+        assert!(polled.start_due(later).is_empty(), "it has not answered");
+        polled.record(id, later, &Answer::TimedOut);
+        assert_eq!(polled.start_due(later), [id]);
+        polled.record(id, later, &Answer::TimedOut);
+        assert!(polled.start_due(later).is_empty());
+        assert!(polled.start_due(now + 2 * WANTED_FOR).is_empty(), "nobody looks");
+        assert!(polled.lock().is_empty());
+    }
+
+    #[test]
+    fn switches_and_requests_are_limited() {
+        let polled = PortStatistics::default();
+        for id in 0..SWITCHES_MAX as u64 + 5 {
+            polled.want(DatapathId(id));
+        }
+        assert_eq!(polled.lock().len(), SWITCHES_MAX);
+        let now = clock::now();
+        assert_eq!(polled.start_due(now).len(), READS_MAX);
+        assert_eq!(polled.start_due(now).len(), 0);
+    }
+}
