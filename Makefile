@@ -27,7 +27,7 @@ openflow := --locked -p sluice-openflow --all-features
 # Steps of `check` and of `test`. Targets joined by `+` run at the same time: linking the release build leaves a core
 # idle, and the system tests mostly wait.
 quick := fmt clippy unit tidy
-steps := setup fmt release+clippy+doc unit sim tidy system+fuzz-regression
+steps := setup fmt release+clippy+doc unit examples sim tidy system+fuzz-regression
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -76,6 +76,7 @@ release: ## build target/release/sluice
 fmt: ## check the formatting
 	$(cargo) fmt --all --check
 	$(cargo) fmt --manifest-path fuzz/Cargo.toml --check
+	$(cargo) fmt --manifest-path examples/access-list/Cargo.toml --check
 
 clippy: ## run the lints; warnings are errors
 	$(cargo) clippy --locked --workspace --all-targets -- -D warnings
@@ -83,6 +84,11 @@ clippy: ## run the lints; warnings are errors
 unit: ## run the tests of the crates
 	code=0; $(cargo) test $(openflow) $(UNOPTIMISED:%=--config profile.dev.package.%.opt-level=0) --no-fail-fast || code=1; \
 	$(cargo) test $(crates) --no-fail-fast && exit $$code
+
+# A crate outside of the workspace, as users have them. It shares the target folder, so that only the crate itself is built.
+examples: ## lint and test the application in a crate of its own
+	CARGO_TARGET_DIR=$(target) $(cargo) clippy --locked --manifest-path examples/access-list/Cargo.toml --all-targets -- -D warnings
+	CARGO_TARGET_DIR=$(target) $(cargo) test --locked --manifest-path examples/access-list/Cargo.toml
 
 sim: ## run simulated networks with faults; SEED=7 RUNS=1 repeats one
 	SLUICE_SIM_RUNS=$(RUNS) SLUICE_SIM_SEED=$(SEED) $(cargo) test $(crates) --test simulation
@@ -105,4 +111,4 @@ clean: ## remove build products
 	$(cargo) clean
 	rm -rf fuzz/target fuzz/artifacts fuzz/seeds
 
-.PHONY: help run play test check bless bench lab fuzz fuzz-regression setup release fmt clippy unit sim sim-bugs doc tidy system clean
+.PHONY: help run play test check bless bench lab fuzz fuzz-regression setup release fmt clippy unit examples sim sim-bugs doc tidy system clean

@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use sluice_apps::forwarding::Matching;
-use sluice_apps::{Chain, Config};
+use sluice_apps::{Config, chain};
 use sluice_emu::host::UdpStream;
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{ControlTransport, NetworkOptions};
 use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::Topology;
+use sluice_sdk::Chain;
 use sluice_testkit::Scenario;
 
 const MS: Duration = Duration::from_millis(1);
@@ -82,7 +83,7 @@ fn linear(
         ..NetworkOptions::default()
     };
     let names = ["limiter", "topology", "hosts", "forwarding"].map(str::to_owned);
-    Scenario::new(topology, &options, || Chain::new(&names, cfg).unwrap())
+    Scenario::new(topology, &options, || chain(&names, cfg).unwrap())
 }
 
 /// Flow entries match five-tuples, packet-ins contain addresses and ports only, no limiter.

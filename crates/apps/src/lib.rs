@@ -1,12 +1,11 @@
 //! The applications that come with Sluice.
 //!
 //! They do not know each other: what one of them learns, it publishes as facts about the network, and others find that in
-//! their view. [`Chain`] runs several of them, chosen by name.
+//! their view. [`registry`] has them all, for chains that are chosen by name ([`sluice_sdk::Chain`]).
 //!
-//! To add an application, write a module with a `Config` and a type that implements [`App`](sluice_sdk::App), declare it
-//! here, and add a row to the list at the end of `chain.rs`. `docs/first-application.md` has the details.
+//! An application need not be in this crate: `docs/first-application.md` has an example. To add one here, write a module with a
+//! `Config` and a type that implements [`App`](sluice_sdk::App), declare it here, and add a row to the list in `registry.rs`.
 
-mod chain;
 pub mod forwarding;
 pub mod hosts;
 pub mod hub;
@@ -17,6 +16,7 @@ pub mod limiter;
 mod packet;
 mod permanent_entries;
 mod rate_limit;
+mod registry;
 pub mod topology;
 
-pub use chain::{Chain, ChainError, Config, NAMES, check};
+pub use registry::{Config, chain, registry};

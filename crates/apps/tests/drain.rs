@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
+use sluice_apps::Config;
 use sluice_apps::forwarding::{Flooding, Matching};
-use sluice_apps::{Chain, Config};
 use sluice_emu::host::UdpStream;
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{NetworkChange, NetworkOptions};
 use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::Topology;
 use sluice_openflow::{Version, Versions};
+use sluice_sdk::Chain;
 use sluice_sdk::view::{Cable, DrainProgress, DrainedLink, NetworkView, RecordFact, SwitchPort};
 use sluice_testkit::{Scenario, StreamCounts};
 
@@ -37,7 +38,8 @@ impl Drained {
             ..NetworkOptions::default()
         };
         let names = ["topology", "hosts", "forwarding"].map(str::to_owned);
-        let scenario = Scenario::new(topology, &options, || Chain::new(&names, config).unwrap());
+        let scenario =
+            Scenario::new(topology, &options, || sluice_apps::chain(&names, config).unwrap());
         Self { scenario, streams: Vec::new() }
     }
 

@@ -105,7 +105,7 @@ mod forwarding {
             s1 < packet_in  port=1 b>* buffer=6
             s1 > packet_out flood buffer=6
             s1 < packet_in  port=2 a>b buffer=7
-            s1 > flow_mod   eth_dst=b output=1 buffer=7 idle_timeout=7 hard_timeout=70 priority=9 cookie=0
+            s1 > flow_mod   eth_dst=b output=1 buffer=7 idle_timeout=7 hard_timeout=70 priority=9 cookie=7810756270998159360
             ",
         );
     }

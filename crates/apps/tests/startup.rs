@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_apps::{Chain, Config};
+use sluice_apps::{Config, chain};
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{IpFamily, NetworkOptions, NetworkSimulation};
 use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::Topology;
 use sluice_openflow::{Version, Versions};
+use sluice_sdk::Chain;
 use sluice_sdk::view::PortRole;
 use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
@@ -41,7 +42,7 @@ fn network(shape: &str, version: Version, apps: &[&str]) -> ChainSimulation {
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
     let controller =
-        SimulatedEngine::new(&engine, start, |_| Chain::new(&names, &Config::default()).unwrap());
+        SimulatedEngine::new(&engine, start, |_| chain(&names, &Config::default()).unwrap());
     NetworkSimulation::new(Topology::from_text(shape).unwrap(), &options, start, controller)
         .unwrap()
 }

@@ -41,11 +41,11 @@ pub(crate) fn settings(loaded: &LoadedConfig) -> Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ConfigSources, Flags};
+    use crate::config::ConfigSources;
 
     #[test]
     fn settings_have_the_chain_and_its_limits_but_no_secrets() {
-        let sources = ConfigSources { flags: Flags::default(), env: vec![] };
+        let sources = ConfigSources::default();
         let settings = settings(&sources.load().unwrap());
         let names: Vec<_> = settings.applications.iter().map(|it| it.name.as_str()).collect();
         assert!(names.starts_with(&["topology", "hosts"]), "{names:?}");

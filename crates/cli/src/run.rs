@@ -7,14 +7,13 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use std::{panic, thread};
 
-use sluice_apps::Chain;
 use sluice_apps::topology::WallClock;
 use sluice_declared::Declared;
 use sluice_declared::store::OPEN_THREAD;
 use sluice_engine::{Engine, StartError};
 use sluice_io::{clock, limits};
 use sluice_northbound::{EventLog, Listeners, Server};
-use sluice_sdk::App;
+use sluice_sdk::{App, AppConfigs, Chain};
 use tracing::{error, info, warn};
 
 use crate::config::{ConfigKey, ConfigSources, LoadedConfig, RunConfig};
@@ -22,7 +21,7 @@ use crate::log::Logging;
 use crate::signals::{Signal, SignalReceiver};
 use crate::startup_message::StartupMessage;
 use crate::{
-    EXIT_FAILURE, advice, api_settings, print_error, signals, startup_message, state_dir,
+    EXIT_FAILURE, Registry, advice, api_settings, print_error, signals, startup_message, state_dir,
     write_stdout,
 };
 
@@ -126,12 +125,13 @@ impl<'l> RunningController<'l> {
         let api = Some(&config.api).filter(|api| api.has_listener());
         let listeners = api.map(listen).transpose()?;
         let generation_id = generation_id();
-        let (engine, congestion) = start_engine(&loaded, generation_id)?;
+        let (engine, congestion) = start_engine(&sources.registry, &loaded, generation_id)?;
         let declared = state_dir::declared_config(&loaded.config);
         let declared = Declared::start(&declared, Arc::new(engine.handle()));
         let declared = Arc::new(declared.map_err(|e| advice::cannot("start a thread", &e))?);
         let serve = |listeners: Listeners| {
-            let listeners = listeners.with_declared(declared.clone());
+            let owners = sources.registry.all().allocations();
+            let listeners = listeners.with_owners(owners.clone()).with_declared(declared.clone());
             listeners.serve(engine.metrics(), Arc::new(engine.handle()))
         };
         let api = listeners.map(serve).transpose();
@@ -187,7 +187,7 @@ impl<'l> RunningController<'l> {
             Ok(new) => new,
             Err(errors) => return errors.iter().for_each(|error| report(error)),
         };
-        let apps = new.config.apps.clone();
+        let apps = app_configs(&new);
         let config = engine_config(&new, self.generation_id, self.congestion);
         let result = self.engine.apply(config, move |chain: &mut Chain| chain.configure(&apps));
         if let Err(e) = result {
@@ -198,7 +198,8 @@ impl<'l> RunningController<'l> {
             api.apply(new.config.api.access.clone());
         }
         let changed = self.loaded.changed_keys(&new);
-        let applied = key_names(&changed, |key| !key.needs_restart);
+        let sections = self.loaded.changed_sections(&new);
+        let applied = key_names(&changed, |key| !key.needs_restart, &sections);
         let [old_tls, new_tls] = [&self.loaded, &new].map(|it| it.config.engine.tls.as_ref());
         let [old_api, new_api] = [&self.loaded, &new].map(|it| &it.config.api.access.tls);
         let certificates_differ = old_api != new_api
@@ -218,7 +219,7 @@ impl<'l> RunningController<'l> {
         if let Some(warning) = OpenFiles::raise(&new.config).warning() {
             warn!("{warning}");
         }
-        let pending = key_names(&self.started.changed_keys(&new), |key| key.needs_restart);
+        let pending = key_names(&self.started.changed_keys(&new), |key| key.needs_restart, &[]);
         if !pending.is_empty() {
             warn!(changed = pending, "some changes take effect at a restart");
         }
@@ -226,10 +227,23 @@ impl<'l> RunningController<'l> {
     }
 }
 
-/// The names of the keys for which `is_included` holds, separated by spaces.
-fn key_names(keys: &[&'static ConfigKey], is_included: impl Fn(&ConfigKey) -> bool) -> String {
+/// The names of the keys for which `is_included` holds, and of sections, separated by spaces.
+fn key_names(
+    keys: &[&'static ConfigKey],
+    is_included: impl Fn(&ConfigKey) -> bool,
+    sections: &[String],
+) -> String {
     let paths = keys.iter().filter(|key| is_included(key)).map(|key| key.path.as_str());
-    paths.collect::<Vec<_>>().join(" ")
+    paths.chain(sections.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+}
+
+/// The configurations of all applications, whatever crate they are of.
+fn app_configs(loaded: &LoadedConfig) -> AppConfigs {
+    let mut configs = loaded.config.apps.by_name();
+    for section in &loaded.sections {
+        configs.insert(section.name, section.config.clone());
+    }
+    configs
 }
 
 /// The generation id of role requests (§6.3.7): the time, so that it is greater than that of an earlier run.
@@ -246,20 +260,24 @@ enum CongestionChoice {
 }
 
 /// Starts the engine with its applications, for `sluice play`.
-pub(crate) fn engine(loaded: &LoadedConfig) -> Result<Engine<Chain>, String> {
-    start_engine(loaded, generation_id()).map(|(engine, _)| engine)
+pub(crate) fn engine(registry: &Registry, loaded: &LoadedConfig) -> Result<Engine<Chain>, String> {
+    start_engine(registry, loaded, generation_id()).map(|(engine, _)| engine)
 }
 
 /// Starts the engine with its applications. If the system does not allow the default congestion control, the system's own
 /// is used: a default must not prevent a start.
 fn start_engine(
+    registry: &Registry,
     loaded: &LoadedConfig,
     generation_id: u64,
 ) -> Result<(Engine<Chain>, CongestionChoice), String> {
-    let (names, mut apps) = (loaded.config.app_names.clone(), loaded.config.apps.clone());
-    apps.topology.clock = Some(WallClock { at: clock::now(), since_1970: clock::since_epoch() });
+    let mut loaded_with_clock = loaded.clone();
+    let clock = WallClock { at: clock::now(), since_1970: clock::since_epoch() };
+    loaded_with_clock.config.apps.topology.clock = Some(clock);
+    let (names, configs) = (loaded.config.app_names.clone(), app_configs(&loaded_with_clock));
+    let registry = registry.all().clone();
     // Loading the configuration has checked the names.
-    let make = move |_| Chain::new(&names, &apps).unwrap_or_default();
+    let make = move |_| Chain::new(&registry, &names, &configs).unwrap_or_default();
     let start = |congestion| {
         let engine = Engine::start(engine_config(loaded, generation_id, congestion), make.clone());
         engine.map(|engine| (engine, congestion))

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use sluice_io::clock;
 use sluice_northbound::tokens::{Role, Token, TokenFile};
 
+use crate::Registry;
 use crate::config::{ConfigKey, ConfigSources, Flags};
 use crate::write_stdout;
 
@@ -70,12 +71,12 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl FileArgs {
-    fn path(&self) -> Result<PathBuf, String> {
+    fn path(&self, registry: &Registry) -> Result<PathBuf, String> {
         if let Some(path) = &self.file {
             return Ok(path.clone());
         }
         let flags = Flags { config: self.config.clone(), ..Flags::default() };
-        let loaded = ConfigSources::new(flags).load().map_err(|errors| {
+        let loaded = ConfigSources::new(flags, registry.clone()).load().map_err(|errors| {
             errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
         })?;
         let mut values = loaded.values();
@@ -89,18 +90,18 @@ impl FileArgs {
 }
 
 impl TokenCommand {
-    pub(crate) fn run(&self) -> Result<(), String> {
+    pub(crate) fn run(&self, registry: &Registry) -> Result<(), String> {
         match self {
-            Self::Add(args) => args.run(),
-            Self::List(file) => list(file),
-            Self::Remove(args) => args.run(),
+            Self::Add(args) => args.run(registry),
+            Self::List(file) => list(file, registry),
+            Self::Remove(args) => args.run(registry),
         }
     }
 }
 
 impl AddArgs {
-    fn run(&self) -> Result<(), String> {
-        let path = self.file.path()?;
+    fn run(&self, registry: &Registry) -> Result<(), String> {
+        let path = self.file.path(registry)?;
         let now = clock::since_epoch();
         let (text, token) = Token::generate(&self.name, self.role, now, self.expires)?;
         TokenFile::update(&path, |tokens| {
@@ -115,8 +116,8 @@ impl AddArgs {
 }
 
 impl RemoveArgs {
-    fn run(&self) -> Result<(), String> {
-        let path = self.file.path()?;
+    fn run(&self, registry: &Registry) -> Result<(), String> {
+        let path = self.file.path(registry)?;
         TokenFile::update(&path, |tokens| {
             let before = tokens.len();
             tokens.retain(|token| token.name != self.name);
@@ -128,8 +129,8 @@ impl RemoveArgs {
     }
 }
 
-fn list(file: &FileArgs) -> Result<(), String> {
-    let path = file.path()?;
+fn list(file: &FileArgs, registry: &Registry) -> Result<(), String> {
+    let path = file.path(registry)?;
     let file = TokenFile::load(&path).map_err(|error| error.to_string())?;
     let now = clock::since_epoch();
     let mut text = format!("{:<24}  {:<10}  EXPIRES\n", "NAME", "ROLE");

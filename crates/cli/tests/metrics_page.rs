@@ -50,6 +50,7 @@ The label `reason` of `sluice_connections_closed_total`, and the field `reason` 
 | `tls_certificate_expired`, `tls_certificate_not_yet_valid` | the validity of the peer's certificate is over, or has not begun |
 | `tls_certificate_invalid` | the peer's certificate is malformed, or may not be used for this purpose |
 | `certificate_mismatch` | the switch's certificate does not name its datapath id, and `tls.bind_datapath_id` is set |
+| `tls_key_limit` | over TLS 1.2 with AES-GCM, as many records were sent as its keys may encrypt; the switch connects again |
 | `tls_rejected_by_peer` | the peer ended the TLS connection with an alert, for example because it does not trust the controller's certificate |
 | `tls_truncated` | the stream ended without the `close_notify` alert, for example because the switch was killed |
 | `tls_protocol_error` | another violation of TLS, or no cipher suite in common |

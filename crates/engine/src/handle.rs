@@ -7,7 +7,8 @@ use sluice_io::Wake;
 use sluice_openflow::DatapathId;
 use sluice_sdk::view::{RecordFact, SubscriptionEnd, ViewPublisher, ViewSubscription};
 use sluice_sdk::{
-    Answer, Capture, CaptureFilter, CaptureSender, Controller, OnAnswer, Request, SwitchSession,
+    Answer, Capture, CaptureFilter, CaptureSender, Controller, OnAnswer, OnState, Request,
+    SwitchSession,
 };
 
 use crate::counters::CounterRegistry;
@@ -77,6 +78,10 @@ impl Controller for EngineHandle {
     fn switches(&self) -> Vec<SwitchSession> {
         self.registry.sessions()
     }
+
+    fn read_state(&self, application: &str, on_state: OnState) {
+        self.workers.read_state(&application.into(), &on_state);
+    }
 }
 
 /// The queues of all workers, whatever their applications and connections are.
@@ -90,6 +95,8 @@ trait WorkerQueues: Send + Sync {
 
     /// Returns whether all workers get the capture.
     fn capture(&self, capture: &CaptureSender) -> bool;
+
+    fn read_state(&self, application: &Arc<str>, on_state: &OnState);
 }
 
 impl<C: Send, A, W: Wake + Send + Sync> WorkerQueues for Vec<Sender<ToWorker<C, A>, W>> {
@@ -123,5 +130,12 @@ impl<C: Send, A, W: Wake + Send + Sync> WorkerQueues for Vec<Sender<ToWorker<C, 
 
     fn capture(&self, capture: &CaptureSender) -> bool {
         self.iter().all(|sender| sender.try_send(ToWorker::Capture(capture.clone())).is_ok())
+    }
+
+    fn read_state(&self, application: &Arc<str>, on_state: &OnState) {
+        for sender in self {
+            // A worker whose queue is full does not answer.
+            let _ = sender.try_send(ToWorker::ReadState(application.clone(), on_state.clone()));
+        }
     }
 }

@@ -7,7 +7,7 @@ use sluice_openflow::{
     DatapathId, EncodeError, Encoder, Message, RawMessage, SwitchFeatures, Version,
 };
 use sluice_sdk::view::{PublishedFact, RecordFact, ViewPublisher};
-use sluice_sdk::{Answer, CaptureSender, Ticket};
+use sluice_sdk::{Answer, CaptureSender, OnState, Ticket};
 
 use crate::close_reason::CloseReason;
 use crate::config::{Config, Endpoint};
@@ -135,6 +135,8 @@ pub(crate) enum ToWorker<C, A> {
     Subscribe(ViewPublisher),
     /// Copies packet-ins to a thread that is no worker.
     Capture(CaptureSender),
+    /// Calls the function with the state of the application of this name.
+    ReadState(Arc<str>, OnState),
     /// Applies a new configuration, and the function to the applications.
     Configure(Arc<Config>, ChangeApp<A>),
     /// Closes all connections and ends the thread.

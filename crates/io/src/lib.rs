@@ -4,6 +4,7 @@
 //! [`Io::close`] as needed. Backends transfer bytes and do not interpret them.
 
 pub mod clock;
+pub mod command;
 mod connection;
 pub mod cores;
 mod epoll;

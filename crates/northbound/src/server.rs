@@ -24,6 +24,7 @@ use sluice_base::metrics::MetricsSource;
 use sluice_declared::Declared;
 use sluice_io::{clock, priority};
 use sluice_sdk::Controller;
+use sluice_sdk::allocation::Allocations;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -70,6 +71,7 @@ pub struct Listeners {
     unix: Option<(UnixListener, SocketFile)>,
     access: AccessConfig,
     declared: Option<Arc<Declared>>,
+    owners: Arc<Allocations>,
 }
 
 /// Which listener cannot be opened, and why.
@@ -91,7 +93,13 @@ impl Listeners {
         let tcp = tcp.map_err(|error| ListenError { socket: None, error })?;
         let unix = config.socket.as_deref().map(unix_socket::listen).transpose();
         let unix = unix.map_err(|error| ListenError { socket: config.socket.clone(), error })?;
-        Ok(Self { tcp, unix, access: config.access, declared: None })
+        Ok(Self { tcp, unix, access: config.access, declared: None, owners: Arc::default() })
+    }
+
+    /// Sets whose flow entry is which; without this, only the applications that come with Sluice are known.
+    #[must_use]
+    pub fn with_owners(self, owners: Allocations) -> Self {
+        Self { owners: owners.into(), ..self }
     }
 
     /// Serves static entries, too.
@@ -118,6 +126,7 @@ impl Listeners {
         let state = ApiState::new(
             controller,
             self.declared,
+            self.owners,
             source.clone(),
             events,
             clock::now(),

@@ -26,8 +26,8 @@ use sluice_sdk::view::{
     SwitchPort, ViewPublisher, ViewSubscription,
 };
 use sluice_sdk::{
-    Answer, Controller, OnAnswer, ReceivedMultipart, Request, SessionStatistics, SwitchError,
-    SwitchSession,
+    Answer, AppState, Controller, OnAnswer, OnState, ReceivedMultipart, Request, SessionStatistics,
+    SwitchError, SwitchSession,
 };
 
 const S1: DatapathId = DatapathId(1);
@@ -108,6 +108,23 @@ impl Controller for OneSwitch {
             statistics: SessionStatistics { packet_ins_received: 12, ..Default::default() },
             last_errors: vec![last_error()],
         }]
+    }
+
+    /// Two workers, of which the second answers first, and a third that does not answer.
+    fn read_state(&self, application: &str, on_state: OnState) {
+        let state = |n| sluice_openflow::value::Value::Map(vec![("blocked".into(), n)]);
+        let number = sluice_openflow::value::Value::Number;
+        match application {
+            "firewall" => {
+                on_state(AppState::new(1, Some(state(number(7)))));
+                on_state(AppState::new(0, Some(state(number(5)))));
+            }
+            "large" => {
+                let list = sluice_openflow::value::Value::List(vec![number(1); 5000]);
+                on_state(AppState::new(0, Some(list)));
+            }
+            _ => on_state(AppState::new(0, None)),
+        }
     }
 }
 
@@ -228,6 +245,11 @@ fn the_network_is_listed_with_names() {
         ("/v1/hosts?ip=10.0.0.9", "/hosts/0/at/port_name", r#""s1-eth1""#),
         ("/v1/hosts?mac=02:00:00:00:00:05&switch=s1&port=1", "/total", "1"),
         ("/v1/hosts?port=2", "/total", "0"),
+        ("/v1/applications/firewall/state", "/application", r#""firewall""#),
+        ("/v1/applications/firewall/state", "/workers/0", r#"{"state":{"blocked":5},"worker":0}"#),
+        ("/v1/applications/firewall/state", "/workers/1/state/blocked", "7"),
+        ("/v1/applications/large/state", "/workers/0/state", "null"),
+        ("/v1/applications/large/state", "/workers/0/omitted_values", "5001"),
     ] {
         assert_eq!(value(&server, path, pointer).to_string(), expected, "{path} {pointer}");
     }
@@ -269,6 +291,7 @@ fn errors_say_what_is_wrong() {
         ("/v1/switches/s1/description", 504, "switch_timed_out"),
         ("/v1/switches/s1/tables", 503, "busy"),
         ("/v1/switches/s1/groups", 404, "switch_not_connected"),
+        ("/v1/applications/hub/state", 404, "no_such_application"),
     ] {
         let (found, document) = get(&server, path);
         let error = &document["error"];

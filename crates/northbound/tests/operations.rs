@@ -166,7 +166,8 @@ impl Controller for OneSwitch {
             connected_at: Duration::ZERO,
             features: Arc::new(self.features()),
             role: None,
-            description: None,
+            // So that it is not asked for it.
+            description: Some(Arc::default()),
             statistics: SessionStatistics::default(),
             last_errors: vec![],
         }]
@@ -390,6 +391,11 @@ fn a_capture_as_pcapng_is_read_back_by_another_parser() {
             }
             Ok(_) => panic!("not pcapng"),
             Err(PcapError::Eof) => break,
+            // It finds out whether there is more; a part of a block is then an unexpected end.
+            Err(PcapError::Incomplete(_)) => {
+                reader.refill().unwrap();
+                continue;
+            }
             Err(error) => panic!("{error:?}"),
         };
         reader.consume(read);

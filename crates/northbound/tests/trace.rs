@@ -391,7 +391,7 @@ fn invalid_requests_are_refused_with_what_is_wrong() {
         (digits(29), 400, "29 digits"),
         (digits(26), 400, "13 bytes"),
         (digits(131_072), 400, "65536 bytes"),
-        (digits(400_000), 400, "length limit"),
+        (digits(400_000), 413, "length limit"),
         (format!(r#"{{{at},"packet":"zz"}}"#), 400, "'z' is no hexadecimal digit"),
         (r#"{"at":{"switch":"s1","port":7},"flow":"icmp"}"#.to_owned(), 404, "no port 7"),
         (r#"{"at":{"switch":"s7","port":1},"flow":"icmp"}"#.to_owned(), 404, "s7"),

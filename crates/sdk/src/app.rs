@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use sluice_openflow::value::Value;
 use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
 use sluice_openflow::{Encoder, MultipartType, PortStatus, SwitchFeatures};
 
@@ -9,6 +10,7 @@ use crate::ctx::{Ctx, SwitchIndex};
 use crate::metric::AppMetric;
 use crate::network::Network;
 use crate::request::{Answer, Ticket};
+use crate::timer::TimerId;
 use crate::view::PublishedFact;
 
 /// Whether the applications behind this one in the chain get a packet-in as well.
@@ -62,6 +64,12 @@ pub trait App {
     /// event-loop iteration that follows such a call, or at its time, before facts are delivered. An application that has postponed nothing does nothing.
     fn on_deferred_work(&mut self, now: Instant, network: &mut Network) {
         let _ = (now, network);
+    }
+
+    /// A timer of an application of this worker has expired: of [`Network::set_timer`]. All applications of a chain get it, and the one
+    /// that has the id handles it. Called in the first event-loop iteration at its time or later, before facts are delivered.
+    fn on_timer(&mut self, timer: TimerId, now: Instant, network: &mut Network) {
+        let _ = (timer, now, network);
     }
 
     /// Sends what an application has to send to a switch of this worker at once, although no message of this switch has caused it:
@@ -156,5 +164,18 @@ pub trait App {
     /// Passes the metrics of this application to `put`. About once a second.
     fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
         let _ = put;
+    }
+
+    /// What this application has to show to users, of this worker: answered by the HTTP API at
+    /// `/v1/applications/NAME/state`. The worker serves no switch meanwhile, so a long list is cut off, and more than
+    /// [`STATE_VALUES_MAX`](crate::STATE_VALUES_MAX) values are not shown.
+    fn state(&self) -> Option<Value> {
+        None
+    }
+
+    /// For engines: the [state](Self::state) of the application of this name. Only chains know names.
+    fn state_of(&self, application: &str) -> Option<Value> {
+        let _ = application;
+        self.state()
     }
 }

@@ -119,12 +119,12 @@ impl CaptureFilter {
 fn addresses(eth: &Ethernet<'_>, frame: &[u8]) -> [Option<IpAddr>; 2] {
     let start = if eth.tagged { 18 } else { 14 };
     let v4 = |at: usize| {
-        let octets: [u8; 4] = frame.get(start + at..)?.first_chunk().copied()?;
-        Some(IpAddr::from(octets))
+        let bytes: [u8; 4] = frame.get(start + at..)?.first_chunk().copied()?;
+        Some(IpAddr::from(bytes))
     };
     let v6 = |at: usize| {
-        let octets: [u8; 16] = frame.get(start + at..)?.first_chunk().copied()?;
-        Some(IpAddr::from(octets))
+        let bytes: [u8; 16] = frame.get(start + at..)?.first_chunk().copied()?;
+        Some(IpAddr::from(bytes))
     };
     match eth.ethertype {
         EtherType::IPV4 => [v4(12), v4(16)],

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use sluice_openflow::value::Value;
 use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
 use sluice_openflow::{Encoder, MultipartType, PortStatus, SwitchFeatures};
 
@@ -10,6 +11,7 @@ use crate::ctx::{Ctx, SwitchIndex};
 use crate::metric::AppMetric;
 use crate::network::Network;
 use crate::request::{Answer, Ticket};
+use crate::timer::TimerId;
 use crate::view::PublishedFact;
 
 /// The second application gets the packet-ins for which the first returns [`Verdict::Continue`]; both get all other events.
@@ -47,6 +49,11 @@ impl<A: App, B: App> App for (A, B) {
     fn on_deferred_work(&mut self, now: Instant, network: &mut Network) {
         self.0.on_deferred_work(now, network);
         self.1.on_deferred_work(now, network);
+    }
+
+    fn on_timer(&mut self, timer: TimerId, now: Instant, network: &mut Network) {
+        self.0.on_timer(timer, now, network);
+        self.1.on_timer(timer, now, network);
     }
 
     fn on_switch_work(&mut self, ctx: &mut Ctx<'_>) {
@@ -118,6 +125,10 @@ impl<A: App, B: App> App for (A, B) {
     fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
         self.0.metrics(put);
         self.1.metrics(put);
+    }
+
+    fn state_of(&self, application: &str) -> Option<Value> {
+        self.0.state_of(application).or_else(|| self.1.state_of(application))
     }
 }
 

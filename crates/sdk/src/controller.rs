@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sluice_openflow::value::Value;
 use sluice_openflow::{
     DatapathId, ErrorReason, MessageType, PortNo, Role, SwitchDesc, SwitchFeatures, Version,
 };
@@ -14,6 +15,40 @@ use crate::view::{RecordFact, ViewSubscription};
 
 /// Called with the answer to a request: in any thread, a worker's for example, so that it must neither block nor take long.
 pub type OnAnswer = Box<dyn FnOnce(Answer) + Send>;
+
+/// Called with the state of an application on each worker: in any thread, a worker's for example, so that it must neither block nor
+/// take long. It is dropped when all workers have answered.
+pub type OnState = Arc<dyn Fn(AppState) + Send + Sync>;
+
+/// Values in the state of an application on one worker that are shown: an answer of about 100 KB.
+pub const STATE_VALUES_MAX: usize = 4096;
+
+/// What an application shows of itself on one worker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AppState {
+    /// The number of the worker, from 0.
+    pub worker: usize,
+    /// What [`App::state`](crate::App::state) has returned; or how many values that were, if there were too many.
+    pub state: Result<Option<Value>, usize>,
+}
+
+impl AppState {
+    /// The state on a worker.
+    pub fn new(worker: usize, state: Option<Value>) -> Self {
+        let count = state.as_ref().map_or(0, count);
+        let state = if count > STATE_VALUES_MAX { Err(count) } else { Ok(state) };
+        Self { worker, state }
+    }
+}
+
+/// The number of values in a value.
+fn count(value: &Value) -> usize {
+    1 + match value {
+        Value::List(values) => values.iter().map(count).sum(),
+        Value::Map(entries) => entries.iter().map(|(_, value)| count(value)).sum::<usize>(),
+        _ => 0,
+    }
+}
 
 /// A running controller, for threads other than its workers: to send requests to switches, to follow the network view, and to
 /// list the switches. No function blocks, or slows a worker down by more than its own work.
@@ -59,6 +94,12 @@ pub trait Controller: Send + Sync {
     /// # Cost
     /// A lock for each worker, which it takes only when switches connect and disconnect, and one for each switch.
     fn switches(&self) -> Vec<SwitchSession>;
+
+    /// Calls `on_state` with what an application shows of itself, once for each worker. A worker that has too much to do does not
+    /// answer; a controller without applications calls nothing.
+    fn read_state(&self, application: &str, on_state: OnState) {
+        let _ = (application, on_state);
+    }
 }
 
 /// A connected switch and its session.
@@ -135,4 +176,18 @@ pub struct SessionStatistics {
     pub packet_ins_shed: u64,
     /// Bytes that wait to be sent.
     pub backlog_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_of_too_many_values_is_not_shown() {
+        let list = |n| Value::List(vec![Value::Number(1); n]);
+        let state = |value| AppState::new(2, Some(value)).state;
+        assert_eq!(state(list(4095)), Ok(Some(list(4095))));
+        assert_eq!(state(Value::Map(vec![("x".into(), list(4096))])), Err(4098));
+        assert_eq!(AppState::new(2, None).state, Ok(None));
+    }
 }

@@ -27,8 +27,8 @@ impl Network {
         }
     }
 
-    /// For engines, once at the end of each event-loop iteration: lets the application continue deferred work, notifies it of
-    /// the facts that were published here, and passes these to `publish`, which sends them to all other workers. Messages
+    /// For engines, once at the end of each event-loop iteration: notifies the application of expired timers, lets it
+    /// continue deferred work, notifies it of the facts that were published here, and passes these to `publish`, which sends them to all other workers. Messages
     /// and log lines can be taken afterwards.
     ///
     /// If [`wants_iteration`](Self::wants_iteration) then, the next iteration is to begin without waiting.
@@ -38,6 +38,9 @@ impl Network {
         now: Instant,
         publish: impl FnMut(Arc<[PublishedFact]>),
     ) {
+        for timer in self.take_expired_timers(now) {
+            app.on_timer(timer, now, self);
+        }
         if self.take_deferred_work() {
             app.on_deferred_work(now, self);
         }
@@ -71,6 +74,7 @@ mod tests {
     use sluice_openflow::{DatapathId, Message};
 
     use super::*;
+    use crate::timer::{TIMERS_MAX, TimerId, TooManyTimers};
     use crate::view::{AppEvent, AppRecord};
 
     #[derive(Debug, Clone, PartialEq)]
@@ -190,5 +194,64 @@ mod tests {
             assert_eq!(app.deferred, deferred, "after {ms} ms");
         }
         assert_eq!(network.deferred_until(), None);
+    }
+
+    /// Sets timers at its start, and records which expire.
+    #[derive(Debug, Default)]
+    struct Alarms(Vec<TimerId>);
+
+    impl App for Alarms {
+        fn on_timer(&mut self, timer: TimerId, now: Instant, network: &mut Network) {
+            self.0.push(timer);
+            if self.0.len() == 1 {
+                // Already over: it expires in the next iteration.
+                network.set_timer(now).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn timers_expire_once_in_order_unless_they_are_cancelled() {
+        let (mut network, start, mut app) = (Network::new(0), now(), Alarms::default());
+        let after = |ms| start + std::time::Duration::from_millis(ms);
+        let [late, cancelled, early] = [30, 20, 10].map(|ms| network.set_timer(after(ms)).unwrap());
+        assert_eq!(network.deferred_until(), Some(after(10)));
+        assert!(network.is_idle(), "nothing to do yet");
+        assert!(network.cancel_timer(cancelled) && !network.cancel_timer(cancelled));
+        network.defer_work_until(after(5));
+        assert_eq!(network.deferred_until(), Some(after(5)));
+        for (ms, expired) in [(9, 0), (10, 1), (11, 2), (29, 2), (40, 3), (50, 3)] {
+            network.begin_iteration(after(ms));
+            network.deliver(&mut app, after(ms), |_| {});
+            assert_eq!(app.0.len(), expired, "after {ms} ms");
+        }
+        assert_eq!([app.0[0], app.0[2]], [early, late]);
+        assert_eq!((network.deferred_until(), network.is_idle()), (None, true));
+    }
+
+    #[test]
+    fn very_many_timers_expire_in_several_iterations_and_no_more_are_set() {
+        let (mut network, now, mut app) = (Network::new(0), now(), Alarms::default());
+        for _ in 0..TIMERS_MAX {
+            network.set_timer(now).unwrap();
+        }
+        assert_eq!(network.set_timer(now), Err(TooManyTimers));
+        network.begin_iteration(now);
+        for iteration in 1..=3 {
+            assert!(network.wants_iteration());
+            network.deliver(&mut app, now, |_| {});
+            assert_eq!(app.0.len(), iteration * 256);
+        }
+    }
+
+    #[test]
+    fn timers_wait_while_there_is_no_room_for_what_they_cause() {
+        let (mut network, now, mut app) = (Network::new(0), now(), Alarms::default());
+        network.set_timer(now).unwrap();
+        network.begin_iteration(now);
+        network.deliver_published(&mut app, now, |_| {});
+        assert_eq!((app.0.len(), network.wants_iteration()), (0, true));
+        network.deliver(&mut app, now, |_| {});
+        assert_eq!(app.0.len(), 1);
     }
 }

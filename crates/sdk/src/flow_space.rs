@@ -14,6 +14,8 @@ pub struct EntryKind {
     pub cookie_mask: u64,
     /// Their priorities.
     pub priorities: RangeInclusive<u16>,
+    /// Whether a configuration or an operator chooses among these priorities. If not, no other application uses any of them.
+    pub is_configurable: bool,
 }
 
 impl EntryKind {
@@ -27,12 +29,44 @@ impl EntryKind {
         *self.priorities.start()
     }
 
+    /// Entries of an application that comes with its own crate: the upper half of their cookies is `prefix`, four ASCII characters
+    /// that show in every list of flow entries whose they are; the application uses the lower half. No other application uses
+    /// the prefix or one of the priorities.
+    ///
+    /// Priorities from 7 to 65530 that `forwarding` is not configured to use are free.
+    pub const fn with_prefix(
+        application: &'static str,
+        prefix: [u8; 4],
+        priorities: RangeInclusive<u16>,
+    ) -> Self {
+        let cookie = (u32::from_be_bytes(prefix) as u64) << 32;
+        Self::new(application, (cookie, HIGH_HALF), priorities)
+    }
+
+    /// The cookie with `low` in the bits that the application may use.
+    pub const fn cookie_with(&self, low: u32) -> u64 {
+        self.cookie | low as u64 & !self.cookie_mask
+    }
+
+    /// Whether a cookie can be that of both kinds.
+    pub const fn shares_cookie_with(&self, other: &Self) -> bool {
+        (self.cookie ^ other.cookie) & self.cookie_mask & other.cookie_mask == 0
+    }
+
     const fn new(
         application: &'static str,
         (cookie, cookie_mask): (u64, u64),
         priorities: RangeInclusive<u16>,
     ) -> Self {
-        Self { application, cookie, cookie_mask, priorities }
+        Self { application, cookie, cookie_mask, priorities, is_configurable: false }
+    }
+
+    const fn configurable(
+        application: &'static str,
+        cookie: (u64, u64),
+        priorities: RangeInclusive<u16>,
+    ) -> Self {
+        Self { is_configurable: true, ..Self::new(application, cookie, priorities) }
     }
 }
 
@@ -60,12 +94,18 @@ pub const BLOCKED_PORTS: EntryKind =
     EntryKind::new("forwarding", (0x0073_6567_6d65_6e74, u64::MAX), 65_533..=65_533);
 
 /// Forwards the packets of a flow. The cookie is `forw` in ASCII.
-pub const PATHS: EntryKind =
-    EntryKind::new("forwarding", (0x666f_7277_0000_0000, HIGH_HALF), CONFIGURABLE_PRIORITIES);
+pub const PATHS: EntryKind = EntryKind::configurable(
+    "forwarding",
+    (0x666f_7277_0000_0000, HIGH_HALF),
+    CONFIGURABLE_PRIORITIES,
+);
 
 /// Forwards a stream of multicasts or broadcasts from an edge port. The cookie is `grou` in ASCII.
-pub const GROUP_STREAMS: EntryKind =
-    EntryKind::new("forwarding", (0x6772_6f75_0000_0000, HIGH_HALF), CONFIGURABLE_PRIORITIES);
+pub const GROUP_STREAMS: EntryKind = EntryKind::configurable(
+    "forwarding",
+    (0x6772_6f75_0000_0000, HIGH_HALF),
+    CONFIGURABLE_PRIORITIES,
+);
 
 /// Forwards broadcasts and multicasts along the spanning tree; at the higher priorities drops those to reserved addresses, and
 /// forwards those to groups without members and to single groups. The cookie is `tree` in ASCII.
@@ -78,50 +118,46 @@ pub const MISS_LIMITS: EntryKind = EntryKind::new("limiter", LIMIT, 1..=3);
 /// Sends table misses to the controller.
 pub const TABLE_MISS: EntryKind = EntryKind::new("all", PERMANENT, 0..=0);
 
-/// Priorities of an operator's own entries in table 0: see `docs/flow-entries.md`.
-pub const OPERATOR_PRIORITIES: RangeInclusive<u16> = 7..=65_532;
+/// Entries of `learning`, an alternative to `forwarding`. The cookie is `lear` in ASCII.
+pub const LEARNED: EntryKind =
+    EntryKind::configurable("learning", (0x6c65_6172_0000_0000, HIGH_HALF), 1..=65_535);
 
-/// An entry that an operator has declared and Sluice keeps. The cookie is `stat` in ASCII. In other tables than 0 it may have any
-/// priority.
+/// Entries that an operator has declared and Sluice keeps. The cookie is `stat` in ASCII. In table 0 their priorities are those that
+/// applications leave; in other tables they may have any.
 pub const STATIC: EntryKind =
-    EntryKind::new("static", (0x7374_6174_0000_0000, HIGH_HALF), OPERATOR_PRIORITIES);
-
-/// All kinds of applications, by descending priority. `learning`, an alternative to `forwarding`, has cookie 0 and a configured priority.
-pub const ENTRY_KINDS: [EntryKind; 8] =
-    [PROBE_LIMITS, LINK_PROBES, BLOCKED_PORTS, PATHS, GROUP_STREAMS, TREE, MISS_LIMITS, TABLE_MISS];
-
-/// The application that has written a flow entry, or `static`; `None` if it is somebody else's.
-pub fn owner_of(cookie: u64, priority: u16) -> Option<&'static str> {
-    if STATIC.has_cookie(cookie) {
-        return Some(STATIC.application);
-    }
-    let is_it = |kind: &&EntryKind| kind.has_cookie(cookie) && kind.priorities.contains(&priority);
-    ENTRY_KINDS.iter().find(is_it).map(|kind| kind.application)
-}
+    EntryKind::configurable("static", (0x7374_6174_0000_0000, HIGH_HALF), 0..=65_535);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::allocation::{ALLOCATIONS, MeterIds};
+
+    fn kinds() -> Vec<&'static EntryKind> {
+        ALLOCATIONS.iter().flat_map(|(_, allocation)| allocation.entries).collect()
+    }
 
     #[test]
     fn no_two_kinds_have_a_priority_or_cookie_in_common() {
-        for (n, a) in ENTRY_KINDS.iter().enumerate() {
-            for b in ENTRY_KINDS.iter().skip(n + 1) {
-                let are_configured = [a, b].map(|kind| kind.priorities == CONFIGURABLE_PRIORITIES);
-                let is_above = a.priorities.start() > b.priorities.end();
-                assert!(is_above || are_configured == [true; 2], "{a:?} {b:?}");
-                let common = a.cookie_mask & b.cookie_mask;
-                let is_distinct = (a.cookie ^ b.cookie) & common != 0;
+        for (n, a) in kinds().into_iter().enumerate() {
+            for b in kinds().into_iter().skip(n + 1) {
+                let is_apart = a.priorities.start() > b.priorities.end()
+                    || b.priorities.start() > a.priorities.end();
+                assert!(is_apart || a.is_configurable || b.is_configurable, "{a:?} {b:?}");
                 let is_same = (a.cookie, a.cookie_mask) == (b.cookie, b.cookie_mask);
-                assert!(is_distinct || is_same, "{a:?} {b:?}");
+                assert!(!a.shares_cookie_with(b) || is_same && is_apart, "{a:?} {b:?}");
             }
         }
     }
 
+    /// The rows of a table of `docs/flow-entries.md`, as cells.
+    fn rows() -> Vec<Vec<&'static str>> {
+        let page = include_str!("../../../docs/flow-entries.md");
+        page.lines().map(|line| line.split('|').map(str::trim).collect()).collect()
+    }
+
     #[test]
     fn the_documentation_has_every_kind() {
-        let page = include_str!("../../../docs/flow-entries.md");
-        for kind in ENTRY_KINDS.into_iter().chain([STATIC]) {
+        for kind in kinds() {
             let cookie = match kind.cookie_mask {
                 HIGH_HALF => format!("`{:#x}…`", kind.cookie >> 32),
                 _ => format!("`{:#x}`", kind.cookie),
@@ -129,9 +165,7 @@ mod tests {
             let (start, end) = kind.priorities.clone().into_inner();
             let priorities =
                 if start == end { format!("{start}") } else { format!("{start} to {end}") };
-            let mut rows =
-                page.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
-            let row = rows.find(|cells| match cells[..] {
+            let row = rows().into_iter().find(|cells| match cells[..] {
                 ["", priority, text, ..] => text == cookie && priority.ends_with(&priorities),
                 _ => false,
             });
@@ -140,11 +174,16 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_other_programs_have_no_owner() {
-        assert_eq!(owner_of(0x666f_7277_0000_0002, 100), Some("forwarding"));
-        assert_eq!(owner_of(PERMANENT.0, 0), Some("all"));
-        assert_eq!(owner_of(STATIC.cookie | 7, 0), Some("static"));
-        assert!(ENTRY_KINDS.iter().all(|kind| !kind.has_cookie(STATIC.cookie)));
-        assert_eq!([owner_of(0, 100), owner_of(0x1234, 1234)], [None; 2]);
+    fn the_documentation_has_no_other_kinds_and_all_meters() {
+        let cookies = rows()
+            .into_iter()
+            .filter(|cells| matches!(cells[..], ["", _, cookie, ..] if cookie.starts_with("`0x")));
+        assert_eq!(cookies.count(), kinds().len());
+        for (owner, allocation) in ALLOCATIONS {
+            let is_documented =
+                rows().iter().any(|cells| cells[1..].starts_with(&["meters", owner]));
+            assert_eq!(is_documented, allocation.meters != MeterIds::None, "{owner}");
+            assert_eq!((&allocation.groups, &allocation.tables), (&None, &None), "document it");
+        }
     }
 }

@@ -28,7 +28,9 @@
 //! }
 //! ```
 
+pub mod allocation;
 mod app;
+mod application;
 mod capture;
 mod chain;
 mod controller;
@@ -37,29 +39,37 @@ mod delivery;
 mod fast_path_hosts;
 pub mod flow_space;
 mod metric;
+mod named_chain;
 mod network;
 mod notification;
 mod permanent;
+mod registry;
 mod request;
 pub mod routes;
 mod switch_hosts;
+mod timer;
 pub mod view;
 
 use sluice_openflow::{EtherType, Ethernet};
 
 pub use app::{App, Verdict};
+pub use application::{AppConfig, AppConfigs, Application};
 pub use capture::{Capture, CaptureFilter, CaptureSender, CapturedPacket};
 pub use controller::{
-    Controller, OnAnswer, SessionStatistics, SwitchError, SwitchSession, switch_name,
+    AppState, Controller, OnAnswer, OnState, STATE_VALUES_MAX, SessionStatistics, SwitchError,
+    SwitchSession, switch_name,
 };
 pub use ctx::{Ctx, SwitchIndex};
 pub use fast_path_hosts::{FastPathHost, FastPathHosts};
 pub use metric::{AppMetric, AppMetricKind};
+pub use named_chain::Chain;
 pub use network::{Network, QueuedRequest};
 pub use notification::{Notification, PortBlock};
 pub use permanent::{permanent, restore_tables, send_misses_up};
+pub use registry::{ChainError, Registration, Registry, RegistryError};
 pub use request::{Answer, ReceivedMultipart, Refusal, Request, TIMEOUT_MAX, Ticket};
 pub use switch_hosts::{CoarseTime, FAST_PATH_PORTS_MAX, HostEntry, HostSlot, SwitchHosts};
+pub use timer::{TIMERS_MAX, TimerId, TooManyTimers};
 
 /// Types of the frames that probe links: LLDP, and the type of probes that cross unmanaged segments. They are processed
 /// even when other frames of a switch are dropped.

@@ -9,6 +9,7 @@ use crate::ctx::SwitchIndex;
 use crate::fast_path_hosts::FastPathHosts;
 use crate::notification::{Notification, NotificationLimit};
 use crate::request::{Request, Ticket};
+use crate::timer::{EXPIRED_MAX, TimerId, Timers, TooManyTimers};
 use crate::view::{
     AppEvent, AppRecord, EventFact, Fact, NetworkView, PublishedFact, RecordFact, Stamp,
 };
@@ -54,6 +55,8 @@ pub struct Network {
     has_deferred_work: bool,
     deferred_until: Option<Instant>,
     switch_work: BTreeSet<DatapathId>,
+    timers: Timers,
+    has_expired_timers: bool,
 }
 
 impl Network {
@@ -75,6 +78,8 @@ impl Network {
             has_deferred_work: false,
             deferred_until: None,
             switch_work: BTreeSet::new(),
+            timers: Timers::default(),
+            has_expired_timers: false,
         }
     }
 
@@ -243,6 +248,34 @@ impl Network {
         self.deferred_until = Some(self.deferred_until.map_or(at, |until| until.min(at)));
     }
 
+    /// Calls [`App::on_timer`](crate::App::on_timer) with the returned id at `at`, once, unless it is
+    /// [cancelled](Self::cancel_timer).
+    ///
+    /// # Errors
+    /// The applications of this worker have too many timers.
+    pub fn set_timer(&mut self, at: Instant) -> Result<TimerId, TooManyTimers> {
+        self.timers.set(at)
+    }
+
+    /// Cancels a timer. Returns whether it was set.
+    pub fn cancel_timer(&mut self, timer: TimerId) -> bool {
+        self.timers.cancel(timer)
+    }
+
+    /// For engines: takes the timers that have expired, at most so many that other work is not delayed.
+    pub(crate) fn take_expired_timers(&mut self, now: Instant) -> Vec<TimerId> {
+        if !std::mem::take(&mut self.has_expired_timers) {
+            return Vec::new();
+        }
+        let mut expired = Vec::new();
+        while expired.len() < EXPIRED_MAX {
+            let Some(timer) = self.timers.take_expired(now) else { break };
+            expired.push(timer);
+        }
+        self.has_expired_timers = self.timers.next().is_some_and(|at| at <= now);
+        expired
+    }
+
     /// Calls [`App::on_switch_work`](crate::App::on_switch_work) for a switch in this event-loop iteration, or never if it is not
     /// one of this worker. However often this is called for a switch, it is called once.
     pub fn schedule_switch_work(&mut self, id: DatapathId) {
@@ -254,9 +287,11 @@ impl Network {
         std::mem::take(&mut self.switch_work)
     }
 
-    /// For engines: until when work is deferred at the latest, if it is for a time.
+    /// For engines: until when work is deferred at the latest, if it is for a time; a timer is such work.
+    #[inline]
     pub fn deferred_until(&self) -> Option<Instant> {
-        self.deferred_until
+        let timer = self.timers.next();
+        self.deferred_until.map_or(timer, |until| Some(timer.map_or(until, |at| at.min(until))))
     }
 
     /// For engines, at the beginning of each event-loop iteration: work that was deferred until now is to be done in it.
@@ -266,6 +301,7 @@ impl Network {
             self.deferred_until = None;
             self.has_deferred_work = true;
         }
+        self.has_expired_timers |= self.timers.next().is_some_and(|at| at <= now);
     }
 
     /// For engines: whether deferred work was asked for since the last call.
@@ -276,7 +312,7 @@ impl Network {
     /// For engines: whether there is work for the next event-loop iteration, which must not wait for anything else then.
     #[inline]
     pub fn wants_iteration(&self) -> bool {
-        self.has_deferred_work || !self.published.is_empty()
+        self.has_deferred_work || self.has_expired_timers || !self.published.is_empty()
     }
 
     /// For engines: whether there are messages or requests to take.

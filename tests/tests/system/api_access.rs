@@ -178,4 +178,16 @@ fn the_api_answers_as_its_openapi_document_says() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}\n{errors}\n{}", controller.log());
     assert_eq!(controller.sessions(), 2);
+    // Requests that are all refused would prove little.
+    let log = controller.log();
+    for (method, start) in [
+        ("PUT", "/v1/switches/s1/ports/"),
+        ("DELETE", "/v1/switches/s1/flows"),
+        ("PUT", "/v1/names"),
+    ] {
+        let request = format!(r#"\"method\":\"{method}\",\"path\":\"{start}"#);
+        let is_accepted =
+            |line: &str| line.contains(&request) && line.contains(r#"\"status\":200"#);
+        assert!(log.lines().any(is_accepted), "no {method} {start} was accepted");
+    }
 }

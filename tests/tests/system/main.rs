@@ -9,6 +9,7 @@ mod changes;
 mod command_line;
 mod decode_follow;
 mod dhcp;
+mod doctor;
 mod events;
 mod fat_tree;
 mod flow_entries;

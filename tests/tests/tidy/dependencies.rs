@@ -39,8 +39,8 @@ const KNOWN_DUPLICATES: [(&str, &str); 7] = [
     ("windows-sys", "ring uses an older version; not built here"),
 ];
 
-/// The workspace, and the fuzzer, which is a workspace of its own.
-const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
+/// The workspace, and the fuzzer and the example, which are workspaces of their own.
+const MANIFESTS: [&str; 3] = ["Cargo.toml", "fuzz/Cargo.toml", "examples/access-list/Cargo.toml"];
 
 /// Packages from the registry.
 fn third_party() -> impl Iterator<Item = Value> {

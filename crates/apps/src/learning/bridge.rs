@@ -9,6 +9,7 @@ use sluice_openflow::{
     Action, EncodeError, Encoder, EthHeader, Ethernet, Field, FlowMod, FlowModCommand, Instruction,
     MacAddr, PacketOutRef, PortNo, VlanId,
 };
+use sluice_sdk::flow_space::LEARNED;
 use sluice_sdk::{Ctx, Verdict};
 
 use super::table::{BurstTable, HashedKey, HostChange, Key, Table, Tick};
@@ -300,6 +301,7 @@ fn flow_mod(cfg: &Config) -> FlowMod {
         Matching::Dst => 2,
     };
     FlowMod {
+        cookie: LEARNED.cookie,
         idle_timeout: cfg.idle_timeout_s,
         hard_timeout: cfg.hard_timeout_s,
         priority: cfg.priority,

@@ -4,13 +4,14 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use sluice_apps::{Chain, Config, hosts};
+use sluice_apps::{Config, chain, hosts};
 use sluice_base::Rng;
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{IpFamily, NetworkOptions, NetworkSimulation, PingSummary};
 use sluice_emu::topology::Topology;
 use sluice_openflow::{MacAddr, Version};
 use sluice_sdk::App;
+use sluice_sdk::Chain;
 use sluice_testkit::claims::{arp, claim, misplaced_host};
 use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
@@ -54,7 +55,7 @@ fn network(seed: u64, rng: &mut Rng, config: &Config) -> Simulation {
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
     let names = ["topology", "hosts", "forwarding"].map(str::to_owned);
-    let controller = SimulatedEngine::new(&engine, start, |_| Chain::new(&names, config).unwrap());
+    let controller = SimulatedEngine::new(&engine, start, |_| chain(&names, config).unwrap());
     let topology = Topology::from_text(shape).unwrap();
     NetworkSimulation::new(topology, &options, start, controller).unwrap()
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use sluice_apps::forwarding::{self, Flooding};
 use sluice_apps::forwarding::{SpanningTree, TreePhase};
-use sluice_apps::{Chain, Config};
+use sluice_apps::{Config, chain};
 use sluice_base::Rng;
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{IpFamily, NetworkChange, NetworkOptions, NetworkSimulation, PingSummary};
@@ -23,6 +23,7 @@ use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::Topology;
 use sluice_openflow::{Version, Versions};
 use sluice_sdk::App;
+use sluice_sdk::Chain;
 use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
 /// Long enough for discovery, and for the installation of a spanning tree if configured.
@@ -49,7 +50,7 @@ fn controller(config: &Config, start: Instant) -> SimulatedEngine<Chain> {
         conditions: Conditions::ideal(),
         ..SimulatedEngineOptions::default()
     };
-    SimulatedEngine::new(&options, start, |_| Chain::new(&names, config).unwrap())
+    SimulatedEngine::new(&options, start, |_| chain(&names, config).unwrap())
 }
 
 fn pick(rng: &mut Rng, n: usize) -> usize {

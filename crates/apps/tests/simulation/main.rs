@@ -68,7 +68,7 @@ use std::time::{Duration, Instant};
 use sluice_apps::forwarding::{self, Flooding, Matching};
 use sluice_apps::forwarding::{SpanningTree, TreePhase};
 use sluice_apps::topology::{self, WallClock};
-use sluice_apps::{Chain, Config};
+use sluice_apps::{Config, chain};
 use sluice_base::metrics::MetricValue;
 use sluice_base::{HashMap, Rng};
 use sluice_emu::link::{LinkImpairments, LossRatio};
@@ -82,6 +82,7 @@ use sluice_openflow::{
     VlanId,
 };
 use sluice_sdk::App;
+use sluice_sdk::Chain;
 use sluice_sdk::view::{HostId, PortRole, SwitchPort};
 use sluice_testkit::{Conditions, SimulatedEngine, SimulatedEngineOptions};
 
@@ -204,7 +205,7 @@ fn a_link_that_carries_nothing_for_a_while_causes_no_storm_when_it_does_again() 
         let names: Vec<_> = APPS.iter().map(|&name| name.to_owned()).collect();
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
-        let apps = |_| -> Chain { Chain::new(&names, &Config::default()).unwrap() };
+        let apps = |_| -> Chain { chain(&names, &Config::default()).unwrap() };
         let controller = SimulatedEngine::new(&engine, start, apps);
         let mut net = NetworkSimulation::new(topology, &options, start, controller).unwrap();
         net.run_for(DISCOVERY_TIME).unwrap();

@@ -38,6 +38,7 @@ impl Reloads {
         }
         let config = self.configs.iter().cycle().nth(self.count % 2).unwrap().clone();
         self.count += 1;
-        net.controller_mut().apply(|_| {}, move |chain: &mut Chain| chain.configure(&config));
+        net.controller_mut()
+            .apply(|_| {}, move |chain: &mut Chain| chain.configure(&config.by_name()));
     }
 }

@@ -35,7 +35,7 @@ fn a_conversation_goes_on_within_30_ms_after_a_link_of_its_path_has_failed() {
         let names: Vec<_> = APPS.iter().map(|&name| name.to_owned()).collect();
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
-        let apps = |_| -> Chain { Chain::new(&names, &Config::default()).unwrap() };
+        let apps = |_| -> Chain { chain(&names, &Config::default()).unwrap() };
         let controller = SimulatedEngine::new(&engine, start, apps);
         let mut net = NetworkSimulation::new(topology, &options, start, controller).unwrap();
         net.run_for(DISCOVERY_TIME).unwrap();

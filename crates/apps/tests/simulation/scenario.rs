@@ -55,7 +55,7 @@ impl Scenario {
         let made_up_hosts = MadeUpHosts::new(seed);
         made_up_hosts.configure(&mut config);
         let has_snooping = config.forwarding.multicast.is_some();
-        let apps = |_| -> Chain { Chain::new(&names, &config).unwrap() };
+        let apps = |_| -> Chain { chain(&names, &config).unwrap() };
         // The choice that was made here before there were four workers, so that the others of a seed stay.
         rng.below(3);
         let is_overloaded = more.below(4) == 0;

@@ -1,7 +1,7 @@
 //! The client of the controller's API, for the commands that ask a running controller.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -107,6 +107,7 @@ pub(crate) struct ApiClient {
     target: Target,
     authorization: Option<HeaderValue>,
     tls: Option<Arc<ClientConfig>>,
+    timeout: Duration,
 }
 
 impl ApiArgs {
@@ -131,7 +132,8 @@ impl ApiArgs {
                 self.api
             ));
         }
-        Ok(ApiClient { address: self.api.clone(), target, authorization, tls })
+        let timeout = TIMEOUT;
+        Ok(ApiClient { address: self.api.clone(), target, authorization, tls, timeout })
     }
 
     fn token(&self) -> Result<Option<String>, String> {
@@ -193,6 +195,13 @@ fn invalid_target(text: &str) -> String {
 }
 
 impl ApiClient {
+    /// A client without a token, for an address without TLS.
+    pub(crate) fn at(address: SocketAddr, timeout: Duration) -> Self {
+        let (host, port) = (address.ip().to_string(), address.port());
+        let target = Target::Tcp { has_tls: false, host, port };
+        Self { address: address.to_string(), target, authorization: None, tls: None, timeout }
+    }
+
     /// The answer to a `GET`, as text. Values of the query are encoded here.
     pub(crate) fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<String, ApiFailure> {
         self.send(&Method::GET, path, query, None)
@@ -226,9 +235,9 @@ impl ApiClient {
                 let (status, body) = self.exchange(method, path, query, body).await?;
                 Ok((status, read_text(body).await?))
             };
-            tokio::time::timeout(TIMEOUT, answer)
+            tokio::time::timeout(self.timeout, answer)
                 .await
-                .unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())))
+                .unwrap_or_else(|_| Err(format!("no answer within {} s", self.timeout.as_secs())))
         })?;
         if status.is_success() { Ok(body) } else { Err(self.refused(path, status, &body)) }
     }
@@ -243,9 +252,10 @@ impl ApiClient {
     ) -> Result<(), ApiFailure> {
         let refusal = self.block_on(path, async {
             let head = self.exchange_with(&Method::GET, path, query, headers, None);
-            let head = tokio::time::timeout(TIMEOUT, head).await;
-            let (status, mut body) =
-                head.unwrap_or_else(|_| Err(format!("no answer within {} s", TIMEOUT.as_secs())))?;
+            let head = tokio::time::timeout(self.timeout, head).await;
+            let (status, mut body) = head.unwrap_or_else(|_| {
+                Err(format!("no answer within {} s", self.timeout.as_secs()))
+            })?;
             if !status.is_success() {
                 return Ok(Some((status, read_text(body).await?)));
             }

@@ -13,11 +13,13 @@ use sluice_io::input_file::{self, FileKinds};
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
+use super::app_sections::{AppSections, ENV_PREFIX, LoadedSection, PARENT};
 use super::errors::{rewrite_serde_message, unknown_key};
 use super::flags::GivenFlag;
 use super::keys::{ConfigKey, KEYS};
 use super::settings::Settings;
 use super::{ConfigError, DEFAULT_FILE, Flags, Origin, Position, RunConfig, api, removed, tls};
+use crate::Registry;
 
 /// Largest configuration file: far more than all keys with comments need. A larger file is probably the wrong one.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -31,6 +33,8 @@ pub(crate) struct ConfigSources {
     pub(crate) flags: Flags,
     /// Names and values of the environment variables.
     pub(crate) env: Vec<(String, String)>,
+    /// The applications that can be configured.
+    pub(crate) registry: Registry,
 }
 
 /// A valid configuration.
@@ -41,6 +45,8 @@ pub(crate) struct LoadedConfig {
     pub(crate) file: Option<PathBuf>,
     /// The same values as the configurations of engine, applications and log.
     pub(crate) config: RunConfig,
+    /// The configurations of applications of other crates.
+    pub(crate) sections: Vec<LoadedSection>,
 }
 
 /// Value and origin of the keys that are set, by path.
@@ -48,10 +54,10 @@ type ValuesByPath = BTreeMap<&'static str, (Value, Origin)>;
 
 impl ConfigSources {
     /// The given flags and the environment of this process.
-    pub(crate) fn new(flags: Flags) -> Self {
+    pub(crate) fn new(flags: Flags, registry: Registry) -> Self {
         let text = |s: std::ffi::OsString| s.to_string_lossy().into_owned();
         let env = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
-        Self { flags, env: env.collect() }
+        Self { flags, env: env.collect(), registry }
     }
 
     /// Reads and checks the configuration.
@@ -87,7 +93,7 @@ impl ConfigSources {
     }
 
     fn merge(&self, file: Option<PathBuf>, text: &str) -> Result<LoadedConfig, Vec<ConfigError>> {
-        let mut merger = ConfigMerger::new();
+        let mut merger = ConfigMerger::new(&self.registry);
         if let Some(path) = &file {
             merger.merge_file(&Rc::from(path.as_path()), text);
         }
@@ -134,6 +140,14 @@ impl LoadedConfig {
         !self.values.contains_key(path)
     }
 
+    /// The sections of applications of other crates that differ in `new`.
+    pub(crate) fn changed_sections(&self, new: &Self) -> Vec<String> {
+        let both = self.sections.iter().zip(&new.sections);
+        both.filter(|(old, new)| old.config != new.config)
+            .map(|(old, _)| format!("app.{}", old.name))
+            .collect()
+    }
+
     /// The keys whose value differs in `new`.
     pub(crate) fn changed_keys(&self, new: &Self) -> Vec<&'static ConfigKey> {
         let both = self.values().zip(new.values());
@@ -145,15 +159,18 @@ impl LoadedConfig {
 type Layer = <Settings as confique::Config>::Layer;
 
 /// Merges sources; a later one overrides an earlier one.
-struct ConfigMerger {
+struct ConfigMerger<'r> {
+    registry: &'r Registry,
+    apps: AppSections<'r>,
     layer: Layer,
     values: ValuesByPath,
     errors: Vec<ConfigError>,
 }
 
-impl ConfigMerger {
-    fn new() -> Self {
-        Self { layer: Layer::empty(), values: ValuesByPath::new(), errors: Vec::new() }
+impl<'r> ConfigMerger<'r> {
+    fn new(registry: &'r Registry) -> Self {
+        let (layer, apps) = (Layer::empty(), AppSections::new(registry));
+        Self { registry, apps, layer, values: ValuesByPath::new(), errors: Vec::new() }
     }
 
     /// Sets `key` to the first of `values` that is valid; if none is, the first one is reported.
@@ -167,6 +184,10 @@ impl ConfigMerger {
         for value in values {
             match Layer::deserialize(as_document(key, value.clone())) {
                 Ok(layer) => {
+                    if let Err(e) = self.check_apps(key, &value) {
+                        error = error.or(Some(e));
+                        continue;
+                    }
                     let below = mem::replace(&mut self.layer, Layer::empty());
                     self.layer = layer.with_fallback(below);
                     self.values.insert(&key.path, (value, origin));
@@ -181,9 +202,19 @@ impl ConfigMerger {
         self.error(origin, format!("`{}`: {error}", key.path));
     }
 
+    /// Checks the names of applications, if `key` is their list.
+    fn check_apps(&self, key: &ConfigKey, value: &Value) -> Result<(), String> {
+        let Value::Array(items) = value else { return Ok(()) };
+        if key.path != "apps" {
+            return Ok(());
+        }
+        let names: Vec<_> = items.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        self.registry.all().check(&names).map_err(|error| error.to_string())
+    }
+
     /// Sets `key` to the value that the text of a flag or an environment variable stands for.
     fn set_text(&mut self, key: &'static ConfigKey, text: &str, origin: Origin) {
-        self.set(key, possible_values(key, text.trim()), origin);
+        self.set(key, possible_values(&key.default, text.trim()), origin);
     }
 
     fn error(&mut self, origin: Origin, error: String) {
@@ -196,6 +227,7 @@ impl ConfigMerger {
             (Ok(positions), Ok(values)) => {
                 let file = TomlFile { path, text };
                 self.merge_table(&file, "", positions.get_ref(), &values);
+                self.errors.append(&mut self.apps.errors);
                 self.errors.sort_by_key(|error| match error {
                     ConfigError::Key(Origin::File { at, .. }, _) => Some(*at),
                     _ => None,
@@ -226,6 +258,13 @@ impl ConfigMerger {
                 self.set(key, [value.clone()], origin);
                 continue;
             }
+            if path == PARENT
+                && let (DeValue::Table(positions), Value::Table(values)) =
+                    (position.get_ref(), value)
+            {
+                self.apps.merge_file(file, positions, values);
+                continue;
+            }
             let is_section = KEYS.iter().any(|key| key.section == path);
             match (position.get_ref(), value) {
                 _ if !is_section && !removed::is_section(&path) => {
@@ -247,6 +286,8 @@ impl ConfigMerger {
             let origin = Origin::Env(name.clone());
             if let Some(key) = KEYS.iter().find(|key| key.env() == *name) {
                 self.set_text(key, text, origin);
+            } else if let Some(path) = name.strip_prefix(ENV_PREFIX) {
+                self.apps.merge_env(name, path, text);
             } else if let Some(path) =
                 name.strip_prefix("SLUICE_").filter(|path| path.contains("__"))
             {
@@ -257,9 +298,16 @@ impl ConfigMerger {
     }
 
     fn finish(mut self, file: Option<PathBuf>) -> Result<LoadedConfig, Vec<ConfigError>> {
+        let sections = self.apps.finish().unwrap_or_else(|mut errors| {
+            self.errors.append(&mut errors);
+            Vec::new()
+        });
         match Settings::from_layer(self.layer.with_fallback(Layer::default_values())) {
             Ok(settings) if self.errors.is_empty() => match with_files(settings) {
-                Ok(config) => Ok(LoadedConfig { values: self.values, file, config }),
+                Ok(config) => {
+                    check_priorities(self.registry, &config, &self.values)?;
+                    Ok(LoadedConfig { values: self.values, file, config, sections })
+                }
                 Err((path, error)) => {
                     let origin = self.values.get(path).map(|(_, origin)| origin.clone());
                     let error = format!("`{path}`: {error}");
@@ -282,6 +330,32 @@ fn with_files(settings: Settings) -> Result<RunConfig, (&'static str, String)> {
     Ok(RunConfig::new(settings, tls, api))
 }
 
+/// Checks that the configured priorities of flow entries are not those of an application of another crate in the chain.
+fn check_priorities(
+    registry: &Registry,
+    config: &RunConfig,
+    values: &ValuesByPath,
+) -> Result<(), Vec<ConfigError>> {
+    let (forwarding, learning) = (config.apps.forwarding.priority, config.apps.learning.priority);
+    let configured = [
+        // A simpler match has a priority that is higher by one or two.
+        ("forwarding", "forwarding.priority", forwarding..=forwarding.saturating_add(2)),
+        ("learning", "learning.priority", learning..=learning),
+    ];
+    let is_external = |name: &str| registry.sections().iter().any(|section| section.name == name);
+    let runs = |name: &str| config.app_names.iter().any(|other| other == name);
+    let mut errors = Vec::new();
+    for (owner, key, priorities) in configured.iter().filter(|(owner, ..)| runs(owner)) {
+        let is_considered = |name: &str| is_external(name) && runs(name);
+        let allocations = registry.all().allocations();
+        if let Err(error) = allocations.check_configured(owner, priorities, is_considered) {
+            let origin = values.get(key).map_or(Origin::Default, |(_, origin)| origin.clone());
+            errors.push(ConfigError::Key(origin, format!("`{key}`: {error}")));
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
 /// A document that sets `key` only.
 fn as_document(key: &ConfigKey, value: Value) -> Table {
     let table = Table::from_iter([(key.name.to_owned(), value)]);
@@ -294,7 +368,7 @@ fn as_document(key: &ConfigKey, value: Value) -> Table {
 
 /// The values that `text` may stand for, the most likely first: a word, a TOML value, `on` or `off`, or a list separated
 /// by commas.
-fn possible_values(key: &ConfigKey, text: &str) -> Vec<Value> {
+pub(super) fn possible_values(default: &Value, text: &str) -> Vec<Value> {
     let word = || Value::String(text.to_owned());
     let parse = |text: &str| text.parse::<Value>().ok();
     let parts = || text.split(',').map(str::trim).filter(|part| !part.is_empty());
@@ -303,7 +377,7 @@ fn possible_values(key: &ConfigKey, text: &str) -> Vec<Value> {
         "off" | "no" => Some(Value::Boolean(false)),
         _ => None,
     };
-    match &key.default {
+    match default {
         Value::Array(_) => {
             let words = Value::Array(parts().map(|part| Value::String(part.to_owned())).collect());
             parse(text).filter(Value::is_array).into_iter().chain([words]).collect()
@@ -318,14 +392,15 @@ fn possible_values(key: &ConfigKey, text: &str) -> Vec<Value> {
 }
 
 /// The path and text of a file, to find positions.
-struct TomlFile<'a> {
+#[derive(Debug)]
+pub(super) struct TomlFile<'a> {
     path: &'a Rc<Path>,
     text: &'a str,
 }
 
 impl TomlFile<'_> {
     /// The position of byte `at`.
-    fn origin(&self, at: usize) -> Origin {
+    pub(super) fn origin(&self, at: usize) -> Origin {
         let before = self.text.get(..at).unwrap_or(self.text);
         let line = 1 + before.matches('\n').count();
         let column = 1 + before.rsplit('\n').next().unwrap_or_default().chars().count();

@@ -6,6 +6,7 @@
 
 mod address;
 mod api;
+mod app_sections;
 mod errors;
 mod flags;
 mod keys;
@@ -25,7 +26,7 @@ pub(crate) use flags::Flags;
 pub(crate) use keys::ConfigKey;
 pub(crate) use load::{ConfigSources, LoadedConfig};
 pub(crate) use run_config::{LogConfig, RunConfig};
-pub(crate) use text::{example, show};
+pub(crate) use text::{example, example_of_apps, show};
 pub(crate) use values::LogFormat;
 
 /// The file that is read if it exists and `--config` names no other.
@@ -81,5 +82,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
+#[cfg(test)]
+mod app_section_tests;
 #[cfg(test)]
 mod tests;

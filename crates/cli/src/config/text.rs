@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::keys::{ConfigKey, FlagValue, KEYS};
 use super::{LoadedConfig, Origin};
+use crate::Registry;
 
 /// Longest line after which origins are aligned; a list may be much longer.
 const ALIGNED_LEN_MAX: usize = 100;
@@ -28,6 +29,26 @@ pub(crate) fn show(loaded: &LoadedConfig) -> String {
     for (key, line, origin) in lines {
         start_section(key, &mut section, &mut out);
         let _ = writeln!(out, "{line:width$}  # {origin}");
+    }
+    for section in &loaded.sections {
+        let _ = writeln!(out, "\n[app.{}]", section.name);
+        for (key, value, origin) in &section.values {
+            let line = format!("{key} = {value}");
+            let _ = writeln!(out, "{line:width$}  # {origin}");
+        }
+    }
+    out
+}
+
+/// The sections of applications of other crates with their defaults; nothing if there are none.
+pub(crate) fn example_of_apps(registry: &Registry) -> String {
+    let mut out = String::new();
+    for section in registry.sections() {
+        let app = registry.all().find(section.name);
+        let description = app.map_or("", |app| app.description);
+        let _ = writeln!(out, "\n[{}]", section.path());
+        let _ = writeln!(out, "# The application {}: {description}.", section.name);
+        let _ = write!(out, "{}", section.defaults());
     }
     out
 }

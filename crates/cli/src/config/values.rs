@@ -238,18 +238,10 @@ impl TryFrom<String> for ApiAddress {
     }
 }
 
-/// Names of applications, in the order in which they handle a packet.
+/// Names of applications, in the order in which they handle a packet. The registry checks them.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "Vec<String>")]
+#[serde(transparent)]
 pub(super) struct Apps(pub(super) Vec<String>);
-
-impl TryFrom<Vec<String>> for Apps {
-    type Error = String;
-
-    fn try_from(names: Vec<String>) -> Result<Self, String> {
-        sluice_apps::check(&names).map(|()| Self(names)).map_err(|error| error.to_string())
-    }
-}
 
 /// A number of worker threads. More than the cores of any machine are a mistake, for which the system lacks memory.
 #[derive(Debug, Clone, Copy)]

@@ -8,6 +8,7 @@ use sluice_emu::topology::Topology;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::{NetworkArgs, OutputArgs, emulate, exit_code, usage_error};
+use crate::Registry;
 use crate::config::{ConfigSources, Flags};
 use crate::log::Logging;
 use crate::{print, print_config_errors, run};
@@ -43,13 +44,13 @@ pub(crate) struct PlayArgs {
 
 impl PlayArgs {
     /// Runs controller and network until they are stopped.
-    pub(crate) fn run(self) -> ExitCode {
+    pub(crate) fn run(self, registry: &Registry) -> ExitCode {
         let Self { network, output, flags } = self;
         let network = match network.network() {
             Ok(network) => network,
             Err(error) => return usage_error(&error),
         };
-        let mut loaded = match ConfigSources::new(flags).load() {
+        let mut loaded = match ConfigSources::new(flags, registry.clone()).load() {
             Ok(loaded) => loaded,
             Err(errors) => return print_config_errors(&errors),
         };
@@ -64,7 +65,7 @@ impl PlayArgs {
         }
         let start = || {
             let logging = Logging::start(loaded.config.log);
-            let engine = run::engine(&loaded)?;
+            let engine = run::engine(registry, &loaded)?;
             let address = engine.addresses().first();
             let address = *address.ok_or("the controller listens on no address")?;
             let apps = &loaded.config.app_names;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_io::{ConnId, Io};
 use sluice_openflow::{DatapathId, SwitchFeatures};
-use sluice_sdk::{App, Notification, switch_name};
+use sluice_sdk::{App, AppState, Notification, switch_name};
 
 use super::{LoopControl, WorkerState, worker_counters};
 use crate::close_reason::CloseReason;
@@ -60,6 +60,10 @@ impl<I: Io, A: App> WorkerState<I, A> {
                 ToWorker::Answers(answers) => self.receive_answers(answers),
                 ToWorker::Subscribe(publisher) => self.subscribe(publisher),
                 ToWorker::Capture(capture) => self.begin_capture(capture),
+                ToWorker::ReadState(application, on_state) => {
+                    let state = self.app.state_of(&application);
+                    on_state(AppState::new(self.outgoing.worker(), state));
+                }
                 ToWorker::Configure(cfg, change) => {
                     self.cfg = cfg;
                     change(&mut self.app);

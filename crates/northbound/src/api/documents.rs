@@ -5,7 +5,7 @@ use sluice_declared::Names as GivenNames;
 use sluice_openflow::{
     Capabilities, DatapathId, FlowDesc, FlowMod, MultipartReply, Role, SwitchDesc,
 };
-use sluice_sdk::flow_space::owner_of;
+use sluice_sdk::allocation::Allocations;
 use sluice_sdk::view::{Cable, Host, HostId, Link, NetworkView, PortInfo, PortRole, SwitchPort};
 use sluice_sdk::{SessionStatistics, SwitchError, SwitchSession};
 use utoipa::ToSchema;
@@ -284,9 +284,10 @@ impl From<SessionStatistics> for SessionDocument {
     }
 }
 
-impl From<FlowDesc> for FlowDocument {
-    fn from(entry: FlowDesc) -> Self {
-        Self { owner: owner_of(entry.cookie, entry.priority), text: flow_text(&entry), entry }
+impl FlowDocument {
+    pub(super) fn new(entry: FlowDesc, owners: &Allocations) -> Self {
+        let owner = owners.owner_of(entry.cookie, entry.priority);
+        Self { owner, text: flow_text(&entry), entry }
     }
 }
 

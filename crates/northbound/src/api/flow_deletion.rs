@@ -7,7 +7,7 @@ use sluice_openflow::{
     DatapathId, EncodeError, FlowDesc, FlowMod, FlowModCommand, FlowStatsRequest, Message,
     MultipartReply, MultipartRequest, Version,
 };
-use sluice_sdk::flow_space::{ENTRY_KINDS, owner_of};
+use sluice_sdk::allocation::Allocations;
 use sluice_sdk::{Answer, SwitchSession};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -69,10 +69,10 @@ enum Selection {
 }
 
 impl Selection {
-    fn new(filter: &DeletionFilter) -> Result<Self, ApiError> {
+    fn new(filter: &DeletionFilter, owners: &Allocations) -> Result<Self, ApiError> {
         match (&filter.owner, &filter.cookie) {
             (Some(owner), None) => {
-                let known = || ENTRY_KINDS.iter().map(|kind| kind.application);
+                let known = || owners.kinds().map(|kind| kind.application);
                 known().find(|name| name == owner).map(Self::Owner).ok_or_else(|| {
                     let mut known: Vec<_> = known().collect();
                     known.sort_unstable();
@@ -89,27 +89,24 @@ impl Selection {
         }
     }
 
-    fn contains(&self, entry: &FlowDesc) -> bool {
+    fn contains(&self, entry: &FlowDesc, owners: &Allocations) -> bool {
         match *self {
-            Self::Owner(name) => owner_of(entry.cookie, entry.priority) == Some(name),
+            Self::Owner(name) => owners.owner_of(entry.cookie, entry.priority) == Some(name),
             Self::Cookie { cookie, mask } => entry.cookie & mask == cookie & mask,
         }
     }
 
     /// Cookies and masks that select these entries and no others; `None` if there are none: entries of another owner have the same
     /// cookie, and another priority.
-    fn cookies(&self) -> Option<Vec<(u64, u64)>> {
+    fn cookies(&self, owners: &Allocations) -> Option<Vec<(u64, u64)>> {
         match *self {
             Self::Cookie { cookie, mask } => Some(vec![(cookie, mask)]),
             Self::Owner(name) => {
                 let (own, others): (Vec<_>, Vec<_>) =
-                    ENTRY_KINDS.iter().partition(|kind| kind.application == name);
-                let is_exclusive = own.iter().all(|kind| {
-                    let has_cookie = |other: &&sluice_sdk::flow_space::EntryKind| {
-                        (kind.cookie ^ other.cookie) & kind.cookie_mask & other.cookie_mask == 0
-                    };
-                    !others.iter().any(has_cookie)
-                });
+                    owners.kinds().partition(|kind| kind.application == name);
+                let is_exclusive = own
+                    .iter()
+                    .all(|kind| !others.iter().any(|other| kind.shares_cookie_with(other)));
                 let mut cookies: Vec<_> =
                     own.iter().map(|kind| (kind.cookie, kind.cookie_mask)).collect();
                 cookies.dedup();
@@ -146,7 +143,7 @@ async fn delete_at_switch(
     ApiPath(switch): ApiPath<String>,
     ApiQuery(filter): ApiQuery<DeletionFilter>,
 ) -> Result<Json<DeletedDocument>, ApiError> {
-    let selection = Selection::new(&filter)?;
+    let selection = Selection::new(&filter, &state.owners)?;
     let sessions = state.controller.switches();
     let session = names::find(&sessions, &state.given_names(), &switch)?;
     let deleted = delete_selected(&state, session, &selection).await?;
@@ -164,7 +161,7 @@ async fn delete_everywhere(
     State(state): State<ApiState>,
     ApiQuery(filter): ApiQuery<DeletionFilter>,
 ) -> Result<Json<DeletedEverywhereDocument>, ApiError> {
-    let selection = Selection::new(&filter)?;
+    let selection = Selection::new(&filter, &state.owners)?;
     let mut switches = Vec::new();
     for session in state.controller.switches() {
         let result = delete_selected(&state, &session, &selection).await;
@@ -184,7 +181,7 @@ async fn delete_selected(
     session: &SwitchSession,
     selection: &Selection,
 ) -> Result<usize, ApiError> {
-    let (id, cookies) = (session.datapath_id, selection.cookies());
+    let (id, cookies) = (session.datapath_id, selection.cookies(&state.owners));
     let cookies = cookies.filter(|_| can_match_cookies(session.version));
     let mut listed = Vec::new();
     match &cookies {
@@ -197,7 +194,7 @@ async fn delete_selected(
         }
         None => listed = list(state, id, FlowStatsRequest::default()).await?,
     }
-    listed.retain(|entry| selection.contains(entry));
+    listed.retain(|entry| selection.contains(entry, &state.owners));
     let deletions: Vec<_> = match cookies {
         Some(cookies) => cookies.into_iter().map(delete_by_cookie).collect(),
         None => listed.iter().map(delete_strictly).collect(),
@@ -249,7 +246,7 @@ mod tests {
 
     fn select(owner: Option<&str>, cookie: Option<&str>) -> Result<Selection, ApiError> {
         let [owner, cookie] = [owner, cookie].map(|text| text.map(str::to_owned));
-        Selection::new(&DeletionFilter { owner, cookie })
+        Selection::new(&DeletionFilter { owner, cookie }, &Allocations::default())
     }
 
     #[test]
@@ -264,23 +261,27 @@ mod tests {
         }
         assert!(select(None, None).is_err() && select(Some("hub"), Some("1")).is_err());
         let message = select(Some("hub"), None).unwrap_err().to_string();
-        assert!(message.contains("all, forwarding, limiter, topology"), "{message}");
+        assert!(
+            message.contains("all, forwarding, learning, limiter, static, topology"),
+            "{message}"
+        );
     }
 
     #[test]
     fn cookies_select_no_entry_of_another_owner() {
-        for kind in ENTRY_KINDS {
+        let owners = Allocations::default();
+        for kind in owners.kinds() {
             let selection = Selection::Owner(kind.application);
-            let Some(cookies) = selection.cookies() else { continue };
-            for other in ENTRY_KINDS {
+            let Some(cookies) = selection.cookies(&owners) else { continue };
+            for other in owners.kinds() {
                 let is_selected =
                     cookies.iter().any(|(cookie, mask)| other.cookie & mask == *cookie);
                 assert_eq!(is_selected, other.application == kind.application, "{other:?}");
             }
         }
-        assert!(Selection::Owner("forwarding").cookies().is_some());
+        assert!(Selection::Owner("forwarding").cookies(&owners).is_some());
         assert_eq!(
-            Selection::Owner("topology").cookies(),
+            Selection::Owner("topology").cookies(&owners),
             None,
             "the table-miss entry has its cookie"
         );

@@ -14,8 +14,8 @@ use utoipa::ToSchema;
 
 use super::ApiState;
 use super::documents::{
-    ControllerDocument, FlowsDocument, HostsDocument, LinksDocument, Names, ReplyDocument,
-    SwitchDocument, SwitchesDocument, flow_text,
+    ControllerDocument, FlowDocument, FlowsDocument, HostsDocument, LinksDocument, Names,
+    ReplyDocument, SwitchDocument, SwitchesDocument, flow_text,
 };
 use super::error::ApiError;
 use super::extract::{ApiPath, ApiQuery};
@@ -205,12 +205,13 @@ pub(super) async fn flows(
             let text: String = flows.iter().map(|flow| flow_text(flow) + "\n").collect();
             ([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
         }
-        Some(FlowFormat::Json) | None => flows_document(flows).into_response(),
+        Some(FlowFormat::Json) | None => flows_document(&state, flows).into_response(),
     })
 }
 
-fn flows_document(flows: Vec<FlowDesc>) -> Json<FlowsDocument> {
-    Json(FlowsDocument { flows: flows.into_iter().map(Into::into).collect() })
+fn flows_document(state: &ApiState, flows: Vec<FlowDesc>) -> Json<FlowsDocument> {
+    let flows = flows.into_iter().map(|entry| FlowDocument::new(entry, &state.owners));
+    Json(FlowsDocument { flows: flows.collect() })
 }
 
 /// What a switch has, as it describes it now.

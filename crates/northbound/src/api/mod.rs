@@ -1,6 +1,7 @@
 //! The HTTP API, version 1: the network as the controller sees it, and the tables of its switches. See `docs/api.md`.
 
 pub(crate) mod access;
+mod application_state;
 mod capture;
 mod configuration;
 mod documents;
@@ -28,6 +29,7 @@ use axum::Router;
 use sluice_base::metrics::MetricsSource;
 use sluice_declared::{Declared, Names};
 use sluice_sdk::Controller;
+use sluice_sdk::allocation::Allocations;
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -54,6 +56,8 @@ pub(crate) struct ApiState {
     streams: Arc<Semaphore>,
     pub(crate) started: Instant,
     access: Access,
+    /// Whose flow entry is which.
+    owners: Arc<Allocations>,
     /// Limits how many replies of switches are read at a time.
     reads: Arc<Semaphore>,
     /// Limits how many captures run at a time.
@@ -68,6 +72,7 @@ impl ApiState {
     pub(crate) fn new(
         controller: Arc<dyn Controller>,
         declared: Option<Arc<Declared>>,
+        owners: Arc<Allocations>,
         metrics: Arc<dyn MetricsSource>,
         events: Arc<Events>,
         started: Instant,
@@ -83,6 +88,7 @@ impl ApiState {
             streams: Arc::new(Semaphore::new(events::STREAMS_MAX)),
             started,
             access,
+            owners,
             reads: Arc::new(Semaphore::new(requests::READS_MAX)),
             captures: capture::permits(),
             declared,
@@ -137,6 +143,7 @@ fn documented_routes() -> OpenApiRouter<ApiState> {
         .merge(flow_deletion::routes())
         .merge(static_entries::routes())
         .merge(trace::routes())
+        .merge(application_state::routes())
         .merge(configuration::routes())
         .merge(events::routes())
         .merge(ports::routes())

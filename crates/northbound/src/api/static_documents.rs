@@ -16,6 +16,7 @@ use super::names::switch_name;
 
 /// An entry without its name.
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({"switch": "s1", "flow": "priority=7,ip,actions=output:1"}))]
 #[serde(deny_unknown_fields)]
 pub(super) struct EntryBody {
     switch: Option<String>,

@@ -66,7 +66,8 @@ impl Controller for Recorder {
             connected_at: Duration::ZERO,
             features: Arc::new(features),
             role: None,
-            description: None,
+            // So that it is not asked for it.
+            description: Some(Arc::default()),
             statistics: SessionStatistics::default(),
             last_errors: vec![],
         }]

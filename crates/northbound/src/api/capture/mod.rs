@@ -170,7 +170,10 @@ fn parse_mac(text: &str) -> Result<MacAddr, ApiError> {
     };
     let bytes: Option<Vec<u8>> = text
         .split([':', '-'])
-        .map(|byte| u8::from_str_radix(byte, 16).ok().filter(|_| byte.len() == 2))
+        .map(|byte| {
+            let is_hex = byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit());
+            u8::from_str_radix(byte, 16).ok().filter(|_| is_hex)
+        })
         .collect();
     let bytes: [u8; 6] = bytes.and_then(|it| it.try_into().ok()).ok_or_else(invalid)?;
     Ok(MacAddr(bytes))

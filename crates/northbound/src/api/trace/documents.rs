@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use sluice_openflow::{FlowDesc, Match};
-use sluice_sdk::flow_space::owner_of;
+use sluice_sdk::allocation::Allocations;
 use utoipa::ToSchema;
 
 use crate::api::documents::{HostDocument, PlaceDocument, flow_text};
@@ -176,13 +176,13 @@ impl PacketDocument {
     }
 }
 
-impl From<&FlowDesc> for EntryDocument {
-    fn from(entry: &FlowDesc) -> Self {
+impl EntryDocument {
+    pub(super) fn new(entry: &FlowDesc, owners: &Allocations) -> Self {
         Self {
             table: entry.table_id,
             priority: entry.priority,
             cookie: entry.cookie,
-            owner: owner_of(entry.cookie, entry.priority),
+            owner: owners.owner_of(entry.cookie, entry.priority),
             text: flow_text(entry),
         }
     }

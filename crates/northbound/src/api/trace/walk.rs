@@ -11,6 +11,7 @@ use sluice_pipeline::trace::{
     TracedOutput,
 };
 use sluice_sdk::SwitchSession;
+use sluice_sdk::allocation::Allocations;
 use sluice_sdk::view::{PortRole, SwitchPort};
 
 use super::documents::{
@@ -189,7 +190,7 @@ impl Walk<'_> {
                     None => continue,
                 },
                 StepKind::Dropped(dropped) => self.dropped(hop, at, &dropped, is_alternative),
-                other => plain_step(other),
+                other => plain_step(other, &self.state.owners),
             };
             if let Some(hop) = self.hops.get_mut(hop) {
                 hop.steps.push(StepDocument { depth, step });
@@ -208,7 +209,7 @@ impl Walk<'_> {
         dropped: &TracedDrop,
         one_of: bool,
     ) -> StepKindDocument {
-        let entry = dropped.entry.as_deref().map(EntryDocument::from);
+        let entry = dropped.entry.as_deref().map(|it| EntryDocument::new(it, &self.state.owners));
         let text = format!("dropped at {}: {}", self.switch_name(at.switch), dropped.reason);
         self.end(EndDocument {
             outcome: Outcome::Dropped,
@@ -399,9 +400,9 @@ fn reason_text(reason: PacketInReason) -> &'static str {
     }
 }
 
-fn plain_step(kind: StepKind) -> StepKindDocument {
+fn plain_step(kind: StepKind, owners: &Allocations) -> StepKindDocument {
     match kind {
-        StepKind::Entry(flow) => StepKindDocument::Entry((&*flow).into()),
+        StepKind::Entry(flow) => StepKindDocument::Entry(EntryDocument::new(&flow, owners)),
         StepKind::Miss { table_id, result } => {
             let result = match result {
                 MissResult::ToController => "to-controller",
