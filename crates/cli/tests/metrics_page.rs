@@ -53,7 +53,7 @@ The label `reason` of `sluice_connections_closed_total`, and the field `reason` 
 | `tls_key_limit` | over TLS 1.2 with AES-GCM, as many records were sent as its keys may encrypt; the switch connects again |
 | `tls_rejected_by_peer` | the peer ended the TLS connection with an alert, for example because it does not trust the controller's certificate |
 | `tls_truncated` | the stream ended without the `close_notify` alert, for example because the switch was killed |
-| `tls_protocol_error` | another violation of TLS, or no cipher suite in common |
+| `tls_protocol_error` | another violation of TLS, records without data all the time, or no cipher suite in common |
 | `shutdown` | the controller stopped |
 | `echo_timeout` | no answer to an echo request |
 | `send_timeout` | the switch took less than 4 KiB in 30 s though more was queued for it |

@@ -1,6 +1,6 @@
 //! Static flow entries, groups and meters: what an operator declares, and Sluice keeps in the switches.
 //!
-//! [`Declared`] is the service: it validates changes, makes them durable in a [store](store), and keeps the switches as declared,
+//! [`Declared`] is the service: it validates changes, makes them durable in a [store], and keeps the switches as declared,
 //! on a thread of its own. What is sent to which switch is decided by the [`reconcile::Reconciler`], which has no I/O: sessions,
 //! answers and times go in, requests come out. See `docs/static-entries.md`.
 

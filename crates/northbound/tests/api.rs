@@ -269,11 +269,19 @@ fn flow_entries_are_read_from_the_switch_with_their_owner() {
     assert_eq!((status, last), (200, expected), "{text}");
 }
 
+/// The reply to a request for aggregate statistics. §7.3.5.3 of 1.3: packets, bytes, flow entries.
+fn count(entries: u32) -> Answer {
+    let body = [&[0; 16], &entries.to_be_bytes()[..], &[0; 4]].concat();
+    Answer::Multipart(ReceivedMultipart::new(Version::V1_3, MultipartType::AGGREGATE, body))
+}
+
 #[test]
 fn errors_say_what_is_wrong() {
     let server = server(|request| match request {
         MultipartRequest::Desc => Answer::TimedOut,
         MultipartRequest::TableStats => Answer::TooMany,
+        MultipartRequest::AggregateStats(selected) if selected.table_id == 3 => count(16_385),
+        MultipartRequest::AggregateStats(_) => count(16_384),
         MultipartRequest::FlowDesc(_) => {
             Answer::Multipart(ReceivedMultipart::new(Version::V1_3, MultipartType::FLOW, vec![1]))
         }
@@ -288,6 +296,7 @@ fn errors_say_what_is_wrong() {
         ("/v1/hosts?color=red", 400, "invalid_value"),
         ("/v1/switches/s1/flows?table=256", 400, "invalid_value"),
         ("/v1/switches/s1/flows", 502, "switch_reply_malformed"),
+        ("/v1/switches/s1/flows?table=3", 503, "too_many_entries"),
         ("/v1/switches/s1/description", 504, "switch_timed_out"),
         ("/v1/switches/s1/tables", 503, "busy"),
         ("/v1/switches/s1/groups", 404, "switch_not_connected"),

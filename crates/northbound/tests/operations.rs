@@ -112,7 +112,11 @@ impl Controller for OneSwitch {
     fn request(&self, to: DatapathId, request: Request, on_answer: OnAnswer) {
         assert_eq!(to, S1);
         if let [Message::MultipartRequest(Multipart { body, .. })] = &request.messages[..] {
-            let MultipartRequest::FlowDesc(request) = body else { panic!("{body:?}") };
+            let (MultipartRequest::FlowDesc(request) | MultipartRequest::AggregateStats(request)) =
+                body
+            else {
+                panic!("{body:?}")
+            };
             return on_answer(flows(self.version, request.cookie, request.cookie_mask));
         }
         let mut state = self.state.lock().unwrap();

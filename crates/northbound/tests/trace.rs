@@ -143,6 +143,8 @@ impl Controller for Line {
                 let groups = self.groups.iter().map(desc).collect();
                 reply(self.version, GROUP_DESC, MultipartReply::GroupDesc { groups })
             }
+            // Asked once of each switch, not for the trace.
+            MultipartRequest::Desc => Answer::TimedOut,
             other => panic!("{other:?}"),
         });
     }

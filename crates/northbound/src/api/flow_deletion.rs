@@ -4,8 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use sluice_openflow::{
-    DatapathId, EncodeError, FlowDesc, FlowMod, FlowModCommand, FlowStatsRequest, Message,
-    MultipartReply, MultipartRequest, Version,
+    EncodeError, FlowDesc, FlowMod, FlowModCommand, FlowStatsRequest, Message, Version,
 };
 use sluice_sdk::allocation::Allocations;
 use sluice_sdk::{Answer, SwitchSession};
@@ -189,10 +188,10 @@ async fn delete_selected(
             for &(cookie, cookie_mask) in cookies {
                 let request =
                     FlowStatsRequest { cookie, cookie_mask, ..FlowStatsRequest::default() };
-                listed.append(&mut list(state, id, request).await?);
+                listed.append(&mut requests::read_flows(state, id, request).await?);
             }
         }
-        None => listed = list(state, id, FlowStatsRequest::default()).await?,
+        None => listed = requests::read_flows(state, id, FlowStatsRequest::default()).await?,
     }
     listed.retain(|entry| selection.contains(entry, &state.owners));
     let deletions: Vec<_> = match cookies {
@@ -206,17 +205,6 @@ async fn delete_selected(
         }
     }
     Ok(listed.len())
-}
-
-async fn list(
-    state: &ApiState,
-    from: DatapathId,
-    request: FlowStatsRequest,
-) -> Result<Vec<FlowDesc>, ApiError> {
-    Ok(match requests::read(state, from, MultipartRequest::FlowDesc(request)).await? {
-        MultipartReply::FlowDesc { flows } => flows,
-        _ => vec![],
-    })
 }
 
 /// Whether deletions of a version can select entries by their cookies.

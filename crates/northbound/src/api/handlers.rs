@@ -9,7 +9,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use sluice_io::clock;
-use sluice_openflow::{FlowDesc, FlowStatsRequest, MultipartReply, MultipartRequest};
+use sluice_openflow::{FlowDesc, FlowStatsRequest};
 use utoipa::ToSchema;
 
 use super::ApiState;
@@ -194,11 +194,7 @@ pub(super) async fn flows(
     let id = names::find(&state.controller.switches(), &state.given_names(), &switch)?.datapath_id;
     let mut selected = FlowStatsRequest::default();
     selected.table_id = filter.table.unwrap_or(selected.table_id);
-    let request = MultipartRequest::FlowDesc(selected);
-    let mut flows = match requests::read(&state, id, request).await? {
-        MultipartReply::FlowDesc { flows } => flows,
-        _ => vec![],
-    };
+    let mut flows = requests::read_flows(&state, id, selected).await?;
     flows.sort_by_key(|flow| (flow.table_id, std::cmp::Reverse(flow.priority)));
     Ok(match filter.format {
         Some(FlowFormat::OvsOfctl) => {

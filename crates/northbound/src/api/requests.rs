@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use sluice_openflow::{
-    DatapathId, FlowStatsRequest, GroupDescRequest, GroupStatsRequest, Message, MeterRequest,
-    Multipart, MultipartReply, MultipartRequest, PortDescRequest, PortStatsRequest, QueueRequest,
+    AggregateStats, DatapathId, FlowDesc, FlowStatsRequest, GroupDescRequest, GroupStatsRequest,
+    Message, MeterRequest, Multipart, MultipartReply, MultipartRequest, PortDescRequest,
+    PortStatsRequest, QueueRequest,
 };
 use sluice_sdk::{Answer, Request};
 use tokio::sync::oneshot;
@@ -18,6 +19,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Replies of switches that are read at a time; each may have some megabytes. Further requests wait.
 pub(super) const READS_MAX: usize = 16;
+
+/// Flow entries that are read at once: so many fit the longest reply that the controller takes.
+pub(super) const FLOWS_MAX: u32 = 16_384;
 
 /// The last part of a path, and the request to which it belongs.
 type Kind = (&'static str, fn() -> MultipartRequest);
@@ -52,6 +56,36 @@ pub(crate) async fn read(
         }),
         other => Err(ApiError::of_answer(&other)),
     }
+}
+
+/// Reads flow entries of a switch. They are counted first: a reply that is longer than the controller takes would end the session of
+/// the switch.
+pub(crate) async fn read_flows(
+    state: &ApiState,
+    from: DatapathId,
+    selected: FlowStatsRequest,
+) -> Result<Vec<FlowDesc>, ApiError> {
+    let count = MultipartRequest::AggregateStats(selected.clone());
+    let count = match read(state, from, count).await {
+        Ok(MultipartReply::AggregateStats(AggregateStats { stats })) => stats.flow_count(),
+        // A switch that cannot count is asked all the same.
+        Ok(_) => None,
+        Err(error) if error.is_refusal() => None,
+        Err(error) => return Err(error),
+    };
+    if let Some(count) = count.filter(|&count| count > FLOWS_MAX) {
+        return Err(too_many_entries(count.into()));
+    }
+    Ok(match read(state, from, MultipartRequest::FlowDesc(selected)).await? {
+        MultipartReply::FlowDesc { flows } => flows,
+        _ => vec![],
+    })
+}
+
+/// The error of a request that would read more than [`FLOWS_MAX`] entries.
+pub(super) fn too_many_entries(count: u64) -> ApiError {
+    let message = format!("it has {count} flow entries: at most {FLOWS_MAX} are read");
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_entries", message)
 }
 
 /// Sends messages to a switch and waits for the answer.

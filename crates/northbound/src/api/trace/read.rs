@@ -14,9 +14,6 @@ use tokio::time::timeout;
 use crate::api::error::ApiError;
 use crate::api::{ApiState, requests};
 
-/// Flow entries of a switch: so many fit the longest reply that the controller takes.
-pub(super) const ENTRIES_MAX: u64 = 16_384;
-
 /// Reads tables, and groups and meters if flow entries use some; in `time`.
 pub(super) async fn state_of(
     state: &ApiState,
@@ -38,9 +35,8 @@ async fn read_all(state: &ApiState, session: &SwitchSession) -> Result<SwitchSta
         _ => vec![],
     };
     let entries: u64 = tables.iter().map(|table| u64::from(table.active_count)).sum();
-    if entries > ENTRIES_MAX {
-        let message = format!("it has {entries} flow entries: at most {ENTRIES_MAX} are read");
-        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_entries", message));
+    if entries > requests::FLOWS_MAX.into() {
+        return Err(requests::too_many_entries(entries));
     }
     read.add_table_configs(&tables);
     let request = MultipartRequest::FlowDesc(FlowStatsRequest::default());
