@@ -102,8 +102,18 @@ pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error>
             Ok(event) => collector.on_event(event),
             Err(RecvTimeoutError::Timeout) => {
                 let finished = threads.iter().filter(|thread| thread.is_finished()).count();
-                if finished > collector.totals.len() {
-                    break Err(Error::Thread);
+                // Whatever they have sent has arrived by now.
+                let mut failure = None;
+                for event in events.try_iter() {
+                    match event {
+                        ThreadEvent::Failed(error) => failure = Some(error),
+                        event => collector.on_event(event),
+                    }
+                }
+                match failure {
+                    Some(error) => break Err(error),
+                    None if finished > collector.totals.len() => break Err(Error::Thread),
+                    None => {}
                 }
             }
             Err(RecvTimeoutError::Disconnected) => break Err(Error::Thread),
