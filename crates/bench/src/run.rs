@@ -103,17 +103,10 @@ pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error>
             Err(RecvTimeoutError::Timeout) => {
                 let finished = threads.iter().filter(|thread| thread.is_finished()).count();
                 // Whatever they have sent has arrived by now.
-                let mut failure = None;
-                for event in events.try_iter() {
-                    match event {
-                        ThreadEvent::Failed(error) => failure = Some(error),
-                        event => collector.on_event(event),
-                    }
-                }
-                match failure {
-                    Some(error) => break Err(error),
-                    None if finished > collector.totals.len() => break Err(Error::Thread),
-                    None => {}
+                match collector.on_events(events.try_iter()) {
+                    Ok(()) if finished > collector.totals.len() => break Err(Error::Thread),
+                    Ok(()) => {}
+                    Err(error) => break Err(error),
                 }
             }
             Err(RecvTimeoutError::Disconnected) => break Err(Error::Thread),
@@ -158,6 +151,20 @@ impl<'w> Collector<'w> {
     fn new(plan: &Arc<Plan>, observer: &'w mut dyn RunObserver) -> Self {
         let plan = Arc::clone(plan);
         Self { plan, observer, ready: 0, loops: vec![], totals: vec![], loops_finished: 0 }
+    }
+
+    /// Handles what has arrived.
+    ///
+    /// # Errors
+    /// That of a thread.
+    fn on_events(&mut self, events: impl Iterator<Item = ThreadEvent>) -> Result<(), Error> {
+        for event in events {
+            match event {
+                ThreadEvent::Failed(error) => return Err(error),
+                event => self.on_event(event),
+            }
+        }
+        Ok(())
     }
 
     fn on_event(&mut self, event: ThreadEvent) {
