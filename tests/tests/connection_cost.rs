@@ -15,8 +15,8 @@ use sluice_system_tests::{Controller, SHORT_TIMEOUT, Stopwatch, TestEnv, binary,
 /// ticks, an echo request every five seconds, and what the threads of the API and of the static entries look at.
 const INSTRUCTIONS_MAX_IDLE: u64 = 18_000;
 
-/// Instructions for each switch of this kind that connects and disconnects: half of them for its static entries, its description
-/// and its events, most of it in other threads than the worker.
+/// Instructions for each switch of this kind that connects and disconnects: in all threads, with the requests for its description and
+/// its static entries, and its events.
 const INSTRUCTIONS_MAX_CONNECTION: u64 = 260_000;
 
 #[test]
