@@ -40,7 +40,7 @@ pub(super) struct SwitchDocument {
     ports: usize,
     tables: u8,
     buffers: u32,
-    #[schema(value_type = Object)]
+    #[schema(value_type = Vec<String>)]
     capabilities: Capabilities,
     description: Option<DescriptionDocument>,
     session: SessionDocument,
