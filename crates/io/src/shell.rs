@@ -68,8 +68,16 @@ mod tests {
             }
         }
         fs::remove_file(&file).unwrap();
-        let state = fs::read_to_string(format!("/proc/{}/stat", child.trim())).unwrap_or_default();
-        let is_gone = state.is_empty() || state.contains(") Z ");
+        // A process that was killed ends when it is scheduled next.
+        let mut state = String::new();
+        let is_gone = (0..500).any(|_| {
+            state = fs::read_to_string(format!("/proc/{}/stat", child.trim())).unwrap_or_default();
+            let is_gone = state.is_empty() || state.contains(") Z ");
+            if !is_gone {
+                clock::sleep(Duration::from_millis(10));
+            }
+            is_gone
+        });
         assert!(is_gone, "the process {child} is left: {state}");
     }
 }
