@@ -267,7 +267,7 @@ fn describe(drain: &Value) -> String {
         let quiet = progress.pointer("/is_quiet").and_then(Value::as_bool) == Some(true);
         let traffic = if quiet { "no traffic" } else { "traffic" };
         format!(
-            "{entries} flow entries ({kept} without another path), {foreign} of others, {traffic}"
+            "{entries} flow entries ({kept} without another path), {foreign} of other owners, {traffic}"
         )
     };
     let ends = ends.into_iter().flatten().map(|end| format!("{}: {}", place(end), uses(end)));
@@ -289,7 +289,7 @@ mod tests {
             "switch": null, "port": 7 }, "progress": null }] });
         assert_eq!(
             describe(&draining),
-            "s1 port 2 to 02 port 7: draining; s1 port 2: 3 flow entries (1 without another path), 0 of others, traffic; 02 port 7: nothing is known yet\n"
+            "s1 port 2 to 02 port 7: draining; s1 port 2: 3 flow entries (1 without another path), 0 of other owners, traffic; 02 port 7: nothing is known yet\n"
         );
         let drained = json!({ "state": "drained", "ends": [end("s1", 0), end("s2", 0)] });
         assert_eq!(describe(&drained), "s1 port 2 to s2 port 2: drained, nothing uses the link\n");

@@ -38,7 +38,7 @@ impl Default for Registry {
 
 impl Registry {
     /// Adds an application. It can be part of the chain (`apps` in the configuration, `--app`), and its configuration is the section
-    /// `[app.NAME]`. [`main`](crate::main) reports an application that cannot be added.
+    /// `[app.NAME]`. If it cannot be added, [`main`](crate::main) prints why and ends with an error.
     ///
     /// The configuration needs a default for each key: `#[serde(default)]` on the type.
     #[must_use]

@@ -85,7 +85,7 @@ impl FailureStop {
         let (stop, print_panic) = (self.clone(), panic::take_hook());
         panic::set_hook(Box::new(move |info| {
             print_panic(info);
-            // A failed HTTP request affects no switch; a store that cannot be opened is reported.
+            // A panic of the API thread affects no switch, and one while the store is opened is returned as an error.
             if ![Some("api"), Some(OPEN_THREAD)].contains(&thread::current().name()) {
                 stop.stop();
             }

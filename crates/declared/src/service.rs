@@ -110,7 +110,7 @@ fn now() -> Now {
 }
 
 impl Declared {
-    /// Reads the store and starts the thread. A store that cannot be read is logged, and changes are refused.
+    /// Reads the store and starts the thread. If the store cannot be read, the reason is logged, and changes are refused.
     ///
     /// # Errors
     /// The thread cannot be started.

@@ -20,7 +20,7 @@ impl AppRecord for Note {
     type Key = u8;
 }
 
-/// Notes what it is told.
+/// Records the facts that it receives.
 #[derive(Default)]
 struct Reader {
     notes: Vec<(u8, Option<u64>)>,

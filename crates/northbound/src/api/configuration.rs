@@ -40,7 +40,7 @@ struct LimitsDocument {
 
 #[derive(Serialize, ToSchema)]
 struct LimitDocument {
-    /// The key of the configuration, or the name of a limit that cannot be configured.
+    /// The key of the configuration; a name for limits that are constants.
     name: String,
     value: Value,
     /// What is in use now; `null` if that is not known.

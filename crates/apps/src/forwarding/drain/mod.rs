@@ -73,7 +73,7 @@ struct FoundEntries {
     paths: Vec<FlowDesc>,
     /// All of forwarding.
     own: u32,
-    /// Those of others.
+    /// Flow entries of other applications and programs.
     foreign: u32,
 }
 

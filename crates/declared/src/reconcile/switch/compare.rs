@@ -62,7 +62,7 @@ impl Switch {
 
     /// Finds what differs.
     fn compare(&mut self, mut read: HashMap<Slot, Arc<Form>>, now: Now, out: &mut Outbox) {
-        // Groups and meters of others are none of ours.
+        // Groups and meters that other programs have added stay as they are.
         read.retain(|slot, _| {
             slot.kind() == Kind::Flow || self.want.contains_key(slot) || self.owned.contains(slot)
         });
