@@ -66,6 +66,7 @@ impl ViewCopy {
         events: &Events,
         is_new_run: bool,
     ) -> SubscriptionEnd {
+        let mut expired_at = clock::now();
         loop {
             while let Some(update) = subscription.try_next() {
                 for facts in update_facts(&update).chunks(FACTS_AT_ONCE) {
@@ -86,7 +87,11 @@ impl ViewCopy {
             }
             // Ends early if something can be received.
             let _ = timeout(EXPIRE_INTERVAL, changed.notified()).await;
-            self.lock().view.expire(clock::now());
+            let now = clock::now();
+            if now.saturating_duration_since(expired_at) >= EXPIRE_INTERVAL {
+                expired_at = now;
+                self.lock().view.expire(now);
+            }
             events.tick();
         }
     }
