@@ -29,6 +29,9 @@ const SESSIONS_REPEAT: Duration = Duration::from_secs(1);
 /// all sessions.
 const SESSIONS_PAUSE: Duration = Duration::from_millis(250);
 
+/// A pause is at least as many times longer than the comparison before it.
+const SESSIONS_PAUSE_FACTOR: u32 = 20;
+
 /// Configuration of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -250,8 +253,12 @@ struct Runner {
     have_sessions_changed: bool,
     /// When the sessions were compared last.
     compared_at: Instant,
+    /// The pause until they may be compared again.
+    sessions_pause: Duration,
     /// When they are compared next.
     sessions_due: Instant,
+    /// When the reconciler has something to do, unless something happens before.
+    reconciler_due: Instant,
 }
 
 impl Runner {
@@ -268,7 +275,9 @@ impl Runner {
             subscription: None,
             have_sessions_changed: true,
             compared_at: now,
+            sessions_pause: SESSIONS_PAUSE,
             sessions_due: now,
+            reconciler_due: now,
         }
     }
 
@@ -284,25 +293,31 @@ impl Runner {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             let mut core = lock(&self.shared.core);
+            let mut is_due = now().at >= self.reconciler_due;
             for event in first.into_iter().chain(self.received.try_iter()) {
                 match event {
                     Event::Answer(token, answer) => {
                         core.reconciler.on_answer(token, answer, now());
+                        is_due = true;
                     }
-                    Event::View | Event::Changed => {}
+                    // The sessions are compared before the reconciler has something to do.
+                    Event::View => {}
+                    Event::Changed => is_due = true,
                     Event::Stop => return,
                 }
             }
-            core.reconciler.tick(now());
+            if is_due {
+                core.reconciler.tick(now());
+            }
         }
     }
 
     /// How long nothing is due.
-    fn wait(&self) -> Duration {
+    fn wait(&mut self) -> Duration {
         let now = now();
         let deadline = lock(&self.shared.core).reconciler.deadline(now);
-        let first = deadline.map_or(self.sessions_due, |at| at.min(self.sessions_due));
-        first.saturating_duration_since(now.at)
+        self.reconciler_due = deadline.unwrap_or(now.at + SESSIONS_INTERVAL);
+        self.reconciler_due.min(self.sessions_due).saturating_duration_since(now.at)
     }
 
     /// Passes on which switches are connected, if that may have changed.
@@ -310,7 +325,7 @@ impl Runner {
         let now = now();
         if self.have_switches_changed() {
             self.have_sessions_changed = true;
-            self.sessions_due = self.sessions_due.min(self.compared_at + SESSIONS_PAUSE);
+            self.sessions_due = self.sessions_due.min(self.compared_at + self.sessions_pause);
         }
         if now.at < self.sessions_due {
             return;
@@ -323,8 +338,11 @@ impl Runner {
         let sessions = self.controller.switches();
         let is_change = std::mem::take(&mut self.have_sessions_changed);
         let interval = if is_change { SESSIONS_REPEAT } else { SESSIONS_INTERVAL };
-        (self.compared_at, self.sessions_due) = (now.at, now.at + interval);
         lock(&self.shared.core).reconciler.on_sessions(&sessions, now);
+        let took = self::now().at.saturating_duration_since(now.at);
+        self.sessions_pause = SESSIONS_PAUSE.max(took * SESSIONS_PAUSE_FACTOR);
+        (self.compared_at, self.sessions_due) =
+            (now.at, now.at + interval.max(self.sessions_pause));
     }
 
     /// Receives the facts; those about switches are of interest.
