@@ -10,9 +10,9 @@ mod bench;
 mod compare;
 mod completions;
 mod config;
+mod control_link;
 mod decode;
 mod doctor;
-mod link;
 mod log;
 mod network;
 mod operate;
@@ -99,7 +99,7 @@ enum Command {
     #[command(about = "Show OpenFlow messages of any version as text or JSON")]
     Decode(decode::DecodeArgs),
     #[command(about = "Emulate a control link with delay, jitter, rate, loss and a queue")]
-    Link(Box<link::LinkArgs>),
+    ControlLink(Box<control_link::ControlLinkArgs>),
     /// Make a laboratory authority, and certificates for the controller and switches
     #[command(subcommand)]
     Pki(pki::PkiCommand),
@@ -174,7 +174,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Play(play) => play.run(&registry),
         Command::Emu(emu) => emu.run(),
         Command::Decode(decode) => decode.run(),
-        Command::Link(link) => link.run(),
+        Command::ControlLink(link) => link.run(),
         Command::Pki(pki) => exit_code(pki.run()),
         Command::Token(token) => exit_code(token.run(&registry)),
         Command::Doctor(doctor) => doctor.run(registry),
