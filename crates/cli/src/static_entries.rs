@@ -77,8 +77,8 @@ pub(crate) struct FileArgs {
 
 /// What is printed, and whether the command has found what it was to find.
 pub(crate) struct Report {
-    text: String,
-    is_success: bool,
+    pub(crate) text: String,
+    pub(crate) is_success: bool,
 }
 
 /// Prints the result of a command.
@@ -102,7 +102,7 @@ const ENTRY_COLUMNS: &[(&str, &str)] = &[
     ("ENTRY", "/flow"),
 ];
 
-const STATE_COLUMNS: &[(&str, &str)] =
+pub(crate) const STATE_COLUMNS: &[(&str, &str)] =
     &[("DPID", "/dpid"), ("SWITCH", "/switch"), ("STATE", "/state"), ("REASON", "/reason")];
 
 impl FlowCommand {

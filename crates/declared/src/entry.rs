@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
 use sluice_openflow::{
-    FlowMod, FlowModCommand, FlowModFlags, GroupCommand, GroupId, GroupMod, MeterCommand, MeterId,
-    MeterMod, PortNo, Version,
+    Field, FlowMod, FlowModCommand, FlowModFlags, GroupCommand, GroupId, GroupMod, MacAddr, Match,
+    MeterCommand, MeterId, MeterMod, PortNo, Version,
 };
-use sluice_sdk::flow_space::STATIC;
+use sluice_sdk::flow_space::{EntryKind, QUARANTINE, STATIC};
 
 use crate::form::Form;
 
@@ -23,8 +23,11 @@ const NAME_LEN_MAX: usize = 64;
 const TEXT_LEN_MAX: usize = 16 << 10;
 
 /// Priorities of applications in table 0, below and above which an operator's entries are: table miss, limits and the spanning tree;
-/// blocked ports and link probes.
-const APPLICATION_PRIORITIES: [RangeInclusive<u16>; 2] = [0..=6, 65_533..=65_535];
+/// quarantined hosts, blocked ports and link probes.
+const APPLICATION_PRIORITIES: [RangeInclusive<u16>; 2] = [0..=6, QUARANTINE.priority()..=65_535];
+
+/// The beginning of the names of entries of quarantined hosts. No declared entry has such a name.
+const QUARANTINE_NAME: &str = "quarantine:";
 
 /// `OFPG_MAX` is 0xffffff00.
 const GROUP_IDS_RESERVED: u32 = 0xffff_ff01;
@@ -64,6 +67,22 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.kind, self.name)
     }
+}
+
+impl Key {
+    /// Whether the entry is declared, and does not belong to a quarantined host.
+    pub(crate) fn is_declared(&self) -> bool {
+        !self.name.starts_with(QUARANTINE_NAME)
+    }
+}
+
+/// Which packets of a quarantined host an entry drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quarantined {
+    /// Those that it sends.
+    From,
+    /// Those that are sent to it.
+    To,
 }
 
 /// Which switches have an entry.
@@ -147,7 +166,7 @@ pub(crate) enum Body {
 }
 
 impl Entry {
-    /// Checks a declaration.
+    /// Checks a declaration; its priority, too, if it is known which ones are `reserved`.
     ///
     /// # Errors
     /// What is wrong with it, with the column in its text.
@@ -155,7 +174,7 @@ impl Entry {
         declaration: Declaration,
         revision: u64,
         changed_at: Duration,
-        reserved: &Reserved,
+        reserved: Option<&Reserved>,
     ) -> Result<Self, EntryError> {
         let check = || -> Result<Body, String> {
             check_name(&declaration.key.name)?;
@@ -171,6 +190,30 @@ impl Entry {
             }
             Err(message) => Err(EntryError { key: declaration.key, message }),
         }
+    }
+
+    /// The entry that drops packets of a host at every switch.
+    pub(crate) fn quarantine(
+        mac: MacAddr,
+        what: Quarantined,
+        revision: u64,
+        changed_at: Duration,
+    ) -> Self {
+        let (direction, field) = match what {
+            Quarantined::From => ("from", Field::eth_src(mac)),
+            Quarantined::To => ("to", Field::eth_dst(mac)),
+        };
+        let mut flow = FlowMod {
+            priority: QUARANTINE.priority(),
+            matching: Match::from([field]),
+            ..FlowMod::default()
+        };
+        let text = flow.to_text();
+        flow.cookie = cookie(&flow, &QUARANTINE);
+        let key = Key { kind: Kind::Flow, name: format!("{QUARANTINE_NAME}{mac}:{direction}") };
+        let declaration = Declaration { key, switches: Selector::All, text };
+        let body = Body::Flow(flow);
+        Self { declaration, revision, changed_at, body, forms: Default::default() }
     }
 
     /// Kind and name.
@@ -236,7 +279,7 @@ fn check_selector(selector: &Selector) -> Result<(), String> {
     }
 }
 
-fn parse(kind: Kind, text: &str, reserved: &Reserved) -> Result<Body, String> {
+fn parse(kind: Kind, text: &str, reserved: Option<&Reserved>) -> Result<Body, String> {
     if text.len() > TEXT_LEN_MAX {
         return Err(format!("text of {} bytes (at most {TEXT_LEN_MAX})", text.len()));
     }
@@ -262,7 +305,7 @@ fn parse(kind: Kind, text: &str, reserved: &Reserved) -> Result<Body, String> {
     }
 }
 
-fn parse_flow(text: &str, reserved: &Reserved) -> Result<FlowMod, String> {
+fn parse_flow(text: &str, reserved: Option<&Reserved>) -> Result<FlowMod, String> {
     let mut flow = FlowMod::from_text(text, FlowModCommand::ADD).map_err(|e| e.to_string())?;
     flow.matching.check().map_err(|error| error.to_string())?;
     let refused = [
@@ -283,7 +326,9 @@ fn parse_flow(text: &str, reserved: &Reserved) -> Result<FlowMod, String> {
     if let Some((_, field, why)) = refused.iter().find(|(is_set, ..)| *is_set) {
         return Err(format!("`{field}` is not allowed in a static entry: {why}"));
     }
-    check_priority(&flow, reserved)?;
+    if let Some(reserved) = reserved {
+        check_priority(&flow, reserved)?;
+    }
     // An entry that is put back keeps its counters if the switch can keep them.
     flow.flags = FlowModFlags(flow.flags.0 & !FlowModFlags::RESET_COUNTS.0);
     for oxm in &mut flow.matching.fields {
@@ -293,7 +338,7 @@ fn parse_flow(text: &str, reserved: &Reserved) -> Result<FlowMod, String> {
             field.value &= mask;
         }
     }
-    flow.cookie = STATIC.cookie | u64::from(fingerprint(&flow));
+    flow.cookie = cookie(&flow, &STATIC);
     Ok(flow)
 }
 
@@ -313,11 +358,11 @@ fn check_priority(flow: &FlowMod, reserved: &Reserved) -> Result<(), String> {
     }
 }
 
-/// What tells the contents of two entries apart: the low half of the cookie. The same in every run, so that entries are recognised
-/// after a restart.
-fn fingerprint(flow: &FlowMod) -> u32 {
+/// Shows what kind of entry it is, and in the low half tells the contents of two entries apart. The same in every run, so that entries
+/// are recognised after a restart.
+fn cookie(flow: &FlowMod, kind: &EntryKind) -> u64 {
     let mut hasher = SipHasher24::new_with_keys(0x736c_7569, 0x6365);
     hasher.write(flow.to_text().as_bytes());
     let hash = hasher.finish();
-    (hash >> 32) as u32 ^ (hash & 0xffff_ffff) as u32
+    kind.cookie_with((hash >> 32) as u32 ^ (hash & 0xffff_ffff) as u32)
 }

@@ -1,5 +1,6 @@
 //! The service: changes are made durable, then the switches are changed by a thread of its own.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -9,12 +10,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sluice_io::clock;
-use sluice_sdk::view::{Fact, SubscriptionEnd, ViewSubscription, ViewUpdate};
+use sluice_openflow::MacAddr;
+use sluice_sdk::view::{Fact, RecordFact, SubscriptionEnd, ViewSubscription, ViewUpdate};
 use sluice_sdk::{Answer, Controller};
 use tracing::{info, warn};
 
-use crate::change::{Change, ChangeError, Difference, Present, check};
+use crate::change::{AppliedChange, Change, ChangeError, Difference, Present, check};
 use crate::entry::Reserved;
+use crate::quarantine::{Quarantine, QuarantineError};
 use crate::reconcile::{Notice, OutRequest, Reconciler, Timing, Token};
 use crate::status::Now;
 use crate::store::{Contents, Store, StoreError};
@@ -32,6 +35,9 @@ const SESSIONS_PAUSE: Duration = Duration::from_millis(250);
 /// A pause is at least as many times longer than the comparison before it.
 const SESSIONS_PAUSE_FACTOR: u32 = 20;
 
+/// Pause before records are published again for which the controller had too much to do.
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Configuration of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -48,6 +54,8 @@ pub struct Config {
 pub enum WriteError {
     /// It is invalid.
     Change(ChangeError),
+    /// The host cannot be put into quarantine, or released.
+    Quarantine(QuarantineError),
     /// It cannot be stored.
     Store(StoreError),
 }
@@ -56,6 +64,7 @@ impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Change(error) => error.fmt(f),
+            Self::Quarantine(error) => error.fmt(f),
             Self::Store(error) => {
                 write!(f, "the store cannot be written, nothing was changed: {error}")
             }
@@ -65,38 +74,50 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-/// Static entries: what is declared, the store, and the thread that keeps the switches as declared.
+/// Static entries, quarantined hosts and drained links: what is declared, the store, and the thread that keeps the switches as declared.
 #[derive(Debug)]
 pub struct Declared {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 type Callback = Box<dyn FnOnce() + Send>;
 
-struct Shared {
-    core: Mutex<Core>,
-    store: Mutex<StoreState>,
+pub(crate) struct Shared {
+    pub(crate) core: Mutex<Core>,
+    pub(crate) store: Mutex<StoreState>,
     waiters: Mutex<Vec<(u64, Callback)>>,
-    events: Sender<Event>,
+    /// Records that the workers have not received, in their order.
+    pub(crate) unpublished: Mutex<Vec<RecordFact>>,
+    pub(crate) events: Sender<Event>,
     reserved: Reserved,
 }
 
 #[derive(Debug)]
-struct Core {
+pub(crate) struct Core {
     reconciler: Reconciler,
+    pub(crate) quarantines: BTreeMap<MacAddr, Arc<Quarantine>>,
     /// The number of the last change.
-    revision: u64,
+    pub(crate) revision: u64,
 }
 
 /// If the store cannot be read, it is unknown what is declared: nothing is changed, neither in switches nor in the store.
 #[derive(Debug)]
-enum StoreState {
+pub(crate) enum StoreState {
     Open(Store),
     Unusable(StoreError),
 }
 
-enum Event {
+impl StoreState {
+    pub(crate) fn open(&mut self) -> Result<&mut Store, WriteError> {
+        match self {
+            Self::Open(store) => Ok(store),
+            Self::Unusable(error) => Err(WriteError::Store(error.clone())),
+        }
+    }
+}
+
+pub(crate) enum Event {
     Answer(Token, Answer),
     /// Facts can be received.
     View,
@@ -111,7 +132,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -127,7 +148,13 @@ impl Declared {
     pub fn start(config: &Config, controller: Arc<dyn Controller>) -> io::Result<Self> {
         let (store, contents) = match Store::open(&config.state_dir) {
             Ok((store, contents)) => {
-                info!(path = %store.path().display(), entries = contents.entries.len(), "static entries");
+                info!(
+                    path = %store.path().display(),
+                    entries = contents.entries.len(),
+                    quarantined_hosts = contents.quarantines.len(),
+                    drained_links = contents.drains.len(),
+                    "static entries"
+                );
                 (StoreState::Open(store), contents)
             }
             Err(error) => {
@@ -138,13 +165,18 @@ impl Declared {
             }
         };
         let is_usable = matches!(store, StoreState::Open(_));
-        let Contents { revision, entries, names, owned } = contents;
+        let Contents { revision, mut entries, names, owned, quarantines, drains } = contents;
+        let of_hosts = quarantines.values().flat_map(|it| it.entries.iter());
+        entries.extend(of_hosts.map(|entry| (entry.key().clone(), Arc::clone(entry))));
         let reconciler = Reconciler::new(config.timing, entries, names, owned);
+        let drains = drains.into_iter();
+        let unpublished = drains.map(|(cable, it)| RecordFact::new(cable, Some(it))).collect();
         let (events, received) = channel();
         let shared = Arc::new(Shared {
-            core: Mutex::new(Core { reconciler, revision }),
+            core: Mutex::new(Core { reconciler, quarantines, revision }),
             store: Mutex::new(store),
             waiters: Mutex::default(),
+            unpublished: Mutex::new(unpublished),
             events,
             reserved: config.reserved.clone(),
         });
@@ -191,10 +223,7 @@ impl Declared {
     pub fn write(&self, change: Change) -> Result<(u64, Vec<Difference>), WriteError> {
         // Held until the change is applied: changes are made one after the other.
         let mut store = lock(&self.shared.store);
-        let store = match &mut *store {
-            StoreState::Open(store) => store,
-            StoreState::Unusable(error) => return Err(WriteError::Store(error.clone())),
-        };
+        let store = store.open()?;
         let (applied, differences) = {
             let core = lock(&self.shared.core);
             let applied = check(change, core.present(&self.shared.reserved));
@@ -205,13 +234,29 @@ impl Declared {
             }
             (applied, differences)
         };
-        store.commit(&applied).map_err(WriteError::Store)?;
+        self.commit(store, &applied)?;
+        Ok((applied.revision, differences))
+    }
+
+    /// Makes a change that was checked durable, and passes it on to the switches. The store is locked until then.
+    pub(crate) fn commit(
+        &self,
+        store: &mut Store,
+        applied: &AppliedChange,
+    ) -> Result<(), WriteError> {
+        store.commit(applied).map_err(WriteError::Store)?;
         let mut core = lock(&self.shared.core);
         core.revision = applied.revision;
-        core.reconciler.apply(&applied, now());
+        if let Some((mac, quarantine)) = &applied.quarantine {
+            match quarantine {
+                Some(it) => drop(core.quarantines.insert(*mac, Arc::clone(it))),
+                None => drop(core.quarantines.remove(mac)),
+            }
+        }
+        core.reconciler.apply(applied, now());
         // Fails if the thread has ended: then nothing is sent any more.
         let _ = self.shared.events.send(Event::Changed);
-        Ok((applied.revision, differences))
+        Ok(())
     }
 
     /// Calls `callback`, in any thread, when all connected switches have accepted or refused a change.
@@ -283,6 +328,7 @@ impl Runner {
 
     fn run(mut self) {
         loop {
+            self.publish();
             self.compare_sessions();
             self.send();
             self.notify_waiters();
@@ -316,8 +362,19 @@ impl Runner {
     fn wait(&mut self) -> Duration {
         let now = now();
         let deadline = lock(&self.shared.core).reconciler.deadline(now);
+        let is_unpublished = !lock(&self.shared.unpublished).is_empty();
+        let publish = is_unpublished.then(|| now.at + PUBLISH_INTERVAL);
         self.reconciler_due = deadline.unwrap_or(now.at + SESSIONS_INTERVAL);
-        self.reconciler_due.min(self.sessions_due).saturating_duration_since(now.at)
+        let first = publish.into_iter().chain([self.reconciler_due, self.sessions_due]).min();
+        first.map_or(Duration::ZERO, |at| at.saturating_duration_since(now.at))
+    }
+
+    /// Publishes records, unless the controller has too much to do.
+    fn publish(&self) {
+        let mut unpublished = lock(&self.shared.unpublished);
+        if !unpublished.is_empty() && self.controller.publish(unpublished.clone()) {
+            unpublished.clear();
+        }
     }
 
     /// Passes on which switches are connected, if that may have changed.

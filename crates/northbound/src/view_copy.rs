@@ -11,6 +11,7 @@ use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use crate::events::{Event, Events};
+use crate::isolated_ports;
 
 /// Pause before a new subscription, after one has ended.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -48,7 +49,9 @@ impl ViewCopy {
             let subscription = controller.subscribe(Box::new(move || subscriber.notify_one()));
             *self.lock() = CopyState::default();
             events.learn_names(controller);
-            let end = self.follow_subscription(&subscription, &changed, events, is_new_run).await;
+            let end = self
+                .follow_subscription(controller, &subscription, &changed, events, is_new_run)
+                .await;
             match end {
                 SubscriptionEnd::Stopped => return,
                 SubscriptionEnd::Lagged => events.record(Event::lost()),
@@ -61,6 +64,7 @@ impl ViewCopy {
 
     async fn follow_subscription(
         &self,
+        controller: &dyn Controller,
         subscription: &ViewSubscription,
         changed: &Notify,
         events: &Events,
@@ -85,6 +89,7 @@ impl ViewCopy {
                     }
                 }
             }
+            self.isolate_ports(controller, events);
             // Ends early if something can be received.
             let _ = timeout(EXPIRE_INTERVAL, changed.notified()).await;
             let now = clock::now();
@@ -93,6 +98,14 @@ impl ViewCopy {
                 self.lock().view.expire(now);
             }
             events.tick();
+        }
+    }
+
+    /// Publishes at which ports hosts in quarantine are alone. What the controller does not take is published again later.
+    fn isolate_ports(&self, controller: &dyn Controller, events: &Events) {
+        let changes = isolated_ports::changes(&self.lock().view, &events.quarantines());
+        if !changes.is_empty() {
+            let _ = controller.publish(changes);
         }
     }
 

@@ -29,6 +29,7 @@ mod packet_sizes;
 mod path_requests;
 mod paths;
 mod power_cycles;
+mod quarantine;
 mod requests;
 mod ryu;
 mod segments;

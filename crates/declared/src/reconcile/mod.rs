@@ -20,6 +20,7 @@ use crate::change::AppliedChange;
 use crate::entry::{Entry, Key, Kind};
 use crate::form::Slot;
 use crate::names::{Names, SwitchNames};
+use crate::quarantine::Quarantine;
 use crate::status::{Now, State, Status};
 use switch::Switch;
 
@@ -178,6 +179,8 @@ impl Outbox {
 pub struct Reconciler {
     timing: Timing,
     entries: BTreeMap<Key, Arc<Entry>>,
+    /// Those of quarantined hosts, which every switch has.
+    quarantine_entries: BTreeMap<Key, Arc<Entry>>,
     names: Arc<Names>,
     switches: BTreeMap<DatapathId, Switch>,
     owned: BTreeMap<DatapathId, HashSet<Slot>>,
@@ -186,7 +189,7 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// Starts with what the store has, and no switches.
+    /// Starts with what the store has, those of quarantined hosts included, and no switches.
     pub fn new(
         timing: Timing,
         entries: BTreeMap<Key, Arc<Entry>>,
@@ -210,12 +213,14 @@ impl Reconciler {
             disowned: vec![],
             notices: vec![],
         };
-        let switches = BTreeMap::new();
+        let (declared, quarantine_entries) =
+            entries.into_iter().partition(|(key, _)| key.is_declared());
         Self {
             timing,
-            entries,
+            entries: declared,
+            quarantine_entries,
             names: Arc::new(names),
-            switches,
+            switches: BTreeMap::new(),
             owned: of_switches,
             out,
             ticked_at: None,
@@ -276,7 +281,7 @@ impl Reconciler {
             now,
         );
         switch.owned = self.owned.remove(&session.datapath_id).unwrap_or_default();
-        for entry in self.entries.values() {
+        for entry in self.entries.values().chain(self.quarantine_entries.values()) {
             if switch.names.are_selected_by(&entry.declaration.switches) {
                 switch.add(entry, entry.revision, now);
             }
@@ -290,10 +295,10 @@ impl Reconciler {
             self.rename(names, change.revision, now);
         }
         for entry in &change.removed {
-            self.entries.remove(entry.key());
+            self.entries_like(entry.key()).remove(entry.key());
         }
         for entry in &change.added {
-            self.entries.insert(entry.key().clone(), Arc::clone(entry));
+            self.entries_like(entry.key()).insert(entry.key().clone(), Arc::clone(entry));
         }
         for switch in self.switches.values_mut() {
             let is_here =
@@ -309,7 +314,7 @@ impl Reconciler {
             if switch.has_conflicts && !removed.is_empty() {
                 // What had the place of another entry may be gone.
                 switch.has_conflicts = false;
-                let entries = self.entries.values();
+                let entries = self.entries.values().chain(self.quarantine_entries.values());
                 let unplaced = entries
                     .filter(|entry| switch.names.are_selected_by(&entry.declaration.switches))
                     .filter(|entry| !switch.has(entry));
@@ -319,6 +324,10 @@ impl Reconciler {
             }
         }
         self.tick(now);
+    }
+
+    fn entries_like(&mut self, key: &Key) -> &mut BTreeMap<Key, Arc<Entry>> {
+        if key.is_declared() { &mut self.entries } else { &mut self.quarantine_entries }
     }
 
     /// Entries that are selected by name may be at other switches now.
@@ -417,7 +426,7 @@ impl Reconciler {
         first.map(|at| at.max(now.at + BLOCKED_PAUSE))
     }
 
-    /// All entries.
+    /// All entries that are declared: not those of quarantined hosts.
     pub fn entries(&self) -> &BTreeMap<Key, Arc<Entry>> {
         &self.entries
     }
@@ -432,6 +441,16 @@ impl Reconciler {
         let selector = &entry.declaration.switches;
         let selected = self.switches.values().filter(|it| it.names.are_selected_by(selector));
         selected.map(|switch| (switch.id(), switch.status(entry))).collect()
+    }
+
+    /// The state of a quarantine in the connected switches: of each the worse one of its entries.
+    pub fn quarantine_statuses(&self, quarantine: &Quarantine) -> Vec<(DatapathId, Status)> {
+        let [from, to] = &quarantine.entries;
+        let worse = |switch: &Switch| {
+            let (a, b) = (switch.status(from), switch.status(to));
+            if a.state.severity() >= b.state.severity() { a } else { b }
+        };
+        self.switches.values().map(|switch| (switch.id(), worse(switch))).collect()
     }
 
     /// Selectors of an entry that no connected switch answers to.
@@ -450,14 +469,8 @@ impl Reconciler {
 
     /// The state of an entry as a whole: the worst of its states, refused before pending before installed.
     pub fn state(&self, entry: &Entry) -> State {
-        let mut state = None;
-        for (_, status) in self.statuses(entry) {
-            match status.state {
-                State::Refused(reason) => return State::Refused(reason),
-                State::Pending(reason) => state = Some(State::Pending(reason)),
-                State::Installed => state = state.or(Some(State::Installed)),
-            }
-        }
+        let states = self.statuses(entry).into_iter().map(|(_, status)| status.state);
+        let state = states.max_by_key(State::severity);
         let not_connected = || State::Pending(State::NOT_CONNECTED.to_owned());
         match state {
             Some(State::Installed) if !self.unconnected(entry).is_empty() => not_connected(),

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_base::Rng;
-use sluice_openflow::{DatapathId, Message, SwitchFeatures, Version};
+use sluice_openflow::{DatapathId, MacAddr, Message, SwitchFeatures, Version};
 use sluice_sdk::{Answer, SessionStatistics, SwitchSession};
 
 use super::model_switch::ModelSwitch;
-use crate::change::{Change, Present, check};
+use crate::change::{self, AppliedChange, Change, ChangeError, Present, check};
+use crate::quarantine::{Quarantine, QuarantineError, QuarantineInfo};
 use crate::reconcile::{Owned, Reconciler, Timing, Token};
 use crate::{Declaration, Key, Kind, Names, Now, Reserved, Selector, State};
 
 pub(super) struct Bench {
     reconciler: Reconciler,
     revision: u64,
+    quarantines: BTreeMap<MacAddr, Arc<Quarantine>>,
     owned: BTreeSet<Owned>,
     now: Now,
     switches: BTreeMap<DatapathId, ModelSwitch>,
@@ -52,6 +54,7 @@ impl Bench {
         Self {
             reconciler,
             revision: 0,
+            quarantines: BTreeMap::new(),
             owned: BTreeSet::new(),
             now,
             switches: BTreeMap::new(),
@@ -69,20 +72,58 @@ impl Bench {
         self.apply(Change { is_whole: true, ..Change::default() });
     }
 
-    fn apply(&mut self, change: Change) {
-        let present = Present {
+    /// Checks a change without making it.
+    pub(super) fn check(&self, change: Change) -> Result<(), ChangeError> {
+        check(change, self.present(&Reserved::default())).map(|_| ())
+    }
+
+    fn present<'a>(&'a self, reserved: &'a Reserved) -> Present<'a> {
+        Present {
             entries: self.reconciler.entries(),
             names: self.reconciler.names(),
-            reserved: &Reserved::default(),
+            reserved,
             revision: self.revision,
             now: self.now.unix,
-        };
-        let applied = check(change, present).unwrap();
+        }
+    }
+
+    fn apply(&mut self, change: Change) {
+        let applied = check(change, self.present(&Reserved::default())).unwrap();
         if !applied.is_empty() {
-            self.revision = applied.revision;
-            self.reconciler.apply(&applied, self.now);
+            self.commit(&applied);
         }
         self.collect();
+    }
+
+    fn commit(&mut self, applied: &AppliedChange) {
+        self.revision = applied.revision;
+        if let Some((mac, quarantine)) = &applied.quarantine {
+            match quarantine {
+                Some(it) => drop(self.quarantines.insert(*mac, it.clone())),
+                None => drop(self.quarantines.remove(mac)),
+            }
+        }
+        self.reconciler.apply(applied, self.now);
+        self.collect();
+    }
+
+    pub(super) fn quarantine(&mut self, mac: MacAddr) -> Result<(), QuarantineError> {
+        let info = QuarantineInfo::new("local".to_owned(), None, self.now.unix);
+        let change = change::quarantine(mac, info, &self.quarantines, self.revision + 1)?;
+        self.commit(&change);
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self, mac: MacAddr) -> Result<(), QuarantineError> {
+        let (change, _) = change::release(mac, &self.quarantines, self.revision + 1)?;
+        self.commit(&change);
+        Ok(())
+    }
+
+    /// The state of a quarantine in each connected switch.
+    pub(super) fn quarantine_states(&self, mac: MacAddr) -> Vec<(DatapathId, State)> {
+        let statuses = self.reconciler.quarantine_statuses(&self.quarantines[&mac]);
+        statuses.into_iter().map(|(at, status)| (at, status.state)).collect()
     }
 
     /// Some entries are added, replaced or removed.
@@ -108,6 +149,13 @@ impl Bench {
             change.set.push(group);
         }
         self.apply(change);
+        let mac = MacAddr::from_u64(0x0200_0000_0000 + u64::from(rng.below(3)));
+        let is_quarantined = self.quarantines.contains_key(&mac);
+        match rng.below(4) {
+            0 if is_quarantined => self.release(mac).unwrap(),
+            1 if !is_quarantined => self.quarantine(mac).unwrap(),
+            _ => {}
+        }
     }
 
     fn sessions(&self) -> Vec<SwitchSession> {
@@ -163,8 +211,10 @@ impl Bench {
         for at in self.sessions.keys().copied().collect::<Vec<_>>() {
             self.disconnect(at);
         }
-        let (entries, names) =
+        let (mut entries, names) =
             (self.reconciler.entries().clone(), (**self.reconciler.names()).clone());
+        let of_hosts = self.quarantines.values().flat_map(|it| it.entries.iter());
+        entries.extend(of_hosts.map(|entry| (entry.key().clone(), entry.clone())));
         self.pending.clear();
         self.reconciler =
             Reconciler::new(Timing::default(), entries, names, self.owned.iter().copied());
@@ -280,13 +330,21 @@ impl Bench {
                 assert_eq!(status.state, State::Installed, "seed {seed}: {} at {at}", entry.key());
             }
         }
+        for &mac in self.quarantines.keys() {
+            for (at, state) in self.quarantine_states(mac) {
+                assert_eq!(state, State::Installed, "seed {seed}: {mac} at {at}");
+            }
+        }
         for (at, switch) in &self.switches {
+            let of_hosts = self.quarantines.values().flat_map(|it| it.entries.iter());
             let declared = self.reconciler.entries().values().filter(|entry| {
                 entry.key().kind == Kind::Flow
                     && self.reconciler.statuses(entry).iter().any(|(id, _)| id == at)
             });
-            let declared: BTreeSet<_> =
-                declared.filter_map(|entry| entry.form(switch.version).ok()?.cookie()).collect();
+            let declared: BTreeSet<_> = declared
+                .chain(of_hosts)
+                .filter_map(|entry| entry.form(switch.version).ok()?.cookie())
+                .collect();
             let found: Vec<_> = switch.tables.flows.iter().map(|flow| flow.cookie).collect();
             let distinct: BTreeSet<_> = found.iter().copied().collect();
             assert_eq!(distinct, declared, "seed {seed}: {at}");

@@ -195,6 +195,23 @@ impl IntoResponses for OfStoreWrites {
     }
 }
 
+/// The errors of requests about the quarantine of a host.
+pub(super) struct OfQuarantine;
+
+impl IntoResponses for OfQuarantine {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let mut all = OfStoreWrites::responses();
+        all.extend(errors(&[
+            ("404", "No such host is known, or it is not in quarantine"),
+            (
+                "409",
+                "Several hosts have this IP address, the host is in quarantine already, or there are too many",
+            ),
+        ]));
+        all
+    }
+}
+
 /// The text of the document.
 static TEXT: LazyLock<String> = LazyLock::new(super::openapi_document);
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use sluice_declared::reconcile::Reconciler;
 use sluice_declared::{
     Change, Declaration, Difference, DifferenceKind, Entry, Key, Kind, NameOf, Names, Selector,
+    Status,
 };
 use sluice_openflow::{DatapathId, MacAddr};
 use sluice_sdk::SwitchSession;
@@ -287,7 +288,7 @@ pub(super) struct EntryDocument {
 
 /// The state of an entry at a connected switch.
 #[derive(Debug, Serialize, ToSchema)]
-struct StateDocument {
+pub(super) struct StateDocument {
     dpid: String,
     switch: Option<String>,
     state: &'static str,
@@ -295,20 +296,29 @@ struct StateDocument {
     since_unix_s: f64,
 }
 
-impl EntryDocument {
-    pub(super) fn new(entry: &Entry, reconciler: &Reconciler, sessions: &[SwitchSession]) -> Self {
-        let name_of = |id: DatapathId| {
-            let session = sessions.iter().find(|session| session.datapath_id == id);
-            session.and_then(|session| switch_name(session, reconciler.names()))
-        };
-        let statuses = reconciler.statuses(entry).into_iter();
-        let at = statuses.map(|(id, status)| StateDocument {
+impl StateDocument {
+    pub(super) fn new(
+        id: DatapathId,
+        status: &Status,
+        names: &Names,
+        sessions: &[SwitchSession],
+    ) -> Self {
+        let session = sessions.iter().find(|session| session.datapath_id == id);
+        Self {
             dpid: id.to_string(),
-            switch: name_of(id),
+            switch: session.and_then(|session| switch_name(session, names)),
             state: status.state.name(),
             reason: status.state.reason().map(str::to_owned),
             since_unix_s: status.since.as_secs_f64(),
-        });
+        }
+    }
+}
+
+impl EntryDocument {
+    pub(super) fn new(entry: &Entry, reconciler: &Reconciler, sessions: &[SwitchSession]) -> Self {
+        let statuses = reconciler.statuses(entry).into_iter();
+        let names = reconciler.names();
+        let at = statuses.map(|(id, status)| StateDocument::new(id, &status, names, sessions));
         let state = reconciler.state(entry);
         let NamedEntryBody { name, switch, switches, flow, group, meter } =
             NamedEntryBody::new(entry);

@@ -6,7 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
-use sluice_declared::{Change, ChangeError, Declared, Entry, Key, Kind, WriteError};
+use sluice_declared::{
+    Change, ChangeError, Declared, Entry, Key, Kind, QuarantineError, WriteError,
+};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use utoipa::ToSchema;
@@ -102,15 +104,16 @@ fn kind(text: &str) -> ApiResult<Kind> {
     }
 }
 
-fn service(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
+pub(super) fn service(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
     state.declared.as_ref().ok_or_else(|| {
-        let message = "this controller keeps no static entries";
+        let message =
+            "this controller has no store: it keeps neither static entries nor quarantined hosts";
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
     })
 }
 
 /// Reading is refused, too, if the store could not be read: an empty list would be wrong.
-fn readable(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
+pub(super) fn readable(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
     let service = service(state)?;
     match service.store_error() {
         Some(error) => Err(write_error(&WriteError::Store(error))),
@@ -128,40 +131,67 @@ fn write_error(error: &WriteError) -> ApiError {
             ApiError::new(StatusCode::CONFLICT, "too_many", message)
         }
         WriteError::Change(_) => ApiError::invalid(message),
+        WriteError::Quarantine(error) => quarantine_error(error, message),
         WriteError::Store(_) => {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
         }
     }
 }
 
+fn quarantine_error(error: &QuarantineError, message: String) -> ApiError {
+    match error {
+        QuarantineError::NoHostAddress(_) | QuarantineError::InvalidReason => {
+            ApiError::invalid(message)
+        }
+        QuarantineError::Already(_) => {
+            ApiError::new(StatusCode::CONFLICT, "already_quarantined", message)
+        }
+        QuarantineError::NotQuarantined(_) => ApiError::not_found("not_quarantined", message),
+        QuarantineError::TooMany => {
+            ApiError::new(StatusCode::CONFLICT, "too_many_quarantines", message)
+        }
+    }
+}
+
+/// Writes to the store: the disk takes its time, in a thread of its own; one change after the other.
+pub(super) async fn write<R: Send + 'static>(
+    state: &ApiState,
+    write: impl FnOnce(&Declared) -> Result<R, WriteError> + Send + 'static,
+) -> ApiResult<R> {
+    // Never closed.
+    let _permit = state.writes.acquire().await;
+    let writer = std::sync::Arc::clone(service(state)?);
+    match tokio::task::spawn_blocking(move || write(&writer)).await {
+        Ok(written) => written.map_err(|error| write_error(&error)),
+        Err(error) => {
+            let message = format!("the change was not made: {error}");
+            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message))
+        }
+    }
+}
+
+/// Waits until all connected switches have accepted or refused a change, but not for ever.
+pub(super) async fn wait_until_tried(state: &ApiState, revision: u64) -> ApiResult<()> {
+    let (sender, tried) = oneshot::channel();
+    // Fails if the client does not wait any more.
+    let notify = move || {
+        let _ = sender.send(());
+    };
+    service(state)?.when_tried(revision, Box::new(notify));
+    let _ = timeout(WAIT_MAX, tried).await;
+    Ok(())
+}
+
 /// Makes a change, or says what it would change.
 async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<ChangesDocument> {
-    let service = service(state)?;
     if how.dry_run {
-        let differences = service.check(change).map_err(|error| write_error(&error))?;
+        let differences = service(state)?.check(change).map_err(|error| write_error(&error))?;
         let changes = differences.into_iter().map(ChangeDocument::from).collect();
         return Ok(ChangesDocument { revision: None, changes });
     }
-    // The disk takes its time, in a thread of its own; one change after the other. Never closed.
-    let permit = state.writes.acquire().await;
-    let writer = std::sync::Arc::clone(service);
-    let written = tokio::task::spawn_blocking(move || writer.write(change)).await;
-    let (revision, differences) = match written {
-        Ok(written) => written.map_err(|error| write_error(&error))?,
-        Err(error) => {
-            let message = format!("the change was not made: {error}");
-            return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message));
-        }
-    };
-    drop(permit);
+    let (revision, differences) = write(state, move |declared| declared.write(change)).await?;
     if how.wait && !differences.is_empty() {
-        let (sender, tried) = oneshot::channel();
-        // Fails if the client does not wait any more.
-        let notify = move || {
-            let _ = sender.send(());
-        };
-        service.when_tried(revision, Box::new(notify));
-        let _ = timeout(WAIT_MAX, tried).await;
+        wait_until_tried(state, revision).await?;
     }
     let changes = differences.into_iter().map(ChangeDocument::from).collect();
     Ok(ChangesDocument { revision: Some(revision), changes })

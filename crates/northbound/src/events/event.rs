@@ -3,7 +3,8 @@
 use std::fmt;
 
 use serde::{Serialize, Serializer};
-use sluice_openflow::DatapathId;
+use sluice_declared::QuarantineInfo;
+use sluice_openflow::{DatapathId, MacAddr};
 use sluice_sdk::view::{HostId, NetworkView, SwitchPort};
 use utoipa::ToSchema;
 
@@ -25,6 +26,8 @@ pub(crate) enum EventKind {
     HostMoved,
     HostAddressesChanged,
     HostRemoved,
+    HostQuarantined,
+    HostReleased,
     AddressConflict,
     PathsRepaired,
     ConfigurationReloaded,
@@ -33,7 +36,7 @@ pub(crate) enum EventKind {
 
 impl EventKind {
     /// All kinds with their names, which are a contract with other programs.
-    pub(crate) const NAMES: [(Self, &'static str); 16] = [
+    pub(crate) const NAMES: [(Self, &'static str); 18] = [
         (Self::SwitchConnected, "switch-connected"),
         (Self::SwitchDisconnected, "switch-disconnected"),
         (Self::PortUp, "port-up"),
@@ -46,6 +49,8 @@ impl EventKind {
         (Self::HostMoved, "host-moved"),
         (Self::HostAddressesChanged, "host-addresses-changed"),
         (Self::HostRemoved, "host-removed"),
+        (Self::HostQuarantined, "host-quarantined"),
+        (Self::HostReleased, "host-released"),
         (Self::AddressConflict, "address-conflict"),
         (Self::PathsRepaired, "paths-repaired"),
         (Self::ConfigurationReloaded, "configuration-reloaded"),
@@ -160,6 +165,8 @@ pub(crate) struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) packets: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) packets_per_s_max: Option<u32>,
@@ -182,6 +189,7 @@ impl Event {
             address: None,
             openflow: None,
             reason: None,
+            by: None,
             packets: None,
             packets_per_s_max: None,
             changed: None,
@@ -199,6 +207,23 @@ impl Event {
     pub(crate) fn lost() -> Self {
         let reason = Some("too-many-changes".to_owned());
         Self { reason, ..Self::new(EventKind::EventsLost) }
+    }
+
+    /// A host was put into quarantine or released, by whom, and where it was then.
+    pub(super) fn of_quarantine(
+        kind: EventKind,
+        mac: MacAddr,
+        info: &QuarantineInfo,
+        at: Option<EventPlace>,
+    ) -> Self {
+        let addresses = info.addresses.iter().map(ToString::to_string).collect();
+        Self {
+            at,
+            host: Some(EventHost { mac: mac.to_string(), vlan: 0, addresses }),
+            reason: info.reason.clone(),
+            by: Some(info.by.clone()),
+            ..Self::new(kind)
+        }
     }
 
     fn places(&self) -> impl Iterator<Item = &EventPlace> {
@@ -227,6 +252,7 @@ impl fmt::Display for Event {
             ("address", self.address.clone()),
             ("OpenFlow", self.openflow.clone()),
             ("reason", self.reason.clone()),
+            ("by", self.by.clone()),
             ("packets", self.packets.map(str::to_owned)),
             ("limit", rate),
             ("changed", self.changed.clone().filter(|keys| !keys.is_empty())),
@@ -234,15 +260,17 @@ impl fmt::Display for Event {
         ];
         for (name, value) in details {
             if let Some(value) = value {
-                write!(
-                    f,
-                    " {name}={}",
-                    if value.contains(' ') { format!("{value:?}") } else { value }
-                )?;
+                write!(f, " {name}={}", quoted(value))?;
             }
         }
         Ok(())
     }
+}
+
+/// A value of a field, in quotes unless it is one word.
+pub(super) fn quoted(value: String) -> String {
+    let is_word = !value.is_empty() && !value.contains([' ', '"', '=']);
+    if is_word { value } else { format!("{value:?}") }
 }
 
 /// An event with its id and time, as the API answers it.

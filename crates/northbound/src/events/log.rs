@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::event::{Event, EventKind};
+use super::event::{Event, EventKind, quoted};
 
 /// Lines per second. Further ones are counted, and the count is logged.
 const LINES_PER_S_MAX: u32 = 20;
@@ -55,6 +55,8 @@ fn is_logged(kind: EventKind) -> bool {
         | EventKind::HostLearned
         | EventKind::HostMoved
         | EventKind::HostRemoved
+        | EventKind::HostQuarantined
+        | EventKind::HostReleased
         | EventKind::PathsRepaired
         | EventKind::EventsLost => true,
         EventKind::SwitchConnected
@@ -87,7 +89,8 @@ fn write_line(event: &Event) {
         to_port = to.and_then(|it| it.port),
         to_port_name = to.and_then(|it| it.port_name.as_deref()),
         packets = event.packets,
-        reason = event.reason.as_ref().map(display),
+        reason = event.reason.clone().map(quoted).map(display),
+        by = event.by.clone().map(quoted).map(display),
         count = event.count,
         "{words}"
     );
