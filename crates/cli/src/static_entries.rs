@@ -75,6 +75,15 @@ pub(crate) struct FileArgs {
     output: OutputArgs,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Change all connected switches or none: if one refuses its part, nothing is changed anywhere
+    #[arg(long)]
+    atomic: bool,
+}
+
 /// What is printed, and whether the command has found what it was to find.
 pub(crate) struct Report {
     text: String,
@@ -176,18 +185,22 @@ impl ListArgs {
     }
 }
 
-impl FileArgs {
-    pub(crate) fn apply(&self) -> Result<Report, String> {
-        let answer = self.put(&[("wait", "true")])?;
-        let text = if self.output.json { format!("{answer}\n") } else { changes(&answer) };
-        let states = self.refused()?;
+impl ApplyArgs {
+    pub(crate) fn run(&self) -> Result<Report, String> {
+        let how = if self.atomic { "atomic" } else { "wait" };
+        let answer = self.file.put(&[(how, "true")])?;
+        let is_json = self.file.output.json;
+        let text = if is_json { format!("{answer}\n") } else { changes(&answer) };
+        let states = self.file.refused()?;
         for entry in &states {
             let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
             print_error(&format!("{name}: {}", state(entry)));
         }
         Ok(Report { text, is_success: states.is_empty() })
     }
+}
 
+impl FileArgs {
     pub(crate) fn diff(&self) -> Result<Report, String> {
         let answer = self.put(&[("dry_run", "true")])?;
         let is_same = answer.get("changes").and_then(Value::as_array).is_none_or(Vec::is_empty);

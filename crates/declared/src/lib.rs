@@ -8,7 +8,9 @@ mod change;
 mod entry;
 mod form;
 mod names;
+mod network_write;
 pub mod reconcile;
+mod reports;
 mod service;
 mod status;
 pub mod store;
@@ -20,5 +22,6 @@ pub use change::{
 };
 pub use entry::{Declaration, Entry, EntryError, Key, Kind, Reserved, Selector};
 pub use names::{NameError, NameOf, Names};
+pub use reports::ChangeReport;
 pub use service::{Config, Declared, WriteError};
 pub use status::{Now, State, Status};

@@ -13,9 +13,12 @@ use sluice_sdk::view::{Fact, SubscriptionEnd, ViewSubscription, ViewUpdate};
 use sluice_sdk::{Answer, Controller};
 use tracing::{info, warn};
 
-use crate::change::{Change, ChangeError, Difference, Present, check};
+use crate::change::{AppliedChange, Change, ChangeError, Difference, Present, check};
 use crate::entry::Reserved;
-use crate::reconcile::{Notice, OutRequest, Reconciler, Timing, Token};
+use crate::reconcile::{
+    NetworkRefusal, NetworkState, Notice, OutRequest, Reconciler, Timing, Token,
+};
+use crate::reports::Reports;
 use crate::status::Now;
 use crate::store::{Contents, Store, StoreError};
 
@@ -28,6 +31,9 @@ const SESSIONS_REPEAT: Duration = Duration::from_secs(1);
 /// Pause between two comparisons, so that many switches that connect at a time are compared together: each comparison looks at
 /// all sessions.
 const SESSIONS_PAUSE: Duration = Duration::from_millis(250);
+
+/// How often changes are looked at that are not reported yet, if nothing happens.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Configuration of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +53,10 @@ pub enum WriteError {
     Change(ChangeError),
     /// It cannot be stored.
     Store(StoreError),
+    /// A switch has refused a change that is made at all switches or at none.
+    Refused(NetworkRefusal),
+    /// The service has ended.
+    Stopped,
 }
 
 impl fmt::Display for WriteError {
@@ -56,6 +66,8 @@ impl fmt::Display for WriteError {
             Self::Store(error) => {
                 write!(f, "the store cannot be written, nothing was changed: {error}")
             }
+            Self::Refused(refusal) => write!(f, "nothing was changed: {refusal}"),
+            Self::Stopped => f.write_str("nothing was changed: the controller stops"),
         }
     }
 }
@@ -65,25 +77,30 @@ impl std::error::Error for WriteError {}
 /// Static entries: what is declared, the store, and the thread that keeps the switches as declared.
 #[derive(Debug)]
 pub struct Declared {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 type Callback = Box<dyn FnOnce() + Send>;
 
-struct Shared {
-    core: Mutex<Core>,
+pub(crate) struct Shared {
+    /// Held while a change is made.
+    pub(crate) changing: Mutex<()>,
+    pub(crate) core: Mutex<Core>,
     store: Mutex<StoreState>,
     waiters: Mutex<Vec<(u64, Callback)>>,
-    events: Sender<Event>,
+    /// Notified when a change of the whole network has come to something.
+    pub(crate) progress: Mutex<Option<Sender<()>>>,
+    pub(crate) reports: Mutex<Reports>,
+    pub(crate) events: Sender<Event>,
     reserved: Reserved,
 }
 
 #[derive(Debug)]
-struct Core {
-    reconciler: Reconciler,
+pub(crate) struct Core {
+    pub(crate) reconciler: Reconciler,
     /// The number of the last change.
-    revision: u64,
+    pub(crate) revision: u64,
 }
 
 /// If the store cannot be read, it is unknown what is declared: nothing is changed, neither in switches nor in the store.
@@ -93,7 +110,7 @@ enum StoreState {
     Unusable(StoreError),
 }
 
-enum Event {
+pub(crate) enum Event {
     Answer(Token, Answer),
     /// Facts can be received.
     View,
@@ -108,11 +125,11 @@ impl fmt::Debug for Shared {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn now() -> Now {
+pub(crate) fn now() -> Now {
     Now { at: clock::now(), unix: clock::since_epoch() }
 }
 
@@ -139,9 +156,12 @@ impl Declared {
         let reconciler = Reconciler::new(config.timing, entries, names, owned);
         let (events, received) = channel();
         let shared = Arc::new(Shared {
+            changing: Mutex::default(),
             core: Mutex::new(Core { reconciler, revision }),
             store: Mutex::new(store),
             waiters: Mutex::default(),
+            progress: Mutex::default(),
+            reports: Mutex::default(),
             events,
             reserved: config.reserved.clone(),
         });
@@ -170,12 +190,29 @@ impl Declared {
     /// # Errors
     /// It is invalid.
     pub fn check(&self, change: Change) -> Result<Vec<Difference>, WriteError> {
+        self.checked(change).map(|(_, differences)| differences)
+    }
+
+    /// The change as it will be applied, and what it changes.
+    pub(crate) fn checked(
+        &self,
+        change: Change,
+    ) -> Result<(AppliedChange, Vec<Difference>), WriteError> {
         if let Some(error) = self.store_error() {
             return Err(WriteError::Store(error));
         }
         let core = lock(&self.shared.core);
         let applied = check(change, core.present(&self.shared.reserved));
-        Ok(applied.map_err(WriteError::Change)?.differences(core.reconciler.names()))
+        let applied = applied.map_err(WriteError::Change)?;
+        let differences = applied.differences(core.reconciler.names());
+        Ok((applied, differences))
+    }
+
+    pub(crate) fn commit_to_store(&self, applied: &AppliedChange) -> Result<(), WriteError> {
+        match &mut *lock(&self.shared.store) {
+            StoreState::Open(store) => store.commit(applied).map_err(WriteError::Store),
+            StoreState::Unusable(error) => Err(WriteError::Store(error.clone())),
+        }
     }
 
     /// Makes a change durable, and then changes the switches. Returns the number of the change and what it changes.
@@ -187,25 +224,19 @@ impl Declared {
     /// Blocks until the disk has written the change.
     pub fn write(&self, change: Change) -> Result<(u64, Vec<Difference>), WriteError> {
         // Held until the change is applied: changes are made one after the other.
-        let mut store = lock(&self.shared.store);
-        let store = match &mut *store {
-            StoreState::Open(store) => store,
-            StoreState::Unusable(error) => return Err(WriteError::Store(error.clone())),
-        };
-        let (applied, differences) = {
-            let core = lock(&self.shared.core);
-            let applied = check(change, core.present(&self.shared.reserved));
-            let applied = applied.map_err(WriteError::Change)?;
-            let differences = applied.differences(core.reconciler.names());
-            if applied.is_empty() {
-                return Ok((core.revision, differences));
-            }
-            (applied, differences)
-        };
-        store.commit(&applied).map_err(WriteError::Store)?;
-        let mut core = lock(&self.shared.core);
-        core.revision = applied.revision;
-        core.reconciler.apply(&applied, now());
+        let _changing = lock(&self.shared.changing);
+        let started = clock::now();
+        let (applied, differences) = self.checked(change)?;
+        if applied.is_empty() {
+            return Ok((applied.revision - 1, differences));
+        }
+        self.commit_to_store(&applied)?;
+        {
+            let mut core = lock(&self.shared.core);
+            core.revision = applied.revision;
+            core.reconciler.apply(&applied, now());
+        }
+        self.follow(&applied, started, None);
         // Fails if the thread has ended: then nothing is sent any more.
         let _ = self.shared.events.send(Event::Changed);
         Ok((applied.revision, differences))
@@ -277,6 +308,7 @@ impl Runner {
             self.compare_sessions();
             self.send();
             self.notify_waiters();
+            self.shared.publish_reports();
             let wait = self.wait();
             let first = match self.received.recv_timeout(wait) {
                 Ok(event) => Some(event),
@@ -302,7 +334,8 @@ impl Runner {
         let now = now();
         let deadline = lock(&self.shared.core).reconciler.deadline(now);
         let first = deadline.map_or(self.sessions_due, |at| at.min(self.sessions_due));
-        first.saturating_duration_since(now.at)
+        let wait = first.saturating_duration_since(now.at);
+        if self.shared.has_open_changes() { wait.min(REPORT_INTERVAL) } else { wait }
     }
 
     /// Passes on which switches are connected, if that may have changed.
@@ -377,6 +410,12 @@ impl Runner {
     }
 
     fn notify_waiters(&self) {
+        if let Some(progress) = &*lock(&self.shared.progress)
+            && lock(&self.shared.core).reconciler.network_state() != Some(NetworkState::InProgress)
+        {
+            // Fails if nobody waits any more.
+            let _ = progress.send(());
+        }
         let mut waiters = lock(&self.shared.waiters);
         if waiters.is_empty() {
             return;

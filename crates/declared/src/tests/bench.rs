@@ -10,8 +10,8 @@ use sluice_openflow::{DatapathId, Message, SwitchFeatures, Version};
 use sluice_sdk::{Answer, SessionStatistics, SwitchSession};
 
 use super::model_switch::ModelSwitch;
-use crate::change::{Change, Present, check};
-use crate::reconcile::{Owned, Reconciler, Timing, Token};
+use crate::change::{AppliedChange, Change, Present, check};
+use crate::reconcile::{NetworkState, Owned, Reconciler, Timing, Token};
 use crate::{Declaration, Key, Kind, Names, Now, Reserved, Selector, State};
 
 pub(super) struct Bench {
@@ -23,6 +23,18 @@ pub(super) struct Bench {
     sessions: BTreeMap<DatapathId, SwitchSession>,
     pending: BTreeMap<DatapathId, VecDeque<(Token, Vec<Message>)>>,
     losses: BTreeMap<DatapathId, Loss>,
+    /// A change of the whole network that is not decided yet, or is being committed, and the names before it.
+    everywhere: Option<(AppliedChange, Names, bool)>,
+}
+
+/// What a change of the whole network has come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Decision {
+    Made,
+    /// Refused before any commit was sent.
+    Refused(String),
+    /// Refused by a switch that was prepared, and undone.
+    Undone(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +70,7 @@ impl Bench {
             sessions: BTreeMap::new(),
             pending: BTreeMap::new(),
             losses: BTreeMap::new(),
+            everywhere: None,
         }
     }
 
@@ -69,7 +82,7 @@ impl Bench {
         self.apply(Change { is_whole: true, ..Change::default() });
     }
 
-    fn apply(&mut self, change: Change) {
+    fn checked(&self, change: Change) -> AppliedChange {
         let present = Present {
             entries: self.reconciler.entries(),
             names: self.reconciler.names(),
@@ -77,7 +90,11 @@ impl Bench {
             revision: self.revision,
             now: self.now.unix,
         };
-        let applied = check(change, present).unwrap();
+        check(change, present).unwrap()
+    }
+
+    fn apply(&mut self, change: Change) {
+        let applied = self.checked(change);
         if !applied.is_empty() {
             self.revision = applied.revision;
             self.reconciler.apply(&applied, self.now);
@@ -85,8 +102,89 @@ impl Bench {
         self.collect();
     }
 
+    /// Begins with a change of the whole network, unless there is one.
+    pub(super) fn start_everywhere(&mut self, change: Change) {
+        let applied = self.checked(change);
+        if self.everywhere.is_none() && !applied.is_empty() {
+            self.revision = applied.revision;
+            self.reconciler.start_network_change(&applied, self.now);
+            let names = (**self.reconciler.names()).clone();
+            self.everywhere = Some((applied, names, false));
+            self.collect();
+        }
+    }
+
+    /// Goes on with the change of the whole network if the switches have answered, as the service does.
+    pub(super) fn decide(&mut self) -> Option<Decision> {
+        let (applied, names, is_committing) = self.everywhere.take()?;
+        let decision = match self.reconciler.network_state()? {
+            NetworkState::InProgress => {
+                self.everywhere = Some((applied, names, is_committing));
+                return None;
+            }
+            NetworkState::Ready => {
+                self.reconciler.commit_network_change(&applied, self.now);
+                self.everywhere = Some((applied, names, true));
+                self.collect();
+                return self.decide();
+            }
+            NetworkState::Made(_) => Decision::Made,
+            NetworkState::Refused(it) if is_committing => Decision::Undone(it.to_string()),
+            NetworkState::Refused(it) => Decision::Refused(it.to_string()),
+        };
+        self.reconciler.end_network_change(self.now);
+        if matches!(decision, Decision::Undone(_)) {
+            self.revision += 1;
+            let names = applied.names.is_some().then_some(names);
+            let reversed = AppliedChange { revision: self.revision, ..applied.reversed(names) };
+            self.reconciler.apply(&reversed, self.now);
+        }
+        self.collect();
+        Some(decision)
+    }
+
+    /// Makes a change of the whole network, and what follows from it.
+    pub(super) fn change_everywhere(&mut self, change: Change) -> Decision {
+        self.start_everywhere(change);
+        for _ in 0..100 {
+            self.settle();
+            if let Some(decision) = self.decide() {
+                self.settle();
+                return decision;
+            }
+            self.pass(Duration::from_millis(500));
+        }
+        panic!("a change has not ended within 50 s")
+    }
+
+    /// Waits until the change of the whole network has come to something, if there is one.
+    pub(super) fn end_change(&mut self) {
+        if self.everywhere.is_some() {
+            self.change_everywhere(Change::default());
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.reconciler.network_state() == Some(NetworkState::Ready)
+    }
+
+    /// Lets time pass without answers.
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.now.at += time;
+        self.now.unix += time;
+        self.reconciler.tick(self.now);
+        self.collect();
+    }
+
     /// Some entries are added, replaced or removed.
     pub(super) fn change(&mut self, rng: &mut Rng) {
+        if self.everywhere.is_none() {
+            let change = self.random_change(rng);
+            self.apply(change);
+        }
+    }
+
+    pub(super) fn random_change(&self, rng: &mut Rng) -> Change {
         let mut change = Change::default();
         for n in 0..6 {
             let name = format!("e{n}");
@@ -107,7 +205,7 @@ impl Bench {
             group.switches = Selector::Switches(vec!["2".to_owned(), "3".to_owned()]);
             change.set.push(group);
         }
-        self.apply(change);
+        change
     }
 
     fn sessions(&self) -> Vec<SwitchSession> {
@@ -166,6 +264,7 @@ impl Bench {
         let (entries, names) =
             (self.reconciler.entries().clone(), (**self.reconciler.names()).clone());
         self.pending.clear();
+        self.everywhere = None;
         self.reconciler =
             Reconciler::new(Timing::default(), entries, names, self.owned.iter().copied());
     }
@@ -216,7 +315,7 @@ impl Bench {
         }
     }
 
-    fn answer(&mut self, at: DatapathId) {
+    pub(super) fn answer(&mut self, at: DatapathId) {
         let Some((token, messages)) = self.pending.get_mut(&at).and_then(VecDeque::pop_front)
         else {
             return;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod model_switch;
+mod network_changes;
 
 use std::time::Duration;
 

@@ -25,6 +25,9 @@ use super::{ApiState, names};
 /// How long `wait=true` waits for switches: less than a connection lasts.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// How long it waits after a change with `atomic=true`, which has waited already.
+const ATOMIC_WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// Entries of one page, unless the request says how many, and at most.
 const ENTRIES_DEFAULT: usize = 1000;
 const ENTRIES_MAX: usize = 10_000;
@@ -48,6 +51,10 @@ pub(super) struct ChangeQuery {
     /// Answer when all connected switches have accepted or refused it.
     #[serde(default)]
     wait: bool,
+    /// Make it at all connected switches that it concerns, or at none, and answer when that is done. If a switch refuses it, the answer is
+    /// 409 `change_refused`, and what is declared stays the same.
+    #[serde(default)]
+    atomic: bool,
     /// Change nothing, and answer what would be changed.
     #[serde(default)]
     dry_run: bool,
@@ -128,6 +135,8 @@ fn write_error(error: &WriteError) -> ApiError {
             ApiError::new(StatusCode::CONFLICT, "too_many", message)
         }
         WriteError::Change(_) => ApiError::invalid(message),
+        WriteError::Refused(_) => ApiError::new(StatusCode::CONFLICT, "change_refused", message),
+        WriteError::Stopped => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message),
         WriteError::Store(_) => {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
         }
@@ -145,7 +154,12 @@ async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<
     // The disk takes its time, in a thread of its own; one change after the other. Never closed.
     let permit = state.writes.acquire().await;
     let writer = std::sync::Arc::clone(service);
-    let written = tokio::task::spawn_blocking(move || writer.write(change)).await;
+    let is_atomic = how.atomic;
+    let write = move || match is_atomic {
+        true => writer.write_everywhere(change),
+        false => writer.write(change),
+    };
+    let written = tokio::task::spawn_blocking(write).await;
     let (revision, differences) = match written {
         Ok(written) => written.map_err(|error| write_error(&error))?,
         Err(error) => {
@@ -154,14 +168,15 @@ async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<
         }
     };
     drop(permit);
-    if how.wait && !differences.is_empty() {
+    if (how.wait || how.atomic) && !differences.is_empty() {
         let (sender, tried) = oneshot::channel();
         // Fails if the client does not wait any more.
         let notify = move || {
             let _ = sender.send(());
         };
         service.when_tried(revision, Box::new(notify));
-        let _ = timeout(WAIT_MAX, tried).await;
+        let wait = if how.atomic { ATOMIC_WAIT_MAX } else { WAIT_MAX };
+        let _ = timeout(wait, tried).await;
     }
     let changes = differences.into_iter().map(ChangeDocument::from).collect();
     Ok(ChangesDocument { revision: Some(revision), changes })
