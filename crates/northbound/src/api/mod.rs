@@ -19,6 +19,7 @@ mod ports;
 pub(crate) mod requests;
 mod static_documents;
 mod static_entries;
+mod static_form;
 mod tokens;
 mod trace;
 
