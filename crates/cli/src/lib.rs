@@ -10,6 +10,7 @@ mod bench;
 mod compare;
 mod completions;
 mod config;
+mod declared_file;
 mod decode;
 mod doctor;
 mod link;

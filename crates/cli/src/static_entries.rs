@@ -1,6 +1,5 @@
 //! `sluice flow`, `sluice apply` and `sluice diff`: static entries of a running controller, through its API.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,6 +8,7 @@ use hyper::Method;
 use serde_json::{Map, Value, json};
 
 use crate::api_client::{ApiArgs, encode};
+use crate::declared_file::{DeclaredFile, Format};
 use crate::show::table;
 use crate::{EXIT_FAILURE, print_error, write_stdout};
 
@@ -69,8 +69,11 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
-    /// File in TOML with all static entries and names
+    /// File with all static entries and names, in TOML, YAML (`.yaml`, `.yml`) or JSON (`.json`); `-` is standard input
     file: PathBuf,
+    /// Format of the file, whatever its name
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -209,11 +212,9 @@ impl FileArgs {
     }
 
     fn put(&self, query: &[(&str, &str)]) -> Result<Value, String> {
-        let shown = self.file.display();
-        let text = fs::read_to_string(&self.file).map_err(|e| format!("{shown}: {e}"))?;
-        let document: toml::Table = toml::from_str(&text).map_err(|e| format!("{shown}: {e}"))?;
-        let body = serde_json::to_value(document).map_err(|e| format!("{shown}: {e}"))?;
-        self.output.call(&Method::PUT, "/v1/declared", query, Some(&body))
+        let file = DeclaredFile::read(&self.file, self.format)?;
+        let answer = self.output.call(&Method::PUT, "/v1/declared", query, Some(&file.document));
+        answer.map_err(|error| file.locate(error))
     }
 
     /// Entries that a switch has refused.
