@@ -407,7 +407,8 @@ mod tests {
             commit: Some(Duration::from_micros(700)),
         };
         let names = SwitchNames::default();
-        let text = "policy applied: revision=7 set=3 removed=1 switches=4 duration=31ms commit=700us";
+        let text =
+            "policy applied: revision=7 set=3 removed=1 switches=4 duration=31ms commit=700us";
         assert_eq!(Event::policy(&report, &names).to_string(), text);
         let failures = vec![(DatapathId(2), "flow \"a\": TABLE_FULL".to_owned())];
         let report = ChangeReport { failures, is_declared: false, commit: None, ..report };

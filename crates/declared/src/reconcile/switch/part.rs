@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sluice_base::HashMap;
+use sluice_base::{HashMap, HashSet};
 
 use super::super::transaction::{Failure, Outcome, Step, Transaction};
 use super::super::{Outbox, PartRefusal};
@@ -93,9 +93,8 @@ impl Switch {
             self.target_none(entry, &mut targets);
         }
         if after != *before {
-            let kept = entries
-                .values()
-                .filter(|entry| !change.removed.iter().any(|it| Arc::ptr_eq(it, entry)));
+            let removed: HashSet<_> = change.removed.iter().map(|entry| entry.key()).collect();
+            let kept = entries.values().filter(|entry| !removed.contains(entry.key()));
             for entry in kept {
                 let selector = &entry.declaration.switches;
                 match (before.are_selected_by(selector), after.are_selected_by(selector)) {
