@@ -11,6 +11,7 @@ mod compare;
 mod completions;
 mod config;
 mod control_link;
+mod declared_file;
 mod decode;
 mod doctor;
 mod host;
@@ -84,7 +85,7 @@ enum Command {
     #[command(subcommand)]
     Flow(static_entries::FlowCommand),
     /// Declare static entries and names as a file says, and remove all others
-    Apply(static_entries::FileArgs),
+    Apply(static_entries::ApplyArgs),
     /// Show what `apply` would change; the exit code is 1 if there is something
     Diff(static_entries::FileArgs),
     /// Show how a packet would travel through the flow tables of the running controller's network
@@ -168,7 +169,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Clear(clear) => exit_code(clear.run().and_then(|text| write_stdout(&text))),
         Command::Capture(capture) => exit_code(capture.run()),
         Command::Flow(flow) => static_entries::report(flow.run()),
-        Command::Apply(file) => static_entries::report(file.apply()),
+        Command::Apply(args) => static_entries::report(args.run()),
         Command::Diff(file) => static_entries::report(file.diff()),
         Command::Trace(trace) => exit_code(trace.run().and_then(|text| write_stdout(&text))),
         Command::Bench(bench) => bench.run(),

@@ -99,6 +99,12 @@ impl AppliedChange {
         self.removed.is_empty() && self.added.is_empty() && self.names.is_none()
     }
 
+    /// The change that undoes it, to `names` if it has changed names.
+    pub(crate) fn reversed(&self, names: Option<Names>) -> Self {
+        let (removed, added) = (self.added.clone(), self.removed.clone());
+        Self { revision: self.revision, removed, added, names, quarantine: None }
+    }
+
     /// What it changes, in the order of the names.
     pub(crate) fn differences(&self, names: &Names) -> Vec<Difference> {
         let mut entries: BTreeMap<&Key, (Option<&Entry>, Option<&Entry>)> = BTreeMap::new();

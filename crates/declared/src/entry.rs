@@ -15,6 +15,7 @@ use sluice_openflow::{
 use sluice_sdk::flow_space::{EntryKind, QUARANTINE, STATIC};
 
 use crate::form::Form;
+use crate::reconcile::UNUSED_GROUP;
 
 /// Characters of a name.
 const NAME_LEN_MAX: usize = 64;
@@ -28,9 +29,6 @@ const APPLICATION_PRIORITIES: [RangeInclusive<u16>; 2] = [0..=6, QUARANTINE.prio
 
 /// The beginning of the names of entries of quarantined hosts. No declared entry has such a name.
 const QUARANTINE_NAME: &str = "quarantine:";
-
-/// `OFPG_MAX` is 0xffffff00.
-const GROUP_IDS_RESERVED: u32 = 0xffff_ff01;
 
 /// The kind of a static entry. In this order they are installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -290,7 +288,7 @@ fn parse(kind: Kind, text: &str, reserved: Option<&Reserved>) -> Result<Body, St
         Kind::Flow => parse_flow(text, reserved).map(Body::Flow),
         Kind::Group => {
             let group = GroupMod::from_text(text, GroupCommand::ADD).map_err(|e| e.to_string())?;
-            if group.group_id.0 >= GROUP_IDS_RESERVED {
+            if group.group_id >= UNUSED_GROUP {
                 return Err(format!("group_id {:#x} is reserved", group.group_id.0));
             }
             Ok(Body::Group(group))

@@ -8,9 +8,11 @@ mod change;
 mod entry;
 mod form;
 mod names;
+mod network_write;
 mod operations;
 mod quarantine;
 pub mod reconcile;
+mod reports;
 mod service;
 mod status;
 pub mod store;
@@ -23,5 +25,6 @@ pub use change::{
 pub use entry::{Declaration, Entry, EntryError, Key, Kind, Reserved, Selector};
 pub use names::{NameError, NameOf, Names};
 pub use quarantine::{QUARANTINES_MAX, Quarantine, QuarantineError, QuarantineInfo};
+pub use reports::ChangeReport;
 pub use service::{Config, Declared, WriteError};
 pub use status::{Now, State, Status};

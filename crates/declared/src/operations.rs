@@ -24,14 +24,13 @@ impl Declared {
     /// # Cost
     /// Blocks until the disk has written the change.
     pub fn quarantine(&self, mac: MacAddr, info: QuarantineInfo) -> Result<u64, WriteError> {
-        let mut store = lock(&self.shared.store);
-        let store = store.open()?;
+        let _changing = lock(&self.shared.changing);
         let applied = {
             let core = lock(&self.shared.core);
             change::quarantine(mac, info, &core.quarantines, core.revision + 1)
                 .map_err(WriteError::Quarantine)?
         };
-        self.commit(store, &applied)?;
+        self.commit(&applied)?;
         Ok(applied.revision)
     }
 
@@ -43,14 +42,13 @@ impl Declared {
     /// # Cost
     /// Blocks until the disk has written the change.
     pub fn release(&self, mac: MacAddr) -> Result<(u64, Arc<Quarantine>), WriteError> {
-        let mut store = lock(&self.shared.store);
-        let store = store.open()?;
+        let _changing = lock(&self.shared.changing);
         let (applied, ended) = {
             let core = lock(&self.shared.core);
             change::release(mac, &core.quarantines, core.revision + 1)
                 .map_err(WriteError::Quarantine)?
         };
-        self.commit(store, &applied)?;
+        self.commit(&applied)?;
         Ok((applied.revision, ended))
     }
 

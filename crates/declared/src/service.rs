@@ -18,7 +18,10 @@ use tracing::{info, warn};
 use crate::change::{AppliedChange, Change, ChangeError, Difference, Present, check};
 use crate::entry::Reserved;
 use crate::quarantine::{Quarantine, QuarantineError};
-use crate::reconcile::{Notice, OutRequest, Reconciler, Timing, Token};
+use crate::reconcile::{
+    NetworkRefusal, NetworkState, Notice, OutRequest, Reconciler, Timing, Token,
+};
+use crate::reports::Reports;
 use crate::status::Now;
 use crate::store::{Contents, Store, StoreError};
 
@@ -37,6 +40,9 @@ const SESSIONS_PAUSE_FACTOR: u32 = 20;
 
 /// Pause before records are published again for which the controller had too much to do.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How often changes are looked at that are not reported yet, if nothing happens.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Configuration of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +64,10 @@ pub enum WriteError {
     Quarantine(QuarantineError),
     /// It cannot be stored.
     Store(StoreError),
+    /// A switch has refused a change that is made at all switches or at none.
+    Refused(NetworkRefusal),
+    /// The service has ended.
+    Stopped,
 }
 
 impl fmt::Display for WriteError {
@@ -68,6 +78,8 @@ impl fmt::Display for WriteError {
             Self::Store(error) => {
                 write!(f, "the store cannot be written, nothing was changed: {error}")
             }
+            Self::Refused(refusal) => write!(f, "nothing was changed: {refusal}"),
+            Self::Stopped => f.write_str("nothing was changed: the controller stops"),
         }
     }
 }
@@ -84,18 +96,23 @@ pub struct Declared {
 type Callback = Box<dyn FnOnce() + Send>;
 
 pub(crate) struct Shared {
+    /// Held while a change is made.
+    pub(crate) changing: Mutex<()>,
     pub(crate) core: Mutex<Core>,
     pub(crate) store: Mutex<StoreState>,
     waiters: Mutex<Vec<(u64, Callback)>>,
     /// Records that the workers have not received, in their order.
     pub(crate) unpublished: Mutex<Vec<RecordFact>>,
+    /// Notified when a change of the whole network has come to something.
+    pub(crate) progress: Mutex<Option<Sender<()>>>,
+    pub(crate) reports: Mutex<Reports>,
     pub(crate) events: Sender<Event>,
     reserved: Reserved,
 }
 
 #[derive(Debug)]
 pub(crate) struct Core {
-    reconciler: Reconciler,
+    pub(crate) reconciler: Reconciler,
     pub(crate) quarantines: BTreeMap<MacAddr, Arc<Quarantine>>,
     /// The number of the last change.
     pub(crate) revision: u64,
@@ -136,7 +153,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn now() -> Now {
+pub(crate) fn now() -> Now {
     Now { at: clock::now(), unix: clock::since_epoch() }
 }
 
@@ -173,10 +190,13 @@ impl Declared {
         let unpublished = drains.map(|(cable, it)| RecordFact::new(cable, Some(it))).collect();
         let (events, received) = channel();
         let shared = Arc::new(Shared {
+            changing: Mutex::default(),
             core: Mutex::new(Core { reconciler, quarantines, revision }),
             store: Mutex::new(store),
             waiters: Mutex::default(),
             unpublished: Mutex::new(unpublished),
+            progress: Mutex::default(),
+            reports: Mutex::default(),
             events,
             reserved: config.reserved.clone(),
         });
@@ -205,12 +225,26 @@ impl Declared {
     /// # Errors
     /// It is invalid.
     pub fn check(&self, change: Change) -> Result<Vec<Difference>, WriteError> {
+        self.checked(change).map(|(_, differences)| differences)
+    }
+
+    /// The change as it will be applied, and what it changes.
+    pub(crate) fn checked(
+        &self,
+        change: Change,
+    ) -> Result<(AppliedChange, Vec<Difference>), WriteError> {
         if let Some(error) = self.store_error() {
             return Err(WriteError::Store(error));
         }
         let core = lock(&self.shared.core);
         let applied = check(change, core.present(&self.shared.reserved));
-        Ok(applied.map_err(WriteError::Change)?.differences(core.reconciler.names()))
+        let applied = applied.map_err(WriteError::Change)?;
+        let differences = applied.differences(core.reconciler.names());
+        Ok((applied, differences))
+    }
+
+    pub(crate) fn commit_to_store(&self, applied: &AppliedChange) -> Result<(), WriteError> {
+        lock(&self.shared.store).open()?.commit(applied).map_err(WriteError::Store)
     }
 
     /// Makes a change durable, and then changes the switches. Returns the number of the change and what it changes.
@@ -222,29 +256,20 @@ impl Declared {
     /// Blocks until the disk has written the change.
     pub fn write(&self, change: Change) -> Result<(u64, Vec<Difference>), WriteError> {
         // Held until the change is applied: changes are made one after the other.
-        let mut store = lock(&self.shared.store);
-        let store = store.open()?;
-        let (applied, differences) = {
-            let core = lock(&self.shared.core);
-            let applied = check(change, core.present(&self.shared.reserved));
-            let applied = applied.map_err(WriteError::Change)?;
-            let differences = applied.differences(core.reconciler.names());
-            if applied.is_empty() {
-                return Ok((core.revision, differences));
-            }
-            (applied, differences)
-        };
-        self.commit(store, &applied)?;
+        let _changing = lock(&self.shared.changing);
+        let started = clock::now();
+        let (applied, differences) = self.checked(change)?;
+        if applied.is_empty() {
+            return Ok((applied.revision - 1, differences));
+        }
+        self.commit(&applied)?;
+        self.follow(&applied, started, None);
         Ok((applied.revision, differences))
     }
 
-    /// Makes a change that was checked durable, and passes it on to the switches. The store is locked until then.
-    pub(crate) fn commit(
-        &self,
-        store: &mut Store,
-        applied: &AppliedChange,
-    ) -> Result<(), WriteError> {
-        store.commit(applied).map_err(WriteError::Store)?;
+    /// Makes a change that was checked durable, and passes it on to the switches. Other changes are locked out until then.
+    pub(crate) fn commit(&self, applied: &AppliedChange) -> Result<(), WriteError> {
+        self.commit_to_store(applied)?;
         let mut core = lock(&self.shared.core);
         core.revision = applied.revision;
         if let Some((mac, quarantine)) = &applied.quarantine {
@@ -332,6 +357,7 @@ impl Runner {
             self.compare_sessions();
             self.send();
             self.notify_waiters();
+            self.shared.publish_reports();
             let wait = self.wait();
             let first = match self.received.recv_timeout(wait) {
                 Ok(event) => Some(event),
@@ -364,9 +390,11 @@ impl Runner {
         let deadline = lock(&self.shared.core).reconciler.deadline(now);
         let is_unpublished = !lock(&self.shared.unpublished).is_empty();
         let publish = is_unpublished.then(|| now.at + PUBLISH_INTERVAL);
+        let report = self.shared.has_open_changes().then(|| now.at + REPORT_INTERVAL);
         self.reconciler_due = deadline.unwrap_or(now.at + SESSIONS_INTERVAL);
-        let first = publish.into_iter().chain([self.reconciler_due, self.sessions_due]).min();
-        first.map_or(Duration::ZERO, |at| at.saturating_duration_since(now.at))
+        let others = publish.into_iter().chain(report).chain([self.sessions_due]);
+        let first = others.fold(self.reconciler_due, Instant::min);
+        first.saturating_duration_since(now.at)
     }
 
     /// Publishes records, unless the controller has too much to do.
@@ -452,6 +480,12 @@ impl Runner {
     }
 
     fn notify_waiters(&self) {
+        if let Some(progress) = &*lock(&self.shared.progress)
+            && lock(&self.shared.core).reconciler.network_state() != Some(NetworkState::InProgress)
+        {
+            // Fails if nobody waits any more.
+            let _ = progress.send(());
+        }
         let mut waiters = lock(&self.shared.waiters);
         if waiters.is_empty() {
             return;

@@ -24,6 +24,7 @@ mod loops;
 mod many_conversations;
 mod mininet;
 mod multicast_snooping;
+mod network_changes;
 mod operations;
 mod packet_sizes;
 mod path_requests;

@@ -1,8 +1,10 @@
 //! Keeps the entries of all switches as declared: a state machine without I/O.
 //!
 //! Sessions, changes, answers and the time go in; [`Reconciler::take_requests`] has what is to be sent. Each switch is on its own
-//! (`switch.rs`); what belongs to one change is a transaction (`transaction.rs`).
+//! (`switch/`); what belongs to one change is a transaction (`transaction/`). A change of the whole network (`network_change.rs`)
+//! prepares the transactions of all switches before it commits any.
 
+mod network_change;
 mod reading;
 mod switch;
 mod transaction;
@@ -22,7 +24,10 @@ use crate::form::Slot;
 use crate::names::{Names, SwitchNames};
 use crate::quarantine::Quarantine;
 use crate::status::{Now, State, Status};
+pub use network_change::{NetworkRefusal, PartRefusal};
+pub(crate) use network_change::{NetworkState, PREPARE_MAX};
 use switch::Switch;
+pub(crate) use transaction::UNUSED_GROUP;
 
 /// Switches that are read at a time: their replies may have megabytes.
 const READS_MAX: usize = 16;
@@ -186,6 +191,7 @@ pub struct Reconciler {
     owned: BTreeMap<DatapathId, HashSet<Slot>>,
     out: Outbox,
     ticked_at: Option<Instant>,
+    network_change: Option<network_change::NetworkChange>,
 }
 
 impl Reconciler {
@@ -224,6 +230,7 @@ impl Reconciler {
             owned: of_switches,
             out,
             ticked_at: None,
+            network_change: None,
         }
     }
 
@@ -377,6 +384,7 @@ impl Reconciler {
             self.out.session = switch.session;
             switch.step(now, &mut self.out);
         }
+        self.advance_network_change(now);
         self.ticked_at = Some(now.at);
         self.start_readings(now);
     }
@@ -421,7 +429,7 @@ impl Reconciler {
             self.ticked_at.is_some_and(|at| it.waits_to_read(Now { at, ..now }).is_some())
         };
         let switches = self.switches.values().filter(|it| !has_waited(it));
-        let first = switches.filter_map(Switch::deadline).min();
+        let first = switches.filter_map(Switch::deadline).chain(self.network_deadline()).min();
         // What is due already waits for something else.
         first.map(|at| at.max(now.at + BLOCKED_PAUSE))
     }
@@ -465,6 +473,21 @@ impl Reconciler {
     /// Whether all connected switches were sent a change, and have accepted or refused it.
     pub fn has_tried(&self, revision: u64) -> bool {
         self.switches.values().all(|switch| switch.has_tried(revision))
+    }
+
+    /// Connected switches that a change concerns.
+    pub(crate) fn concerned(&self, change: &AppliedChange) -> usize {
+        let entries = || change.removed.iter().chain(&change.added);
+        let is_concerned = |switch: &&Switch| {
+            entries().any(|entry| switch.names.are_selected_by(&entry.declaration.switches))
+        };
+        self.switches.values().filter(is_concerned).count()
+    }
+
+    /// Switches that do not have what a change has made of them, and why.
+    pub(crate) fn failures(&self, revision: u64) -> Vec<(DatapathId, String)> {
+        let failed = |switch: &Switch| Some((switch.id(), switch.failure(revision)?));
+        self.switches.values().filter_map(failed).collect()
     }
 
     /// The state of an entry as a whole: the worst of its states, refused before pending before installed.

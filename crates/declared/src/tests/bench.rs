@@ -12,7 +12,7 @@ use sluice_sdk::{Answer, SessionStatistics, SwitchSession};
 use super::model_switch::ModelSwitch;
 use crate::change::{self, AppliedChange, Change, ChangeError, Present, check};
 use crate::quarantine::{Quarantine, QuarantineError, QuarantineInfo};
-use crate::reconcile::{Owned, Reconciler, Timing, Token};
+use crate::reconcile::{NetworkState, Owned, Reconciler, Timing, Token};
 use crate::{Declaration, Key, Kind, Names, Now, Reserved, Selector, State};
 
 pub(super) struct Bench {
@@ -25,6 +25,18 @@ pub(super) struct Bench {
     sessions: BTreeMap<DatapathId, SwitchSession>,
     pending: BTreeMap<DatapathId, VecDeque<(Token, Vec<Message>)>>,
     losses: BTreeMap<DatapathId, Loss>,
+    /// A change of the whole network that is not decided yet, or is being committed, and the names before it.
+    everywhere: Option<(AppliedChange, Names, bool)>,
+}
+
+/// What a change of the whole network has come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Decision {
+    Made,
+    /// Refused before any commit was sent.
+    Refused(String),
+    /// Refused by a switch that was prepared, and undone.
+    Undone(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +73,7 @@ impl Bench {
             sessions: BTreeMap::new(),
             pending: BTreeMap::new(),
             losses: BTreeMap::new(),
+            everywhere: None,
         }
     }
 
@@ -87,8 +100,12 @@ impl Bench {
         }
     }
 
+    fn checked(&self, change: Change) -> AppliedChange {
+        check(change, self.present(&Reserved::default())).unwrap()
+    }
+
     fn apply(&mut self, change: Change) {
-        let applied = check(change, self.present(&Reserved::default())).unwrap();
+        let applied = self.checked(change);
         if !applied.is_empty() {
             self.commit(&applied);
         }
@@ -126,8 +143,97 @@ impl Bench {
         statuses.into_iter().map(|(at, status)| (at, status.state)).collect()
     }
 
+    /// Begins with a change of the whole network, unless there is one.
+    pub(super) fn start_everywhere(&mut self, change: Change) {
+        let applied = self.checked(change);
+        if self.everywhere.is_none() && !applied.is_empty() {
+            self.revision = applied.revision;
+            self.reconciler.start_network_change(&applied, self.now);
+            let names = (**self.reconciler.names()).clone();
+            self.everywhere = Some((applied, names, false));
+            self.collect();
+        }
+    }
+
+    /// Goes on with the change of the whole network if the switches have answered, as the service does.
+    pub(super) fn decide(&mut self) -> Option<Decision> {
+        let (applied, names, is_committing) = self.everywhere.take()?;
+        let decision = match self.reconciler.network_state()? {
+            NetworkState::InProgress => {
+                self.everywhere = Some((applied, names, is_committing));
+                return None;
+            }
+            NetworkState::Ready => {
+                self.reconciler.commit_network_change(&applied, self.now);
+                self.everywhere = Some((applied, names, true));
+                self.collect();
+                return self.decide();
+            }
+            NetworkState::Made(_) => Decision::Made,
+            NetworkState::Refused(it) if is_committing => Decision::Undone(it.to_string()),
+            NetworkState::Refused(it) => Decision::Refused(it.to_string()),
+        };
+        self.reconciler.end_network_change(self.now);
+        if matches!(decision, Decision::Undone(_)) {
+            self.revision += 1;
+            let names = applied.names.is_some().then_some(names);
+            let reversed = AppliedChange { revision: self.revision, ..applied.reversed(names) };
+            self.reconciler.apply(&reversed, self.now);
+        }
+        self.collect();
+        Some(decision)
+    }
+
+    /// Makes a change of the whole network, and what follows from it.
+    pub(super) fn change_everywhere(&mut self, change: Change) -> Decision {
+        self.start_everywhere(change);
+        for _ in 0..100 {
+            self.settle();
+            if let Some(decision) = self.decide() {
+                self.settle();
+                return decision;
+            }
+            self.pass(Duration::from_millis(500));
+        }
+        panic!("a change has not ended within 50 s")
+    }
+
+    /// Waits until the change of the whole network has come to something, if there is one.
+    pub(super) fn end_change(&mut self) {
+        if self.everywhere.is_some() {
+            self.change_everywhere(Change::default());
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.reconciler.network_state() == Some(NetworkState::Ready)
+    }
+
+    /// Lets time pass without answers.
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.now.at += time;
+        self.now.unix += time;
+        self.reconciler.tick(self.now);
+        self.collect();
+    }
+
     /// Some entries are added, replaced or removed.
     pub(super) fn change(&mut self, rng: &mut Rng) {
+        if self.everywhere.is_some() {
+            return;
+        }
+        let change = self.random_change(rng);
+        self.apply(change);
+        let mac = MacAddr::from_u64(0x0200_0000_0000 + u64::from(rng.below(3)));
+        let is_quarantined = self.quarantines.contains_key(&mac);
+        match rng.below(4) {
+            0 if is_quarantined => self.release(mac).unwrap(),
+            1 if !is_quarantined => self.quarantine(mac).unwrap(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn random_change(&self, rng: &mut Rng) -> Change {
         let mut change = Change::default();
         for n in 0..6 {
             let name = format!("e{n}");
@@ -148,14 +254,7 @@ impl Bench {
             group.switches = Selector::Switches(vec!["2".to_owned(), "3".to_owned()]);
             change.set.push(group);
         }
-        self.apply(change);
-        let mac = MacAddr::from_u64(0x0200_0000_0000 + u64::from(rng.below(3)));
-        let is_quarantined = self.quarantines.contains_key(&mac);
-        match rng.below(4) {
-            0 if is_quarantined => self.release(mac).unwrap(),
-            1 if !is_quarantined => self.quarantine(mac).unwrap(),
-            _ => {}
-        }
+        change
     }
 
     fn sessions(&self) -> Vec<SwitchSession> {
@@ -216,6 +315,7 @@ impl Bench {
         let of_hosts = self.quarantines.values().flat_map(|it| it.entries.iter());
         entries.extend(of_hosts.map(|entry| (entry.key().clone(), entry.clone())));
         self.pending.clear();
+        self.everywhere = None;
         self.reconciler =
             Reconciler::new(Timing::default(), entries, names, self.owned.iter().copied());
     }
@@ -266,7 +366,7 @@ impl Bench {
         }
     }
 
-    fn answer(&mut self, at: DatapathId) {
+    pub(super) fn answer(&mut self, at: DatapathId) {
         let Some((token, messages)) = self.pending.get_mut(&at).and_then(VecDeque::pop_front)
         else {
             return;

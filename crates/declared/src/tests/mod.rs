@@ -2,6 +2,7 @@
 
 mod bench;
 mod model_switch;
+mod network_changes;
 mod quarantine;
 
 use std::time::Duration;

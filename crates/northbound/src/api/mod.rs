@@ -20,6 +20,7 @@ mod quarantines;
 pub(crate) mod requests;
 mod static_documents;
 mod static_entries;
+mod static_form;
 mod tokens;
 mod trace;
 

@@ -188,7 +188,7 @@ impl IntoResponses for OfStoreWrites {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
         let mut all = OfStore::responses();
         all.extend(errors(&[
-            ("409", "There are too many entries"),
+            ("409", "There are too many entries; or a switch has refused a change with `atomic=true`, and nothing was changed"),
             ("500", "The change was not made: a bug, which the message describes"),
         ]));
         all

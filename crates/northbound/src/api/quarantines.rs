@@ -23,7 +23,7 @@ use super::error::ApiError;
 use super::extract::{ApiJson, ApiPath, ApiQuery};
 use super::openapi::{OfQuarantine, OfStore};
 use super::static_documents::StateDocument;
-use super::static_entries::{readable, wait_until_tried, write};
+use super::static_entries::{WAIT_MAX, readable, wait_until_tried, write};
 use crate::events::EventKind;
 
 type ApiResult<T> = Result<T, ApiError>;
@@ -126,7 +126,7 @@ async fn quarantine(
     let revision = write(&state, move |declared| declared.quarantine(mac, stored)).await?;
     record(&state, EventKind::HostQuarantined, mac, &info);
     if wait {
-        wait_until_tried(&state, revision).await?;
+        wait_until_tried(&state, revision, WAIT_MAX).await?;
     }
     one_document(&state, mac).map(Json)
 }
@@ -164,7 +164,7 @@ async fn release(
     let ended = before.info.ended_by(identity.who);
     record(&state, EventKind::HostReleased, mac, &ended);
     if wait {
-        wait_until_tried(&state, revision).await?;
+        wait_until_tried(&state, revision, WAIT_MAX).await?;
     }
     let name = state.given_names().host(mac).map(str::to_owned);
     Ok(Json(ReleasedDocument {

@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 
 use super::error::ApiError;
 use super::names::switch_name;
+use super::static_form::FormBody;
 
 /// An entry without its name.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -22,9 +23,9 @@ use super::names::switch_name;
 pub(super) struct EntryBody {
     switch: Option<String>,
     switches: Option<SwitchesBody>,
-    flow: Option<String>,
-    group: Option<String>,
-    meter: Option<String>,
+    flow: Option<FormBody>,
+    group: Option<FormBody>,
+    meter: Option<FormBody>,
 }
 
 /// An entry with its name.
@@ -37,11 +38,11 @@ pub(super) struct NamedEntryBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     switches: Option<SwitchesBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    flow: Option<String>,
+    flow: Option<FormBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<String>,
+    group: Option<FormBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    meter: Option<String>,
+    meter: Option<FormBody>,
 }
 
 /// `"all"`, a name or datapath id, or a list of these.
@@ -89,10 +90,11 @@ impl EntryBody {
                 Selector::Switches(vec![one])
             }
         };
-        let texts = [(Kind::Flow, self.flow), (Kind::Group, self.group), (Kind::Meter, self.meter)];
-        let mut given = texts.into_iter().filter_map(|(kind, text)| Some((kind, text?)));
+        let forms = [(Kind::Flow, self.flow), (Kind::Group, self.group), (Kind::Meter, self.meter)];
+        let mut given = forms.into_iter().filter_map(|(kind, form)| Some((kind, form?)));
         match (given.next(), given.next()) {
-            (Some((kind, text)), None) if kind == key.kind => {
+            (Some((kind, form)), None) if kind == key.kind => {
+                let text = form.text(kind).map_err(|error| invalid(&error))?;
                 Ok(Declaration { key, switches, text })
             }
             _ => Err(invalid(&format!("expected `{}` with the entry, and nothing else", key.kind))),
@@ -110,7 +112,7 @@ impl NamedEntryBody {
                 list => (None, Some(SwitchesBody::Several(list.to_vec()))),
             },
         };
-        let is = |kind| (key.kind == kind).then(|| text.clone());
+        let is = |kind| (key.kind == kind).then(|| FormBody::Text(text.clone()));
         let (flow, group, meter) = (is(Kind::Flow), is(Kind::Group), is(Kind::Meter));
         Self { name: key.name.clone(), switch, switches, flow, group, meter }
     }
@@ -271,11 +273,11 @@ pub(super) struct EntryDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     switches: Option<SwitchesBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    flow: Option<String>,
+    flow: Option<FormBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<String>,
+    group: Option<FormBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    meter: Option<String>,
+    meter: Option<FormBody>,
     revision: u64,
     changed_at_unix_s: f64,
     /// The worst of the states at all switches.

@@ -25,7 +25,10 @@ use super::static_documents::{
 use super::{ApiState, names};
 
 /// How long `wait=true` waits for switches: less than a connection lasts.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// How long it waits after a change with `atomic=true`, which has waited already.
+const ATOMIC_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Entries of one page, unless the request says how many, and at most.
 const ENTRIES_DEFAULT: usize = 1000;
@@ -50,6 +53,10 @@ pub(super) struct ChangeQuery {
     /// Answer when all connected switches have accepted or refused it.
     #[serde(default)]
     wait: bool,
+    /// Make it at all connected switches that it concerns, or at none, and answer when that is done. If a switch refuses it, the answer is
+    /// 409 `change_refused`, and what is declared stays the same.
+    #[serde(default)]
+    atomic: bool,
     /// Change nothing, and answer what would be changed.
     #[serde(default)]
     dry_run: bool,
@@ -132,6 +139,8 @@ fn write_error(error: &WriteError) -> ApiError {
         }
         WriteError::Change(_) => ApiError::invalid(message),
         WriteError::Quarantine(error) => quarantine_error(error, message),
+        WriteError::Refused(_) => ApiError::new(StatusCode::CONFLICT, "change_refused", message),
+        WriteError::Stopped => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message),
         WriteError::Store(_) => {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
         }
@@ -171,14 +180,18 @@ pub(super) async fn write<R: Send + 'static>(
 }
 
 /// Waits until all connected switches have accepted or refused a change, but not for ever.
-pub(super) async fn wait_until_tried(state: &ApiState, revision: u64) -> ApiResult<()> {
+pub(super) async fn wait_until_tried(
+    state: &ApiState,
+    revision: u64,
+    wait: Duration,
+) -> ApiResult<()> {
     let (sender, tried) = oneshot::channel();
     // Fails if the client does not wait any more.
     let notify = move || {
         let _ = sender.send(());
     };
     service(state)?.when_tried(revision, Box::new(notify));
-    let _ = timeout(WAIT_MAX, tried).await;
+    let _ = timeout(wait, tried).await;
     Ok(())
 }
 
@@ -189,9 +202,15 @@ async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<
         let changes = differences.into_iter().map(ChangeDocument::from).collect();
         return Ok(ChangesDocument { revision: None, changes });
     }
-    let (revision, differences) = write(state, move |declared| declared.write(change)).await?;
-    if how.wait && !differences.is_empty() {
-        wait_until_tried(state, revision).await?;
+    let is_atomic = how.atomic;
+    let written = write(state, move |declared| match is_atomic {
+        true => declared.write_everywhere(change),
+        false => declared.write(change),
+    });
+    let (revision, differences) = written.await?;
+    if (how.wait || is_atomic) && !differences.is_empty() {
+        wait_until_tried(state, revision, if is_atomic { ATOMIC_WAIT_MAX } else { WAIT_MAX })
+            .await?;
     }
     let changes = differences.into_iter().map(ChangeDocument::from).collect();
     Ok(ChangesDocument { revision: Some(revision), changes })

@@ -52,6 +52,20 @@ impl Events {
         Self { state: Mutex::new(State { history, log, names }), next, declared }
     }
 
+    /// Records what changes of static entries have come to, while the events are kept.
+    pub(crate) fn follow_changes(self: &Arc<Self>) {
+        if let Some(declared) = &self.declared {
+            let events = Arc::downgrade(self);
+            declared.subscribe(Box::new(move |report| {
+                if let Some(events) = events.upgrade() {
+                    let mut state = events.lock();
+                    let event = Event::policy(&report, &state.names);
+                    events.add(&mut state, event, clock::since_epoch());
+                }
+            }));
+        }
+    }
+
     /// The names of the switches that are connected now.
     pub(crate) fn learn_names(&self, controller: &dyn Controller) {
         let sessions = controller.switches();

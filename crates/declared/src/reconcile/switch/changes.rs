@@ -1,6 +1,7 @@
 //! Sending what differs, and what follows from the answers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sluice_base::HashSet;
 use sluice_openflow::Message;
@@ -9,8 +10,11 @@ use sluice_sdk::Answer;
 use super::super::transaction::{Failure, Next, Outcome, Step, Transaction};
 use super::super::{Notice, Outbox, Owned, Sent, backoff};
 use super::{BUSY_PAUSE, Running, Switch, WINDOW};
-use crate::form::Slot;
+use crate::form::{Form, Slot};
 use crate::status::{Now, State};
+
+/// The state of an entry in whose place the switch has what a change of the whole network has installed before it was decided.
+const PUT_BACK: &str = "replaced by a change that is not complete yet, or was given up";
 
 impl Switch {
     pub(super) fn start_transactions(&mut self, now: Now, outbox: &mut Outbox) {
@@ -46,18 +50,10 @@ impl Switch {
         now: Now,
         outbox: &mut Outbox,
     ) {
-        let version = self.version();
         let mut steps = Vec::with_capacity(slots.len());
         for slot in slots {
-            let from = self.actual.as_ref().and_then(|actual| actual.get(&slot)).cloned();
             let to = self.want.get(&slot).map(|(_, form)| form.clone());
-            let is_same = match (&from, &to) {
-                (Some(from), Some(to)) => from.content == to.content,
-                (None, None) => true,
-                _ => false,
-            };
-            let step = if is_same { None } else { Step::new(slot.clone(), from, to, version) };
-            if let Some(step) = step {
+            if let Some(step) = self.step_to(slot.clone(), to) {
                 steps.push(step);
                 continue;
             }
@@ -69,12 +65,27 @@ impl Switch {
         }
         let no = self.next_transaction;
         self.next_transaction += 1;
-        // The highest bit distinguishes the bundle of a diagnosis.
-        self.next_bundle = (self.next_bundle + 1) & 0x7fff_ffff;
-        let bundle = self.has_bundles.then_some(self.next_bundle);
+        let bundle = self.has_bundles.then(|| self.new_bundle());
         let transaction = Transaction::new(revision, steps, bundle);
         self.transactions.insert(no, Running { transaction, again_at: None });
         self.send(no, outbox);
+    }
+
+    /// What makes of a slot what is to be there; `None` if it is so already.
+    pub(super) fn step_to(&self, slot: Slot, to: Option<Arc<Form>>) -> Option<Step> {
+        let from = self.actual.as_ref().and_then(|actual| actual.get(&slot)).cloned();
+        let is_same = match (&from, &to) {
+            (Some(from), Some(to)) => from.content == to.content,
+            (None, None) => true,
+            _ => false,
+        };
+        if is_same { None } else { Step::new(slot, from, to, self.version()) }
+    }
+
+    pub(super) fn new_bundle(&mut self) -> u32 {
+        // The highest bit distinguishes the bundle of a trial or a diagnosis.
+        self.next_bundle = (self.next_bundle + 1) & 0x7fff_ffff;
+        self.next_bundle
     }
 
     /// Sends the current messages of a transaction. Groups and meters are recorded in the store before, so that they are removed when
@@ -120,6 +131,7 @@ impl Switch {
         out: &mut Outbox,
     ) {
         let version = self.version();
+        let is_lost = matches!(answer, Answer::Disconnected | Answer::NotConnected);
         let Some(running) = self.transactions.get_mut(&no) else { return };
         match running.transaction.on_answer(answer, version) {
             Next::Send => self.send(no, out),
@@ -129,16 +141,23 @@ impl Switch {
                 self.send_unanswered(discard, out);
                 self.send(no, out);
             }
+            Next::Wait => self.on_prepared(),
             Next::End(outcome, rest) => {
                 self.send_unanswered(rest, out);
-                if let Some(running) = self.transactions.remove(&no) {
-                    self.end(running.transaction, outcome, now, out);
+                let Some(Running { transaction, .. }) = self.transactions.remove(&no) else {
+                    return;
+                };
+                let is_undecided = self.end_part(no, &transaction, &outcome, is_lost);
+                match outcome {
+                    // Nothing was changed of what was declared before.
+                    Outcome::Refused(_) if is_undecided => {}
+                    outcome => self.end(transaction, outcome, now, out),
                 }
             }
         }
     }
 
-    fn send_unanswered(&self, messages: Vec<Message>, out: &mut Outbox) {
+    pub(super) fn send_unanswered(&self, messages: Vec<Message>, out: &mut Outbox) {
         if !messages.is_empty() {
             out.send(self.id(), Sent::Unanswered, messages, vec![]);
         }
@@ -147,6 +166,7 @@ impl Switch {
     fn end(&mut self, transaction: Transaction, outcome: Outcome, now: Now, out: &mut Outbox) {
         match outcome {
             Outcome::Done => self.on_done(transaction, now, out),
+            Outcome::NoTrials => {}
             Outcome::Refused(failure) => {
                 self.postpone(&transaction, now);
                 self.on_refused(transaction, &failure, now, out);
@@ -164,6 +184,7 @@ impl Switch {
     }
 
     fn on_done(&mut self, transaction: Transaction, now: Now, out: &mut Outbox) {
+        let revision = transaction.revision;
         let has_removed = transaction.steps.iter().any(|step| step.to.is_none());
         for step in transaction.steps {
             let slot = step.slot;
@@ -173,9 +194,12 @@ impl Switch {
                     None => drop(actual.remove(&slot)),
                 }
             }
-            // Unless it was declared differently meanwhile.
+            // Unless it was declared differently meanwhile, or is not declared yet, and is put back if that does not follow.
             let want = self.want.get(&slot).map(|(_, form)| &form.content);
             if want != step.to.as_ref().map(|form| &form.content) {
+                if self.mark(&slot, revision, now) {
+                    self.set_wanted_state(slot, State::Pending(PUT_BACK.to_owned()), now);
+                }
                 continue;
             }
             self.dirty.remove(&slot);

@@ -115,7 +115,7 @@ impl Switch {
     }
 
     /// Marks a slot as different, unless it is marked already. Returns whether it was not.
-    fn mark(&mut self, slot: &Slot, revision: u64, now: Now) -> bool {
+    pub(super) fn mark(&mut self, slot: &Slot, revision: u64, now: Now) -> bool {
         let is_new = !self.dirty.contains_key(slot);
         if is_new {
             self.dirty.insert(slot.clone(), Dirty { revision, not_before: now.at, attempts: 0 });
