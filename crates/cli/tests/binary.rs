@@ -316,7 +316,7 @@ fn output_to_a_full_disk_is_reported() {
         ("config show --config /dev/null", 1),
         (&format!("emu --once {emulate}"), 1),
         (&format!("emu --start {emulate}"), 1),
-        ("link --listen 127.0.0.1:0 --connect 127.0.0.1:1", 1),
+        ("control-link --listen 127.0.0.1:0 --connect 127.0.0.1:1", 1),
         ("decode 0414000800000007", 2),
         ("decode --check 0414000800000007", 2),
     ] {
