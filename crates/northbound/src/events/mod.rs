@@ -101,6 +101,9 @@ impl Events {
         if let Some(event) = derive::event(before, &published.fact, next, view, &state.names) {
             self.add(&mut state, event, unix_time(published.stamp.at()));
         }
+        if let Some(id) = derive::disconnected(&published.fact) {
+            state.names.on_disconnect(id);
+        }
     }
 
     /// Records an event that happens now.
