@@ -8,7 +8,7 @@ mod documents;
 mod drains;
 pub(crate) mod error;
 mod events;
-mod extract;
+pub(crate) mod extract;
 mod flow_deletion;
 mod handlers;
 mod names;
