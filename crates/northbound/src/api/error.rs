@@ -56,6 +56,11 @@ impl ApiError {
         self.code == SWITCH_REFUSED
     }
 
+    /// The same error, with a remark.
+    pub(crate) fn with_note(self, note: &str) -> Self {
+        Self { message: format!("{}; {note}", self.message), ..self }
+    }
+
     /// The sentence for people.
     pub(crate) fn message(&self) -> &str {
         &self.message
@@ -91,6 +96,7 @@ impl IntoResponse for ApiError {
         let header = match self.status {
             StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),
             StatusCode::TOO_MANY_REQUESTS => Some((RETRY_AFTER, "60")),
+            StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, "1")),
             // The client is still sending the body.
             StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE => {
                 Some((CONNECTION, "close"))

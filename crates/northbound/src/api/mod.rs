@@ -17,11 +17,13 @@ mod packets;
 mod port_state;
 mod ports;
 mod quarantines;
+mod reads;
 pub(crate) mod requests;
 mod static_documents;
 mod static_entries;
 mod tokens;
 mod trace;
+mod values;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,8 +38,6 @@ use sluice_sdk::allocation::Allocations;
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-
-pub(crate) use names::parse_datapath_id;
 
 use crate::events::Events;
 use crate::port_statistics::PortStatistics;
@@ -62,7 +62,9 @@ pub(crate) struct ApiState {
     /// Whose flow entry is which.
     owners: Arc<Allocations>,
     /// Limits how many replies of switches are read at a time.
-    reads: Arc<Semaphore>,
+    reads: Arc<reads::Reads>,
+    /// Limits how many packets are traced at a time.
+    traces: Arc<Semaphore>,
     /// Limits how many captures run at a time.
     captures: Arc<Semaphore>,
     /// Static entries, if they are kept.
@@ -92,7 +94,8 @@ impl ApiState {
             started,
             access,
             owners,
-            reads: Arc::new(Semaphore::new(requests::READS_MAX)),
+            reads: Arc::default(),
+            traces: Arc::new(Semaphore::new(trace::TRACES_MAX)),
             captures: capture::permits(),
             declared,
             writes: Arc::new(Semaphore::new(1)),
