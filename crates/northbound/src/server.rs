@@ -55,11 +55,15 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of the head of a request: more than browsers send, and the minimum of hyper.
 const HEAD_LEN_MAX: usize = 8 << 10;
 
-/// Duration of a connection, so that a client that reads slowly is closed eventually.
+/// Duration of a connection, so that a client that reads slowly is closed eventually. A request that is being processed then is
+/// processed to its end.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time for the current response after [`CONNECTION_TIMEOUT`].
+/// Time for the response that has begun, after [`CONNECTION_TIMEOUT`].
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Threads for what waits for the disk: changes of what is declared, one after the other.
+const DISK_THREADS_MAX: usize = 4;
 
 /// Pause after accepting failed, mostly for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -117,7 +121,11 @@ impl Listeners {
         source: Arc<dyn MetricsSource>,
         controller: Arc<dyn Controller>,
     ) -> io::Result<Server> {
-        let runtime = Builder::new_current_thread().thread_name("api").enable_all().build()?;
+        let runtime = Builder::new_current_thread()
+            .thread_name("api-disk")
+            .max_blocking_threads(DISK_THREADS_MAX)
+            .enable_all()
+            .build()?;
         let address = self.tcp.as_ref().map(|(_, address)| *address);
         let access = Access::new(self.access);
         let events = Arc::new(Events::new(self.declared.clone()));
@@ -150,7 +158,7 @@ impl Listeners {
             let (unix, _file) = unix.unzip();
             serve(&runtime, tcp, unix, &service, &state, stopped);
         })?;
-        Ok(Server { address, access, state: shared, _thread: thread })
+        Ok(Server { address, access, state: shared, thread: Some(thread) })
     }
 }
 
@@ -190,7 +198,15 @@ pub struct Server {
     address: Option<SocketAddr>,
     access: Access,
     state: ApiState,
-    _thread: ApiThread,
+    thread: Option<ApiThread>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.thread.take());
+        // Now that no request adds lines.
+        self.access.close_audit();
+    }
 }
 
 impl Server {
@@ -289,6 +305,7 @@ fn serve(
         tokio::select! {
             () = service.accept_tcp(tcp) => {}
             () = service.accept_unix(unix) => {}
+            () = service.access.follow_tokens() => {}
             () = follow_view(state) => {}
             () = state.statistics.poll(&*state.controller) => {}
             () = descriptions::ask(&*state.controller, &state.events) => {}
@@ -388,7 +405,12 @@ where
         of_requests.record_request();
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(of_requests.clone());
-        routes.call(request)
+        let (response, guard) = (routes.call(request), of_requests.clone());
+        async move {
+            let response = response.await;
+            guard.record_answer(clock::now());
+            response
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -401,11 +423,12 @@ where
         _ = connection.as_mut() => return,
         () = sleep(CONNECTION_TIMEOUT) => {}
     }
-    while guard.is_streaming(clock::now()) {
+    // Ends it after the current request.
+    connection.as_mut().graceful_shutdown();
+    let is_needed = |now| guard.is_streaming(now) || guard.is_answering(now, FINISH_TIMEOUT);
+    while is_needed(clock::now()) {
         if timeout(FINISH_TIMEOUT, connection.as_mut()).await.is_ok() {
             return;
         }
     }
-    connection.as_mut().graceful_shutdown();
-    let _ = timeout(FINISH_TIMEOUT, connection).await;
 }

@@ -42,6 +42,7 @@ use utoipa_axum::routes;
 use crate::events::Events;
 use crate::port_statistics::PortStatistics;
 use crate::settings::Settings;
+use crate::streaming::StreamLimit;
 use crate::view_copy::ViewCopy;
 use access::Access;
 pub(crate) use handlers::{method_not_allowed, not_found};
@@ -56,7 +57,7 @@ pub(crate) struct ApiState {
     metrics: Arc<dyn MetricsSource>,
     settings: Arc<Mutex<Settings>>,
     /// Limits the streams of events.
-    streams: Arc<Semaphore>,
+    streams: StreamLimit,
     pub(crate) started: Instant,
     access: Access,
     /// Whose flow entry is which.
@@ -66,7 +67,7 @@ pub(crate) struct ApiState {
     /// Limits how many packets are traced at a time.
     traces: Arc<Semaphore>,
     /// Limits how many captures run at a time.
-    captures: Arc<Semaphore>,
+    captures: StreamLimit,
     /// Static entries, if they are kept.
     pub(crate) declared: Option<Arc<Declared>>,
     /// Changes of what is declared are written one after the other.
@@ -90,13 +91,13 @@ impl ApiState {
             statistics: Arc::default(),
             metrics,
             settings: Arc::default(),
-            streams: Arc::new(Semaphore::new(events::STREAMS_MAX)),
+            streams: StreamLimit::new(events::STREAMS_MAX),
             started,
             access,
             owners,
             reads: Arc::default(),
             traces: Arc::new(Semaphore::new(trace::TRACES_MAX)),
-            captures: capture::permits(),
+            captures: StreamLimit::new(capture::CAPTURES_MAX),
             declared,
             writes: Arc::new(Semaphore::new(1)),
         }

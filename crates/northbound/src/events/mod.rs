@@ -18,7 +18,7 @@ use sluice_sdk::{Controller, switch_name};
 use tokio::sync::watch;
 
 pub(crate) use event::{Event, EventDocument, EventFilter, EventKind};
-pub(crate) use history::{EventId, NextEvent, Resumption, ResumptionNotice};
+pub(crate) use history::{EventId, HISTORY_MAX, NextEvent, Resumption, ResumptionNotice};
 
 use derive::Before;
 use event::EventPlace;
