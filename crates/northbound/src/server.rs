@@ -1,4 +1,4 @@
-//! The HTTP server: listener, connections and their limits.
+//! The HTTP server: listeners, and the thread that serves their connections.
 
 use std::future::pending;
 use std::net::{SocketAddr, TcpListener};
@@ -10,16 +10,10 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse};
 use axum::routing::get;
 use axum::{Router, middleware};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use sluice_base::metrics::MetricsSource;
 use sluice_declared::Declared;
 use sluice_io::{clock, priority};
@@ -35,32 +29,19 @@ use tokio_rustls::TlsAcceptor;
 use crate::api::access::Access;
 use crate::api::{self, ApiState};
 use crate::config::{AccessConfig, Config};
-use crate::connection_limit::{ConnectionLimit, ConnectionPermit};
+use crate::connection::{self, HEAD_TIMEOUT};
+use crate::connection_limit::ConnectionLimit;
 use crate::descriptions;
 use crate::events::{Event, Events};
 use crate::exposition::{self, Exposition};
 use crate::metrics::WithApiMetrics;
 use crate::peer::Peer;
 use crate::settings::Settings;
-use crate::streaming::StreamGuard;
 use crate::unix_socket::{self, SocketFile};
 use crate::view_copy::ViewCopy;
 
 /// Concurrent connections: enough for several scrapers and browsers. For one more, another one is closed.
 const CONNECTIONS_MAX: usize = 64;
-
-/// Time limit for the head of a request, and for an idle connection.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Bytes of the head of a request: more than browsers send, and the minimum of hyper.
-const HEAD_LEN_MAX: usize = 8 << 10;
-
-/// Duration of a connection, so that a client that reads slowly is closed eventually. A request that is being processed then is
-/// processed to its end.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Time for the response that has begun, after [`CONNECTION_TIMEOUT`].
-const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Threads for what waits for the disk: changes of what is declared, one after the other.
 const DISK_THREADS_MAX: usize = 4;
@@ -380,7 +361,7 @@ impl HttpService {
         let routes = self.routes.clone();
         let connection = async move {
             if let Some(stream) = handshake.await {
-                serve_connection(stream, peer, routes, permit).await;
+                connection::serve(stream, peer, routes, permit).await;
             }
         };
         tokio::spawn(async move {
@@ -391,44 +372,5 @@ impl HttpService {
         });
         // Lets the connection read a request that has arrived before the next connection may replace it.
         yield_now().await;
-    }
-}
-
-async fn serve_connection<S>(stream: S, peer: Peer, routes: Router, permit: ConnectionPermit)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let routes = TowerToHyperService::new(routes);
-    let guard = StreamGuard::new(permit);
-    let of_requests = guard.clone();
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        of_requests.record_request();
-        request.extensions_mut().insert(peer);
-        request.extensions_mut().insert(of_requests.clone());
-        let (response, guard) = (routes.call(request), of_requests.clone());
-        async move {
-            let response = response.await;
-            guard.record_answer(clock::now());
-            response
-        }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_LEN_MAX)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    // Errors of a connection concern only its client.
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        () = sleep(CONNECTION_TIMEOUT) => {}
-    }
-    // Ends it after the current request.
-    connection.as_mut().graceful_shutdown();
-    let is_needed = |now| guard.is_streaming(now) || guard.is_answering(now, FINISH_TIMEOUT);
-    while is_needed(clock::now()) {
-        if timeout(FINISH_TIMEOUT, connection.as_mut()).await.is_ok() {
-            return;
-        }
     }
 }
