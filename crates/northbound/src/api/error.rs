@@ -61,6 +61,12 @@ impl ApiError {
         Self { message: format!("{}; {note}", self.message), ..self }
     }
 
+    /// The same error with the status `to`, if it has the status `from`.
+    pub(crate) fn map_status(self, from: StatusCode, to: StatusCode) -> Self {
+        let status = if self.status == from { to } else { self.status };
+        Self { status, ..self }
+    }
+
     /// The sentence for people.
     pub(crate) fn message(&self) -> &str {
         &self.message
