@@ -116,17 +116,13 @@ impl AuditLog {
     /// Uses the file from now on, or opens it anew.
     pub(crate) fn reopen(&self, target: &AuditTarget) {
         let mut writers = self.writers();
-        match target {
-            AuditTarget::File(path) => match writers.current.as_ref().filter(|it| it.path == *path)
-            {
-                // If the queue is full, the file is opened anew with the next line that fails.
-                Some(same) => _ = same.lines.try_send(FileLine::Reopen),
-                None => {
-                    writers.end_current();
-                    writers.current = self.start(path);
-                }
-            },
-            AuditTarget::Off | AuditTarget::Log => writers.end_current(),
+        let AuditTarget::File(path) = target else { return writers.end_current() };
+        if let Some(same) = writers.current.as_ref().filter(|it| it.path == *path) {
+            // If the queue is full, the file is opened anew with the next line that fails.
+            let _ = same.lines.try_send(FileLine::Reopen);
+        } else {
+            writers.end_current();
+            writers.current = self.start(path);
         }
     }
 

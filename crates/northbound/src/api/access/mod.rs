@@ -65,7 +65,7 @@ pub(crate) struct Identity {
     pub(crate) who: String,
     role: Role,
     /// The token that was presented.
-    token: Option<Token>,
+    token: Option<Box<Token>>,
 }
 
 impl Access {
@@ -165,7 +165,7 @@ impl Access {
             Ok(token) => Ok(Identity {
                 who: format!("token {}", token.name),
                 role: token.role,
-                token: Some(token.clone()),
+                token: Some(Box::new(token.clone())),
             }),
             Err(refusal) => {
                 drop(settings);

@@ -205,7 +205,8 @@ impl Walk<'_> {
     fn record(&mut self, hop: usize, at: SwitchPort, traced: SwitchTrace, is_alternative: bool) {
         self.steps_left = self.steps_left.saturating_sub(traced.steps.len());
         let SwitchTrace { steps, outputs } = traced;
-        let kept = outputs.chunk_by(|a, b| Arc::ptr_eq(&a.frame, &b.frame)).flat_map(<[_]>::first);
+        let kept =
+            outputs.chunk_by(|a, b| Arc::ptr_eq(&a.frame, &b.frame)).filter_map(<[_]>::first);
         let kept: usize = kept.map(|output| output.frame.len()).sum();
         self.frame_bytes_left = self.frame_bytes_left.saturating_sub(kept);
         let first = self.arrivals.len();
