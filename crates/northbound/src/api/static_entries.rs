@@ -209,7 +209,8 @@ async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<
         wait_until_tried(state, revision).await?;
     }
     let changes = differences.into_iter().map(ChangeDocument::from).collect();
-    let state = service(state)?.read(|reconciler| ChangeStateDocument::new(reconciler, revision, &keys));
+    let state =
+        service(state)?.read(|reconciler| ChangeStateDocument::new(reconciler, revision, &keys));
     Ok(ChangesDocument { revision: Some(revision), changes, state: Some(state) })
 }
 
