@@ -165,7 +165,7 @@ impl PortArgs {
             PortCommand::Down(at) => (at, false),
         };
         let path = of_port(&at.switch, &at.port, "");
-        let body = json!({ "is_up": is_up });
+        let body = json!({ "is_enabled": is_up });
         let reply = parsed(self.api.client()?.put(&path, &body))?;
         let is = |field: &str| reply.pointer(field).and_then(Value::as_bool) == Some(true);
         let state = match (is("/is_enabled"), is("/is_up")) {

@@ -12,6 +12,9 @@ use crate::declared_file::{DeclaredFile, Format};
 use crate::show::table;
 use crate::{EXIT_FAILURE, print_error, write_stdout};
 
+/// Entries of each kind that are printed if they are not installed.
+const PRINTED_MAX: &str = "100";
+
 /// Entries that are asked for at once.
 const PAGE: usize = 10_000;
 
@@ -137,7 +140,7 @@ impl AddArgs {
         let body = json!({"switches": switches, "flow": self.flow});
         let path = format!("/v1/static/flows/{}", encode(&name));
         let answer = self.output.call(&Method::PUT, &path, &[("wait", "true")], Some(&body))?;
-        let is_success = answer.get("state").and_then(Value::as_str) != Some("refused");
+        let is_success = is_accepted(&answer);
         if self.output.json {
             return Ok(Report { text: format!("{answer}\n"), is_success });
         }
@@ -194,12 +197,16 @@ impl ApplyArgs {
         let answer = self.file.put(&[(how, "true")])?;
         let is_json = self.file.output.json;
         let text = if is_json { format!("{answer}\n") } else { changes(&answer) };
-        let states = self.file.refused()?;
-        for entry in &states {
-            let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
-            print_error(&format!("{name}: {}", state(entry)));
+        let state = answer.get("state").cloned().unwrap_or_default();
+        let count = |name| state.get(name).and_then(Value::as_u64).unwrap_or_default();
+        for name in ["refused", "pending"].into_iter().filter(|&name| count(name) > 0) {
+            self.file.print_entries(name)?;
         }
-        Ok(Report { text, is_success: states.is_empty() })
+        let is_settled = state.get("is_settled").and_then(Value::as_bool) == Some(true);
+        if !is_settled {
+            print_error("not all switches have answered: `sluice flow list --state pending`");
+        }
+        Ok(Report { text, is_success: is_settled && count("refused") + count("pending") == 0 })
     }
 }
 
@@ -217,18 +224,19 @@ impl FileArgs {
         answer.map_err(|error| file.locate(error))
     }
 
-    /// Entries that a switch has refused.
-    fn refused(&self) -> Result<Vec<Value>, String> {
-        let mut all = vec![];
+    /// Prints entries in a state, and why they are in it.
+    fn print_entries(&self, in_state: &str) -> Result<(), String> {
         for kind in ["meters", "groups", "flows"] {
             let path = format!("/v1/static/{kind}");
-            let query = [("state", "refused"), ("limit", "100")];
-            let mut page = self.output.call(&Method::GET, &path, &query, None)?;
-            if let Some(Value::Array(list)) = page.get_mut("entries").map(Value::take) {
-                all.extend(list);
+            let query = [("state", in_state), ("limit", PRINTED_MAX)];
+            let page = self.output.call(&Method::GET, &path, &query, None)?;
+            let entries = page.get("entries").and_then(Value::as_array);
+            for entry in entries.into_iter().flatten() {
+                let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
+                print_error(&format!("{name}: {}", state(entry)));
             }
         }
-        Ok(all)
+        Ok(())
     }
 }
 
@@ -243,6 +251,13 @@ impl OutputArgs {
         let text = self.api.client()?.send(method, path, query, body)?;
         serde_json::from_str(&text).map_err(|_| format!("{path}: the answer is not JSON"))
     }
+}
+
+/// Whether all switches have an entry that are connected. One that is not gets it when it connects.
+fn is_accepted(entry: &Value) -> bool {
+    let is = |of: &Value, state| of.get("state").and_then(Value::as_str) == Some(state);
+    let at = entry.get("at").and_then(Value::as_array);
+    !is(entry, "refused") && at.into_iter().flatten().all(|at| is(at, "installed"))
 }
 
 /// `installed`, or `refused: REASON`.
@@ -296,6 +311,21 @@ mod tests {
             ["drop", "output:1"].map(|actions| default_name("s1", &format!("{long}{actions}")));
         assert_ne!(a, b);
         assert_eq!([a.len(), b.len()], [NAME_LEN_MAX; 2]);
+    }
+
+    #[test]
+    fn an_entry_that_a_connected_switch_does_not_have_is_a_failure() {
+        let at = |state: &str| json!({"dpid": "1", "state": state});
+        for (state, at, expected) in [
+            ("installed", json!([at("installed")]), true),
+            ("pending", json!([]), true),
+            ("pending", json!([at("installed")]), true),
+            ("pending", json!([at("installed"), at("pending")]), false),
+            ("refused", json!([at("refused")]), false),
+        ] {
+            let entry = json!({"state": state, "at": at});
+            assert_eq!(is_accepted(&entry), expected, "{entry}");
+        }
     }
 
     #[test]

@@ -32,17 +32,33 @@ pub fn read(
     bytes_max: usize,
     timeout: Duration,
 ) -> io::Result<Vec<u8>> {
-    let deadline = clock::now() + timeout;
+    read_open(&open(path, kinds)?, bytes_max, timeout)
+}
+
+/// Opens the file at `path` for [`read_open`].
+///
+/// # Errors
+/// `InvalidInput` if the file is not of a kind in `kinds`. Errors of `open` and `fstat`.
+pub fn open(path: &Path, kinds: FileKinds) -> io::Result<File> {
     // Otherwise `open` waits until a named pipe has a writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     // Of the file that is open: another one may be at `path` by now.
     if kinds == FileKinds::Regular && !file.metadata()?.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
     }
+    Ok(file)
+}
+
+/// Reads at most `bytes_max` bytes of a file that [`open`] has opened.
+///
+/// # Errors
+/// `TimedOut` if its end is not reached within `timeout`. Errors of `poll` and `read`.
+pub fn read_open(mut file: &File, bytes_max: usize, timeout: Duration) -> io::Result<Vec<u8>> {
+    let deadline = clock::now() + timeout;
     let (mut bytes, mut buffer) = (Vec::new(), vec![0; 16 << 10]);
     while bytes.len() < bytes_max {
-        let [is_readable] = wait_readable([File::as_fd(&file)], Some(deadline))?;
+        let [is_readable] = wait_readable([File::as_fd(file)], Some(deadline))?;
         if !is_readable {
             if clock::now() < deadline {
                 continue;

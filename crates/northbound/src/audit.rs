@@ -2,17 +2,18 @@
 //!
 //! A thread of its own writes the file, so that a slow or full disk does not delay the API.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
+use sluice_io::clock;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::{error, info};
@@ -24,6 +25,9 @@ const WAITING_MAX: usize = 1024;
 
 /// How long a write waits until its line is on record, with `audit_required`.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the lines that wait for the disk may take when the server stops.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Every how many lost lines an error is logged.
 const LOST_LOG_INTERVAL: u64 = 1000;
@@ -53,15 +57,47 @@ pub(crate) struct AuditRecord {
 /// Writes records to where they are configured to go. Clones share the thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AuditLog {
-    writer: Arc<Mutex<Option<FileWriter>>>,
+    writers: Arc<Mutex<Writers>>,
     /// Lines that could not be written.
     lost: Arc<AtomicU64>,
+}
+
+#[derive(Debug, Default)]
+struct Writers {
+    current: Option<FileWriter>,
+    /// Files that are no longer configured, for which lines may wait.
+    ending: Vec<WriterThread>,
 }
 
 #[derive(Debug)]
 struct FileWriter {
     path: PathBuf,
     lines: SyncSender<FileLine>,
+    thread: WriterThread,
+}
+
+/// A thread that writes a file until all of its lines are written.
+#[derive(Debug)]
+struct WriterThread {
+    /// Lines that are not written yet.
+    waiting: Arc<AtomicU64>,
+    /// Disconnected when the thread ends.
+    ended: Receiver<()>,
+}
+
+impl WriterThread {
+    fn has_ended(&self) -> bool {
+        self.ended.try_recv() == Err(TryRecvError::Disconnected)
+    }
+}
+
+impl Writers {
+    /// Writes no more lines to the current file than those that wait.
+    fn end_current(&mut self) {
+        self.ending.retain(|thread| !thread.has_ended());
+        // Dropping the sender ends the thread.
+        self.ending.extend(self.current.take().map(|writer| writer.thread));
+    }
 }
 
 #[derive(Debug)]
@@ -79,24 +115,52 @@ impl AuditLog {
 
     /// Uses the file from now on, or opens it anew.
     pub(crate) fn reopen(&self, target: &AuditTarget) {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        match target {
-            AuditTarget::File(path) => match writer.as_ref().filter(|it| it.path == *path) {
-                // If the queue is full, the file is opened anew with the next line that fails.
-                Some(same) => _ = same.lines.try_send(FileLine::Reopen),
-                None => *writer = self.start(path),
-            },
-            // The thread ends when its lines are written.
-            AuditTarget::Off | AuditTarget::Log => *writer = None,
+        let mut writers = self.writers();
+        let AuditTarget::File(path) = target else { return writers.end_current() };
+        if let Some(same) = writers.current.as_ref().filter(|it| it.path == *path) {
+            // If the queue is full, the file is opened anew with the next line that fails.
+            let _ = same.lines.try_send(FileLine::Reopen);
+        } else {
+            writers.end_current();
+            writers.current = self.start(path);
         }
+    }
+
+    /// Waits until the lines are written, but not for a disk that does not answer: its lines are counted as lost.
+    pub(crate) fn close(&self) {
+        let mut writers = self.writers();
+        writers.end_current();
+        let deadline = clock::now() + CLOSE_TIMEOUT;
+        for thread in writers.ending.drain(..) {
+            let left = deadline.saturating_duration_since(clock::now());
+            if thread.ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+                let waiting = thread.waiting.load(Relaxed);
+                self.lost.fetch_add(waiting, Relaxed);
+                error!(lost = waiting, "audit log: the disk has not taken all lines");
+            }
+        }
+    }
+
+    fn writers(&self) -> MutexGuard<'_, Writers> {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start(&self, path: &Path) -> Option<FileWriter> {
         let (lines, receiver) = sync_channel(WAITING_MAX);
         let (file, lost) = (path.to_owned(), Arc::clone(&self.lost));
-        let thread = thread::Builder::new().name("audit".to_owned());
-        match thread.spawn(move || write_lines(&file, &receiver, &lost)) {
-            Ok(_) => Some(FileWriter { path: path.to_owned(), lines }),
+        let waiting = Arc::new(AtomicU64::new(0));
+        let (ending, ended) = sync_channel(0);
+        let of_thread = waiting.clone();
+        let run = move || {
+            // Dropped at the end.
+            let _ending: SyncSender<()> = ending;
+            write_lines(&file, &receiver, (&of_thread, &lost));
+        };
+        match thread::Builder::new().name("audit".to_owned()).spawn(run) {
+            Ok(_) => {
+                let thread = WriterThread { waiting, ended };
+                Some(FileWriter { path: path.to_owned(), lines, thread })
+            }
             Err(why) => {
                 error!("cannot start the thread of the audit log: {why}");
                 None
@@ -130,12 +194,15 @@ impl AuditLog {
     }
 
     fn send(&self, line: FileLine) -> bool {
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = writer.as_ref().map(|writer| writer.lines.try_send(line));
-        match sent {
-            Some(Ok(())) => true,
-            Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) | None => false,
+        let writers = self.writers();
+        let Some(writer) = &writers.current else { return false };
+        // Before the thread can count it down.
+        writer.thread.waiting.fetch_add(1, Relaxed);
+        let is_sent = writer.lines.try_send(line).is_ok();
+        if !is_sent {
+            writer.thread.waiting.fetch_sub(1, Relaxed);
         }
+        is_sent
     }
 }
 
@@ -152,13 +219,14 @@ fn count_lost(lost: &AtomicU64, why: &str) {
 }
 
 /// The thread: ends when nobody sends lines any more.
-fn write_lines(path: &Path, lines: &Receiver<FileLine>, lost: &AtomicU64) {
+fn write_lines(path: &Path, lines: &Receiver<FileLine>, (waiting, lost): (&AtomicU64, &AtomicU64)) {
     let mut file = None;
     for line in lines {
         match line {
             FileLine::Reopen => file = None,
             FileLine::Record(line, written) => {
                 let result = write_line(path, &mut file, line);
+                waiting.fetch_sub(1, Relaxed);
                 if let Err(why) = &result {
                     file = None;
                     count_lost(lost, &format!("{}: {why}", path.display()));
@@ -177,9 +245,25 @@ fn write_line(path: &Path, file: &mut Option<File>, mut line: String) -> io::Res
     let opened = if let Some(file) = file {
         file
     } else {
-        file.insert(OpenOptions::new().append(true).create(true).mode(0o600).open(path)?)
+        let opened =
+            file.insert(OpenOptions::new().append(true).create(true).mode(0o600).open(path)?);
+        if ends_within_line(path, opened) {
+            line.insert(0, '\n');
+        }
+        opened
     };
     opened.write_all(line.as_bytes())
+}
+
+/// Whether the last line of a file is incomplete: the disk was full, or the machine has failed.
+fn ends_within_line(path: &Path, file: &File) -> bool {
+    let len = file.metadata().ok().filter(Metadata::is_file).map_or(0, |it| it.len());
+    let mut last = [b'\n'];
+    if let Some(at) = len.checked_sub(1) {
+        // If it cannot be read, it is taken for complete.
+        let _ = File::open(path).and_then(|file| file.read_exact_at(&mut last, at));
+    }
+    last != [b'\n']
 }
 
 #[cfg(test)]
@@ -226,6 +310,46 @@ mod tests {
             for path in [old, path] {
                 std::fs::remove_file(path).unwrap();
             }
+        });
+    }
+
+    #[test]
+    fn the_lines_that_wait_are_written_before_the_log_ends() {
+        let path = std::env::temp_dir().join(format!("sluice-audit-end-{}", std::process::id()));
+        let other = path.with_extension("other");
+        let log = AuditLog::default();
+        for path in [&path, &other] {
+            let _ = std::fs::remove_file(path);
+            let target = AuditTarget::File(path.clone());
+            log.reopen(&target);
+            for _ in 0..WAITING_MAX / 2 {
+                log.record(&target, &record("/a"));
+            }
+        }
+        log.close();
+        for path in [path, other] {
+            let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+            assert_eq!((lines, log.lost()), (WAITING_MAX / 2, 0));
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_line_follows_an_incomplete_one_on_a_line_of_its_own() {
+        run(async {
+            let path =
+                std::env::temp_dir().join(format!("sluice-audit-torn-{}", std::process::id()));
+            std::fs::write(&path, r#"{"time_unix_s":1.5,"eve"#).unwrap();
+            let target = AuditTarget::File(path.clone());
+            let log = AuditLog::default();
+            for _ in 0..2 {
+                log.reopen(&target);
+                assert!(log.record_surely(&target, &record("/a")).await);
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let lines: Vec<_> = text.lines().map(|line| line.ends_with('}')).collect();
+            assert_eq!(lines, [false, true, true], "{text}");
+            std::fs::remove_file(path).unwrap();
         });
     }
 

@@ -6,6 +6,7 @@
 mod api;
 mod audit;
 mod config;
+mod connection;
 mod connection_limit;
 mod descriptions;
 mod events;

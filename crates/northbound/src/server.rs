@@ -1,4 +1,4 @@
-//! The HTTP server: listener, connections and their limits.
+//! The HTTP server: listeners, and the thread that serves their connections.
 
 use std::future::pending;
 use std::net::{SocketAddr, TcpListener};
@@ -10,16 +10,10 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse};
 use axum::routing::get;
 use axum::{Router, middleware};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use sluice_base::metrics::MetricsSource;
 use sluice_declared::Declared;
 use sluice_io::{clock, priority};
@@ -35,31 +29,22 @@ use tokio_rustls::TlsAcceptor;
 use crate::api::access::Access;
 use crate::api::{self, ApiState};
 use crate::config::{AccessConfig, Config};
-use crate::connection_limit::{ConnectionLimit, ConnectionPermit};
+use crate::connection::{self, HEAD_TIMEOUT};
+use crate::connection_limit::ConnectionLimit;
 use crate::descriptions;
 use crate::events::{Event, Events};
 use crate::exposition::{self, Exposition};
 use crate::metrics::WithApiMetrics;
 use crate::peer::Peer;
 use crate::settings::Settings;
-use crate::streaming::StreamGuard;
 use crate::unix_socket::{self, SocketFile};
 use crate::view_copy::ViewCopy;
 
 /// Concurrent connections: enough for several scrapers and browsers. For one more, another one is closed.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Time limit for the head of a request, and for an idle connection.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Bytes of the head of a request: more than browsers send, and the minimum of hyper.
-const HEAD_LEN_MAX: usize = 8 << 10;
-
-/// Duration of a connection, so that a client that reads slowly is closed eventually.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Time for the current response after [`CONNECTION_TIMEOUT`].
-const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Threads for what waits for the disk: changes of what is declared, one after the other.
+const DISK_THREADS_MAX: usize = 4;
 
 /// Pause after accepting failed, mostly for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -117,7 +102,11 @@ impl Listeners {
         source: Arc<dyn MetricsSource>,
         controller: Arc<dyn Controller>,
     ) -> io::Result<Server> {
-        let runtime = Builder::new_current_thread().thread_name("api").enable_all().build()?;
+        let runtime = Builder::new_current_thread()
+            .thread_name("api-disk")
+            .max_blocking_threads(DISK_THREADS_MAX)
+            .enable_all()
+            .build()?;
         let address = self.tcp.as_ref().map(|(_, address)| *address);
         let access = Access::new(self.access);
         let events = Arc::new(Events::new(self.declared.clone()));
@@ -151,7 +140,7 @@ impl Listeners {
             let (unix, _file) = unix.unzip();
             serve(&runtime, tcp, unix, &service, &state, stopped);
         })?;
-        Ok(Server { address, access, state: shared, _thread: thread })
+        Ok(Server { address, access, state: shared, thread: Some(thread) })
     }
 }
 
@@ -192,7 +181,15 @@ pub struct Server {
     address: Option<SocketAddr>,
     access: Access,
     state: ApiState,
-    _thread: ApiThread,
+    thread: Option<ApiThread>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.thread.take());
+        // Now that no request adds lines.
+        self.access.close_audit();
+    }
 }
 
 impl Server {
@@ -291,6 +288,7 @@ fn serve(
         tokio::select! {
             () = service.accept_tcp(tcp) => {}
             () = service.accept_unix(unix) => {}
+            () = service.access.follow_tokens() => {}
             () = follow_view(state) => {}
             () = state.statistics.poll(&*state.controller) => {}
             () = descriptions::ask(&*state.controller, &state.events) => {}
@@ -365,7 +363,7 @@ impl HttpService {
         let routes = self.routes.clone();
         let connection = async move {
             if let Some(stream) = handshake.await {
-                serve_connection(stream, peer, routes, permit).await;
+                connection::serve(stream, peer, routes, permit).await;
             }
         };
         tokio::spawn(async move {
@@ -377,37 +375,4 @@ impl HttpService {
         // Lets the connection read a request that has arrived before the next connection may replace it.
         yield_now().await;
     }
-}
-
-async fn serve_connection<S>(stream: S, peer: Peer, routes: Router, permit: ConnectionPermit)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let routes = TowerToHyperService::new(routes);
-    let guard = StreamGuard::new(permit);
-    let of_requests = guard.clone();
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        of_requests.record_request();
-        request.extensions_mut().insert(peer);
-        request.extensions_mut().insert(of_requests.clone());
-        routes.call(request)
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_LEN_MAX)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    // Errors of a connection concern only its client.
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        () = sleep(CONNECTION_TIMEOUT) => {}
-    }
-    while guard.is_streaming(clock::now()) {
-        if timeout(FINISH_TIMEOUT, connection.as_mut()).await.is_ok() {
-            return;
-        }
-    }
-    connection.as_mut().graceful_shutdown();
-    let _ = timeout(FINISH_TIMEOUT, connection).await;
 }

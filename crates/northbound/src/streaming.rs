@@ -1,5 +1,6 @@
-//! Replies that last: the server leaves their connections open for as long as the client reads.
+//! Replies that last, for as long as the client reads, and what the server knows of the current request of a connection.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use axum::http::HeaderName;
 use axum::http::header::CONNECTION;
 
 use crate::connection_limit::ConnectionPermit;
+use crate::peer::Source;
 
 /// Time after which a client that reads nothing is disconnected.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -17,34 +19,59 @@ pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_secs(15);
 /// A header of every reply that lasts: its connection does not count towards the limit, and so must not be used again.
 pub(crate) const CLOSE_AFTERWARDS: (HeaderName, &str) = (CONNECTION, "close");
 
-/// When the reply of a connection was polled last: `None` without a reply that lasts. Such a reply has itself polled at least every
-/// [`PROGRESS_INTERVAL`], as long as the connection takes what it writes.
+/// What a connection does. A reply that lasts has itself polled at least every [`PROGRESS_INTERVAL`], as long as the connection takes
+/// what it writes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StreamGuard(Arc<Connection>);
 
 #[derive(Debug, Default)]
 struct Connection {
-    last_progress: Mutex<Option<Instant>>,
+    activity: Mutex<Activity>,
     permit: Option<ConnectionPermit>,
+}
+
+#[derive(Debug, Default)]
+struct Activity {
+    /// When a reply that lasts was polled last.
+    last_progress: Option<Instant>,
+    /// Whether a request has been received that is not answered yet.
+    is_processing: bool,
+    /// When the last request was answered.
+    answered_at: Option<Instant>,
 }
 
 impl StreamGuard {
     /// For a connection, which has no such reply yet.
     pub(crate) fn new(permit: ConnectionPermit) -> Self {
-        Self(Arc::new(Connection { last_progress: Mutex::default(), permit: Some(permit) }))
+        Self(Arc::new(Connection { activity: Mutex::default(), permit: Some(permit) }))
     }
 
     /// The connection has received the head of a request.
     pub(crate) fn record_request(&self) {
+        self.activity().is_processing = true;
         if let Some(permit) = &self.0.permit {
             permit.record_request();
         }
     }
 
+    /// The answer to the request begins.
+    pub(crate) fn record_answer(&self, now: Instant) {
+        let mut activity = self.activity();
+        activity.is_processing = false;
+        activity.answered_at = Some(now);
+    }
+
+    /// Whether a request is being processed, or was answered a moment ago.
+    pub(crate) fn is_answering(&self, now: Instant, moment: Duration) -> bool {
+        let activity = self.activity();
+        let is_recent = |at| now.saturating_duration_since(at) < moment;
+        activity.is_processing || activity.answered_at.is_some_and(is_recent)
+    }
+
     /// The connection takes what a reply that lasts writes. From the first time on it does not count as a connection: replies that last
     /// have limits of their own.
     pub(crate) fn record_progress(&self, now: Instant) {
-        let before = self.last_progress().replace(now);
+        let before = self.activity().last_progress.replace(now);
         if let (None, Some(permit)) = (before, &self.0.permit) {
             permit.exempt();
         }
@@ -52,12 +79,80 @@ impl StreamGuard {
 
     /// Whether a reply lasts, and its client reads.
     pub(crate) fn is_streaming(&self, now: Instant) -> bool {
-        let last = *self.last_progress();
+        let last = self.activity().last_progress;
         last.is_some_and(|last| now.saturating_duration_since(last) < STALL_TIMEOUT)
     }
 
-    fn last_progress(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.0.last_progress.lock().unwrap_or_else(PoisonError::into_inner)
+    fn activity(&self) -> MutexGuard<'_, Activity> {
+        self.0.activity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Limits the number of replies of one kind that last. One source has at most half of them. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct StreamLimit {
+    max: usize,
+    open: Arc<Mutex<Vec<Source>>>,
+}
+
+/// A reply that counts until this is dropped.
+#[derive(Debug)]
+pub(crate) struct StreamPermit {
+    limit: StreamLimit,
+    source: Source,
+}
+
+/// How many there are already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TooManyStreams {
+    OfAll(usize),
+    OfSource(usize),
+}
+
+impl fmt::Display for TooManyStreams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OfAll(open) => write!(f, "{open} are open"),
+            Self::OfSource(open) => write!(f, "{open} are open from the same address or user"),
+        }
+    }
+}
+
+impl StreamLimit {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, open: Arc::default() }
+    }
+
+    /// How many there are.
+    pub(crate) fn in_use(&self) -> usize {
+        self.open().len()
+    }
+
+    /// Counts another one.
+    pub(crate) fn try_admit(&self, source: Source) -> Result<StreamPermit, TooManyStreams> {
+        let mut open = self.open();
+        if open.len() >= self.max {
+            return Err(TooManyStreams::OfAll(open.len()));
+        }
+        let of_source = open.iter().filter(|it| **it == source).count();
+        if of_source >= self.max / 2 {
+            return Err(TooManyStreams::OfSource(of_source));
+        }
+        open.push(source);
+        Ok(StreamPermit { limit: self.clone(), source })
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Source>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for StreamPermit {
+    fn drop(&mut self) {
+        let mut open = self.limit.open();
+        if let Some(at) = open.iter().position(|it| *it == self.source) {
+            open.swap_remove(at);
+        }
     }
 }
 
@@ -68,7 +163,33 @@ mod tests {
 
     use super::*;
     use crate::connection_limit::ConnectionLimit;
-    use crate::peer::Source;
+
+    #[test]
+    fn one_source_has_half_of_the_replies_that_last() {
+        let limit = StreamLimit::new(4);
+        let admit = |user| limit.try_admit(Source::User(Some(user)));
+        let mut held = vec![admit(1).unwrap(), admit(1).unwrap()];
+        assert_eq!(admit(1).unwrap_err(), TooManyStreams::OfSource(2));
+        held.extend([admit(2).unwrap(), admit(3).unwrap()]);
+        assert_eq!(admit(4).unwrap_err(), TooManyStreams::OfAll(4));
+        held.remove(0);
+        assert_eq!(limit.in_use(), 3);
+        held.push(admit(1).unwrap());
+        drop(held);
+        assert_eq!(limit.in_use(), 0);
+    }
+
+    #[test]
+    fn a_request_is_answered_before_its_connection_ends() {
+        let (now, moment) = (clock::now(), Duration::from_secs(5));
+        let guard = StreamGuard::default();
+        assert!(!guard.is_answering(now, moment));
+        guard.record_request();
+        assert!(guard.is_answering(now + Duration::from_secs(100), moment));
+        guard.record_answer(now);
+        assert!(guard.is_answering(now, moment));
+        assert!(!guard.is_answering(now + moment, moment));
+    }
 
     #[test]
     fn a_reply_lasts_until_its_client_stops_reading() {

@@ -6,6 +6,8 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+mod support;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,6 +31,8 @@ use sluice_sdk::{
     Answer, AppState, Controller, OnAnswer, OnState, ReceivedMultipart, Request, SessionStatistics,
     SwitchError, SwitchSession,
 };
+
+use support::{wait_for, wait_until};
 
 const S1: DatapathId = DatapathId(1);
 
@@ -156,12 +160,10 @@ fn ports_have_statistics_and_after_the_second_reading_rates() {
     let first = value(&server, "/v1/switches/s1/ports", "/ports/0");
     assert_eq!(first["statistics"]["rx_bytes"], 100, "{first}");
     assert_eq!(value(&server, "/v1/switches/s1/ports", "/ports/1/statistics"), Value::Null);
-    let measured = loop {
+    let measured = wait_for("rates", || {
         let port = value(&server, "/v1/switches/s1/ports", "/ports/0");
-        if !port["rates"].is_null() {
-            break port;
-        }
-    };
+        (!port["rates"].is_null()).then_some(port)
+    });
     assert!(measured["rates"]["rx_packets_per_s"].as_f64().unwrap() > 0.0, "{measured}");
     let busiest = value(&server, "/v1/ports/busiest?limit=1", "/ports/0");
     assert_eq!((&busiest["at"]["port"], &busiest["at"]["switch"]), (&1.into(), &"s1".into()));
@@ -218,7 +220,7 @@ fn value(server: &Server, path: &str, pointer: &str) -> Value {
 
 /// Waits until the view was received.
 fn wait_for_view(server: &Server) {
-    while value(server, "/v1/controller", "/hosts") != 2 {}
+    wait_until("the hosts", || value(server, "/v1/controller", "/hosts") == 2);
 }
 
 #[test]
@@ -296,7 +298,10 @@ fn errors_say_what_is_wrong() {
         ("/v1/hosts?color=red", 400, "invalid_value"),
         ("/v1/switches/s1/flows?table=256", 400, "invalid_value"),
         ("/v1/switches/s1/flows", 502, "switch_reply_malformed"),
-        ("/v1/switches/s1/flows?table=3", 503, "too_many_entries"),
+        ("/v1/switches/s1/flows?table=3", 409, "too_many_entries"),
+        ("/v1/switches/s1/%66lows", 404, "no_such_path"),
+        ("/v1/hosts?mac=x", 400, "invalid_value"),
+        ("/v1/events/history?limit=4097", 400, "invalid_value"),
         ("/v1/switches/s1/description", 504, "switch_timed_out"),
         ("/v1/switches/s1/tables", 503, "busy"),
         ("/v1/switches/s1/groups", 404, "switch_not_connected"),

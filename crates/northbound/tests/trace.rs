@@ -6,6 +6,8 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+mod support;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -26,6 +28,7 @@ use sluice_sdk::view::{
 use sluice_sdk::{
     Answer, Controller, OnAnswer, ReceivedMultipart, Request, SessionStatistics, SwitchSession,
 };
+use support::wait_until;
 
 /// `OFPMP_GROUP_DESC`. §7.3.5.
 const GROUP_DESC: MultipartType = MultipartType(7);
@@ -41,6 +44,11 @@ struct Line {
     /// Number of a switch that gives another answer, and which.
     other: Option<(u64, OtherAnswer)>,
     version: Version,
+    /// Flow entries that each switch claims to have besides.
+    claimed_entries: u32,
+    /// Whether switches answer later: with what is kept here.
+    is_silent: bool,
+    kept: Arc<Mutex<Vec<OnAnswer>>>,
     publisher: Mutex<Option<ViewPublisher>>,
 }
 
@@ -81,8 +89,16 @@ fn entry(text: &&str) -> FlowDesc {
 
 impl Line {
     fn of(flows: Vec<Vec<&'static str>>) -> Self {
-        let (groups, other, version) = (vec![], None, Version::V1_3);
-        Self { flows, groups, other, version, publisher: Mutex::new(None) }
+        Self {
+            flows,
+            groups: vec![],
+            other: None,
+            version: Version::V1_3,
+            claimed_entries: 0,
+            is_silent: false,
+            kept: Arc::default(),
+            publisher: Mutex::new(None),
+        }
     }
 
     fn switches_count(&self) -> u64 {
@@ -119,6 +135,9 @@ impl Controller for Line {
         let [Message::MultipartRequest(Multipart { body, .. })] = &request.messages[..] else {
             panic!("{request:?}")
         };
+        if self.is_silent {
+            return self.kept.lock().unwrap().push(on_answer);
+        }
         let other = self.other.filter(|other| DatapathId(other.0) == to);
         if let Some(answer) = other.and_then(|(_, answer)| answer(body)) {
             return on_answer(answer);
@@ -126,7 +145,7 @@ impl Controller for Line {
         let entries = &self.flows[usize::try_from(to.0).unwrap() - 1];
         on_answer(match body {
             MultipartRequest::TableStats => {
-                let active_count = u32::try_from(entries.len()).unwrap();
+                let active_count = u32::try_from(entries.len()).unwrap() + self.claimed_entries;
                 let tables = vec![TableStats { active_count, ..TableStats::default() }];
                 reply(self.version, MultipartType::TABLE, MultipartReply::TableStats { tables })
             }
@@ -199,7 +218,7 @@ fn server(line: Line) -> Server {
     let controller = Arc::new(line);
     let server =
         serve(SocketAddr::from(([127, 0, 0, 1], 0)), Arc::new(NoMetrics), controller).unwrap();
-    while call(&server, "GET", "/v1/controller", "").1["hosts"] != hosts {}
+    wait_until("the hosts", || call(&server, "GET", "/v1/controller", "").1["hosts"] == hosts);
     server
 }
 
@@ -355,6 +374,45 @@ fn a_switch_that_cannot_be_read_ends_its_branch_with_the_reason() {
         let start = "the tables of s2 could not be read: ";
         assert!(summary.starts_with(start) && summary.contains(why), "{summary}");
     }
+}
+
+#[test]
+fn a_trace_reads_a_bounded_number_of_entries() {
+    // 16 switches have 262 144 entries, one by one not too many.
+    let flows = vec![vec!["actions=output:2"]; 20];
+    let server = server(Line { claimed_entries: 16_383, ..Line::of(flows) });
+    let document = trace(&server, &json!({"at": {"switch": "s1", "port": 1}, "flow": "icmp"}));
+    assert_eq!(
+        (&document["outcome"], &document["hops"][16]["hop"]),
+        (&json!("unknown"), &json!(16))
+    );
+    let summary = document["summary"].as_str().unwrap();
+    assert!(
+        summary.ends_with("s17 could not be read: it has 16384 flow entries: the trace may read 0"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn two_packets_are_traced_at_a_time() {
+    let line = Line { is_silent: true, ..Line::of(vec![vec![TO_2], vec![TO_1]]) };
+    let kept = line.kept.clone();
+    let server = server(line);
+    let of_other_requests = kept.lock().unwrap().len();
+    std::thread::scope(|scope| {
+        let traces = [0; 2].map(|_| scope.spawn(|| trace(&server, &ping())));
+        wait_until("both", || kept.lock().unwrap().len() >= of_other_requests + 2);
+        let (status, document) = call(&server, "POST", "/v1/trace", &ping().to_string());
+        assert_eq!((status, &document["error"]["code"]), (503, &json!("busy")));
+        let (status, _) = call(&server, "GET", "/v1/paths?from=10.0.0.1&to=10.0.0.2", "");
+        assert_eq!(status, 503);
+        for on_answer in kept.lock().unwrap().drain(..) {
+            on_answer(Answer::Disconnected);
+        }
+        for trace in traces {
+            assert_eq!(trace.join().unwrap()["outcome"], "unknown");
+        }
+    });
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Copies of packet-ins for threads that are no workers.
 //!
 //! A worker that has a [`CaptureSender`] offers it each packet-in, before the applications get it. The [`Capture`] has a bounded buffer:
-//! if its thread is too slow, packets are dropped and counted, and the worker does not wait.
+//! if its thread is too slow, packets are dropped and counted, and the worker does not wait: neither for room nor for another thread that
+//! uses the buffer.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
+use std::{fmt, hint, mem};
 
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{DatapathId, EtherType, Ethernet, MacAddr, PacketInReason};
@@ -21,6 +22,14 @@ const PACKETS_MAX: usize = 8192;
 
 /// Bytes of frames that may wait for it.
 const BYTES_MAX: usize = 8 << 20;
+
+/// Packets, and bytes of their frames, after which the thread that captures takes no more from the buffer at a time: workers find the
+/// buffer in use for so long.
+const TAKEN_MAX: usize = 64;
+const TAKEN_BYTES_MAX: usize = 64 << 10;
+
+/// How often a worker tries again if another thread uses the buffer, before it drops the packet.
+const ATTEMPTS_MAX: usize = 64;
 
 /// Which packet-ins are captured. `None` is any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +77,8 @@ pub struct CapturedPacket {
 /// The receiving end. Dropping it ends the capture.
 pub struct Capture {
     shared: Arc<Shared>,
+    /// Taken from the buffer.
+    taken: VecDeque<CapturedPacket>,
 }
 
 /// For engines: the end of the workers.
@@ -81,21 +92,40 @@ struct Shared {
     /// Packets that the filter selects, of which one in so many is captured.
     selected: AtomicU64,
     is_open: AtomicBool,
-    state: Mutex<State>,
+    dropped: AtomicU64,
+    buffer: Mutex<Buffer>,
     notify: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
-struct State {
+struct Buffer {
     packets: VecDeque<CapturedPacket>,
     /// Of their frames.
     bytes: usize,
-    dropped: u64,
+}
+
+impl Buffer {
+    /// Whether there is room for another packet with a frame of this length.
+    fn has_room(&self, frame_len: usize) -> bool {
+        self.packets.len() < PACKETS_MAX && self.bytes + frame_len <= BYTES_MAX
+    }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Buffer> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The buffer, unless another thread uses it and does not finish at once.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Buffer>> {
+        for _ in 0..ATTEMPTS_MAX {
+            match self.buffer.try_lock() {
+                Ok(buffer) => return Some(buffer),
+                Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
+                Err(TryLockError::WouldBlock) => hint::spin_loop(),
+            }
+        }
+        None
     }
 }
 
@@ -142,10 +172,11 @@ impl CaptureSender {
             filter,
             selected: AtomicU64::new(0),
             is_open: AtomicBool::new(true),
-            state: Mutex::default(),
+            dropped: AtomicU64::new(0),
+            buffer: Mutex::default(),
             notify,
         });
-        (Self { shared: Arc::clone(&shared) }, Capture { shared })
+        (Self { shared: Arc::clone(&shared) }, Capture { shared, taken: VecDeque::new() })
     }
 
     /// Whether the other end still exists.
@@ -156,7 +187,7 @@ impl CaptureSender {
     /// Captures a packet-in, if the filter selects it and there is room.
     ///
     /// # Cost
-    /// For a packet that is selected, a lock and a copy of the frame.
+    /// For a packet that is selected, a copy of the frame and a lock, for which it does not wait.
     pub fn offer(&self, now: Instant, switch: DatapathId, p: &PacketIn<'_>) {
         let shared = &*self.shared;
         if !shared.filter.selects(switch, p) {
@@ -166,14 +197,7 @@ impl CaptureSender {
         if !number.is_multiple_of(u64::from(shared.filter.one_in.get())) {
             return;
         }
-        let mut state = shared.lock();
-        if state.packets.len() >= PACKETS_MAX || state.bytes + p.frame.len() > BYTES_MAX {
-            state.dropped += 1;
-            return;
-        }
-        let was_empty = state.packets.is_empty();
-        state.bytes += p.frame.len();
-        state.packets.push_back(CapturedPacket {
+        let packet = CapturedPacket {
             at: now,
             from: SwitchPort::new(switch, p.in_port),
             reason: p.reason,
@@ -181,8 +205,15 @@ impl CaptureSender {
             cookie: p.cookie,
             total_len: p.total_len,
             frame: p.frame.to_vec(),
-        });
-        drop(state);
+        };
+        let Some(mut buffer) = shared.try_lock().filter(|it| it.has_room(p.frame.len())) else {
+            shared.dropped.fetch_add(1, Relaxed);
+            return;
+        };
+        let was_empty = buffer.packets.is_empty();
+        buffer.bytes += p.frame.len();
+        buffer.packets.push_back(packet);
+        drop(buffer);
         if was_empty {
             (shared.notify)();
         }
@@ -191,24 +222,38 @@ impl CaptureSender {
 
 impl Capture {
     /// Receives the next packet; `None` if there is none yet.
-    pub fn try_next(&self) -> Option<CapturedPacket> {
-        let mut state = self.shared.lock();
-        let packet = state.packets.pop_front()?;
-        state.bytes -= packet.frame.len();
-        Some(packet)
+    pub fn try_next(&mut self) -> Option<CapturedPacket> {
+        if self.taken.is_empty() {
+            self.take();
+        }
+        self.taken.pop_front()
     }
 
-    /// Packets that were dropped since too many waited.
+    /// Takes some packets from the buffer.
+    fn take(&mut self) {
+        self.taken.reserve(TAKEN_MAX);
+        let mut buffer = self.shared.lock();
+        let mut bytes = 0;
+        while self.taken.len() < TAKEN_MAX && bytes < TAKEN_BYTES_MAX {
+            let Some(packet) = buffer.packets.pop_front() else { break };
+            bytes += packet.frame.len();
+            self.taken.push_back(packet);
+        }
+        buffer.bytes -= bytes;
+    }
+
+    /// Packets that were dropped, since too many waited, or since the buffer was in use when a worker offered them.
     pub fn dropped(&self) -> u64 {
-        self.shared.lock().dropped
+        self.shared.dropped.load(Relaxed)
     }
 }
 
 impl Drop for Capture {
     fn drop(&mut self) {
         self.shared.is_open.store(false, Relaxed);
-        let mut state = self.shared.lock();
-        (state.packets, state.bytes) = (VecDeque::new(), 0);
+        let rest = mem::take(&mut *self.shared.lock());
+        // Frees thousands of frames, now that workers find the buffer unused.
+        drop(rest);
     }
 }
 
@@ -286,7 +331,7 @@ mod tests {
             (CaptureFilter { one_in: NonZeroU32::new(4).unwrap(), ..all }, [1, 0, 0, 0, 2, 0]),
         ];
         for (filter, expected) in cases {
-            let (sender, capture) = capture(filter);
+            let (sender, mut capture) = capture(filter);
             let mut captured = Vec::new();
             for port in [1, 2] {
                 for ethertype in [0x806, 0x800, 0x86dd] {
@@ -297,7 +342,7 @@ mod tests {
             assert_eq!(captured, expected, "{filter:?}");
         }
         // A truncated frame has no addresses.
-        let (sender, capture) = capture(CaptureFilter { ip: Some(ipv4), ..all });
+        let (sender, mut capture) = capture(CaptureFilter { ip: Some(ipv4), ..all });
         for len in 0..frame(0x806).len() {
             sender.offer(now(), DatapathId(3), &packet(1, &frame(0x806)[..len]));
         }
@@ -309,7 +354,7 @@ mod tests {
         let notified = Arc::new(AtomicU32::new(0));
         let counter = Arc::clone(&notified);
         let notify = Box::new(move || _ = counter.fetch_add(1, Relaxed));
-        let (sender, capture) = CaptureSender::new(CaptureFilter::default(), notify);
+        let (sender, mut capture) = CaptureSender::new(CaptureFilter::default(), notify);
         for _ in 0..PACKETS_MAX + 5 {
             sender.offer(now(), DatapathId(3), &packet(1, &frame(0x806)));
         }
@@ -325,5 +370,16 @@ mod tests {
         assert!(sender.is_open());
         drop(capture);
         assert!(!sender.is_open());
+    }
+
+    #[test]
+    fn a_worker_does_not_wait_for_a_thread_that_uses_the_buffer() {
+        let (sender, mut capture) = capture(CaptureFilter::default());
+        let in_use = capture.shared.lock();
+        sender.offer(now(), DatapathId(3), &packet(1, &frame(0x806)));
+        drop(in_use);
+        assert_eq!((capture.dropped(), capture.try_next()), (1, None));
+        sender.offer(now(), DatapathId(3), &packet(1, &frame(0x806)));
+        assert!(capture.try_next().is_some());
     }
 }

@@ -67,7 +67,9 @@ pub use network::{Network, QueuedRequest};
 pub use notification::{Notification, PortBlock};
 pub use permanent::{permanent, restore_tables, send_misses_up};
 pub use registry::{ChainError, Registration, Registry, RegistryError};
-pub use request::{Answer, ReceivedMultipart, Refusal, Request, TIMEOUT_MAX, Ticket};
+pub use request::{
+    Answer, LISTED_ENTRIES_MAX, ReceivedMultipart, Refusal, Request, TIMEOUT_MAX, Ticket,
+};
 pub use switch_hosts::{CoarseTime, FAST_PATH_PORTS_MAX, HostEntry, HostSlot, SwitchHosts};
 pub use timer::{TIMERS_MAX, TimerId, TooManyTimers};
 

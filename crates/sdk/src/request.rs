@@ -41,6 +41,10 @@ pub struct Request {
 /// The longest time that an answer may take: a request that waits for longer keeps its place from others.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
+/// Flow entries of a switch that are listed at once, at most: with usual entries the reply fits `session.multipart_bytes_max`. Whoever
+/// lists flow entries counts them first.
+pub const LISTED_ENTRIES_MAX: u32 = 16_384;
+
 impl Request {
     /// The time that the answer may take.
     pub fn effective_timeout(&self) -> Duration {

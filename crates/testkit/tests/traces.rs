@@ -14,7 +14,7 @@ use sluice_openflow::{
     GroupMod, Message, Multipart, MultipartReply, MultipartRequest, Port, PortDescRequest, PortNo,
     Version, Versions, split_message,
 };
-use sluice_pipeline::trace::{OutputTo, StepKind, SwitchState, SwitchTrace, trace};
+use sluice_pipeline::trace::{OutputTo, StepKind, SwitchState, SwitchTrace, TraceLimits, trace};
 use sluice_testkit::random_tables::{RandomTables, TableShape, packet_frame, random_packet};
 
 /// Tables of which each is tried with [`PACKETS`] packets.
@@ -126,7 +126,7 @@ fn outputs(trace: &SwitchTrace, is_wanted: impl Fn(bool) -> bool) -> Vec<(Output
             },
             other => other.clone(),
         };
-        (to, output.frame.clone())
+        (to, output.frame.to_vec())
     });
     let mut all: Vec<_> = output.collect();
     all.sort_by_key(|output| format!("{output:?}"));
@@ -163,7 +163,14 @@ fn traces_agree_with_emulated_switches_on_random_tables_and_packets() {
         for _ in 0..PACKETS {
             let (text, in_port) = (random_packet(&mut rng), PortNo(1 + rng.below(3)));
             let frame = packet_frame(&text);
-            let trace = trace(&state, in_port, frame.clone(), 10_000).unwrap();
+            let record = |frame_bytes| {
+                let limits = TraceLimits { steps: 10_000, frame_bytes };
+                trace(&state, in_port, frame.clone(), limits).unwrap()
+            };
+            let trace = record(usize::MAX);
+            let cut = record(frame.len().saturating_sub(9));
+            assert!(cut.outputs.iter().all(|it| it.frame.len() < frame.len()), "{text}: {cut:?}");
+            assert_eq!(cut.outputs.is_empty(), trace.outputs.is_empty(), "{text}: {cut:?}");
             let done = switch.forward(in_port, &frame);
             let certain = outputs(&trace, |is_alternative| !is_alternative);
             let possible = outputs(&trace, |_| true);

@@ -8,15 +8,12 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::view::flow_stats;
 use sluice_openflow::{Message, MultipartReply, MultipartRequest, MultipartType};
-use sluice_sdk::Ctx;
+use sluice_sdk::{Ctx, LISTED_ENTRIES_MAX};
 
 use super::flow_entries::{self, EntryFilter, EntrySelector};
 
 /// Filters that wait for one switch, at most.
 const WAITING_MAX: usize = 4096;
-
-/// Flow entries that are listed for one filter, at most, so that a reply fits `session.multipart_bytes_max`.
-const ENTRIES_MAX: u32 = 16_384;
 
 /// Time after which a request without a reply is given up: over a congested control link, replies wait behind packet-ins. An entry
 /// whose deletion is given up may discard packets for as long as there are some, since they keep it from expiring.
@@ -108,7 +105,7 @@ impl ListedDeletions {
     fn on_count(&mut self, filter: EntryFilter, count: Option<u32>, ctx: &mut Ctx<'_>) {
         match count {
             Some(0) => {}
-            None | Some(1..=ENTRIES_MAX) => {
+            None | Some(1..=LISTED_ENTRIES_MAX) => {
                 let request = EntrySelector::Listed.filtered_request(filter);
                 self.request(filter, MultipartRequest::FlowDesc(request), ctx);
             }

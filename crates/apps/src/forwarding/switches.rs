@@ -13,7 +13,7 @@ use sluice_openflow::{
     DatapathId, FieldId, FlowDesc, Message, MultipartReply, MultipartRequest, MultipartType, PortNo,
 };
 use sluice_sdk::view::{Fact, Host, HostId, NetworkView, PortRole, SwitchPort};
-use sluice_sdk::{Ctx, Network, SwitchIndex};
+use sluice_sdk::{Ctx, LISTED_ENTRIES_MAX, Network, SwitchIndex};
 
 use super::flood::is_edge;
 use super::flow_entries::{self, EntryFilter, EntryPage, EntrySelector};
@@ -21,17 +21,13 @@ use super::listed_deletions::ListedDeletions;
 use super::match_ranks::RefusedMatch;
 use super::{Config, debug_assert_encoded};
 
-/// Most flow entries of a switch that are listed at once; more are listed in pages. A reply with as many fits
-/// `session.multipart_bytes_max`.
-const ENTRIES_MAX: u32 = 16_384;
-
-/// As [`ENTRIES_MAX`] in the background, where pages are not urgent: 70 KB.
+/// As [`LISTED_ENTRIES_MAX`] in the background, where pages are not urgent: 70 KB.
 const BACKGROUND_ENTRIES_MAX: u32 = 512;
 
 /// Time between two pages in the background.
 const BACKGROUND_PAUSE: Duration = Duration::from_secs(1);
 
-/// Time after which a request without a reply is given up. A list of [`ENTRIES_MAX`] entries takes this long at 1 Mbit/s.
+/// Time after which a request without a reply is given up. A list of [`LISTED_ENTRIES_MAX`] entries takes this long at 1 Mbit/s.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Hosts to which the old flow entries of a switch send that are remembered until the roles of their ports are known. Others
@@ -144,7 +140,7 @@ impl QueryPurpose {
     /// Most flow entries of a page.
     fn entries_max(self) -> u32 {
         match self {
-            Self::FindHosts | Self::VerifyNow => ENTRIES_MAX,
+            Self::FindHosts | Self::VerifyNow => LISTED_ENTRIES_MAX,
             Self::VerifyInBackground => BACKGROUND_ENTRIES_MAX,
         }
     }
@@ -499,7 +495,7 @@ impl LocalSwitches {
             split = page.split(switch.selector, &ports);
         }
         // If the number is unknown, the entries are listed: the session discards a reply that is too long.
-        if split.is_none() && !has_more_than(ENTRIES_MAX) && count != Some(0) {
+        if split.is_none() && !has_more_than(LISTED_ENTRIES_MAX) && count != Some(0) {
             switch.request(page, Requested::List, ctx);
             return 0;
         }

@@ -86,9 +86,9 @@ fn packet_ins_are_copied_for_as_long_as_a_capture_lasts() {
     let counter = Arc::clone(&notified);
     let notify = Box::new(move || _ = counter.fetch_add(1, Relaxed));
     send(&mut test);
-    let all = test.engine.handle().capture(CaptureFilter::default(), notify).unwrap();
+    let mut all = test.engine.handle().capture(CaptureFilter::default(), notify).unwrap();
     let filter = CaptureFilter { switch: Some(DatapathId(2)), ..CaptureFilter::default() };
-    let one = test.engine.handle().capture(filter, Box::new(|| {})).unwrap();
+    let mut one = test.engine.handle().capture(filter, Box::new(|| {})).unwrap();
     test.run_all();
     assert_eq!(all.try_next(), None, "what came before is not captured");
     send(&mut test);

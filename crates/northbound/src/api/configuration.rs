@@ -106,11 +106,10 @@ async fn limits(State(state): State<ApiState>) -> Json<LimitsDocument> {
         is_configurable: true,
         help: limit.help,
     });
-    let streams = events::STREAMS_MAX.saturating_sub(state.streams.available_permits());
     let streams = LimitDocument {
         name: "event_streams".to_owned(),
         value: events::STREAMS_MAX.into(),
-        in_use: u64::try_from(streams).ok(),
+        in_use: u64::try_from(state.streams.in_use()).ok(),
         is_configurable: false,
         help: "Streams of events that are open at a time.".to_owned(),
     };

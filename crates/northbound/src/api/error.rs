@@ -56,6 +56,17 @@ impl ApiError {
         self.code == SWITCH_REFUSED
     }
 
+    /// The same error, with a remark.
+    pub(crate) fn with_note(self, note: &str) -> Self {
+        Self { message: format!("{}; {note}", self.message), ..self }
+    }
+
+    /// The same error with the status `to`, if it has the status `from`.
+    pub(crate) fn map_status(self, from: StatusCode, to: StatusCode) -> Self {
+        let status = if self.status == from { to } else { self.status };
+        Self { status, ..self }
+    }
+
     /// The sentence for people.
     pub(crate) fn message(&self) -> &str {
         &self.message
@@ -91,6 +102,7 @@ impl IntoResponse for ApiError {
         let header = match self.status {
             StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),
             StatusCode::TOO_MANY_REQUESTS => Some((RETRY_AFTER, "60")),
+            StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, "1")),
             // The client is still sending the body.
             StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE => {
                 Some((CONNECTION, "close"))

@@ -12,19 +12,21 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 use sluice_io::clock;
-use tokio::sync::{OwnedSemaphorePermit, TryAcquireError, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::access::{CHECK_INTERVAL, Permission};
 use super::error::ApiError;
 use super::extract::ApiQuery;
 use super::{ApiState, names};
 use crate::events::{
-    EventDocument, EventFilter, EventId, EventKind, Events, NextEvent, Resumption, ResumptionNotice,
+    EventDocument, EventFilter, EventId, EventKind, Events, HISTORY_MAX, NextEvent, Resumption,
+    ResumptionNotice,
 };
-use crate::streaming::{CLOSE_AFTERWARDS, PROGRESS_INTERVAL, StreamGuard};
+use crate::streaming::{CLOSE_AFTERWARDS, PROGRESS_INTERVAL, StreamGuard, StreamPermit};
 
 /// Streams of events at a time: they do not count as connections, of which browsers need some.
 pub(super) const STREAMS_MAX: usize = 16;
@@ -65,7 +67,7 @@ struct HistoryQuery {
     /// A switch by datapath id or name.
     switch: Option<String>,
     /// How many of the last ones.
-    #[param(default = 1000)]
+    #[param(maximum = 4096, default = 1000)]
     limit: Option<usize>,
 }
 
@@ -118,8 +120,12 @@ async fn event_history(
     State(state): State<ApiState>,
     ApiQuery(query): ApiQuery<HistoryQuery>,
 ) -> Result<Json<HistoryDocument>, ApiError> {
+    let limit = query.limit.unwrap_or(EVENTS_DEFAULT);
+    if limit > HISTORY_MAX {
+        return Err(ApiError::invalid(format!("limit is {limit}: expected at most {HISTORY_MAX}")));
+    }
     let filter = filter(&state, query.kind.as_deref(), query.switch)?;
-    let (events, last_id) = state.events.last(&filter, query.limit.unwrap_or(EVENTS_DEFAULT));
+    let (events, last_id) = state.events.last(&filter, limit);
     Ok(Json(HistoryDocument { events, last_id: last_id.to_string() }))
 }
 
@@ -147,7 +153,8 @@ async fn event_history(
 )]
 async fn event_stream(
     State(state): State<ApiState>,
-    guard: Option<Extension<StreamGuard>>,
+    Extension(guard): Extension<StreamGuard>,
+    Extension(permission): Extension<Permission>,
     headers: HeaderMap,
     ApiQuery(query): ApiQuery<StreamQuery>,
 ) -> Result<Response, ApiError> {
@@ -159,11 +166,10 @@ async fn event_stream(
         id.parse::<EventId>().map_err(|()| ApiError::invalid(message))
     });
     let after = after.transpose()?;
-    let permit = state.streams.clone().try_acquire_owned().map_err(|_: TryAcquireError| {
-        let message = format!("{STREAMS_MAX} streams of events are open: close one");
+    let permit = state.streams.try_admit(permission.source()).map_err(|error| {
+        let message = format!("too many streams of events: {error}, close one");
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", message)
     })?;
-    let Extension(guard) = guard.unwrap_or_default();
     guard.record_progress(clock::now());
     let Resumption { from, notice } = state.events.resume(after);
     let stream = EventStream {
@@ -174,6 +180,7 @@ async fn event_stream(
         changed: state.events.watch(),
         events: state.events,
         guard,
+        permission,
         _permit: permit,
     };
     let events = Sse::new(stream::unfold(stream, EventStream::next));
@@ -191,7 +198,8 @@ struct EventStream {
     has_ended: bool,
     changed: watch::Receiver<u64>,
     guard: StreamGuard,
-    _permit: OwnedSemaphorePermit,
+    permission: Permission,
+    _permit: StreamPermit,
 }
 
 impl EventStream {
@@ -210,7 +218,14 @@ impl EventStream {
         if let Some(notice) = self.notice.take() {
             return Some(notice_event(notice).id(last_id(self.next)));
         }
+        let keep_alive_at = clock::now() + KEEP_ALIVE_INTERVAL;
         loop {
+            if self.permission.is_revoked(clock::now()) {
+                self.has_ended = true;
+                let text = "the stream ends: its token or role is not valid any more".to_owned();
+                let notice = NoticeDocument { reason: "access-revoked", lost: None, text };
+                return Some(with_data(SseEvent::default().event("end"), &notice));
+            }
             // Before the look, so that no event comes between the two.
             self.changed.mark_unchanged();
             match self.events.next(self.next, &self.filter) {
@@ -227,7 +242,9 @@ impl EventStream {
                 }
                 NextEvent::Later(next) => self.next = next,
             }
-            if timeout(KEEP_ALIVE_INTERVAL, self.changed.changed()).await.is_err() {
+            if timeout(CHECK_INTERVAL, self.changed.changed()).await.is_err()
+                && clock::now() >= keep_alive_at
+            {
                 // With the id, a client that resumes does not miss events that its filter does not select.
                 return Some(SseEvent::default().comment("keep-alive").id(last_id(self.next)));
             }

@@ -1,6 +1,7 @@
 //! Extractors whose rejections are errors of the API.
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -10,7 +11,7 @@ use super::error::ApiError;
 
 /// Parameters in the path.
 #[derive(Debug)]
-pub(super) struct ApiPath<T>(pub(super) T);
+pub(crate) struct ApiPath<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for ApiPath<T> {
     type Rejection = ApiError;
@@ -34,6 +35,27 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ApiQuery<T> {
     }
 }
 
+/// A body as it is.
+#[derive(Debug)]
+pub(crate) struct ApiBytes(pub(crate) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for ApiBytes {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let body = Bytes::from_request(request, state).await;
+        body.map(Self).map_err(|error| of_body(error.status(), error.body_text()))
+    }
+}
+
+/// The error of a body that cannot be read.
+fn of_body(status: StatusCode, text: String) -> ApiError {
+    match status {
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(status, "body_too_large", text),
+        _ => ApiError::invalid(text),
+    }
+}
+
 /// A body.
 #[derive(Debug)]
 pub(super) struct ApiJson<T>(pub(super) T);
@@ -43,11 +65,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for ApiJson<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let body = Json::from_request(request, state).await;
-        body.map(|Json(it)| Self(it)).map_err(|error| match error.status() {
-            status @ StatusCode::PAYLOAD_TOO_LARGE => {
-                ApiError::new(status, "body_too_large", error.body_text())
-            }
-            _ => ApiError::invalid(error.body_text()),
-        })
+        body.map(|Json(it)| Self(it)).map_err(|error| of_body(error.status(), error.body_text()))
     }
 }

@@ -1,13 +1,20 @@
 //! Deletes the flow entries of one owner.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use sluice_openflow::{
-    EncodeError, FlowDesc, FlowMod, FlowModCommand, FlowStatsRequest, Message, Version,
+    DatapathId, EncodeError, FlowDesc, FlowMod, FlowModCommand, FlowStatsRequest, Message, Version,
 };
 use sluice_sdk::allocation::Allocations;
 use sluice_sdk::{Answer, SwitchSession};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -20,6 +27,12 @@ use super::{names, requests};
 
 /// Deletions that are sent at a time.
 const BATCH: usize = 256;
+
+/// Switches from which entries are deleted at a time.
+const SWITCHES_MAX: usize = 8;
+
+/// How long all switches together may take: less than a request may.
+const EVERYWHERE_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// All tables. §7.3.4.1.
 const ALL_TABLES: u8 = 0xff;
@@ -108,6 +121,7 @@ impl Selection {
                     .all(|kind| !others.iter().any(|other| kind.shares_cookie_with(other)));
                 let mut cookies: Vec<_> =
                     own.iter().map(|kind| (kind.cookie, kind.cookie_mask)).collect();
+                cookies.sort_unstable();
                 cookies.dedup();
                 is_exclusive.then_some(cookies)
             }
@@ -145,8 +159,14 @@ async fn delete_at_switch(
     let selection = Selection::new(&filter, &state.owners)?;
     let sessions = state.controller.switches();
     let session = names::find(&sessions, &state.given_names(), &switch)?;
-    let deleted = delete_selected(&state, session, &selection).await?;
-    Ok(Json(DeletedDocument { deleted }))
+    let Deletion { deleted, error } = delete_selected(&state, session, &selection).await;
+    match error {
+        None => Ok(Json(DeletedDocument { deleted })),
+        Some(error) if deleted > 0 => {
+            Err(error.with_note(&format!("{deleted} entries were deleted before")))
+        }
+        Some(error) => Err(error),
+    }
 }
 
 /// Deletes the flow entries of one owner from all switches.
@@ -161,50 +181,107 @@ async fn delete_everywhere(
     ApiQuery(filter): ApiQuery<DeletionFilter>,
 ) -> Result<Json<DeletedEverywhereDocument>, ApiError> {
     let selection = Selection::new(&filter, &state.owners)?;
-    let mut switches = Vec::new();
-    for session in state.controller.switches() {
-        let result = delete_selected(&state, &session, &selection).await;
-        switches.push(DeletedOfSwitchDocument {
-            dpid: session.datapath_id.to_string(),
-            deleted: *result.as_ref().unwrap_or(&0),
-            error: result.err().map(|error| error.to_string()),
+    let sessions = state.controller.switches();
+    let mut done: BTreeMap<_, _> = sessions.iter().map(|it| (it.datapath_id, None)).collect();
+    let permits = Arc::new(Semaphore::new(SWITCHES_MAX));
+    // Those that are not done at the end are given up when this is dropped.
+    let mut tasks = JoinSet::new();
+    for session in sessions {
+        let (state, selection, permits) = (state.clone(), selection.clone(), permits.clone());
+        tasks.spawn(async move {
+            // Never closed.
+            let _permit = permits.acquire().await;
+            (session.datapath_id, delete_selected(&state, &session, &selection).await)
         });
     }
+    let deadline = Instant::now() + EVERYWHERE_TIMEOUT;
+    while let Ok(Some(Ok((id, deletion)))) = timeout_at(deadline, tasks.join_next()).await {
+        done.insert(id, Some(deletion));
+    }
+    let switches: Vec<_> = done.into_iter().map(DeletedOfSwitchDocument::from).collect();
     let deleted = switches.iter().map(|it| it.deleted).sum();
     Ok(Json(DeletedEverywhereDocument { deleted, switches }))
 }
 
-/// Deletes entries: by cookie where the version can, otherwise each of those that are listed. Returns how many there were.
+/// What has become of a deletion.
+#[derive(Debug, Default)]
+struct Deletion {
+    /// Entries that were deleted.
+    deleted: usize,
+    /// Why the others were not.
+    error: Option<ApiError>,
+}
+
+impl From<(DatapathId, Option<Deletion>)> for DeletedOfSwitchDocument {
+    /// The result of a switch; `None` if it has not answered in time.
+    fn from((id, deletion): (DatapathId, Option<Deletion>)) -> Self {
+        let late = || format!("not done within {} s", EVERYWHERE_TIMEOUT.as_secs());
+        let (deleted, error) = match deletion {
+            Some(Deletion { deleted, error }) => (deleted, error.map(|it| it.to_string())),
+            None => (0, Some(late())),
+        };
+        Self { dpid: id.to_string(), deleted, error }
+    }
+}
+
+/// Deletes entries: by cookie where the version can, otherwise each of those that are listed.
 async fn delete_selected(
     state: &ApiState,
     session: &SwitchSession,
     selection: &Selection,
-) -> Result<usize, ApiError> {
-    let (id, cookies) = (session.datapath_id, selection.cookies(&state.owners));
-    let cookies = cookies.filter(|_| can_match_cookies(session.version));
-    let mut listed = Vec::new();
-    match &cookies {
-        Some(cookies) => {
-            for &(cookie, cookie_mask) in cookies {
-                let request =
-                    FlowStatsRequest { cookie, cookie_mask, ..FlowStatsRequest::default() };
-                listed.append(&mut requests::read_flows(state, id, request).await?);
-            }
-        }
-        None => listed = requests::read_flows(state, id, FlowStatsRequest::default()).await?,
-    }
-    listed.retain(|entry| selection.contains(entry, &state.owners));
-    let deletions: Vec<_> = match cookies {
-        Some(cookies) => cookies.into_iter().map(delete_by_cookie).collect(),
-        None => listed.iter().map(delete_strictly).collect(),
+) -> Deletion {
+    let cookies = selection.cookies(&state.owners);
+    let mut deletion = Deletion::default();
+    let result = match cookies.filter(|_| can_match_cookies(session.version)) {
+        Some(cookies) => delete_cookies(state, session.datapath_id, cookies, &mut deletion).await,
+        None => delete_listed(state, session.datapath_id, selection, &mut deletion).await,
     };
-    for batch in deletions.chunks(BATCH) {
-        match requests::ask(state, id, batch.to_vec()).await {
-            Answer::Done => {}
-            other => return Err(ApiError::of_answer(&other)),
-        }
+    deletion.error = result.err();
+    deletion
+}
+
+/// Deletes the entries of some cookies, however many there are: they are only counted.
+async fn delete_cookies(
+    state: &ApiState,
+    id: DatapathId,
+    cookies: Vec<(u64, u64)>,
+    deletion: &mut Deletion,
+) -> Result<(), ApiError> {
+    let mut count = 0;
+    for &(cookie, cookie_mask) in &cookies {
+        let selected = FlowStatsRequest { cookie, cookie_mask, ..FlowStatsRequest::default() };
+        count += match requests::count_flows(state, id, selected.clone()).await? {
+            Some(count) => usize::try_from(count).unwrap_or(usize::MAX),
+            // A switch that cannot count.
+            None => requests::read_flows(state, id, selected).await?.len(),
+        };
     }
-    Ok(listed.len())
+    send(state, id, cookies.into_iter().map(delete_by_cookie).collect()).await?;
+    deletion.deleted = count;
+    Ok(())
+}
+
+/// Deletes entries one by one.
+async fn delete_listed(
+    state: &ApiState,
+    id: DatapathId,
+    selection: &Selection,
+    deletion: &mut Deletion,
+) -> Result<(), ApiError> {
+    let mut listed = requests::read_flows(state, id, FlowStatsRequest::default()).await?;
+    listed.retain(|entry| selection.contains(entry, &state.owners));
+    for batch in listed.chunks(BATCH) {
+        send(state, id, batch.iter().map(delete_strictly).collect()).await?;
+        deletion.deleted += batch.len();
+    }
+    Ok(())
+}
+
+async fn send(state: &ApiState, id: DatapathId, deletions: Vec<Message>) -> Result<(), ApiError> {
+    match requests::ask(state, id, deletions).await {
+        Answer::Done => Ok(()),
+        other => Err(ApiError::of_answer(&other)),
+    }
 }
 
 /// Whether deletions of a version can select entries by their cookies.

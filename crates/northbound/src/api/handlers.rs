@@ -21,7 +21,7 @@ use super::documents::{
 use super::error::ApiError;
 use super::extract::{ApiPath, ApiQuery};
 use super::openapi::{BySwitch, OfSwitch};
-use super::{names, quarantines, requests};
+use super::{names, quarantines, requests, values};
 
 /// Hosts of one page, unless the request says how many, and at most.
 const HOSTS_DEFAULT: usize = 1000;
@@ -154,6 +154,7 @@ pub(super) async fn hosts(
         filter.switch.as_deref().map(|text| names::find(&sessions, &given, text)).transpose()?;
     let at = at.map(|session| session.datapath_id);
     let quarantines = state.quarantines();
+    let mac = filter.mac.as_deref().map(|text| values::required_mac("mac", text)).transpose()?;
     let copy = state.view.lock();
     let unseen = quarantines::unseen(&copy.view, &quarantines);
     let known = copy.view.hosts().chain(unseen.iter().map(|(id, host)| (*id, host)));
@@ -162,7 +163,7 @@ pub(super) async fn hosts(
             at.is_none_or(|at| host.at.switch == at)
                 && filter.port.is_none_or(|port| host.at.port.0 == port)
                 && filter.ip.is_none_or(|ip| host.addrs.contains(&ip))
-                && filter.mac.as_ref().is_none_or(|mac| id.mac.to_string() == mac.to_lowercase())
+                && mac.is_none_or(|mac| id.mac == mac)
         })
         .collect();
     selected.sort_unstable_by_key(|(id, _)| *id);

@@ -8,7 +8,7 @@ mod documents;
 mod drains;
 pub(crate) mod error;
 mod events;
-mod extract;
+pub(crate) mod extract;
 mod flow_deletion;
 mod handlers;
 mod names;
@@ -17,12 +17,14 @@ mod packets;
 mod port_state;
 mod ports;
 mod quarantines;
+mod reads;
 pub(crate) mod requests;
 mod static_documents;
 mod static_entries;
 mod static_form;
 mod tokens;
 mod trace;
+mod values;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,11 +40,10 @@ use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) use names::parse_datapath_id;
-
 use crate::events::Events;
 use crate::port_statistics::PortStatistics;
 use crate::settings::Settings;
+use crate::streaming::StreamLimit;
 use crate::view_copy::ViewCopy;
 use access::Access;
 pub(crate) use handlers::{method_not_allowed, not_found};
@@ -57,15 +58,17 @@ pub(crate) struct ApiState {
     metrics: Arc<dyn MetricsSource>,
     settings: Arc<Mutex<Settings>>,
     /// Limits the streams of events.
-    streams: Arc<Semaphore>,
+    streams: StreamLimit,
     pub(crate) started: Instant,
     access: Access,
     /// Whose flow entry is which.
     owners: Arc<Allocations>,
     /// Limits how many replies of switches are read at a time.
-    reads: Arc<Semaphore>,
+    reads: Arc<reads::Reads>,
+    /// Limits how many packets are traced at a time.
+    traces: Arc<Semaphore>,
     /// Limits how many captures run at a time.
-    captures: Arc<Semaphore>,
+    captures: StreamLimit,
     /// Static entries, if they are kept.
     pub(crate) declared: Option<Arc<Declared>>,
     /// Changes of what is declared are written one after the other.
@@ -89,12 +92,13 @@ impl ApiState {
             statistics: Arc::default(),
             metrics,
             settings: Arc::default(),
-            streams: Arc::new(Semaphore::new(events::STREAMS_MAX)),
+            streams: StreamLimit::new(events::STREAMS_MAX),
             started,
             access,
             owners,
-            reads: Arc::new(Semaphore::new(requests::READS_MAX)),
-            captures: capture::permits(),
+            reads: Arc::default(),
+            traces: Arc::new(Semaphore::new(trace::TRACES_MAX)),
+            captures: StreamLimit::new(capture::CAPTURES_MAX),
             declared,
             writes: Arc::new(Semaphore::new(1)),
         }

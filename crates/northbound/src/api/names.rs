@@ -1,7 +1,7 @@
 //! Names of switches for people, and how requests name one.
 
 use sluice_declared::Names;
-use sluice_openflow::{DatapathId, Port};
+use sluice_openflow::Port;
 use sluice_sdk::SwitchSession;
 use sluice_sdk::view::SwitchPort;
 
@@ -11,13 +11,6 @@ use super::error::ApiError;
 pub(super) fn switch_name(session: &SwitchSession, given: &Names) -> Option<String> {
     let name = given.switch(session.datapath_id);
     name.map(str::to_owned).or_else(|| session.name())
-}
-
-/// The datapath id with hexadecimal digits, with or without `0x`, leading zeros and colons between bytes.
-pub(crate) fn parse_datapath_id(text: &str) -> Option<DatapathId> {
-    let digits: String = text.strip_prefix("0x").unwrap_or(text).split(':').collect();
-    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    u64::from_str_radix(&digits, 16).ok().filter(|_| is_hex).map(DatapathId)
 }
 
 /// The connected switch that a request names: by its datapath id or by its name.
@@ -38,7 +31,7 @@ pub(super) fn find<'s>(
             return Err(ApiError::new(axum::http::StatusCode::CONFLICT, "ambiguous_name", message));
         }
     }
-    let id = parse_datapath_id(text);
+    let id = text.parse().ok();
     let session = sessions.iter().find(|session| Some(session.datapath_id) == id);
     session.ok_or_else(|| {
         let message = format!("no switch with the name or datapath id {text:?} is connected");
@@ -66,19 +59,4 @@ pub(super) fn find_port(
 pub(super) fn no_port(switch: &str, port: &str) -> ApiError {
     let message = format!("switch {switch} has no port with the number or name {port:?}");
     ApiError::not_found("no_such_port", message)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn datapath_ids_are_hexadecimal() {
-        for text in ["2a", "0x2a", "000000000000002a", "00:00:00:00:00:00:00:2a", "2A"] {
-            assert_eq!(parse_datapath_id(text), Some(DatapathId(42)), "{text}");
-        }
-        for text in ["", "s1", "+2a", "0x", "11112222333344445"] {
-            assert_eq!(parse_datapath_id(text), None, "{text}");
-        }
-    }
 }

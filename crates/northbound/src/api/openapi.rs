@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, SecurityRequirement};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Response, ResponseBuilder};
@@ -34,19 +34,16 @@ pub(super) fn base() -> OpenApi {
 }
 
 /// Any request: it is refused before it reaches its handler.
-const OF_ALL: [(&str, &str); 4] = [
+const OF_ALL: [(&str, &str); 9] = [
     ("400", "A parameter or a header is not known, or its value is invalid"),
     ("401", "No token, or one that is not accepted"),
     ("403", "The role is not sufficient, or the request comes from the web page of somebody else"),
-    ("429", "Too many refused tokens"),
-];
-
-/// Requests with a body.
-const OF_BODIES: [(&str, &str); 4] = [
     ("408", "The body was not received in time"),
     ("413", "The body is too large"),
     ("415", "The body is not JSON"),
-    ("503", "Too much is being processed, or the audit log cannot be written"),
+    ("429", "Too many refused tokens"),
+    ("503", "Too much is being processed or sent, or the audit log cannot be written"),
+    ("504", "The request has taken too long"),
 ];
 
 /// Adds what all requests have in common.
@@ -58,14 +55,9 @@ pub(super) fn complete(mut document: OpenApi) -> OpenApi {
     let none = SecurityRequirement::default();
     document.security = Some(vec![none, SecurityRequirement::new(TOKEN, [] as [&str; 0])]);
     for item in document.paths.paths.values_mut() {
-        let reads = [&mut item.get];
-        let writes = [&mut item.post, &mut item.put, &mut item.delete, &mut item.patch];
-        for operation in reads.into_iter().flatten() {
+        let PathItem { get, post, put, delete, patch, .. } = item;
+        for operation in [get, post, put, delete, patch].into_iter().flatten() {
             add(operation, &OF_ALL);
-        }
-        for operation in writes.into_iter().flatten() {
-            add(operation, &OF_ALL);
-            add(operation, &OF_BODIES);
         }
     }
     document
@@ -104,7 +96,7 @@ impl IntoResponses for OfSwitch {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
         errors(&[
             ("404", "No such switch is connected"),
-            ("409", "Several switches have this name"),
+            ("409", "Several switches have this name, or the switch has too many entries"),
         ])
     }
 }

@@ -1,7 +1,7 @@
 //! Packets that a client sends out of a switch.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use sluice_declared::Names;
@@ -15,16 +15,19 @@ use super::ApiState;
 use super::error::ApiError;
 use super::extract::{ApiJson, ApiPath};
 use super::openapi::ByPort;
-use super::{names, requests};
+use super::{names, requests, values};
 
 /// Bytes of a frame: one with the Ethernet header at least, and what fits a `PACKET_OUT` with its actions.
 const FRAME_LEN: std::ops::RangeInclusive<usize> = 14..=60_000;
+
+/// Bytes of the body of a request: more than the digits of a frame.
+const BODY_BYTES_MAX: usize = 256 << 10;
 
 /// Bytes of the text of actions.
 const ACTIONS_LEN_MAX: usize = 4096;
 
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(send))
+    OpenApiRouter::new().routes(routes!(send)).layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
 /// A packet, and what the switch does with it.
@@ -72,7 +75,8 @@ async fn send(
     let sessions = state.controller.switches();
     let given = state.given_names();
     let to = names::find(&sessions, &given, &switch)?.datapath_id;
-    let (data, length) = parse_frame(&body.data)?;
+    let data = values::frame("data", &body.data, FRAME_LEN)?;
+    let length = data.len();
     let actions = actions(&body, (&sessions, &given), &switch)?;
     let in_port = match &body.in_port {
         Some(port) => find_port((&sessions, &given), &switch, port)?,
@@ -114,47 +118,4 @@ fn find_port(
         PortText::Name(name) => name.clone(),
     };
     names::find_port(connected.0, connected.1, switch, &text).map(|at| at.port)
-}
-
-fn parse_frame(text: &str) -> Result<(Vec<u8>, usize), ApiError> {
-    let invalid = |why: String| Err(ApiError::invalid(format!("data: {why}")));
-    let digits: Vec<_> = text.chars().map(|c| c.to_digit(16)).collect();
-    if let Some(at) = digits.iter().position(Option::is_none) {
-        return invalid(format!("character {at} is no hexadecimal digit"));
-    }
-    if digits.len() % 2 == 1 {
-        return invalid(format!("{} digits: expected two for each byte", digits.len()));
-    }
-    let byte = |pair: &[Option<u32>]| {
-        let value = pair.iter().flatten().fold(0, |value, digit| value << 4 | digit);
-        u8::try_from(value).unwrap_or(0)
-    };
-    let frame: Vec<u8> = digits.chunks(2).map(byte).collect();
-    let length = frame.len();
-    if !FRAME_LEN.contains(&length) {
-        let (min, max) = (FRAME_LEN.start(), FRAME_LEN.end());
-        return invalid(format!("{length} bytes: expected {min} to {max}"));
-    }
-    Ok((frame, length))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_are_hexadecimal_and_bounded() {
-        let (frame, length) = parse_frame(&"0aFf".repeat(7)).unwrap();
-        assert_eq!((frame[..2].to_vec(), length), (vec![0x0a, 0xff], 14));
-        for (bad, why) in [
-            ("0a", "1 bytes: expected 14 to 60000"),
-            ("0a0", "3 digits"),
-            ("0aé0", "character 2 is no hexadecimal digit"),
-            ("", "0 bytes"),
-        ] {
-            let error = parse_frame(bad).unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
-        }
-        assert!(parse_frame(&"00".repeat(60_001)).is_err());
-    }
 }

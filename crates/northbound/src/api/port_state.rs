@@ -33,7 +33,8 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct PortStateBody {
-    is_up: bool,
+    /// Whether it is administratively up.
+    is_enabled: bool,
 }
 
 /// A port as its switch announces it.
@@ -58,12 +59,12 @@ struct PortStateDocument {
 async fn set_port(
     State(state): State<ApiState>,
     ApiPath((switch, port)): ApiPath<(String, String)>,
-    ApiJson(PortStateBody { is_up }): ApiJson<PortStateBody>,
+    ApiJson(PortStateBody { is_enabled }): ApiJson<PortStateBody>,
 ) -> Result<Json<PortStateDocument>, ApiError> {
     let sessions = state.controller.switches();
     let at = names::find_port(&sessions, &state.given_names(), &switch, &port)?;
     let described = find(&sessions, at).ok_or_else(|| names::no_port(&switch, &port))?;
-    let config = if is_up { PortConfig::default() } else { PortConfig::PORT_DOWN };
+    let config = if is_enabled { PortConfig::default() } else { PortConfig::PORT_DOWN };
     let request = PortMod {
         port_no: at.port,
         // The switch refuses any other address.
@@ -79,7 +80,7 @@ async fn set_port(
     for _ in 0..CHECKS_MAX {
         let sessions = state.controller.switches();
         match find(&sessions, at) {
-            Some(port) if is_enabled(port) == is_up => return Ok(Json(document(port))),
+            Some(port) if is_port_enabled(port) == is_enabled => return Ok(Json(document(port))),
             Some(_) => sleep(CHECK_INTERVAL).await,
             None => return Err(names::no_port(&switch, &port)),
         }
@@ -95,7 +96,7 @@ fn find(sessions: &[SwitchSession], at: SwitchPort) -> Option<&Port> {
     session.features.ports.iter().find(|port| port.port_no == at.port)
 }
 
-fn is_enabled(port: &Port) -> bool {
+fn is_port_enabled(port: &Port) -> bool {
     !port.config.contains(PortConfig::PORT_DOWN)
 }
 
@@ -103,7 +104,7 @@ fn document(port: &Port) -> PortStateDocument {
     PortStateDocument {
         port: port.port_no.0,
         name: port.name(),
-        is_enabled: is_enabled(port),
+        is_enabled: is_port_enabled(port),
         is_up: port.is_up(),
     }
 }

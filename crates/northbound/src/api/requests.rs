@@ -8,7 +8,7 @@ use sluice_openflow::{
     Message, MeterRequest, Multipart, MultipartReply, MultipartRequest, PortDescRequest,
     PortStatsRequest, QueueRequest,
 };
-use sluice_sdk::{Answer, Request};
+use sluice_sdk::{Answer, LISTED_ENTRIES_MAX, Request};
 use tokio::sync::oneshot;
 
 use super::ApiState;
@@ -17,19 +17,12 @@ use super::error::ApiError;
 /// How long a switch may take to answer: it may have a million flow entries.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Replies of switches that are read at a time; each may have some megabytes. Further requests wait.
-pub(super) const READS_MAX: usize = 16;
-
-/// Flow entries that are read at once: so many fit the longest reply that the controller takes.
-pub(super) const FLOWS_MAX: u32 = 16_384;
-
 /// The last part of a path, and the request to which it belongs.
 type Kind = (&'static str, fn() -> MultipartRequest);
 
 /// What can be read from a switch.
-pub(super) const KINDS: [Kind; 10] = [
+pub(super) const KINDS: [Kind; 9] = [
     ("description", || MultipartRequest::Desc),
-    ("flows", || MultipartRequest::FlowDesc(FlowStatsRequest::default())),
     ("tables", || MultipartRequest::TableStats),
     ("port-stats", || MultipartRequest::PortStats(PortStatsRequest::default())),
     ("port-descriptions", || MultipartRequest::PortDesc(PortDescRequest::default())),
@@ -46,8 +39,7 @@ pub(crate) async fn read(
     from: DatapathId,
     request: MultipartRequest,
 ) -> Result<MultipartReply, ApiError> {
-    // Never closed.
-    let _permit = state.reads.acquire().await;
+    let _permit = state.reads.acquire(from).await;
     let request = Message::MultipartRequest(Multipart::single(request));
     match ask(state, from, vec![request]).await {
         Answer::Multipart(reply) => reply.parse().map_err(|error| {
@@ -65,15 +57,9 @@ pub(crate) async fn read_flows(
     from: DatapathId,
     selected: FlowStatsRequest,
 ) -> Result<Vec<FlowDesc>, ApiError> {
-    let count = MultipartRequest::AggregateStats(selected.clone());
-    let count = match read(state, from, count).await {
-        Ok(MultipartReply::AggregateStats(AggregateStats { stats })) => stats.flow_count(),
-        // A switch that cannot count is asked all the same.
-        Ok(_) => None,
-        Err(error) if error.is_refusal() => None,
-        Err(error) => return Err(error),
-    };
-    if let Some(count) = count.filter(|&count| count > FLOWS_MAX) {
+    // A switch that cannot count is asked all the same.
+    let count = count_flows(state, from, selected.clone()).await?;
+    if let Some(count) = count.filter(|&count| count > LISTED_ENTRIES_MAX) {
         return Err(too_many_entries(count.into()));
     }
     Ok(match read(state, from, MultipartRequest::FlowDesc(selected)).await? {
@@ -82,10 +68,24 @@ pub(crate) async fn read_flows(
     })
 }
 
-/// The error of a request that would read more than [`FLOWS_MAX`] entries.
+/// Counts flow entries of a switch; `None` if it cannot.
+pub(super) async fn count_flows(
+    state: &ApiState,
+    from: DatapathId,
+    selected: FlowStatsRequest,
+) -> Result<Option<u32>, ApiError> {
+    match read(state, from, MultipartRequest::AggregateStats(selected)).await {
+        Ok(MultipartReply::AggregateStats(AggregateStats { stats })) => Ok(stats.flow_count()),
+        Ok(_) => Ok(None),
+        Err(error) if error.is_refusal() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The error of a request that would read more than [`LISTED_ENTRIES_MAX`] entries.
 pub(super) fn too_many_entries(count: u64) -> ApiError {
-    let message = format!("it has {count} flow entries: at most {FLOWS_MAX} are read");
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_entries", message)
+    let message = format!("it has {count} flow entries: at most {LISTED_ENTRIES_MAX} are read");
+    ApiError::new(StatusCode::CONFLICT, "too_many_entries", message)
 }
 
 /// Sends messages to a switch and waits for the answer.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sluice_declared::reconcile::Reconciler;
 use sluice_declared::{
     Change, Declaration, Difference, DifferenceKind, Entry, Key, Kind, NameOf, Names, Selector,
-    Status,
+    State, Status,
 };
 use sluice_openflow::{DatapathId, MacAddr};
 use sluice_sdk::SwitchSession;
@@ -223,6 +223,47 @@ pub(super) struct ChangesDocument {
     /// The number of the change; `null` if nothing was made.
     pub(super) revision: Option<u64>,
     pub(super) changes: Vec<ChangeDocument>,
+    /// What has become of it; `null` if nothing was made.
+    pub(super) state: Option<ChangeStateDocument>,
+}
+
+/// How far the switches are with a change. The numbers are those of the entries that the request declares, each counted once.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub(super) struct ChangeStateDocument {
+    /// Whether all connected switches have accepted or refused it.
+    is_settled: bool,
+    /// Entries that all selected switches have.
+    installed: usize,
+    /// Entries that a connected switch does not have yet.
+    pending: usize,
+    /// Entries that a switch has refused.
+    refused: usize,
+    /// Entries that all selected switches have that are connected, but not all are connected, or none is.
+    not_connected: usize,
+}
+
+impl ChangeStateDocument {
+    pub(super) fn new(reconciler: &Reconciler, revision: u64, keys: &[Key]) -> Self {
+        let mut document = Self { is_settled: reconciler.has_tried(revision), ..Self::default() };
+        // Another change may have removed some.
+        for entry in keys.iter().filter_map(|key| reconciler.entries().get(key)) {
+            let is_pending = |status: &Status| matches!(status.state, State::Pending(_));
+            let count = match reconciler.state(entry) {
+                State::Installed => &mut document.installed,
+                State::Refused(_) => &mut document.refused,
+                State::Pending(_) => {
+                    let statuses = reconciler.statuses(entry);
+                    if statuses.iter().any(|(_, status)| is_pending(status)) {
+                        &mut document.pending
+                    } else {
+                        &mut document.not_connected
+                    }
+                }
+            };
+            *count += 1;
+        }
+        document
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -19,8 +19,8 @@ use super::error::ApiError;
 use super::extract::{ApiJson, ApiPath, ApiQuery};
 use super::openapi::{OfStore, OfStoreWrites, OfSwitch};
 use super::static_documents::{
-    ChangeDocument, ChangesDocument, DeclaredDocument, EntriesDocument, EntryBody, EntryDocument,
-    NamedEntryBody, NamesDocument, RemovedBody, parse_names,
+    ChangeDocument, ChangeStateDocument, ChangesDocument, DeclaredDocument, EntriesDocument,
+    EntryBody, EntryDocument, NamedEntryBody, NamesDocument, RemovedBody, parse_names,
 };
 use super::{ApiState, names};
 
@@ -60,6 +60,19 @@ pub(super) struct ChangeQuery {
     /// Change nothing, and answer what would be changed.
     #[serde(default)]
     dry_run: bool,
+}
+
+/// How one entry is declared.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetQuery {
+    /// Answer when all connected switches have accepted or refused it.
+    #[serde(default)]
+    wait: bool,
+    /// As for a change of several entries.
+    #[serde(default)]
+    atomic: bool,
 }
 
 /// Which entries are listed.
@@ -167,10 +180,14 @@ pub(super) async fn write<R: Send + 'static>(
     state: &ApiState,
     write: impl FnOnce(&Declared) -> Result<R, WriteError> + Send + 'static,
 ) -> ApiResult<R> {
-    // Never closed.
-    let _permit = state.writes.acquire().await;
+    // Never closed. Kept until the write is done, also if the client closes its connection.
+    let permit = state.writes.clone().acquire_owned().await;
     let writer = std::sync::Arc::clone(service(state)?);
-    match tokio::task::spawn_blocking(move || write(&writer)).await {
+    let run = move || {
+        let _permit = permit;
+        write(&writer)
+    };
+    match tokio::task::spawn_blocking(run).await {
         Ok(written) => written.map_err(|error| write_error(&error)),
         Err(error) => {
             let message = format!("the change was not made: {error}");
@@ -200,20 +217,23 @@ async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<
     if how.dry_run {
         let differences = service(state)?.check(change).map_err(|error| write_error(&error))?;
         let changes = differences.into_iter().map(ChangeDocument::from).collect();
-        return Ok(ChangesDocument { revision: None, changes });
+        return Ok(ChangesDocument { revision: None, changes, state: None });
     }
+    let keys: Vec<_> = change.set.iter().map(|it| it.key.clone()).collect();
     let is_atomic = how.atomic;
     let written = write(state, move |declared| match is_atomic {
         true => declared.write_everywhere(change),
         false => declared.write(change),
     });
     let (revision, differences) = written.await?;
-    if (how.wait || is_atomic) && !differences.is_empty() {
+    if how.wait || is_atomic {
         wait_until_tried(state, revision, if is_atomic { ATOMIC_WAIT_MAX } else { WAIT_MAX })
             .await?;
     }
     let changes = differences.into_iter().map(ChangeDocument::from).collect();
-    Ok(ChangesDocument { revision: Some(revision), changes })
+    let state =
+        service(state)?.read(|reconciler| ChangeStateDocument::new(reconciler, revision, &keys));
+    Ok(ChangesDocument { revision: Some(revision), changes, state: Some(state) })
 }
 
 /// Declares and removes static entries, all of them or none.
@@ -268,23 +288,20 @@ async fn declared(State(state): State<ApiState>) -> ApiResult<Json<DeclaredDocum
 #[utoipa::path(
     put,
     path = "/v1/static/{kind}/{name}",
-    params(("kind" = String, Path, description = "flows, groups or meters"), ("name" = String, Path, description = "Name of the entry"), ChangeQuery),
+    params(("kind" = String, Path, description = "flows, groups or meters"), ("name" = String, Path, description = "Name of the entry"), SetQuery),
     request_body = EntryBody,
     responses((status = 200, body = EntryDocument), OfStoreWrites)
 )]
 async fn set(
     State(state): State<ApiState>,
     ApiPath((of_kind, name)): ApiPath<(String, String)>,
-    ApiQuery(how): ApiQuery<ChangeQuery>,
+    ApiQuery(SetQuery { wait, atomic }): ApiQuery<SetQuery>,
     ApiJson(entry): ApiJson<EntryBody>,
 ) -> ApiResult<Json<EntryDocument>> {
     let key = Key { kind: kind(&of_kind)?, name };
     let declaration = entry.declaration(key.clone())?;
     let change = Change { set: vec![declaration], ..Change::default() };
-    if how.dry_run {
-        return Err(ApiError::invalid("dry_run is for POST /v1/static and PUT /v1/declared"));
-    }
-    make(&state, change, &how).await?;
+    make(&state, change, &ChangeQuery { wait, atomic, dry_run: false }).await?;
     entry_document(&state, &key).map(Json)
 }
 

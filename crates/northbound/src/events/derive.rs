@@ -38,6 +38,14 @@ pub(super) fn name_in(fact: &Fact) -> Option<(DatapathId, Option<String>)> {
     }
 }
 
+/// The switch whose session a fact says to have ended.
+pub(super) fn disconnected(fact: &Fact) -> Option<DatapathId> {
+    match fact.event()? {
+        Notification::SwitchDisconnected { switch, .. } => Some(*switch),
+        _ => None,
+    }
+}
+
 /// The event that a fact is, which has changed `view`, and which the facts `next` follow; `None` if it is none.
 pub(super) fn event(
     before: Before,

@@ -9,7 +9,6 @@ use sluice_sdk::view::{HostId, NetworkView, SwitchPort};
 use utoipa::ToSchema;
 
 use super::names::SwitchNames;
-use crate::api::parse_datapath_id;
 
 /// What has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -377,7 +376,7 @@ impl EventFilter {
         let is_kind = self.kinds.is_empty() || self.kinds.contains(&event.kind);
         is_kind
             && self.switch.as_deref().is_none_or(|text| {
-                let id = parse_datapath_id(text);
+                let id = text.parse().ok();
                 event.places().any(|it| it.switch.as_deref() == Some(text) || Some(it.id) == id)
             })
     }

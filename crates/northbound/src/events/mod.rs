@@ -18,7 +18,7 @@ use sluice_sdk::{Controller, switch_name};
 use tokio::sync::watch;
 
 pub(crate) use event::{Event, EventDocument, EventFilter, EventKind};
-pub(crate) use history::{EventId, NextEvent, Resumption, ResumptionNotice};
+pub(crate) use history::{EventId, HISTORY_MAX, NextEvent, Resumption, ResumptionNotice};
 
 use derive::Before;
 use event::EventPlace;
@@ -114,6 +114,9 @@ impl Events {
         }
         if let Some(event) = derive::event(before, &published.fact, next, view, &state.names) {
             self.add(&mut state, event, unix_time(published.stamp.at()));
+        }
+        if let Some(id) = derive::disconnected(&published.fact) {
+            state.names.on_disconnect(id);
         }
     }
 

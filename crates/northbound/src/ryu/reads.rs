@@ -1,8 +1,7 @@
 //! `GET /stats/…`: what switches have.
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde_json::{Value, json};
 use sluice_openflow::{
     GroupDescRequest, GroupId, GroupStatsRequest, Message, MeterId, MeterRequest, MultipartReply,
@@ -16,6 +15,7 @@ use super::switch::{Switch, body};
 use super::{flows, groups, meters, ports, queues, tables};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::extract::{ApiBytes, ApiPath};
 
 /// What stands for all ports, queues, groups or meters in a path.
 const ALL: &str = "ALL";
@@ -27,8 +27,8 @@ pub(super) async fn switches(State(state): State<ApiState>) -> Json<Vec<u64>> {
 /// Flow entries, with a filter in the body if any.
 pub(super) async fn flows(
     State(state): State<ApiState>,
-    Path(dpid): Path<String>,
-    filter: Bytes,
+    ApiPath(dpid): ApiPath<String>,
+    ApiBytes(filter): ApiBytes,
 ) -> ApiResult<Json<Value>> {
     let switch = Switch::find(&state, &dpid.into())?;
     let filter = body(&filter)?;
@@ -43,8 +43,8 @@ pub(super) async fn flows(
 /// Sums over flow entries, with a filter in the body if any.
 pub(super) async fn aggregate(
     State(state): State<ApiState>,
-    Path(dpid): Path<String>,
-    filter: Bytes,
+    ApiPath(dpid): ApiPath<String>,
+    ApiBytes(filter): ApiBytes,
 ) -> ApiResult<Json<Value>> {
     let switch = Switch::find(&state, &dpid.into())?;
     let filter = body(&filter)?;
@@ -61,7 +61,7 @@ pub(super) async fn aggregate(
 /// The role of the controller.
 pub(super) async fn role(
     State(state): State<ApiState>,
-    Path(dpid): Path<String>,
+    ApiPath(dpid): ApiPath<String>,
 ) -> ApiResult<Json<Value>> {
     let switch = Switch::find(&state, &dpid.into())?;
     let request = RoleRequest { role: Role::NOCHANGE, ..RoleRequest::default() };
@@ -82,21 +82,21 @@ pub(super) async fn role(
 
 pub(super) async fn whole(
     State(state): State<ApiState>,
-    Path((what, dpid)): Path<(String, String)>,
+    ApiPath((what, dpid)): ApiPath<(String, String)>,
 ) -> ApiResult<Json<Value>> {
     read(&state, &what, &dpid, None, None).await
 }
 
 pub(super) async fn part(
     State(state): State<ApiState>,
-    Path((what, dpid, part)): Path<(String, String, String)>,
+    ApiPath((what, dpid, part)): ApiPath<(String, String, String)>,
 ) -> ApiResult<Json<Value>> {
     read(&state, &what, &dpid, Some(&part), None).await
 }
 
 pub(super) async fn queue(
     State(state): State<ApiState>,
-    Path((what, dpid, part, queue)): Path<(String, String, String, String)>,
+    ApiPath((what, dpid, part, queue)): ApiPath<(String, String, String, String)>,
 ) -> ApiResult<Json<Value>> {
     read(&state, &what, &dpid, Some(&part), Some(&queue)).await
 }

@@ -53,7 +53,9 @@ impl<'s> Switch<'s> {
 
     /// Reads flow entries, unless they are too many for one reply.
     pub(super) async fn read_flows(&self, selected: FlowStatsRequest) -> ApiResult<Vec<FlowDesc>> {
-        requests::read_flows(self.state, self.id, selected).await
+        let flows = requests::read_flows(self.state, self.id, selected).await;
+        // Scripts for Ryu expect an error of the server.
+        flows.map_err(|it| it.map_status(StatusCode::CONFLICT, StatusCode::SERVICE_UNAVAILABLE))
     }
 
     /// Sends a message that has a reply.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Serialize;
 use sluice_openflow::DatapathId;
 use sluice_sdk::view::{Host, HostId, Link, NetworkView, PortInfo, SwitchPort};
@@ -11,6 +11,7 @@ use sluice_sdk::view::{Host, HostId, Link, NetworkView, PortInfo, SwitchPort};
 use super::input::ApiResult;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::extract::ApiPath;
 
 #[derive(Serialize)]
 pub(super) struct SwitchDocument {
@@ -115,7 +116,7 @@ pub(super) async fn switches(State(state): State<ApiState>) -> Json<Vec<SwitchDo
 
 pub(super) async fn switch(
     State(state): State<ApiState>,
-    Path(dpid): Path<String>,
+    ApiPath(dpid): ApiPath<String>,
 ) -> ApiResult<Json<Vec<SwitchDocument>>> {
     Ok(Json(switch_documents(&state, parse(&dpid)?)))
 }
@@ -126,7 +127,7 @@ pub(super) async fn links(State(state): State<ApiState>) -> Json<Vec<LinkDocumen
 
 pub(super) async fn links_of(
     State(state): State<ApiState>,
-    Path(dpid): Path<String>,
+    ApiPath(dpid): ApiPath<String>,
 ) -> ApiResult<Json<Vec<LinkDocument>>> {
     Ok(Json(link_documents(&state, parse(&dpid)?)))
 }
@@ -137,7 +138,7 @@ pub(super) async fn hosts(State(state): State<ApiState>) -> Json<Vec<HostDocumen
 
 pub(super) async fn hosts_of(
     State(state): State<ApiState>,
-    Path(dpid): Path<String>,
+    ApiPath(dpid): ApiPath<String>,
 ) -> ApiResult<Json<Vec<HostDocument>>> {
     Ok(Json(host_documents(&state, parse(&dpid)?)))
 }

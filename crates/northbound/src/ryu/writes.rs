@@ -1,7 +1,6 @@
 //! `POST /stats/…` and `DELETE /stats/…`: changes of switches.
 
-use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::Value;
 use sluice_openflow::{Message, Role, RoleRequest};
@@ -12,12 +11,13 @@ use super::switch::{Switch, body};
 use super::{flows, groups, meters, ports};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::extract::{ApiBytes, ApiPath};
 
 /// `POST /stats/flowentry/add` and so on: `command` is the part that the routes call a datapath id.
 pub(super) async fn change(
     State(state): State<ApiState>,
-    Path((what, command)): Path<(String, String)>,
-    bytes: Bytes,
+    ApiPath((what, command)): ApiPath<(String, String)>,
+    ApiBytes(bytes): ApiBytes,
 ) -> ApiResult<StatusCode> {
     let body = body(&bytes)?;
     let it = Object::new("", &body)?;
@@ -74,14 +74,17 @@ fn experimenter(it: &Object<'_>) -> ApiResult<Message> {
 /// Deletes all flow entries of a switch.
 pub(super) async fn clear(
     State(state): State<ApiState>,
-    Path(dpid): Path<String>,
+    ApiPath(dpid): ApiPath<String>,
 ) -> ApiResult<StatusCode> {
     let switch = Switch::find(&state, &dpid.into())?;
     switch.change(Message::FlowMod(flows::clear(switch.version))).await
 }
 
 /// Requests a role.
-pub(super) async fn role(State(state): State<ApiState>, bytes: Bytes) -> ApiResult<StatusCode> {
+pub(super) async fn role(
+    State(state): State<ApiState>,
+    ApiBytes(bytes): ApiBytes,
+) -> ApiResult<StatusCode> {
     let body = body(&bytes)?;
     let it = Object::new("", &body)?;
     let switch = Switch::find(&state, it.required("dpid")?)?;

@@ -51,6 +51,8 @@ struct Document {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenFileError {
     path: PathBuf,
+    /// The file that is wrong, if it was opened.
+    version: Option<FileVersion>,
     reason: String,
 }
 
@@ -68,24 +70,29 @@ impl TokenFile {
     /// # Errors
     /// The file cannot be read, others may write it, or its content is invalid.
     pub fn load(path: &Path) -> Result<Self, TokenFileError> {
-        let failed = |reason: String| TokenFileError { path: path.to_owned(), reason };
-        let metadata = match fs::metadata(path) {
-            Ok(metadata) => metadata,
+        let failed =
+            |version, reason: String| TokenFileError { path: path.to_owned(), version, reason };
+        let unreadable = |version, error| failed(version, format!("cannot be read: {error}"));
+        let file = match input_file::open(path, FileKinds::Regular) {
+            Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Ok(Self { path: path.to_owned(), version: None, tokens: vec![] });
             }
-            Err(error) => return Err(failed(format!("cannot be read: {error}"))),
+            Err(error) => return Err(unreadable(FileVersion::at(path), error)),
         };
+        // Of the file that is open: another one may be at `path` by now.
+        let metadata = file.metadata().map_err(|error| unreadable(None, error))?;
+        // Before the content, so that a later change is noticed.
+        let version = Some(FileVersion::of(&metadata));
+        let failed = |reason| failed(version, reason);
         let mode = metadata.mode() & 0o777;
         if mode & FORBIDDEN_MODE != 0 {
             return Err(failed(format!(
                 "other users have access to it (permissions {mode:o}): chmod 600 or 640"
             )));
         }
-        // Before the content, so that a later change is noticed.
-        let version = Some(FileVersion::of(&metadata));
-        let bytes = input_file::read(path, FileKinds::Regular, FILE_BYTES_MAX, READ_TIMEOUT);
-        let bytes = bytes.map_err(|error| failed(format!("cannot be read: {error}")))?;
+        let bytes = input_file::read_open(&file, FILE_BYTES_MAX, READ_TIMEOUT);
+        let bytes = bytes.map_err(|error| unreadable(version, error))?;
         let document: Document = serde_json::from_slice(&bytes)
             .map_err(|error| failed(format!("not written by `sluice token`: {error}")))?;
         if document.tokens.len() > TOKENS_MAX {
@@ -106,13 +113,12 @@ impl TokenFile {
 
     /// Whether the file is not the one that was read.
     pub fn has_changed(&self) -> bool {
-        let now = fs::metadata(&self.path).ok().as_ref().map(FileVersion::of);
-        now != self.version
+        FileVersion::at(&self.path) != self.version
     }
 
-    /// Takes the file that is there for the one that was read, until it changes again.
-    pub(crate) fn ignore_change(&mut self) {
-        self.version = fs::metadata(&self.path).ok().as_ref().map(FileVersion::of);
+    /// Takes the file that is wrong for the one that was read, until it changes again.
+    pub(crate) fn ignore(&mut self, wrong: &TokenFileError) {
+        self.version = wrong.version;
     }
 
     /// Changes the file: another process that does so at the same time waits, and a reader finds the old file or the new one.
@@ -164,6 +170,11 @@ fn write(temporary: &Path, path: &Path, tokens: Vec<Token>) -> std::io::Result<(
 }
 
 impl FileVersion {
+    /// Of the file that is there now, if any.
+    fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().as_ref().map(Self::of)
+    }
+
     fn of(metadata: &fs::Metadata) -> Self {
         Self {
             inode: metadata.ino(),

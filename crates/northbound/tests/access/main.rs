@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod hostile_clients;
+mod routes;
+mod streams;
 mod test_server;
 
 use std::fs;

@@ -13,7 +13,9 @@ use sluice_northbound::tokens::{Role, Token, TokenFile};
 use sluice_northbound::{AccessConfig, Config, Listeners, Server};
 use sluice_openflow::DatapathId;
 use sluice_sdk::view::{ViewPublisher, ViewSubscription};
-use sluice_sdk::{Answer, Controller, OnAnswer, Request, SwitchSession};
+use sluice_sdk::{
+    Answer, Capture, CaptureFilter, CaptureSender, Controller, OnAnswer, Request, SwitchSession,
+};
 
 #[derive(Debug)]
 struct NoMetrics;
@@ -35,6 +37,14 @@ impl Controller for NoSwitches {
 
     fn switches(&self) -> Vec<SwitchSession> {
         vec![]
+    }
+
+    fn capture(
+        &self,
+        filter: CaptureFilter,
+        notify: Box<dyn Fn() + Send + Sync>,
+    ) -> Option<Capture> {
+        Some(CaptureSender::new(filter, notify).1)
     }
 }
 
@@ -65,6 +75,15 @@ impl Folder {
         })
         .unwrap();
         text
+    }
+
+    /// Removes all tokens from `tokens.json`.
+    pub(crate) fn remove_tokens(&self) {
+        TokenFile::update(&self.file("tokens.json"), |tokens| {
+            tokens.clear();
+            Ok(())
+        })
+        .unwrap();
     }
 
     pub(crate) fn tokens(&self) -> TokenFile {
@@ -114,4 +133,13 @@ pub(crate) fn exchange(mut stream: impl Read + Write, request: &str) -> (u16, St
 pub(crate) fn request(server: &Server, line: &str, headers: &str) -> (u16, String) {
     let request = format!("{line} HTTP/1.1\r\nconnection: close\r\n{headers}\r\n");
     exchange(connect(server), &request)
+}
+
+/// The status of the answer, which may have no end.
+pub(crate) fn status_of(server: &Server, line: &str, headers: &str) -> u16 {
+    let mut stream = connect(server);
+    write!(stream, "{line} HTTP/1.1\r\n{headers}\r\n").unwrap();
+    let mut start = [0; 12];
+    stream.read_exact(&mut start).unwrap();
+    str::from_utf8(&start).unwrap().split(' ').nth(1).unwrap().parse().unwrap()
 }

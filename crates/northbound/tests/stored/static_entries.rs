@@ -41,6 +41,14 @@ fn an_entry_is_declared_and_its_state_is_shown() {
     let removed = server.ok("DELETE", "/v1/static/flows/a?wait=true", &NONE);
     assert_eq!(removed["changes"][0]["change"], "remove");
     assert_eq!(server.error("GET", "/v1/static/flows/a", &NONE).1, "no_such_entry");
+    let refused = json!({"set": [{"name": "d", "switch": "1", "flow": "in_port=13,actions=drop"}]});
+    let made = server.ok("POST", "/v1/static?wait=true", &refused);
+    assert_eq!(
+        (&made["state"]["is_settled"], &made["state"]["refused"]),
+        (&json!(true), &json!(1))
+    );
+    let path = "/v1/static/flows/e?dry_run=true";
+    assert_eq!(server.error("PUT", path, &entry("1", 1)).1, "invalid_value");
 }
 
 #[test]
@@ -85,6 +93,7 @@ fn a_change_is_checked_as_a_whole() {
     let change = json!({"set": [good], "remove": [{"flow": "old"}]});
     let planned = server.ok("POST", "/v1/static?dry_run=true", &change);
     assert_eq!((&planned["revision"], planned["changes"].as_array().unwrap().len()), (&NONE, 2));
+    assert_eq!(planned["state"], NONE);
     let made = server.ok("POST", "/v1/static?wait=true", &change);
     assert_eq!(made["changes"], planned["changes"]);
     assert_eq!(server.ok("GET", "/v1/static/flows/good", &NONE)["state"], "installed");
@@ -100,7 +109,12 @@ fn what_is_declared_is_replaced_as_a_whole_with_names() {
     });
     let made = server.ok("PUT", "/v1/declared?wait=true", &declared);
     assert_eq!(made["changes"].as_array().unwrap().len(), 4);
-    assert_eq!(server.ok("PUT", "/v1/declared", &declared)["changes"], json!([]));
+    let state = json!({
+        "is_settled": true, "installed": 1, "pending": 0, "refused": 0, "not_connected": 1
+    });
+    assert_eq!(made["state"], state);
+    let again = server.ok("PUT", "/v1/declared?wait=true", &declared);
+    assert_eq!((&again["changes"], &again["state"]), (&json!([]), &state));
     assert_eq!(server.ok("GET", "/v1/switches/core", &NONE)["name"], "core");
     let entry = server.ok("GET", "/v1/static/flows/f", &NONE);
     assert_eq!(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use sluice_openflow::{Action, FlowDesc, GroupId, GroupType, Match, PacketInReason, PortNo};
 
-pub use recorder::trace;
+pub use recorder::{TraceLimits, trace};
 pub use state::SwitchState;
 
 use crate::execute::DropReason;
@@ -115,8 +115,8 @@ pub enum TracedDropReason {
 pub struct TracedOutput {
     /// Where it goes.
     pub to: OutputTo,
-    /// The packet.
-    pub frame: Vec<u8>,
+    /// The packet; copies that do not differ share it.
+    pub frame: Arc<[u8]>,
     /// The fields of its headers.
     pub fields: Match,
     /// Whether it is one of several things that the switch chooses from.

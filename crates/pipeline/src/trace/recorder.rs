@@ -18,17 +18,27 @@ use crate::execute::{
 use crate::fields::field_slot;
 use crate::packet::{PacketInPipeline, can_set};
 
-/// Traces a frame that arrives at a port, in at most `steps_max` steps; `None` without a complete Ethernet header.
+/// How much a trace records before it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceLimits {
+    /// Steps.
+    pub steps: usize,
+    /// Bytes of the packets that are sent; copies that do not differ from the one before them count once.
+    pub frame_bytes: usize,
+}
+
+/// Traces a frame that arrives at a port; `None` without a complete Ethernet header.
 pub fn trace(
     state: &SwitchState,
     in_port: PortNo,
     frame: Vec<u8>,
-    steps_max: usize,
+    limits: TraceLimits,
 ) -> Option<SwitchTrace> {
     let mut packet = PacketInPipeline::new(in_port, frame)?;
     let mut recorder = Recorder {
         state,
-        steps_max,
+        steps_max: limits.steps,
+        frame_bytes_left: limits.frame_bytes,
         trace: SwitchTrace::default(),
         entry: None,
         depth: 0,
@@ -50,6 +60,7 @@ pub fn trace(
 struct Recorder<'s> {
     state: &'s SwitchState,
     steps_max: usize,
+    frame_bytes_left: usize,
     trace: SwitchTrace,
     /// The last flow entry that matched.
     entry: Option<Arc<FlowDesc>>,
@@ -57,7 +68,7 @@ struct Recorder<'s> {
     depth: u8,
     /// The depths of the buckets around the current action that are alternatives.
     choices: Vec<u8>,
-    /// Whether there were too many steps.
+    /// Whether there were too many steps or bytes.
     is_cut: bool,
 }
 
@@ -70,7 +81,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Ends the trace: there are too many steps.
+    /// Ends the trace: there are too many steps or bytes.
     fn cut(&mut self) {
         if !std::mem::replace(&mut self.is_cut, true) {
             let (frame, fields, is_alternative) = <_>::default();
@@ -90,13 +101,24 @@ impl Recorder<'_> {
         if self.is_cut || self.trace.steps.len() >= self.steps_max {
             return self.cut();
         }
+        let Some(frame) = self.frame(packet) else { return self.cut() };
         self.trace.outputs.push(TracedOutput {
             to,
-            frame: packet.bytes.clone(),
+            frame,
             fields: packet.header_fields(),
             is_alternative: !self.choices.is_empty(),
         });
         self.step(StepKind::Output(self.trace.outputs.len() - 1));
+    }
+
+    /// The bytes of a packet: those of the last copy, if they are the same. `None` if they are too many.
+    fn frame(&mut self, packet: &PacketInPipeline) -> Option<Arc<[u8]>> {
+        let last = self.trace.outputs.last().map(|output| &output.frame);
+        if let Some(same) = last.filter(|frame| ***frame == *packet.bytes) {
+            return Some(Arc::clone(same));
+        }
+        self.frame_bytes_left = self.frame_bytes_left.checked_sub(packet.bytes.len())?;
+        Some(packet.bytes.as_slice().into())
     }
 
     fn drop(&mut self, reason: TracedDropReason) {

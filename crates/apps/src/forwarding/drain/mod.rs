@@ -16,7 +16,7 @@ use sluice_openflow::{
 };
 use sluice_sdk::routes::Hop;
 use sluice_sdk::view::{Cable, DrainProgress, DrainedLink, HostId, NetworkView, SwitchPort};
-use sluice_sdk::{Answer, Network, Ticket};
+use sluice_sdk::{Answer, LISTED_ENTRIES_MAX, Network, Ticket};
 
 use super::flood::is_edge;
 use super::flow::Flow;
@@ -26,9 +26,6 @@ use moves::{Moves, PlannedMove};
 
 /// How long a switch may take to list flow entries and counters.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Flow entries that are listed at once, at most, so that a reply fits `session.multipart_bytes_max`.
-const ENTRIES_MAX: u32 = 16_384;
 
 /// Flows that are moved in one round: some megabytes. Others are moved in the next one.
 const MOVES_MAX: usize = 4096;
@@ -138,7 +135,7 @@ impl DrainEnd {
         (count, selector): (Option<u32>, EntrySelector),
         network: &mut Network,
     ) {
-        if let Some(count) = count.filter(|&count| count > ENTRIES_MAX) {
+        if let Some(count) = count.filter(|&count| count > LISTED_ENTRIES_MAX) {
             let info = network.view().switch(at.switch);
             let ports: Vec<_> = info.into_iter().flat_map(|it| it.ports.keys().copied()).collect();
             match page.split(selector, &ports) {

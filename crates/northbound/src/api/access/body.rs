@@ -1,12 +1,13 @@
 //! Bodies of requests: read as a whole before a handler runs, within limits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::api::error::ApiError;
@@ -23,6 +24,9 @@ const SMALL_BODY_BYTES: u64 = 64 << 10;
 /// Large bodies that are received or processed at a time: 64 MiB.
 pub(super) const LARGE_BODIES_MAX: usize = 4;
 
+/// Whoever processes a large body keeps it until the response exists.
+pub(super) type BodyPermit = Option<OwnedSemaphorePermit>;
+
 /// Paths whose clients send JSON with the content type of forms, as `curl -d` does.
 const ANY_CONTENT_TYPE: &str = "/stats/";
 
@@ -31,10 +35,10 @@ pub(super) async fn read(
     body: Body,
     headers: &HeaderMap,
     path: &str,
-    large: &Semaphore,
-) -> Result<Bytes, ApiError> {
+    large: &Arc<Semaphore>,
+) -> Result<(Bytes, BodyPermit), ApiError> {
     if body.is_end_stream() {
-        return Ok(Bytes::new());
+        return Ok((Bytes::new(), None));
     }
     check_type(headers, path)?;
     let (size, max) = (body.size_hint(), BODY_BYTES_MAX as u64);
@@ -42,19 +46,19 @@ pub(super) async fn read(
         return Err(too_large());
     }
     let is_small = size.upper().is_some_and(|upper| upper <= SMALL_BODY_BYTES);
-    let _permit = match large.try_acquire() {
+    let permit = match large.clone().try_acquire_owned() {
         _ if is_small => None,
         Ok(permit) => Some(permit),
         Err(_) => {
             let message = format!(
-                "{LARGE_BODIES_MAX} requests with bodies of more than {} KiB are being received: repeat it",
+                "{LARGE_BODIES_MAX} requests with bodies of more than {} KiB are being processed: repeat it",
                 SMALL_BODY_BYTES >> 10
             );
             return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message));
         }
     };
     match timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Ok(body)) => Ok((body.to_bytes(), permit)),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(error)) => Err(ApiError::new(
             StatusCode::BAD_REQUEST,

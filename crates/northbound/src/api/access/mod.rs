@@ -3,8 +3,12 @@
 mod body;
 mod failures;
 mod origin;
+mod permission;
+mod recording;
+mod responses;
 mod roles;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,28 +17,32 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use ring::digest::{SHA256, digest};
 use sluice_io::{TlsServer, clock};
 use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
+pub(crate) use permission::{CHECK_INTERVAL, Permission};
+
 use failures::Failures;
-use roles::Need;
+use recording::{Audit, begun};
+use responses::{OfRequest, Responses};
+use roles::{Need, Requirement};
 
 use super::error::ApiError;
-use crate::audit::{AuditLog, AuditRecord};
-use crate::config::{AccessConfig, AuditTarget};
+use crate::audit::AuditLog;
+use crate::config::AccessConfig;
 use crate::peer::Peer;
-use crate::tokens::{self, Role, Token, TokenFile, TokenRefusal, hex};
+use crate::tokens::{self, Role, Token, TokenFile, TokenFileError, TokenRefusal};
 
-/// How often the file of tokens is looked at, while tokens are presented.
+/// How often the file of tokens is looked at.
 const TOKENS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Bytes of a body in the audit log.
-const AUDIT_BODY_BYTES: usize = 1024;
+/// How long a request may take, with its body: longer than switches may take to answer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Decides who may do what, and records what was done. Clones share it.
 #[derive(Debug, Clone)]
@@ -42,17 +50,12 @@ pub(crate) struct Access(Arc<AccessState>);
 
 #[derive(Debug)]
 struct AccessState {
-    settings: Mutex<Settings>,
+    settings: Mutex<AccessConfig>,
     failures: Mutex<Failures>,
-    large_bodies: Semaphore,
+    large_bodies: Arc<Semaphore>,
+    responses: Responses,
     audit: AuditLog,
     refused: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Settings {
-    config: AccessConfig,
-    tokens_checked_at: Instant,
 }
 
 /// Who sends a request.
@@ -61,6 +64,8 @@ pub(crate) struct Identity {
     /// For people: `token NAME`, `uid 1000` or `local`.
     pub(crate) who: String,
     role: Role,
+    /// The token that was presented.
+    token: Option<Box<Token>>,
 }
 
 impl Access {
@@ -68,9 +73,10 @@ impl Access {
         let audit = AuditLog::default();
         audit.reopen(&config.audit);
         Self(Arc::new(AccessState {
-            settings: Mutex::new(Settings { config, tokens_checked_at: clock::now() }),
+            settings: Mutex::new(config),
             failures: Mutex::default(),
-            large_bodies: Semaphore::new(body::LARGE_BODIES_MAX),
+            large_bodies: Arc::new(Semaphore::new(body::LARGE_BODIES_MAX)),
+            responses: Responses::default(),
             audit,
             refused: AtomicU64::new(0),
         }))
@@ -79,12 +85,12 @@ impl Access {
     /// Applies a new configuration; the file of the audit log is opened anew.
     pub(crate) fn apply(&self, config: AccessConfig) {
         self.0.audit.reopen(&config.audit);
-        self.settings().config = config;
+        *self.settings() = config;
     }
 
     /// Certificate and key for the connections that are accepted from now on.
     pub(crate) fn tls(&self) -> Option<TlsServer> {
-        self.settings().config.tls.clone()
+        self.settings().tls.clone()
     }
 
     /// Requests that were refused because of who sent them.
@@ -97,14 +103,49 @@ impl Access {
         self.0.audit.lost()
     }
 
-    /// The tokens of the file, for a list of them.
-    pub(crate) fn tokens(&self) -> Vec<Token> {
-        let mut settings = self.settings();
-        settings.reload_tokens(clock::now());
-        settings.config.tokens.as_ref().map(|file| file.tokens().to_vec()).unwrap_or_default()
+    /// Writes the lines that wait for the disk, and ends the audit log.
+    pub(crate) fn close_audit(&self) {
+        self.0.audit.close();
     }
 
-    fn settings(&self) -> MutexGuard<'_, Settings> {
+    /// The tokens of the file, for a list of them.
+    pub(crate) fn tokens(&self) -> Vec<Token> {
+        let settings = self.settings();
+        settings.tokens.as_ref().map(|file| file.tokens().to_vec()).unwrap_or_default()
+    }
+
+    /// Reads the file of tokens again whenever it has changed. One that is wrong changes nothing. Never ends.
+    pub(crate) async fn follow_tokens(&self) {
+        loop {
+            sleep(TOKENS_CHECK_INTERVAL).await;
+            let file = self.settings().tokens.clone();
+            let Some(file) = file.filter(TokenFile::has_changed) else { continue };
+            let path = file.path().to_owned();
+            // The disk takes its time, in a thread of its own. A panic has been reported already.
+            let load = move || TokenFile::load(&path);
+            if let Ok(loaded) = tokio::task::spawn_blocking(load).await {
+                self.replace_tokens(loaded, file.path());
+            }
+        }
+    }
+
+    fn replace_tokens(&self, loaded: Result<TokenFile, TokenFileError>, path: &Path) {
+        let mut settings = self.settings();
+        // Another configuration may have been applied meanwhile.
+        let Some(file) = settings.tokens.as_mut().filter(|it| it.path() == path) else { return };
+        match loaded {
+            Ok(new) => {
+                info!(tokens = new.tokens().len(), "API tokens reloaded");
+                *file = new;
+            }
+            Err(why) => {
+                error!("API tokens not reloaded, the previous ones stay in effect: {why}");
+                file.ignore(&why);
+            }
+        }
+    }
+
+    fn settings(&self) -> MutexGuard<'_, AccessConfig> {
         self.0.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,16 +154,19 @@ impl Access {
         let Some(token) = bearer_token(headers)? else {
             return self.identify_local(peer, headers);
         };
-        let mut settings = self.settings();
-        if peer.is_exposed() && !settings.config.tokens_without_tls {
+        let settings = self.settings();
+        if peer.is_exposed() && !settings.tokens_without_tls {
             let message =
                 "a token was sent in clear text, so others may know it: replace it, and use https";
             return Err(ApiError::forbidden("token_without_tls", message));
         }
-        settings.reload_tokens(clock::now());
-        let known = settings.config.tokens.as_ref().map(TokenFile::tokens).unwrap_or_default();
+        let known = settings.tokens.as_ref().map(TokenFile::tokens).unwrap_or_default();
         match tokens::find(known, token, clock::since_epoch()) {
-            Ok(token) => Ok(Identity { who: format!("token {}", token.name), role: token.role }),
+            Ok(token) => Ok(Identity {
+                who: format!("token {}", token.name),
+                role: token.role,
+                token: Some(Box::new(token.clone())),
+            }),
             Err(refusal) => {
                 drop(settings);
                 Err(self.refuse_token(peer, refusal))
@@ -132,7 +176,7 @@ impl Access {
 
     /// A program on this machine that presents no token.
     fn identify_local(&self, peer: Peer, headers: &HeaderMap) -> Result<Identity, ApiError> {
-        let local_role = self.settings().config.local_role;
+        let local_role = self.settings().local_role;
         let Some(role) = local_role.filter(|_| peer.is_local() && !origin::is_forwarded(headers))
         else {
             let message =
@@ -148,7 +192,19 @@ impl Access {
                 "local".to_owned()
             }
         };
-        Ok(Identity { who, role })
+        Ok(Identity { who, role, token: None })
+    }
+
+    /// Whether a client would still have a role that it had.
+    fn still_permits(&self, peer: Peer, identity: &Identity, need: Role) -> bool {
+        let settings = self.settings();
+        let Some(token) = &identity.token else {
+            return settings.local_role.is_some_and(|role| role >= need);
+        };
+        let is_exposed = peer.is_exposed() && !settings.tokens_without_tls;
+        let known = settings.tokens.as_ref().map(TokenFile::tokens).unwrap_or_default();
+        let is_valid = known.contains(token) && !token.is_expired(clock::since_epoch());
+        is_valid && !is_exposed && token.role >= need
     }
 
     fn refuse_token(&self, peer: Peer, refusal: TokenRefusal) -> ApiError {
@@ -193,29 +249,6 @@ impl Access {
     }
 }
 
-impl Settings {
-    /// Reads the file of tokens again if it has changed. One that is wrong changes nothing.
-    fn reload_tokens(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.tokens_checked_at) < TOKENS_CHECK_INTERVAL {
-            return;
-        }
-        self.tokens_checked_at = now;
-        let Some(file) = self.config.tokens.as_mut().filter(|file| file.has_changed()) else {
-            return;
-        };
-        match TokenFile::load(file.path()) {
-            Ok(new) => {
-                info!(tokens = new.tokens().len(), "API tokens reloaded");
-                *file = new;
-            }
-            Err(why) => {
-                error!("API tokens not reloaded, the previous ones stay in effect: {why}");
-                file.ignore_change();
-            }
-        }
-    }
-}
-
 /// The token of a request. A token in the query is not read: addresses are logged, and stay in the history of browsers.
 fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
@@ -250,9 +283,12 @@ fn check_headers(parts: &Parts) -> Result<(), ApiError> {
 
 /// Passes on requests that are allowed, with their whole bodies, and records writes.
 pub(crate) async fn check(State(access): State<Access>, request: Request, next: Next) -> Response {
-    let need = roles::needed(request.method(), request.uri().path());
-    let Need::Role(need) = need else { return next.run(request).await };
+    let Requirement { need, is_recorded } = roles::needed(request.method(), request.uri().path());
     let started = clock::now();
+    let Need::Role(need) = need else {
+        let response = answer(next, request, started).await;
+        return access.0.responses.admit(response, OfRequest::Question);
+    };
     let (mut parts, body) = request.into_parts();
     // Every connection has one; without it a request would come from nowhere, and have no rights.
     let nowhere = Peer::Tcp { address: ([0, 0, 0, 0], 0).into(), has_tls: false };
@@ -262,7 +298,7 @@ pub(crate) async fn check(State(access): State<Access>, request: Request, next: 
         Err((error, identity)) => {
             access.0.refused.fetch_add(1, Relaxed);
             let response = error.into_response();
-            if let Some(identity) = identity.filter(|_| is_write(&parts.method, need)) {
+            if let Some(identity) = identity.filter(|_| is_recorded) {
                 let audit = Audit::new(&access, &parts, peer, &identity, &Bytes::new(), started);
                 audit.end(response.status());
             }
@@ -270,95 +306,35 @@ pub(crate) async fn check(State(access): State<Access>, request: Request, next: 
         }
     };
     let path = parts.uri.path();
-    let body = match body::read(body, &parts.headers, path, &access.0.large_bodies).await {
+    let body = body::read(body, &parts.headers, path, &access.0.large_bodies).await;
+    let (body, _permit) = match body {
         Ok(body) => body,
         Err(error) => return error.into_response(),
     };
-    if !is_write(&parts.method, need) {
-        return next.run(Request::from_parts(parts, Body::from(body))).await;
+    let audit = is_recorded.then(|| Audit::new(&access, &parts, peer, &identity, &body, started));
+    let audit = match begun(audit).await {
+        Ok(audit) => audit,
+        Err(response) => return response,
+    };
+    let is_question = parts.method.is_safe() || !is_recorded;
+    parts.extensions.insert(identity.clone());
+    parts.extensions.insert(Permission::new(access.clone(), peer, identity, need));
+    let response = answer(next, Request::from_parts(parts, Body::from(body)), started).await;
+    if let Some(audit) = audit {
+        audit.end(response.status());
     }
-    let audit = Audit::new(&access, &parts, peer, &identity, &body, started);
-    if let Err(error) = audit.begin().await {
-        return error.into_response();
-    }
-    parts.extensions.insert(identity);
-    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
-    audit.end(response.status());
-    response
+    let of = if is_question { OfRequest::Question } else { OfRequest::Write };
+    access.0.responses.admit(response, of)
 }
 
-fn is_write(method: &Method, need: Role) -> bool {
-    need > Role::Read && !method.is_safe()
-}
-
-/// The record of one write. If the client closes the connection before the end, the end is recorded without a status.
-struct Audit<'a> {
-    access: &'a Access,
-    target: AuditTarget,
-    is_required: bool,
-    /// Taken when it was written.
-    record: Option<AuditRecord>,
-    started: Instant,
-}
-
-impl<'a> Audit<'a> {
-    fn new(
-        access: &'a Access,
-        parts: &Parts,
-        peer: Peer,
-        identity: &Identity,
-        body: &Bytes,
-        started: Instant,
-    ) -> Self {
-        let settings = access.settings();
-        let (target, is_required) = (settings.config.audit.clone(), settings.config.audit_required);
-        drop(settings);
-        let shown = body.get(..AUDIT_BODY_BYTES);
-        let record = AuditRecord {
-            time_unix_s: clock::since_epoch().as_secs_f64(),
-            event: "end",
-            who: identity.who.clone(),
-            from: peer.to_string(),
-            role: identity.role.to_string(),
-            method: parts.method.to_string(),
-            path: parts.uri.to_string(),
-            body: String::from_utf8_lossy(shown.unwrap_or(body)).into_owned(),
-            body_sha256: shown.map(|_| hex(digest(&SHA256, body).as_ref())),
-            status: None,
-            duration_ms: None,
-        };
-        Self { access, target, is_required, record: Some(record), started }
-    }
-
-    /// Makes sure that the write is on record before it is made, if that is configured.
-    async fn begin(&self) -> Result<(), ApiError> {
-        let Some(record) = self.record.as_ref().filter(|_| self.is_required) else {
-            return Ok(());
-        };
-        let begin = AuditRecord { event: "begin", ..record.clone() };
-        if self.access.0.audit.record_surely(&self.target, &begin).await {
-            return Ok(());
-        }
-        let message =
-            "the audit log cannot be written, so nothing may be changed (`api.audit_required`)";
-        Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "audit_unavailable", message))
-    }
-
-    fn end(mut self, status: StatusCode) {
-        self.write(Some(status.as_u16()));
-    }
-
-    fn write(&mut self, status: Option<u16>) {
-        let Some(record) = self.record.take() else { return };
-        let took = clock::now().saturating_duration_since(self.started);
-        let duration_ms = Some(took.as_secs_f64() * 1000.0);
-        let record = AuditRecord { status, duration_ms, ..record };
-        self.access.0.audit.record(&self.target, &record);
-    }
-}
-
-impl Drop for Audit<'_> {
-    fn drop(&mut self) {
-        self.write(None);
-    }
+/// The answer of a handler, or an error if it takes too long.
+async fn answer(next: Next, request: Request, started: Instant) -> Response {
+    let left = REQUEST_TIMEOUT.saturating_sub(clock::now().saturating_duration_since(started));
+    timeout(left, next.run(request)).await.unwrap_or_else(|_| {
+        let message = format!(
+            "not done within {} s; if the request changes something, that may have been done",
+            REQUEST_TIMEOUT.as_secs()
+        );
+        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "request_timed_out", message).into_response()
+    })
 }

@@ -10,18 +10,26 @@ use crate::api::error::ApiError;
 /// What proxies add to the requests that they pass on.
 const OF_PROXIES: [HeaderName; 2] = [FORWARDED, HeaderName::from_static("x-forwarded-for")];
 
+/// Browsers say in it whether the page that sends a request is of the same site. Images and scripts have no `Origin`.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
 /// Whether a proxy on this machine passes the request on, so that its client may be on another one.
 pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
     OF_PROXIES.iter().any(|name| headers.contains_key(name))
 }
 
-/// Refuses requests of web pages: neither may the page ask for another site (`Origin`), nor may its own name lead to this address
+/// Refuses requests of web pages: neither may the page ask for another site (`Origin`, `Sec-Fetch-Site`), nor may its own name lead to this address
 /// (`Host`), as with DNS rebinding.
 pub(super) fn check(headers: &HeaderMap, has_tls: bool) -> Result<(), ApiError> {
     let host = header(headers, &HOST).unwrap_or_default();
     if !is_address(host) {
         let message = format!("the header Host is {host:?}: expected localhost or an IP address");
         return Err(ApiError::forbidden("host_not_allowed", message));
+    }
+    let site = header(headers, &SEC_FETCH_SITE);
+    if let Some(site) = site.filter(|site| !["same-origin", "none"].contains(site)) {
+        let message = format!("the header Sec-Fetch-Site is {site:?}: the page is of another site");
+        return Err(ApiError::forbidden("origin_not_allowed", message));
     }
     let scheme = if has_tls { "https" } else { "http" };
     match header(headers, &ORIGIN) {
@@ -69,6 +77,22 @@ mod tests {
         }
         assert_eq!(result("[::1]:8653", Some("http://[::1]:8653"), false), Ok(()));
         assert_eq!(result("localhost", Some("https://localhost"), true), Ok(()));
+    }
+
+    #[test]
+    fn pages_of_others_do_not_even_load_an_image() {
+        for (site, is_allowed) in [
+            ("same-origin", true),
+            ("none", true),
+            ("same-site", false),
+            ("cross-site", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static("localhost"));
+            headers.insert(SEC_FETCH_SITE, HeaderValue::from_static(site));
+            assert_eq!(check(&headers, false).is_ok(), is_allowed, "{site}");
+        }
     }
 
     #[test]

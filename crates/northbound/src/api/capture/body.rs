@@ -1,21 +1,22 @@
 //! The body of the reply to a capture: packets as they are received, and an end.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Bytes;
+use futures_util::task::AtomicWaker;
 use hyper::body::{Body, Frame};
 use sluice_io::clock;
 use sluice_sdk::view::SwitchPort;
 use sluice_sdk::{Capture, CapturedPacket};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::super::ApiState;
+use super::super::access::Permission;
 use super::super::names::switch_name;
-use crate::streaming::StreamGuard;
+use crate::streaming::{StreamGuard, StreamPermit};
 
 /// Bytes of one part of the body.
 const PART_LEN: usize = 64 << 10;
@@ -39,6 +40,8 @@ pub(super) enum CaptureEnd {
     Packets,
     Bytes,
     Time,
+    /// The client would not be permitted to capture any more.
+    AccessRevoked,
 }
 
 impl CaptureEnd {
@@ -47,6 +50,7 @@ impl CaptureEnd {
             Self::Packets => "limit",
             Self::Bytes => "bytes",
             Self::Time => "time",
+            Self::AccessRevoked => "access-revoked",
         }
     }
 }
@@ -79,18 +83,12 @@ pub(super) trait PacketWriter: Send {
 
 /// Wakes the connection when a worker has captured something.
 #[derive(Default)]
-pub(super) struct CaptureWaker(Mutex<Option<Waker>>);
+pub(super) struct CaptureWaker(AtomicWaker);
 
 impl CaptureWaker {
+    /// Does not wait, since a worker calls it.
     pub(super) fn wake(&self) {
-        let waker = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    fn register(&self, waker: &Waker) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker.clone());
+        self.0.wake();
     }
 }
 
@@ -105,11 +103,12 @@ pub(super) struct CaptureBody {
     next_wake: Pin<Box<Sleep>>,
     waker: Arc<CaptureWaker>,
     guard: StreamGuard,
+    permission: Permission,
     /// Names of the ports seen so far.
     names: std::collections::BTreeMap<SwitchPort, [Option<String>; 2]>,
     has_started: bool,
     has_ended: bool,
-    _permit: OwnedSemaphorePermit,
+    _permit: StreamPermit,
 }
 
 impl CaptureBody {
@@ -118,7 +117,12 @@ impl CaptureBody {
         capture: Capture,
         writer: Box<dyn PacketWriter>,
         limits: CaptureLimits,
-        (waker, guard, permit): (Arc<CaptureWaker>, StreamGuard, OwnedSemaphorePermit),
+        (waker, guard, permission, permit): (
+            Arc<CaptureWaker>,
+            StreamGuard,
+            Permission,
+            StreamPermit,
+        ),
     ) -> Self {
         let now = Instant::from_std(clock::now());
         guard.record_progress(clock::now());
@@ -133,6 +137,7 @@ impl CaptureBody {
             next_wake: Box::pin(sleep_until(now)),
             waker,
             guard,
+            permission,
             names: std::collections::BTreeMap::new(),
             has_started: false,
             has_ended: false,
@@ -144,6 +149,9 @@ impl CaptureBody {
     fn write_packets(&mut self, out: &mut Vec<u8>) -> Option<CaptureEnd> {
         if !std::mem::replace(&mut self.has_started, true) {
             self.writer.start(out);
+        }
+        if self.permission.is_revoked(clock::now()) {
+            return Some(CaptureEnd::AccessRevoked);
         }
         while out.len() < PART_LEN && self.packets_left > 0 {
             let Some(packet) = self.capture.try_next() else { break };
@@ -194,7 +202,7 @@ impl Body for CaptureBody {
         }
         this.guard.record_progress(clock::now());
         // Before looking for packets, so that none is missed.
-        this.waker.register(cx.waker());
+        this.waker.0.register(cx.waker());
         let mut out = Vec::new();
         let end = this.write_packets(&mut out);
         if let Some(end) = end {

@@ -15,18 +15,18 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use sluice_openflow::{EtherType, MacAddr};
+use sluice_openflow::EtherType;
 use sluice_sdk::CaptureFilter;
-use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::ApiState;
+use super::access::Permission;
 use super::error::ApiError;
 use super::extract::ApiQuery;
-use super::names;
 use super::openapi::{ErrorDocument, OfPort};
+use super::{names, values};
 use crate::streaming::{CLOSE_AFTERWARDS, StreamGuard};
 use body::{CaptureBody, CaptureLimits, CaptureWaker};
 
@@ -94,7 +94,8 @@ enum CaptureFormat {
 )]
 async fn capture(
     State(state): State<ApiState>,
-    guard: Option<Extension<StreamGuard>>,
+    Extension(guard): Extension<StreamGuard>,
+    Extension(permission): Extension<Permission>,
     ApiQuery(query): ApiQuery<CaptureQuery>,
 ) -> Result<Response, ApiError> {
     let seconds = query.seconds.unwrap_or(SECONDS_MAX);
@@ -103,8 +104,8 @@ async fn capture(
         return Err(ApiError::invalid(message));
     }
     let filter = filter(&state, &query)?;
-    let permit = Arc::clone(&state.captures).try_acquire_owned().map_err(|_| {
-        let message = format!("{CAPTURES_MAX} captures are running already");
+    let permit = state.captures.try_admit(permission.source()).map_err(|error| {
+        let message = format!("too many captures: {error}");
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_captures", message)
     })?;
     let waker = Arc::new(CaptureWaker::default());
@@ -118,14 +119,13 @@ async fn capture(
         packets: query.limit.unwrap_or(u64::MAX),
         time: Duration::from_secs(seconds),
     };
-    let Extension(guard) = guard.unwrap_or_default();
     let (content_type, writer): (_, Box<dyn body::PacketWriter>) = match query.format {
         CaptureFormat::Pcapng => {
             ("application/x-pcapng", Box::new(pcapng::PcapngWriter::default()))
         }
         CaptureFormat::Json => ("application/jsonl", Box::new(json::JsonWriter)),
     };
-    let body = CaptureBody::new(state, capture, writer, limits, (waker, guard, permit));
+    let body = CaptureBody::new(state, capture, writer, limits, (waker, guard, permission, permit));
     Ok(([(CONTENT_TYPE, content_type), CLOSE_AFTERWARDS], Body::new(body)).into_response())
 }
 
@@ -141,7 +141,7 @@ fn filter(state: &ApiState, query: &CaptureQuery) -> Result<CaptureFilter, ApiEr
         (None, None) => (None, None),
     };
     let ethertype = query.ethertype.as_deref().map(parse_ethertype).transpose()?;
-    let mac = query.mac.as_deref().map(parse_mac).transpose()?;
+    let mac = query.mac.as_deref().map(|text| values::required_mac("mac", text)).transpose()?;
     let one_in = query.sample.unwrap_or(NonZeroU32::MIN);
     Ok(CaptureFilter { switch, port, ethertype, mac, ip: query.ip, one_in })
 }
@@ -164,26 +164,6 @@ fn parse_ethertype(text: &str) -> Result<EtherType, ApiError> {
     })
 }
 
-fn parse_mac(text: &str) -> Result<MacAddr, ApiError> {
-    let invalid = || {
-        ApiError::invalid(format!("mac is {text:?}: expected six bytes as in 02:00:00:00:00:01"))
-    };
-    let bytes: Option<Vec<u8>> = text
-        .split([':', '-'])
-        .map(|byte| {
-            let is_hex = byte.len() == 2 && byte.bytes().all(|digit| digit.is_ascii_hexdigit());
-            u8::from_str_radix(byte, 16).ok().filter(|_| is_hex)
-        })
-        .collect();
-    let bytes: [u8; 6] = bytes.and_then(|it| it.try_into().ok()).ok_or_else(invalid)?;
-    Ok(MacAddr(bytes))
-}
-
-/// Limits how many captures run at a time.
-pub(super) fn permits() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(CAPTURES_MAX))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,14 +172,8 @@ mod tests {
     fn filters_are_parsed() {
         assert_eq!(parse_ethertype("ipv6").unwrap(), EtherType::IPV6);
         assert_eq!(parse_ethertype("0x88CC").unwrap(), EtherType::LLDP);
-        assert_eq!(parse_mac("02:00:00:00:0a:FF").unwrap(), MacAddr([2, 0, 0, 0, 10, 255]));
         for bad in ["", "0x", "0x12345", "0x+1", "ip"] {
             assert!(parse_ethertype(bad).is_err(), "{bad}");
-        }
-        for bad in
-            ["", "02:00:00:00:00", "02:00:00:00:00:01:02", "+2:00:00:00:00:01", "2:0:0:0:0:1"]
-        {
-            assert!(parse_mac(bad).is_err(), "{bad}");
         }
     }
 }

@@ -8,7 +8,9 @@ mod walk;
 
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, State};
+use axum::http::StatusCode;
 use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -18,6 +20,9 @@ use super::extract::{ApiJson, ApiQuery};
 use super::openapi::{OfHosts, OfTrace};
 use documents::{PathsDocument, TraceDocument};
 use packet::TraceRequest;
+
+/// Packets that are traced at a time, since each trace keeps the flow entries of all switches that the packet passes.
+pub(super) const TRACES_MAX: usize = 2;
 
 /// Bytes of the body of a request: more than the digits of a packet.
 const BODY_BYTES_MAX: usize = 256 << 10;
@@ -52,6 +57,7 @@ pub(super) async fn trace(
     ApiJson(request): ApiJson<TraceRequest>,
 ) -> Result<Json<TraceDocument>, ApiError> {
     let start = packet::start(&state, request)?;
+    let _permit = permit(&state)?;
     walk::trace(&state, start).await.map(Json)
 }
 
@@ -66,5 +72,14 @@ pub(super) async fn paths(
     State(state): State<ApiState>,
     ApiQuery(query): ApiQuery<PathsQuery>,
 ) -> Result<Json<PathsDocument>, ApiError> {
+    let _permit = permit(&state)?;
     paths::paths(&state, query).await.map(Json)
+}
+
+/// Permits a trace, if there are not too many.
+fn permit(state: &ApiState) -> Result<OwnedSemaphorePermit, ApiError> {
+    state.traces.clone().try_acquire_owned().map_err(|_| {
+        let message = format!("{TRACES_MAX} packets are being traced: repeat it");
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+    })
 }

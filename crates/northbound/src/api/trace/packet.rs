@@ -12,13 +12,10 @@ use sluice_sdk::view::{Host, HostId, NetworkView, SwitchPort};
 use utoipa::ToSchema;
 
 use crate::api::error::ApiError;
-use crate::api::{ApiState, names};
+use crate::api::{ApiState, names, values};
 
-/// Bytes of a packet: as many as a packet-in can have.
-const PACKET_BYTES_MAX: usize = 65_535;
-
-/// Bytes of an Ethernet header.
-const PACKET_BYTES_MIN: usize = 14;
+/// Bytes of a packet: an Ethernet header at least, and as many as a packet-in can have.
+const PACKET_LEN: std::ops::RangeInclusive<usize> = 14..=65_535;
 
 /// A packet and the port where it arrives, or two hosts, of which one sends a packet to the other.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -91,7 +88,7 @@ pub(super) fn start(state: &ApiState, request: TraceRequest) -> Result<Start, Ap
             }
             let at = SwitchPort::new(session.datapath_id, PortNo(at.port));
             let frame = match (packet, flow, fields) {
-                (Some(hex), None, None) => from_hex(&hex)?,
+                (Some(hex), None, None) => values::frame("packet", &hex, PACKET_LEN)?,
                 (None, Some(text), None) => from_text(&text, "flow")?,
                 (None, None, Some(fields)) => from_text(&joined(&fields)?, "fields")?,
                 _ => {
@@ -109,31 +106,6 @@ pub(super) fn start(state: &ApiState, request: TraceRequest) -> Result<Start, Ap
             "expected either at (switch and port) with a packet, or from and to, two hosts",
         )),
     }
-}
-
-fn from_hex(text: &str) -> Result<Vec<u8>, ApiError> {
-    let invalid = |what: String| ApiError::invalid(format!("packet: {what}"));
-    let digits: Vec<u8> =
-        text.bytes().filter(|it| !it.is_ascii_whitespace() && *it != b':').collect();
-    if let Some(other) = digits.iter().find(|digit| !digit.is_ascii_hexdigit()) {
-        let other = char::from(*other);
-        return Err(invalid(format!("{other:?} is no hexadecimal digit")));
-    }
-    if !digits.len().is_multiple_of(2) {
-        return Err(invalid(format!("{} digits: expected two for each byte", digits.len())));
-    }
-    let bytes = digits.len() / 2;
-    if !(PACKET_BYTES_MIN..=PACKET_BYTES_MAX).contains(&bytes) {
-        let range = format!("{PACKET_BYTES_MIN} to {PACKET_BYTES_MAX}");
-        return Err(invalid(format!("{bytes} bytes: expected {range}, with the Ethernet header")));
-    }
-    let value = |digit: u8| char::from(digit).to_digit(16).and_then(|it| u8::try_from(it).ok());
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => Some(value(*high)? << 4 | value(*low)?),
-        _ => None,
-    };
-    let frame: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-    frame.ok_or_else(|| invalid("expected hexadecimal digits".to_owned()))
 }
 
 fn from_text(text: &str, what: &str) -> Result<Vec<u8>, ApiError> {
@@ -209,9 +181,9 @@ pub(super) fn host<'v>(
     text: &str,
 ) -> Result<(HostId, &'v Host, Option<IpAddr>), ApiError> {
     let ip: Option<IpAddr> = text.parse().ok();
-    let mac = text.to_lowercase().replace('-', ":");
+    let mac = values::mac(text);
     let is_wanted = |(id, host): &(HostId, &Host)| {
-        ip.map_or_else(|| id.mac.to_string() == mac, |ip| host.addrs.contains(&ip))
+        ip.map_or_else(|| Some(id.mac) == mac, |ip| host.addrs.contains(&ip))
     };
     let mut hosts: Vec<_> = view.hosts().filter(is_wanted).collect();
     hosts.sort_unstable_by_key(|(id, _)| *id);

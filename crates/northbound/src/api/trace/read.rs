@@ -8,26 +8,39 @@ use sluice_openflow::{
     MultipartReply, MultipartRequest, Version,
 };
 use sluice_pipeline::trace::SwitchState;
-use sluice_sdk::SwitchSession;
+use sluice_sdk::{LISTED_ENTRIES_MAX, SwitchSession};
 use tokio::time::timeout;
 
 use crate::api::error::ApiError;
 use crate::api::{ApiState, requests};
 
-/// Reads tables, and groups and meters if flow entries use some; in `time`.
+/// What may be read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadLimits {
+    pub(super) time: Duration,
+    /// Flow entries.
+    pub(super) entries: u64,
+}
+
+/// Reads tables, and groups and meters if flow entries use some. Returns how many flow entries there are as well.
 pub(super) async fn state_of(
     state: &ApiState,
     session: &SwitchSession,
-    time: Duration,
-) -> Result<SwitchState, ApiError> {
+    limits: ReadLimits,
+) -> Result<(SwitchState, u64), ApiError> {
+    let time = limits.time;
     let too_late = |_| {
         let message = format!("it has not answered within {:.0} s", time.as_secs_f32());
         ApiError::new(StatusCode::GATEWAY_TIMEOUT, "switch_timed_out", message)
     };
-    timeout(time, read_all(state, session)).await.map_err(too_late)?
+    timeout(time, read_all(state, session, limits.entries)).await.map_err(too_late)?
 }
 
-async fn read_all(state: &ApiState, session: &SwitchSession) -> Result<SwitchState, ApiError> {
+async fn read_all(
+    state: &ApiState,
+    session: &SwitchSession,
+    entries_left: u64,
+) -> Result<(SwitchState, u64), ApiError> {
     let (id, version) = (session.datapath_id, session.version);
     let mut read = SwitchState::new(version, session.features.ports.clone());
     let tables = match requests::read(state, id, MultipartRequest::TableStats).await? {
@@ -35,8 +48,12 @@ async fn read_all(state: &ApiState, session: &SwitchSession) -> Result<SwitchSta
         _ => vec![],
     };
     let entries: u64 = tables.iter().map(|table| u64::from(table.active_count)).sum();
-    if entries > requests::FLOWS_MAX.into() {
+    if entries > LISTED_ENTRIES_MAX.into() {
         return Err(requests::too_many_entries(entries));
+    }
+    if entries > entries_left {
+        let message = format!("it has {entries} flow entries: the trace may read {entries_left}");
+        return Err(ApiError::new(StatusCode::CONFLICT, "too_many_entries", message));
     }
     read.add_table_configs(&tables);
     let request = MultipartRequest::FlowDesc(FlowStatsRequest::default());
@@ -44,6 +61,8 @@ async fn read_all(state: &ApiState, session: &SwitchSession) -> Result<SwitchSta
         MultipartReply::FlowDesc { flows } => flows,
         _ => vec![],
     };
+    // The switch may have added some meanwhile.
+    let entries = entries.max(flows.len() as u64);
     let mut uses_meters = flows.iter().any(uses_meter);
     let uses_groups = actions(&flows).any(|it| matches!(it, Action::Group { .. }));
     read.add_flows(flows);
@@ -61,7 +80,7 @@ async fn read_all(state: &ApiState, session: &SwitchSession) -> Result<SwitchSta
             read.add_meters(meters);
         }
     }
-    Ok(read)
+    Ok((read, entries))
 }
 
 fn actions(flows: &[FlowDesc]) -> impl Iterator<Item = &Action> {

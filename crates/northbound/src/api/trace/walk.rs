@@ -7,19 +7,20 @@ use std::time::{Duration, Instant};
 use sluice_io::clock;
 use sluice_openflow::{DatapathId, FieldId, GroupType, MacAddr, Match, PacketInReason, PortNo};
 use sluice_pipeline::trace::{
-    self as pipeline, MissResult, OutputTo, Step, StepKind, SwitchState, SwitchTrace, TracedDrop,
-    TracedOutput,
+    self as pipeline, MissResult, OutputTo, Step, StepKind, SwitchState, SwitchTrace, TraceLimits,
+    TracedDrop, TracedOutput,
 };
 use sluice_sdk::SwitchSession;
 use sluice_sdk::allocation::Allocations;
 use sluice_sdk::view::{PortRole, SwitchPort};
+use tokio::task::yield_now;
 
 use super::documents::{
     EndDocument, EntryDocument, HopDocument, Outcome, PacketDocument, StepDocument,
     StepKindDocument, TraceDocument,
 };
 use super::packet::Start;
-use super::read;
+use super::read::{self, ReadLimits};
 use crate::api::documents::{HostDocument, Names, PlaceDocument};
 use crate::api::error::ApiError;
 use crate::api::{ApiState, names};
@@ -33,6 +34,12 @@ const STEPS_MAX: usize = 4096;
 /// Bytes of all copies of the packet in the answer.
 const PACKET_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes of the copies that are kept, which may be many if each of them differs.
+const FRAME_BYTES_MAX: usize = 4 << 20;
+
+/// Flow entries of all switches together, so that a trace keeps some hundred megabytes at most.
+const ENTRIES_MAX: u64 = 262_144;
+
 /// How long a trace may take: switches may answer late, or not at all.
 const TIME_MAX: Duration = Duration::from_secs(25);
 
@@ -42,7 +49,7 @@ const HOSTS_MAX: usize = 8;
 /// A packet that arrives at a port.
 struct Arrival {
     at: SwitchPort,
-    frame: Vec<u8>,
+    frame: Arc<[u8]>,
     /// The hop and the index of its step that sent the packet.
     sent_at: Option<(usize, usize)>,
     is_alternative: bool,
@@ -51,7 +58,7 @@ struct Arrival {
 /// A hop that was passed.
 struct Passed {
     at: SwitchPort,
-    frame: Vec<u8>,
+    frame: Arc<[u8]>,
     after: Option<usize>,
 }
 
@@ -66,7 +73,11 @@ struct Walk<'a> {
     switches: BTreeMap<DatapathId, Result<SwitchState, String>>,
     passed: Vec<Passed>,
     steps_left: usize,
+    /// Of the copies that are kept.
+    frame_bytes_left: usize,
+    /// Of the answer.
     bytes_left: usize,
+    entries_left: u64,
     hops: Vec<HopDocument>,
     ends: Vec<EndDocument>,
     /// Arrivals that are not followed yet; the next one is the last.
@@ -85,14 +96,18 @@ pub(super) async fn trace(state: &ApiState, start: Start) -> Result<TraceDocumen
         switches: BTreeMap::new(),
         passed: Vec::new(),
         steps_left: STEPS_MAX,
+        frame_bytes_left: FRAME_BYTES_MAX,
         bytes_left: PACKET_BYTES_MAX,
+        entries_left: ENTRIES_MAX,
         hops: Vec::new(),
         ends: Vec::new(),
-        arrivals: vec![Arrival { at, frame, sent_at: None, is_alternative: false }],
+        arrivals: vec![Arrival { at, frame: frame.into(), sent_at: None, is_alternative: false }],
     };
     while let Some(arrival) = walk.arrivals.pop() {
         walk.read(arrival.at.switch).await;
         walk.pass(arrival);
+        // Others use the thread, too.
+        yield_now().await;
     }
     Ok(walk.finish())
 }
@@ -108,10 +123,16 @@ impl Walk<'_> {
         let read = match session {
             None => Err("it is not connected".to_owned()),
             Some(_) if left.is_zero() => Err(format!("the trace takes more than {TIME_MAX:?}")),
-            Some(session) => read::state_of(self.state, session, left)
-                .await
-                .map_err(|error| error.message().to_owned()),
+            Some(session) => {
+                let limits = ReadLimits { time: left, entries: self.entries_left };
+                let read = read::state_of(self.state, session, limits).await;
+                read.map_err(|error| error.message().to_owned())
+            }
         };
+        let read = read.map(|(state, entries)| {
+            self.entries_left = self.entries_left.saturating_sub(entries);
+            state
+        });
         self.switches.insert(id, read);
     }
 
@@ -157,7 +178,9 @@ impl Walk<'_> {
         let packet = PacketDocument::new(&fields, frame);
         let traced = match self.switches.get(&at.switch) {
             Some(Ok(state)) => {
-                let traced = pipeline::trace(state, at.port, frame.to_vec(), self.steps_left);
+                let limits =
+                    TraceLimits { steps: self.steps_left, frame_bytes: self.frame_bytes_left };
+                let traced = pipeline::trace(state, at.port, frame.to_vec(), limits);
                 traced.ok_or_else(|| "the packet has no Ethernet header".to_owned())
             }
             Some(Err(why)) => Err(why.clone()),
@@ -171,7 +194,7 @@ impl Walk<'_> {
         let mut next = after;
         while let Some(index) = next {
             let hop = self.passed.get(index)?;
-            if hop.at == at && hop.frame == frame {
+            if hop.at == at && *hop.frame == *frame {
                 return Some(index);
             }
             next = hop.after;
@@ -182,6 +205,10 @@ impl Walk<'_> {
     fn record(&mut self, hop: usize, at: SwitchPort, traced: SwitchTrace, is_alternative: bool) {
         self.steps_left = self.steps_left.saturating_sub(traced.steps.len());
         let SwitchTrace { steps, outputs } = traced;
+        let kept =
+            outputs.chunk_by(|a, b| Arc::ptr_eq(&a.frame, &b.frame)).filter_map(<[_]>::first);
+        let kept: usize = kept.map(|output| output.frame.len()).sum();
+        self.frame_bytes_left = self.frame_bytes_left.saturating_sub(kept);
         let first = self.arrivals.len();
         for Step { depth, kind } in steps {
             let step = match kind {
@@ -250,7 +277,11 @@ impl Walk<'_> {
                 let text = format!("not followed: the action {} is not modelled", action.to_text());
                 (Outcome::Unknown, text)
             }
-            OutputTo::Limit => (Outcome::Limit, format!("not followed beyond {STEPS_MAX} steps")),
+            OutputTo::Limit => {
+                let text =
+                    format!("not followed beyond {STEPS_MAX} steps or {FRAME_BYTES_MAX} bytes");
+                (Outcome::Limit, text)
+            }
         };
         let packet = Some(self.packet(output));
         let (port, hosts, entry) = (None, vec![], None);
@@ -271,7 +302,7 @@ impl Walk<'_> {
         };
         if let Some(to) = next {
             let step = self.hops.get(hop).map_or(0, |hop| hop.steps.len());
-            let (sent_at, frame) = (Some((hop, step)), output.frame.clone());
+            let (sent_at, frame) = (Some((hop, step)), Arc::clone(&output.frame));
             self.arrivals.push(Arrival { at: to, frame, sent_at, is_alternative: one_of });
             let (port, to) = (self.place(from), self.place(to));
             let packet = self.packet(output);
