@@ -137,7 +137,7 @@ fn yaml_options() -> serde_saphyr::Options {
     options
 }
 
-/// A value whose objects have no key twice: serde_json keeps the last one of them.
+/// A value whose objects have no key twice: `serde_json` keeps the last one of them.
 struct Unique(Value);
 
 impl<'de> Deserialize<'de> for Unique {
@@ -252,11 +252,11 @@ mod tests {
     fn aliases_are_values_and_expand_to_a_limited_size() {
         let text = "a: &drop {actions: drop}\nb: *drop\n";
         assert_eq!(parse(text, Format::Yaml).unwrap()["b"], json!({"actions": "drop"}));
-        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
-        for n in 1..9 {
-            let list = vec![format!("*a{}", n - 1); 10].join(", ");
-            bomb += &format!("a{n}: &a{n} [{list}]\n");
-        }
+        let line = |n| {
+            let list = if n == 0 { "x".to_owned() } else { format!("*a{}", n - 1) };
+            format!("a{n}: &a{n} [{}]\n", vec![list; 10].join(", "))
+        };
+        let bomb: String = (0..9).map(line).collect();
         assert!(parse(&bomb, Format::Yaml).is_err());
         assert!(parse(&"[".repeat(100_000), Format::Yaml).is_err());
         assert!(parse(&"[".repeat(100_000), Format::Json).is_err());

@@ -127,7 +127,9 @@ fn drain_and_kill(version: OpenFlow) {
     assert!(printed.contains("drained"), "{printed}");
     controller.kill();
     // All paths are new ones.
-    ["s1", "s2", "s3", "s4"].iter().for_each(|switch| network.ofctl("del-flows", switch, &[]));
+    for switch in ["s1", "s2", "s3", "s4"] {
+        network.ofctl("del-flows", switch, &[]);
+    }
     controller.restart();
     wait_until(LONG_TIMEOUT, "the hosts to reach each other", || a.ping(&b, 1).lost() == 0);
     assert_ne!(next_hop(&network, &b), next);

@@ -359,6 +359,10 @@ fn an_invalid_value_is_rejected_with_its_position_and_what_was_expected() {
         let column = 1 + line.find(path.rsplit('.').next().unwrap()).unwrap();
         assert_eq!(found, [format!("F:2:{column}: `{path}`: {error}")]);
     }
+}
+
+#[test]
+fn a_section_that_has_a_value_is_rejected() {
     let section = "F:1:1: `workers` is a section: write [workers] and its keys below";
     assert_eq!(errors("section", "workers = 3\n", &[], ""), [section]);
 }

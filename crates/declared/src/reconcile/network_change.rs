@@ -140,9 +140,11 @@ impl Reconciler {
             _ => None,
         });
         let is_busy = |state: &PartState| match state {
-            PartState::Waiting | PartState::Preparing | PartState::Changing => true,
+            PartState::Waiting
+            | PartState::Preparing
+            | PartState::Changing
+            | PartState::Committing => true,
             PartState::Held => change.is_changing,
-            PartState::Committing => true,
             PartState::Prepared | PartState::Made | PartState::Left | PartState::Refused(_) => {
                 false
             }

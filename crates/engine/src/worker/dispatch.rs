@@ -212,16 +212,7 @@ impl<A: App> Dispatcher<'_, A> {
                 tracing::debug!(dpid = %id, %port, %name, up, reason = status.reason.0, "port status");
             }
             ControllerEvent::FlowRemoved(removed) if removed.cookie == TABLE_MISS.cookie => {
-                let is_first = !std::mem::replace(&mut switch.buffers.has_lost_changes, true);
-                self.counters.permanent_entries_removed.add(1);
-                if is_first {
-                    log_limited(&mut switch.logged, || {
-                        tracing::warn!(
-                            dpid = %id,
-                            "the switch has removed a flow entry of the controller; all of these are written again"
-                        );
-                    });
-                }
+                self.record_lost_changes(switch);
             }
             ControllerEvent::MultipartReply(_, MultipartType::DESC, body) => {
                 let reply = MultipartReply::parse_body(version, MultipartType::DESC, body);
@@ -238,6 +229,20 @@ impl<A: App> Dispatcher<'_, A> {
             _ => {}
         }
         true
+    }
+
+    /// The switch has removed a flow entry that it must keep, so it may have lost others as well.
+    fn record_lost_changes(&mut self, switch: &mut ConnectedSwitch) {
+        self.counters.permanent_entries_removed.add(1);
+        if !std::mem::replace(&mut switch.buffers.has_lost_changes, true) {
+            let id = switch.datapath_id;
+            log_limited(&mut switch.logged, || {
+                tracing::warn!(
+                    dpid = %id,
+                    "the switch has removed a flow entry of the controller; all of these are written again"
+                );
+            });
+        }
     }
 
     #[cold]

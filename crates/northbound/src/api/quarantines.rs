@@ -210,9 +210,9 @@ fn find_host(
         return Err(ApiError::not_found("no_such_host", message));
     };
     let known = view.hosts().filter(|(_, host)| host.addrs.contains(&address));
-    let quarantined = quarantines.values().filter(|it| it.info.addresses.contains(&address));
+    let of_address = quarantines.values().filter(|it| it.info.addresses.contains(&address));
     let found: BTreeSet<_> =
-        known.map(|(id, _)| id.mac).chain(quarantined.map(|it| it.mac)).collect();
+        known.map(|(id, _)| id.mac).chain(of_address.map(|it| it.mac)).collect();
     match (found.first(), found.len()) {
         (Some(&mac), 1) => Ok(mac),
         (None, _) => {
@@ -303,7 +303,7 @@ impl Names<'_> {
             by: it.info.by.clone(),
             since_unix_s: it.info.since_unix_s,
             addresses: addresses.iter().map(ToString::to_string).collect(),
-            at: known.map(|host| host.at).or(it.info.at()).map(|at| self.place(at)),
+            at: known.map(|host| host.at).or_else(|| it.info.at()).map(|at| self.place(at)),
             state: "pending",
             state_reason: None,
             switches: vec![],

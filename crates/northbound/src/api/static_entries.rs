@@ -221,9 +221,8 @@ async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<
     }
     let keys: Vec<_> = change.set.iter().map(|it| it.key.clone()).collect();
     let is_atomic = how.atomic;
-    let written = write(state, move |declared| match is_atomic {
-        true => declared.write_everywhere(change),
-        false => declared.write(change),
+    let written = write(state, move |declared| {
+        if is_atomic { declared.write_everywhere(change) } else { declared.write(change) }
     });
     let (revision, differences) = written.await?;
     if how.wait || is_atomic {

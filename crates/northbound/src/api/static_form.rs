@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sluice_declared::Kind;
 use sluice_openflow::{
-    FlowDesc, FlowMod, FlowModCommand, GroupCommand, GroupDesc, GroupMod, MeterCommand, MeterDesc,
-    MeterMod,
+    FlowDesc, FlowMod, FlowModCommand, GroupCommand, GroupDesc, GroupMod, Match, MeterCommand,
+    MeterDesc, MeterMod, Oxm,
 };
 use utoipa::ToSchema;
 
@@ -35,7 +35,7 @@ impl FormBody {
             fields.remove(name);
         }
         match kind {
-            Kind::Flow => flow(parse(fields)?),
+            Kind::Flow => flow(&parse(fields)?),
             Kind::Group => group(parse(fields)?),
             Kind::Meter => meter(parse(fields)?),
         }
@@ -46,11 +46,17 @@ fn parse<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, String> {
     serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())
 }
 
-fn flow(flow: FlowDesc) -> Result<String, String> {
+fn flow(flow: &FlowDesc) -> Result<String, String> {
     let text = flow_text(&FlowDesc { cookie: 0, ..flow.clone() });
     let read = FlowMod::from_text(&text, FlowModCommand::ADD);
+    // The fields of an object have no order.
+    let fields = |matching: &Match| {
+        let mut fields = matching.fields.clone();
+        fields.sort_by_key(Oxm::id);
+        fields
+    };
     checked(text, read, |read| {
-        (&read.matching, &read.instructions) == (&flow.matching, &flow.instructions)
+        fields(&read.matching) == fields(&flow.matching) && read.instructions == flow.instructions
     })
 }
 
@@ -108,10 +114,10 @@ mod tests {
         for text in [
             "priority=200,ip,nw_src=10.0.0.3,actions=drop",
             "table=3,priority=7,in_port=1,dl_vlan=5,actions=pop_vlan,output:2,group:4",
-            "priority=9,tcp6,ipv6_src=fe80::/10,tp_dst=0x50/0xfff0,actions=set_field:1->eth_src,goto_table:2",
+            "priority=9,tcp6,ipv6_src=fe80::/10,tp_dst=0x50/0xfff0,actions=set_field:00:00:00:00:00:01->eth_src,goto_table:2",
             "priority=9,arp,arp_tpa=10.0.0.0/8,actions=meter:1,controller:128",
         ] {
-            let Ok(read) = FlowMod::from_text(text, FlowModCommand::ADD) else { continue };
+            let read = FlowMod::from_text(text, FlowModCommand::ADD).unwrap();
             let flow = FlowDesc {
                 table_id: read.table_id,
                 priority: read.priority,

@@ -279,9 +279,10 @@ impl Switch {
     pub(in super::super) fn part_delay(&self, now: Now) -> PartRefusal {
         let is_waiting = self.part.as_ref().is_some_and(Part::is_waiting);
         let reading = || self.read_failure.clone().unwrap_or_else(|| "not read yet".to_owned());
-        let reason = match is_waiting && (self.actual.is_none() || self.next_read <= now.at) {
-            true => reading(),
-            false => "no answer in time".to_owned(),
+        let reason = if is_waiting && (self.actual.is_none() || self.next_read <= now.at) {
+            reading()
+        } else {
+            "no answer in time".to_owned()
         };
         PartRefusal { entry: None, reason }
     }
