@@ -20,7 +20,14 @@ use crate::status::Now;
 use crate::store::{Contents, Store, StoreError};
 
 /// How often the sessions are compared even if nothing has reported that they have changed.
-const SESSIONS_INTERVAL: Duration = Duration::from_secs(1);
+const SESSIONS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long after a change they are compared once more: a switch that moves to another worker is in no list for a moment.
+const SESSIONS_REPEAT: Duration = Duration::from_secs(1);
+
+/// Pause between two comparisons, so that many switches that connect at a time are compared together: each comparison looks at
+/// all sessions.
+const SESSIONS_PAUSE: Duration = Duration::from_millis(250);
 
 /// Configuration of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,7 +246,12 @@ struct Runner {
     controller: Arc<dyn Controller>,
     received: Receiver<Event>,
     subscription: Option<ViewSubscription>,
-    sessions_at: Option<Instant>,
+    /// Whether sessions may have changed since they were compared.
+    have_sessions_changed: bool,
+    /// When the sessions were compared last.
+    compared_at: Instant,
+    /// When they are compared next.
+    sessions_due: Instant,
 }
 
 impl Runner {
@@ -248,7 +260,16 @@ impl Runner {
         controller: Arc<dyn Controller>,
         received: Receiver<Event>,
     ) -> Self {
-        Self { shared, controller, received, subscription: None, sessions_at: None }
+        let now = now().at;
+        Self {
+            shared,
+            controller,
+            received,
+            subscription: None,
+            have_sessions_changed: true,
+            compared_at: now,
+            sessions_due: now,
+        }
     }
 
     fn run(mut self) {
@@ -280,25 +301,30 @@ impl Runner {
     fn wait(&self) -> Duration {
         let now = now();
         let deadline = lock(&self.shared.core).reconciler.deadline(now);
-        let sessions = self.sessions_at.map(|at| at + SESSIONS_INTERVAL);
-        let first = deadline.into_iter().chain(sessions).min();
-        first.map_or(SESSIONS_INTERVAL, |at| at.saturating_duration_since(now.at))
+        let first = deadline.map_or(self.sessions_due, |at| at.min(self.sessions_due));
+        first.saturating_duration_since(now.at)
     }
 
     /// Passes on which switches are connected, if that may have changed.
     fn compare_sessions(&mut self) {
         let now = now();
-        let is_old = self.sessions_at.is_none_or(|at| now.at >= at + SESSIONS_INTERVAL);
-        if is_old && self.subscription.is_none() {
+        if self.have_switches_changed() {
+            self.have_sessions_changed = true;
+            self.sessions_due = self.sessions_due.min(self.compared_at + SESSIONS_PAUSE);
+        }
+        if now.at < self.sessions_due {
+            return;
+        }
+        if self.subscription.is_none() {
             let events = self.shared.events.clone();
             let notify = Box::new(move || drop(events.send(Event::View)));
             self.subscription = Some(self.controller.subscribe(notify));
         }
-        if self.have_switches_changed() || is_old {
-            let sessions = self.controller.switches();
-            self.sessions_at = Some(now.at);
-            lock(&self.shared.core).reconciler.on_sessions(&sessions, now);
-        }
+        let sessions = self.controller.switches();
+        let is_change = std::mem::take(&mut self.have_sessions_changed);
+        let interval = if is_change { SESSIONS_REPEAT } else { SESSIONS_INTERVAL };
+        (self.compared_at, self.sessions_due) = (now.at, now.at + interval);
+        lock(&self.shared.core).reconciler.on_sessions(&sessions, now);
     }
 
     /// Receives the facts; those about switches are of interest.

@@ -26,6 +26,9 @@ use switch::Switch;
 /// Switches that are read at a time: their replies may have megabytes.
 const READS_MAX: usize = 16;
 
+/// Of these, switches whose last reading has failed: those that never answer keep no other switch from being read.
+const UNRELIABLE_READS_MAX: usize = 4;
+
 /// Longest pause between two attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
@@ -154,7 +157,6 @@ struct Outbox {
     requests: Vec<OutRequest>,
     expected: HashMap<Token, (DatapathId, Session, Sent)>,
     last_token: u64,
-    reads: usize,
     session: Session,
     timeout: Duration,
     disowned: Vec<Owned>,
@@ -162,15 +164,10 @@ struct Outbox {
 }
 
 impl Outbox {
-    fn may_read(&self) -> bool {
-        self.reads < READS_MAX
-    }
-
     fn send(&mut self, to: DatapathId, sent: Sent, messages: Vec<Message>, owns: Vec<Owned>) {
         self.last_token += 1;
         let token = Token(self.last_token);
         self.expected.insert(token, (to, self.session, sent));
-        self.reads += usize::from(sent == Sent::Read);
         let request = Request { messages, timeout: self.timeout };
         self.requests.push(OutRequest { token, to, request, owns });
     }
@@ -185,6 +182,7 @@ pub struct Reconciler {
     switches: BTreeMap<DatapathId, Switch>,
     owned: BTreeMap<DatapathId, HashSet<Slot>>,
     out: Outbox,
+    ticked_at: Option<Instant>,
 }
 
 impl Reconciler {
@@ -203,7 +201,6 @@ impl Reconciler {
             requests: vec![],
             expected: HashMap::default(),
             last_token: 0,
-            reads: 0,
             session: Session {
                 version: Version::V1_3,
                 connected_at: Duration::ZERO,
@@ -214,7 +211,15 @@ impl Reconciler {
             notices: vec![],
         };
         let switches = BTreeMap::new();
-        Self { timing, entries, names: Arc::new(names), switches, owned: of_switches, out }
+        Self {
+            timing,
+            entries,
+            names: Arc::new(names),
+            switches,
+            owned: of_switches,
+            out,
+            ticked_at: None,
+        }
     }
 
     /// What is to be sent.
@@ -244,7 +249,6 @@ impl Reconciler {
             .collect();
         for id in ended {
             if let Some(switch) = self.switches.remove(&id) {
-                self.out.reads -= usize::from(switch.is_reading());
                 self.owned.insert(id, switch.owned);
             }
         }
@@ -264,7 +268,13 @@ impl Reconciler {
         // In 1.3 bundles are an extension, which Open vSwitch has.
         let has_bundles =
             session.version >= Version::V1_4 || session.version == Version::V1_3 && is_open_vswitch;
-        let mut switch = Switch::new(names, Session::new(session), has_bundles, now);
+        let mut switch = Switch::new(
+            names,
+            Session::new(session),
+            has_bundles,
+            self.timing.verify_interval,
+            now,
+        );
         switch.owned = self.owned.remove(&session.datapath_id).unwrap_or_default();
         for entry in self.entries.values() {
             if switch.names.are_selected_by(&entry.declaration.switches) {
@@ -336,10 +346,7 @@ impl Reconciler {
         };
         self.out.session = session;
         match sent {
-            Sent::Read => {
-                self.out.reads -= 1;
-                switch.on_read(answer, now, self.timing, &mut self.out);
-            }
+            Sent::Read => switch.on_read(answer, now, &mut self.out),
             Sent::Change(no) => switch.on_answer(no, answer, now, &mut self.out),
             Sent::Unanswered => {}
         }
@@ -361,11 +368,51 @@ impl Reconciler {
             self.out.session = switch.session;
             switch.step(now, &mut self.out);
         }
+        self.ticked_at = Some(now.at);
+        self.start_readings(now);
+    }
+
+    /// Reads the switches that have waited for longest, those whose last reading has failed only at some of the places.
+    fn start_readings(&mut self, now: Now) {
+        let reading = |is_unreliable: bool| {
+            let reading = self.switches.values().filter(|it| it.is_reading());
+            reading.filter(|it| it.is_unreliable() == is_unreliable).count()
+        };
+        let [reliable, mut unreliable] = [false, true].map(reading);
+        let mut free = READS_MAX.saturating_sub(reliable + unreliable);
+        if free == 0 {
+            return;
+        }
+        let mut waiting: Vec<_> = self
+            .switches
+            .iter()
+            .filter_map(|(&id, it)| Some((it.waits_to_read(now)?, id, it.is_unreliable())))
+            .collect();
+        waiting.sort_unstable();
+        for (_, id, is_unreliable) in waiting {
+            if free == 0 {
+                return;
+            }
+            if is_unreliable && unreliable >= UNRELIABLE_READS_MAX {
+                continue;
+            }
+            if let Some(switch) = self.switches.get_mut(&id) {
+                self.out.session = switch.session;
+                switch.start_reading(&mut self.out);
+                free -= 1;
+                unreliable += usize::from(is_unreliable);
+            }
+        }
     }
 
     /// When [`tick`](Self::tick) has something to do.
     pub fn deadline(&self, now: Now) -> Option<Instant> {
-        let first = self.switches.values().filter_map(Switch::deadline).min();
+        // A switch that waited to be read at the last tick is read when another reading ends.
+        let has_waited = |it: &&Switch| {
+            self.ticked_at.is_some_and(|at| it.waits_to_read(Now { at, ..now }).is_some())
+        };
+        let switches = self.switches.values().filter(|it| !has_waited(it));
+        let first = switches.filter_map(Switch::deadline).min();
         // What is due already waits for something else.
         first.map(|at| at.max(now.at + BLOCKED_PAUSE))
     }

@@ -6,14 +6,17 @@ use sluice_base::HashMap;
 use sluice_sdk::Answer;
 
 use super::super::reading::{ReadNext, Reading};
-use super::super::{Notice, Outbox, Sent, Timing, backoff};
+use super::super::{Notice, Outbox, Sent, backoff};
 use super::{BUSY_PAUSE, Dirty, Switch, UNDECLARED};
 use crate::entry::Kind;
 use crate::form::{Form, Slot};
 use crate::status::{Now, State};
 
+/// A switch in which there is nothing of ours, and nothing is to be, is verified as many times less often.
+const UNUSED_FACTOR: u32 = 60;
+
 impl Switch {
-    pub(super) fn start_reading(&mut self, outbox: &mut Outbox) {
+    pub(in super::super) fn start_reading(&mut self, outbox: &mut Outbox) {
         let has = |kind| self.want.keys().chain(&self.owned).any(|slot| slot.kind() == kind);
         let others: Vec<_> = [Kind::Group, Kind::Meter].into_iter().filter(|it| has(*it)).collect();
         self.reading = Some(Reading::new(others));
@@ -25,13 +28,7 @@ impl Switch {
         outbox.send(self.id(), Sent::Read, message.into_iter().collect(), vec![]);
     }
 
-    pub(in super::super) fn on_read(
-        &mut self,
-        answer: Answer,
-        now: Now,
-        timing: Timing,
-        out: &mut Outbox,
-    ) {
+    pub(in super::super) fn on_read(&mut self, answer: Answer, now: Now, out: &mut Outbox) {
         let Some(reading) = &mut self.reading else { return };
         match reading.on_answer(answer) {
             ReadNext::Request => self.request_part(out),
@@ -53,9 +50,12 @@ impl Switch {
                 self.reading = None;
                 self.read_failure = None;
                 self.failures = 0;
-                self.next_read = now.at + timing.verify_interval;
+                self.next_read = now.at + self.verify_interval;
                 self.unreadable = unreadable.into_iter().collect();
                 self.compare(read, now, out);
+                if self.is_unused() {
+                    self.next_read = now.at + self.verify_interval * UNUSED_FACTOR;
+                }
             }
         }
     }

@@ -75,6 +75,7 @@ pub(super) struct Switch {
     read_failure: Option<String>,
     failures: u32,
     next_read: Instant,
+    verify_interval: Duration,
     transactions: HashMap<u64, Running>,
     next_transaction: u64,
     next_bundle: u32,
@@ -86,6 +87,7 @@ impl Switch {
         names: SwitchNames,
         session: super::Session,
         has_bundles: bool,
+        verify_interval: Duration,
         now: Now,
     ) -> Self {
         Self {
@@ -104,6 +106,7 @@ impl Switch {
             read_failure: None,
             failures: 0,
             next_read: now.at,
+            verify_interval,
             transactions: HashMap::default(),
             next_transaction: 0,
             next_bundle: 0,
@@ -121,6 +124,24 @@ impl Switch {
 
     pub(super) fn is_reading(&self) -> bool {
         self.reading.is_some()
+    }
+
+    /// Whether its last reading has failed, for example because it did not answer.
+    pub(super) fn is_unreliable(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// Since when it has to be read, if it has and nothing but the limit of readings is in the way. Otherwise a reading might see what is
+    /// just being changed.
+    pub(super) fn waits_to_read(&self, now: Now) -> Option<Instant> {
+        let is_free = self.reading.is_none() && self.transactions.is_empty();
+        Some(self.next_read).filter(|&at| is_free && at <= now.at)
+    }
+
+    /// Whether there is nothing of ours in it, and nothing is to be.
+    fn is_unused(&self) -> bool {
+        let has_entries = self.actual.as_ref().is_none_or(|actual| !actual.is_empty());
+        !has_entries && self.want.is_empty() && self.owned.is_empty() && self.dirty.is_empty()
     }
 
     /// The state of an entry that is selected for this switch.
@@ -180,6 +201,8 @@ impl Switch {
     }
 
     fn change(&mut self, slot: Slot, revision: u64, now: Now) {
+        // Longer without entries.
+        self.next_read = self.next_read.min(now.at + self.verify_interval);
         self.accepted.remove(&slot);
         self.rewritten.remove(&slot);
         self.dirty.insert(slot.clone(), Dirty { revision, not_before: now.at, attempts: 0 });
@@ -207,12 +230,7 @@ impl Switch {
         for no in again.map(|(no, _)| *no).collect::<Vec<_>>() {
             self.send(no, outbox);
         }
-        if now.at >= self.next_read {
-            // Otherwise it might read what is just being changed.
-            if self.transactions.is_empty() && outbox.may_read() {
-                self.start_reading(outbox);
-            }
-        } else if self.actual.is_some() {
+        if now.at < self.next_read && self.actual.is_some() {
             self.start_transactions(now, outbox);
         }
     }
