@@ -77,6 +77,8 @@ struct Shared {
     waiters: Mutex<Vec<(u64, Callback)>>,
     events: Sender<Event>,
     reserved: Reserved,
+    /// Whether nothing was stored at the start.
+    is_new_store: bool,
 }
 
 #[derive(Debug)]
@@ -144,6 +146,7 @@ impl Declared {
             waiters: Mutex::default(),
             events,
             reserved: config.reserved.clone(),
+            is_new_store: revision == 0,
         });
         let runner = is_usable.then(|| Runner::new(shared.clone(), controller, received));
         let thread = runner
@@ -353,7 +356,7 @@ impl Runner {
             let core = &mut core.reconciler;
             (core.take_requests(), core.take_disowned(), core.take_notices())
         };
-        log(notices);
+        log(notices, self.shared.is_new_store);
         let owns: Vec<_> = requests.iter().flat_map(|it| it.owns.iter().copied()).collect();
         let recorded = if owns.is_empty() && disowned.is_empty() {
             Ok(())
@@ -363,10 +366,13 @@ impl Runner {
                 StoreState::Unusable(error) => Err(error.clone()),
             }
         };
+        if recorded.is_err() {
+            lock(&self.shared.core).reconciler.restore_disowned(disowned);
+        }
         for OutRequest { token, to, request, owns } in requests {
             if let (Err(error), false) = (&recorded, owns.is_empty()) {
                 let reason = format!("the store cannot be written: {error}");
-                lock(&self.shared.core).reconciler.on_store_failure(token, &reason, now());
+                lock(&self.shared.core).reconciler.on_store_failure(token, &owns, &reason, now());
                 continue;
             }
             let events = self.shared.events.clone();
@@ -393,11 +399,24 @@ impl Runner {
     }
 }
 
-fn log(notices: Vec<Notice>) {
+fn log(notices: Vec<Notice>, is_new_store: bool) {
     for notice in notices {
         match notice {
             Notice::PutBack { switch, count } => {
                 warn!(dpid = %switch, count, "static entries were missing or different, put back");
+            }
+            Notice::Removed { switch, count } if is_new_store => {
+                warn!(
+                    dpid = %switch,
+                    count,
+                    "static entries removed that are not declared: the store was empty at the start"
+                );
+            }
+            Notice::Removed { switch, count } => {
+                info!(dpid = %switch, count, "static entries removed that are not declared");
+            }
+            Notice::Converted { switch, entry } => {
+                info!(dpid = %switch, "the switch reports {entry} differently than it was written");
             }
             Notice::Refused { switch, entry, reason } => {
                 warn!(dpid = %switch, %reason, "static entry refused: {entry}");

@@ -1,7 +1,7 @@
 //! Keeps the entries of all switches as declared: a state machine without I/O.
 //!
 //! Sessions, changes, answers and the time go in; [`Reconciler::take_requests`] has what is to be sent. Each switch is on its own
-//! (`switch.rs`); what belongs to one change is a transaction (`transaction.rs`).
+//! (`switch/`); what belongs to one change is a transaction (`transaction.rs`).
 
 mod reading;
 mod switch;
@@ -116,6 +116,20 @@ pub enum Notice {
         /// How many.
         count: usize,
     },
+    /// Entries were removed that were in a switch when it connected, or appeared there, and are not declared.
+    Removed {
+        /// The switch.
+        switch: DatapathId,
+        /// How many.
+        count: usize,
+    },
+    /// A switch reports an entry differently than it was sent, even directly after it was written.
+    Converted {
+        /// The switch.
+        switch: DatapathId,
+        /// The entry.
+        entry: String,
+    },
     /// A switch has refused an entry.
     Refused {
         /// The switch.
@@ -125,6 +139,19 @@ pub enum Notice {
         /// Why.
         reason: String,
     },
+}
+
+/// Something that a switch has, or may have, and that is no longer declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removal<'a> {
+    /// The switch.
+    pub switch: DatapathId,
+    /// What it is.
+    pub kind: Kind,
+    /// The entry that was declared; `None` if that is not known any more.
+    pub entry: Option<&'a Key>,
+    /// Whether the switch has refused to remove it; otherwise it is pending.
+    pub state: State,
 }
 
 /// A session of a switch.
@@ -183,6 +210,8 @@ pub struct Reconciler {
     owned: BTreeMap<DatapathId, HashSet<Slot>>,
     out: Outbox,
     ticked_at: Option<Instant>,
+    /// The number of the last change.
+    revision: u64,
 }
 
 impl Reconciler {
@@ -211,6 +240,7 @@ impl Reconciler {
             notices: vec![],
         };
         let switches = BTreeMap::new();
+        let revision = entries.values().map(|entry| entry.revision).max().unwrap_or_default();
         Self {
             timing,
             entries,
@@ -219,6 +249,7 @@ impl Reconciler {
             owned: of_switches,
             out,
             ticked_at: None,
+            revision,
         }
     }
 
@@ -253,8 +284,14 @@ impl Reconciler {
             }
         }
         for session in sessions {
-            if !self.switches.contains_key(&session.datapath_id) {
-                self.connect(session, now);
+            match self.switches.get_mut(&session.datapath_id) {
+                Some(switch) => {
+                    if switch.learn(session) {
+                        let names = SwitchNames::new(session, &self.names);
+                        switch.rename(names, self.entries.values(), self.revision, now);
+                    }
+                }
+                None => self.connect(session, now),
             }
         }
         self.out.expected.retain(|_, (id, session, _)| connected.get(id) == Some(session));
@@ -263,18 +300,7 @@ impl Reconciler {
 
     fn connect(&mut self, session: &SwitchSession, now: Now) {
         let names = SwitchNames::new(session, &self.names);
-        let is_open_vswitch =
-            session.description.as_ref().is_none_or(|it| it.hw.to_string() == "Open vSwitch");
-        // In 1.3 bundles are an extension, which Open vSwitch has.
-        let has_bundles =
-            session.version >= Version::V1_4 || session.version == Version::V1_3 && is_open_vswitch;
-        let mut switch = Switch::new(
-            names,
-            Session::new(session),
-            has_bundles,
-            self.timing.verify_interval,
-            now,
-        );
+        let mut switch = Switch::new(names, session, self.timing.verify_interval, now);
         switch.owned = self.owned.remove(&session.datapath_id).unwrap_or_default();
         for entry in self.entries.values() {
             if switch.names.are_selected_by(&entry.declaration.switches) {
@@ -286,56 +312,38 @@ impl Reconciler {
 
     /// Applies a change that the store has.
     pub(crate) fn apply(&mut self, change: &AppliedChange, now: Now) {
-        if let Some(names) = &change.names {
-            self.rename(names, change.revision, now);
-        }
+        self.revision = change.revision;
         for entry in &change.removed {
             self.entries.remove(entry.key());
         }
         for entry in &change.added {
             self.entries.insert(entry.key().clone(), Arc::clone(entry));
         }
+        if let Some(names) = &change.names {
+            self.names = Arc::new(names.clone());
+        }
         for switch in self.switches.values_mut() {
-            let is_here =
-                |entry: &&Arc<Entry>| switch.names.are_selected_by(&entry.declaration.switches);
-            let removed: Vec<_> = change.removed.iter().filter(is_here).collect();
-            let added: Vec<_> = change.added.iter().filter(is_here).collect();
-            for entry in &removed {
-                switch.remove(entry, change.revision, now);
+            // All removals first: what is added may take the place of what is removed.
+            let mut has_room = false;
+            for entry in &change.removed {
+                has_room |= switch.names.are_selected_by(&entry.declaration.switches)
+                    && switch.remove(entry, change.revision, now);
             }
-            for entry in added {
-                switch.add(entry, change.revision, now);
+            if change.names.is_some() {
+                let given = self.names.switch(switch.id()).map(str::to_owned);
+                let names = SwitchNames { given, ..switch.names.clone() };
+                switch.rename(names, self.entries.values(), change.revision, now);
             }
-            if switch.has_conflicts && !removed.is_empty() {
-                // What had the place of another entry may be gone.
-                switch.has_conflicts = false;
-                let entries = self.entries.values();
-                let unplaced = entries
-                    .filter(|entry| switch.names.are_selected_by(&entry.declaration.switches))
-                    .filter(|entry| !switch.has(entry));
-                for entry in unplaced.cloned().collect::<Vec<_>>() {
-                    switch.add(&entry, entry.revision, now);
+            for entry in &change.added {
+                if switch.names.are_selected_by(&entry.declaration.switches) {
+                    switch.add(entry, change.revision, now);
                 }
+            }
+            if switch.has_conflicts && has_room {
+                switch.add_missing(self.entries.values(), change.revision, now);
             }
         }
         self.tick(now);
-    }
-
-    /// Entries that are selected by name may be at other switches now.
-    fn rename(&mut self, names: &Names, revision: u64, now: Now) {
-        self.names = Arc::new(names.clone());
-        for switch in self.switches.values_mut() {
-            let before = switch.names.clone();
-            switch.names.given = names.switch(before.id).map(str::to_owned);
-            for entry in self.entries.values() {
-                let selector = &entry.declaration.switches;
-                match (before.are_selected_by(selector), switch.names.are_selected_by(selector)) {
-                    (true, false) => switch.remove(entry, revision, now),
-                    (false, true) => switch.add(entry, revision, now),
-                    _ => {}
-                }
-            }
-        }
     }
 
     /// Handles the answer to a request.
@@ -352,13 +360,18 @@ impl Reconciler {
         }
     }
 
-    /// Handles that the store did not record what a request would have installed, so that it was not sent.
-    pub fn on_store_failure(&mut self, token: Token, reason: &str, now: Now) {
+    /// Takes back what [`take_disowned`](Self::take_disowned) has returned and the store has not recorded.
+    pub fn restore_disowned(&mut self, disowned: Vec<Owned>) {
+        self.out.disowned.extend(disowned);
+    }
+
+    /// Handles that the store did not record `owns`, which a request would have installed, so that it was not sent.
+    pub fn on_store_failure(&mut self, token: Token, owns: &[Owned], reason: &str, now: Now) {
         let Some((id, session, sent)) = self.out.expected.remove(&token) else { return };
         if let Some(switch) = self.switches.get_mut(&id).filter(|it| it.session == session)
             && let Sent::Change(no) = sent
         {
-            switch.on_store_failure(no, reason, now);
+            switch.on_store_failure(no, owns, reason, now);
         }
     }
 
@@ -376,7 +389,7 @@ impl Reconciler {
     fn start_readings(&mut self, now: Now) {
         let reading = |is_unreliable: bool| {
             let reading = self.switches.values().filter(|it| it.is_reading());
-            reading.filter(|it| it.is_unreliable() == is_unreliable).count()
+            reading.filter(|it| it.is_unreliable == is_unreliable).count()
         };
         let [reliable, mut unreliable] = [false, true].map(reading);
         let mut free = READS_MAX.saturating_sub(reliable + unreliable);
@@ -386,7 +399,7 @@ impl Reconciler {
         let mut waiting: Vec<_> = self
             .switches
             .iter()
-            .filter_map(|(&id, it)| Some((it.waits_to_read(now)?, id, it.is_unreliable())))
+            .filter_map(|(&id, it)| Some((it.waits_to_read(now)?, id, it.is_unreliable)))
             .collect();
         waiting.sort_unstable();
         for (_, id, is_unreliable) in waiting {
@@ -441,6 +454,11 @@ impl Reconciler {
         };
         let is_connected = |name: &&String| self.switches.values().any(|it| it.names.is(name));
         list.iter().filter(|name| !is_connected(name)).map(String::as_str).collect()
+    }
+
+    /// What is being removed from connected switches.
+    pub fn removals(&self) -> impl Iterator<Item = Removal<'_>> {
+        self.switches.values().flat_map(Switch::removals)
     }
 
     /// Whether all connected switches were sent a change, and have accepted or refused it.

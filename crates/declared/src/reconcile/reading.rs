@@ -17,6 +17,8 @@ use crate::form::{Form, Slot};
 /// A reading that is in progress.
 #[derive(Debug)]
 pub(super) struct Reading {
+    /// What it reads.
+    pub(super) kinds: Vec<Kind>,
     /// What is still to be read; the first part was requested.
     parts: VecDeque<Kind>,
     read: HashMap<Slot, Arc<Form>>,
@@ -40,8 +42,13 @@ pub(super) enum ReadNext {
 impl Reading {
     /// Flow entries, and other kinds if the switch has, or may have, some.
     pub(super) fn new(others: impl IntoIterator<Item = Kind>) -> Self {
-        let parts = std::iter::once(Kind::Flow).chain(others).collect();
-        Self { parts, read: HashMap::default(), unreadable: vec![] }
+        let kinds: Vec<_> = std::iter::once(Kind::Flow).chain(others).collect();
+        Self {
+            parts: kinds.iter().copied().collect(),
+            kinds,
+            read: HashMap::default(),
+            unreadable: vec![],
+        }
     }
 
     pub(super) fn request(&self, version: Version) -> Option<Message> {

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use sluice_base::HashMap;
+use sluice_openflow::spec::ErrorRow;
 use sluice_openflow::{
-    BundleAddMessage, BundleControl, BundleCtrlType, BundleFlags, EmbeddedMessage, ErrorType,
-    Message, Version,
+    BundleAddMessage, BundleControl, BundleCtrlType, BundleFlags, EmbeddedMessage, ErrorReason,
+    ErrorType, Message, Version,
 };
 use sluice_sdk::{Answer, Refusal};
 
@@ -78,9 +80,18 @@ pub(super) enum Next {
     Later,
     /// The switch has no bundles, or not for these messages. Send the first messages, which need no answer, and the
     /// [messages](Transaction::messages).
-    NoBundles(Vec<Message>),
+    NoBundle(BundleScope, Vec<Message>),
     /// Nothing follows. The messages, if there are any, need no answer.
     End(Outcome, Vec<Message>),
+}
+
+/// How long a switch is sent no bundles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BundleScope {
+    /// It has none.
+    Session,
+    /// It takes these messages in none.
+    Once,
 }
 
 #[derive(Debug)]
@@ -95,6 +106,12 @@ pub(super) struct Transaction {
     rest: VecDeque<Vec<Item>>,
     /// Steps whose messages were answered.
     steps_done: usize,
+    /// Groups and meters that were recorded as ours for this transaction.
+    pub(super) newly_owned: Vec<Slot>,
+    /// Of these, the one that the switch has refused since another program has added it.
+    pub(super) existing: Option<Slot>,
+    /// Of these, those that may have been refused for the same reason, and are therefore not undone.
+    pub(super) unsure: Vec<Slot>,
 }
 
 impl Step {
@@ -124,8 +141,7 @@ impl Step {
 
 impl Transaction {
     /// `bundle` is the number of a bundle if the switch has bundles.
-    pub(super) fn new(revision: u64, mut steps: Vec<Step>, bundle: Option<u32>) -> Self {
-        steps.sort_by_key(Step::rank);
+    pub(super) fn new(revision: u64, steps: Vec<Step>, bundle: Option<u32>) -> Self {
         let steps = in_order_of_use(steps);
         // Open vSwitch takes no meters in bundles.
         let is_bundle = steps.len() > 1 && steps.iter().all(|it| it.slot.kind() != Kind::Meter);
@@ -137,6 +153,9 @@ impl Transaction {
             current: vec![],
             rest: VecDeque::new(),
             steps_done: 0,
+            newly_owned: vec![],
+            existing: None,
+            unsure: vec![],
         };
         match transaction.bundle {
             Some(id) => {
@@ -218,17 +237,20 @@ impl Transaction {
             *is_incomplete = true;
             return self.on_done();
         }
-        if self.stage == Stage::Adding && self.is_about_bundles(&refusal) {
+        if self.stage == Stage::Adding
+            && let Some(scope) = self.without_bundle(&refusal)
+        {
             let discard = self.discard();
             self.start_ordered();
             self.steps_done = 0;
-            return Next::NoBundles(discard);
+            return Next::NoBundle(scope, discard);
         }
         if self.stage == Stage::Commit && self.steps.len() <= DIAGNOSIS_MAX {
             self.diagnose();
             return Next::Send;
         }
         let slot = self.slot_of(refusal.index);
+        self.note_existing(&refusal, slot.as_ref());
         let failure = Failure { slot, reason: refusal.reason.to_string() };
         self.fail(failure, self.current.len(), version)
     }
@@ -243,11 +265,24 @@ impl Transaction {
         (self.stage, self.current) = (Stage::Diagnosis, items);
     }
 
-    /// Whether the switch has refused bundles, or messages of this type in bundles, rather than the change.
-    fn is_about_bundles(&self, refusal: &Refusal) -> bool {
-        let kind = refusal.reason.kind();
+    /// Whether the switch has refused bundles, or this message in a bundle, rather than the change.
+    fn without_bundle(&self, refusal: &Refusal) -> Option<BundleScope> {
+        let reason = refusal.reason;
+        let is_about_bundles = reason.kind() == ErrorType::BUNDLE_FAILED
+            || [ErrorReason::BAD_TYPE, ErrorReason::BAD_EXPERIMENTER].contains(&reason);
         let is_open = self.slot_of(refusal.index).is_none();
-        is_open || kind == ErrorType::BUNDLE_FAILED || kind == ErrorType::BAD_REQUEST
+        is_about_bundles.then_some(if is_open { BundleScope::Session } else { BundleScope::Once })
+    }
+
+    /// If another program has added a group or meter, those behind it may exist as well.
+    fn note_existing(&mut self, refusal: &Refusal, slot: Option<&Slot>) {
+        if self.stage != Stage::Ordered || !is_existing(refusal.reason) {
+            return;
+        }
+        let behind = self.current.iter().skip(refusal.index + 1).filter_map(|(_, step)| *step);
+        let slots = behind.filter_map(|step| self.steps.get(step)).map(|step| &step.slot);
+        self.unsure = slots.filter(|slot| self.newly_owned.contains(slot)).cloned().collect();
+        self.existing = slot.cloned();
     }
 
     /// Undoes what may have been done by the first `current` messages of those that were sent now, and by those before.
@@ -259,14 +294,22 @@ impl Transaction {
         }
         let made = self.steps.iter().take(self.steps_done + current).rev();
         let made = made.filter(|step| Some(&step.slot) != failure.slot.as_ref());
+        let made = made.filter(|step| !self.unsure.contains(&step.slot));
         let undo: Vec<_> = made
             .filter_map(|step| transition(step.to.as_ref(), step.from.as_ref(), version))
             .map(|message| (message, None))
             .collect();
+        // Reading shows which of them are ours.
+        let is_incomplete = !self.unsure.is_empty();
         if undo.is_empty() {
-            return Next::End(Outcome::Refused(failure), vec![]);
+            let outcome = if is_incomplete {
+                Outcome::Unknown(failure.reason)
+            } else {
+                Outcome::Refused(failure)
+            };
+            return Next::End(outcome, vec![]);
         }
-        self.start(Stage::Undo { cause: failure, is_incomplete: false }, &undo);
+        self.start(Stage::Undo { cause: failure, is_incomplete }, &undo);
         Next::Send
     }
 
@@ -285,36 +328,59 @@ impl Transaction {
     }
 }
 
-/// Groups behind those to which they send packets.
+/// In the order of their ranks, groups behind those to which they send packets.
 fn in_order_of_use(mut steps: Vec<Step>) -> Vec<Step> {
-    let mut ordered: Vec<Step> = Vec::with_capacity(steps.len());
-    loop {
-        let waiting: Vec<_> = steps
-            .iter()
-            .filter(|step| step.to.is_some() && step.slot.kind() == Kind::Group)
-            .map(|step| step.slot.clone())
-            .collect();
-        let waits = |step: &Step| {
-            let used = step.to.iter().flat_map(|form| form.groups_used());
-            let mut used = used.map(Slot::Group);
-            used.any(|slot| slot != step.slot && waiting.contains(&slot))
-        };
-        if waiting.len() < 2 {
-            break;
-        }
-        let (later, ready): (Vec<_>, Vec<_>) = steps.into_iter().partition(waits);
-        let is_circle = ready.is_empty();
-        ordered.extend(ready);
-        steps = later;
-        if is_circle || steps.is_empty() {
-            // A circle is refused by the switch.
-            break;
+    steps.sort_by_key(Step::rank);
+    let is_added_group = |step: &Step| step.to.is_some() && step.slot.kind() == Kind::Group;
+    let first = steps.iter().position(is_added_group).unwrap_or(steps.len());
+    let groups = steps.iter().skip(first).take_while(|step| is_added_group(step));
+    let order = order_of_use(&groups.collect::<Vec<_>>());
+    let mut groups: Vec<_> = steps.drain(first..first + order.len()).map(Some).collect();
+    let ordered = order.iter().filter_map(|&at| groups.get_mut(at)?.take());
+    let ordered: Vec<_> = ordered.collect();
+    steps.splice(first..first, ordered);
+    steps
+}
+
+/// The positions of groups, each behind those that it uses. The rest of a circle, which a switch refuses, comes last.
+fn order_of_use(groups: &[&Step]) -> Vec<usize> {
+    let positions: HashMap<_, _> =
+        groups.iter().enumerate().map(|(at, step)| (&step.slot, at)).collect();
+    let mut users = vec![vec![]; groups.len()];
+    let mut unplaced_uses = vec![0_usize; groups.len()];
+    for (at, (step, count)) in groups.iter().zip(&mut unplaced_uses).enumerate() {
+        let used = step.to.iter().flat_map(|form| form.groups_used()).map(Slot::Group);
+        for used in used.filter_map(|slot| positions.get(&slot)).filter(|used| **used != at) {
+            if let Some(users) = users.get_mut(*used) {
+                users.push(at);
+                *count += 1;
+            }
         }
     }
-    ordered.extend(steps);
-    // Stable: what was added too early by the partition returns behind the groups.
-    ordered.sort_by_key(Step::rank);
-    ordered
+    let mut order: Vec<_> =
+        (0..groups.len()).filter(|at| unplaced_uses.get(*at) == Some(&0)).collect();
+    let mut next = 0;
+    while let Some(&placed) = order.get(next) {
+        next += 1;
+        for user in users.get_mut(placed).map(std::mem::take).unwrap_or_default() {
+            if let Some(count) = unplaced_uses.get_mut(user) {
+                *count -= 1;
+                if *count == 0 {
+                    order.push(user);
+                }
+            }
+        }
+    }
+    order.extend((0..groups.len()).filter(|at| unplaced_uses.get(*at) != Some(&0)));
+    order
+}
+
+/// Whether a switch has refused to add a group or meter since it has one with this number.
+fn is_existing(reason: ErrorReason) -> bool {
+    [(ErrorType::GROUP_MOD_FAILED, "GROUP_EXISTS"), (ErrorType::METER_MOD_FAILED, "METER_EXISTS")]
+        .into_iter()
+        .filter_map(|(kind, name)| ErrorRow::by_name(kind, name, Version::V1_3))
+        .any(|row| row.reason == reason)
 }
 
 const ALL_OR_NOTHING: BundleFlags = BundleFlags(BundleFlags::ATOMIC.0 | BundleFlags::ORDERED.0);

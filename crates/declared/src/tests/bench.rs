@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_base::Rng;
-use sluice_openflow::{DatapathId, Message, SwitchFeatures, Version};
+use sluice_openflow::{DatapathId, Message, Role, SwitchDesc, SwitchFeatures, Version};
 use sluice_sdk::{Answer, SessionStatistics, SwitchSession};
 
 use super::model_switch::ModelSwitch;
 use crate::change::{Change, Present, check};
-use crate::reconcile::{Owned, Reconciler, Timing, Token};
-use crate::{Declaration, Key, Kind, Names, Now, Reserved, Selector, State};
+use crate::reconcile::{Notice, Owned, Reconciler, Removal, Timing, Token};
+use crate::{Declaration, Key, Kind, NameOf, Names, Now, Reserved, Selector, State};
 
 pub(super) struct Bench {
     reconciler: Reconciler,
@@ -23,6 +23,8 @@ pub(super) struct Bench {
     sessions: BTreeMap<DatapathId, SwitchSession>,
     pending: BTreeMap<DatapathId, VecDeque<(Token, Vec<Message>)>>,
     losses: BTreeMap<DatapathId, Loss>,
+    /// Whether nothing can be stored.
+    is_disk_full: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +60,7 @@ impl Bench {
             sessions: BTreeMap::new(),
             pending: BTreeMap::new(),
             losses: BTreeMap::new(),
+            is_disk_full: false,
         }
     }
 
@@ -127,7 +130,7 @@ impl Bench {
             worker: 0,
             connected_at: self.now.unix,
             features: Arc::new(SwitchFeatures { datapath_id: at, ..SwitchFeatures::default() }),
-            role: None,
+            role: switch.is_slave.then_some(Role::SLAVE),
             description: None,
             statistics: SessionStatistics::default(),
             last_errors: vec![],
@@ -197,13 +200,24 @@ impl Bench {
 
     /// Takes the requests of the reconciler.
     fn collect(&mut self) {
-        for request in self.reconciler.take_requests() {
+        let requests = self.reconciler.take_requests();
+        let disowned = self.reconciler.take_disowned();
+        if self.is_disk_full {
+            self.reconciler.restore_disowned(disowned);
+        } else {
+            for owned in disowned {
+                self.owned.remove(&owned);
+            }
+        }
+        for request in requests {
+            if self.is_disk_full && !request.owns.is_empty() {
+                let (token, reason) = (request.token, "the disk is full");
+                self.reconciler.on_store_failure(token, &request.owns, reason, self.now);
+                continue;
+            }
             self.owned.extend(&request.owns);
             let queue = self.pending.entry(request.to).or_default();
             queue.push_back((request.token, request.request.messages));
-        }
-        for owned in self.reconciler.take_disowned() {
-            self.owned.remove(&owned);
         }
     }
 
@@ -294,6 +308,89 @@ impl Bench {
             let group = self.reconciler.entries().keys().any(|key| key.kind == Kind::Group);
             let groups = usize::from(group && at.0 != 1);
             assert_eq!(switch.tables.groups.len(), groups, "seed {seed}: {at}");
+        }
+    }
+}
+
+/// What happens besides.
+impl Bench {
+    pub(super) fn name(&mut self, names: &[(u64, &str)]) {
+        let names =
+            names.iter().map(|(id, name)| (NameOf::Switch(DatapathId(*id)), (*name).to_owned()));
+        let names = Some(Names::new(names).unwrap());
+        self.apply(Change { names, ..Change::default() });
+    }
+
+    pub(super) fn remove(&mut self, kind: Kind, name: &str) {
+        let remove = vec![Key { kind, name: name.to_owned() }];
+        self.apply(Change { remove, ..Change::default() });
+    }
+
+    /// Something becomes known of a session that has begun.
+    fn learn(&mut self, at: DatapathId, learn: impl FnOnce(&mut SwitchSession)) {
+        if let Some(session) = self.sessions.get_mut(&at) {
+            learn(session);
+        }
+        self.reconciler.on_sessions(&self.sessions(), self.now);
+        self.collect();
+    }
+
+    /// The switch has described its hardware and its datapath.
+    pub(super) fn describe(&mut self, at: DatapathId, hw: &str, dp: &str) {
+        let desc = SwitchDesc { hw: hw.into(), dp: dp.into(), ..SwitchDesc::default() };
+        self.learn(at, |session| session.description = Some(Arc::new(desc)));
+    }
+
+    pub(super) fn set_role(&mut self, at: DatapathId, role: Role) {
+        if let Some(switch) = self.switches.get_mut(&at) {
+            switch.is_slave = role == Role::SLAVE;
+        }
+        self.learn(at, |session| session.role = Some(role));
+    }
+
+    /// Whether nothing can be stored from now on.
+    pub(super) fn fill_disk(&mut self, is_full: bool) {
+        self.is_disk_full = is_full;
+    }
+
+    pub(super) fn has_tried(&self) -> bool {
+        self.reconciler.has_tried(self.revision)
+    }
+
+    pub(super) fn notices(&mut self) -> Vec<Notice> {
+        self.reconciler.take_notices()
+    }
+
+    pub(super) fn removals(&self) -> Vec<(String, State)> {
+        let name = |it: &Removal<'_>| it.entry.map_or_else(|| "?".to_owned(), Key::to_string);
+        self.reconciler.removals().map(|it| (name(&it), it.state)).collect()
+    }
+
+    /// The store is removed.
+    pub(super) fn forget_owned(&mut self) {
+        self.owned.clear();
+    }
+
+    pub(super) fn answer_next(&mut self, at: DatapathId) {
+        self.answer(at);
+    }
+
+    pub(super) fn owned(&self) -> Vec<u32> {
+        self.owned.iter().map(|owned| owned.number).collect()
+    }
+
+    pub(super) fn note(&self, name: &str) -> Option<&'static str> {
+        let entry = self.reconciler.entries().values().find(|it| it.key().name == name).unwrap();
+        self.reconciler.statuses(entry)[0].1.note
+    }
+
+    /// Passes on the requests that wait for an answer, one after the other, to `look` with the switch before it receives them.
+    pub(super) fn settle_and_look(&mut self, mut look: impl FnMut(&ModelSwitch)) {
+        while let Some(at) =
+            self.pending.iter().find(|(_, queue)| !queue.is_empty()).map(|(at, _)| *at)
+        {
+            self.answer(at);
+            look(&self.switches[&at]);
         }
     }
 }

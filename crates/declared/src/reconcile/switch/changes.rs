@@ -6,11 +6,14 @@ use sluice_base::HashSet;
 use sluice_openflow::Message;
 use sluice_sdk::Answer;
 
-use super::super::transaction::{Failure, Next, Outcome, Step, Transaction};
+use super::super::transaction::{BundleScope, Failure, Next, Outcome, Step, Transaction};
 use super::super::{Notice, Outbox, Owned, Sent, backoff};
-use super::{BUSY_PAUSE, Running, Switch, WINDOW};
+use super::{BUSY_PAUSE, Dirty, Running, Switch, UNDECLARED, WINDOW};
 use crate::form::Slot;
 use crate::status::{Now, State};
+
+/// Why a group or meter is not installed whose number another program uses.
+const EXISTS: &str = "exists already, added by another program";
 
 impl Switch {
     pub(super) fn start_transactions(&mut self, now: Now, outbox: &mut Outbox) {
@@ -31,12 +34,23 @@ impl Switch {
             *is_due &= dirty.not_before <= now.at && !running.contains(slot);
             slots.push(slot.clone());
         }
+        if self.is_changing_declared() {
+            revisions.remove(&UNDECLARED);
+        }
         for (revision, (slots, _)) in revisions.into_iter().filter(|(_, (_, is_due))| *is_due) {
             if in_flight(self) > WINDOW {
                 break;
             }
             self.start_transaction(revision, slots, now, outbox);
         }
+    }
+
+    /// Whether something that is declared was not tried yet.
+    fn is_changing_declared(&self) -> bool {
+        let is_untried = |dirty: &Dirty| dirty.revision != UNDECLARED && dirty.attempts == 0;
+        let mut running = self.transactions.values();
+        self.dirty.values().any(is_untried)
+            || running.any(|running| running.transaction.revision != UNDECLARED)
     }
 
     fn start_transaction(
@@ -51,9 +65,10 @@ impl Switch {
         for slot in slots {
             let from = self.actual.as_ref().and_then(|actual| actual.get(&slot)).cloned();
             let to = self.want.get(&slot).map(|(_, form)| form.clone());
-            let is_same = match (&from, &to) {
+            let from_any = from.as_ref().or_else(|| self.foreign.get(&slot));
+            let is_same = match (from_any, &to) {
                 (Some(from), Some(to)) => from.content == to.content,
-                (None, None) => true,
+                (_, None) => from.is_none(),
                 _ => false,
             };
             let step = if is_same { None } else { Step::new(slot.clone(), from, to, version) };
@@ -73,6 +88,13 @@ impl Switch {
         self.next_bundle = (self.next_bundle + 1) & 0x7fff_ffff;
         let bundle = self.has_bundles.then_some(self.next_bundle);
         let transaction = Transaction::new(revision, steps, bundle);
+        let mut added = transaction.steps.iter().filter(|step| step.from.is_none());
+        if let Some(step) = added.find(|step| self.foreign.contains_key(&step.slot)) {
+            let failure = Failure { slot: Some(step.slot.clone()), reason: EXISTS.to_owned() };
+            self.postpone(&transaction, now);
+            self.on_refused(transaction, &failure, now, outbox);
+            return;
+        }
         self.transactions.insert(no, Running { transaction, again_at: None });
         self.send(no, outbox);
     }
@@ -83,14 +105,16 @@ impl Switch {
         let Some(running) = self.transactions.get_mut(&no) else { return };
         running.again_at = None;
         let messages = running.transaction.messages();
-        let mut owns = vec![];
+        let (mut owns, mut newly_owned) = (vec![], vec![]);
         for step in running.transaction.steps.iter().filter(|step| step.to.is_some()) {
             if let Some(owned) = Owned::new(self.names.id, &step.slot)
                 && self.owned.insert(step.slot.clone())
             {
                 owns.push(owned);
+                newly_owned.push(step.slot.clone());
             }
         }
+        running.transaction.newly_owned.extend(newly_owned);
         outbox.send(self.names.id, Sent::Change(no), messages, owns);
     }
 
@@ -100,11 +124,17 @@ impl Switch {
         }
     }
 
-    /// The store has not recorded what a transaction installs: nothing was sent.
-    pub(in super::super) fn on_store_failure(&mut self, no: u64, reason: &str, now: Now) {
+    /// The store has not recorded `owns`, which a transaction installs: nothing was sent.
+    pub(in super::super) fn on_store_failure(
+        &mut self,
+        no: u64,
+        owns: &[Owned],
+        reason: &str,
+        now: Now,
+    ) {
         let Some(running) = self.transactions.remove(&no) else { return };
-        for step in &running.transaction.steps {
-            self.owned.remove(&step.slot);
+        for slot in owns.iter().filter_map(|owned| owned.slot()) {
+            self.owned.remove(&slot);
         }
         self.postpone(&running.transaction, now);
         for step in running.transaction.steps {
@@ -124,21 +154,36 @@ impl Switch {
         match running.transaction.on_answer(answer, version) {
             Next::Send => self.send(no, out),
             Next::Later => running.again_at = Some(now.at + BUSY_PAUSE),
-            Next::NoBundles(discard) => {
-                self.has_bundles = false;
+            Next::NoBundle(scope, discard) => {
+                self.has_bundles &= scope == BundleScope::Once;
                 self.send_unanswered(discard, out);
                 self.send(no, out);
             }
             Next::End(outcome, rest) => {
                 self.send_unanswered(rest, out);
                 if let Some(running) = self.transactions.remove(&no) {
+                    self.disown_refused(&running.transaction, &outcome, out);
                     self.end(running.transaction, outcome, now, out);
                 }
             }
         }
     }
 
-    fn send_unanswered(&self, messages: Vec<Message>, out: &mut Outbox) {
+    /// What another program has added does not become ours by an attempt to add it.
+    fn disown_refused(&mut self, transaction: &Transaction, outcome: &Outcome, out: &mut Outbox) {
+        let is_none_made = matches!(outcome, Outcome::Refused(_));
+        for slot in &transaction.newly_owned {
+            if is_none_made || transaction.existing.as_ref() == Some(slot) {
+                self.disown(slot, out);
+            }
+        }
+        let unsure =
+            transaction.steps.iter().filter(|step| transaction.unsure.contains(&step.slot));
+        let forms = unsure.filter_map(|step| Some((step.slot.clone(), step.to.clone()?)));
+        self.unsure.extend(forms);
+    }
+
+    pub(super) fn send_unanswered(&self, messages: Vec<Message>, out: &mut Outbox) {
         if !messages.is_empty() {
             out.send(self.id(), Sent::Unanswered, messages, vec![]);
         }
@@ -164,7 +209,11 @@ impl Switch {
     }
 
     fn on_done(&mut self, transaction: Transaction, now: Now, out: &mut Outbox) {
-        let has_removed = transaction.steps.iter().any(|step| step.to.is_none());
+        self.is_unreliable = false;
+        let removed = transaction.steps.iter().filter(|step| step.to.is_none()).count();
+        if transaction.revision == UNDECLARED {
+            out.notices.push(Notice::Removed { switch: self.id(), count: removed });
+        }
         for step in transaction.steps {
             let slot = step.slot;
             if let Some(actual) = &mut self.actual {
@@ -172,6 +221,10 @@ impl Switch {
                     Some(form) => drop(actual.insert(slot.clone(), form.clone())),
                     None => drop(actual.remove(&slot)),
                 }
+            }
+            if self.rewritten.contains_key(&slot) {
+                self.just_rewritten.insert(slot.clone());
+                self.next_read = now.at;
             }
             // Unless it was declared differently meanwhile.
             let want = self.want.get(&slot).map(|(_, form)| &form.content);
@@ -184,11 +237,15 @@ impl Switch {
                 None => self.disown(&slot, out),
             }
         }
-        if has_removed {
-            // There may be room now for what was refused.
-            for dirty in self.dirty.values_mut() {
-                dirty.not_before = now.at;
-            }
+        if removed > 0 {
+            self.retry_at_once(now);
+        }
+    }
+
+    /// There may be room now for what was refused.
+    pub(super) fn retry_at_once(&mut self, now: Now) {
+        for dirty in self.dirty.values_mut() {
+            dirty.not_before = now.at;
         }
     }
 
@@ -199,11 +256,7 @@ impl Switch {
         now: Now,
         out: &mut Outbox,
     ) {
-        let culprit = failure.slot.as_ref().map(|slot| {
-            self.want
-                .get(slot)
-                .map_or_else(|| "a deletion".to_owned(), |(entry, _)| entry.key().to_string())
-        });
+        let culprit = failure.slot.as_ref().map(|slot| self.change_name(slot));
         let mut is_new = false;
         for step in transaction.steps {
             let is_culprit = failure.slot.as_ref().is_none_or(|slot| *slot == step.slot);
@@ -214,7 +267,12 @@ impl Switch {
                 _ => failure.reason.clone(),
             };
             let state = State::Refused(reason);
-            is_new |= self.status.get(&step.slot).is_none_or(|status| status.state != state);
+            let dirty = self.dirty.get(&step.slot);
+            let before = match self.status.get(&step.slot) {
+                Some(status) => Some(&status.state),
+                None => dirty.and_then(|dirty| dirty.removal.as_ref()),
+            };
+            is_new |= before != Some(&state);
             self.set_wanted_state(step.slot, state, now);
         }
         if is_new {
@@ -226,9 +284,22 @@ impl Switch {
         }
     }
 
+    /// What is done in a slot, for people.
+    fn change_name(&self, slot: &Slot) -> String {
+        let removed = || self.dirty.get(slot)?.removed.as_ref();
+        match (self.want.get(slot), removed()) {
+            (Some((entry, _)), _) => entry.key().to_string(),
+            (None, Some(entry)) => format!("removal of {}", entry.key()),
+            (None, None) => format!("removal of an undeclared {}", slot.kind()),
+        }
+    }
+
+    /// Sets the state of what is to be in a slot, or of its removal.
     fn set_wanted_state(&mut self, slot: Slot, state: State, now: Now) {
         if self.want.contains_key(&slot) {
             self.set_state(slot, state, now);
+        } else if let Some(dirty) = self.dirty.get_mut(&slot) {
+            dirty.removal = Some(state);
         }
     }
 
