@@ -144,7 +144,8 @@ pub(crate) fn check(change: Change, present: Present<'_>) -> Result<AppliedChang
     for declaration in change.set {
         let key = declaration.key.clone();
         let before = entries.get(&key);
-        if before.is_some_and(|before| before.declaration == declaration) {
+        let is_same = |before: &Arc<Entry>| before.declaration == declaration && before.is_valid();
+        if before.is_some_and(is_same) {
             let is_twice = declared.insert(key.clone(), None).is_some();
             errors.extend(is_twice.then(|| twice(key)));
             continue;

@@ -144,6 +144,8 @@ pub(crate) enum Body {
     Flow(FlowMod),
     Group(GroupMod),
     Meter(MeterMod),
+    /// Why it is none of them.
+    Invalid(String),
 }
 
 impl Entry {
@@ -171,6 +173,21 @@ impl Entry {
             }
             Err(message) => Err(EntryError { key: declaration.key, message }),
         }
+    }
+
+    /// A declaration that was accepted once. If it is no longer valid, no switch gets it, and the reason is its state. The configuration
+    /// may reserve other priorities than when it was declared, so none are checked.
+    pub(crate) fn stored(declaration: Declaration, revision: u64, changed_at: Duration) -> Self {
+        let checked = Self::new(declaration.clone(), revision, changed_at, &Reserved::default());
+        checked.unwrap_or_else(|error| {
+            let body = Body::Invalid(error.message);
+            Self { declaration, revision, changed_at, body, forms: Default::default() }
+        })
+    }
+
+    /// Whether it was valid when it was declared or read from the store.
+    pub(crate) fn is_valid(&self) -> bool {
+        !matches!(self.body, Body::Invalid(_))
     }
 
     /// Kind and name.
