@@ -407,17 +407,23 @@ mod tests {
         let written = change(&empty, 100);
         store.commit(&written).unwrap();
         let path = store.path();
+        // As after `kill -9`, and after the database was closed.
+        let killed = fs::read(&path).unwrap();
         drop(store);
         let good = fs::read(&path).unwrap();
         let mut errors = 0;
-        for at in (0..good.len()).step_by(good.len() / 150) {
-            let mut bad = good.clone();
-            let end = (at + 700).min(bad.len());
-            bad[at..end].fill(0xa5);
-            fs::write(&path, &bad).unwrap();
-            match Store::open(&dir.0) {
-                Ok((_, read)) => assert_eq!(read.entries.len(), 100, "{at}"),
-                Err(_) => errors += 1,
+        // What was written is at the beginning.
+        let (start, all) = (0..65_536, 0..good.len());
+        for (file, places, step) in [(&killed, start, 700), (&good, all, good.len() / 50)] {
+            for at in places.step_by(step) {
+                let mut bad = file.clone();
+                let end = (at + 700).min(bad.len());
+                bad[at..end].fill(0xa5);
+                fs::write(&path, &bad).unwrap();
+                match Store::open(&dir.0) {
+                    Ok((_, read)) => assert_eq!(read.entries.len(), 100, "{at}"),
+                    Err(_) => errors += 1,
+                }
             }
         }
         for len in [0, 1, 100, good.len() / 2, good.len() - 1] {
