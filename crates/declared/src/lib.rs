@@ -20,5 +20,5 @@ pub use change::{
 };
 pub use entry::{Declaration, Entry, EntryError, Key, Kind, Reserved, Selector};
 pub use names::{NameError, NameOf, Names};
-pub use service::{Config, Declared, WriteError};
+pub use service::{Config, Declared, Waiter, WriteError};
 pub use status::{Now, State, Status};

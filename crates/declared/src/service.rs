@@ -1,5 +1,6 @@
 //! The service: changes are made durable, then the switches are changed by a thread of its own.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use sluice_sdk::view::{Fact, SubscriptionEnd, ViewSubscription, ViewUpdate};
 use sluice_sdk::{Answer, Controller};
 use tracing::{info, warn};
 
-use crate::change::{Change, ChangeError, Difference, Present, check};
+use crate::change::{AppliedChange, Change, ChangeError, Difference, Present, check};
 use crate::entry::Reserved;
 use crate::reconcile::{Notice, OutRequest, Reconciler, Timing, Token};
 use crate::status::Now;
@@ -28,6 +29,9 @@ const SESSIONS_REPEAT: Duration = Duration::from_secs(1);
 /// Pause between two comparisons, so that many switches that connect at a time are compared together: each comparison looks at
 /// all sessions.
 const SESSIONS_PAUSE: Duration = Duration::from_millis(250);
+
+/// Requests that wait for a change at a time.
+const WAITERS_MAX: usize = 256;
 
 /// Configuration of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,10 +75,32 @@ pub struct Declared {
 
 type Callback = Box<dyn FnOnce() + Send>;
 
+/// Who waits for changes.
+#[derive(Default)]
+struct Waiters {
+    waiting: BTreeMap<u64, (u64, Callback)>,
+    last: u64,
+}
+
+/// Somebody who [waits for a change](Declared::when_tried), until this is dropped.
+#[derive(Debug)]
+pub struct Waiter {
+    shared: Arc<Shared>,
+    no: u64,
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        lock(&self.shared.waiters).waiting.remove(&self.no);
+    }
+}
+
 struct Shared {
     core: Mutex<Core>,
     store: Mutex<StoreState>,
-    waiters: Mutex<Vec<(u64, Callback)>>,
+    /// Why the store is unusable. Known without waiting for a change that is being written.
+    store_error: Option<StoreError>,
+    waiters: Mutex<Waiters>,
     events: Sender<Event>,
     reserved: Reserved,
     /// Whether nothing was stored at the start.
@@ -136,13 +162,18 @@ impl Declared {
                 (StoreState::Unusable(error), Contents::default())
             }
         };
-        let is_usable = matches!(store, StoreState::Open(_));
+        let store_error = match &store {
+            StoreState::Open(_) => None,
+            StoreState::Unusable(error) => Some(error.clone()),
+        };
+        let is_usable = store_error.is_none();
         let Contents { revision, entries, names, owned } = contents;
         let reconciler = Reconciler::new(config.timing, entries, names, owned);
         let (events, received) = channel();
         let shared = Arc::new(Shared {
             core: Mutex::new(Core { reconciler, revision }),
             store: Mutex::new(store),
+            store_error,
             waiters: Mutex::default(),
             events,
             reserved: config.reserved.clone(),
@@ -162,10 +193,7 @@ impl Declared {
 
     /// Why nothing can be changed, if the store could not be read at the start.
     pub fn store_error(&self) -> Option<StoreError> {
-        match &*lock(&self.shared.store) {
-            StoreState::Open(_) => None,
-            StoreState::Unusable(error) => Some(error.clone()),
-        }
+        self.shared.store_error.clone()
     }
 
     /// What a change would change.
@@ -176,9 +204,7 @@ impl Declared {
         if let Some(error) = self.store_error() {
             return Err(WriteError::Store(error));
         }
-        let core = lock(&self.shared.core);
-        let applied = check(change, core.present(&self.shared.reserved));
-        Ok(applied.map_err(WriteError::Change)?.differences(core.reconciler.names()))
+        self.shared.check(change).map(|(_, differences)| differences)
     }
 
     /// Makes a change durable, and then changes the switches. Returns the number of the change and what it changes.
@@ -189,22 +215,16 @@ impl Declared {
     /// # Cost
     /// Blocks until the disk has written the change.
     pub fn write(&self, change: Change) -> Result<(u64, Vec<Difference>), WriteError> {
-        // Held until the change is applied: changes are made one after the other.
+        // Held until the change is applied: changes are made one after the other, so that what one was checked against is still there.
         let mut store = lock(&self.shared.store);
         let store = match &mut *store {
             StoreState::Open(store) => store,
             StoreState::Unusable(error) => return Err(WriteError::Store(error.clone())),
         };
-        let (applied, differences) = {
-            let core = lock(&self.shared.core);
-            let applied = check(change, core.present(&self.shared.reserved));
-            let applied = applied.map_err(WriteError::Change)?;
-            let differences = applied.differences(core.reconciler.names());
-            if applied.is_empty() {
-                return Ok((core.revision, differences));
-            }
-            (applied, differences)
-        };
+        let (applied, differences) = self.shared.check(change)?;
+        if applied.is_empty() {
+            return Ok((applied.revision - 1, differences));
+        }
         store.commit(&applied).map_err(WriteError::Store)?;
         let mut core = lock(&self.shared.core);
         core.revision = applied.revision;
@@ -214,10 +234,19 @@ impl Declared {
         Ok((applied.revision, differences))
     }
 
-    /// Calls `callback`, in any thread, when all connected switches have accepted or refused a change.
-    pub fn when_tried(&self, revision: u64, callback: Box<dyn FnOnce() + Send>) {
-        lock(&self.shared.waiters).push((revision, callback));
+    /// Calls `callback`, in any thread, when all connected switches have accepted or refused a change. `None` if so many wait already
+    /// that this one does not.
+    pub fn when_tried(&self, revision: u64, callback: Box<dyn FnOnce() + Send>) -> Option<Waiter> {
+        let mut waiters = lock(&self.shared.waiters);
+        if waiters.waiting.len() >= WAITERS_MAX {
+            return None;
+        }
+        waiters.last += 1;
+        let no = waiters.last;
+        waiters.waiting.insert(no, (revision, callback));
+        drop(waiters);
         let _ = self.shared.events.send(Event::Changed);
+        Some(Waiter { shared: Arc::clone(&self.shared), no })
     }
 }
 
@@ -231,15 +260,24 @@ impl Drop for Declared {
     }
 }
 
-impl Core {
-    fn present<'a>(&'a self, reserved: &'a Reserved) -> Present<'a> {
-        Present {
-            entries: self.reconciler.entries(),
-            names: self.reconciler.names(),
-            reserved,
-            revision: self.revision,
+impl Shared {
+    /// Checks a change against what is declared now, without keeping anybody else waiting.
+    fn check(&self, change: Change) -> Result<(AppliedChange, Vec<Difference>), WriteError> {
+        let (entries, names, revision) = {
+            let core = lock(&self.core);
+            let (entries, names) = (core.reconciler.entries(), core.reconciler.names());
+            (Arc::clone(entries), Arc::clone(names), core.revision)
+        };
+        let present = Present {
+            entries: &entries,
+            names: &names,
+            reserved: &self.reserved,
+            revision,
             now: clock::since_epoch(),
-        }
+        };
+        let applied = check(change, present).map_err(WriteError::Change)?;
+        let differences = applied.differences(&names);
+        Ok((applied, differences))
     }
 }
 
@@ -384,16 +422,16 @@ impl Runner {
 
     fn notify_waiters(&self) {
         let mut waiters = lock(&self.shared.waiters);
-        if waiters.is_empty() {
+        if waiters.waiting.is_empty() {
             return;
         }
         let core = lock(&self.shared.core);
-        let all = std::mem::take(&mut *waiters);
-        let (ready, rest): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|(revision, _)| core.reconciler.has_tried(*revision));
-        *waiters = rest;
+        let ready: Vec<_> = waiters
+            .waiting
+            .extract_if(.., |_, (revision, _)| core.reconciler.has_tried(*revision))
+            .collect();
         drop((core, waiters));
-        for (_, callback) in ready {
+        for (_, (_, callback)) in ready {
             callback();
         }
     }
@@ -422,5 +460,109 @@ fn log(notices: Vec<Notice>, is_new_store: bool) {
                 warn!(dpid = %switch, %reason, "static entry refused: {entry}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_openflow::DatapathId;
+    use sluice_sdk::view::{NetworkView, ViewPublisher};
+    use sluice_sdk::{OnAnswer, Request, SwitchSession};
+
+    use super::*;
+    use crate::{Declaration, Key, Kind, Selector};
+
+    #[derive(Default)]
+    struct NoSwitches {
+        publishers: Mutex<Vec<ViewPublisher>>,
+    }
+
+    impl Controller for NoSwitches {
+        fn request(&self, _: DatapathId, _: Request, on_answer: OnAnswer) {
+            on_answer(Answer::NotConnected);
+        }
+
+        fn subscribe(&self, notify: Box<dyn Fn() + Send + Sync>) -> ViewSubscription {
+            let (mut publisher, subscription) = ViewPublisher::new(notify);
+            publisher.send_initial_state(&NetworkView::default());
+            lock(&self.publishers).push(publisher);
+            subscription
+        }
+
+        fn switches(&self) -> Vec<SwitchSession> {
+            vec![]
+        }
+    }
+
+    /// A service whose store is removed at the end.
+    struct Service {
+        declared: Declared,
+        dir: PathBuf,
+    }
+
+    impl Service {
+        fn new(name: &str, store: Option<&str>) -> Self {
+            let name = format!("sluice-service-{}-{name}", std::process::id());
+            let dir = std::env::temp_dir().join(name);
+            let _ = std::fs::remove_dir_all(&dir);
+            std::fs::create_dir_all(&dir).unwrap();
+            if let Some(store) = store {
+                std::fs::write(dir.join("static.redb"), store).unwrap();
+            }
+            let (reserved, timing) = (Reserved::default(), Timing::default());
+            let config = Config { state_dir: dir.clone(), reserved, timing };
+            let declared = Declared::start(&config, Arc::new(NoSwitches::default())).unwrap();
+            Self { declared, dir }
+        }
+    }
+
+    impl Drop for Service {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+
+    fn change(name: &str) -> Change {
+        let declaration = Declaration {
+            key: Key { kind: Kind::Flow, name: name.to_owned() },
+            switches: Selector::All,
+            text: "in_port=1,actions=drop".to_owned(),
+        };
+        Change { set: vec![declaration], ..Change::default() }
+    }
+
+    #[test]
+    fn as_many_wait_for_changes_as_are_allowed_and_nothing_is_kept_of_them() {
+        // A service with a damaged store notifies nobody.
+        let service = Service::new("waiters", Some("damaged"));
+        assert!(service.declared.store_error().is_some());
+        let wait = || service.declared.when_tried(1, Box::new(|| {}));
+        let waiters: Vec<_> = (0..WAITERS_MAX).map(|_| wait().unwrap()).collect();
+        assert!(wait().is_none());
+        drop(waiters);
+        assert_eq!(lock(&service.declared.shared.waiters).waiting.len(), 0);
+        assert!(wait().is_some());
+    }
+
+    #[test]
+    fn who_waits_is_notified_when_the_switches_have_answered() {
+        let service = Service::new("notified", None);
+        let (revision, _) = service.declared.write(change("a")).unwrap();
+        let (sender, called) = channel();
+        let notify = move || sender.send(()).unwrap();
+        let _waiter = service.declared.when_tried(revision, Box::new(notify));
+        called.recv().unwrap();
+    }
+
+    #[test]
+    fn reading_and_checking_do_not_wait_for_the_disk() {
+        let service = Service::new("disk", None);
+        service.declared.write(change("a")).unwrap();
+        // Somebody is writing.
+        let store = lock(&service.declared.shared.store);
+        assert_eq!(service.declared.store_error(), None);
+        assert_eq!(service.declared.read(|it| it.entries().len()), 1);
+        service.declared.check(change("b")).unwrap_err();
+        drop(store);
     }
 }

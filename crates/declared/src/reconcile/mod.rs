@@ -204,7 +204,8 @@ impl Outbox {
 #[derive(Debug)]
 pub struct Reconciler {
     timing: Timing,
-    entries: BTreeMap<Key, Arc<Entry>>,
+    /// Shared with changes that are being checked.
+    entries: Arc<BTreeMap<Key, Arc<Entry>>>,
     names: Arc<Names>,
     switches: BTreeMap<DatapathId, Switch>,
     owned: BTreeMap<DatapathId, HashSet<Slot>>,
@@ -243,7 +244,7 @@ impl Reconciler {
         let revision = entries.values().map(|entry| entry.revision).max().unwrap_or_default();
         Self {
             timing,
-            entries,
+            entries: Arc::new(entries),
             names: Arc::new(names),
             switches,
             owned: of_switches,
@@ -313,11 +314,12 @@ impl Reconciler {
     /// Applies a change that the store has.
     pub(crate) fn apply(&mut self, change: &AppliedChange, now: Now) {
         self.revision = change.revision;
+        let entries = Arc::make_mut(&mut self.entries);
         for entry in &change.removed {
-            self.entries.remove(entry.key());
+            entries.remove(entry.key());
         }
         for entry in &change.added {
-            self.entries.insert(entry.key().clone(), Arc::clone(entry));
+            entries.insert(entry.key().clone(), Arc::clone(entry));
         }
         if let Some(names) = &change.names {
             self.names = Arc::new(names.clone());
@@ -431,7 +433,7 @@ impl Reconciler {
     }
 
     /// All entries.
-    pub fn entries(&self) -> &BTreeMap<Key, Arc<Entry>> {
+    pub fn entries(&self) -> &Arc<BTreeMap<Key, Arc<Entry>>> {
         &self.entries
     }
 

@@ -167,7 +167,7 @@ impl Bench {
             self.disconnect(at);
         }
         let (entries, names) =
-            (self.reconciler.entries().clone(), (**self.reconciler.names()).clone());
+            ((**self.reconciler.entries()).clone(), (**self.reconciler.names()).clone());
         self.pending.clear();
         self.reconciler =
             Reconciler::new(Timing::default(), entries, names, self.owned.iter().copied());

@@ -135,3 +135,19 @@ fn what_is_in_a_switch_stays_ours_while_nothing_can_be_stored() {
     bench.settle();
     assert!(bench.switch(S1).tables.groups.is_empty() && bench.owned().is_empty());
 }
+
+/// Each sends to the next one, which has to be there before.
+#[test]
+fn a_long_chain_of_groups_is_installed_in_the_order_of_use() {
+    let mut bench = Bench::new();
+    bench.connect(S1, Version::V1_3);
+    let of_chain = |id: u32| {
+        let text = format!("group_id={id},type=indirect,bucket=actions=group:{}", id + 1);
+        entry(Kind::Group, &format!("g{id}"), "1", &text)
+    };
+    let started = sluice_io::clock::now();
+    bench.set((1..2000).map(of_chain).chain([group(2000, 1)]));
+    bench.settle();
+    assert_eq!((bench.state("g1"), bench.switch(S1).tables.groups.len()), (State::Installed, 2000));
+    assert!(sluice_io::clock::now() - started < Duration::from_secs(60));
+}

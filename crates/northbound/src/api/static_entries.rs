@@ -137,34 +137,36 @@ fn write_error(error: &WriteError) -> ApiError {
 /// Makes a change, or says what it would change.
 async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<ChangesDocument> {
     let service = service(state)?;
-    if how.dry_run {
-        let differences = service.check(change).map_err(|error| write_error(&error))?;
-        let changes = differences.into_iter().map(ChangeDocument::from).collect();
-        return Ok(ChangesDocument { revision: None, changes });
-    }
-    // The disk takes its time, in a thread of its own; one change after the other. Never closed.
+    // Checking many entries and writing to the disk take their time, in a thread of its own; one after the other. Never closed.
     let permit = state.writes.acquire().await;
     let writer = std::sync::Arc::clone(service);
-    let written = tokio::task::spawn_blocking(move || writer.write(change)).await;
-    let (revision, differences) = match written {
-        Ok(written) => written.map_err(|error| write_error(&error))?,
+    let is_dry_run = how.dry_run;
+    let made = move || {
+        if is_dry_run {
+            return writer.check(change).map(|differences| (None, differences));
+        }
+        writer.write(change).map(|(revision, differences)| (Some(revision), differences))
+    };
+    let (revision, differences) = match tokio::task::spawn_blocking(made).await {
+        Ok(made) => made.map_err(|error| write_error(&error))?,
         Err(error) => {
             let message = format!("the change was not made: {error}");
             return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message));
         }
     };
     drop(permit);
-    if how.wait && !differences.is_empty() {
+    if let Some(revision) = revision.filter(|_| how.wait && !differences.is_empty()) {
         let (sender, tried) = oneshot::channel();
         // Fails if the client does not wait any more.
         let notify = move || {
             let _ = sender.send(());
         };
-        service.when_tried(revision, Box::new(notify));
-        let _ = timeout(WAIT_MAX, tried).await;
+        if let Some(_waiter) = service.when_tried(revision, Box::new(notify)) {
+            let _ = timeout(WAIT_MAX, tried).await;
+        }
     }
     let changes = differences.into_iter().map(ChangeDocument::from).collect();
-    Ok(ChangesDocument { revision: Some(revision), changes })
+    Ok(ChangesDocument { revision, changes })
 }
 
 /// Declares and removes static entries, all of them or none.
