@@ -169,6 +169,7 @@ impl Declared {
         let is_usable = store_error.is_none();
         let Contents { revision, entries, names, owned } = contents;
         let reconciler = Reconciler::new(config.timing, entries, names, owned);
+        let reconciler = reconciler.with_revision(revision);
         let (events, received) = channel();
         let shared = Arc::new(Shared {
             core: Mutex::new(Core { reconciler, revision }),

@@ -254,6 +254,12 @@ impl Reconciler {
         }
     }
 
+    /// With the number of the last change, if there was one: what it removed may still be in a switch.
+    #[must_use]
+    pub fn with_revision(self, revision: u64) -> Self {
+        Self { revision: self.revision.max(revision), ..self }
+    }
+
     /// What is to be sent.
     pub fn take_requests(&mut self) -> Vec<OutRequest> {
         std::mem::take(&mut self.out.requests)
@@ -302,6 +308,9 @@ impl Reconciler {
     fn connect(&mut self, session: &SwitchSession, now: Now) {
         let names = SwitchNames::new(session, &self.names);
         let mut switch = Switch::new(names, session, self.timing.verify_interval, now);
+        if self.revision == 0 {
+            switch.expect_nothing();
+        }
         switch.owned = self.owned.remove(&session.datapath_id).unwrap_or_default();
         for entry in self.entries.values() {
             if switch.names.are_selected_by(&entry.declaration.switches) {

@@ -72,7 +72,11 @@ impl Reading {
         };
         match answer {
             Answer::Multipart(reply) => match reply.parse() {
-                Ok(reply) => self.add(reply),
+                Ok(reply) => {
+                    if let Err(other) = self.add(reply) {
+                        return ReadNext::Failed(format!("unexpected reply: {other}"));
+                    }
+                }
                 Err(error) => return ReadNext::Failed(format!("malformed reply: {error}")),
             },
             Answer::TooMany | Answer::Paused => return ReadNext::Later,
@@ -89,7 +93,7 @@ impl Reading {
         ReadNext::Request
     }
 
-    fn add(&mut self, reply: MultipartReply) {
+    fn add(&mut self, reply: MultipartReply) -> Result<(), &'static str> {
         let forms: Vec<_> = match reply {
             MultipartReply::FlowDesc { flows } => {
                 // In 1.0 all flow entries are listed.
@@ -102,8 +106,9 @@ impl Reading {
             MultipartReply::MeterDesc { meters } => {
                 meters.into_iter().map(Form::reported_meter).collect()
             }
-            _ => vec![],
+            _ => return Err("another multipart type"),
         };
         self.read.extend(forms.into_iter().map(|form| (form.slot.clone(), Arc::new(form))));
+        Ok(())
     }
 }

@@ -252,7 +252,10 @@ impl Transaction {
         let slot = self.slot_of(refusal.index);
         self.note_existing(&refusal, slot.as_ref());
         let failure = Failure { slot, reason: refusal.reason.to_string() };
-        self.fail(failure, self.current.len(), version)
+        // Of another master's switch it is known that it has refused all that follows.
+        let is_slave = is_error(refusal.reason, &[(ErrorType::BAD_REQUEST, "IS_SLAVE")]);
+        let made = if is_slave { refusal.index } else { self.current.len() };
+        self.fail(failure, made, version)
     }
 
     fn diagnose(&mut self) {
@@ -276,7 +279,7 @@ impl Transaction {
 
     /// If another program has added a group or meter, those behind it may exist as well.
     fn note_existing(&mut self, refusal: &Refusal, slot: Option<&Slot>) {
-        if self.stage != Stage::Ordered || !is_existing(refusal.reason) {
+        if self.stage != Stage::Ordered || !is_error(refusal.reason, EXISTING) {
             return;
         }
         let behind = self.current.iter().skip(refusal.index + 1).filter_map(|(_, step)| *step);
@@ -375,12 +378,14 @@ fn order_of_use(groups: &[&Step]) -> Vec<usize> {
     order
 }
 
-/// Whether a switch has refused to add a group or meter since it has one with this number.
-fn is_existing(reason: ErrorReason) -> bool {
-    [(ErrorType::GROUP_MOD_FAILED, "GROUP_EXISTS"), (ErrorType::METER_MOD_FAILED, "METER_EXISTS")]
-        .into_iter()
-        .filter_map(|(kind, name)| ErrorRow::by_name(kind, name, Version::V1_3))
-        .any(|row| row.reason == reason)
+/// A switch has refused to add a group or meter since it has one with this number.
+const EXISTING: &[(ErrorType, &str)] =
+    &[(ErrorType::GROUP_MOD_FAILED, "GROUP_EXISTS"), (ErrorType::METER_MOD_FAILED, "METER_EXISTS")];
+
+fn is_error(reason: ErrorReason, errors: &[(ErrorType, &str)]) -> bool {
+    let rows =
+        errors.iter().filter_map(|(kind, name)| ErrorRow::by_name(*kind, name, Version::V1_3));
+    rows.into_iter().any(|row| row.reason == reason)
 }
 
 const ALL_OR_NOTHING: BundleFlags = BundleFlags(BundleFlags::ATOMIC.0 | BundleFlags::ORDERED.0);

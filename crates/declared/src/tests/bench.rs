@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_base::Rng;
-use sluice_openflow::{DatapathId, Message, Role, SwitchDesc, SwitchFeatures, Version};
+use sluice_openflow::{
+    DatapathId, FlowDesc, GroupDesc, GroupId, Message, Role, SwitchDesc, SwitchFeatures, Version,
+};
 use sluice_sdk::{Answer, SessionStatistics, SwitchSession};
 
 use super::model_switch::ModelSwitch;
 use crate::change::{Change, Present, check};
 use crate::reconcile::{Notice, Owned, Reconciler, Removal, Timing, Token};
-use crate::{Declaration, Key, Kind, NameOf, Names, Now, Reserved, Selector, State};
+use crate::{Declaration, Entry, Key, Kind, NameOf, Names, Now, Reserved, Selector, State};
 
 pub(super) struct Bench {
     reconciler: Reconciler,
@@ -170,7 +172,8 @@ impl Bench {
             ((**self.reconciler.entries()).clone(), (**self.reconciler.names()).clone());
         self.pending.clear();
         self.reconciler =
-            Reconciler::new(Timing::default(), entries, names, self.owned.iter().copied());
+            Reconciler::new(Timing::default(), entries, names, self.owned.iter().copied())
+                .with_revision(self.revision);
     }
 
     pub(super) fn lose(&mut self, at: DatapathId, loss: Loss) {
@@ -392,5 +395,72 @@ impl Bench {
             self.answer(at);
             look(&self.switches[&at]);
         }
+    }
+
+    /// Applies a change if it is valid.
+    pub(super) fn try_apply(&mut self, change: Change) {
+        let present = Present {
+            entries: self.reconciler.entries(),
+            names: self.reconciler.names(),
+            reserved: &Reserved::default(),
+            revision: self.revision,
+            now: self.now.unix,
+        };
+        if check(change.clone(), present).is_ok() {
+            self.apply(change);
+        }
+    }
+
+    pub(super) fn is_declared(&self, key: &Key) -> bool {
+        self.reconciler.entries().contains_key(key)
+    }
+
+    /// The entries that are selected for a switch.
+    pub(super) fn states(&self, at: DatapathId) -> Vec<(&Entry, State)> {
+        let state = |entry| {
+            let statuses = self.reconciler.statuses(entry);
+            statuses.into_iter().find(|(id, _)| *id == at).map(|(_, status)| status.state)
+        };
+        let entries = self.reconciler.entries().values();
+        entries.filter_map(|entry| Some((&**entry, state(entry)?))).collect()
+    }
+
+    pub(super) fn find_switch(&self, at: DatapathId) -> Option<&ModelSwitch> {
+        self.switches.get(&at)
+    }
+
+    /// Another program adds a group, unless there is one with this number, or was one of ours.
+    pub(super) fn add_group_of_others(&mut self, at: DatapathId, id: u32) -> bool {
+        let is_ours = self.owned.iter().any(|it| (it.switch, it.number) == (at, id));
+        let Some(switch) = self.switches.get_mut(&at).filter(|_| !is_ours) else { return false };
+        let group = GroupDesc { group_id: GroupId(id), ..GroupDesc::default() };
+        let is_free = !switch.tables.groups.contains_key(&id);
+        switch.tables.groups.entry(id).or_insert(group);
+        is_free
+    }
+
+    /// Another program modifies an entry that is not one of a pair.
+    pub(super) fn modify_unpaired(&mut self, at: DatapathId, rng: &mut Rng) {
+        let Some(switch) = self.switches.get_mut(&at) else { return };
+        let is_unpaired = |flow: &&mut FlowDesc| !flow.matching.to_text().starts_with("in_port=10");
+        let mut flows: Vec<_> = switch.tables.flows.iter_mut().filter(is_unpaired).collect();
+        if !flows.is_empty() {
+            let n = rng.below(u32::try_from(flows.len()).unwrap()) as usize;
+            flows[n].instructions.clear();
+        }
+        if rng.below(2) == 0 {
+            switch.tables.meters.clear();
+        }
+    }
+
+    pub(super) fn pending(&self, at: DatapathId) -> usize {
+        self.pending.get(&at).map_or(0, VecDeque::len)
+    }
+
+    pub(super) fn wait_without_answers(&mut self, time: Duration) {
+        self.now.at += time;
+        self.now.unix += time;
+        self.reconciler.tick(self.now);
+        self.collect();
     }
 }

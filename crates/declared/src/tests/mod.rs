@@ -1,6 +1,7 @@
 //! The reconciler against model switches that refuse, lose answers, disconnect and are changed by others.
 
 mod bench;
+mod faults;
 mod model_switch;
 mod ownership;
 mod selection;

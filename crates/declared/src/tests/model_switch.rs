@@ -24,6 +24,8 @@ pub(super) struct ModelSwitch {
     bundles: BTreeMap<u32, Vec<Message>>,
     /// Messages that change something.
     pub(super) changes: usize,
+    /// Requests to list flow entries, groups or meters.
+    pub(super) read: usize,
     /// Bundles that it has committed.
     pub(super) committed: usize,
 }
@@ -58,12 +60,19 @@ impl ModelSwitch {
             reported_port: None,
             bundles: BTreeMap::new(),
             changes: 0,
+            read: 0,
             committed: 0,
         }
     }
 
     pub(super) fn on_request(&mut self, messages: &[Message]) -> Answer {
         if let [Message::MultipartRequest(request)] = messages {
+            self.read += 1;
+            let is_of_flows = matches!(request.body, MultipartRequest::FlowDesc(_));
+            if self.version == Version::V1_0 && !is_of_flows {
+                let reason = ErrorReason::BAD_MULTIPART;
+                return Answer::Refused(Refusal { index: 0, reason });
+            }
             return self.multipart(&request.body);
         }
         // As on the wire: all are encoded, or none is sent.
@@ -195,6 +204,7 @@ impl Tables {
     fn apply(&mut self, message: Message, version: Version) -> Result<(), ErrorReason> {
         match message {
             Message::FlowMod(flow) => self.flow_mod(flow, version),
+            Message::GroupMod(_) if version == Version::V1_0 => Err(ErrorReason::BAD_EXPERIMENTER),
             Message::GroupMod(group) => self.group_mod(group, version),
             Message::MeterMod(meter) => self.meter_mod(meter, version),
             other => unreachable!("{other:?}"),

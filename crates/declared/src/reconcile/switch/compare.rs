@@ -12,9 +12,6 @@ use crate::entry::Kind;
 use crate::form::{Form, Slot, transition};
 use crate::status::{Now, State};
 
-/// A switch in which there is nothing of ours, and nothing is to be, is verified as many times less often.
-const UNUSED_FACTOR: u32 = 60;
-
 impl Switch {
     pub(in super::super) fn start_reading(&mut self, outbox: &mut Outbox) {
         let has = |kind| self.want.keys().chain(&self.owned).any(|slot| slot.kind() == kind);
@@ -58,7 +55,7 @@ impl Switch {
                 self.unreadable = unreadable.into_iter().collect();
                 self.compare(read, now, out);
                 if self.is_unused() {
-                    self.next_read = now.at + self.verify_interval * UNUSED_FACTOR;
+                    self.next_read = self.unused_read(now.at);
                 }
                 if self.want.keys().any(|slot| !self.read_kinds.contains(&slot.kind())) {
                     // Declared while the switch was read.

@@ -29,6 +29,12 @@ use crate::status::{Now, State, Status};
 /// Messages that wait for an answer of a switch; half of what the engine allows.
 const WINDOW: usize = 512;
 
+/// A switch in which there is nothing of ours, and nothing is to be, is verified as many times less often.
+const UNUSED_FACTOR: u32 = 60;
+
+/// Longer than a session lasts.
+const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// Pause before something is sent again for which the controller had too much to do.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
@@ -153,6 +159,24 @@ impl Switch {
             description: session.description.clone(),
             role: session.role,
         }
+    }
+
+    /// Nothing was ever declared, so that there is nothing of ours in it, unless the store was removed.
+    pub(super) fn expect_nothing(&mut self) {
+        if !self.is_selective() {
+            self.next_read += NEVER;
+        }
+    }
+
+    /// When a switch is read in which there is nothing of ours, and nothing is to be.
+    fn unused_read(&self, now: Instant) -> Instant {
+        let interval = self.verify_interval * UNUSED_FACTOR;
+        now + if self.is_selective() { interval } else { NEVER }
+    }
+
+    /// Whether it can list the flow entries with a cookie. In 1.0 it can only list all of them, so that it is not read in vain.
+    fn is_selective(&self) -> bool {
+        self.version() > Version::V1_0
     }
 
     /// Takes over what has become known of the session since it has begun. Returns whether the name of the switch may have changed.
@@ -329,8 +353,10 @@ impl Switch {
     }
 
     fn change(&mut self, slot: Slot, revision: u64, now: Now) {
-        // A switch without entries of ours is read less often, and groups and meters only if some are declared.
-        let is_read = slot.kind() == Kind::Flow || self.read_kinds.contains(&slot.kind());
+        // A switch without entries of ours is read less often, and each kind only if something is declared. It has to be known whether
+        // another program has added a group or meter.
+        let is_fresh = slot.kind() == Kind::Flow || self.next_read <= now.at + self.verify_interval;
+        let is_read = is_fresh && self.read_kinds.contains(&slot.kind());
         let read_at = if is_read { now.at + self.verify_interval } else { now.at };
         self.next_read = self.next_read.min(read_at);
         self.accepted.remove(&slot);
