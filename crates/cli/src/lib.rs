@@ -10,6 +10,7 @@ mod bench;
 mod compare;
 mod completions;
 mod config;
+mod declared_config;
 mod decode;
 mod doctor;
 mod link;

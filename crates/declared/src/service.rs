@@ -15,7 +15,7 @@ use sluice_sdk::{Answer, Controller};
 use tracing::{info, warn};
 
 use crate::change::{AppliedChange, Change, ChangeError, Difference, Present, check};
-use crate::entry::Reserved;
+use crate::entry::{Entry, Key, Reserved};
 use crate::reconcile::{Notice, OutRequest, Reconciler, Timing, Token};
 use crate::status::Now;
 use crate::store::{Contents, Store, StoreError};
@@ -168,6 +168,7 @@ impl Declared {
         };
         let is_usable = store_error.is_none();
         let Contents { revision, entries, names, owned } = contents;
+        warn_of_reserved(&entries, &config.reserved);
         let reconciler = Reconciler::new(config.timing, entries, names, owned);
         let reconciler = reconciler.with_revision(revision);
         let (events, received) = channel();
@@ -438,6 +439,16 @@ impl Runner {
     }
 }
 
+/// The configuration may have changed since entries were declared.
+fn warn_of_reserved(entries: &BTreeMap<Key, Arc<Entry>>, reserved: &Reserved) {
+    let errors: Vec<_> =
+        entries.values().filter_map(|entry| entry.check_reserved(reserved).err()).collect();
+    if let Some(first) = errors.first() {
+        let count = errors.len();
+        warn!(count, "static entries use what the configuration gives to an application: {first}");
+    }
+}
+
 fn log(notices: Vec<Notice>, is_new_store: bool) {
     for notice in notices {
         match notice {
@@ -471,7 +482,7 @@ mod tests {
     use sluice_sdk::{OnAnswer, Request, SwitchSession};
 
     use super::*;
-    use crate::{Declaration, Key, Kind, Selector};
+    use crate::{Declaration, Kind, Selector};
 
     #[derive(Default)]
     struct NoSwitches {

@@ -18,6 +18,7 @@ use sluice_declared::reconcile::Timing;
 use sluice_declared::{Config, Declared, Reserved};
 use sluice_northbound::{Config as ApiConfig, Listeners, Server};
 use sluice_openflow::{DatapathId, ErrorReason, Message, MultipartType, SwitchFeatures, Version};
+use sluice_sdk::allocation::Allocations;
 use sluice_sdk::view::{NetworkView, ViewPublisher, ViewSubscription};
 use sluice_sdk::{
     Answer, Controller, OnAnswer, ReceivedMultipart, Refusal, Request, SessionStatistics,
@@ -87,7 +88,7 @@ impl TestServer {
         let _ = std::fs::remove_dir_all(&dir);
         let config = Config {
             state_dir: dir.clone(),
-            reserved: Reserved { paths: Some(100..=102) },
+            reserved: Reserved::new(&Allocations::default(), [("forwarding", 100..=102)]),
             timing: Timing::default(),
         };
         let controller = Arc::new(EmptySwitch::default());

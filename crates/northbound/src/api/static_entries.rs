@@ -18,7 +18,7 @@ use super::extract::{ApiJson, ApiPath, ApiQuery};
 use super::openapi::{OfStore, OfStoreWrites, OfSwitch};
 use super::static_documents::{
     ChangeDocument, ChangesDocument, DeclaredDocument, EntriesDocument, EntryBody, EntryDocument,
-    NamedEntryBody, NamesDocument, RemovedBody, parse_names,
+    NamedEntryBody, NamesDocument, RemovalDocument, RemovedBody, parse_names,
 };
 use super::{ApiState, names};
 
@@ -322,7 +322,11 @@ async fn list(
         let selected: Vec<_> = entries.filter(is_selected).collect();
         let page = selected.iter().skip(filter.offset).take(limit);
         let entries = page.map(|entry| EntryDocument::new(entry, reconciler, &sessions)).collect();
-        Ok(Json(EntriesDocument { entries, total: selected.len() }))
+        let removals = reconciler.removals().filter(|it| it.kind == kind);
+        let removals = removals.filter(|it| at.is_none_or(|at| at == it.switch));
+        let removals = removals.filter(|it| wanted.is_none_or(|name| it.state.name() == name));
+        let removing = removals.take(limit).map(|it| RemovalDocument::new(&it)).collect();
+        Ok(Json(EntriesDocument { entries, total: selected.len(), removing }))
     })
 }
 
