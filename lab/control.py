@@ -1,4 +1,4 @@
-"""A controller, on this side or at the far end of a `sluice link`, in namespaces that end with the process.
+"""A controller, on this side or at the far end of a `sluice control-link`, in namespaces that end with the process.
 
     control.enter_namespaces()              # first of all: runs this script again in new namespaces
     link = control.Link("--delay", "5ms", "--rate", "10Mbit")
@@ -113,10 +113,10 @@ def wait_until(condition, seconds=60):
 
 
 class Link:
-    """A `sluice link` from `NEAR` to `FAR`, which runs until `close`."""
+    """A `sluice control-link` from `NEAR` to `FAR`, which runs until `close`."""
 
     def __init__(self, *options):
-        command = [lab.SLUICE, "link", "--from", NEAR.name, "--to", FAR.name, *options]
+        command = [lab.SLUICE, "control-link", "--from", NEAR.name, "--to", FAR.name, *options]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

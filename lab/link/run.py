@@ -1,4 +1,4 @@
-"""How exactly does `sluice link` keep its delay and its rate, and is TCP's slow start visible?"""
+"""How exactly does `sluice control-link` keep its delay and its rate, and is TCP's slow start visible?"""
 import json
 import os
 import pathlib

@@ -1,4 +1,4 @@
-//! Control links, with the controller at their far end: of limited rate, or a `sluice link` of one switch.
+//! Control links, with the controller at their far end: of limited rate, or a `sluice control-link` of one switch.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use crate::{SHORT_TIMEOUT, wait_until};
 /// Address of the controller.
 const CONTROLLER_ADDR: &str = "10.9.0.2";
 
-/// Address of the controller over a `sluice link`.
+/// Address of the controller over a `sluice control-link`.
 const EMULATED_ADDR: &str = "10.9.1.2";
 
 /// A link between the switches of a network and a second namespace, in which the controller runs.
@@ -55,7 +55,7 @@ impl ControlLink {
     }
 }
 
-/// Two control links with the controller at their far end: one as fast as the machine, and a `sluice link` of some switches.
+/// Two control links with the controller at their far end: one as fast as the machine, and a `sluice control-link` of some switches.
 #[derive(Debug)]
 pub struct EmulatedControlLink {
     _daemon: Daemon,
@@ -63,7 +63,7 @@ pub struct EmulatedControlLink {
 }
 
 impl EmulatedControlLink {
-    /// Adds them to `network`; the `sluice link` has a rate such as `1Mbit`.
+    /// Adds them to `network`; the `sluice control-link` has a rate such as `1Mbit`.
     ///
     /// # Panics
     /// When that is not ready within [`SHORT_TIMEOUT`].
@@ -71,18 +71,18 @@ impl EmulatedControlLink {
     pub fn new(network: &OvsNetwork, rate: &str) -> Self {
         let (env, unlimited) = (network.env(), ControlLink::unlimited(network));
         let mut command = env.command(&binary().to_string_lossy());
-        command.args(["link", "--to", unlimited.far.name(), "--rate", rate]);
+        command.args(["control-link", "--to", unlimited.far.name(), "--rate", rate]);
         command.args(["--addresses", &format!("10.9.1.1/30,{EMULATED_ADDR}/30")]);
         let output = env.file("control-link.out");
         let daemon = Daemon::new(command.stdout(append_to(&output)).stderr(Stdio::null()));
-        wait_until(SHORT_TIMEOUT, "sluice link", || {
+        wait_until(SHORT_TIMEOUT, "sluice control-link", || {
             fs::read_to_string(&output).unwrap_or_default().contains("\nready\n")
         });
         Self { _daemon: daemon, unlimited }
     }
 
     /// Starts a `sluice run` with these arguments, separated by spaces, at the far end. Connects the switches of `network`, `distant`
-    /// over the `sluice link`, and waits until all sessions are established.
+    /// over the `sluice control-link`, and waits until all sessions are established.
     #[track_caller]
     pub fn connect(&self, network: &OvsNetwork, distant: &str, arguments: &str) -> Controller {
         let mut command = self.unlimited.far.command(&binary().to_string_lossy());

@@ -1,4 +1,4 @@
-//! A `sluice link` between two network namespaces.
+//! A `sluice control-link` between two network namespaces.
 
 use std::fs;
 use std::io::Write as _;
@@ -29,7 +29,7 @@ pub struct LinkProcess {
 }
 
 impl LinkProcess {
-    /// Starts `sluice link` with `arguments`, separated by spaces, and waits until it is ready.
+    /// Starts `sluice control-link` with `arguments`, separated by spaces, and waits until it is ready.
     ///
     /// # Panics
     /// When that takes longer than [`SHORT_TIMEOUT`]; the message contains its errors.
@@ -40,7 +40,7 @@ impl LinkProcess {
         let mut command = env.command(&binary().to_string_lossy());
         command
             .current_dir(env.dir())
-            .args(["link", "--to", far.name()])
+            .args(["control-link", "--to", far.name()])
             .args(arguments.split_whitespace());
         let (stdout, stderr) = (env.file("link.out"), env.file("link.err"));
         command.stdin(Stdio::piped()).stdout(append_to(&stdout)).stderr(append_to(&stderr));
@@ -57,9 +57,9 @@ impl LinkProcess {
     /// When it has ended, or that takes longer than [`SHORT_TIMEOUT`].
     #[track_caller]
     pub fn wait_for(&mut self, words: &str) {
-        wait_until(SHORT_TIMEOUT, &format!("`{words}` of sluice link"), || {
+        wait_until(SHORT_TIMEOUT, &format!("`{words}` of sluice control-link"), || {
             if let Some(status) = self.daemon.exit_status() {
-                panic!("sluice link ended with {status}: {}", self.stderr_text());
+                panic!("sluice control-link ended with {status}: {}", self.stderr_text());
             }
             self.stdout_text().lines().any(|line| line.starts_with(words))
         });
@@ -72,7 +72,10 @@ impl LinkProcess {
     #[track_caller]
     pub fn command(&mut self, line: &str) {
         let input = self.input.as_mut().map(|input| writeln!(input, "{line}"));
-        assert!(matches!(input, Some(Ok(()))), "sluice link does not accept {line:?}: {input:?}");
+        assert!(
+            matches!(input, Some(Ok(()))),
+            "sluice control-link does not accept {line:?}: {input:?}"
+        );
         self.wait_for(&format!("ok: {line}"));
     }
 
@@ -133,7 +136,9 @@ impl LinkProcess {
     /// Waits until it has ended.
     #[track_caller]
     pub fn wait_for_end(&mut self) -> ExitReport {
-        wait_until(SHORT_TIMEOUT, "sluice link to end", || self.daemon.exit_status().is_some());
+        wait_until(SHORT_TIMEOUT, "sluice control-link to end", || {
+            self.daemon.exit_status().is_some()
+        });
         let code = self.daemon.exit_status().and_then(|status| status.code());
         ExitReport { code, stdout: self.stdout_text(), stderr: self.stderr_text() }
     }

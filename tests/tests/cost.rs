@@ -49,7 +49,7 @@ const INSTRUCTIONS_MAX_FORWARDING_NO_BUFFER: u64 = 475;
 const INSTRUCTIONS_MAX_PATH: u64 = 35_000;
 
 /// The same with two workers, each of which has half of the switches.
-const INSTRUCTIONS_MAX_PATH_TWO_WORKERS: u64 = 39_000;
+const INSTRUCTIONS_MAX_PATH_TWO_WORKERS: u64 = 38_000;
 
 const LEARNING: &str = "learning";
 const FORWARDING: &str = "topology,hosts,forwarding";

@@ -10,10 +10,12 @@ mod bench;
 mod compare;
 mod completions;
 mod config;
+mod control_link;
 mod declared_config;
+mod declared_file;
 mod decode;
 mod doctor;
-mod link;
+mod host;
 mod log;
 mod network;
 mod operate;
@@ -70,10 +72,10 @@ enum Command {
     Run(Flags),
     /// Show the network of the running controller: switches, ports, links, hosts, flow entries
     Show(show::ShowArgs),
-    /// Take a link out of service: move its paths to other links without losing a packet
-    Drain(operate::DrainArgs),
-    /// Put a link back into service
-    Undrain(operate::UndrainArgs),
+    /// Take a link out of service without losing a packet, or put it back
+    Link(operate::LinkArgs),
+    /// Put a host into quarantine, or release it
+    Host(host::HostArgs),
     /// Set a port of a switch administratively up or down
     Port(operate::PortArgs),
     /// Delete the flow entries of one application, or with a cookie
@@ -84,7 +86,7 @@ enum Command {
     #[command(subcommand)]
     Flow(static_entries::FlowCommand),
     /// Declare static entries and names as a file says, and remove all others
-    Apply(static_entries::FileArgs),
+    Apply(static_entries::ApplyArgs),
     /// Show what `apply` would change; the exit code is 1 if there is something
     Diff(static_entries::FileArgs),
     /// Show how a packet would travel through the flow tables of the running controller's network
@@ -100,7 +102,7 @@ enum Command {
     #[command(about = "Show OpenFlow messages of any version as text or JSON")]
     Decode(decode::DecodeArgs),
     #[command(about = "Emulate a control link with delay, jitter, rate, loss and a queue")]
-    Link(Box<link::LinkArgs>),
+    ControlLink(Box<control_link::ControlLinkArgs>),
     /// Make a laboratory authority, and certificates for the controller and switches
     #[command(subcommand)]
     Pki(pki::PkiCommand),
@@ -162,20 +164,20 @@ pub fn main(registry: Registry) -> ExitCode {
         }
         Command::Show(show) => exit_code(show.run()),
         Command::Top(top) => exit_code(top.run()),
-        Command::Drain(drain) => exit_code(drain.run().and_then(|text| write_stdout(&text))),
-        Command::Undrain(undrain) => exit_code(undrain.run().and_then(|text| write_stdout(&text))),
+        Command::Link(link) => exit_code(link.run().and_then(|text| write_stdout(&text))),
+        Command::Host(host) => static_entries::report(host.run()),
         Command::Port(port) => exit_code(port.run().and_then(|text| write_stdout(&text))),
         Command::Clear(clear) => exit_code(clear.run().and_then(|text| write_stdout(&text))),
         Command::Capture(capture) => exit_code(capture.run()),
         Command::Flow(flow) => static_entries::report(flow.run()),
-        Command::Apply(file) => static_entries::report(file.apply()),
+        Command::Apply(args) => static_entries::report(args.run()),
         Command::Diff(file) => static_entries::report(file.diff()),
         Command::Trace(trace) => exit_code(trace.run().and_then(|text| write_stdout(&text))),
         Command::Bench(bench) => bench.run(),
         Command::Play(play) => play.run(&registry),
         Command::Emu(emu) => emu.run(),
         Command::Decode(decode) => decode.run(),
-        Command::Link(link) => link.run(),
+        Command::ControlLink(link) => link.run(),
         Command::Pki(pki) => exit_code(pki.run()),
         Command::Token(token) => exit_code(token.run(&registry)),
         Command::Doctor(doctor) => doctor.run(registry),

@@ -1,4 +1,4 @@
-//! `sluice drain`, `undrain`, `port`, `clear` and `capture`: operations on the network of a running controller.
+//! `sluice link`, `port`, `clear` and `capture`: operations on the network of a running controller.
 
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal as _, Write};
@@ -11,7 +11,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 use sluice_io::clock;
 
-use crate::api_client::{ApiArgs, ApiFailure, of_port, of_switch};
+use crate::api_client::{ApiArgs, ApiClient, ApiFailure, of_port, of_switch};
 
 /// How often a drained link is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -25,9 +25,23 @@ pub(crate) struct PortArg {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct DrainArgs {
+pub(crate) struct LinkArgs {
     #[command(flatten)]
     api: ApiArgs,
+    #[command(subcommand)]
+    command: LinkCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LinkCommand {
+    /// Take a link out of service: move its paths to other links without losing a packet
+    Drain(DrainArgs),
+    /// Put a link back into service
+    Undrain(PortArg),
+}
+
+#[derive(Debug, Args)]
+struct DrainArgs {
     #[command(flatten)]
     at: PortArg,
     /// Return at once, and not when nothing uses the link any more
@@ -36,14 +50,6 @@ pub(crate) struct DrainArgs {
     /// Seconds to wait at most
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct UndrainArgs {
-    #[command(flatten)]
-    api: ApiArgs,
-    #[command(flatten)]
-    at: PortArg,
 }
 
 #[derive(Debug, Args)]
@@ -113,10 +119,20 @@ pub(crate) struct CaptureArgs {
     write: Option<PathBuf>,
 }
 
-impl DrainArgs {
-    /// Takes the link out of service, and waits. What is to be printed.
+impl LinkArgs {
+    /// What is to be printed.
     pub(crate) fn run(&self) -> Result<String, String> {
         let client = self.api.client()?;
+        match &self.command {
+            LinkCommand::Drain(drain) => drain.run(&client),
+            LinkCommand::Undrain(at) => undrain(at, &client),
+        }
+    }
+}
+
+impl DrainArgs {
+    /// Takes the link out of service, and waits.
+    fn run(&self, client: &ApiClient) -> Result<String, String> {
         let path = of_port(&self.at.switch, &self.at.port, "/drain");
         let mut drain = parsed(client.send(&Method::PUT, &path, &[], None))?;
         if self.no_wait {
@@ -135,13 +151,11 @@ impl DrainArgs {
     }
 }
 
-impl UndrainArgs {
-    pub(crate) fn run(&self) -> Result<String, String> {
-        let path = of_port(&self.at.switch, &self.at.port, "/drain");
-        let reply = parsed(self.api.client()?.delete(&path, &[]))?;
-        let was_drained = reply.pointer("/was_drained").and_then(Value::as_bool) == Some(true);
-        Ok(if was_drained { "back in service\n" } else { "was in service\n" }.to_owned())
-    }
+fn undrain(at: &PortArg, client: &ApiClient) -> Result<String, String> {
+    let path = of_port(&at.switch, &at.port, "/drain");
+    let reply = parsed(client.delete(&path, &[]))?;
+    let was_drained = reply.pointer("/was_drained").and_then(Value::as_bool) == Some(true);
+    Ok(if was_drained { "back in service\n" } else { "was in service\n" }.to_owned())
 }
 
 impl PortArgs {
@@ -233,7 +247,7 @@ impl CaptureArgs {
 }
 
 /// The parsed answer to a request.
-fn parsed(answer: Result<String, ApiFailure>) -> Result<Value, String> {
+pub(crate) fn parsed(answer: Result<String, ApiFailure>) -> Result<Value, String> {
     let text = answer?;
     serde_json::from_str(&text).map_err(|error| format!("the answer is no JSON: {error}"))
 }

@@ -1,6 +1,5 @@
 //! `sluice flow`, `sluice apply` and `sluice diff`: static entries of a running controller, through its API.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,6 +8,7 @@ use hyper::Method;
 use serde_json::{Map, Value, json};
 
 use crate::api_client::{ApiArgs, encode};
+use crate::declared_file::{DeclaredFile, Format};
 use crate::show::table;
 use crate::{EXIT_FAILURE, print_error, write_stdout};
 
@@ -70,16 +70,28 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
-    /// File in TOML with all static entries and names
+    /// File with all static entries and names, in TOML, YAML (`.yaml`, `.yml`) or JSON (`.json`); `-` is standard input
     file: PathBuf,
+    /// Format of the file, whatever its name
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Change all connected switches or none: if one refuses its part, nothing is changed anywhere
+    #[arg(long)]
+    atomic: bool,
+}
+
 /// What is printed, and whether the command has found what it was to find.
 pub(crate) struct Report {
-    text: String,
-    is_success: bool,
+    pub(crate) text: String,
+    pub(crate) is_success: bool,
 }
 
 /// Prints the result of a command.
@@ -103,7 +115,7 @@ const ENTRY_COLUMNS: &[(&str, &str)] = &[
     ("ENTRY", "/flow"),
 ];
 
-const STATE_COLUMNS: &[(&str, &str)] =
+pub(crate) const STATE_COLUMNS: &[(&str, &str)] =
     &[("DPID", "/dpid"), ("SWITCH", "/switch"), ("STATE", "/state"), ("REASON", "/reason")];
 
 const LEFT_COLUMNS: &[(&str, &str)] =
@@ -191,18 +203,22 @@ impl ListArgs {
     }
 }
 
-impl FileArgs {
-    pub(crate) fn apply(&self) -> Result<Report, String> {
-        let answer = self.put(&[("wait", "true")])?;
-        let text = if self.output.json { format!("{answer}\n") } else { changes(&answer) };
-        let states = self.refused()?;
+impl ApplyArgs {
+    pub(crate) fn run(&self) -> Result<Report, String> {
+        let how = if self.atomic { "atomic" } else { "wait" };
+        let answer = self.file.put(&[(how, "true")])?;
+        let is_json = self.file.output.json;
+        let text = if is_json { format!("{answer}\n") } else { changes(&answer) };
+        let states = self.file.refused()?;
         for entry in &states {
             let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
             print_error(&format!("{name}: {}", state(entry)));
         }
         Ok(Report { text, is_success: states.is_empty() })
     }
+}
 
+impl FileArgs {
     pub(crate) fn diff(&self) -> Result<Report, String> {
         let answer = self.put(&[("dry_run", "true")])?;
         let is_same = answer.get("changes").and_then(Value::as_array).is_none_or(Vec::is_empty);
@@ -211,11 +227,9 @@ impl FileArgs {
     }
 
     fn put(&self, query: &[(&str, &str)]) -> Result<Value, String> {
-        let shown = self.file.display();
-        let text = fs::read_to_string(&self.file).map_err(|e| format!("{shown}: {e}"))?;
-        let document: toml::Table = toml::from_str(&text).map_err(|e| format!("{shown}: {e}"))?;
-        let body = serde_json::to_value(document).map_err(|e| format!("{shown}: {e}"))?;
-        self.output.call(&Method::PUT, "/v1/declared", query, Some(&body))
+        let file = DeclaredFile::read(&self.file, self.format)?;
+        let answer = self.output.call(&Method::PUT, "/v1/declared", query, Some(&file.document));
+        answer.map_err(|error| file.locate(error))
     }
 
     /// Entries that a switch has refused.

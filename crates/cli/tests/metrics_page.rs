@@ -59,7 +59,8 @@ The label `reason` of `sluice_connections_closed_total`, and the field `reason` 
 | `send_timeout` | the switch took less than 4 KiB in 30 s though more was queued for it |
 | `malformed_message` | the byte stream cannot be split into messages, or a message of the handshake cannot be parsed |
 | `too_many_malformed` | more than 1000 malformed messages |
-| `multipart_reply_too_large` | incomplete multipart replies of the switch exceeded 4 MiB |
+| `multipart_reply_too_large` | the list of the ports of the switch exceeded 4 MiB |
+| `too_many_multipart_replies` | more than eight multipart replies of the switch were incomplete at a time |
 | `multipart_memory_limit` | incomplete multipart replies of all switches of a worker together exceeded 64 MiB, and this switch was the oldest holder of the address with the most bytes |
 | `multipart_timeout` | a multipart reply was not continued for 30 s |
 | `no_common_version` | the peer supports none of the configured OpenFlow versions |

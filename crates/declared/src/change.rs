@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_base::HashMap;
-use sluice_openflow::DatapathId;
+use sluice_openflow::{DatapathId, MacAddr};
 
 use crate::entry::{Declaration, Entry, EntryError, Key, Reserved, Selector};
 use crate::names::{NameError, NameOf, Names};
+use crate::quarantine::{QUARANTINES_MAX, Quarantine, QuarantineError, QuarantineInfo};
 
 /// Entries that may be declared.
 pub const ENTRIES_MAX: usize = 65_536;
@@ -89,11 +90,19 @@ pub(crate) struct AppliedChange {
     pub(crate) removed: Vec<Arc<Entry>>,
     pub(crate) added: Vec<Arc<Entry>>,
     pub(crate) names: Option<Names>,
+    /// A host that is put into quarantine, or released; its entries are among the others.
+    pub(crate) quarantine: Option<(MacAddr, Option<Arc<Quarantine>>)>,
 }
 
 impl AppliedChange {
     pub(crate) fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.added.is_empty() && self.names.is_none()
+    }
+
+    /// The change that undoes it, to `names` if it has changed names.
+    pub(crate) fn reversed(&self, names: Option<Names>) -> Self {
+        let (removed, added) = (self.added.clone(), self.removed.clone());
+        Self { revision: self.revision, removed, added, names, quarantine: None }
     }
 
     /// What it changes, in the order of the names.
@@ -183,7 +192,39 @@ pub(crate) fn check(change: Change, present: Present<'_>) -> Result<AppliedChang
     let kept = entries.values().filter(|entry| !removed.contains_key(entry.key()));
     check_conflicts(&added, kept, new_names.as_ref().unwrap_or(names))?;
     let removed = removed.into_values().collect();
-    Ok(AppliedChange { revision, removed, added, names: new_names })
+    Ok(AppliedChange { revision, removed, added, names: new_names, quarantine: None })
+}
+
+/// The change that puts a host into quarantine.
+pub(crate) fn quarantine(
+    mac: MacAddr,
+    info: QuarantineInfo,
+    present: &BTreeMap<MacAddr, Arc<Quarantine>>,
+    revision: u64,
+) -> Result<AppliedChange, QuarantineError> {
+    let quarantine = Arc::new(Quarantine::new(mac, info, revision)?);
+    if present.contains_key(&mac) {
+        return Err(QuarantineError::Already(mac));
+    }
+    if present.len() >= QUARANTINES_MAX {
+        return Err(QuarantineError::TooMany);
+    }
+    let (removed, added) = (vec![], quarantine.entries.to_vec());
+    let quarantine = Some((mac, Some(quarantine)));
+    Ok(AppliedChange { revision, removed, added, names: None, quarantine })
+}
+
+/// The change that releases a host, and the quarantine that ends.
+pub(crate) fn release(
+    mac: MacAddr,
+    present: &BTreeMap<MacAddr, Arc<Quarantine>>,
+    revision: u64,
+) -> Result<(AppliedChange, Arc<Quarantine>), QuarantineError> {
+    let before = present.get(&mac).ok_or(QuarantineError::NotQuarantined(mac))?;
+    let (removed, added) = (before.entries.to_vec(), vec![]);
+    let quarantine = Some((mac, None));
+    let change = AppliedChange { revision, removed, added, names: None, quarantine };
+    Ok((change, Arc::clone(before)))
 }
 
 fn twice(key: Key) -> EntryError {

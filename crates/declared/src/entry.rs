@@ -9,13 +9,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
 use sluice_openflow::{
-    FlowMod, FlowModCommand, FlowModFlags, GroupCommand, GroupId, GroupMod, MeterCommand, MeterId,
-    MeterMod, PortNo, Version,
+    Field, FlowMod, FlowModCommand, FlowModFlags, GroupCommand, GroupId, GroupMod, MacAddr, Match,
+    MeterCommand, MeterId, MeterMod, PortNo, Version,
 };
 use sluice_sdk::allocation::{Allocations, MeterIds, TABLE_0};
-use sluice_sdk::flow_space::STATIC;
+use sluice_sdk::flow_space::{EntryKind, QUARANTINE, STATIC};
 
 use crate::form::Form;
+use crate::reconcile::UNUSED_GROUP;
 
 /// Characters of a name.
 const NAME_LEN_MAX: usize = 64;
@@ -23,8 +24,8 @@ const NAME_LEN_MAX: usize = 64;
 /// Bytes of the text of an entry: a group may have many buckets.
 const TEXT_LEN_MAX: usize = 16 << 10;
 
-/// `OFPG_MAX` is 0xffffff00.
-const GROUP_IDS_RESERVED: u32 = 0xffff_ff01;
+/// The beginning of the names of entries of quarantined hosts. No declared entry has such a name.
+const QUARANTINE_NAME: &str = "quarantine:";
 
 /// The kind of a static entry. In this order they are installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -61,6 +62,22 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.kind, self.name)
     }
+}
+
+impl Key {
+    /// Whether the entry is declared, and does not belong to a quarantined host.
+    pub(crate) fn is_declared(&self) -> bool {
+        !self.name.starts_with(QUARANTINE_NAME)
+    }
+}
+
+/// Which packets of a quarantined host an entry drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quarantined {
+    /// Those that it sends.
+    From,
+    /// Those that are sent to it.
+    To,
 }
 
 /// Which switches have an entry.
@@ -255,6 +272,30 @@ impl Entry {
         result.map_err(|message| EntryError { key: self.key().clone(), message })
     }
 
+    /// The entry that drops packets of a host at every switch.
+    pub(crate) fn quarantine(
+        mac: MacAddr,
+        what: Quarantined,
+        revision: u64,
+        changed_at: Duration,
+    ) -> Self {
+        let (direction, field) = match what {
+            Quarantined::From => ("from", Field::eth_src(mac)),
+            Quarantined::To => ("to", Field::eth_dst(mac)),
+        };
+        let mut flow = FlowMod {
+            priority: QUARANTINE.priority(),
+            matching: Match::from([field]),
+            ..FlowMod::default()
+        };
+        let text = flow.to_text();
+        flow.cookie = cookie(&flow, &QUARANTINE);
+        let key = Key { kind: Kind::Flow, name: format!("{QUARANTINE_NAME}{mac}:{direction}") };
+        let declaration = Declaration { key, switches: Selector::All, text };
+        let body = Body::Flow(flow);
+        Self { declaration, revision, changed_at, body, forms: Default::default() }
+    }
+
     /// Kind and name.
     pub fn key(&self) -> &Key {
         &self.declaration.key
@@ -329,7 +370,7 @@ fn parse(kind: Kind, text: &str) -> Result<Body, String> {
         Kind::Flow => parse_flow(text).map(Body::Flow),
         Kind::Group => {
             let group = GroupMod::from_text(text, GroupCommand::ADD).map_err(|e| e.to_string())?;
-            if group.group_id.0 >= GROUP_IDS_RESERVED {
+            if group.group_id >= UNUSED_GROUP {
                 return Err(format!("group_id {:#x} is reserved", group.group_id.0));
             }
             Ok(Body::Group(group))
@@ -374,17 +415,17 @@ fn parse_flow(text: &str) -> Result<FlowMod, String> {
             field.value &= mask;
         }
     }
-    flow.cookie = STATIC.cookie | u64::from(fingerprint(&flow));
+    flow.cookie = cookie(&flow, &STATIC);
     Ok(flow)
 }
 
-/// What tells the contents of two entries apart: the low half of the cookie. The same in every run, so that entries are recognised
-/// after a restart.
-fn fingerprint(flow: &FlowMod) -> u32 {
+/// Shows what kind of entry it is, and in the low half tells the contents of two entries apart. The same in every run, so that entries
+/// are recognised after a restart.
+fn cookie(flow: &FlowMod, kind: &EntryKind) -> u64 {
     let mut hasher = SipHasher24::new_with_keys(0x736c_7569, 0x6365);
     hasher.write(flow.to_text().as_bytes());
     let hash = hasher.finish();
-    (hash >> 32) as u32 ^ (hash & 0xffff_ffff) as u32
+    kind.cookie_with((hash >> 32) as u32 ^ (hash & 0xffff_ffff) as u32)
 }
 
 #[cfg(test)]
@@ -451,13 +492,16 @@ mod tests {
     fn cookies_stay_the_same() {
         let cookies = [
             "in_port=1,actions=drop",
-            "priority=200,tcp,nw_src=10.0.0.1/24,tp_dst=80,actions=set_field:7->eth_src,output:2",
+            "priority=200,tcp,nw_src=10.0.0.1/24,tp_dst=80,actions=set_field:02:00:00:00:00:07->eth_src,output:2",
             "table=2,ipv6,ipv6_dst=2001:db8::/32,actions=meter:3,group:9,goto_table:4",
         ]
         .map(|text| {
             let entry = entry(Kind::Flow, text, &Reserved::default()).unwrap();
             entry.any_form().unwrap().cookie().unwrap()
         });
-        assert_eq!(format!("{cookies:x?}"), "GOLD");
+        assert_eq!(
+            format!("{cookies:x?}"),
+            "[73746174b8036ac2, 737461744e111d19, 73746174a275745e]"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Static flow entries, groups and meters: what an operator declares, and Sluice keeps in the switches.
+//! What an operator declares and Sluice keeps: static flow entries, groups and meters in the switches; quarantined hosts; drained links.
 //!
 //! [`Declared`] is the service: it validates changes, makes them durable in a [store], and keeps the switches as declared,
 //! on a thread of its own. What is sent to which switch is decided by the [`reconcile::Reconciler`], which has no I/O: sessions,
@@ -8,7 +8,11 @@ mod change;
 mod entry;
 mod form;
 mod names;
+mod network_write;
+mod operations;
+mod quarantine;
 pub mod reconcile;
+mod reports;
 mod service;
 mod status;
 pub mod store;
@@ -20,5 +24,7 @@ pub use change::{
 };
 pub use entry::{Declaration, Entry, EntryError, Key, Kind, Reserved, Selector};
 pub use names::{NameError, NameOf, Names};
+pub use quarantine::{QUARANTINES_MAX, Quarantine, QuarantineError, QuarantineInfo};
+pub use reports::ChangeReport;
 pub use service::{Config, Declared, Waiter, WriteError};
 pub use status::{Now, State, Status};

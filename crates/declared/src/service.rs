@@ -10,13 +10,18 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sluice_io::clock;
-use sluice_sdk::view::{Fact, SubscriptionEnd, ViewSubscription, ViewUpdate};
+use sluice_openflow::MacAddr;
+use sluice_sdk::view::{Fact, RecordFact, SubscriptionEnd, ViewSubscription, ViewUpdate};
 use sluice_sdk::{Answer, Controller};
 use tracing::{info, warn};
 
 use crate::change::{AppliedChange, Change, ChangeError, Difference, Present, check};
 use crate::entry::{Entry, Key, Reserved};
-use crate::reconcile::{Notice, OutRequest, Reconciler, Timing, Token};
+use crate::quarantine::{Quarantine, QuarantineError};
+use crate::reconcile::{
+    NetworkRefusal, NetworkState, Notice, OutRequest, Reconciler, Timing, Token,
+};
+use crate::reports::Reports;
 use crate::status::Now;
 use crate::store::{Contents, Store, StoreError};
 
@@ -30,6 +35,14 @@ const SESSIONS_REPEAT: Duration = Duration::from_secs(1);
 /// all sessions.
 const SESSIONS_PAUSE: Duration = Duration::from_millis(250);
 
+/// A pause is at least as many times longer than the comparison before it.
+const SESSIONS_PAUSE_FACTOR: u32 = 20;
+
+/// Pause before records are published again for which the controller had too much to do.
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How often changes are looked at that are not reported yet, if nothing happens.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Requests that wait for a change at a time.
 const WAITERS_MAX: usize = 256;
 
@@ -49,27 +62,36 @@ pub struct Config {
 pub enum WriteError {
     /// It is invalid.
     Change(ChangeError),
+    /// The host cannot be put into quarantine, or released.
+    Quarantine(QuarantineError),
     /// It cannot be stored.
     Store(StoreError),
+    /// A switch has refused a change that is made at all switches or at none.
+    Refused(NetworkRefusal),
+    /// The service has ended.
+    Stopped,
 }
 
 impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Change(error) => error.fmt(f),
+            Self::Quarantine(error) => error.fmt(f),
             Self::Store(error) => {
                 write!(f, "the store cannot be written, nothing was changed: {error}")
             }
+            Self::Refused(refusal) => write!(f, "nothing was changed: {refusal}"),
+            Self::Stopped => f.write_str("nothing was changed: the controller stops"),
         }
     }
 }
 
 impl std::error::Error for WriteError {}
 
-/// Static entries: what is declared, the store, and the thread that keeps the switches as declared.
+/// Static entries, quarantined hosts and drained links: what is declared, the store, and the thread that keeps the switches as declared.
 #[derive(Debug)]
 pub struct Declared {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -95,33 +117,50 @@ impl Drop for Waiter {
     }
 }
 
-struct Shared {
-    core: Mutex<Core>,
-    store: Mutex<StoreState>,
+pub(crate) struct Shared {
+    /// Held while a change is made.
+    pub(crate) changing: Mutex<()>,
+    pub(crate) core: Mutex<Core>,
+    pub(crate) store: Mutex<StoreState>,
     /// Why the store is unusable. Known without waiting for a change that is being written.
     store_error: Option<StoreError>,
     waiters: Mutex<Waiters>,
-    events: Sender<Event>,
+    /// Records that the workers have not received, in their order.
+    pub(crate) unpublished: Mutex<Vec<RecordFact>>,
+    /// Notified when a change of the whole network has come to something.
+    pub(crate) progress: Mutex<Option<Sender<()>>>,
+    pub(crate) reports: Mutex<Reports>,
+    pub(crate) events: Sender<Event>,
     reserved: Reserved,
     /// Whether nothing was stored at the start.
     is_new_store: bool,
 }
 
 #[derive(Debug)]
-struct Core {
-    reconciler: Reconciler,
+pub(crate) struct Core {
+    pub(crate) reconciler: Reconciler,
+    pub(crate) quarantines: BTreeMap<MacAddr, Arc<Quarantine>>,
     /// The number of the last change.
-    revision: u64,
+    pub(crate) revision: u64,
 }
 
 /// If the store cannot be read, it is unknown what is declared: nothing is changed, neither in switches nor in the store.
 #[derive(Debug)]
-enum StoreState {
+pub(crate) enum StoreState {
     Open(Store),
     Unusable(StoreError),
 }
 
-enum Event {
+impl StoreState {
+    pub(crate) fn open(&mut self) -> Result<&mut Store, WriteError> {
+        match self {
+            Self::Open(store) => Ok(store),
+            Self::Unusable(error) => Err(WriteError::Store(error.clone())),
+        }
+    }
+}
+
+pub(crate) enum Event {
     Answer(Token, Answer),
     /// Facts can be received.
     View,
@@ -136,11 +175,11 @@ impl fmt::Debug for Shared {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn now() -> Now {
+pub(crate) fn now() -> Now {
     Now { at: clock::now(), unix: clock::since_epoch() }
 }
 
@@ -152,7 +191,13 @@ impl Declared {
     pub fn start(config: &Config, controller: Arc<dyn Controller>) -> io::Result<Self> {
         let (store, contents) = match Store::open(&config.state_dir) {
             Ok((store, contents)) => {
-                info!(path = %store.path().display(), entries = contents.entries.len(), "static entries");
+                info!(
+                    path = %store.path().display(),
+                    entries = contents.entries.len(),
+                    quarantined_hosts = contents.quarantines.len(),
+                    drained_links = contents.drains.len(),
+                    "static entries"
+                );
                 (StoreState::Open(store), contents)
             }
             Err(error) => {
@@ -167,16 +212,24 @@ impl Declared {
             StoreState::Unusable(error) => Some(error.clone()),
         };
         let is_usable = store_error.is_none();
-        let Contents { revision, entries, names, owned } = contents;
+        let Contents { revision, mut entries, names, owned, quarantines, drains } = contents;
         warn_of_reserved(&entries, &config.reserved);
+        let of_hosts = quarantines.values().flat_map(|it| it.entries.iter());
+        entries.extend(of_hosts.map(|entry| (entry.key().clone(), Arc::clone(entry))));
         let reconciler = Reconciler::new(config.timing, entries, names, owned);
         let reconciler = reconciler.with_revision(revision);
+        let drains = drains.into_iter();
+        let unpublished = drains.map(|(cable, it)| RecordFact::new(cable, Some(it))).collect();
         let (events, received) = channel();
         let shared = Arc::new(Shared {
-            core: Mutex::new(Core { reconciler, revision }),
+            changing: Mutex::default(),
+            core: Mutex::new(Core { reconciler, quarantines, revision }),
             store: Mutex::new(store),
             store_error,
             waiters: Mutex::default(),
+            unpublished: Mutex::new(unpublished),
+            progress: Mutex::default(),
+            reports: Mutex::default(),
             events,
             reserved: config.reserved.clone(),
             is_new_store: revision == 0,
@@ -203,10 +256,22 @@ impl Declared {
     /// # Errors
     /// It is invalid.
     pub fn check(&self, change: Change) -> Result<Vec<Difference>, WriteError> {
+        self.checked(change).map(|(_, differences)| differences)
+    }
+
+    /// The change as it will be applied, and what it changes.
+    pub(crate) fn checked(
+        &self,
+        change: Change,
+    ) -> Result<(AppliedChange, Vec<Difference>), WriteError> {
         if let Some(error) = self.store_error() {
             return Err(WriteError::Store(error));
         }
-        self.shared.check(change).map(|(_, differences)| differences)
+        self.shared.check(change)
+    }
+
+    pub(crate) fn commit_to_store(&self, applied: &AppliedChange) -> Result<(), WriteError> {
+        lock(&self.shared.store).open()?.commit(applied).map_err(WriteError::Store)
     }
 
     /// Makes a change durable, and then changes the switches. Returns the number of the change and what it changes.
@@ -217,23 +282,33 @@ impl Declared {
     /// # Cost
     /// Blocks until the disk has written the change.
     pub fn write(&self, change: Change) -> Result<(u64, Vec<Difference>), WriteError> {
-        // Held until the change is applied: changes are made one after the other, so that what one was checked against is still there.
-        let mut store = lock(&self.shared.store);
-        let store = match &mut *store {
-            StoreState::Open(store) => store,
-            StoreState::Unusable(error) => return Err(WriteError::Store(error.clone())),
-        };
-        let (applied, differences) = self.shared.check(change)?;
+        // Held until the change is applied: changes are made one after the other.
+        let _changing = lock(&self.shared.changing);
+        let started = clock::now();
+        let (applied, differences) = self.checked(change)?;
         if applied.is_empty() {
             return Ok((applied.revision - 1, differences));
         }
-        store.commit(&applied).map_err(WriteError::Store)?;
+        self.commit(&applied)?;
+        self.follow(&applied, started, None);
+        Ok((applied.revision, differences))
+    }
+
+    /// Makes a change that was checked durable, and passes it on to the switches. Other changes are locked out until then.
+    pub(crate) fn commit(&self, applied: &AppliedChange) -> Result<(), WriteError> {
+        self.commit_to_store(applied)?;
         let mut core = lock(&self.shared.core);
         core.revision = applied.revision;
-        core.reconciler.apply(&applied, now());
+        if let Some((mac, quarantine)) = &applied.quarantine {
+            match quarantine {
+                Some(it) => drop(core.quarantines.insert(*mac, Arc::clone(it))),
+                None => drop(core.quarantines.remove(mac)),
+            }
+        }
+        core.reconciler.apply(applied, now());
         // Fails if the thread has ended: then nothing is sent any more.
         let _ = self.shared.events.send(Event::Changed);
-        Ok((applied.revision, differences))
+        Ok(())
     }
 
     /// Calls `callback`, in any thread, when all connected switches have accepted or refused a change. `None` if so many wait already
@@ -293,8 +368,12 @@ struct Runner {
     have_sessions_changed: bool,
     /// When the sessions were compared last.
     compared_at: Instant,
+    /// The pause until they may be compared again.
+    sessions_pause: Duration,
     /// When they are compared next.
     sessions_due: Instant,
+    /// When the reconciler has something to do, unless something happens before.
+    reconciler_due: Instant,
 }
 
 impl Runner {
@@ -311,15 +390,19 @@ impl Runner {
             subscription: None,
             have_sessions_changed: true,
             compared_at: now,
+            sessions_pause: SESSIONS_PAUSE,
             sessions_due: now,
+            reconciler_due: now,
         }
     }
 
     fn run(mut self) {
         loop {
+            self.publish();
             self.compare_sessions();
             self.send();
             self.notify_waiters();
+            self.shared.publish_reports();
             let wait = self.wait();
             let first = match self.received.recv_timeout(wait) {
                 Ok(event) => Some(event),
@@ -327,25 +410,44 @@ impl Runner {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             let mut core = lock(&self.shared.core);
+            let mut is_due = now().at >= self.reconciler_due;
             for event in first.into_iter().chain(self.received.try_iter()) {
                 match event {
                     Event::Answer(token, answer) => {
                         core.reconciler.on_answer(token, answer, now());
+                        is_due = true;
                     }
-                    Event::View | Event::Changed => {}
+                    // The sessions are compared before the reconciler has something to do.
+                    Event::View => {}
+                    Event::Changed => is_due = true,
                     Event::Stop => return,
                 }
             }
-            core.reconciler.tick(now());
+            if is_due {
+                core.reconciler.tick(now());
+            }
         }
     }
 
     /// How long nothing is due.
-    fn wait(&self) -> Duration {
+    fn wait(&mut self) -> Duration {
         let now = now();
         let deadline = lock(&self.shared.core).reconciler.deadline(now);
-        let first = deadline.map_or(self.sessions_due, |at| at.min(self.sessions_due));
+        let is_unpublished = !lock(&self.shared.unpublished).is_empty();
+        let publish = is_unpublished.then(|| now.at + PUBLISH_INTERVAL);
+        let report = self.shared.has_open_changes().then(|| now.at + REPORT_INTERVAL);
+        self.reconciler_due = deadline.unwrap_or(now.at + SESSIONS_INTERVAL);
+        let others = publish.into_iter().chain(report).chain([self.sessions_due]);
+        let first = others.fold(self.reconciler_due, Instant::min);
         first.saturating_duration_since(now.at)
+    }
+
+    /// Publishes records, unless the controller has too much to do.
+    fn publish(&self) {
+        let mut unpublished = lock(&self.shared.unpublished);
+        if !unpublished.is_empty() && self.controller.publish(unpublished.clone()) {
+            unpublished.clear();
+        }
     }
 
     /// Passes on which switches are connected, if that may have changed.
@@ -353,7 +455,7 @@ impl Runner {
         let now = now();
         if self.have_switches_changed() {
             self.have_sessions_changed = true;
-            self.sessions_due = self.sessions_due.min(self.compared_at + SESSIONS_PAUSE);
+            self.sessions_due = self.sessions_due.min(self.compared_at + self.sessions_pause);
         }
         if now.at < self.sessions_due {
             return;
@@ -366,8 +468,11 @@ impl Runner {
         let sessions = self.controller.switches();
         let is_change = std::mem::take(&mut self.have_sessions_changed);
         let interval = if is_change { SESSIONS_REPEAT } else { SESSIONS_INTERVAL };
-        (self.compared_at, self.sessions_due) = (now.at, now.at + interval);
         lock(&self.shared.core).reconciler.on_sessions(&sessions, now);
+        let took = self::now().at.saturating_duration_since(now.at);
+        self.sessions_pause = SESSIONS_PAUSE.max(took * SESSIONS_PAUSE_FACTOR);
+        (self.compared_at, self.sessions_due) =
+            (now.at, now.at + interval.max(self.sessions_pause));
     }
 
     /// Receives the facts; those about switches are of interest.
@@ -423,6 +528,12 @@ impl Runner {
     }
 
     fn notify_waiters(&self) {
+        if let Some(progress) = &*lock(&self.shared.progress)
+            && lock(&self.shared.core).reconciler.network_state() != Some(NetworkState::InProgress)
+        {
+            // Fails if nobody waits any more.
+            let _ = progress.send(());
+        }
         let mut waiters = lock(&self.shared.waiters);
         if waiters.waiting.is_empty() {
             return;

@@ -27,6 +27,15 @@ impl State {
     /// Not connected.
     pub const NOT_CONNECTED: &str = "switch not connected";
 
+    /// The higher, the worse.
+    pub fn severity(&self) -> u8 {
+        match self {
+            Self::Installed => 0,
+            Self::Pending(_) => 1,
+            Self::Refused(_) => 2,
+        }
+    }
+
     /// `installed`, `pending` or `refused`.
     pub fn name(&self) -> &'static str {
         match self {

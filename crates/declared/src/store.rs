@@ -14,11 +14,13 @@ use redb::{
     Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction,
 };
 use serde::{Deserialize, Serialize};
-use sluice_openflow::{DatapathId, MacAddr};
+use sluice_openflow::{DatapathId, MacAddr, PortNo};
+use sluice_sdk::view::{Cable, DrainedLink, SwitchPort};
 
 use crate::change::AppliedChange;
 use crate::entry::{Declaration, Entry, Key, Kind};
 use crate::names::{NameOf, Names};
+use crate::quarantine::{Quarantine, QuarantineInfo};
 use crate::reconcile::Owned;
 
 /// The name of the file in the state directory.
@@ -41,6 +43,12 @@ const ENTRIES: TableDefinition<'_, &str, &str> = TableDefinition::new("entries")
 
 /// `switch/DPID` or `host/MAC`, and the name.
 const NAMES: TableDefinition<'_, &str, &str> = TableDefinition::new("names");
+
+/// Ethernet address and JSON.
+const QUARANTINES: TableDefinition<'_, u64, &str> = TableDefinition::new("quarantines");
+
+/// Datapath ids and ports of both ends of a drained link, and since when, in nanoseconds since 1970-01-01 UTC.
+const DRAINS: TableDefinition<'_, (u64, u32, u64, u32), u64> = TableDefinition::new("drains");
 
 /// Datapath id, kind and number of the groups and meters that were installed.
 const OWNED: TableDefinition<'_, (u64, u8, u32), ()> = TableDefinition::new("owned");
@@ -74,6 +82,10 @@ pub struct Contents {
     pub names: Names,
     /// Groups and meters that were installed.
     pub owned: Vec<Owned>,
+    /// Hosts in quarantine.
+    pub quarantines: BTreeMap<MacAddr, Arc<Quarantine>>,
+    /// Links that are taken out of service.
+    pub drains: Vec<(Cable, DrainedLink)>,
 }
 
 /// A record of an entry.
@@ -83,6 +95,14 @@ struct Record {
     declaration: Declaration,
     revision: u64,
     changed_at_unix_s: u64,
+}
+
+/// A record of a quarantined host.
+#[derive(Debug, Serialize, Deserialize)]
+struct QuarantineRecord<I> {
+    #[serde(flatten)]
+    info: I,
+    revision: u64,
 }
 
 /// The store. Its file is made with the first change.
@@ -141,10 +161,10 @@ impl Store {
     pub(crate) fn commit(&mut self, change: &AppliedChange) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut entries = transaction.open_table(ENTRIES)?;
-            for entry in &change.removed {
+            for entry in change.removed.iter().filter(|entry| entry.key().is_declared()) {
                 entries.remove(&*entry_key(entry.key()))?;
             }
-            for entry in &change.added {
+            for entry in change.added.iter().filter(|entry| entry.key().is_declared()) {
                 let record = Record {
                     declaration: entry.declaration.clone(),
                     revision: entry.revision,
@@ -157,6 +177,16 @@ impl Store {
                 let mut table = transaction.open_table(NAMES)?;
                 for (of, name) in names.iter() {
                     table.insert(&*name_key(of), name)?;
+                }
+            }
+            if let Some((mac, quarantine)) = &change.quarantine {
+                let mut table = transaction.open_table(QUARANTINES)?;
+                match quarantine {
+                    Some(it) => {
+                        let record = QuarantineRecord { info: &it.info, revision: change.revision };
+                        table.insert(mac.to_u64(), &*serde_json::to_string(&record)?)?;
+                    }
+                    None => drop(table.remove(mac.to_u64())?),
                 }
             }
             transaction.open_table(META)?.insert("revision", change.revision)?;
@@ -177,6 +207,30 @@ impl Store {
             }
             for it in added {
                 owned.insert(key(it), ())?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Records that a link is taken out of service, or put back.
+    ///
+    /// # Errors
+    /// As with changes.
+    pub(crate) fn record_drain(
+        &mut self,
+        cable: Cable,
+        drained: Option<DrainedLink>,
+    ) -> Result<(), StoreError> {
+        let [a, b] = cable.ends();
+        let key = (a.switch.0, a.port.0, b.switch.0, b.port.0);
+        self.write(|transaction| {
+            let mut drains = transaction.open_table(DRAINS)?;
+            match drained {
+                Some(it) => {
+                    let since_ns = u64::try_from(it.requested_at.as_nanos())?;
+                    drop(drains.insert(key, since_ns)?);
+                }
+                None => drop(drains.remove(key)?),
             }
             Ok(())
         })
@@ -299,7 +353,31 @@ fn read(database: &Database) -> Result<Contents, Failure> {
             contents.owned.push(Owned { switch: DatapathId(switch), kind, number });
         }
     }
+    if let Some(table) = existing(transaction.open_table(QUARANTINES))? {
+        for row in table.iter()? {
+            let (key, value) = row?;
+            let mac = MacAddr::from_u64(key.value());
+            let quarantine = read_quarantine(mac, value.value())
+                .map_err(|error| format!("damaged record of host {mac}: {error}"))?;
+            contents.quarantines.insert(mac, Arc::new(quarantine));
+        }
+    }
+    if let Some(table) = existing(transaction.open_table(DRAINS))? {
+        for row in table.iter()? {
+            let (key, since_ns) = row?;
+            let (switch, port, other, other_port) = key.value();
+            let end = |switch, port| SwitchPort::new(DatapathId(switch), PortNo(port));
+            let cable = Cable::new(end(switch, port), end(other, other_port));
+            let requested_at = Duration::from_nanos(since_ns.value());
+            contents.drains.push((cable, DrainedLink { requested_at }));
+        }
+    }
     Ok(contents)
+}
+
+fn read_quarantine(mac: MacAddr, text: &str) -> Result<Quarantine, Failure> {
+    let record: QuarantineRecord<QuarantineInfo> = serde_json::from_str(text)?;
+    Ok(Quarantine::new(mac, record.info, record.revision)?)
 }
 
 fn existing<T>(table: Result<T, redb::TableError>) -> Result<Option<T>, redb::TableError> {
@@ -338,7 +416,7 @@ fn read_name_key(key: &str) -> Option<NameOf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::{Change, Present, check};
+    use crate::change::{Change, Present, check, quarantine, release};
     use crate::entry::{Reserved, Selector};
 
     /// A directory that is removed at the end.
@@ -396,6 +474,37 @@ mod tests {
         store.record_owned(&[], &[owned]).unwrap();
         drop(store);
         assert_eq!(Store::open(&dir.0).unwrap().1.owned, []);
+    }
+
+    #[test]
+    fn quarantines_and_drained_links_are_read_again() {
+        let dir = TempDir::new("operations");
+        let (mut store, empty) = Store::open(&dir.0).unwrap();
+        let since = Duration::from_secs(1_700_000_000);
+        let info = QuarantineInfo::new("uid 0".to_owned(), Some("scans".to_owned()), since);
+        let macs = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
+        for (mac, revision) in macs.into_iter().zip(1..) {
+            let change = quarantine(mac, info.clone(), &empty.quarantines, revision).unwrap();
+            store.commit(&change).unwrap();
+        }
+        let end = |n| SwitchPort::new(DatapathId(n), PortNo(1));
+        let cables = [Cable::new(end(1), end(2)), Cable::new(end(u64::MAX), end(3))];
+        let drained = DrainedLink { requested_at: Duration::from_millis(1_700_000_000_123) };
+        for cable in cables {
+            store.record_drain(cable, Some(drained)).unwrap();
+        }
+        drop(store);
+        let (mut store, read) = Store::open(&dir.0).unwrap();
+        assert_eq!((read.revision, read.entries.len(), read.quarantines.len()), (2, 0, 2));
+        let [_, second] = macs.map(|mac| read.quarantines[&mac].clone());
+        assert_eq!((&second.info, second.entries[0].revision), (&info, 2));
+        assert_eq!(read.drains, cables.map(|cable| (cable, drained)));
+        store.commit(&release(macs[0], &read.quarantines, 3).unwrap().0).unwrap();
+        store.record_drain(cables[0], None).unwrap();
+        drop(store);
+        let (_, read) = Store::open(&dir.0).unwrap();
+        assert_eq!(read.quarantines.keys().collect::<Vec<_>>(), [&macs[1]]);
+        assert_eq!(read.drains, [(cables[1], drained)]);
     }
 
     /// Any damage is an error or does not show; none is a panic, and nothing else than what was written is ever read. Above all not

@@ -44,7 +44,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All values of the label `reason` of the metric `connections_closed`.
-    pub(crate) const LABELS: [&'static str; 36] = [
+    pub(crate) const LABELS: [&'static str; 37] = [
         "closed_by_peer",
         "connection_reset",
         "connection_error",
@@ -78,6 +78,7 @@ impl CloseReason {
         "handshake_timeout",
         "echo_timeout",
         "too_many_malformed",
+        "too_many_multipart_replies",
         "multipart_reply_too_large",
         "multipart_memory_limit",
         "multipart_timeout",
@@ -203,6 +204,7 @@ mod tests {
             SessionError::EchoTimeout,
             SessionError::TooManyMalformed,
             SessionError::MultipartReplyTooLarge,
+            SessionError::TooManyMultipartReplies,
             SessionError::MultipartBudgetExceeded,
             SessionError::MultipartTimeout,
         ];

@@ -98,6 +98,8 @@ pub(crate) struct ThreadCounters {
     pub(crate) changes_deferred: Counter,
     /// Ports that were ignored since their switch has too many.
     pub(crate) ports_ignored: Counter,
+    /// Multipart replies that were too long for the memory of their session.
+    pub(crate) multipart_replies_discarded: Counter,
     /// Permanent flow entries that switches have removed.
     pub(crate) permanent_entries_removed: Counter,
     /// Packet-ins discarded because their switch was not read for too long.
@@ -304,7 +306,7 @@ impl CounterRegistry {
 }
 
 /// Counters that have no labels.
-const COUNTERS: [MetricRow<u64>; 10] = [
+const COUNTERS: [MetricRow<u64>; 11] = [
     ("connections_accepted", "Connections accepted", |c| c.connections_accepted.get()),
     ("malformed_messages", "Messages from switches that could not be parsed", |c| {
         c.malformed_messages.get()
@@ -313,6 +315,11 @@ const COUNTERS: [MetricRow<u64>; 10] = [
         "ports_ignored",
         "Messages about ports that were ignored because their switch has too many ports",
         |c| c.ports_ignored.get(),
+    ),
+    (
+        "multipart_replies_discarded",
+        "Multipart replies of switches that were discarded because they were too long",
+        |c| c.multipart_replies_discarded.get(),
     ),
     (
         "app_messages_undeliverable",

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sluice_base::HashMap;
 use sluice_openflow::{ErrorReason, Message, MessageType, ParseError, RawMessage};
-use sluice_sdk::{Answer, ReceivedMultipart, Refusal};
+use sluice_sdk::{Answer, Refusal};
 
 use crate::requests::{Answers, Requester};
 
@@ -187,16 +187,15 @@ impl OutstandingRequests {
         })
     }
 
-    /// Handles a multipart reply. Returns whether it belongs to a request.
+    /// Handles the end of a multipart reply. Returns whether it belongs to a request.
     #[must_use]
     pub(crate) fn on_multipart_reply(
         &mut self,
         xid: u32,
         answers: &mut Answers,
-        reply: impl FnOnce() -> ReceivedMultipart,
+        reply: impl FnOnce() -> Answer,
     ) -> bool {
-        let kind = MessageType::MULTIPART_REPLY;
-        self.answer_reply(xid, kind, answers, || Answer::Multipart(reply()))
+        self.answer_reply(xid, MessageType::MULTIPART_REPLY, answers, reply)
     }
 
     /// Handles a message that could not be parsed.

@@ -10,6 +10,7 @@ mod connection_limit;
 mod descriptions;
 mod events;
 mod exposition;
+mod isolated_ports;
 mod metrics;
 mod peer;
 mod port_statistics;

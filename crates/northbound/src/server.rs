@@ -121,6 +121,7 @@ impl Listeners {
         let address = self.tcp.as_ref().map(|(_, address)| *address);
         let access = Access::new(self.access);
         let events = Arc::new(Events::new(self.declared.clone()));
+        events.follow_changes();
         let source: Arc<dyn MetricsSource> =
             Arc::new(WithApiMetrics { source, access: access.clone() });
         let state = ApiState::new(
@@ -166,7 +167,8 @@ impl EventLog {
     pub fn start(controller: Arc<dyn Controller>, declared: Arc<Declared>) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = ApiThread::spawn(move |stopped| {
-            let (view, events) = (ViewCopy::default(), Events::new(Some(declared)));
+            let (view, events) = (ViewCopy::default(), Arc::new(Events::new(Some(declared))));
+            events.follow_changes();
             runtime.block_on(async {
                 tokio::select! {
                     () = view.follow(&*controller, &events) => {}

@@ -11,6 +11,7 @@ use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use crate::events::{Event, Events};
+use crate::isolated_ports;
 
 /// Pause before a new subscription, after one has ended.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -48,7 +49,9 @@ impl ViewCopy {
             let subscription = controller.subscribe(Box::new(move || subscriber.notify_one()));
             *self.lock() = CopyState::default();
             events.learn_names(controller);
-            let end = self.follow_subscription(&subscription, &changed, events, is_new_run).await;
+            let end = self
+                .follow_subscription(controller, &subscription, &changed, events, is_new_run)
+                .await;
             match end {
                 SubscriptionEnd::Stopped => return,
                 SubscriptionEnd::Lagged => events.record(Event::lost()),
@@ -61,11 +64,13 @@ impl ViewCopy {
 
     async fn follow_subscription(
         &self,
+        controller: &dyn Controller,
         subscription: &ViewSubscription,
         changed: &Notify,
         events: &Events,
         is_new_run: bool,
     ) -> SubscriptionEnd {
+        let mut expired_at = clock::now();
         loop {
             while let Some(update) = subscription.try_next() {
                 for facts in update_facts(&update).chunks(FACTS_AT_ONCE) {
@@ -84,10 +89,23 @@ impl ViewCopy {
                     }
                 }
             }
+            self.isolate_ports(controller, events);
             // Ends early if something can be received.
             let _ = timeout(EXPIRE_INTERVAL, changed.notified()).await;
-            self.lock().view.expire(clock::now());
+            let now = clock::now();
+            if now.saturating_duration_since(expired_at) >= EXPIRE_INTERVAL {
+                expired_at = now;
+                self.lock().view.expire(now);
+            }
             events.tick();
+        }
+    }
+
+    /// Publishes at which ports hosts in quarantine are alone. What the controller does not take is published again later.
+    fn isolate_ports(&self, controller: &dyn Controller, events: &Events) {
+        let changes = isolated_ports::changes(&self.lock().view, &events.quarantines());
+        if !changes.is_empty() {
+            let _ = controller.publish(changes);
         }
     }
 

@@ -140,6 +140,14 @@ impl Holdings {
         body.chunks.concat()
     }
 
+    /// Frees the parts of the longest reply of a session, and returns its key; `None` if it has no reply.
+    pub(crate) fn discard_longest(&mut self, source: SourceId, holder: HolderId) -> Option<u64> {
+        let replies = self.by_source.get(&source)?.sessions.get(&holder)?;
+        let (&longest, _) = replies.iter().max_by_key(|(_, body)| body.len)?;
+        self.take(source, holder, longest);
+        Some(longest)
+    }
+
     /// Adds a session with its incomplete replies, from another budget. The limit applies with its next part.
     pub(crate) fn add_replies(&mut self, source: SourceId, replies: PartialReplies) -> HolderId {
         let holder = self.add_holder(source);

@@ -13,7 +13,7 @@ use sluice_openflow::{
 
 use crate::SessionError;
 use crate::budget::{ReassemblyBudget, SourceId};
-use crate::reassembly::{Reassembler, ReassemblyLimits};
+use crate::reassembly::{Reassembled, Reassembler, ReassemblyLimits};
 
 /// Source and destination address, Ethernet type and priority of a flow entry that no switch has: a locally administered
 /// address that is not in use, and an Ethernet type for local experiments.
@@ -173,6 +173,8 @@ pub enum ControllerEvent<'a> {
     BarrierReply(u32),
     /// The complete reply to the multipart request with this transaction id.
     MultipartReply(u32, MultipartType, Cow<'a, [u8]>),
+    /// The reply to the multipart request with this transaction id was longer than a session may keep, and was discarded.
+    MultipartReplyTooLarge(u32, MultipartType),
     /// The role that the switch granted.
     RoleReply(RoleRequest),
     /// A message could not be parsed; an `ERROR` that quotes it is in the transmit buffer.
@@ -283,8 +285,15 @@ impl ControllerSession {
                 Ok(Parsed::MultipartPart(part)) => {
                     let (xid, kind) = (msg.xid(), part.kind);
                     let (now, limits) = (self.last_received_at, cfg.reassembly_limits());
-                    let body = self.reassembler.add(xid, part, now, limits)?;
-                    Ok(body.map(|body| ControllerEvent::MultipartReply(xid, kind, body)))
+                    Ok(match self.reassembler.add(xid, part, now, limits)? {
+                        Reassembled::Incomplete => None,
+                        Reassembled::Whole(body) => {
+                            Some(ControllerEvent::MultipartReply(xid, kind, body))
+                        }
+                        Reassembled::TooLarge => {
+                            Some(ControllerEvent::MultipartReplyTooLarge(xid, kind))
+                        }
+                    })
                 }
                 Err(error) => self.on_malformed(cfg, msg, error, tx),
             },
@@ -361,9 +370,12 @@ impl ControllerSession {
                     Ok(part) if part.kind == MultipartType::PORT_DESC => {
                         let (now, limits) = (self.last_received_at, cfg.reassembly_limits());
                         match self.reassembler.add(msg.xid(), part, now, limits)? {
-                            Some(body) => ports(msg.version(), &body, 16)
+                            Reassembled::Incomplete => Ok(()),
+                            Reassembled::Whole(body) => ports(msg.version(), &body, 16)
                                 .map(|ports| pending.ports = Some(ports)),
-                            None => Ok(()),
+                            Reassembled::TooLarge => {
+                                return Err(SessionError::MultipartReplyTooLarge);
+                            }
                         }
                     }
                     Ok(_) => Ok(()),

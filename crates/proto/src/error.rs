@@ -25,8 +25,10 @@ pub enum SessionError {
     EchoTimeout,
     /// The peer sent more malformed messages than a session tolerates.
     TooManyMalformed,
-    /// The incomplete multipart replies of this session are larger than its limit.
+    /// The list of the ports, a multipart reply of the handshake, is larger than the limit.
     MultipartReplyTooLarge,
+    /// More multipart replies of this session are incomplete than its limit.
+    TooManyMultipartReplies,
     /// The incomplete multipart replies of this session were discarded, because those of all sessions that share a
     /// [`ReassemblyBudget`](crate::ReassemblyBudget) are larger than its limit.
     MultipartBudgetExceeded,
@@ -47,6 +49,7 @@ impl SessionError {
             Self::EchoTimeout => "echo_timeout",
             Self::TooManyMalformed => "too_many_malformed",
             Self::MultipartReplyTooLarge => "multipart_reply_too_large",
+            Self::TooManyMultipartReplies => "too_many_multipart_replies",
             Self::MultipartBudgetExceeded => "multipart_memory_limit",
             Self::MultipartTimeout => "multipart_timeout",
         }
@@ -70,9 +73,8 @@ impl fmt::Display for SessionError {
             Self::HandshakeTimeout => f.write_str("the handshake was not complete in time"),
             Self::EchoTimeout => f.write_str("no answer to an echo request"),
             Self::TooManyMalformed => f.write_str("too many malformed messages"),
-            Self::MultipartReplyTooLarge => {
-                f.write_str("the incomplete multipart replies exceed the limit")
-            }
+            Self::MultipartReplyTooLarge => f.write_str("the list of ports exceeds the limit"),
+            Self::TooManyMultipartReplies => f.write_str("too many incomplete multipart replies"),
             Self::MultipartBudgetExceeded => f.write_str(
                 "the incomplete multipart replies of all switches together exceed the limit",
             ),

@@ -28,6 +28,8 @@ struct IncompleteReply {
     kind: MultipartType,
     /// When the last part was received.
     progressed_at: Instant,
+    /// Whether the reply was too large, so that its parts are discarded, also those that follow.
+    is_discarded: bool,
 }
 
 impl IncompleteReply {
@@ -35,6 +37,17 @@ impl IncompleteReply {
     fn key(&self) -> u64 {
         u64::from(self.kind.0) << 32 | u64::from(self.xid)
     }
+}
+
+/// What a part of a reply has made of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reassembled<'a> {
+    /// More parts follow.
+    Incomplete,
+    /// The body of the whole reply.
+    Whole(Cow<'a, [u8]>),
+    /// It was the last part of a reply that exceeded the limit of the session, and was discarded.
+    TooLarge,
 }
 
 /// Limits on the memory of incomplete replies.
@@ -70,49 +83,55 @@ impl Reassembler {
         }
     }
 
-    /// Adds a part of the reply to request `xid`; returns the whole body if it was the last part.
+    /// Adds a part of the reply to request `xid`. If the session has more bytes then than it may, its longest replies are
+    /// discarded until it has not.
     ///
     /// # Errors
-    /// `MultipartReplyTooLarge` if the part exceeds the limits of the session, `MultipartBudgetExceeded` if the session has
-    /// lost its parts to others.
+    /// `TooManyMultipartReplies` if too many replies are incomplete, `MultipartBudgetExceeded` if the session has lost its parts
+    /// to others.
     pub(crate) fn add<'a>(
         &mut self,
         xid: u32,
         part: Multipart<'a>,
         now: Instant,
         limits: ReassemblyLimits,
-    ) -> Result<Option<Cow<'a, [u8]>>, SessionError> {
+    ) -> Result<Reassembled<'a>, SessionError> {
         let at = self.incomplete.iter().position(|r| r.xid == xid && r.kind == part.kind);
         if at.is_none() && !part.more {
-            return Ok(Some(Cow::Borrowed(part.body)));
+            return Ok(Reassembled::Whole(Cow::Borrowed(part.body)));
         }
         let (budget, source) = (self.budget.clone(), self.source);
         let mut holdings = budget.lock();
         let holder = *self.holder.get_or_insert_with(|| holdings.add_holder(source));
-        let held = holdings.held_bytes(source, holder);
-        let held = held.ok_or(SessionError::MultipartBudgetExceeded)?;
-        let is_one_more = at.is_none() && self.incomplete.len() == INCOMPLETE_MAX;
-        if is_one_more || held + part.body.len() > limits.session_bytes {
-            return Err(SessionError::MultipartReplyTooLarge);
+        if at.is_none() && self.incomplete.len() == INCOMPLETE_MAX {
+            return Err(SessionError::TooManyMultipartReplies);
         }
         let at = at.unwrap_or_else(|| {
-            self.incomplete.push(IncompleteReply { xid, kind: part.kind, progressed_at: now });
+            let kind = part.kind;
+            let reply = IncompleteReply { xid, kind, progressed_at: now, is_discarded: false };
+            self.incomplete.push(reply);
             self.incomplete.len() - 1
         });
-        let Some(reply) = self.incomplete.get_mut(at) else { return Ok(None) };
+        let Some(reply) = self.incomplete.get_mut(at) else { return Ok(Reassembled::Incomplete) };
         reply.progressed_at = now;
-        let key = reply.key();
-        holdings.append((source, holder), key, part.body, limits.shared_bytes)?;
-        if part.more {
-            return Ok(None);
+        let (key, body) = (reply.key(), if reply.is_discarded { &[] } else { part.body });
+        holdings.append((source, holder), key, body, limits.shared_bytes)?;
+        while holdings.held_bytes(source, holder).is_some_and(|held| held > limits.session_bytes)
+            && let Some(longest) = holdings.discard_longest(source, holder)
+        {
+            let discarded = self.incomplete.iter_mut().filter(|reply| reply.key() == longest);
+            discarded.for_each(|reply| reply.is_discarded = true);
         }
+        if part.more {
+            return Ok(Reassembled::Incomplete);
+        }
+        let is_discarded = self.incomplete.remove(at).is_discarded;
         let body = holdings.take(source, holder, key);
-        self.incomplete.remove(at);
         if self.incomplete.is_empty() {
             holdings.remove_holder(source, holder);
             self.holder = None;
         }
-        Ok(Some(Cow::Owned(body)))
+        Ok(if is_discarded { Reassembled::TooLarge } else { Reassembled::Whole(body.into()) })
     }
 
     /// When an incomplete reply has expired; `None` if there is none.
@@ -168,34 +187,47 @@ mod tests {
         xid: u32,
         more: bool,
         body: &[u8],
-    ) -> Result<Option<Vec<u8>>, SessionError> {
-        Ok(reassembler.add(xid, part(more, body), now(), LIMITS)?.map(Cow::into_owned))
+    ) -> Result<Reassembled<'static>, SessionError> {
+        Ok(match reassembler.add(xid, part(more, body), now(), LIMITS)? {
+            Reassembled::Incomplete => Reassembled::Incomplete,
+            Reassembled::Whole(body) => whole(&body),
+            Reassembled::TooLarge => Reassembled::TooLarge,
+        })
     }
+
+    fn whole(body: &[u8]) -> Reassembled<'static> {
+        Reassembled::Whole(body.to_vec().into())
+    }
+
+    const INCOMPLETE: Result<Reassembled<'static>, SessionError> = Ok(Reassembled::Incomplete);
 
     #[test]
     fn interleaved_replies_are_reassembled_in_order() {
         let mut reassembler = Reassembler::default();
         for (xid, body) in [(1, b"a"), (2, b"x"), (1, b"b")] {
-            assert_eq!(add(&mut reassembler, xid, true, body), Ok(None));
+            assert_eq!(add(&mut reassembler, xid, true, body), INCOMPLETE);
         }
-        assert_eq!(add(&mut reassembler, 1, false, b"c"), Ok(Some(b"abc".to_vec())));
-        assert_eq!(add(&mut reassembler, 2, false, b"y"), Ok(Some(b"xy".to_vec())));
+        assert_eq!(add(&mut reassembler, 1, false, b"c"), Ok(whole(b"abc")));
+        assert_eq!(add(&mut reassembler, 2, false, b"y"), Ok(whole(b"xy")));
         assert!(reassembler.incomplete.is_empty() && reassembler.holder.is_none());
     }
 
-    /// A reply that was dropped for another one would look complete when its last part arrives.
     #[test]
     fn a_session_limits_the_bytes_and_the_number_of_incomplete_replies() {
-        const TOO_LARGE: Result<Option<Vec<u8>>, SessionError> =
-            Err(SessionError::MultipartReplyTooLarge);
         let mut reassembler = Reassembler::default();
-        assert_eq!(add(&mut reassembler, 1, true, &[0; 60]), Ok(None));
-        assert_eq!(add(&mut reassembler, 2, true, &[0; 60]), TOO_LARGE);
-        for xid in 2..9 {
-            assert_eq!(add(&mut reassembler, xid, true, b""), Ok(None));
+        assert_eq!(add(&mut reassembler, 1, true, &[0; 60]), INCOMPLETE);
+        assert_eq!(add(&mut reassembler, 2, true, &[2; 40]), INCOMPLETE);
+        assert_eq!(add(&mut reassembler, 2, true, b"2"), INCOMPLETE);
+        assert_eq!(reassembler.budget.used_bytes(), 41);
+        assert_eq!(add(&mut reassembler, 1, true, b"1"), INCOMPLETE);
+        assert_eq!(add(&mut reassembler, 1, false, b"1"), Ok(Reassembled::TooLarge));
+        for xid in 3..10 {
+            assert_eq!(add(&mut reassembler, xid, true, b""), INCOMPLETE);
         }
-        assert_eq!(add(&mut reassembler, 9, true, b""), TOO_LARGE);
-        assert_eq!(add(&mut reassembler, 10, false, b"whole"), Ok(Some(b"whole".to_vec())));
+        let too_many = Err(SessionError::TooManyMultipartReplies);
+        assert_eq!(add(&mut reassembler, 10, true, b""), too_many);
+        assert_eq!(add(&mut reassembler, 11, false, b"whole"), Ok(whole(b"whole")));
+        assert_eq!(add(&mut reassembler, 2, false, b""), Ok(whole(&[&[2; 40][..], b"2"].concat())));
     }
 
     #[test]
@@ -207,10 +239,10 @@ mod tests {
             reassembler
         };
         let (mut good, mut first, mut second) = (new(1), new(2), new(2));
-        assert_eq!(add(&mut good, 1, true, &[1; 10]), Ok(None));
-        assert_eq!(add(&mut first, 1, true, &[0; 90]), Ok(None));
-        assert_eq!(add(&mut second, 1, true, &[0; 50]), Ok(None));
-        assert_eq!(add(&mut good, 1, false, &[1; 10]), Ok(Some(vec![1; 20])));
+        assert_eq!(add(&mut good, 1, true, &[1; 10]), INCOMPLETE);
+        assert_eq!(add(&mut first, 1, true, &[0; 90]), INCOMPLETE);
+        assert_eq!(add(&mut second, 1, true, &[0; 50]), INCOMPLETE);
+        assert_eq!(add(&mut good, 1, false, &[1; 10]), Ok(whole(&[1; 20])));
         let lost = SessionError::MultipartBudgetExceeded;
         assert_eq!(first.check(TIMEOUT, now()), Err(lost));
         assert_eq!(add(&mut first, 1, false, b"the rest"), Err(lost));
@@ -225,13 +257,13 @@ mod tests {
         let [old, new] = [(); 2].map(|()| ReassemblyBudget::default());
         let mut moving = Reassembler::default();
         moving.set_budget(&old, SourceId(1));
-        assert_eq!(add(&mut moving, 1, true, b"ab"), Ok(None));
+        assert_eq!(add(&mut moving, 1, true, b"ab"), INCOMPLETE);
         moving.move_to(&new);
         assert_eq!((old.used_bytes(), new.used_bytes()), (0, 2));
-        assert_eq!(add(&mut moving, 1, false, b"c"), Ok(Some(b"abc".to_vec())));
+        assert_eq!(add(&mut moving, 1, false, b"c"), Ok(whole(b"abc")));
         assert_eq!(new.used_bytes(), 0);
         moving.move_to(&old);
-        assert_eq!(add(&mut moving, 1, true, b"d"), Ok(None));
+        assert_eq!(add(&mut moving, 1, true, b"d"), INCOMPLETE);
         assert_eq!((old.used_bytes(), new.used_bytes()), (1, 0));
     }
 
@@ -241,8 +273,8 @@ mod tests {
         let [mut first, mut second] = [(); 2].map(|()| Reassembler::default());
         first.set_budget(&old, SourceId(1));
         second.set_budget(&old, SourceId(1));
-        assert_eq!(add(&mut first, 1, true, &[0; 90]), Ok(None));
-        assert_eq!(add(&mut second, 1, true, &[0; 90]), Ok(None));
+        assert_eq!(add(&mut first, 1, true, &[0; 90]), INCOMPLETE);
+        assert_eq!(add(&mut second, 1, true, &[0; 90]), INCOMPLETE);
         first.move_to(&new);
         assert_eq!(first.check(TIMEOUT, now()), Err(SessionError::MultipartBudgetExceeded));
     }
@@ -250,7 +282,7 @@ mod tests {
     #[test]
     fn a_reply_does_not_expire_while_its_session_is_not_read() {
         let (mut reassembler, start) = (Reassembler::default(), now());
-        assert_eq!(reassembler.add(1, part(true, b"x"), start, LIMITS), Ok(None));
+        assert_eq!(reassembler.add(1, part(true, b"x"), start, LIMITS), INCOMPLETE);
         reassembler.record_unread(start + TIMEOUT);
         assert_eq!(reassembler.check(TIMEOUT, start + TIMEOUT), Ok(()));
         assert_eq!(reassembler.deadline(TIMEOUT), Some(start + TIMEOUT + TIMEOUT));
@@ -262,7 +294,7 @@ mod tests {
         assert_eq!(reassembler.deadline(TIMEOUT), None);
         for (xid, seconds) in [(1, 0), (2, 5), (1, 20)] {
             let at = start + Duration::from_secs(seconds);
-            assert_eq!(reassembler.add(xid, part(true, b"x"), at, LIMITS), Ok(None));
+            assert_eq!(reassembler.add(xid, part(true, b"x"), at, LIMITS), INCOMPLETE);
         }
         let almost = start + Duration::from_secs(4) + TIMEOUT;
         let expires_at = start + Duration::from_secs(5) + TIMEOUT;

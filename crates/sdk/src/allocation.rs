@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 use crate::flow_space::{
     BLOCKED_PORTS, EntryKind, GROUP_STREAMS, LEARNED, LINK_PROBES, MISS_LIMITS, PATHS,
-    PROBE_LIMITS, STATIC, TABLE_MISS, TREE,
+    PROBE_LIMITS, QUARANTINE, STATIC, TABLE_MISS, TREE,
 };
 
 /// What one owner uses in switches. Whatever it does not name, it does not use; [table 0](TABLE_0) is everybody's.
@@ -68,14 +68,15 @@ pub const LIMITER: Allocation = Allocation {
 /// What `learning` uses.
 pub const LEARNING: Allocation = Allocation::of_entries(&[LEARNED]);
 
-/// What the owners that come with Sluice use. `static` are entries that an operator adds through the API or the configuration;
-/// `all` is what the applications write together.
+/// What the owners that come with Sluice use. `static` are entries that an operator adds through the API or the configuration,
+/// `quarantine` those that keep the packets of quarantined hosts out of the network; `all` is what the applications write together.
 pub const ALLOCATIONS: &[(&str, Allocation)] = &[
     ("topology", TOPOLOGY),
     ("forwarding", FORWARDING),
     ("limiter", LIMITER),
     ("learning", LEARNING),
     ("static", Allocation::of_entries(&[STATIC])),
+    ("quarantine", Allocation::of_entries(&[QUARANTINE])),
     ("all", Allocation::of_entries(&[TABLE_MISS])),
 ];
 

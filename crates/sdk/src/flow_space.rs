@@ -33,7 +33,7 @@ impl EntryKind {
     /// that show in every list of flow entries whose they are; the application uses the lower half. No other application uses
     /// the prefix or one of the priorities.
     ///
-    /// Priorities from 7 to 65530 that `forwarding` is not configured to use are free.
+    /// Priorities from 7 to 65529 that `forwarding` is not configured to use are free.
     pub const fn with_prefix(
         application: &'static str,
         prefix: [u8; 4],
@@ -81,7 +81,7 @@ const HIGH_HALF: u64 = 0xffff_ffff_0000_0000;
 
 /// Priorities that can be configured for the entries of `forwarding`. Those of an operator above it are between
 /// `forwarding.priority` and the highest of these.
-pub const CONFIGURABLE_PRIORITIES: RangeInclusive<u16> = 7..=65_530;
+pub const CONFIGURABLE_PRIORITIES: RangeInclusive<u16> = 7..=65_529;
 
 /// Blocks or meters the link probes of a port that sends too many: above the entries that send them to the controller.
 pub const PROBE_LIMITS: EntryKind = EntryKind::new("limiter", LIMIT, 65_535..=65_535);
@@ -92,6 +92,10 @@ pub const LINK_PROBES: EntryKind = EntryKind::new("topology", PERMANENT, 65_534.
 /// Drops what arrives at a port of an unmanaged segment for which another port forwards. The cookie is `segment` in ASCII.
 pub const BLOCKED_PORTS: EntryKind =
     EntryKind::new("forwarding", (0x0073_6567_6d65_6e74, u64::MAX), 65_533..=65_533);
+
+/// Drops what a quarantined host sends, and what is sent to it: above all that forwards packets of hosts. The cookie is `quar` in ASCII.
+pub const QUARANTINE: EntryKind =
+    EntryKind::new("quarantine", (0x7175_6172_0000_0000, HIGH_HALF), 65_532..=65_532);
 
 /// Forwards the packets of a flow. The cookie is `forw` in ASCII.
 pub const PATHS: EntryKind = EntryKind::configurable(
@@ -120,7 +124,7 @@ pub const TABLE_MISS: EntryKind = EntryKind::new("all", PERMANENT, 0..=0);
 
 /// Entries of `learning`, an alternative to `forwarding`. The cookie is `lear` in ASCII.
 pub const LEARNED: EntryKind =
-    EntryKind::configurable("learning", (0x6c65_6172_0000_0000, HIGH_HALF), 1..=65_535);
+    EntryKind::configurable("learning", (0x6c65_6172_0000_0000, HIGH_HALF), 1..=65_531);
 
 /// Entries that an operator has declared and Sluice keeps. The cookie is `stat` in ASCII. In table 0 their priorities are those that
 /// applications leave; in other tables they may have any.

@@ -73,6 +73,8 @@ pub enum Answer {
     Refused(Refusal),
     /// The reply is malformed.
     Malformed(ParseError),
+    /// The reply was longer than the memory for the incomplete replies of a switch (4 MiB by default), and was discarded.
+    TooLarge,
     /// The time has passed. A reply that comes later goes to nobody.
     TimedOut,
     /// The session has ended after the request was sent, or may have been.
@@ -110,6 +112,7 @@ impl fmt::Display for Answer {
             Self::Done => f.write_str("done"),
             Self::Refused(refusal) => write!(f, "refused: {refusal}"),
             Self::Malformed(error) => write!(f, "malformed reply: {error}"),
+            Self::TooLarge => f.write_str("the reply is too long"),
             Self::TimedOut => f.write_str("no answer in time"),
             Self::Disconnected => f.write_str("the switch has disconnected"),
             Self::NotConnected => f.write_str("the switch is not connected"),

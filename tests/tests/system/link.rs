@@ -1,4 +1,4 @@
-//! `sluice link` between network namespaces, measured with the system's ping and TCP.
+//! `sluice control-link` between network namespaces, measured with the system's ping and TCP.
 //!
 //! No test depends on the load of the machine: packets may be late, but never early, and never exceed the rate.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
@@ -154,7 +154,13 @@ fn without_privileges_the_error_names_the_modes_that_need_none() {
     let link = LinkProcess::open("");
     let mut nobody = link.env().command("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary());
-    let exit = ExitReport::of(nobody.args(["link", "--to", link.far_name(), "--device", "other0"]));
+    let exit = ExitReport::of(nobody.args([
+        "control-link",
+        "--to",
+        link.far_name(),
+        "--device",
+        "other0",
+    ]));
     assert_eq!((exit.code, exit.stderr.lines().count()), (RUN_TIME, 1), "{exit:?}");
     for part in ["as root", "TCP proxy", "--listen"] {
         assert!(exit.stderr.contains(part), "{part}: {exit:?}");

@@ -14,6 +14,7 @@ use sluice_system_tests::{
 
 both_versions! {
     a_link_is_drained_and_unplugged_without_losing_a_packet() = drain;
+    a_link_stays_drained_when_the_controller_is_killed_and_started_again() = drain_and_kill;
     a_port_is_set_down_and_up() = port_state;
     the_entries_of_an_owner_are_deleted() = clear;
     packet_ins_are_captured() = capture;
@@ -95,7 +96,7 @@ fn drain(version: OpenFlow) {
     for _ in 0..2 {
         let next = next_hop(&network, &b);
         let port = network.link_port("s1", next);
-        let printed = sluice(&network, &format!("drain s1 {port}"));
+        let printed = sluice(&network, &format!("link drain s1 {port}"));
         assert!(printed.contains("drained"), "{printed}");
         check(&format!("the link to {next} drained"));
         assert_eq!(network.entries_to_port("s1", port), 0);
@@ -112,10 +113,32 @@ fn drain(version: OpenFlow) {
             let up = drains.lines().nth(1).and_then(|row| row.split_whitespace().nth(1));
             up == Some("yes")
         });
-        let printed = sluice(&network, &format!("undrain s1 {port}"));
+        let printed = sluice(&network, &format!("link undrain s1 {port}"));
         assert_eq!(printed, "back in service\n");
         check(&format!("the link to {next} restored"));
     }
+}
+
+fn drain_and_kill(version: OpenFlow) {
+    let (network, mut controller, a, b) = ring(version);
+    let next = next_hop(&network, &b);
+    let port = network.link_port("s1", next);
+    let printed = sluice(&network, &format!("link drain s1 {port}"));
+    assert!(printed.contains("drained"), "{printed}");
+    controller.kill();
+    // All paths are new ones.
+    ["s1", "s2", "s3", "s4"].iter().for_each(|switch| network.ofctl("del-flows", switch, &[]));
+    controller.restart();
+    wait_until(LONG_TIMEOUT, "the hosts to reach each other", || a.ping(&b, 1).lost() == 0);
+    assert_ne!(next_hop(&network, &b), next);
+    assert_eq!(network.entries_to_port("s1", port), 0);
+    wait_until(LONG_TIMEOUT, "the link to be drained", || {
+        sluice(&network, "show drains").lines().any(|row| row.starts_with("drained"))
+    });
+    assert_eq!(sluice(&network, &format!("link undrain s1 {port}")), "back in service\n");
+    controller.restart();
+    wait_until(LONG_TIMEOUT, "the link", || sluice(&network, "show links").contains("s1-"));
+    assert_eq!(sluice(&network, "show drains").lines().count(), 1);
 }
 
 fn port_state(version: OpenFlow) {

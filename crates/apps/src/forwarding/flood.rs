@@ -30,6 +30,11 @@ pub(super) fn is_edge(view: &NetworkView, at: SwitchPort) -> bool {
     view.port(at).is_some_and(|port| port.is_up && port.role.attachment_port(at) == Some(at))
 }
 
+/// Whether packets are flooded to a port: hosts may be attached to it, and not only one that is in quarantine.
+pub(super) fn is_flooded(view: &NetworkView, at: SwitchPort) -> bool {
+    is_edge(view, at) && !view.is_isolated(at)
+}
+
 /// A switch and its edge ports.
 #[derive(Debug)]
 pub(super) struct SwitchEdgePorts {
@@ -70,11 +75,11 @@ impl EdgePortCache {
         let tree = SpanningTree::of(view).filter(|tree| tree.phase != TreePhase::Removed);
         let links: HashSet<_> = tree.iter().flat_map(|tree| tree.links.iter().flatten()).collect();
         let may_forward = |at| links.contains(&at) || view.record::<StaleTreePort>(at).is_some();
-        let is_flooded = |at| is_edge(view, at) && !may_forward(at);
+        let is_reached = |at| is_flooded(view, at) && !may_forward(at);
         let edge_ports = |&switch: &DatapathId| {
             let ports = view.switch(switch).into_iter().flat_map(|view| view.ports.keys().copied());
             let ports: Vec<_> =
-                ports.filter(|&no| is_flooded(SwitchPort::new(switch, no))).collect();
+                ports.filter(|&no| is_reached(SwitchPort::new(switch, no))).collect();
             (!ports.is_empty()).then_some(SwitchEdgePorts { switch, ports })
         };
         let area: Arc<[_]> = ids.iter().filter_map(edge_ports).collect();
@@ -335,6 +340,8 @@ fn admit_after<K: Hash + Eq>(
 
 #[cfg(test)]
 mod tests {
+    use sluice_sdk::view::{Fact, IsolatedPort, RecordFact};
+
     use super::*;
     use crate::forwarding::Config;
     use crate::forwarding::test_network::{HOST, TestLinks, TestNetwork, host};
@@ -440,5 +447,27 @@ mod tests {
         assert_eq!(net.sent, [second], "not sent back");
         net.packet_in(first, &frame);
         assert_eq!(net.sent, [second, second], "its source sends it again");
+    }
+
+    #[test]
+    fn nothing_is_flooded_to_an_isolated_port() {
+        let links = TestLinks::leaf_spine(1, 3);
+        let mut net = TestNetwork::new(&Config::default(), &links, 2);
+        let isolated = net.location(3);
+        let mut count = 0;
+        let mut reaches = |net: &mut TestNetwork| {
+            count += 1;
+            let frame = [&[0xff; 6][..], &host(1).mac.0, &[0x88, 0xb8, 0x55, count]].concat();
+            net.sent.clear();
+            net.packet_in(net.location(1), &frame);
+            assert!(net.sent.contains(&net.location(2)), "{:?}", net.sent);
+            net.sent.contains(&isolated)
+        };
+        assert!(reaches(&mut net));
+        let set = |value| Fact::Record(RecordFact::new(isolated, value));
+        net.publish(&set(Some(IsolatedPort)));
+        assert!(!reaches(&mut net));
+        net.publish(&set(None));
+        assert!(reaches(&mut net));
     }
 }

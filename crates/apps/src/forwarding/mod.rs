@@ -37,7 +37,7 @@ use sluice_openflow::{
 };
 use sluice_sdk::routes::Routes;
 use sluice_sdk::view::{
-    Fact, HostId, HostInDoubt, NetworkView, PortRole, PublishedFact, SwitchPort,
+    Fact, HostId, HostInDoubt, IsolatedPort, NetworkView, PortRole, PublishedFact, SwitchPort,
 };
 use sluice_sdk::{
     Answer, App, AppMetric, Ctx, Network, SwitchIndex, Ticket, Verdict, send_misses_up,
@@ -377,7 +377,9 @@ impl App for Forwarding {
     fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
         self.multicast.on_fact(&published.fact, now, network.view());
         self.trees.on_fact(&published.fact, self.cfg.flooding, now, network);
-        if published.fact.record::<SpanningTree>().is_some() {
+        let are_streams_affected = published.fact.record::<SpanningTree>().is_some()
+            || published.fact.record::<IsolatedPort>().is_some();
+        if are_streams_affected {
             for id in self.group_streams.switches() {
                 self.refresh_streams(id, now, network);
             }

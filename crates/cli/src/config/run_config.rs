@@ -148,7 +148,7 @@ impl From<LearningSettings> for learning::Config {
             host_timeout: settings.host_timeout_s.0,
             idle_timeout_s: settings.idle_timeout_s,
             hard_timeout_s: settings.hard_timeout_s,
-            priority: settings.priority.get(),
+            priority: settings.priority.0,
             matching: settings.match_.0,
             ..Self::default()
         }

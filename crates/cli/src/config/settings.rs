@@ -12,9 +12,10 @@ use sluice_openflow::Role;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::values::{
-    ApiAddress, Apps, ByName, ClientCertificates, CongestionName, EntryPriority, HostTimeout,
-    ListenAddresses, LogFormat, MembershipTime, Micros, Millis, MissSendLen, OfferedVersions,
-    PinSetting, ProbeInterval, Seconds, SecretText, StaticBundles, TimeoutMillis, WorkerCount,
+    ApiAddress, Apps, ByName, ClientCertificates, CongestionName, ForwardingPriority, HostTimeout,
+    LearningPriority, ListenAddresses, LogFormat, MembershipTime, Micros, Millis, MissSendLen,
+    OfferedVersions, PinSetting, ProbeInterval, Seconds, SecretText, StaticBundles, TimeoutMillis,
+    WorkerCount,
 };
 
 /// A whole configuration. Keys and sections are in the order of the example file.
@@ -235,9 +236,9 @@ pub(super) struct ForwardingSettings {
     #[config(default = true)]
     pub(super) both_directions: bool,
 
-    /// Priority of the flow entries, 7 to 65530.
+    /// Priority of the flow entries, 7 to 65529.
     #[config(default = 100)]
-    pub(super) priority: EntryPriority,
+    pub(super) priority: ForwardingPriority,
 
     /// Seconds without a matching packet after which a flow entry expires; 0 disables this.
     #[config(default = 60)]
@@ -299,9 +300,9 @@ pub(super) struct LearningSettings {
     #[config(default = 0)]
     pub(super) hard_timeout_s: u16,
 
-    /// Priority of the flow entries, 1 to 65535.
+    /// Priority of the flow entries, 1 to 65531.
     #[config(default = 100)]
-    pub(super) priority: NonZeroU16,
+    pub(super) priority: LearningPriority,
 }
 
 #[derive(Debug, confique::Config)]

@@ -303,7 +303,7 @@ fn an_invalid_value_is_rejected_with_its_position_and_what_was_expected() {
         ("[workers.threads]", "invalid value a section (expected a whole number from 0 to 1024)"),
         (
             "forwarding.priority = 65533",
-            "invalid value 65533 (expected a whole number from 7 to 65530)",
+            "invalid value 65533 (expected a whole number from 7 to 65529)",
         ),
         (
             "forwarding.multicast_membership_s = 20",
@@ -313,7 +313,11 @@ fn an_invalid_value_is_rejected_with_its_position_and_what_was_expected() {
             r#"forwarding.multicast_unregistered = "drop""#,
             r#"unknown value "drop" (known: flood, router-ports)"#,
         ),
-        ("learning.priority = 0", "invalid value 0 (expected a whole number from 1 to 65535)"),
+        ("learning.priority = 0", "invalid value 0 (expected a whole number from 1 to 65531)"),
+        (
+            "learning.priority = 65532",
+            "invalid value 65532 (expected a whole number from 1 to 65531)",
+        ),
         (
             r#"workers.pin = "0""#,
             r#"invalid value "0" (expected true, false or a list of cores, such as [0, 1])"#,

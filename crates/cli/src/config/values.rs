@@ -11,6 +11,7 @@ use sluice_apps::topology::{Secret, StaticBundle, UnexpectedLinks};
 use sluice_apps::{forwarding, learning};
 use sluice_northbound::tokens::Role as ApiRole;
 use sluice_openflow::{DatapathId, PortNo, Role, Version, Versions};
+use sluice_sdk::flow_space::LEARNED;
 
 use tracing_subscriber::filter::LevelFilter;
 
@@ -62,22 +63,28 @@ impl<const UNIT: u64, const MIN: u64, const MAX: u64> TryFrom<f64> for Time<UNIT
     }
 }
 
-/// Priority of the flow entries of `forwarding`, which are between those of other purposes.
+/// Priority of the flow entries of an application, which are between those of other purposes.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "u16")]
-pub(super) struct EntryPriority(pub(super) u16);
+pub(super) struct EntryPriority<const MIN: u16, const MAX: u16>(pub(super) u16);
 
-impl TryFrom<u16> for EntryPriority {
+impl<const MIN: u16, const MAX: u16> TryFrom<u16> for EntryPriority<MIN, MAX> {
     type Error = String;
 
     fn try_from(priority: u16) -> Result<Self, String> {
-        let range = forwarding::PRIORITIES;
-        let (min, max) = (range.start(), range.end());
         let expected =
-            || format!("invalid value {priority} (expected a whole number from {min} to {max})");
-        range.contains(&priority).then_some(Self(priority)).ok_or_else(expected)
+            || format!("invalid value {priority} (expected a whole number from {MIN} to {MAX})");
+        (MIN..=MAX).contains(&priority).then_some(Self(priority)).ok_or_else(expected)
     }
 }
+
+/// Priority of the flow entries of `forwarding`.
+pub(super) type ForwardingPriority =
+    EntryPriority<{ *forwarding::PRIORITIES.start() }, { *forwarding::PRIORITIES.end() }>;
+
+/// Priority of the flow entries of `learning`.
+pub(super) type LearningPriority =
+    EntryPriority<{ *LEARNED.priorities.start() }, { *LEARNED.priorities.end() }>;
 
 /// A value that is chosen by name.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use crate::api_client::{ApiArgs, of_switch};
-use crate::show_events::EventArgs;
+use crate::show_events::{EventArgs, utc};
 use crate::watch::{self, WatchInterval};
 use crate::write_stdout;
 
@@ -46,6 +46,8 @@ enum What {
     Drains,
     /// The hosts, and where they are attached
     Hosts(HostArgs),
+    /// The hosts in quarantine, since when and why
+    Quarantines,
     /// What has happened: switches, ports, links, hosts, the newest last
     Events(EventArgs),
     /// The applications, in the order of the chain; with --json, their settings and metrics
@@ -164,6 +166,19 @@ const HOST_COLUMNS: &[Column] = &[
     ("NAME", "/at/port_name"),
     ("ADDRESSES", "/addresses"),
     ("HOST", "/name"),
+    ("QUARANTINED", "/is_quarantined"),
+];
+
+const QUARANTINE_COLUMNS: &[Column] = &[
+    ("MAC", "/mac"),
+    ("HOST", "/name"),
+    ("ADDRESSES", "/addresses"),
+    ("SWITCH", "/at/dpid"),
+    ("PORT", "/at/port"),
+    ("STATE", "/state"),
+    ("SINCE", "/since"),
+    ("BY", "/by"),
+    ("REASON", "/reason"),
 ];
 
 impl ShowArgs {
@@ -199,6 +214,10 @@ impl ShowArgs {
                     query.iter().filter_map(|(key, it)| Some((*key, it.as_deref()?))).collect();
                 self.list("/v1/hosts", &query, "hosts", HOST_COLUMNS)
             }
+            What::Quarantines => {
+                let (path, list) = ("/v1/quarantines", "quarantines");
+                self.list_of(path, &[], list, QUARANTINE_COLUMNS, add_since)
+            }
             What::Flows(FlowArgs { switch, table }) => {
                 let table = table.map(|table| table.to_string());
                 let mut query: Vec<_> = table.iter().map(|it| ("table", it.as_str())).collect();
@@ -225,18 +244,40 @@ impl ShowArgs {
         list: &str,
         columns: &[Column],
     ) -> Result<String, String> {
+        self.list_of(path, query, list, columns, |_| {})
+    }
+
+    /// The items of a list as a table, after each was completed, or the JSON.
+    fn list_of(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        list: &str,
+        columns: &[Column],
+        complete: impl Fn(&mut Value),
+    ) -> Result<String, String> {
         let body = self.get(path, query)?;
         if self.json {
             return Ok(with_newline(body));
         }
-        let document: Value = serde_json::from_str(&body)
+        let mut document: Value = serde_json::from_str(&body)
             .map_err(|error| format!("{path}: the reply is not JSON: {error}"))?;
-        let items = document.get(list).and_then(Value::as_array);
-        Ok(table(items.map(Vec::as_slice).unwrap_or_default(), columns))
+        let items = document.get_mut(list).and_then(Value::as_array_mut);
+        let items = items.map(Vec::as_mut_slice).unwrap_or_default();
+        items.iter_mut().for_each(complete);
+        Ok(table(items, columns))
     }
 
     fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<String, String> {
         Ok(self.api.client()?.get(path, query)?)
+    }
+}
+
+/// The time at which a quarantine has begun, for people.
+fn add_since(quarantine: &mut Value) {
+    let since = quarantine.get("since_unix_s").and_then(Value::as_f64).map(utc);
+    if let Some(fields) = quarantine.as_object_mut() {
+        fields.insert("since".to_owned(), since.into());
     }
 }
 

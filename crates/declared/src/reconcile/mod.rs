@@ -1,8 +1,10 @@
 //! Keeps the entries of all switches as declared: a state machine without I/O.
 //!
 //! Sessions, changes, answers and the time go in; [`Reconciler::take_requests`] has what is to be sent. Each switch is on its own
-//! (`switch/`); what belongs to one change is a transaction (`transaction.rs`).
+//! (`switch/`); what belongs to one change is a transaction (`transaction/`). A change of the whole network (`network_change.rs`)
+//! prepares the transactions of all switches before it commits any.
 
+mod network_change;
 mod reading;
 mod switch;
 mod transaction;
@@ -20,8 +22,12 @@ use crate::change::AppliedChange;
 use crate::entry::{Entry, Key, Kind};
 use crate::form::Slot;
 use crate::names::{Names, SwitchNames};
+use crate::quarantine::Quarantine;
 use crate::status::{Now, State, Status};
+pub use network_change::{NetworkRefusal, PartRefusal};
+pub(crate) use network_change::{NetworkState, PREPARE_MAX};
 use switch::Switch;
+pub(crate) use transaction::UNUSED_GROUP;
 
 /// Switches that are read at a time: their replies may have megabytes.
 const READS_MAX: usize = 16;
@@ -206,17 +212,20 @@ pub struct Reconciler {
     timing: Timing,
     /// Shared with changes that are being checked.
     entries: Arc<BTreeMap<Key, Arc<Entry>>>,
+    /// Those of quarantined hosts, which every switch has.
+    quarantine_entries: BTreeMap<Key, Arc<Entry>>,
     names: Arc<Names>,
     switches: BTreeMap<DatapathId, Switch>,
     owned: BTreeMap<DatapathId, HashSet<Slot>>,
     out: Outbox,
     ticked_at: Option<Instant>,
+    network_change: Option<network_change::NetworkChange>,
     /// The number of the last change.
     revision: u64,
 }
 
 impl Reconciler {
-    /// Starts with what the store has, and no switches.
+    /// Starts with what the store has, those of quarantined hosts included, and no switches.
     pub fn new(
         timing: Timing,
         entries: BTreeMap<Key, Arc<Entry>>,
@@ -240,16 +249,19 @@ impl Reconciler {
             disowned: vec![],
             notices: vec![],
         };
-        let switches = BTreeMap::new();
         let revision = entries.values().map(|entry| entry.revision).max().unwrap_or_default();
+        let (declared, quarantine_entries) =
+            entries.into_iter().partition(|(key, _)| key.is_declared());
         Self {
             timing,
-            entries: Arc::new(entries),
+            entries: Arc::new(declared),
+            quarantine_entries,
             names: Arc::new(names),
-            switches,
+            switches: BTreeMap::new(),
             owned: of_switches,
             out,
             ticked_at: None,
+            network_change: None,
             revision,
         }
     }
@@ -295,7 +307,8 @@ impl Reconciler {
                 Some(switch) => {
                     if switch.learn(session) {
                         let names = SwitchNames::new(session, &self.names);
-                        switch.rename(names, self.entries.values(), self.revision, now);
+                        let all = self.entries.values().chain(self.quarantine_entries.values());
+                        switch.rename(names, all, self.revision, now);
                     }
                 }
                 None => self.connect(session, now),
@@ -312,7 +325,7 @@ impl Reconciler {
             switch.expect_nothing();
         }
         switch.owned = self.owned.remove(&session.datapath_id).unwrap_or_default();
-        for entry in self.entries.values() {
+        for entry in self.entries.values().chain(self.quarantine_entries.values()) {
             if switch.names.are_selected_by(&entry.declaration.switches) {
                 switch.add(entry, entry.revision, now);
             }
@@ -323,12 +336,11 @@ impl Reconciler {
     /// Applies a change that the store has.
     pub(crate) fn apply(&mut self, change: &AppliedChange, now: Now) {
         self.revision = change.revision;
-        let entries = Arc::make_mut(&mut self.entries);
         for entry in &change.removed {
-            entries.remove(entry.key());
+            self.entries_like(entry.key()).remove(entry.key());
         }
         for entry in &change.added {
-            entries.insert(entry.key().clone(), Arc::clone(entry));
+            self.entries_like(entry.key()).insert(entry.key().clone(), Arc::clone(entry));
         }
         if let Some(names) = &change.names {
             self.names = Arc::new(names.clone());
@@ -343,7 +355,8 @@ impl Reconciler {
             if change.names.is_some() {
                 let given = self.names.switch(switch.id()).map(str::to_owned);
                 let names = SwitchNames { given, ..switch.names.clone() };
-                switch.rename(names, self.entries.values(), change.revision, now);
+                let all = self.entries.values().chain(self.quarantine_entries.values());
+                switch.rename(names, all, change.revision, now);
             }
             for entry in &change.added {
                 if switch.names.are_selected_by(&entry.declaration.switches) {
@@ -351,10 +364,19 @@ impl Reconciler {
                 }
             }
             if switch.has_conflicts && has_room {
-                switch.add_missing(self.entries.values(), change.revision, now);
+                let all = self.entries.values().chain(self.quarantine_entries.values());
+                switch.add_missing(all, change.revision, now);
             }
         }
         self.tick(now);
+    }
+
+    fn entries_like(&mut self, key: &Key) -> &mut BTreeMap<Key, Arc<Entry>> {
+        if key.is_declared() {
+            Arc::make_mut(&mut self.entries)
+        } else {
+            &mut self.quarantine_entries
+        }
     }
 
     /// Handles the answer to a request.
@@ -392,6 +414,7 @@ impl Reconciler {
             self.out.session = switch.session;
             switch.step(now, &mut self.out);
         }
+        self.advance_network_change(now);
         self.ticked_at = Some(now.at);
         self.start_readings(now);
     }
@@ -436,12 +459,12 @@ impl Reconciler {
             self.ticked_at.is_some_and(|at| it.waits_to_read(Now { at, ..now }).is_some())
         };
         let switches = self.switches.values().filter(|it| !has_waited(it));
-        let first = switches.filter_map(Switch::deadline).min();
+        let first = switches.filter_map(Switch::deadline).chain(self.network_deadline()).min();
         // What is due already waits for something else.
         first.map(|at| at.max(now.at + BLOCKED_PAUSE))
     }
 
-    /// All entries.
+    /// All entries that are declared: not those of quarantined hosts.
     pub fn entries(&self) -> &Arc<BTreeMap<Key, Arc<Entry>>> {
         &self.entries
     }
@@ -456,6 +479,16 @@ impl Reconciler {
         let selector = &entry.declaration.switches;
         let selected = self.switches.values().filter(|it| it.names.are_selected_by(selector));
         selected.map(|switch| (switch.id(), switch.status(entry))).collect()
+    }
+
+    /// The state of a quarantine in the connected switches: of each the worse one of its entries.
+    pub fn quarantine_statuses(&self, quarantine: &Quarantine) -> Vec<(DatapathId, Status)> {
+        let [from, to] = &quarantine.entries;
+        let worse = |switch: &Switch| {
+            let (a, b) = (switch.status(from), switch.status(to));
+            if a.state.severity() >= b.state.severity() { a } else { b }
+        };
+        self.switches.values().map(|switch| (switch.id(), worse(switch))).collect()
     }
 
     /// Selectors of an entry that no connected switch answers to.
@@ -477,16 +510,25 @@ impl Reconciler {
         self.switches.values().all(|switch| switch.has_tried(revision))
     }
 
+    /// Connected switches that a change concerns.
+    pub(crate) fn concerned(&self, change: &AppliedChange) -> usize {
+        let entries = || change.removed.iter().chain(&change.added);
+        let is_concerned = |switch: &&Switch| {
+            entries().any(|entry| switch.names.are_selected_by(&entry.declaration.switches))
+        };
+        self.switches.values().filter(is_concerned).count()
+    }
+
+    /// Switches that do not have what a change has made of them, and why.
+    pub(crate) fn failures(&self, revision: u64) -> Vec<(DatapathId, String)> {
+        let failed = |switch: &Switch| Some((switch.id(), switch.failure(revision)?));
+        self.switches.values().filter_map(failed).collect()
+    }
+
     /// The state of an entry as a whole: the worst of its states, refused before pending before installed.
     pub fn state(&self, entry: &Entry) -> State {
-        let mut state = None;
-        for (_, status) in self.statuses(entry) {
-            match status.state {
-                State::Refused(reason) => return State::Refused(reason),
-                State::Pending(reason) => state = Some(State::Pending(reason)),
-                State::Installed => state = state.or(Some(State::Installed)),
-            }
-        }
+        let states = self.statuses(entry).into_iter().map(|(_, status)| status.state);
+        let state = states.max_by_key(State::severity);
         let not_connected = || State::Pending(State::NOT_CONNECTED.to_owned());
         match state {
             Some(State::Installed) if !self.unconnected(entry).is_empty() => not_connected(),

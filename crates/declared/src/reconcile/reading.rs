@@ -9,7 +9,7 @@ use sluice_openflow::{
     MultipartRequest, Version,
 };
 use sluice_sdk::Answer;
-use sluice_sdk::flow_space::STATIC;
+use sluice_sdk::flow_space::{QUARANTINE, STATIC};
 
 use crate::entry::Kind;
 use crate::form::{Form, Slot};
@@ -56,7 +56,10 @@ impl Reading {
             Kind::Flow => {
                 let mut request = FlowStatsRequest::default();
                 if version > Version::V1_0 {
-                    (request.cookie, request.cookie_mask) = (STATIC.cookie, STATIC.cookie_mask);
+                    // What both kinds have in common; entries of others are left out below.
+                    let common = !(STATIC.cookie ^ QUARANTINE.cookie);
+                    request.cookie_mask = STATIC.cookie_mask & QUARANTINE.cookie_mask & common;
+                    request.cookie = STATIC.cookie & request.cookie_mask;
                 }
                 MultipartRequest::FlowDesc(request)
             }
@@ -96,8 +99,9 @@ impl Reading {
     fn add(&mut self, reply: MultipartReply) -> Result<(), &'static str> {
         let forms: Vec<_> = match reply {
             MultipartReply::FlowDesc { flows } => {
+                let is_own = |cookie| STATIC.has_cookie(cookie) || QUARANTINE.has_cookie(cookie);
                 // In 1.0 all flow entries are listed.
-                let own = flows.into_iter().filter(|flow| STATIC.has_cookie(flow.cookie));
+                let own = flows.into_iter().filter(|flow| is_own(flow.cookie));
                 own.map(Form::reported_flow).collect()
             }
             MultipartReply::GroupDesc { groups } => {

@@ -7,18 +7,22 @@ use std::time::Duration;
 
 use sluice_base::Rng;
 use sluice_openflow::{
-    DatapathId, FlowDesc, GroupDesc, GroupId, Message, Role, SwitchDesc, SwitchFeatures, Version,
+    DatapathId, FlowDesc, GroupDesc, GroupId, MacAddr, Message, Role, SwitchDesc, SwitchFeatures,
+    Version,
 };
+use sluice_sdk::allocation::Allocations;
 use sluice_sdk::{Answer, SessionStatistics, SwitchSession};
 
 use super::model_switch::ModelSwitch;
-use crate::change::{Change, Present, check};
-use crate::reconcile::{Notice, Owned, Reconciler, Removal, Timing, Token};
+use crate::change::{self, AppliedChange, Change, ChangeError, Present, check};
+use crate::quarantine::{Quarantine, QuarantineError, QuarantineInfo};
+use crate::reconcile::{NetworkState, Notice, Owned, Reconciler, Removal, Timing, Token};
 use crate::{Declaration, Entry, Key, Kind, NameOf, Names, Now, Reserved, Selector, State};
 
 pub(super) struct Bench {
     reconciler: Reconciler,
     revision: u64,
+    quarantines: BTreeMap<MacAddr, Arc<Quarantine>>,
     owned: BTreeSet<Owned>,
     now: Now,
     switches: BTreeMap<DatapathId, ModelSwitch>,
@@ -27,6 +31,18 @@ pub(super) struct Bench {
     losses: BTreeMap<DatapathId, Loss>,
     /// Whether nothing can be stored.
     is_disk_full: bool,
+    /// A change of the whole network that is not decided yet, or is being committed, and the names before it.
+    everywhere: Option<(AppliedChange, Names, bool)>,
+}
+
+/// What a change of the whole network has come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Decision {
+    Made,
+    /// Refused before any commit was sent.
+    Refused(String),
+    /// Refused by a switch that was prepared, and undone.
+    Undone(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +72,7 @@ impl Bench {
         Self {
             reconciler,
             revision: 0,
+            quarantines: BTreeMap::new(),
             owned: BTreeSet::new(),
             now,
             switches: BTreeMap::new(),
@@ -63,6 +80,7 @@ impl Bench {
             pending: BTreeMap::new(),
             losses: BTreeMap::new(),
             is_disk_full: false,
+            everywhere: None,
         }
     }
 
@@ -74,24 +92,156 @@ impl Bench {
         self.apply(Change { is_whole: true, ..Change::default() });
     }
 
-    fn apply(&mut self, change: Change) {
-        let present = Present {
+    /// Checks a change without making it.
+    pub(super) fn check(&self, change: Change) -> Result<(), ChangeError> {
+        let reserved = Reserved::new(&Allocations::default(), []);
+        check(change, self.present(&reserved)).map(|_| ())
+    }
+
+    fn present<'a>(&'a self, reserved: &'a Reserved) -> Present<'a> {
+        Present {
             entries: self.reconciler.entries(),
             names: self.reconciler.names(),
-            reserved: &Reserved::default(),
+            reserved,
             revision: self.revision,
             now: self.now.unix,
-        };
-        let applied = check(change, present).unwrap();
-        if !applied.is_empty() {
-            self.revision = applied.revision;
-            self.reconciler.apply(&applied, self.now);
         }
+    }
+
+    fn checked(&self, change: Change) -> AppliedChange {
+        check(change, self.present(&Reserved::default())).unwrap()
+    }
+
+    fn apply(&mut self, change: Change) {
+        let applied = self.checked(change);
+        if !applied.is_empty() {
+            self.commit(&applied);
+        }
+        self.collect();
+    }
+
+    fn commit(&mut self, applied: &AppliedChange) {
+        self.revision = applied.revision;
+        if let Some((mac, quarantine)) = &applied.quarantine {
+            match quarantine {
+                Some(it) => drop(self.quarantines.insert(*mac, it.clone())),
+                None => drop(self.quarantines.remove(mac)),
+            }
+        }
+        self.reconciler.apply(applied, self.now);
+        self.collect();
+    }
+
+    pub(super) fn quarantine(&mut self, mac: MacAddr) -> Result<(), QuarantineError> {
+        let info = QuarantineInfo::new("local".to_owned(), None, self.now.unix);
+        let change = change::quarantine(mac, info, &self.quarantines, self.revision + 1)?;
+        self.commit(&change);
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self, mac: MacAddr) -> Result<(), QuarantineError> {
+        let (change, _) = change::release(mac, &self.quarantines, self.revision + 1)?;
+        self.commit(&change);
+        Ok(())
+    }
+
+    /// The state of a quarantine in each connected switch.
+    pub(super) fn quarantine_states(&self, mac: MacAddr) -> Vec<(DatapathId, State)> {
+        let statuses = self.reconciler.quarantine_statuses(&self.quarantines[&mac]);
+        statuses.into_iter().map(|(at, status)| (at, status.state)).collect()
+    }
+
+    /// Begins with a change of the whole network, unless there is one.
+    pub(super) fn start_everywhere(&mut self, change: Change) {
+        let applied = self.checked(change);
+        if self.everywhere.is_none() && !applied.is_empty() {
+            self.revision = applied.revision;
+            self.reconciler.start_network_change(&applied, self.now);
+            let names = (**self.reconciler.names()).clone();
+            self.everywhere = Some((applied, names, false));
+            self.collect();
+        }
+    }
+
+    /// Goes on with the change of the whole network if the switches have answered, as the service does.
+    pub(super) fn decide(&mut self) -> Option<Decision> {
+        let (applied, names, is_committing) = self.everywhere.take()?;
+        let decision = match self.reconciler.network_state()? {
+            NetworkState::InProgress => {
+                self.everywhere = Some((applied, names, is_committing));
+                return None;
+            }
+            NetworkState::Ready => {
+                self.reconciler.commit_network_change(&applied, self.now);
+                self.everywhere = Some((applied, names, true));
+                self.collect();
+                return self.decide();
+            }
+            NetworkState::Made(_) => Decision::Made,
+            NetworkState::Refused(it) if is_committing => Decision::Undone(it.to_string()),
+            NetworkState::Refused(it) => Decision::Refused(it.to_string()),
+        };
+        self.reconciler.end_network_change(self.now);
+        if matches!(decision, Decision::Undone(_)) {
+            self.revision += 1;
+            let names = applied.names.is_some().then_some(names);
+            let reversed = AppliedChange { revision: self.revision, ..applied.reversed(names) };
+            self.reconciler.apply(&reversed, self.now);
+        }
+        self.collect();
+        Some(decision)
+    }
+
+    /// Makes a change of the whole network, and what follows from it.
+    pub(super) fn change_everywhere(&mut self, change: Change) -> Decision {
+        self.start_everywhere(change);
+        for _ in 0..100 {
+            self.settle();
+            if let Some(decision) = self.decide() {
+                self.settle();
+                return decision;
+            }
+            self.pass(Duration::from_millis(500));
+        }
+        panic!("a change has not ended within 50 s")
+    }
+
+    /// Waits until the change of the whole network has come to something, if there is one.
+    pub(super) fn end_change(&mut self) {
+        if self.everywhere.is_some() {
+            self.change_everywhere(Change::default());
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.reconciler.network_state() == Some(NetworkState::Ready)
+    }
+
+    /// Lets time pass without answers.
+    pub(super) fn pass(&mut self, time: Duration) {
+        self.now.at += time;
+        self.now.unix += time;
+        self.reconciler.tick(self.now);
         self.collect();
     }
 
     /// Some entries are added, replaced or removed.
     pub(super) fn change(&mut self, rng: &mut Rng) {
+        if self.everywhere.is_some() {
+            return;
+        }
+        let change = self.random_change(rng);
+        self.apply(change);
+        let mac = MacAddr::from_u64(0x0200_0000_0000 + u64::from(rng.below(3)));
+        let is_quarantined = self.quarantines.contains_key(&mac);
+        match rng.below(4) {
+            0 if is_quarantined => self.release(mac).unwrap(),
+            1 if !is_quarantined => self.quarantine(mac).unwrap(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn random_change(&self, rng: &mut Rng) -> Change {
         let mut change = Change::default();
         for n in 0..6 {
             let name = format!("e{n}");
@@ -112,7 +262,7 @@ impl Bench {
             group.switches = Selector::Switches(vec!["2".to_owned(), "3".to_owned()]);
             change.set.push(group);
         }
-        self.apply(change);
+        change
     }
 
     fn sessions(&self) -> Vec<SwitchSession> {
@@ -168,9 +318,12 @@ impl Bench {
         for at in self.sessions.keys().copied().collect::<Vec<_>>() {
             self.disconnect(at);
         }
-        let (entries, names) =
+        let (mut entries, names) =
             ((**self.reconciler.entries()).clone(), (**self.reconciler.names()).clone());
+        let of_hosts = self.quarantines.values().flat_map(|it| it.entries.iter());
+        entries.extend(of_hosts.map(|entry| (entry.key().clone(), entry.clone())));
         self.pending.clear();
+        self.everywhere = None;
         self.reconciler =
             Reconciler::new(Timing::default(), entries, names, self.owned.iter().copied())
                 .with_revision(self.revision);
@@ -233,7 +386,7 @@ impl Bench {
         }
     }
 
-    fn answer(&mut self, at: DatapathId) {
+    pub(super) fn answer(&mut self, at: DatapathId) {
         let Some((token, messages)) = self.pending.get_mut(&at).and_then(VecDeque::pop_front)
         else {
             return;
@@ -297,13 +450,21 @@ impl Bench {
                 assert_eq!(status.state, State::Installed, "seed {seed}: {} at {at}", entry.key());
             }
         }
+        for &mac in self.quarantines.keys() {
+            for (at, state) in self.quarantine_states(mac) {
+                assert_eq!(state, State::Installed, "seed {seed}: {mac} at {at}");
+            }
+        }
         for (at, switch) in &self.switches {
+            let of_hosts = self.quarantines.values().flat_map(|it| it.entries.iter());
             let declared = self.reconciler.entries().values().filter(|entry| {
                 entry.key().kind == Kind::Flow
                     && self.reconciler.statuses(entry).iter().any(|(id, _)| id == at)
             });
-            let declared: BTreeSet<_> =
-                declared.filter_map(|entry| entry.form(switch.version).ok()?.cookie()).collect();
+            let declared: BTreeSet<_> = declared
+                .chain(of_hosts)
+                .filter_map(|entry| entry.form(switch.version).ok()?.cookie())
+                .collect();
             let found: Vec<_> = switch.tables.flows.iter().map(|flow| flow.cookie).collect();
             let distinct: BTreeSet<_> = found.iter().copied().collect();
             assert_eq!(distinct, declared, "seed {seed}: {at}");
@@ -399,14 +560,7 @@ impl Bench {
 
     /// Applies a change if it is valid.
     pub(super) fn try_apply(&mut self, change: Change) {
-        let present = Present {
-            entries: self.reconciler.entries(),
-            names: self.reconciler.names(),
-            reserved: &Reserved::default(),
-            revision: self.revision,
-            now: self.now.unix,
-        };
-        if check(change.clone(), present).is_ok() {
+        if check(change.clone(), self.present(&Reserved::default())).is_ok() {
             self.apply(change);
         }
     }

@@ -3,7 +3,9 @@
 mod bench;
 mod faults;
 mod model_switch;
+mod network_changes;
 mod ownership;
+mod quarantine;
 mod selection;
 mod sessions;
 

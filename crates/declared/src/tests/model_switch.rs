@@ -93,6 +93,10 @@ impl ModelSwitch {
         refusal.map_or(Answer::Done, Answer::Refused)
     }
 
+    pub(super) fn open_bundles(&self) -> usize {
+        self.bundles.len()
+    }
+
     /// The index of the message that was refused, which is an earlier one if a commit fails.
     fn on_message(&mut self, message: Message, index: usize) -> Result<(), (usize, ErrorReason)> {
         let version = self.version;
@@ -120,8 +124,8 @@ impl ModelSwitch {
                         if let Err(reason) = tables.apply(message, version) {
                             // Errors about messages of earlier requests reach nobody.
                             return match (index + n).checked_sub(count) {
-                                Some(at) if index >= count => Err((at, reason)),
-                                _ => refuse(ErrorType::BUNDLE_FAILED, "MSG_FAILED"),
+                                Some(at) => Err((at, reason)),
+                                None => refuse(ErrorType::BUNDLE_FAILED, "MSG_FAILED"),
                             };
                         }
                     }
@@ -130,10 +134,15 @@ impl ModelSwitch {
                     self.tables = tables;
                     Ok(())
                 }
-                _ => {
-                    self.bundles.remove(&control.bundle_id);
+                BundleCtrlType::CLOSE_REQUEST if self.bundles.contains_key(&control.bundle_id) => {
                     Ok(())
                 }
+                BundleCtrlType::DISCARD_REQUEST
+                    if self.bundles.remove(&control.bundle_id).is_some() =>
+                {
+                    Ok(())
+                }
+                _ => refuse(ErrorType::BUNDLE_FAILED, "BAD_ID"),
             },
             Message::BundleAddMessage(add) => match self.bundles.get_mut(&add.bundle_id) {
                 Some(bundle) => {

@@ -6,7 +6,7 @@ use sluice_openflow::view::PacketIns;
 use sluice_openflow::{MessageType, MultipartReply, MultipartType, RawMessage, split_message};
 use sluice_proto::ControllerEvent;
 use sluice_sdk::flow_space::TABLE_MISS;
-use sluice_sdk::{App, CaptureSender, Ctx, Network, ReceivedMultipart, SwitchError};
+use sluice_sdk::{Answer, App, CaptureSender, Ctx, Network, ReceivedMultipart, SwitchError};
 
 use super::captures;
 use super::ports::PortChange;
@@ -151,6 +151,7 @@ impl<A: App> Dispatcher<'_, A> {
             }
             ControllerEvent::SwitchConnected(_)
             | ControllerEvent::RoleReply(_)
+            | ControllerEvent::MultipartReplyTooLarge(..)
             | ControllerEvent::Malformed(..)
             | ControllerEvent::Other(_) => {}
         }
@@ -172,6 +173,12 @@ impl<A: App> Dispatcher<'_, A> {
                     tracing::warn!(dpid = %id, %kind, %version, "malformed message: {error}");
                 });
                 return false;
+            }
+            ControllerEvent::MultipartReplyTooLarge(_, kind) => {
+                self.counters.multipart_replies_discarded.add(1);
+                log_limited(&mut switch.logged, || {
+                    tracing::warn!(dpid = %id, kind = kind.0, "a multipart reply is too long and was discarded");
+                });
             }
             ControllerEvent::Error(error) => {
                 self.counters.error_received(error.reason.kind());
@@ -255,8 +262,11 @@ fn answer_request(
         ControllerEvent::Error(error) => requests.on_error(error.xid, error.reason, answers),
         ControllerEvent::MultipartReply(xid, kind, body) => {
             requests.on_multipart_reply(*xid, answers, || {
-                ReceivedMultipart::new(version, *kind, body.to_vec())
+                Answer::Multipart(ReceivedMultipart::new(version, *kind, body.to_vec()))
             })
+        }
+        ControllerEvent::MultipartReplyTooLarge(xid, _) => {
+            requests.on_multipart_reply(*xid, answers, || Answer::TooLarge)
         }
         ControllerEvent::BarrierReply(_)
         | ControllerEvent::RoleReply(_)

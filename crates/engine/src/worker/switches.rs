@@ -1,5 +1,7 @@
 //! The switches of a worker.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -104,8 +106,10 @@ pub(super) struct Switches {
     slots: Vec<Option<Box<ConnectedSwitch>>>,
     by_session: HashMap<SessionId, ConnId>,
     by_datapath: HashMap<DatapathId, ConnId>,
-    /// Whether a switch has this [`SwitchIndex`].
-    indices_in_use: Vec<bool>,
+    /// Those below `index_end` that no switch has.
+    free_indices: BinaryHeap<Reverse<SwitchIndex>>,
+    /// Above every [`SwitchIndex`] that a switch has had.
+    index_end: u32,
     /// Switches to which messages were queued in this iteration, and not sent yet.
     unflushed: Vec<ConnId>,
 }
@@ -150,9 +154,7 @@ impl Switches {
 
     pub(super) fn remove(&mut self, id: ConnId) -> Option<Box<ConnectedSwitch>> {
         let switch = self.slots.get_mut(id.slot())?.take_if(|switch| switch.id == id)?;
-        if let Some(in_use) = self.indices_in_use.get_mut(switch.index.index()) {
-            *in_use = false;
-        }
+        self.free_indices.push(Reverse(switch.index));
         self.by_session.remove(&switch.session_id);
         self.by_datapath.remove(&switch.datapath_id);
         Some(switch)
@@ -219,13 +221,11 @@ impl Switches {
     }
 
     fn allocate_index(&mut self) -> SwitchIndex {
-        let at = self.indices_in_use.iter().position(|&in_use| !in_use).unwrap_or_else(|| {
-            self.indices_in_use.push(false);
-            self.indices_in_use.len() - 1
-        });
-        if let Some(in_use) = self.indices_in_use.get_mut(at) {
-            *in_use = true;
+        if let Some(Reverse(index)) = self.free_indices.pop() {
+            return index;
         }
-        SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX))
+        let index = SwitchIndex(self.index_end);
+        self.index_end = self.index_end.saturating_add(1);
+        index
     }
 }

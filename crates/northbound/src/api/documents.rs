@@ -106,7 +106,7 @@ pub(super) struct LinkDocument {
 
 #[derive(Serialize, ToSchema)]
 pub(super) struct HostsDocument {
-    pub(super) hosts: Vec<HostDocument>,
+    pub(super) hosts: Vec<ListedHostDocument>,
     /// The number of hosts that the filters select, of which the page has some.
     pub(super) total: usize,
 }
@@ -119,6 +119,16 @@ pub(super) struct HostDocument {
     vlan: u16,
     addresses: Vec<String>,
     at: PlaceDocument,
+}
+
+/// A host in a list.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ListedHostDocument {
+    /// Of a host in quarantine that is no longer seen, `at` and `addresses` are those from before the quarantine.
+    #[serde(flatten)]
+    pub(super) host: HostDocument,
+    /// Whether nothing that it sends, and nothing that is sent to it, passes a switch.
+    pub(super) is_quarantined: bool,
 }
 
 /// A port of a switch.

@@ -23,6 +23,7 @@ use super::error::ApiError;
 use super::extract::ApiPath;
 use super::names;
 use super::openapi::OfPort;
+use super::static_entries::write;
 
 /// How often, and how many times, it is checked whether the copy of the view has a change.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -212,7 +213,10 @@ fn drained_cable_at(view: &NetworkView, at: SwitchPort) -> Option<Cable> {
 /// Publishes a change, and waits until the copy of the view has it, so that the next request sees it.
 async fn publish(state: &ApiState, cable: Cable, drained: Option<DrainedLink>) -> ApiResult<()> {
     let busy = |why: &str| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", why);
-    if !state.controller.publish(vec![RecordFact::new(cable, drained)]) {
+    if state.declared.is_some() {
+        // Stored first, so that it is in effect again after a restart.
+        write(state, move |declared| declared.set_drained(cable, drained)).await?;
+    } else if !state.controller.publish(vec![RecordFact::new(cable, drained)]) {
         return Err(busy("the controller has too much to do"));
     }
     for _ in 0..CHECKS_MAX {

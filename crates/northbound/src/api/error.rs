@@ -71,6 +71,7 @@ impl ApiError {
             Answer::TooMany | Answer::Paused => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
             Answer::Unsupported { .. } => (StatusCode::NOT_IMPLEMENTED, "not_in_this_version"),
             Answer::Refused(_) => (StatusCode::BAD_GATEWAY, SWITCH_REFUSED),
+            Answer::TooLarge => (StatusCode::BAD_GATEWAY, "switch_reply_too_long"),
             _ => (StatusCode::BAD_GATEWAY, "switch_reply_malformed"),
         };
         Self::new(status, code, answer.to_string())

@@ -250,7 +250,7 @@ mod tests {
         assert!(select(None, None).is_err() && select(Some("hub"), Some("1")).is_err());
         let message = select(Some("hub"), None).unwrap_err().to_string();
         assert!(
-            message.contains("all, forwarding, learning, limiter, static, topology"),
+            message.contains("all, forwarding, learning, limiter, quarantine, static, topology"),
             "{message}"
         );
     }

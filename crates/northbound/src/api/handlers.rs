@@ -10,17 +10,18 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use sluice_io::clock;
 use sluice_openflow::{FlowDesc, FlowStatsRequest};
+use sluice_sdk::view::{Host, HostId};
 use utoipa::ToSchema;
 
 use super::ApiState;
 use super::documents::{
-    ControllerDocument, FlowDocument, FlowsDocument, HostsDocument, LinksDocument, Names,
-    ReplyDocument, SwitchDocument, SwitchesDocument, flow_text,
+    ControllerDocument, FlowDocument, FlowsDocument, HostsDocument, LinksDocument,
+    ListedHostDocument, Names, ReplyDocument, SwitchDocument, SwitchesDocument, flow_text,
 };
 use super::error::ApiError;
 use super::extract::{ApiPath, ApiQuery};
 use super::openapi::{BySwitch, OfSwitch};
-use super::{names, requests};
+use super::{names, quarantines, requests};
 
 /// Hosts of one page, unless the request says how many, and at most.
 const HOSTS_DEFAULT: usize = 1000;
@@ -152,10 +153,11 @@ pub(super) async fn hosts(
     let at =
         filter.switch.as_deref().map(|text| names::find(&sessions, &given, text)).transpose()?;
     let at = at.map(|session| session.datapath_id);
+    let quarantines = state.quarantines();
     let copy = state.view.lock();
-    let mut selected: Vec<_> = copy
-        .view
-        .hosts()
+    let unseen = quarantines::unseen(&copy.view, &quarantines);
+    let known = copy.view.hosts().chain(unseen.iter().map(|(id, host)| (*id, host)));
+    let mut selected: Vec<_> = known
         .filter(|(id, host)| {
             at.is_none_or(|at| host.at.switch == at)
                 && filter.port.is_none_or(|port| host.at.port.0 == port)
@@ -165,9 +167,12 @@ pub(super) async fn hosts(
         .collect();
     selected.sort_unstable_by_key(|(id, _)| *id);
     let names = Names { view: &copy.view, sessions: &sessions, given: &given };
+    let document = |&(id, host): &(HostId, &Host)| ListedHostDocument {
+        host: names.host(id, host),
+        is_quarantined: quarantines.contains_key(&id.mac),
+    };
     let page = selected.iter().skip(filter.offset).take(limit);
-    let hosts = page.map(|&(id, host)| names.host(id, host)).collect();
-    Ok(Json(HostsDocument { hosts, total: selected.len() }))
+    Ok(Json(HostsDocument { hosts: page.map(document).collect(), total: selected.len() }))
 }
 
 /// The flow entries of a switch, read from it now.

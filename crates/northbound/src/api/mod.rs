@@ -16,18 +16,22 @@ mod openapi;
 mod packets;
 mod port_state;
 mod ports;
+mod quarantines;
 pub(crate) mod requests;
 mod static_documents;
 mod static_entries;
+mod static_form;
 mod tokens;
 mod trace;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::Router;
 use sluice_base::metrics::MetricsSource;
-use sluice_declared::{Declared, Names};
+use sluice_declared::{Declared, Names, Quarantine};
+use sluice_openflow::MacAddr;
 use sluice_sdk::Controller;
 use sluice_sdk::allocation::Allocations;
 use tokio::sync::Semaphore;
@@ -102,6 +106,11 @@ impl ApiState {
         declared.map(|it| it.read(|it| it.names().clone())).unwrap_or_default()
     }
 
+    /// The hosts in quarantine.
+    fn quarantines(&self) -> BTreeMap<MacAddr, Arc<Quarantine>> {
+        self.declared.as_ref().map(|it| it.quarantines()).unwrap_or_default()
+    }
+
     fn settings(&self) -> Settings {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -141,6 +150,7 @@ fn documented_routes() -> OpenApiRouter<ApiState> {
         .merge(packets::routes())
         .merge(port_state::routes())
         .merge(flow_deletion::routes())
+        .merge(quarantines::routes())
         .merge(static_entries::routes())
         .merge(trace::routes())
         .merge(application_state::routes())

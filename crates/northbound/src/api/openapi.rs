@@ -188,8 +188,25 @@ impl IntoResponses for OfStoreWrites {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
         let mut all = OfStore::responses();
         all.extend(errors(&[
-            ("409", "There are too many entries"),
+            ("409", "There are too many entries; or a switch has refused a change with `atomic=true`, and nothing was changed"),
             ("500", "The change was not made: a bug, which the message describes"),
+        ]));
+        all
+    }
+}
+
+/// The errors of requests about the quarantine of a host.
+pub(super) struct OfQuarantine;
+
+impl IntoResponses for OfQuarantine {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let mut all = OfStoreWrites::responses();
+        all.extend(errors(&[
+            ("404", "No such host is known, or it is not in quarantine"),
+            (
+                "409",
+                "Several hosts have this IP address, the host is in quarantine already, or there are too many",
+            ),
         ]));
         all
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use sluice_declared::reconcile::{Reconciler, Removal};
 use sluice_declared::{
     Change, Declaration, Difference, DifferenceKind, Entry, Key, Kind, NameOf, Names, Selector,
+    Status,
 };
 use sluice_openflow::{DatapathId, MacAddr};
 use sluice_sdk::SwitchSession;
@@ -13,6 +14,7 @@ use utoipa::ToSchema;
 
 use super::error::ApiError;
 use super::names::switch_name;
+use super::static_form::FormBody;
 
 /// An entry without its name.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -21,9 +23,9 @@ use super::names::switch_name;
 pub(super) struct EntryBody {
     switch: Option<String>,
     switches: Option<SwitchesBody>,
-    flow: Option<String>,
-    group: Option<String>,
-    meter: Option<String>,
+    flow: Option<FormBody>,
+    group: Option<FormBody>,
+    meter: Option<FormBody>,
 }
 
 /// An entry with its name.
@@ -36,11 +38,11 @@ pub(super) struct NamedEntryBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     switches: Option<SwitchesBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    flow: Option<String>,
+    flow: Option<FormBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<String>,
+    group: Option<FormBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    meter: Option<String>,
+    meter: Option<FormBody>,
 }
 
 /// `"all"`, a name or datapath id, or a list of these.
@@ -88,10 +90,11 @@ impl EntryBody {
                 Selector::Switches(vec![one])
             }
         };
-        let texts = [(Kind::Flow, self.flow), (Kind::Group, self.group), (Kind::Meter, self.meter)];
-        let mut given = texts.into_iter().filter_map(|(kind, text)| Some((kind, text?)));
+        let forms = [(Kind::Flow, self.flow), (Kind::Group, self.group), (Kind::Meter, self.meter)];
+        let mut given = forms.into_iter().filter_map(|(kind, form)| Some((kind, form?)));
         match (given.next(), given.next()) {
-            (Some((kind, text)), None) if kind == key.kind => {
+            (Some((kind, form)), None) if kind == key.kind => {
+                let text = form.text(kind).map_err(|error| invalid(&error))?;
                 Ok(Declaration { key, switches, text })
             }
             _ => Err(invalid(&format!("expected `{}` with the entry, and nothing else", key.kind))),
@@ -109,7 +112,7 @@ impl NamedEntryBody {
                 list => (None, Some(SwitchesBody::Several(list.to_vec()))),
             },
         };
-        let is = |kind| (key.kind == kind).then(|| text.clone());
+        let is = |kind| (key.kind == kind).then(|| FormBody::Text(text.clone()));
         let (flow, group, meter) = (is(Kind::Flow), is(Kind::Group), is(Kind::Meter));
         Self { name: key.name.clone(), switch, switches, flow, group, meter }
     }
@@ -294,11 +297,11 @@ pub(super) struct EntryDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     switches: Option<SwitchesBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    flow: Option<String>,
+    flow: Option<FormBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<String>,
+    group: Option<FormBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    meter: Option<String>,
+    meter: Option<FormBody>,
     revision: u64,
     changed_at_unix_s: f64,
     /// The worst of the states at all switches.
@@ -311,7 +314,7 @@ pub(super) struct EntryDocument {
 
 /// The state of an entry at a connected switch.
 #[derive(Debug, Serialize, ToSchema)]
-struct StateDocument {
+pub(super) struct StateDocument {
     dpid: String,
     switch: Option<String>,
     state: &'static str,
@@ -319,20 +322,29 @@ struct StateDocument {
     since_unix_s: f64,
 }
 
-impl EntryDocument {
-    pub(super) fn new(entry: &Entry, reconciler: &Reconciler, sessions: &[SwitchSession]) -> Self {
-        let name_of = |id: DatapathId| {
-            let session = sessions.iter().find(|session| session.datapath_id == id);
-            session.and_then(|session| switch_name(session, reconciler.names()))
-        };
-        let statuses = reconciler.statuses(entry).into_iter();
-        let at = statuses.map(|(id, status)| StateDocument {
+impl StateDocument {
+    pub(super) fn new(
+        id: DatapathId,
+        status: &Status,
+        names: &Names,
+        sessions: &[SwitchSession],
+    ) -> Self {
+        let session = sessions.iter().find(|session| session.datapath_id == id);
+        Self {
             dpid: id.to_string(),
-            switch: name_of(id),
+            switch: session.and_then(|session| switch_name(session, names)),
             state: status.state.name(),
             reason: status.state.reason().or(status.note).map(str::to_owned),
             since_unix_s: status.since.as_secs_f64(),
-        });
+        }
+    }
+}
+
+impl EntryDocument {
+    pub(super) fn new(entry: &Entry, reconciler: &Reconciler, sessions: &[SwitchSession]) -> Self {
+        let statuses = reconciler.statuses(entry).into_iter();
+        let names = reconciler.names();
+        let at = statuses.map(|(id, status)| StateDocument::new(id, &status, names, sessions));
         let state = reconciler.state(entry);
         let NamedEntryBody { name, switch, switches, flow, group, meter } =
             NamedEntryBody::new(entry);

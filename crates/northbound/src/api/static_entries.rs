@@ -6,7 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
-use sluice_declared::{Change, ChangeError, Declared, Entry, Key, Kind, WriteError};
+use sluice_declared::{
+    Change, ChangeError, Declared, Entry, Key, Kind, QuarantineError, WriteError,
+};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use utoipa::ToSchema;
@@ -23,7 +25,10 @@ use super::static_documents::{
 use super::{ApiState, names};
 
 /// How long `wait=true` waits for switches: less than a connection lasts.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// How long it waits after a change with `atomic=true`, which has waited already.
+const ATOMIC_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Entries of one page, unless the request says how many, and at most.
 const ENTRIES_DEFAULT: usize = 1000;
@@ -48,6 +53,10 @@ pub(super) struct ChangeQuery {
     /// Answer when all connected switches have accepted or refused it.
     #[serde(default)]
     wait: bool,
+    /// Make it at all connected switches that it concerns, or at none, and answer when that is done. If a switch refuses it, the answer is
+    /// 409 `change_refused`, and what is declared stays the same.
+    #[serde(default)]
+    atomic: bool,
     /// Change nothing, and answer what would be changed.
     #[serde(default)]
     dry_run: bool,
@@ -102,15 +111,16 @@ fn kind(text: &str) -> ApiResult<Kind> {
     }
 }
 
-fn service(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
+pub(super) fn service(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
     state.declared.as_ref().ok_or_else(|| {
-        let message = "this controller keeps no static entries";
+        let message =
+            "this controller has no store: it keeps neither static entries nor quarantined hosts";
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
     })
 }
 
 /// Reading is refused, too, if the store could not be read: an empty list would be wrong.
-fn readable(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
+pub(super) fn readable(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
     let service = service(state)?;
     match service.store_error() {
         Some(error) => Err(write_error(&WriteError::Store(error))),
@@ -128,42 +138,85 @@ fn write_error(error: &WriteError) -> ApiError {
             ApiError::new(StatusCode::CONFLICT, "too_many", message)
         }
         WriteError::Change(_) => ApiError::invalid(message),
+        WriteError::Quarantine(error) => quarantine_error(error, message),
+        WriteError::Refused(_) => ApiError::new(StatusCode::CONFLICT, "change_refused", message),
+        WriteError::Stopped => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message),
         WriteError::Store(_) => {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
         }
     }
 }
 
-/// Makes a change, or says what it would change.
-async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<ChangesDocument> {
-    let service = service(state)?;
-    // Checking many entries and writing to the disk take their time, in a thread of its own; one after the other. Never closed.
-    let permit = state.writes.acquire().await;
-    let writer = std::sync::Arc::clone(service);
-    let is_dry_run = how.dry_run;
-    let made = move || {
-        if is_dry_run {
-            return writer.check(change).map(|differences| (None, differences));
+fn quarantine_error(error: &QuarantineError, message: String) -> ApiError {
+    match error {
+        QuarantineError::NoHostAddress(_) | QuarantineError::InvalidReason => {
+            ApiError::invalid(message)
         }
-        writer.write(change).map(|(revision, differences)| (Some(revision), differences))
-    };
-    let (revision, differences) = match tokio::task::spawn_blocking(made).await {
-        Ok(made) => made.map_err(|error| write_error(&error))?,
+        QuarantineError::Already(_) => {
+            ApiError::new(StatusCode::CONFLICT, "already_quarantined", message)
+        }
+        QuarantineError::NotQuarantined(_) => ApiError::not_found("not_quarantined", message),
+        QuarantineError::TooMany => {
+            ApiError::new(StatusCode::CONFLICT, "too_many_quarantines", message)
+        }
+    }
+}
+
+/// Writes to the store: the disk takes its time, in a thread of its own; one change after the other.
+pub(super) async fn write<R: Send + 'static>(
+    state: &ApiState,
+    write: impl FnOnce(&Declared) -> Result<R, WriteError> + Send + 'static,
+) -> ApiResult<R> {
+    // Never closed.
+    let _permit = state.writes.acquire().await;
+    let writer = std::sync::Arc::clone(service(state)?);
+    match tokio::task::spawn_blocking(move || write(&writer)).await {
+        Ok(written) => written.map_err(|error| write_error(&error)),
         Err(error) => {
             let message = format!("the change was not made: {error}");
-            return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message));
+            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message))
         }
+    }
+}
+
+/// Waits until all connected switches have accepted or refused a change, but not for ever.
+pub(super) async fn wait_until_tried(
+    state: &ApiState,
+    revision: u64,
+    wait: Duration,
+) -> ApiResult<()> {
+    let (sender, tried) = oneshot::channel();
+    // Fails if the client does not wait any more.
+    let notify = move || {
+        let _ = sender.send(());
     };
-    drop(permit);
-    if let Some(revision) = revision.filter(|_| how.wait && !differences.is_empty()) {
-        let (sender, tried) = oneshot::channel();
-        // Fails if the client does not wait any more.
-        let notify = move || {
-            let _ = sender.send(());
-        };
-        if let Some(_waiter) = service.when_tried(revision, Box::new(notify)) {
-            let _ = timeout(WAIT_MAX, tried).await;
+    if let Some(_waiter) = service(state)?.when_tried(revision, Box::new(notify)) {
+        let _ = timeout(wait, tried).await;
+    }
+    Ok(())
+}
+
+/// Makes a change, or says what it would change.
+async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<ChangesDocument> {
+    let (is_dry_run, is_atomic) = (how.dry_run, how.atomic);
+    // Checking many entries takes its time as well.
+    let written = write(state, move |declared| {
+        if is_dry_run {
+            return declared.check(change).map(|differences| (None, differences));
         }
+        let written = match is_atomic {
+            true => declared.write_everywhere(change),
+            false => declared.write(change),
+        };
+        written.map(|(revision, differences)| (Some(revision), differences))
+    });
+    let (revision, differences) = written.await?;
+    if let Some(revision) = revision
+        && (how.wait || is_atomic)
+        && !differences.is_empty()
+    {
+        wait_until_tried(state, revision, if is_atomic { ATOMIC_WAIT_MAX } else { WAIT_MAX })
+            .await?;
     }
     let changes = differences.into_iter().map(ChangeDocument::from).collect();
     Ok(ChangesDocument { revision, changes })

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use serde::{Serialize, Serializer};
-use sluice_openflow::DatapathId;
+use sluice_declared::{ChangeReport, QuarantineInfo};
+use sluice_openflow::{DatapathId, MacAddr};
 use sluice_sdk::view::{HostId, NetworkView, SwitchPort};
 use utoipa::ToSchema;
 
@@ -25,15 +26,19 @@ pub(crate) enum EventKind {
     HostMoved,
     HostAddressesChanged,
     HostRemoved,
+    HostQuarantined,
+    HostReleased,
     AddressConflict,
     PathsRepaired,
     ConfigurationReloaded,
+    PolicyApplied,
+    PolicyRefused,
     EventsLost,
 }
 
 impl EventKind {
     /// All kinds with their names, which are a contract with other programs.
-    pub(crate) const NAMES: [(Self, &'static str); 16] = [
+    pub(crate) const NAMES: [(Self, &'static str); 20] = [
         (Self::SwitchConnected, "switch-connected"),
         (Self::SwitchDisconnected, "switch-disconnected"),
         (Self::PortUp, "port-up"),
@@ -46,9 +51,13 @@ impl EventKind {
         (Self::HostMoved, "host-moved"),
         (Self::HostAddressesChanged, "host-addresses-changed"),
         (Self::HostRemoved, "host-removed"),
+        (Self::HostQuarantined, "host-quarantined"),
+        (Self::HostReleased, "host-released"),
         (Self::AddressConflict, "address-conflict"),
         (Self::PathsRepaired, "paths-repaired"),
         (Self::ConfigurationReloaded, "configuration-reloaded"),
+        (Self::PolicyApplied, "policy-applied"),
+        (Self::PolicyRefused, "policy-refused"),
         (Self::EventsLost, "events-lost"),
     ];
 
@@ -160,6 +169,8 @@ pub(crate) struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) packets: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) packets_per_s_max: Option<u32>,
@@ -167,6 +178,29 @@ pub(crate) struct Event {
     pub(super) changed: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) count: Option<u64>,
+    #[serde(flatten)]
+    pub(super) policy: Option<EventPolicy>,
+}
+
+/// A change of static entries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct EventPolicy {
+    /// The number of the change.
+    pub(super) revision: u64,
+    /// Entries that were declared, or declared differently.
+    pub(super) set: u64,
+    pub(super) removed: u64,
+    /// Connected switches that it concerns.
+    pub(super) switches: u64,
+    /// Those of them that do not have it.
+    pub(super) failed: u64,
+    /// Whether it is declared: a change that was to be made everywhere or nowhere, and was refused, is not.
+    pub(super) declared: bool,
+    /// From the request until all switches had answered.
+    pub(super) duration_ms: u64,
+    /// Of a change that is made everywhere or nowhere: until all switches had confirmed the commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) commit_us: Option<u64>,
 }
 
 impl Event {
@@ -182,10 +216,39 @@ impl Event {
             address: None,
             openflow: None,
             reason: None,
+            by: None,
             packets: None,
             packets_per_s_max: None,
             changed: None,
             count: None,
+            policy: None,
+        }
+    }
+
+    /// What a change of static entries has come to.
+    pub(super) fn policy(report: &ChangeReport, names: &SwitchNames) -> Self {
+        let failure = report.failures.first();
+        let is_refused = failure.is_some() || !report.is_declared;
+        let number = |it| u64::try_from(it).unwrap_or(u64::MAX);
+        let policy = EventPolicy {
+            revision: report.revision,
+            set: number(report.set),
+            removed: number(report.removed),
+            switches: number(report.switches),
+            failed: number(report.failures.len()),
+            declared: report.is_declared,
+            duration_ms: u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX),
+            commit_us: report.commit.and_then(|it| u64::try_from(it.as_micros()).ok()),
+        };
+        Self {
+            at: failure.map(|(id, _)| EventPlace::switch(*id, names)),
+            reason: failure.map(|(_, reason)| reason.clone()),
+            policy: Some(policy),
+            ..Self::new(if is_refused {
+                EventKind::PolicyRefused
+            } else {
+                EventKind::PolicyApplied
+            })
         }
     }
 
@@ -199,6 +262,23 @@ impl Event {
     pub(crate) fn lost() -> Self {
         let reason = Some("too-many-changes".to_owned());
         Self { reason, ..Self::new(EventKind::EventsLost) }
+    }
+
+    /// A host was put into quarantine or released, by whom, and where it was then.
+    pub(super) fn of_quarantine(
+        kind: EventKind,
+        mac: MacAddr,
+        info: &QuarantineInfo,
+        at: Option<EventPlace>,
+    ) -> Self {
+        let addresses = info.addresses.iter().map(ToString::to_string).collect();
+        Self {
+            at,
+            host: Some(EventHost { mac: mac.to_string(), vlan: 0, addresses }),
+            reason: info.reason.clone(),
+            by: Some(info.by.clone()),
+            ..Self::new(kind)
+        }
     }
 
     fn places(&self) -> impl Iterator<Item = &EventPlace> {
@@ -223,10 +303,21 @@ impl fmt::Display for Event {
             write!(f, ", claimed by {claimant} at {at}")?;
         }
         let rate = self.packets_per_s_max.map(|max| format!("{max} packets/s"));
+        let policy = self.policy.as_ref();
+        let of_policy = |value: fn(&EventPolicy) -> u64| policy.map(|it| value(it).to_string());
         let details = [
+            ("revision", of_policy(|it| it.revision)),
+            ("set", of_policy(|it| it.set)),
+            ("removed", of_policy(|it| it.removed)),
+            ("switches", of_policy(|it| it.switches)),
+            ("failed", of_policy(|it| it.failed).filter(|count| count != "0")),
+            ("declared", policy.filter(|it| !it.declared).map(|_| "no".to_owned())),
+            ("duration", policy.map(|it| format!("{}ms", it.duration_ms))),
+            ("commit", policy.and_then(|it| it.commit_us).map(|us| format!("{us}us"))),
             ("address", self.address.clone()),
             ("OpenFlow", self.openflow.clone()),
             ("reason", self.reason.clone()),
+            ("by", self.by.clone()),
             ("packets", self.packets.map(str::to_owned)),
             ("limit", rate),
             ("changed", self.changed.clone().filter(|keys| !keys.is_empty())),
@@ -234,15 +325,17 @@ impl fmt::Display for Event {
         ];
         for (name, value) in details {
             if let Some(value) = value {
-                write!(
-                    f,
-                    " {name}={}",
-                    if value.contains(' ') { format!("{value:?}") } else { value }
-                )?;
+                write!(f, " {name}={}", quoted(value))?;
             }
         }
         Ok(())
     }
+}
+
+/// A value of a field, in quotes unless it is one word.
+pub(super) fn quoted(value: String) -> String {
+    let is_word = !value.is_empty() && !value.contains([' ', '"', '=']);
+    if is_word { value } else { format!("{value:?}") }
 }
 
 /// An event with its id and time, as the API answers it.
@@ -292,6 +385,8 @@ impl EventFilter {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn place(id: u64, port: u32) -> EventPlace {
@@ -324,6 +419,32 @@ mod tests {
             Event { at: Some(place(1, 4)), host: Some(host), ..Event::new(EventKind::HostLearned) };
         let text = "host learned: 02:00:00:00:00:01 in VLAN 7 at s1 port 4 (s1-eth4)";
         assert_eq!(learned.to_string(), text);
+    }
+
+    #[test]
+    fn a_change_of_static_entries_is_applied_or_refused() {
+        let report = ChangeReport {
+            revision: 7,
+            set: 3,
+            removed: 1,
+            switches: 4,
+            failures: vec![],
+            is_declared: true,
+            duration: Duration::from_millis(31),
+            commit: Some(Duration::from_micros(700)),
+        };
+        let names = SwitchNames::default();
+        let text =
+            "policy applied: revision=7 set=3 removed=1 switches=4 duration=31ms commit=700us";
+        assert_eq!(Event::policy(&report, &names).to_string(), text);
+        let failures = vec![(DatapathId(2), "flow \"a\": TABLE_FULL".to_owned())];
+        let report = ChangeReport { failures, is_declared: false, commit: None, ..report };
+        let refused = Event::policy(&report, &names);
+        assert!(refused.to_string().starts_with("policy refused: 0000000000000002 revision=7"));
+        let at = |switch: &str| EventFilter { kinds: vec![], switch: Some(switch.to_owned()) };
+        assert!(at("2").selects(&refused) && !at("1").selects(&refused));
+        let document = serde_json::to_value(&refused).unwrap();
+        assert_eq!((&document["failed"], &document["declared"]), (&1.into(), &false.into()));
     }
 
     #[test]

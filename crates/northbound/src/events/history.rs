@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::{Event, EventDocument, EventFilter};
@@ -38,8 +37,8 @@ impl FromStr for EventId {
 #[derive(Debug)]
 pub(super) struct History {
     run: u64,
-    /// Without a gap.
-    events: VecDeque<Arc<EventDocument>>,
+    /// Each with its time, without a gap. They become text when somebody reads them.
+    events: VecDeque<(Event, Duration)>,
     next_number: u64,
 }
 
@@ -47,7 +46,7 @@ pub(super) struct History {
 #[derive(Debug)]
 pub(crate) enum NextEvent {
     /// This event, and then those from this number on.
-    Event(Arc<EventDocument>, u64),
+    Event(Box<EventDocument>, u64),
     /// Nothing yet: then events from this number on.
     Later(u64),
     /// So many events were forgotten before they could be sent.
@@ -93,10 +92,13 @@ impl History {
         if self.events.len() >= HISTORY_MAX {
             self.events.pop_front();
         }
-        let (id, text) = (self.id(self.next_number).to_string(), event.to_string());
-        let document = EventDocument { id, at_unix_s: at.as_secs_f64(), event, text };
-        self.events.push_back(Arc::new(document));
+        self.events.push_back((event, at));
         self.next_number += 1;
+    }
+
+    fn document(&self, number: u64, (event, at): &(Event, Duration)) -> EventDocument {
+        let (id, text) = (self.id(number).to_string(), event.to_string());
+        EventDocument { id, at_unix_s: at.as_secs_f64(), event: event.clone(), text }
     }
 
     pub(super) fn next(&self, from: u64, filter: &EventFilter) -> NextEvent {
@@ -105,8 +107,10 @@ impl History {
         };
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         let mut events = (from..).zip(self.events.iter().skip(skipped));
-        match events.find(|(_, document)| filter.selects(&document.event)) {
-            Some((number, document)) => NextEvent::Event(Arc::clone(document), number + 1),
+        match events.find(|(_, (event, _))| filter.selects(event)) {
+            Some((number, event)) => {
+                NextEvent::Event(Box::new(self.document(number, event)), number + 1)
+            }
             None => NextEvent::Later(self.next_number.max(from)),
         }
     }
@@ -128,10 +132,11 @@ impl History {
     }
 
     pub(super) fn last(&self, filter: &EventFilter, limit: usize) -> (Vec<EventDocument>, EventId) {
-        let selected = self.events.iter().rev().filter(|document| filter.selects(&document.event));
-        let mut last: Vec<_> =
-            selected.take(limit).map(|document| EventDocument::clone(document)).collect();
-        last.reverse();
+        let numbered = (self.oldest_number()..).zip(&self.events);
+        let selected: Vec<_> = numbered.filter(|(_, (event, _))| filter.selects(event)).collect();
+        let first = selected.len().saturating_sub(limit);
+        let last = selected.iter().skip(first);
+        let last = last.map(|&(number, event)| self.document(number, event)).collect();
         (last, self.id(self.next_number - 1))
     }
 }

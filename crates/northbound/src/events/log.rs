@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::event::{Event, EventKind};
+use super::event::{Event, EventKind, quoted};
 
 /// Lines per second. Further ones are counted, and the count is logged.
 const LINES_PER_S_MAX: u32 = 20;
@@ -55,7 +55,11 @@ fn is_logged(kind: EventKind) -> bool {
         | EventKind::HostLearned
         | EventKind::HostMoved
         | EventKind::HostRemoved
+        | EventKind::HostQuarantined
+        | EventKind::HostReleased
         | EventKind::PathsRepaired
+        | EventKind::PolicyApplied
+        | EventKind::PolicyRefused
         | EventKind::EventsLost => true,
         EventKind::SwitchConnected
         | EventKind::SwitchDisconnected
@@ -70,8 +74,16 @@ fn is_logged(kind: EventKind) -> bool {
 fn write_line(event: &Event) {
     let words = event.kind.name().replace('-', " ");
     let (at, from, to) = (event.at.as_ref(), event.from.as_ref(), event.to.as_ref());
-    let host = event.host.as_ref();
+    let (host, policy) = (event.host.as_ref(), event.policy.as_ref());
     tracing::info!(
+        revision = policy.map(|it| it.revision),
+        set = policy.map(|it| it.set),
+        removed = policy.map(|it| it.removed),
+        switches = policy.map(|it| it.switches),
+        failed = policy.map(|it| it.failed).filter(|count| *count > 0),
+        declared = policy.map(|it| it.declared),
+        duration_ms = policy.map(|it| it.duration_ms),
+        commit_us = policy.and_then(|it| it.commit_us),
         mac = host.map(|it| display(&it.mac)),
         vlan = host.map(|it| it.vlan),
         dpid = at.map(|it| display(&it.dpid)),
@@ -87,7 +99,8 @@ fn write_line(event: &Event) {
         to_port = to.and_then(|it| it.port),
         to_port_name = to.and_then(|it| it.port_name.as_deref()),
         packets = event.packets,
-        reason = event.reason.as_ref().map(display),
+        reason = event.reason.clone().map(quoted).map(display),
+        by = event.by.clone().map(quoted).map(display),
         count = event.count,
         "{words}"
     );

@@ -6,12 +6,13 @@ mod history;
 mod log;
 mod names;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sluice_declared::Declared;
+use sluice_declared::{Declared, Quarantine, QuarantineInfo};
 use sluice_io::clock;
-use sluice_openflow::{DatapathId, SwitchDesc, SwitchFeatures};
+use sluice_openflow::{DatapathId, MacAddr, SwitchDesc, SwitchFeatures};
 use sluice_sdk::view::{NetworkView, PublishedFact};
 use sluice_sdk::{Controller, switch_name};
 use tokio::sync::watch;
@@ -20,6 +21,7 @@ pub(crate) use event::{Event, EventDocument, EventFilter, EventKind};
 pub(crate) use history::{EventId, NextEvent, Resumption, ResumptionNotice};
 
 use derive::Before;
+use event::EventPlace;
 use history::History;
 use log::EventLog;
 use names::SwitchNames;
@@ -50,6 +52,20 @@ impl Events {
         Self { state: Mutex::new(State { history, log, names }), next, declared }
     }
 
+    /// Records what changes of static entries have come to, while the events are kept.
+    pub(crate) fn follow_changes(self: &Arc<Self>) {
+        if let Some(declared) = &self.declared {
+            let events = Arc::downgrade(self);
+            declared.subscribe(Box::new(move |report| {
+                if let Some(events) = events.upgrade() {
+                    let mut state = events.lock();
+                    let event = Event::policy(&report, &state.names);
+                    events.add(&mut state, event, clock::since_epoch());
+                }
+            }));
+        }
+    }
+
     /// The names of the switches that are connected now.
     pub(crate) fn learn_names(&self, controller: &dyn Controller) {
         let sessions = controller.switches();
@@ -76,6 +92,11 @@ impl Events {
         }
     }
 
+    /// The hosts in quarantine.
+    pub(crate) fn quarantines(&self) -> BTreeMap<MacAddr, Arc<Quarantine>> {
+        self.declared.as_ref().map(|it| it.quarantines()).unwrap_or_default()
+    }
+
     /// Applies a fact to a view, and records the event that it is. The facts that come next may say why it has happened.
     pub(crate) fn apply(
         &self,
@@ -99,6 +120,21 @@ impl Events {
     /// Records an event that happens now.
     pub(crate) fn record(&self, event: Event) {
         self.add(&mut self.lock(), event, clock::since_epoch());
+    }
+
+    /// Records that a host is put into quarantine now, or released.
+    pub(crate) fn record_quarantine(
+        &self,
+        kind: EventKind,
+        mac: MacAddr,
+        info: &QuarantineInfo,
+        view: &NetworkView,
+    ) {
+        self.update_given_names();
+        let mut state = self.lock();
+        let at = info.at().map(|at| EventPlace::port(at, view, &state.names));
+        let event = Event::of_quarantine(kind, mac, info, at);
+        self.add(&mut state, event, clock::since_epoch());
     }
 
     fn add(&self, state: &mut State, event: Event, at: Duration) {

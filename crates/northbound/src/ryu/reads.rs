@@ -33,10 +33,7 @@ pub(super) async fn flows(
     let switch = Switch::find(&state, &dpid.into())?;
     let filter = body(&filter)?;
     let (request, priority) = flows::stats_request(&Object::new("", &filter)?, switch.version)?;
-    let entries = match switch.read(MultipartRequest::FlowDesc(request)).await? {
-        MultipartReply::FlowDesc { flows } => flows,
-        _ => vec![],
-    };
+    let entries = switch.read_flows(request).await?;
     let selected =
         entries.iter().filter(|it| priority.is_none_or(|priority| it.priority == priority));
     let flows: Value = selected.map(|it| flows::to_json(it, switch.version)).collect();

@@ -3,7 +3,10 @@
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use serde_json::{Map, Value};
-use sluice_openflow::{DatapathId, Message, MultipartReply, MultipartRequest, Port, Version};
+use sluice_openflow::{
+    DatapathId, FlowDesc, FlowStatsRequest, Message, MultipartReply, MultipartRequest, Port,
+    Version,
+};
 use sluice_sdk::{Answer, SwitchSession};
 
 use super::input::{ApiResult, invalid, whole_number};
@@ -46,6 +49,11 @@ impl<'s> Switch<'s> {
     /// Asks for statistics or a description.
     pub(super) async fn read(&self, request: MultipartRequest) -> ApiResult<MultipartReply> {
         requests::read(self.state, self.id, request).await
+    }
+
+    /// Reads flow entries, unless they are too many for one reply.
+    pub(super) async fn read_flows(&self, selected: FlowStatsRequest) -> ApiResult<Vec<FlowDesc>> {
+        requests::read_flows(self.state, self.id, selected).await
     }
 
     /// Sends a message that has a reply.

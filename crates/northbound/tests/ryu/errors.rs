@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use sluice_openflow::spec::ErrorNumbers;
-use sluice_openflow::{ErrorReason, Message, Version};
-use sluice_sdk::{Answer, Refusal};
+use sluice_openflow::{ErrorReason, Message, Multipart, MultipartRequest, MultipartType, Version};
+use sluice_sdk::{Answer, ReceivedMultipart, Refusal};
 
 use crate::controller::{Api, done};
 
@@ -148,4 +148,24 @@ fn a_page_of_somebody_else_changes_nothing() {
         api.request_of("evil.example", "POST", "/stats/flowentry/add", "{\"dpid\": 1}");
     assert!(status == 403 && body.contains("host_not_allowed"), "{status} {body}");
     assert_eq!(*api.recorder.sent.lock().unwrap(), []);
+}
+
+#[test]
+fn flow_entries_that_are_too_many_for_one_reply_are_not_read() {
+    fn many(message: &Message, version: Version) -> Answer {
+        let Message::MultipartRequest(Multipart {
+            body: MultipartRequest::AggregateStats(_), ..
+        }) = message
+        else {
+            panic!("{message:?}")
+        };
+        // §7.3.5.3 of 1.3: packets, bytes, flow entries.
+        let body = [&[0; 16], &16_385_u32.to_be_bytes()[..], &[0; 4]].concat();
+        Answer::Multipart(ReceivedMultipart::new(version, MultipartType::AGGREGATE, body))
+    }
+    for version in [Version::V1_0, Version::V1_3] {
+        let (status, body) = Api::new(version, many).request("GET", "/stats/flow/1", "");
+        assert_eq!(status, 503, "{body}");
+        assert!(body.contains("too_many_entries"), "{body}");
+    }
 }

@@ -84,7 +84,7 @@ fn masked_field<T: Into<u128>>(id: FieldId, (value, mask): Masked<T>, all: T) ->
 
 impl FixedMatch {
     /// The fields that are not wildcards, under the names of later versions.
-    fn fields(self) -> impl Iterator<Item = Field> {
+    fn fields(self) -> [Option<Field>; 15] {
         let is_arp = self.dl_type == Some(ETHERTYPE_ARP);
         let new = |id, value: u128| Some(Field::new(id, value));
         let vlan = |vlan| match vlan {
@@ -119,8 +119,6 @@ impl FixedMatch {
             self.mpls_label.and_then(|n| new(FieldId::MPLS_LABEL, n.into())),
             self.mpls_tc.and_then(|n| new(FieldId::MPLS_TC, n.into())),
         ]
-        .into_iter()
-        .flatten()
     }
 
     /// The fields that `tp_src` and `tp_dst` stand for, for the value `n`.
@@ -140,22 +138,21 @@ impl FixedMatch {
     /// The first field that the struct lacks, or that would be parsed as a different field.
     fn from_match(it: &Match, version: Version) -> Result<Self, EncodeError> {
         let unsupported = |what, needs| Err(EncodeError::new(what, version, needs));
-        let (mut fixed, mut seen) = (Self::default(), Vec::with_capacity(it.fields.len()));
-        for oxm in &it.fields {
+        let mut fixed = Self::default();
+        for (n, oxm) in it.fields.iter().enumerate() {
             let field =
                 oxm.field().ok_or_else(|| unsupported_field(oxm.id(), version))?.normalized();
-            if seen.contains(&field.id) {
+            if it.fields.iter().take(n).any(|before| before.id().canonical() == field.id) {
                 return unsupported("duplicate field", None);
             }
-            seen.push(field.id);
             if field.mask != Some(0) && !fixed.set(&field, version) {
                 return Err(unsupported_field(field.id, version));
             }
         }
         // What would be parsed again must be the same fields.
-        let parsed_again: Vec<Field> = fixed.fields().collect();
+        let parsed_again = fixed.fields();
         for field in it.iter().map(Field::normalized).filter(|field| field.mask != Some(0)) {
-            if !parsed_again.contains(&field) {
+            if !parsed_again.contains(&Some(field)) {
                 let what = field.id.row().map_or("field", |row| row.name);
                 let needs = if field == Field::tagged() { Version::V1_1 } else { Version::V1_2 };
                 return unsupported(what, Some(needs));
@@ -289,7 +286,7 @@ fn parse_struct(r: &mut Reader<'_>) -> Result<FixedMatch> {
 
 /// Takes a match of 1.0 or 1.1; returns its fields.
 pub(crate) fn parse_fields(r: &mut Reader<'_>) -> Result<impl Iterator<Item = Field> + use<>> {
-    parse_struct(r).map(FixedMatch::fields)
+    Ok(parse_struct(r)?.fields().into_iter().flatten())
 }
 
 /// Takes and validates a match of 1.0 or 1.1.

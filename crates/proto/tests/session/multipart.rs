@@ -27,28 +27,45 @@ fn interleaved_replies_are_reassembled() {
 }
 
 #[test]
-fn a_reply_that_exceeds_the_limit_ends_the_session() {
+fn a_reply_that_exceeds_the_limit_is_discarded_and_the_session_goes_on() {
     for version in Versions::SUPPORTED.iter() {
         let mut switch =
             TestSwitch::established(&config(|cfg| cfg.multipart_bytes_max = 100_000), version);
         let zeros = vec![0; 60_000];
-        let most = part(true, &zeros);
-        assert_eq!(switch.send_part(99, most), Ok(None));
-        assert_eq!(switch.send_part(99, most), Err(SessionError::MultipartReplyTooLarge));
+        for _ in 0..1000 {
+            assert_eq!(switch.send_part(99, part(true, &zeros)), Ok(None));
+        }
+        assert_eq!(switch.send_part(1, part(true, &zeros)), Ok(None));
+        let too_large = OwnedEvent::MultipartReplyTooLarge(99, FLOW);
+        assert_eq!(switch.send_part(99, part(false, b"the end")), Ok(Some(too_large)));
+        let whole = OwnedEvent::MultipartReply(1, FLOW, zeros);
+        assert_eq!(switch.send_part(1, part(false, b"")), Ok(Some(whole)));
     }
 }
 
 #[test]
-fn the_limit_applies_to_all_incomplete_replies_of_a_session_together() {
+fn of_all_incomplete_replies_that_exceed_the_limit_together_the_longest_is_discarded() {
     let mut switch =
         TestSwitch::established(&config(|cfg| cfg.multipart_bytes_max = 100_000), Version::V1_3);
-    for xid in 0..5 {
-        assert_eq!(switch.send_part(xid, part(true, &vec![0; 20_000])), Ok(None));
+    for (xid, len) in [(0, 20_000), (1, 50_000), (2, 20_000), (3, 20_000)] {
+        assert_eq!(switch.send_part(xid, part(true, &vec![0; len])), Ok(None));
     }
-    assert_eq!(
-        switch.send_part(5, part(true, b"one more")),
-        Err(SessionError::MultipartReplyTooLarge)
-    );
+    let too_large = OwnedEvent::MultipartReplyTooLarge(1, FLOW);
+    assert_eq!(switch.send_part(1, part(false, b"")), Ok(Some(too_large)));
+    for xid in [0, 2, 3] {
+        let whole = OwnedEvent::MultipartReply(xid, FLOW, vec![0; 20_000]);
+        assert_eq!(switch.send_part(xid, part(false, b"")), Ok(Some(whole)));
+    }
+}
+
+#[test]
+fn too_many_incomplete_replies_end_the_session() {
+    let mut switch = TestSwitch::established(&Config::default(), Version::V1_3);
+    for xid in 0..8 {
+        assert_eq!(switch.send_part(xid, part(true, b"")), Ok(None));
+    }
+    let too_many = Err(SessionError::TooManyMultipartReplies);
+    assert_eq!(switch.send_part(8, part(true, b"")), too_many);
 }
 
 /// Thirty-six sessions hold as much as one may; others get what they need, and those that lost their parts end.

@@ -174,6 +174,7 @@ pub(crate) enum OwnedEvent {
     Error(u32, ErrorReason, Option<MessageType>),
     BarrierReply(u32),
     MultipartReply(u32, MultipartType, Vec<u8>),
+    MultipartReplyTooLarge(u32, MultipartType),
     RoleReply,
     Malformed(MessageType),
     Other(MessageType),
@@ -188,6 +189,9 @@ impl From<ControllerEvent<'_>> for OwnedEvent {
             ControllerEvent::BarrierReply(xid) => Self::BarrierReply(xid),
             ControllerEvent::MultipartReply(xid, kind, body) => {
                 Self::MultipartReply(xid, kind, body.into())
+            }
+            ControllerEvent::MultipartReplyTooLarge(xid, kind) => {
+                Self::MultipartReplyTooLarge(xid, kind)
             }
             ControllerEvent::RoleReply(_) => Self::RoleReply,
             ControllerEvent::Malformed(kind, _) => Self::Malformed(kind),

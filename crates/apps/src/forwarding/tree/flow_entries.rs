@@ -10,7 +10,7 @@ use sluice_openflow::{
 use sluice_sdk::flow_space::TREE;
 use sluice_sdk::view::{NetworkView, SwitchPort};
 
-use super::super::flood::is_edge;
+use super::super::flood::is_flooded;
 use super::super::multicast::{ENTRIES_MAX, Multicast, SwitchGroups};
 use super::state::{SpanningTree, TreeTraffic};
 
@@ -81,7 +81,7 @@ pub(super) fn entries_of(
     groups: Option<&Multicast>,
 ) -> TreeEntries {
     let known = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
-    let edges = known.map(|&no| SwitchPort::new(id, no)).filter(|&at| is_edge(view, at));
+    let edges = known.map(|&no| SwitchPort::new(id, no)).filter(|&at| is_flooded(view, at));
     let edges: Vec<_> = edges.filter(|&at| !tree.has_end(at)).map(|at| at.port).collect();
     let links: Vec<_> = ports(tree, id).collect();
     let groups = groups.filter(|_| tree.traffic == TreeTraffic::Groups && !edges.is_empty());

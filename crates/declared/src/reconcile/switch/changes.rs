@@ -1,6 +1,7 @@
 //! Sending what differs, and what follows from the answers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sluice_base::HashSet;
 use sluice_openflow::Message;
@@ -9,11 +10,14 @@ use sluice_sdk::Answer;
 use super::super::transaction::{BundleScope, Failure, Next, Outcome, Step, Transaction};
 use super::super::{Notice, Outbox, Owned, Sent, backoff};
 use super::{BUSY_PAUSE, Dirty, Running, Switch, UNDECLARED, WINDOW};
-use crate::form::Slot;
+use crate::form::{Form, Slot};
 use crate::status::{Now, State};
 
 /// Why a group or meter is not installed whose number another program uses.
-const EXISTS: &str = "exists already, added by another program";
+pub(super) const EXISTS: &str = "exists already, added by another program";
+
+/// The state of an entry in whose place the switch has what a change of the whole network has installed before it was decided.
+const PUT_BACK: &str = "replaced by a change that is not complete yet, or was given up";
 
 impl Switch {
     pub(super) fn start_transactions(&mut self, now: Now, outbox: &mut Outbox) {
@@ -60,19 +64,10 @@ impl Switch {
         now: Now,
         outbox: &mut Outbox,
     ) {
-        let version = self.version();
         let mut steps = Vec::with_capacity(slots.len());
         for slot in slots {
-            let from = self.actual.as_ref().and_then(|actual| actual.get(&slot)).cloned();
             let to = self.want.get(&slot).map(|(_, form)| form.clone());
-            let from_any = from.as_ref().or_else(|| self.foreign.get(&slot));
-            let is_same = match (from_any, &to) {
-                (Some(from), Some(to)) => from.content == to.content,
-                (_, None) => from.is_none(),
-                _ => false,
-            };
-            let step = if is_same { None } else { Step::new(slot.clone(), from, to, version) };
-            if let Some(step) = step {
+            if let Some(step) = self.step_to(slot.clone(), to) {
                 steps.push(step);
                 continue;
             }
@@ -84,9 +79,7 @@ impl Switch {
         }
         let no = self.next_transaction;
         self.next_transaction += 1;
-        // The highest bit distinguishes the bundle of a diagnosis.
-        self.next_bundle = (self.next_bundle + 1) & 0x7fff_ffff;
-        let bundle = self.has_bundles.then_some(self.next_bundle);
+        let bundle = self.has_bundles.then(|| self.new_bundle());
         let transaction = Transaction::new(revision, steps, bundle);
         let mut added = transaction.steps.iter().filter(|step| step.from.is_none());
         if let Some(step) = added.find(|step| self.foreign.contains_key(&step.slot)) {
@@ -97,6 +90,24 @@ impl Switch {
         }
         self.transactions.insert(no, Running { transaction, again_at: None });
         self.send(no, outbox);
+    }
+
+    /// What makes of a slot what is to be there; `None` if it is so already.
+    pub(super) fn step_to(&self, slot: Slot, to: Option<Arc<Form>>) -> Option<Step> {
+        let from = self.actual.as_ref().and_then(|actual| actual.get(&slot)).cloned();
+        let from_any = from.as_ref().or_else(|| self.foreign.get(&slot));
+        let is_same = match (from_any, &to) {
+            (Some(from), Some(to)) => from.content == to.content,
+            (_, None) => from.is_none(),
+            _ => false,
+        };
+        if is_same { None } else { Step::new(slot, from, to, self.version()) }
+    }
+
+    pub(super) fn new_bundle(&mut self) -> u32 {
+        // The highest bit distinguishes the bundle of a trial or a diagnosis.
+        self.next_bundle = (self.next_bundle + 1) & 0x7fff_ffff;
+        self.next_bundle
     }
 
     /// Sends the current messages of a transaction. Groups and meters are recorded in the store before, so that they are removed when
@@ -150,6 +161,7 @@ impl Switch {
         out: &mut Outbox,
     ) {
         let version = self.version();
+        let is_lost = matches!(answer, Answer::Disconnected | Answer::NotConnected);
         let Some(running) = self.transactions.get_mut(&no) else { return };
         match running.transaction.on_answer(answer, version) {
             Next::Send => self.send(no, out),
@@ -159,11 +171,18 @@ impl Switch {
                 self.send_unanswered(discard, out);
                 self.send(no, out);
             }
+            Next::Wait => self.on_prepared(),
             Next::End(outcome, rest) => {
                 self.send_unanswered(rest, out);
-                if let Some(running) = self.transactions.remove(&no) {
-                    self.disown_refused(&running.transaction, &outcome, out);
-                    self.end(running.transaction, outcome, now, out);
+                let Some(Running { transaction, .. }) = self.transactions.remove(&no) else {
+                    return;
+                };
+                self.disown_refused(&transaction, &outcome, out);
+                let is_undecided = self.end_part(no, &transaction, &outcome, is_lost);
+                match outcome {
+                    // Nothing was changed of what was declared before.
+                    Outcome::Refused(_) if is_undecided => {}
+                    outcome => self.end(transaction, outcome, now, out),
                 }
             }
         }
@@ -171,7 +190,7 @@ impl Switch {
 
     /// What another program has added does not become ours by an attempt to add it.
     fn disown_refused(&mut self, transaction: &Transaction, outcome: &Outcome, out: &mut Outbox) {
-        let is_none_made = matches!(outcome, Outcome::Refused(_));
+        let is_none_made = matches!(outcome, Outcome::Refused(_) | Outcome::NoTrials);
         for slot in &transaction.newly_owned {
             if is_none_made || transaction.existing.as_ref() == Some(slot) {
                 self.disown(slot, out);
@@ -192,6 +211,7 @@ impl Switch {
     fn end(&mut self, transaction: Transaction, outcome: Outcome, now: Now, out: &mut Outbox) {
         match outcome {
             Outcome::Done => self.on_done(transaction, now, out),
+            Outcome::NoTrials => {}
             Outcome::Refused(failure) => {
                 self.postpone(&transaction, now);
                 self.on_refused(transaction, &failure, now, out);
@@ -209,6 +229,7 @@ impl Switch {
     }
 
     fn on_done(&mut self, transaction: Transaction, now: Now, out: &mut Outbox) {
+        let revision = transaction.revision;
         self.is_unreliable = false;
         let removed = transaction.steps.iter().filter(|step| step.to.is_none()).count();
         if transaction.revision == UNDECLARED {
@@ -226,9 +247,12 @@ impl Switch {
                 self.just_rewritten.insert(slot.clone());
                 self.next_read = now.at;
             }
-            // Unless it was declared differently meanwhile.
+            // Unless it was declared differently meanwhile, or is not declared yet, and is put back if that does not follow.
             let want = self.want.get(&slot).map(|(_, form)| &form.content);
             if want != step.to.as_ref().map(|form| &form.content) {
+                if self.mark(&slot, revision, now) {
+                    self.set_wanted_state(slot, State::Pending(PUT_BACK.to_owned()), now);
+                }
                 continue;
             }
             self.dirty.remove(&slot);

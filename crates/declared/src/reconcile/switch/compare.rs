@@ -143,7 +143,7 @@ impl Switch {
     }
 
     /// Marks a slot as different, unless it is marked already. Returns whether it was not.
-    fn mark(&mut self, slot: &Slot, revision: u64, now: Now) -> bool {
+    pub(super) fn mark(&mut self, slot: &Slot, revision: u64, now: Now) -> bool {
         let is_new = !self.dirty.contains_key(slot);
         if is_new {
             self.dirty.insert(slot.clone(), Dirty::new(revision, now));

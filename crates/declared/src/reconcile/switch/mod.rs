@@ -9,6 +9,7 @@
 
 mod changes;
 mod compare;
+mod part;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::entry::{Entry, Kind};
 use crate::form::{Form, Slot};
 use crate::names::SwitchNames;
 use crate::status::{Now, State, Status};
+pub(super) use part::{Part, PartState};
 
 /// Messages that wait for an answer of a switch; half of what the engine allows.
 const WINDOW: usize = 512;
@@ -120,6 +122,10 @@ pub(super) struct Switch {
     description: Option<Arc<SwitchDesc>>,
     /// The role of this controller, if the switch has stated it.
     role: Option<Role>,
+    /// Whether the switch tells whether it would accept a bundle; `None` if that is not known yet.
+    has_trials: Option<bool>,
+    /// What a change of the whole network makes of it, while that is prepared.
+    pub(super) part: Option<Part>,
 }
 
 impl Switch {
@@ -158,6 +164,8 @@ impl Switch {
             features: Arc::clone(&session.features),
             description: session.description.clone(),
             role: session.role,
+            has_trials: None,
+            part: None,
         }
     }
 
@@ -208,6 +216,7 @@ impl Switch {
     /// just being changed.
     pub(super) fn waits_to_read(&self, now: Now) -> Option<Instant> {
         let is_free = self.reading.is_none() && self.transactions.is_empty();
+        let is_free = is_free && self.part.as_ref().is_none_or(Part::is_waiting);
         Some(self.next_read).filter(|&at| is_free && at <= now.at)
     }
 
@@ -275,6 +284,13 @@ impl Switch {
         let is_running = |it: &Running| it.transaction.revision == revision;
         !self.dirty.values().any(|it| it.revision == revision && it.attempts == 0)
             && !self.transactions.values().any(is_running)
+    }
+
+    /// Why the switch does not have what a change has made of it.
+    pub(super) fn failure(&self, revision: u64) -> Option<String> {
+        let slot = self.dirty.iter().find(|(_, dirty)| dirty.revision == revision)?.0;
+        let state = self.status.get(slot).map(|status| &status.state);
+        Some(state.and_then(State::reason).unwrap_or("a deletion was refused").to_owned())
     }
 
     /// Whether the switch is to have this entry.
@@ -387,7 +403,9 @@ impl Switch {
         for no in again.map(|(no, _)| *no).collect::<Vec<_>>() {
             self.send(no, outbox);
         }
-        if now.at < self.next_read && self.actual.is_some() && !self.is_slave() {
+        if self.part.is_some() {
+            self.start_part(outbox);
+        } else if now.at < self.next_read && self.actual.is_some() && !self.is_slave() {
             self.start_transactions(now, outbox);
         }
     }
@@ -397,8 +415,9 @@ impl Switch {
         if self.reading.is_some() {
             return None;
         }
-        if !self.transactions.is_empty() {
-            // Otherwise an answer comes.
+        let is_in_part = self.part.as_ref().is_some_and(|part| !part.is_waiting());
+        if !self.transactions.is_empty() || is_in_part {
+            // Otherwise an answer comes, or it is decided.
             return self.transactions.values().filter_map(|running| running.again_at).min();
         }
         let changes = self.dirty.values().map(|dirty| dirty.not_before);

@@ -57,9 +57,9 @@ struct Settings {
 
 /// Who sends a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Identity {
+pub(crate) struct Identity {
     /// For people: `token NAME`, `uid 1000` or `local`.
-    who: String,
+    pub(crate) who: String,
     role: Role,
 }
 
@@ -253,7 +253,7 @@ pub(crate) async fn check(State(access): State<Access>, request: Request, next: 
     let need = roles::needed(request.method(), request.uri().path());
     let Need::Role(need) = need else { return next.run(request).await };
     let started = clock::now();
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     // Every connection has one; without it a request would come from nowhere, and have no rights.
     let nowhere = Peer::Tcp { address: ([0, 0, 0, 0], 0).into(), has_tls: false };
     let peer = parts.extensions.get::<Peer>().copied().unwrap_or(nowhere);
@@ -281,6 +281,7 @@ pub(crate) async fn check(State(access): State<Access>, request: Request, next: 
     if let Err(error) = audit.begin().await {
         return error.into_response();
     }
+    parts.extensions.insert(identity);
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
     audit.end(response.status());
     response

@@ -1,4 +1,4 @@
-//! `sluice link` without privileges: invalid arguments, and the TCP proxy.
+//! `sluice control-link` without privileges: invalid arguments, and the TCP proxy.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 fn sluice_link(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
-    command.arg("link").args(arguments.split_whitespace());
+    command.arg("control-link").args(arguments.split_whitespace());
     command
 }
 

@@ -1,18 +1,27 @@
 //! The changes of one revision at one switch: all of them are made, or none.
+//!
+//! ```text
+//!  without bundles   ordered ──▶ done, or undo
+//!  with bundles      adding ──▶ commit ──▶ done, or diagnosis
+//!  prepared          (proof ──▶) trial ──▶ adding ──▶ closing ──▶ prepared … commit
+//! ```
+
+mod bundle;
+mod order;
+mod trial;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use sluice_base::HashMap;
 use sluice_openflow::spec::ErrorRow;
-use sluice_openflow::{
-    BundleAddMessage, BundleControl, BundleCtrlType, BundleFlags, EmbeddedMessage, ErrorReason,
-    ErrorType, Message, Version,
-};
+use sluice_openflow::{BundleCtrlType, ErrorReason, ErrorType, Message, Version};
 use sluice_sdk::{Answer, Refusal};
 
 use crate::entry::Kind;
 use crate::form::{Form, Slot, transition};
+pub(crate) use bundle::UNUSED_GROUP;
+use bundle::{add_to_bundle, confirmed, control};
+use order::in_order_of_use;
 
 /// Messages of one request: a switch that processes 100 in a second answers well within the time limit.
 pub(super) const CHUNK: usize = 256;
@@ -20,8 +29,8 @@ pub(super) const CHUNK: usize = 256;
 /// Changes of a bundle that is sent again to find which of them was refused: they have to fit into one request.
 const DIAGNOSIS_MAX: usize = 500;
 
-/// Distinguishes the number of the second bundle.
-const DIAGNOSIS_BIT: u32 = 1 << 31;
+/// Distinguishes the number of the second bundle: that of a trial or a diagnosis.
+const SECOND_BIT: u32 = 1 << 31;
 
 /// A slot, what the switch has there, and what it is to have.
 #[derive(Debug, Clone)]
@@ -40,8 +49,18 @@ enum Stage {
     /// The messages into a bundle, which the switch applies as a whole. A message that is refused is not in the bundle, so the commit
     /// has to wait for all answers.
     Adding,
+    /// The end of a bundle that is committed later.
+    Closing,
+    /// A closed bundle. Nothing is sent before [`Transaction::commit`].
+    Prepared,
     /// The commit of the bundle.
     Commit,
+    /// A bundle that is discarded, with the message that makes commits fail: whether the switch takes it.
+    ProofOfAdding,
+    /// A bundle of nothing but this message: whether its commit fails, and the switch names this message as the cause.
+    ProofOfFailure,
+    /// A bundle of all messages and this one: if the switch names this message as the cause, it would accept all others.
+    Trial,
     /// The same bundle again as one request, after its commit was refused. The switch names the transaction id of the change that
     /// it has refused, and that of an earlier request belongs to nobody any more.
     Diagnosis,
@@ -69,6 +88,8 @@ pub(super) enum Outcome {
     Refused(Failure),
     /// It is unknown which it has made.
     Unknown(String),
+    /// It has made none, and does not tell whether it would.
+    NoTrials,
 }
 
 /// What to do after an answer.
@@ -81,6 +102,8 @@ pub(super) enum Next {
     /// The switch has no bundles, or not for these messages. Send the first messages, which need no answer, and the
     /// [messages](Transaction::messages).
     NoBundle(BundleScope, Vec<Message>),
+    /// Nothing: the switch would accept all, and has it in a bundle.
+    Wait,
     /// Nothing follows. The messages, if there are any, need no answer.
     End(Outcome, Vec<Message>),
 }
@@ -100,6 +123,8 @@ pub(super) struct Transaction {
     pub(super) steps: Vec<Step>,
     /// The number of its bundle.
     bundle: Option<u32>,
+    /// Whether the commit waits for [`commit`](Self::commit).
+    is_prepared: bool,
     stage: Stage,
     /// Sent, and not answered yet.
     current: Vec<Item>,
@@ -149,6 +174,7 @@ impl Transaction {
             revision,
             steps,
             bundle: bundle.filter(|_| is_bundle),
+            is_prepared: false,
             stage: Stage::Ordered,
             current: vec![],
             rest: VecDeque::new(),
@@ -158,15 +184,21 @@ impl Transaction {
             unsure: vec![],
         };
         match transaction.bundle {
-            Some(id) => {
-                let items = std::iter::once((control(id, BundleCtrlType::OPEN_REQUEST), None));
-                let items = items.chain(transaction.items().map(|it| add_to_bundle(id, it)));
-                let items: Vec<_> = items.collect();
-                transaction.start(Stage::Adding, &items);
-            }
+            Some(id) => transaction.start_adding(id),
             None => transaction.start_ordered(),
         }
         transaction
+    }
+
+    fn start_adding(&mut self, id: u32) {
+        let items: Vec<_> = self.bundle_items(id).collect();
+        self.start(Stage::Adding, &items);
+    }
+
+    /// An open bundle with all messages.
+    fn bundle_items(&self, id: u32) -> impl Iterator<Item = Item> {
+        let open = control(id, BundleCtrlType::OPEN_REQUEST);
+        std::iter::once(open).chain(self.items().map(move |it| add_to_bundle(id, it)))
     }
 
     fn items(&self) -> impl Iterator<Item = Item> {
@@ -206,7 +238,7 @@ impl Transaction {
                 self.fail(failure, 0, version)
             }
             Answer::TooMany | Answer::Paused => Next::Later,
-            other => Next::End(Outcome::Unknown(other.to_string()), vec![]),
+            other => Next::End(Outcome::Unknown(other.to_string()), self.discard()),
         }
     }
 
@@ -217,6 +249,19 @@ impl Transaction {
             return Next::Send;
         }
         match (&self.stage, self.bundle) {
+            (Stage::Adding, Some(id)) if self.is_prepared => {
+                self.start(Stage::Closing, &confirmed(id, BundleCtrlType::CLOSE_REQUEST));
+                Next::Send
+            }
+            (Stage::Closing, _) => {
+                (self.stage, self.current) = (Stage::Prepared, vec![]);
+                Next::Wait
+            }
+            (Stage::ProofOfAdding, _) => {
+                self.start_proof_of_failure();
+                Next::Send
+            }
+            (Stage::ProofOfFailure, _) => Next::End(Outcome::NoTrials, vec![]),
             (Stage::Adding, Some(id)) => {
                 self.start(Stage::Commit, &confirmed(id, BundleCtrlType::COMMIT_REQUEST));
                 Next::Send
@@ -237,7 +282,11 @@ impl Transaction {
             *is_incomplete = true;
             return self.on_done();
         }
+        if matches!(self.stage, Stage::ProofOfAdding | Stage::ProofOfFailure | Stage::Trial) {
+            return self.on_trial_refusal(refusal);
+        }
         if self.stage == Stage::Adding
+            && !self.is_prepared
             && let Some(scope) = self.without_bundle(&refusal)
         {
             let discard = self.discard();
@@ -258,13 +307,15 @@ impl Transaction {
         self.fail(failure, made, version)
     }
 
+    fn second_bundle(&self) -> u32 {
+        self.bundle.unwrap_or_default() | SECOND_BIT
+    }
+
     fn diagnose(&mut self) {
         // Another number, since the switch may not have forgotten the first one.
-        let id = self.bundle.unwrap_or_default() | DIAGNOSIS_BIT;
-        let open = (control(id, BundleCtrlType::OPEN_REQUEST), None);
-        let commit = (control(id, BundleCtrlType::COMMIT_REQUEST), None);
-        let added = self.items().map(|item| add_to_bundle(id, item));
-        let items = std::iter::once(open).chain(added).chain([commit]).collect();
+        let id = self.second_bundle();
+        let commit = control(id, BundleCtrlType::COMMIT_REQUEST);
+        let items = self.bundle_items(id).chain([commit]).collect();
         (self.stage, self.current) = (Stage::Diagnosis, items);
     }
 
@@ -318,10 +369,13 @@ impl Transaction {
 
     /// The messages that discard the bundle, if it is open: a commit closes it in any case.
     fn discard(&self) -> Vec<Message> {
-        let messages = match (&self.stage, self.bundle) {
-            (Stage::Adding, Some(id)) => confirmed(id, BundleCtrlType::DISCARD_REQUEST),
-            _ => vec![],
+        let id = match self.stage {
+            Stage::Adding | Stage::Closing | Stage::Prepared => self.bundle,
+            Stage::Trial => Some(self.second_bundle()),
+            _ => None,
         };
+        let messages = id.map(|id| confirmed(id, BundleCtrlType::DISCARD_REQUEST));
+        let messages = messages.unwrap_or_default();
         messages.into_iter().map(|(message, _)| message).collect()
     }
 
@@ -329,53 +383,6 @@ impl Transaction {
         let (_, step) = self.current.get(index)?;
         self.steps.get((*step)?).map(|step| step.slot.clone())
     }
-}
-
-/// In the order of their ranks, groups behind those to which they send packets.
-fn in_order_of_use(mut steps: Vec<Step>) -> Vec<Step> {
-    steps.sort_by_key(Step::rank);
-    let is_added_group = |step: &Step| step.to.is_some() && step.slot.kind() == Kind::Group;
-    let first = steps.iter().position(is_added_group).unwrap_or(steps.len());
-    let groups = steps.iter().skip(first).take_while(|step| is_added_group(step));
-    let order = order_of_use(&groups.collect::<Vec<_>>());
-    let mut groups: Vec<_> = steps.drain(first..first + order.len()).map(Some).collect();
-    let ordered = order.iter().filter_map(|&at| groups.get_mut(at)?.take());
-    let ordered: Vec<_> = ordered.collect();
-    steps.splice(first..first, ordered);
-    steps
-}
-
-/// The positions of groups, each behind those that it uses. The rest of a circle, which a switch refuses, comes last.
-fn order_of_use(groups: &[&Step]) -> Vec<usize> {
-    let positions: HashMap<_, _> =
-        groups.iter().enumerate().map(|(at, step)| (&step.slot, at)).collect();
-    let mut users = vec![vec![]; groups.len()];
-    let mut unplaced_uses = vec![0_usize; groups.len()];
-    for (at, (step, count)) in groups.iter().zip(&mut unplaced_uses).enumerate() {
-        let used = step.to.iter().flat_map(|form| form.groups_used()).map(Slot::Group);
-        for used in used.filter_map(|slot| positions.get(&slot)).filter(|used| **used != at) {
-            if let Some(users) = users.get_mut(*used) {
-                users.push(at);
-                *count += 1;
-            }
-        }
-    }
-    let mut order: Vec<_> =
-        (0..groups.len()).filter(|at| unplaced_uses.get(*at) == Some(&0)).collect();
-    let mut next = 0;
-    while let Some(&placed) = order.get(next) {
-        next += 1;
-        for user in users.get_mut(placed).map(std::mem::take).unwrap_or_default() {
-            if let Some(count) = unplaced_uses.get_mut(user) {
-                *count -= 1;
-                if *count == 0 {
-                    order.push(user);
-                }
-            }
-        }
-    }
-    order.extend((0..groups.len()).filter(|at| unplaced_uses.get(*at) != Some(&0)));
-    order
 }
 
 /// A switch has refused to add a group or meter since it has one with this number.
@@ -386,30 +393,4 @@ fn is_error(reason: ErrorReason, errors: &[(ErrorType, &str)]) -> bool {
     let rows =
         errors.iter().filter_map(|(kind, name)| ErrorRow::by_name(*kind, name, Version::V1_3));
     rows.into_iter().any(|row| row.reason == reason)
-}
-
-const ALL_OR_NOTHING: BundleFlags = BundleFlags(BundleFlags::ATOMIC.0 | BundleFlags::ORDERED.0);
-
-fn control(bundle_id: u32, ctrl_type: BundleCtrlType) -> Message {
-    Message::BundleControl(BundleControl {
-        bundle_id,
-        ctrl_type,
-        flags: ALL_OR_NOTHING,
-        properties: vec![],
-    })
-}
-
-/// With a barrier, since the reply to the bundle request is an experimenter message in 1.3.
-fn confirmed(bundle_id: u32, ctrl_type: BundleCtrlType) -> Vec<Item> {
-    vec![(control(bundle_id, ctrl_type), None), (Message::BarrierRequest, None)]
-}
-
-fn add_to_bundle(bundle_id: u32, (message, step): Item) -> Item {
-    let added = Message::BundleAddMessage(BundleAddMessage {
-        bundle_id,
-        flags: ALL_OR_NOTHING,
-        message: EmbeddedMessage { xid: 0, message: Box::new(message) },
-        properties: vec![],
-    });
-    (added, step)
 }

@@ -1,4 +1,4 @@
-//! `sluice link`: emulates a control link that is long, slow or lossy.
+//! `sluice control-link`: emulates a control link that is long, slow or lossy.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -23,10 +23,10 @@ use crate::{EXIT_FAILURE, EXIT_USAGE, advice, print_error, signals, write_stdout
 const EXAMPLES: &str = "\
 Examples:
   # 25 ms each way and 10 Mbit/s between the network namespaces sw and ctl, as root
-  sluice link --from sw --to ctl --delay 25ms --rate 10Mbit
+  sluice control-link --from sw --to ctl --delay 25ms --rate 10Mbit
 
   # The same without privileges: switches connect to port 7000, the controller listens on 6653
-  sluice link --listen 127.0.0.1:7000 --connect 127.0.0.1:6653 --delay 25ms --rate 10Mbit
+  sluice control-link --listen 127.0.0.1:7000 --connect 127.0.0.1:6653 --delay 25ms --rate 10Mbit
 
 Commands on standard input while it runs: `delay 50ms`, `up rate 10Mbit`, `down loss 5%`, `show`.";
 
@@ -39,7 +39,7 @@ Commands on standard input while it runs: `delay 50ms`, `up rate 10Mbit`, `down 
 /// of a proxy to --connect.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct LinkArgs {
+pub(crate) struct ControlLinkArgs {
     /// Network namespace of one end: a name of `ip netns`, or a path such as /proc/1234/ns/net [default: the current one]
     #[arg(long, value_name = "NS")]
     from: Option<String>,
@@ -90,7 +90,7 @@ pub(crate) struct LinkArgs {
     control: Option<PathBuf>,
 }
 
-impl LinkArgs {
+impl ControlLinkArgs {
     /// Opens the link and runs it until a signal.
     pub(crate) fn run(&self) -> ExitCode {
         let prepared = self

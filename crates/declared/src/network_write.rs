@@ -1,0 +1,123 @@
+//! Changes that are made at all connected switches or at none, from the thread that asks for them.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use sluice_io::clock;
+
+use crate::change::{AppliedChange, Change, Difference};
+use crate::reconcile::{NetworkRefusal, NetworkState, PREPARE_MAX};
+use crate::service::{Declared, Event, WriteError, lock, now};
+
+/// How much longer than the reconciler the thread waits, so that a change ends even if the reconciler's thread has ended.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// How long the thread waits for commits. A switch that has not answered by then is read, and made as declared.
+const COMMIT_MAX: Duration = Duration::from_secs(10);
+
+impl Declared {
+    /// Makes a change at all connected switches that it concerns, or at none: if one refuses its part, the others keep what they have,
+    /// and what is declared stays the same. Switches that are not connected are made as declared when they connect.
+    ///
+    /// # Errors
+    /// It is invalid, was refused, or cannot be stored; nothing was changed.
+    ///
+    /// # Cost
+    /// Blocks until the switches have answered: up to 20 s.
+    pub fn write_everywhere(&self, change: Change) -> Result<(u64, Vec<Difference>), WriteError> {
+        // Held until the end: changes are made one after the other.
+        let _changing = lock(&self.shared.changing);
+        let started = clock::now();
+        let (applied, differences) = self.checked(change)?;
+        if applied.is_empty() {
+            return Ok((applied.revision - 1, differences));
+        }
+        let names = {
+            let mut core = lock(&self.shared.core);
+            // Never the number of another change, even if this one is refused.
+            core.revision = applied.revision;
+            core.reconciler.start_network_change(&applied, now());
+            core.reconciler.names().clone()
+        };
+        let result = self.make_everywhere(&applied);
+        lock(&self.shared.core).reconciler.end_network_change(now());
+        let _ = self.shared.events.send(Event::Changed);
+        let result = match result {
+            Err((WriteError::Refused(refusal), true)) => {
+                let names = applied.names.is_some().then(|| (*names).clone());
+                self.undo(applied.reversed(names), refusal).map(|()| None)
+            }
+            result => result.map_err(|(error, _)| error),
+        };
+        match result {
+            Ok(commit) => self.follow(&applied, started, commit),
+            Err(WriteError::Refused(refusal)) => {
+                self.report_refusal(&applied, &refusal, started);
+                return Err(WriteError::Refused(refusal));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok((applied.revision, differences))
+    }
+
+    /// Returns how long the commits have taken, if all have succeeded. The error says whether the change was declared already.
+    fn make_everywhere(
+        &self,
+        applied: &AppliedChange,
+    ) -> Result<Option<Duration>, (WriteError, bool)> {
+        match self.wait_for_switches(PREPARE_MAX + MARGIN) {
+            Some(NetworkState::Ready) => {}
+            Some(NetworkState::Refused(refusal)) => {
+                return Err((WriteError::Refused(refusal), false));
+            }
+            _ => return Err((WriteError::Stopped, false)),
+        }
+        self.commit_to_store(applied).map_err(|error| (error, false))?;
+        lock(&self.shared.core).reconciler.commit_network_change(applied, now());
+        match self.wait_for_switches(COMMIT_MAX) {
+            Some(NetworkState::Refused(refusal)) => Err((WriteError::Refused(refusal), true)),
+            Some(NetworkState::Made(commit)) => Ok(Some(commit)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Waits until the switches have answered.
+    fn wait_for_switches(&self, time: Duration) -> Option<NetworkState> {
+        let (sender, progress) = channel();
+        *lock(&self.shared.progress) = Some(sender);
+        let _ = self.shared.events.send(Event::Changed);
+        let end = clock::now() + time;
+        loop {
+            let state = lock(&self.shared.core).reconciler.network_state();
+            let left = end.saturating_duration_since(clock::now());
+            if state != Some(NetworkState::InProgress) || left.is_zero() {
+                return state;
+            }
+            if progress.recv_timeout(left) == Err(RecvTimeoutError::Disconnected) {
+                return state;
+            }
+        }
+    }
+
+    /// Declares what was declared before a change that a switch has refused although it had accepted it.
+    fn undo(&self, reversed: AppliedChange, refusal: NetworkRefusal) -> Result<(), WriteError> {
+        let mut reversed = reversed;
+        {
+            let mut core = lock(&self.shared.core);
+            core.revision += 1;
+            reversed.revision = core.revision;
+        }
+        match self.commit_to_store(&reversed) {
+            Ok(()) => {
+                lock(&self.shared.core).reconciler.apply(&reversed, now());
+                let _ = self.shared.events.send(Event::Changed);
+                Err(WriteError::Refused(refusal))
+            }
+            Err(error) => {
+                // It stays declared, and the switch that has refused it is asked again.
+                tracing::warn!(%refusal, "a refused change stays declared, since the store cannot be written: {error}");
+                Ok(())
+            }
+        }
+    }
+}

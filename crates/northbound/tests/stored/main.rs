@@ -1,0 +1,12 @@
+//! What the store keeps, over HTTP: static entries and names, quarantined hosts, drained links.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+mod drains;
+mod quarantines;
+mod static_entries;
+mod test_server;
