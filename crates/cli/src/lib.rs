@@ -11,6 +11,7 @@ mod compare;
 mod completions;
 mod config;
 mod control_link;
+mod declared_config;
 mod declared_file;
 mod decode;
 mod doctor;

@@ -17,11 +17,12 @@ use sluice_sdk::{App, AppConfigs, Chain};
 use tracing::{error, info, warn};
 
 use crate::config::{ConfigKey, ConfigSources, LoadedConfig, RunConfig};
+use crate::declared_config::declared_config;
 use crate::log::Logging;
 use crate::signals::{Signal, SignalReceiver};
 use crate::startup_message::StartupMessage;
 use crate::{
-    EXIT_FAILURE, Registry, advice, api_settings, print_error, signals, startup_message, state_dir,
+    EXIT_FAILURE, Registry, advice, api_settings, print_error, signals, startup_message,
     write_stdout,
 };
 
@@ -126,11 +127,11 @@ impl<'l> RunningController<'l> {
         let listeners = api.map(listen).transpose()?;
         let generation_id = generation_id();
         let (engine, congestion) = start_engine(&sources.registry, &loaded, generation_id)?;
-        let declared = state_dir::declared_config(&loaded.config);
+        let owners = sources.registry.all().allocations();
+        let declared = declared_config(&loaded.config, owners);
         let declared = Declared::start(&declared, Arc::new(engine.handle()));
         let declared = Arc::new(declared.map_err(|e| advice::cannot("start a thread", &e))?);
         let serve = |listeners: Listeners| {
-            let owners = sources.registry.all().allocations();
             let listeners = listeners.with_owners(owners.clone()).with_declared(declared.clone());
             listeners.serve(engine.metrics(), Arc::new(engine.handle()))
         };

@@ -1,29 +1,13 @@
-//! Where static entries are stored, and their configuration.
+//! Where static entries are stored.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-use sluice_declared::{Config, Reserved};
-
-use crate::config::RunConfig;
-
 /// The directory of a service of the system.
 const SYSTEM_DIR: &str = "/var/lib/sluice";
 
-/// The configuration of static entries.
-pub(crate) fn declared_config(config: &RunConfig) -> Config {
-    let has_paths = config.app_names.iter().any(|name| name == "forwarding");
-    let priority = config.apps.forwarding.priority;
-    // Entries with a simpler match have a priority that is higher by one or two.
-    let paths = has_paths.then(|| priority..=priority.saturating_add(2));
-    Config {
-        state_dir: state_dir(&config.state_dir),
-        reserved: Reserved { paths },
-        timing: sluice_declared::reconcile::Timing::default(),
-    }
-}
-
-fn state_dir(configured: &str) -> PathBuf {
+/// The directory, by default one of the system or else of the user.
+pub(crate) fn state_dir(configured: &str) -> PathBuf {
     if !configured.is_empty() {
         return configured.into();
     }

@@ -17,6 +17,7 @@ const PRINTED_MAX: &str = "100";
 
 /// Entries that are asked for at once.
 const PAGE: usize = 10_000;
+const PAGE_TEXT: &str = "10000";
 
 #[derive(Debug, Args)]
 struct OutputArgs {
@@ -120,6 +121,9 @@ const ENTRY_COLUMNS: &[(&str, &str)] = &[
 pub(crate) const STATE_COLUMNS: &[(&str, &str)] =
     &[("DPID", "/dpid"), ("SWITCH", "/switch"), ("STATE", "/state"), ("REASON", "/reason")];
 
+const LEFT_COLUMNS: &[(&str, &str)] =
+    &[("DPID", "/dpid"), ("STATE", "/state"), ("REASON", "/reason")];
+
 impl FlowCommand {
     pub(crate) fn run(&self) -> Result<Report, String> {
         match self {
@@ -157,17 +161,28 @@ impl DelArgs {
     fn run(&self) -> Result<Report, String> {
         let path = format!("/v1/static/flows/{}", encode(&self.name));
         let answer = self.output.call(&Method::DELETE, &path, &[("wait", "true")], None)?;
-        let text = if self.output.json { format!("{answer}\n") } else { String::new() };
-        Ok(Report { text, is_success: true })
+        let query = [("limit", PAGE_TEXT)];
+        let list = self.output.call(&Method::GET, "/v1/static/flows", &query, None)?;
+        let removals = list.get("removing").and_then(Value::as_array).into_iter().flatten();
+        let is_this = |it: &&Value| it.get("name").and_then(Value::as_str) == Some(&self.name);
+        let left: Vec<_> = removals.filter(is_this).cloned().collect();
+        let text = match (self.output.json, left.is_empty()) {
+            (true, _) => format!("{answer}\n"),
+            (false, true) => String::new(),
+            (false, false) => {
+                format!("{}: not removed everywhere\n{}", self.name, table(&left, LEFT_COLUMNS))
+            }
+        };
+        Ok(Report { text, is_success: left.is_empty() })
     }
 }
 
 impl ListArgs {
     fn run(&self) -> Result<Report, String> {
-        let (mut entries, limit) = (vec![], PAGE.to_string());
+        let mut entries = vec![];
         loop {
             let offset = entries.len().to_string();
-            let mut query = vec![("limit", limit.as_str()), ("offset", offset.as_str())];
+            let mut query = vec![("limit", PAGE_TEXT), ("offset", offset.as_str())];
             query.extend(self.switch.iter().map(|it| ("switch", it.as_str())));
             query.extend(self.state.iter().map(|it| ("state", it.as_str())));
             let mut page = self.output.call(&Method::GET, "/v1/static/flows", &query, None)?;

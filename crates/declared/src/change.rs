@@ -153,12 +153,13 @@ pub(crate) fn check(change: Change, present: Present<'_>) -> Result<AppliedChang
     for declaration in change.set {
         let key = declaration.key.clone();
         let before = entries.get(&key);
-        if before.is_some_and(|before| before.declaration == declaration) {
+        let is_same = |before: &Arc<Entry>| before.declaration == declaration && before.is_valid();
+        if before.is_some_and(is_same) {
             let is_twice = declared.insert(key.clone(), None).is_some();
             errors.extend(is_twice.then(|| twice(key)));
             continue;
         }
-        match Entry::new(declaration, revision, present.now, Some(reserved)) {
+        match Entry::new(declaration, revision, present.now, reserved) {
             Ok(entry) => {
                 let is_twice = declared.insert(key.clone(), Some(Arc::new(entry))).is_some();
                 errors.extend(is_twice.then(|| twice(key.clone())));
@@ -232,52 +233,166 @@ fn twice(key: Key) -> EntryError {
 
 /// A switch cannot have two flow entries with the same table, priority and match, or two groups or meters with one number.
 fn check_conflicts<'e>(
-    added: &[Arc<Entry>],
+    added: &'e [Arc<Entry>],
     kept: impl Iterator<Item = &'e Arc<Entry>>,
-    names: &Names,
+    names: &'e Names,
 ) -> Result<(), ChangeError> {
-    let mut places: HashMap<_, Vec<&Arc<Entry>>> = HashMap::default();
-    let mut errors = vec![];
-    for entry in added {
-        let Some(form) = entry.any_form() else { continue };
-        let others = places.entry(&form.slot).or_default();
-        errors.extend(conflict(entry, others, names));
-        others.push(entry);
+    let switches = SwitchesByName::new(names);
+    let mut places: HashMap<_, Holders<'_>> = HashMap::default();
+    for form in added.iter().filter_map(|entry| entry.any_form()) {
+        places.entry(&form.slot).or_default();
     }
     for entry in kept {
-        let others = entry.any_form().and_then(|form| places.get(&form.slot));
-        for added in others.into_iter().flatten() {
-            errors.extend(conflict(added, &[entry], names));
+        if let Some(holders) = entry.any_form().and_then(|form| places.get_mut(&form.slot)) {
+            holders.insert(entry, &switches);
+        }
+    }
+    let mut errors = vec![];
+    for entry in added {
+        let holders = entry.any_form().and_then(|form| places.get_mut(&form.slot));
+        if let Some(other) = holders.and_then(|holders| holders.insert(entry, &switches)) {
+            errors.push(conflict(entry, other));
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(ChangeError::Invalid(errors)) }
 }
 
-fn conflict(entry: &Entry, others: &[&Arc<Entry>], names: &Names) -> Option<EntryError> {
-    let selector = &entry.declaration.switches;
-    let other = others.iter().find(|it| overlap(selector, &it.declaration.switches, names))?;
+fn conflict(entry: &Entry, other: &Entry) -> EntryError {
     let what = match entry.key().kind {
         crate::Kind::Flow => "the same table, priority and match",
         crate::Kind::Group => "the same group_id",
         crate::Kind::Meter => "the same number",
     };
     let message = format!("has {what} as {}, and switches in common", other.key());
-    Some(EntryError { key: entry.key().clone(), message })
+    EntryError { key: entry.key().clone(), message }
 }
 
-/// Whether two selectors may have a switch in common, as far as its names are known.
-fn overlap(a: &Selector, b: &Selector, names: &Names) -> bool {
-    let (Selector::Switches(a), Selector::Switches(b)) = (a, b) else { return true };
-    let resolve = |text: &str| -> Result<DatapathId, String> {
-        let switch = names.iter().find_map(|(of, name)| match of {
-            NameOf::Switch(id) if name == text => Some(id),
-            _ => None,
-        });
-        switch.or_else(|| text.parse().ok()).ok_or_else(|| text.to_owned())
-    };
-    if a.iter().any(|text| b.contains(text)) {
-        return true;
+/// A switch of a selector, as far as its names are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Selected<'e> {
+    Switch(DatapathId),
+    /// The name that an unknown switch gives itself.
+    Name(&'e str),
+}
+
+/// The switches that have a name.
+struct SwitchesByName<'e>(HashMap<&'e str, DatapathId>);
+
+impl<'e> SwitchesByName<'e> {
+    fn new(names: &'e Names) -> Self {
+        let of_switch = |(of, name)| match of {
+            NameOf::Switch(id) => Some((name, id)),
+            NameOf::Host(_) => None,
+        };
+        Self(names.iter().filter_map(of_switch).collect())
     }
-    let b: Vec<_> = b.iter().map(|text| resolve(text)).collect();
-    a.iter().any(|text| b.contains(&resolve(text)))
+
+    fn find(&self, text: &'e str) -> Selected<'e> {
+        let id = self.0.get(text).copied().or_else(|| text.parse().ok());
+        id.map_or(Selected::Name(text), Selected::Switch)
+    }
+}
+
+/// The entries of one place, by the switches that they select.
+#[derive(Default)]
+struct Holders<'e> {
+    all: Option<&'e Entry>,
+    last: Option<&'e Entry>,
+    by_switch: HashMap<Selected<'e>, &'e Entry>,
+}
+
+impl<'e> Holders<'e> {
+    /// Adds an entry. Returns one that was added before and may have a switch in common.
+    fn insert(&mut self, entry: &'e Entry, switches: &SwitchesByName<'e>) -> Option<&'e Entry> {
+        let other = match &entry.declaration.switches {
+            Selector::All => self.all.replace(entry).or(self.last),
+            Selector::Switches(list) => {
+                let mut other = self.all;
+                for text in list {
+                    let before = self.by_switch.insert(switches.find(text), entry);
+                    other = other.or_else(|| before.filter(|before| before.key() != entry.key()));
+                }
+                other
+            }
+        };
+        self.last = Some(entry);
+        other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Kind;
+
+    fn flow(name: &str, switches: &[&str], text: &str) -> Declaration {
+        let switches = match switches {
+            ["all"] => Selector::All,
+            list => Selector::Switches(list.iter().map(|it| (*it).to_owned()).collect()),
+        };
+        let key = Key { kind: Kind::Flow, name: name.to_owned() };
+        Declaration { key, switches, text: text.to_owned() }
+    }
+
+    fn checked(
+        entries: &BTreeMap<Key, Arc<Entry>>,
+        names: &Names,
+        set: Vec<Declaration>,
+    ) -> Result<AppliedChange, ChangeError> {
+        let reserved = Reserved::default();
+        let present =
+            Present { entries, names, reserved: &reserved, revision: 1, now: Duration::ZERO };
+        check(Change { set, ..Change::default() }, present)
+    }
+
+    #[test]
+    fn entries_conflict_if_a_switch_would_have_two_in_one_place() {
+        let names = [(NameOf::Switch(DatapathId(1)), "core".to_owned())];
+        let names = Names::new(names).unwrap();
+        let same = "in_port=1,actions=drop";
+        for (a, b, is_conflict) in [
+            (&["1"][..], &["2"][..], false),
+            (&["1", "3"], &["2", "3"], true),
+            (&["core"], &["0000000000000001"], true),
+            (&["core", "core"], &["s2"], false),
+            (&["s2"], &["s3", "s2"], true),
+            (&["all"], &["s2"], true),
+            (&["s2"], &["all"], true),
+            (&["all"], &["all"], true),
+        ] {
+            let [a, b] = [flow("a", a, same), flow("b", b, same)];
+            let text = format!("{a:?} {b:?}");
+            let empty = BTreeMap::new();
+            let together = checked(&empty, &names, vec![a.clone(), b.clone()]);
+            assert_eq!(together.is_err(), is_conflict, "{text}");
+            let first = checked(&empty, &names, vec![a]).unwrap().added.remove(0);
+            let entries = BTreeMap::from([(first.key().clone(), first)]);
+            match checked(&entries, &names, vec![b]) {
+                Err(error) => {
+                    let message = "flow \"b\": has the same table, priority and match as flow \"a\", \
+                         and switches in common";
+                    assert!(is_conflict && error.to_string() == message, "{text}: {error}");
+                }
+                Ok(_) => assert!(!is_conflict, "{text}"),
+            }
+        }
+    }
+
+    /// With a comparison of each entry with each other one, and a search in all names for each of their switches, this would take
+    /// minutes.
+    #[test]
+    fn many_entries_of_one_place_with_many_switches_and_names_are_checked_in_linear_time() {
+        let name = |n: u64| (NameOf::Switch(DatapathId(n)), format!("switch-{n}"));
+        let names = Names::new((1..=40_000).map(name)).unwrap();
+        let declaration = |n: u64| {
+            let switches: Vec<_> =
+                (0..20).map(|at| format!("switch-{}", 20 * n + at + 1)).collect();
+            let switches: Vec<_> = switches.iter().map(String::as_str).collect();
+            flow(&format!("e{n}"), &switches, "in_port=1,actions=drop")
+        };
+        let started = sluice_io::clock::now();
+        let applied = checked(&BTreeMap::new(), &names, (0..2000).map(declaration).collect());
+        assert_eq!(applied.unwrap().added.len(), 2000);
+        assert!(sluice_io::clock::now() - started < Duration::from_secs(20));
+    }
 }

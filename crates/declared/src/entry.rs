@@ -12,6 +12,7 @@ use sluice_openflow::{
     Field, FlowMod, FlowModCommand, FlowModFlags, GroupCommand, GroupId, GroupMod, MacAddr, Match,
     MeterCommand, MeterId, MeterMod, PortNo, Version,
 };
+use sluice_sdk::allocation::{Allocations, MeterIds, TABLE_0};
 use sluice_sdk::flow_space::{EntryKind, QUARANTINE, STATIC};
 
 use crate::form::Form;
@@ -22,10 +23,6 @@ const NAME_LEN_MAX: usize = 64;
 
 /// Bytes of the text of an entry: a group may have many buckets.
 const TEXT_LEN_MAX: usize = 16 << 10;
-
-/// Priorities of applications in table 0, below and above which an operator's entries are: table miss, limits and the spanning tree;
-/// quarantined hosts, blocked ports and link probes.
-const APPLICATION_PRIORITIES: [RangeInclusive<u16>; 2] = [0..=6, QUARANTINE.priority()..=65_535];
 
 /// The beginning of the names of entries of quarantined hosts. No declared entry has such a name.
 const QUARANTINE_NAME: &str = "quarantine:";
@@ -132,11 +129,68 @@ impl fmt::Display for EntryError {
 
 impl std::error::Error for EntryError {}
 
-/// Priorities in table 0 that applications use.
+/// What applications use in switches. Static entries may have the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reserved {
-    /// The priorities of the entries of paths, if an application installs them.
-    pub paths: Option<RangeInclusive<u16>>,
+    /// In table 0.
+    priorities: Vec<(&'static str, RangeInclusive<u16>)>,
+    /// Of meters, without those that are allocated from the highest id of a switch downwards.
+    meters: Vec<(&'static str, RangeInclusive<u32>)>,
+    groups: Vec<(&'static str, RangeInclusive<u32>)>,
+    tables: Vec<(&'static str, RangeInclusive<u8>)>,
+}
+
+impl Reserved {
+    /// What all owners use except static entries themselves; where an owner may choose among priorities, those that it is
+    /// `configured` to use.
+    pub fn new(
+        allocations: &Allocations,
+        configured: impl IntoIterator<Item = (&'static str, RangeInclusive<u16>)>,
+    ) -> Self {
+        let mut reserved = Self::default();
+        for (owner, used) in allocations.iter().filter(|(owner, _)| *owner != STATIC.application) {
+            let fixed = used.entries.iter().filter(|kind| !kind.is_configurable);
+            reserved.priorities.extend(fixed.map(|kind| (owner, kind.priorities.clone())));
+            if let MeterIds::Range(ids) = &used.meters {
+                reserved.meters.push((owner, ids.clone()));
+            }
+            reserved.groups.extend(used.groups.iter().map(|ids| (owner, ids.clone())));
+            reserved.tables.extend(used.tables.iter().map(|ids| (owner, ids.clone())));
+        }
+        reserved.priorities.extend(configured);
+        reserved
+    }
+
+    /// Whether an entry may use what it uses.
+    fn check(&self, body: &Body) -> Result<(), String> {
+        match body {
+            Body::Flow(flow) => {
+                let table = find(&self.tables, flow.table_id, "table");
+                let in_table_0 = || find(&self.priorities, flow.priority, "priority");
+                let priority = (flow.table_id == TABLE_0).then(in_table_0).unwrap_or(Ok(()));
+                table.and(priority)
+            }
+            Body::Group(group) => find(&self.groups, group.group_id.0, "group_id"),
+            Body::Meter(meter) => find(&self.meters, meter.meter_id.0, "meter"),
+            Body::Invalid(_) => Ok(()),
+        }
+    }
+}
+
+/// Whether nobody has reserved a number.
+fn find<N: Copy + PartialOrd + fmt::Display>(
+    reserved: &[(&str, RangeInclusive<N>)],
+    number: N,
+    what: &str,
+) -> Result<(), String> {
+    match reserved.iter().find(|(_, range)| range.contains(&number)) {
+        Some((owner, range)) => Err(format!(
+            "{what} {number} belongs to an application: \"{owner}\" uses {} to {}, see docs/flow-entries.md",
+            range.start(),
+            range.end()
+        )),
+        None => Ok(()),
+    }
 }
 
 /// A declaration that was checked, and when it was changed.
@@ -161,10 +215,12 @@ pub(crate) enum Body {
     Flow(FlowMod),
     Group(GroupMod),
     Meter(MeterMod),
+    /// Why it is none of them.
+    Invalid(String),
 }
 
 impl Entry {
-    /// Checks a declaration; its priority, too, if it is known which ones are `reserved`.
+    /// Checks a declaration.
     ///
     /// # Errors
     /// What is wrong with it, with the column in its text.
@@ -172,12 +228,14 @@ impl Entry {
         declaration: Declaration,
         revision: u64,
         changed_at: Duration,
-        reserved: Option<&Reserved>,
+        reserved: &Reserved,
     ) -> Result<Self, EntryError> {
         let check = || -> Result<Body, String> {
             check_name(&declaration.key.name)?;
             check_selector(&declaration.switches)?;
-            parse(declaration.key.kind, &declaration.text, reserved)
+            let body = parse(declaration.key.kind, &declaration.text)?;
+            reserved.check(&body)?;
+            Ok(body)
         };
         match check() {
             Ok(body) => {
@@ -188,6 +246,30 @@ impl Entry {
             }
             Err(message) => Err(EntryError { key: declaration.key, message }),
         }
+    }
+
+    /// A declaration that was accepted once. If it is no longer valid, no switch gets it, and the reason is its state. The configuration
+    /// may reserve other priorities than when it was declared, so none are checked.
+    pub(crate) fn stored(declaration: Declaration, revision: u64, changed_at: Duration) -> Self {
+        let checked = Self::new(declaration.clone(), revision, changed_at, &Reserved::default());
+        checked.unwrap_or_else(|error| {
+            let body = Body::Invalid(error.message);
+            Self { declaration, revision, changed_at, body, forms: Default::default() }
+        })
+    }
+
+    /// Whether it was valid when it was declared or read from the store.
+    pub(crate) fn is_valid(&self) -> bool {
+        !matches!(self.body, Body::Invalid(_))
+    }
+
+    /// Whether it uses nothing that is reserved.
+    ///
+    /// # Errors
+    /// What it uses, and which application has reserved it.
+    pub(crate) fn check_reserved(&self, reserved: &Reserved) -> Result<(), EntryError> {
+        let result = reserved.check(&self.body);
+        result.map_err(|message| EntryError { key: self.key().clone(), message })
     }
 
     /// The entry that drops packets of a host at every switch.
@@ -277,7 +359,7 @@ fn check_selector(selector: &Selector) -> Result<(), String> {
     }
 }
 
-fn parse(kind: Kind, text: &str, reserved: Option<&Reserved>) -> Result<Body, String> {
+fn parse(kind: Kind, text: &str) -> Result<Body, String> {
     if text.len() > TEXT_LEN_MAX {
         return Err(format!("text of {} bytes (at most {TEXT_LEN_MAX})", text.len()));
     }
@@ -285,7 +367,7 @@ fn parse(kind: Kind, text: &str, reserved: Option<&Reserved>) -> Result<Body, St
         return Err("the text has a control character or a line break".to_owned());
     }
     match kind {
-        Kind::Flow => parse_flow(text, reserved).map(Body::Flow),
+        Kind::Flow => parse_flow(text).map(Body::Flow),
         Kind::Group => {
             let group = GroupMod::from_text(text, GroupCommand::ADD).map_err(|e| e.to_string())?;
             if group.group_id >= UNUSED_GROUP {
@@ -303,7 +385,7 @@ fn parse(kind: Kind, text: &str, reserved: Option<&Reserved>) -> Result<Body, St
     }
 }
 
-fn parse_flow(text: &str, reserved: Option<&Reserved>) -> Result<FlowMod, String> {
+fn parse_flow(text: &str) -> Result<FlowMod, String> {
     let mut flow = FlowMod::from_text(text, FlowModCommand::ADD).map_err(|e| e.to_string())?;
     flow.matching.check().map_err(|error| error.to_string())?;
     let refused = [
@@ -324,9 +406,6 @@ fn parse_flow(text: &str, reserved: Option<&Reserved>) -> Result<FlowMod, String
     if let Some((_, field, why)) = refused.iter().find(|(is_set, ..)| *is_set) {
         return Err(format!("`{field}` is not allowed in a static entry: {why}"));
     }
-    if let Some(reserved) = reserved {
-        check_priority(&flow, reserved)?;
-    }
     // An entry that is put back keeps its counters if the switch can keep them.
     flow.flags = FlowModFlags(flow.flags.0 & !FlowModFlags::RESET_COUNTS.0);
     for oxm in &mut flow.matching.fields {
@@ -340,22 +419,6 @@ fn parse_flow(text: &str, reserved: Option<&Reserved>) -> Result<FlowMod, String
     Ok(flow)
 }
 
-fn check_priority(flow: &FlowMod, reserved: &Reserved) -> Result<(), String> {
-    let priority = flow.priority;
-    if flow.table_id != 0 {
-        return Ok(());
-    }
-    let of_applications = APPLICATION_PRIORITIES.iter().chain(&reserved.paths);
-    match of_applications.into_iter().find(|range| range.contains(&priority)) {
-        Some(range) => Err(format!(
-            "priority {priority} belongs to an application: {} to {} are reserved in table 0, see docs/flow-entries.md",
-            range.start(),
-            range.end()
-        )),
-        None => Ok(()),
-    }
-}
-
 /// Shows what kind of entry it is, and in the low half tells the contents of two entries apart. The same in every run, so that entries
 /// are recognised after a restart.
 fn cookie(flow: &FlowMod, kind: &EntryKind) -> u64 {
@@ -363,4 +426,82 @@ fn cookie(flow: &FlowMod, kind: &EntryKind) -> u64 {
     hasher.write(flow.to_text().as_bytes());
     let hash = hasher.finish();
     kind.cookie_with((hash >> 32) as u32 ^ (hash & 0xffff_ffff) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_sdk::allocation::Allocation;
+    use sluice_sdk::flow_space::EntryKind;
+
+    use super::*;
+
+    fn entry(kind: Kind, text: &str, reserved: &Reserved) -> Result<Entry, String> {
+        let key = Key { kind, name: "a".to_owned() };
+        let declaration = Declaration { key, switches: Selector::All, text: text.to_owned() };
+        let entry = Entry::new(declaration, 1, Duration::ZERO, reserved);
+        entry.map_err(|error| error.message)
+    }
+
+    const NAT: EntryKind = EntryKind::with_prefix("nat", *b"nat ", 1000..=1001);
+
+    #[test]
+    fn what_applications_use_is_refused_and_the_application_named() {
+        let mut allocations = Allocations::default();
+        let nat = Allocation {
+            entries: &[NAT],
+            meters: MeterIds::Range(5..=6),
+            groups: Some(10..=20),
+            tables: Some(3..=4),
+        };
+        allocations.add("nat", nat).unwrap();
+        let reserved = Reserved::new(&allocations, [("forwarding", 100..=102)]);
+        let group = |id| format!("group_id={id},type=all,bucket=actions=output:1");
+        let meter = |id| format!("meter={id},kbps,band=type=drop,rate=1000");
+        for (kind, text, owner) in [
+            (Kind::Flow, "priority=0,actions=drop", Some("all")),
+            (Kind::Flow, "priority=2,actions=drop", Some("limiter")),
+            (Kind::Flow, "priority=6,actions=drop", Some("forwarding")),
+            (Kind::Flow, "priority=7,actions=drop", None),
+            (Kind::Flow, "priority=99,actions=drop", None),
+            (Kind::Flow, "priority=102,actions=drop", Some("forwarding")),
+            (Kind::Flow, "priority=1001,actions=drop", Some("nat")),
+            (Kind::Flow, "table=1,priority=1001,actions=drop", None),
+            (Kind::Flow, "table=3,priority=7,actions=drop", Some("nat")),
+            (Kind::Flow, "priority=65533,actions=drop", Some("forwarding")),
+            (Kind::Flow, "priority=65534,actions=drop", Some("topology")),
+            (Kind::Group, &group(9), None),
+            (Kind::Group, &group(10), Some("nat")),
+            (Kind::Meter, &meter(6), Some("nat")),
+            (Kind::Meter, &meter(7), None),
+        ] {
+            match (entry(kind, text, &reserved), owner) {
+                (Ok(_), None) => {}
+                (Err(error), Some(owner)) => {
+                    let by = format!(" belongs to an application: \"{owner}\" uses ");
+                    assert!(error.contains(&by), "{text}: {error}");
+                }
+                (result, _) => panic!("{text}: {:?}", result.map(|_| ())),
+            }
+        }
+        let stored = entry(Kind::Flow, "priority=100,actions=drop", &Reserved::default()).unwrap();
+        stored.check_reserved(&reserved).unwrap_err();
+    }
+
+    /// Other cookies would replace all entries of all switches after an update.
+    #[test]
+    fn cookies_stay_the_same() {
+        let cookies = [
+            "in_port=1,actions=drop",
+            "priority=200,tcp,nw_src=10.0.0.1/24,tp_dst=80,actions=set_field:02:00:00:00:00:07->eth_src,output:2",
+            "table=2,ipv6,ipv6_dst=2001:db8::/32,actions=meter:3,group:9,goto_table:4",
+        ]
+        .map(|text| {
+            let entry = entry(Kind::Flow, text, &Reserved::default()).unwrap();
+            entry.any_form().unwrap().cookie().unwrap()
+        });
+        assert_eq!(
+            format!("{cookies:x?}"),
+            "[73746174b8036ac2, 737461744e111d19, 73746174a275745e]"
+        );
+    }
 }

@@ -79,6 +79,7 @@ impl Form {
             Body::Flow(flow) => Message::FlowMod(flow.clone()),
             Body::Group(group) => Message::GroupMod(group.clone()),
             Body::Meter(meter) => Message::MeterMod(meter.clone()),
+            Body::Invalid(reason) => return Err(format!("no longer valid: {reason}")),
         };
         let bytes = message.to_vec(version, 0).map_err(|error| error.to_string())?;
         let parsed = Message::parse(&bytes).map_err(|error| error.to_string())?;

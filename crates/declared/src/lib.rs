@@ -26,5 +26,5 @@ pub use entry::{Declaration, Entry, EntryError, Key, Kind, Reserved, Selector};
 pub use names::{NameError, NameOf, Names};
 pub use quarantine::{QUARANTINES_MAX, Quarantine, QuarantineError, QuarantineInfo};
 pub use reports::ChangeReport;
-pub use service::{Config, Declared, WriteError};
+pub use service::{Config, Declared, Waiter, WriteError};
 pub use status::{Now, State, Status};

@@ -16,7 +16,7 @@ use sluice_sdk::{Answer, Controller};
 use tracing::{info, warn};
 
 use crate::change::{AppliedChange, Change, ChangeError, Difference, Present, check};
-use crate::entry::Reserved;
+use crate::entry::{Entry, Key, Reserved};
 use crate::quarantine::{Quarantine, QuarantineError};
 use crate::reconcile::{
     NetworkRefusal, NetworkState, Notice, OutRequest, Reconciler, Timing, Token,
@@ -43,6 +43,8 @@ const PUBLISH_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often changes are looked at that are not reported yet, if nothing happens.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// Requests that wait for a change at a time.
+const WAITERS_MAX: usize = 256;
 
 /// Configuration of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,12 +97,34 @@ pub struct Declared {
 
 type Callback = Box<dyn FnOnce() + Send>;
 
+/// Who waits for changes.
+#[derive(Default)]
+struct Waiters {
+    waiting: BTreeMap<u64, (u64, Callback)>,
+    last: u64,
+}
+
+/// Somebody who [waits for a change](Declared::when_tried), until this is dropped.
+#[derive(Debug)]
+pub struct Waiter {
+    shared: Arc<Shared>,
+    no: u64,
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        lock(&self.shared.waiters).waiting.remove(&self.no);
+    }
+}
+
 pub(crate) struct Shared {
     /// Held while a change is made.
     pub(crate) changing: Mutex<()>,
     pub(crate) core: Mutex<Core>,
     pub(crate) store: Mutex<StoreState>,
-    waiters: Mutex<Vec<(u64, Callback)>>,
+    /// Why the store is unusable. Known without waiting for a change that is being written.
+    store_error: Option<StoreError>,
+    waiters: Mutex<Waiters>,
     /// Records that the workers have not received, in their order.
     pub(crate) unpublished: Mutex<Vec<RecordFact>>,
     /// Notified when a change of the whole network has come to something.
@@ -108,6 +132,8 @@ pub(crate) struct Shared {
     pub(crate) reports: Mutex<Reports>,
     pub(crate) events: Sender<Event>,
     reserved: Reserved,
+    /// Whether nothing was stored at the start.
+    is_new_store: bool,
 }
 
 #[derive(Debug)]
@@ -181,11 +207,17 @@ impl Declared {
                 (StoreState::Unusable(error), Contents::default())
             }
         };
-        let is_usable = matches!(store, StoreState::Open(_));
+        let store_error = match &store {
+            StoreState::Open(_) => None,
+            StoreState::Unusable(error) => Some(error.clone()),
+        };
+        let is_usable = store_error.is_none();
         let Contents { revision, mut entries, names, owned, quarantines, drains } = contents;
+        warn_of_reserved(&entries, &config.reserved);
         let of_hosts = quarantines.values().flat_map(|it| it.entries.iter());
         entries.extend(of_hosts.map(|entry| (entry.key().clone(), Arc::clone(entry))));
         let reconciler = Reconciler::new(config.timing, entries, names, owned);
+        let reconciler = reconciler.with_revision(revision);
         let drains = drains.into_iter();
         let unpublished = drains.map(|(cable, it)| RecordFact::new(cable, Some(it))).collect();
         let (events, received) = channel();
@@ -193,12 +225,14 @@ impl Declared {
             changing: Mutex::default(),
             core: Mutex::new(Core { reconciler, quarantines, revision }),
             store: Mutex::new(store),
+            store_error,
             waiters: Mutex::default(),
             unpublished: Mutex::new(unpublished),
             progress: Mutex::default(),
             reports: Mutex::default(),
             events,
             reserved: config.reserved.clone(),
+            is_new_store: revision == 0,
         });
         let runner = is_usable.then(|| Runner::new(shared.clone(), controller, received));
         let thread = runner
@@ -214,10 +248,7 @@ impl Declared {
 
     /// Why nothing can be changed, if the store could not be read at the start.
     pub fn store_error(&self) -> Option<StoreError> {
-        match &*lock(&self.shared.store) {
-            StoreState::Open(_) => None,
-            StoreState::Unusable(error) => Some(error.clone()),
-        }
+        self.shared.store_error.clone()
     }
 
     /// What a change would change.
@@ -236,11 +267,7 @@ impl Declared {
         if let Some(error) = self.store_error() {
             return Err(WriteError::Store(error));
         }
-        let core = lock(&self.shared.core);
-        let applied = check(change, core.present(&self.shared.reserved));
-        let applied = applied.map_err(WriteError::Change)?;
-        let differences = applied.differences(core.reconciler.names());
-        Ok((applied, differences))
+        self.shared.check(change)
     }
 
     pub(crate) fn commit_to_store(&self, applied: &AppliedChange) -> Result<(), WriteError> {
@@ -284,10 +311,19 @@ impl Declared {
         Ok(())
     }
 
-    /// Calls `callback`, in any thread, when all connected switches have accepted or refused a change.
-    pub fn when_tried(&self, revision: u64, callback: Box<dyn FnOnce() + Send>) {
-        lock(&self.shared.waiters).push((revision, callback));
+    /// Calls `callback`, in any thread, when all connected switches have accepted or refused a change. `None` if so many wait already
+    /// that this one does not.
+    pub fn when_tried(&self, revision: u64, callback: Box<dyn FnOnce() + Send>) -> Option<Waiter> {
+        let mut waiters = lock(&self.shared.waiters);
+        if waiters.waiting.len() >= WAITERS_MAX {
+            return None;
+        }
+        waiters.last += 1;
+        let no = waiters.last;
+        waiters.waiting.insert(no, (revision, callback));
+        drop(waiters);
         let _ = self.shared.events.send(Event::Changed);
+        Some(Waiter { shared: Arc::clone(&self.shared), no })
     }
 }
 
@@ -301,15 +337,24 @@ impl Drop for Declared {
     }
 }
 
-impl Core {
-    fn present<'a>(&'a self, reserved: &'a Reserved) -> Present<'a> {
-        Present {
-            entries: self.reconciler.entries(),
-            names: self.reconciler.names(),
-            reserved,
-            revision: self.revision,
+impl Shared {
+    /// Checks a change against what is declared now, without keeping anybody else waiting.
+    fn check(&self, change: Change) -> Result<(AppliedChange, Vec<Difference>), WriteError> {
+        let (entries, names, revision) = {
+            let core = lock(&self.core);
+            let (entries, names) = (core.reconciler.entries(), core.reconciler.names());
+            (Arc::clone(entries), Arc::clone(names), core.revision)
+        };
+        let present = Present {
+            entries: &entries,
+            names: &names,
+            reserved: &self.reserved,
+            revision,
             now: clock::since_epoch(),
-        }
+        };
+        let applied = check(change, present).map_err(WriteError::Change)?;
+        let differences = applied.differences(&names);
+        Ok((applied, differences))
     }
 }
 
@@ -456,7 +501,7 @@ impl Runner {
             let core = &mut core.reconciler;
             (core.take_requests(), core.take_disowned(), core.take_notices())
         };
-        log(notices);
+        log(notices, self.shared.is_new_store);
         let owns: Vec<_> = requests.iter().flat_map(|it| it.owns.iter().copied()).collect();
         let recorded = if owns.is_empty() && disowned.is_empty() {
             Ok(())
@@ -466,10 +511,13 @@ impl Runner {
                 StoreState::Unusable(error) => Err(error.clone()),
             }
         };
+        if recorded.is_err() {
+            lock(&self.shared.core).reconciler.restore_disowned(disowned);
+        }
         for OutRequest { token, to, request, owns } in requests {
             if let (Err(error), false) = (&recorded, owns.is_empty()) {
                 let reason = format!("the store cannot be written: {error}");
-                lock(&self.shared.core).reconciler.on_store_failure(token, &reason, now());
+                lock(&self.shared.core).reconciler.on_store_failure(token, &owns, &reason, now());
                 continue;
             }
             let events = self.shared.events.clone();
@@ -487,30 +535,157 @@ impl Runner {
             let _ = progress.send(());
         }
         let mut waiters = lock(&self.shared.waiters);
-        if waiters.is_empty() {
+        if waiters.waiting.is_empty() {
             return;
         }
         let core = lock(&self.shared.core);
-        let all = std::mem::take(&mut *waiters);
-        let (ready, rest): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|(revision, _)| core.reconciler.has_tried(*revision));
-        *waiters = rest;
+        let (ready, waiting): (BTreeMap<_, _>, _) = std::mem::take(&mut waiters.waiting)
+            .into_iter()
+            .partition(|(_, (revision, _))| core.reconciler.has_tried(*revision));
+        waiters.waiting = waiting;
         drop((core, waiters));
-        for (_, callback) in ready {
+        for (_, (_, callback)) in ready {
             callback();
         }
     }
 }
 
-fn log(notices: Vec<Notice>) {
+/// The configuration may have changed since entries were declared.
+fn warn_of_reserved(entries: &BTreeMap<Key, Arc<Entry>>, reserved: &Reserved) {
+    let errors: Vec<_> =
+        entries.values().filter_map(|entry| entry.check_reserved(reserved).err()).collect();
+    if let Some(first) = errors.first() {
+        let count = errors.len();
+        warn!(count, "static entries use what the configuration gives to an application: {first}");
+    }
+}
+
+fn log(notices: Vec<Notice>, is_new_store: bool) {
     for notice in notices {
         match notice {
             Notice::PutBack { switch, count } => {
                 warn!(dpid = %switch, count, "static entries were missing or different, put back");
             }
+            Notice::Removed { switch, count } if is_new_store => {
+                warn!(
+                    dpid = %switch,
+                    count,
+                    "static entries removed that are not declared: the store was empty at the start"
+                );
+            }
+            Notice::Removed { switch, count } => {
+                info!(dpid = %switch, count, "static entries removed that are not declared");
+            }
+            Notice::Converted { switch, entry } => {
+                info!(dpid = %switch, "the switch reports {entry} differently than it was written");
+            }
             Notice::Refused { switch, entry, reason } => {
                 warn!(dpid = %switch, %reason, "static entry refused: {entry}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_openflow::DatapathId;
+    use sluice_sdk::view::{NetworkView, ViewPublisher};
+    use sluice_sdk::{OnAnswer, Request, SwitchSession};
+
+    use super::*;
+    use crate::{Declaration, Kind, Selector};
+
+    #[derive(Default)]
+    struct NoSwitches {
+        publishers: Mutex<Vec<ViewPublisher>>,
+    }
+
+    impl Controller for NoSwitches {
+        fn request(&self, _: DatapathId, _: Request, on_answer: OnAnswer) {
+            on_answer(Answer::NotConnected);
+        }
+
+        fn subscribe(&self, notify: Box<dyn Fn() + Send + Sync>) -> ViewSubscription {
+            let (mut publisher, subscription) = ViewPublisher::new(notify);
+            publisher.send_initial_state(&NetworkView::default());
+            lock(&self.publishers).push(publisher);
+            subscription
+        }
+
+        fn switches(&self) -> Vec<SwitchSession> {
+            vec![]
+        }
+    }
+
+    /// A service whose store is removed at the end.
+    struct Service {
+        declared: Declared,
+        dir: PathBuf,
+    }
+
+    impl Service {
+        fn new(name: &str, store: Option<&str>) -> Self {
+            let name = format!("sluice-service-{}-{name}", std::process::id());
+            let dir = std::env::temp_dir().join(name);
+            let _ = std::fs::remove_dir_all(&dir);
+            std::fs::create_dir_all(&dir).unwrap();
+            if let Some(store) = store {
+                std::fs::write(dir.join("static.redb"), store).unwrap();
+            }
+            let (reserved, timing) = (Reserved::default(), Timing::default());
+            let config = Config { state_dir: dir.clone(), reserved, timing };
+            let declared = Declared::start(&config, Arc::new(NoSwitches::default())).unwrap();
+            Self { declared, dir }
+        }
+    }
+
+    impl Drop for Service {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+
+    fn change(name: &str) -> Change {
+        let declaration = Declaration {
+            key: Key { kind: Kind::Flow, name: name.to_owned() },
+            switches: Selector::All,
+            text: "in_port=1,actions=drop".to_owned(),
+        };
+        Change { set: vec![declaration], ..Change::default() }
+    }
+
+    #[test]
+    fn as_many_wait_for_changes_as_are_allowed_and_nothing_is_kept_of_them() {
+        // A service with a damaged store notifies nobody.
+        let service = Service::new("waiters", Some("damaged"));
+        assert!(service.declared.store_error().is_some());
+        let wait = || service.declared.when_tried(1, Box::new(|| {}));
+        let waiters: Vec<_> = (0..WAITERS_MAX).map(|_| wait().unwrap()).collect();
+        assert!(wait().is_none());
+        drop(waiters);
+        assert_eq!(lock(&service.declared.shared.waiters).waiting.len(), 0);
+        assert!(wait().is_some());
+    }
+
+    #[test]
+    fn who_waits_is_notified_when_the_switches_have_answered() {
+        let service = Service::new("notified", None);
+        let (revision, _) = service.declared.write(change("a")).unwrap();
+        let (sender, called) = channel();
+        let notify = move || sender.send(()).unwrap();
+        let _waiter = service.declared.when_tried(revision, Box::new(notify));
+        called.recv().unwrap();
+    }
+
+    #[test]
+    fn reading_and_checking_do_not_wait_for_the_disk() {
+        let service = Service::new("disk", None);
+        service.declared.write(change("a")).unwrap();
+        // Somebody is writing.
+        let store = lock(&service.declared.shared.store);
+        assert_eq!(service.declared.store_error(), None);
+        assert_eq!(service.declared.read(|it| it.entries().len()), 1);
+        service.declared.check(change("b")).unwrap_err();
+        drop(store);
     }
 }

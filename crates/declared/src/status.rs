@@ -68,4 +68,6 @@ pub struct Status {
     pub state: State,
     /// Since 1970-01-01 UTC.
     pub since: Duration,
+    /// What is to be known of an entry that is installed.
+    pub note: Option<&'static str>,
 }

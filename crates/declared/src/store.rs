@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use redb::backends::FileBackend;
 use redb::{
     Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction,
 };
@@ -24,6 +25,9 @@ use crate::reconcile::Owned;
 
 /// The name of the file in the state directory.
 const FILE: &str = "static.redb";
+
+/// Its name while it is made: what is left of an attempt that was interrupted is not taken for the store.
+const NEW_FILE: &str = "static.redb.new";
 
 /// The format of the records. A store with another one is not opened.
 const FORMAT: u64 = 1;
@@ -252,7 +256,7 @@ impl Store {
             Some(database) => database,
             None => self.create()?,
         };
-        let transaction = self.database.insert(database).begin_write()?;
+        let transaction = begin_write(self.database.insert(database))?;
         fill(&transaction)?;
         transaction.commit()?;
         Ok(())
@@ -265,14 +269,32 @@ impl Store {
             return open_database(&path);
         }
         fs::create_dir_all(&self.dir)?;
-        let database = builder().create(&path)?;
-        let transaction = database.begin_write()?;
+        let new_path = self.dir.join(NEW_FILE);
+        let mut options = OpenOptions::new();
+        // Emptied only when it is locked, so that no other process uses it.
+        let file = options.read(true).write(true).create(true).truncate(false).open(&new_path)?;
+        file.try_lock().map_err(|error| format!("in use by another process: {error}"))?;
+        if path.try_exists()? {
+            return open_database(&path);
+        }
+        file.set_len(0)?;
+        let database = builder().create_with_backend(FileBackend::new(file)?)?;
+        let transaction = begin_write(&database)?;
         transaction.open_table(META)?.insert("format", FORMAT)?;
         transaction.commit()?;
+        fs::rename(&new_path, &path)?;
         // The name of the file has to be durable, too.
         File::open(&self.dir)?.sync_all()?;
         Ok(database)
     }
+}
+
+/// With two phases: what is durable has to be undamaged to be read. With one, the database would return to an earlier state if the last
+/// one is damaged, as if a change had not been made.
+fn begin_write(database: &Database) -> Result<WriteTransaction, Failure> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    Ok(transaction)
 }
 
 fn builder() -> redb::Builder {
@@ -366,11 +388,10 @@ fn existing<T>(table: Result<T, redb::TableError>) -> Result<Option<T>, redb::Ta
     }
 }
 
-/// Other priorities may be reserved than when it was declared, so none are checked.
 fn read_entry(text: &str) -> Result<Entry, Failure> {
     let record: Record = serde_json::from_str(text)?;
     let changed_at = Duration::from_secs(record.changed_at_unix_s);
-    Ok(Entry::new(record.declaration, record.revision, changed_at, None)?)
+    Ok(Entry::stored(record.declaration, record.revision, changed_at))
 }
 
 fn entry_key(key: &Key) -> String {
@@ -486,7 +507,8 @@ mod tests {
         assert_eq!(read.drains, [(cables[1], drained)]);
     }
 
-    /// Any damage is an error or does not show; none is a panic, and nothing else than what was written is ever read.
+    /// Any damage is an error or does not show; none is a panic, and nothing else than what was written is ever read. Above all not
+    /// nothing: the entries would be removed from all switches.
     #[test]
     fn damage_is_an_error() {
         let dir = TempDir::new("damage");
@@ -494,20 +516,23 @@ mod tests {
         let written = change(&empty, 100);
         store.commit(&written).unwrap();
         let path = store.path();
+        // As after `kill -9`, and after the database was closed.
+        let killed = fs::read(&path).unwrap();
         drop(store);
         let good = fs::read(&path).unwrap();
         let mut errors = 0;
-        for at in (0..good.len()).step_by(good.len() / 150) {
-            let mut bad = good.clone();
-            let end = (at + 700).min(bad.len());
-            bad[at..end].fill(0xa5);
-            fs::write(&path, &bad).unwrap();
-            match Store::open(&dir.0) {
-                Ok((_, read)) => {
-                    let names: Vec<_> = read.entries.keys().collect();
-                    assert!(read.entries.is_empty() || names.len() == 100, "{at}: {names:?}");
+        // What was written is at the beginning.
+        let (start, all) = (0..32_768, 0..good.len());
+        for (file, places, step) in [(&killed, start, 700), (&good, all, good.len() / 50)] {
+            for at in places.step_by(step) {
+                let mut bad = file.clone();
+                let end = (at + 700).min(bad.len());
+                bad[at..end].fill(0xa5);
+                fs::write(&path, &bad).unwrap();
+                match Store::open(&dir.0) {
+                    Ok((_, read)) => assert_eq!(read.entries.len(), 100, "{at}"),
+                    Err(_) => errors += 1,
                 }
-                Err(_) => errors += 1,
             }
         }
         for len in [0, 1, 100, good.len() / 2, good.len() - 1] {
@@ -515,5 +540,87 @@ mod tests {
             assert!(Store::open(&dir.0).is_err(), "{len} bytes");
         }
         assert!(errors > 0);
+    }
+
+    /// The process is killed, or the disk is full, before the file is complete.
+    #[test]
+    fn a_store_whose_creation_was_interrupted_is_created_again() {
+        let dir = TempDir::new("interrupted");
+        let (mut store, empty) = Store::open(&dir.0).unwrap();
+        fs::create_dir_all(&dir.0).unwrap();
+        let unformatted = builder().create(dir.0.join("other")).unwrap();
+        drop(unformatted);
+        let unformatted = fs::read(dir.0.join("other")).unwrap();
+        for left in [&[][..], &[0xa5; 5000], &unformatted[..unformatted.len() / 2], &unformatted] {
+            let _ = fs::remove_file(store.path());
+            drop(store);
+            fs::write(dir.0.join(NEW_FILE), left).unwrap();
+            let contents;
+            (store, contents) = Store::open(&dir.0).unwrap();
+            assert!(contents.entries.is_empty());
+            store.commit(&change(&empty, 3)).unwrap();
+            drop(store);
+            (store, _) = Store::open(&dir.0).unwrap();
+            assert!(!fs::exists(dir.0.join(NEW_FILE)).unwrap());
+        }
+        store.commit(&change(&empty, 2)).unwrap();
+    }
+
+    /// An error while the file is made leaves no file that could not be opened, and the next change makes it.
+    #[test]
+    fn the_first_change_can_be_made_again_after_an_error() {
+        let dir = TempDir::new("first");
+        let (mut store, empty) = Store::open(&dir.0).unwrap();
+        // The file cannot be opened.
+        fs::create_dir_all(dir.0.join(NEW_FILE)).unwrap();
+        store.commit(&change(&empty, 3)).unwrap_err();
+        assert!(Store::open(&dir.0).unwrap().1.entries.is_empty());
+        fs::remove_dir(dir.0.join(NEW_FILE)).unwrap();
+        store.commit(&change(&empty, 3)).unwrap();
+        drop(store);
+        assert_eq!(Store::open(&dir.0).unwrap().1.entries.len(), 3);
+    }
+
+    #[test]
+    fn two_processes_do_not_make_the_file_at_the_same_time() {
+        let dir = TempDir::new("two");
+        let [(mut a, empty), (mut b, _)] = [(); 2].map(|()| Store::open(&dir.0).unwrap());
+        a.commit(&change(&empty, 3)).unwrap();
+        let error = b.commit(&change(&empty, 2)).unwrap_err().to_string();
+        assert!(error.ends_with("in use by another process"), "{error}");
+        drop(a);
+        assert_eq!(Store::open(&dir.0).unwrap().1.entries.len(), 3);
+    }
+
+    /// As after an update whose parser is stricter.
+    #[test]
+    fn an_entry_that_is_no_longer_valid_is_read_nevertheless() {
+        let dir = TempDir::new("invalid");
+        let (mut store, empty) = Store::open(&dir.0).unwrap();
+        let mut applied = change(&empty, 3);
+        let declaration = Declaration {
+            key: Key { kind: Kind::Flow, name: "old".to_owned() },
+            switches: Selector::All,
+            text: "in_port=1,actions=teleport".to_owned(),
+        };
+        let invalid = Entry::stored(declaration.clone(), 1, Duration::from_secs(9));
+        applied.added.push(Arc::new(invalid));
+        store.commit(&applied).unwrap();
+        drop(store);
+        let (_, contents) = Store::open(&dir.0).unwrap();
+        let entry = &contents.entries[&declaration.key];
+        assert_eq!((contents.entries.len(), &entry.declaration), (4, &declaration));
+        let error = entry.form(sluice_openflow::Version::V1_3).unwrap_err();
+        assert!(error.contains("teleport"), "{error}");
+        // Declared once more, the error is reported.
+        let present = Present {
+            entries: &contents.entries,
+            names: &contents.names,
+            reserved: &Reserved::default(),
+            revision: contents.revision,
+            now: Duration::from_secs(9),
+        };
+        let again = Change { set: vec![declaration], ..Change::default() };
+        check(again, present).unwrap_err();
     }
 }

@@ -323,6 +323,33 @@ fn a_full_disk_refuses_changes_and_loses_none() {
     drop((controller, disk));
 }
 
+/// With no room at all, and with some for the beginning of the file.
+#[test]
+fn the_first_change_on_a_full_disk_leaves_no_broken_store() {
+    let network = OvsNetwork::new(TestEnv::shared(), OpenFlow::V13);
+    let state = network.env().file("state");
+    let disk = SmallDisk::new(&state);
+    let mut controller = start(&network);
+    let filler = state.join("filler");
+    for free in [0, 8 << 10, 256 << 10] {
+        // Fails when the disk is full.
+        let _ = std::fs::write(&filler, vec![0; 8 << 20]);
+        let file = std::fs::OpenOptions::new().write(true).open(&filler).unwrap();
+        file.set_len(file.metadata().unwrap().len() - free).unwrap();
+        let (code, _, error) = sluice(&network, &["flow", "add", "all", BLOCK, "--name", "block"]);
+        assert!(code == 1 && error.contains("nothing was changed"), "{free}: {error}");
+        controller.kill();
+        controller.restart();
+        assert_eq!(sluice_ok(&network, &["flow", "list"]).lines().count(), 1, "{free}");
+        std::fs::remove_file(&filler).unwrap();
+    }
+    sluice_ok(&network, &["flow", "add", "all", BLOCK, "--name", "block"]);
+    controller.kill();
+    controller.restart();
+    assert_eq!(sluice_ok(&network, &["flow", "list"]).lines().count(), 2);
+    drop((controller, disk));
+}
+
 #[test]
 fn a_damaged_store_is_reported_and_changes_nothing() {
     let mut network = OvsNetwork::new(TestEnv::shared(), OpenFlow::V13);

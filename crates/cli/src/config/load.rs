@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -330,25 +331,32 @@ fn with_files(settings: Settings) -> Result<RunConfig, (&'static str, String)> {
     Ok(RunConfig::new(settings, tls, api))
 }
 
-/// Checks that the configured priorities of flow entries are not those of an application of another crate in the chain.
-fn check_priorities(
-    registry: &Registry,
+/// The priorities of flow entries that applications in the chain are configured to use, and the key that configures them.
+pub(crate) fn configured_priorities(
     config: &RunConfig,
-    values: &ValuesByPath,
-) -> Result<(), Vec<ConfigError>> {
+) -> impl Iterator<Item = (&'static str, &'static str, RangeInclusive<u16>)> {
     let (forwarding, learning) = (config.apps.forwarding.priority, config.apps.learning.priority);
     let configured = [
         // A simpler match has a priority that is higher by one or two.
         ("forwarding", "forwarding.priority", forwarding..=forwarding.saturating_add(2)),
         ("learning", "learning.priority", learning..=learning),
     ];
+    configured.into_iter().filter(|(owner, ..)| config.app_names.iter().any(|name| name == owner))
+}
+
+/// Checks that the configured priorities of flow entries are not those of an application of another crate in the chain.
+fn check_priorities(
+    registry: &Registry,
+    config: &RunConfig,
+    values: &ValuesByPath,
+) -> Result<(), Vec<ConfigError>> {
     let is_external = |name: &str| registry.sections().iter().any(|section| section.name == name);
     let runs = |name: &str| config.app_names.iter().any(|other| other == name);
     let mut errors = Vec::new();
-    for (owner, key, priorities) in configured.iter().filter(|(owner, ..)| runs(owner)) {
+    for (owner, key, priorities) in configured_priorities(config) {
         let is_considered = |name: &str| is_external(name) && runs(name);
         let allocations = registry.all().allocations();
-        if let Err(error) = allocations.check_configured(owner, priorities, is_considered) {
+        if let Err(error) = allocations.check_configured(owner, &priorities, is_considered) {
             let origin = values.get(key).map_or(Origin::Default, |(_, origin)| origin.clone());
             errors.push(ConfigError::Key(origin, format!("`{key}`: {error}")));
         }

@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 pub(crate) use flags::Flags;
 pub(crate) use keys::ConfigKey;
-pub(crate) use load::{ConfigSources, LoadedConfig};
+pub(crate) use load::{ConfigSources, LoadedConfig, configured_priorities};
 pub(crate) use run_config::{LogConfig, RunConfig};
 pub(crate) use text::{example, example_of_apps, show};
 pub(crate) use values::LogFormat;

@@ -122,6 +122,20 @@ pub enum Notice {
         /// How many.
         count: usize,
     },
+    /// Entries were removed that were in a switch when it connected, or appeared there, and are not declared.
+    Removed {
+        /// The switch.
+        switch: DatapathId,
+        /// How many.
+        count: usize,
+    },
+    /// A switch reports an entry differently than it was sent, even directly after it was written.
+    Converted {
+        /// The switch.
+        switch: DatapathId,
+        /// The entry.
+        entry: String,
+    },
     /// A switch has refused an entry.
     Refused {
         /// The switch.
@@ -131,6 +145,19 @@ pub enum Notice {
         /// Why.
         reason: String,
     },
+}
+
+/// Something that a switch has, or may have, and that is no longer declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removal<'a> {
+    /// The switch.
+    pub switch: DatapathId,
+    /// What it is.
+    pub kind: Kind,
+    /// The entry that was declared; `None` if that is not known any more.
+    pub entry: Option<&'a Key>,
+    /// Whether the switch has refused to remove it; otherwise it is pending.
+    pub state: State,
 }
 
 /// A session of a switch.
@@ -183,7 +210,8 @@ impl Outbox {
 #[derive(Debug)]
 pub struct Reconciler {
     timing: Timing,
-    entries: BTreeMap<Key, Arc<Entry>>,
+    /// Shared with changes that are being checked.
+    entries: Arc<BTreeMap<Key, Arc<Entry>>>,
     /// Those of quarantined hosts, which every switch has.
     quarantine_entries: BTreeMap<Key, Arc<Entry>>,
     names: Arc<Names>,
@@ -192,6 +220,8 @@ pub struct Reconciler {
     out: Outbox,
     ticked_at: Option<Instant>,
     network_change: Option<network_change::NetworkChange>,
+    /// The number of the last change.
+    revision: u64,
 }
 
 impl Reconciler {
@@ -219,11 +249,12 @@ impl Reconciler {
             disowned: vec![],
             notices: vec![],
         };
+        let revision = entries.values().map(|entry| entry.revision).max().unwrap_or_default();
         let (declared, quarantine_entries) =
             entries.into_iter().partition(|(key, _)| key.is_declared());
         Self {
             timing,
-            entries: declared,
+            entries: Arc::new(declared),
             quarantine_entries,
             names: Arc::new(names),
             switches: BTreeMap::new(),
@@ -231,7 +262,14 @@ impl Reconciler {
             out,
             ticked_at: None,
             network_change: None,
+            revision,
         }
+    }
+
+    /// With the number of the last change, if there was one: what it removed may still be in a switch.
+    #[must_use]
+    pub fn with_revision(self, revision: u64) -> Self {
+        Self { revision: self.revision.max(revision), ..self }
     }
 
     /// What is to be sent.
@@ -265,8 +303,15 @@ impl Reconciler {
             }
         }
         for session in sessions {
-            if !self.switches.contains_key(&session.datapath_id) {
-                self.connect(session, now);
+            match self.switches.get_mut(&session.datapath_id) {
+                Some(switch) => {
+                    if switch.learn(session) {
+                        let names = SwitchNames::new(session, &self.names);
+                        let all = self.entries.values().chain(self.quarantine_entries.values());
+                        switch.rename(names, all, self.revision, now);
+                    }
+                }
+                None => self.connect(session, now),
             }
         }
         self.out.expected.retain(|_, (id, session, _)| connected.get(id) == Some(session));
@@ -275,18 +320,10 @@ impl Reconciler {
 
     fn connect(&mut self, session: &SwitchSession, now: Now) {
         let names = SwitchNames::new(session, &self.names);
-        let is_open_vswitch =
-            session.description.as_ref().is_none_or(|it| it.hw.to_string() == "Open vSwitch");
-        // In 1.3 bundles are an extension, which Open vSwitch has.
-        let has_bundles =
-            session.version >= Version::V1_4 || session.version == Version::V1_3 && is_open_vswitch;
-        let mut switch = Switch::new(
-            names,
-            Session::new(session),
-            has_bundles,
-            self.timing.verify_interval,
-            now,
-        );
+        let mut switch = Switch::new(names, session, self.timing.verify_interval, now);
+        if self.revision == 0 {
+            switch.expect_nothing();
+        }
         switch.owned = self.owned.remove(&session.datapath_id).unwrap_or_default();
         for entry in self.entries.values().chain(self.quarantine_entries.values()) {
             if switch.names.are_selected_by(&entry.declaration.switches) {
@@ -298,59 +335,47 @@ impl Reconciler {
 
     /// Applies a change that the store has.
     pub(crate) fn apply(&mut self, change: &AppliedChange, now: Now) {
-        if let Some(names) = &change.names {
-            self.rename(names, change.revision, now);
-        }
+        self.revision = change.revision;
         for entry in &change.removed {
             self.entries_like(entry.key()).remove(entry.key());
         }
         for entry in &change.added {
             self.entries_like(entry.key()).insert(entry.key().clone(), Arc::clone(entry));
         }
+        if let Some(names) = &change.names {
+            self.names = Arc::new(names.clone());
+        }
         for switch in self.switches.values_mut() {
-            let is_here =
-                |entry: &&Arc<Entry>| switch.names.are_selected_by(&entry.declaration.switches);
-            let removed: Vec<_> = change.removed.iter().filter(is_here).collect();
-            let added: Vec<_> = change.added.iter().filter(is_here).collect();
-            for entry in &removed {
-                switch.remove(entry, change.revision, now);
+            // All removals first: what is added may take the place of what is removed.
+            let mut has_room = false;
+            for entry in &change.removed {
+                has_room |= switch.names.are_selected_by(&entry.declaration.switches)
+                    && switch.remove(entry, change.revision, now);
             }
-            for entry in added {
-                switch.add(entry, change.revision, now);
+            if change.names.is_some() {
+                let given = self.names.switch(switch.id()).map(str::to_owned);
+                let names = SwitchNames { given, ..switch.names.clone() };
+                let all = self.entries.values().chain(self.quarantine_entries.values());
+                switch.rename(names, all, change.revision, now);
             }
-            if switch.has_conflicts && !removed.is_empty() {
-                // What had the place of another entry may be gone.
-                switch.has_conflicts = false;
-                let entries = self.entries.values().chain(self.quarantine_entries.values());
-                let unplaced = entries
-                    .filter(|entry| switch.names.are_selected_by(&entry.declaration.switches))
-                    .filter(|entry| !switch.has(entry));
-                for entry in unplaced.cloned().collect::<Vec<_>>() {
-                    switch.add(&entry, entry.revision, now);
+            for entry in &change.added {
+                if switch.names.are_selected_by(&entry.declaration.switches) {
+                    switch.add(entry, change.revision, now);
                 }
+            }
+            if switch.has_conflicts && has_room {
+                let all = self.entries.values().chain(self.quarantine_entries.values());
+                switch.add_missing(all, change.revision, now);
             }
         }
         self.tick(now);
     }
 
     fn entries_like(&mut self, key: &Key) -> &mut BTreeMap<Key, Arc<Entry>> {
-        if key.is_declared() { &mut self.entries } else { &mut self.quarantine_entries }
-    }
-
-    /// Entries that are selected by name may be at other switches now.
-    fn rename(&mut self, names: &Names, revision: u64, now: Now) {
-        self.names = Arc::new(names.clone());
-        for switch in self.switches.values_mut() {
-            let before = switch.names.clone();
-            switch.names.given = names.switch(before.id).map(str::to_owned);
-            for entry in self.entries.values() {
-                let selector = &entry.declaration.switches;
-                match (before.are_selected_by(selector), switch.names.are_selected_by(selector)) {
-                    (true, false) => switch.remove(entry, revision, now),
-                    (false, true) => switch.add(entry, revision, now),
-                    _ => {}
-                }
-            }
+        if key.is_declared() {
+            Arc::make_mut(&mut self.entries)
+        } else {
+            &mut self.quarantine_entries
         }
     }
 
@@ -368,13 +393,18 @@ impl Reconciler {
         }
     }
 
-    /// Handles that the store did not record what a request would have installed, so that it was not sent.
-    pub fn on_store_failure(&mut self, token: Token, reason: &str, now: Now) {
+    /// Takes back what [`take_disowned`](Self::take_disowned) has returned and the store has not recorded.
+    pub fn restore_disowned(&mut self, disowned: Vec<Owned>) {
+        self.out.disowned.extend(disowned);
+    }
+
+    /// Handles that the store did not record `owns`, which a request would have installed, so that it was not sent.
+    pub fn on_store_failure(&mut self, token: Token, owns: &[Owned], reason: &str, now: Now) {
         let Some((id, session, sent)) = self.out.expected.remove(&token) else { return };
         if let Some(switch) = self.switches.get_mut(&id).filter(|it| it.session == session)
             && let Sent::Change(no) = sent
         {
-            switch.on_store_failure(no, reason, now);
+            switch.on_store_failure(no, owns, reason, now);
         }
     }
 
@@ -393,7 +423,7 @@ impl Reconciler {
     fn start_readings(&mut self, now: Now) {
         let reading = |is_unreliable: bool| {
             let reading = self.switches.values().filter(|it| it.is_reading());
-            reading.filter(|it| it.is_unreliable() == is_unreliable).count()
+            reading.filter(|it| it.is_unreliable == is_unreliable).count()
         };
         let [reliable, mut unreliable] = [false, true].map(reading);
         let mut free = READS_MAX.saturating_sub(reliable + unreliable);
@@ -403,7 +433,7 @@ impl Reconciler {
         let mut waiting: Vec<_> = self
             .switches
             .iter()
-            .filter_map(|(&id, it)| Some((it.waits_to_read(now)?, id, it.is_unreliable())))
+            .filter_map(|(&id, it)| Some((it.waits_to_read(now)?, id, it.is_unreliable)))
             .collect();
         waiting.sort_unstable();
         for (_, id, is_unreliable) in waiting {
@@ -435,7 +465,7 @@ impl Reconciler {
     }
 
     /// All entries that are declared: not those of quarantined hosts.
-    pub fn entries(&self) -> &BTreeMap<Key, Arc<Entry>> {
+    pub fn entries(&self) -> &Arc<BTreeMap<Key, Arc<Entry>>> {
         &self.entries
     }
 
@@ -468,6 +498,11 @@ impl Reconciler {
         };
         let is_connected = |name: &&String| self.switches.values().any(|it| it.names.is(name));
         list.iter().filter(|name| !is_connected(name)).map(String::as_str).collect()
+    }
+
+    /// What is being removed from connected switches.
+    pub fn removals(&self) -> impl Iterator<Item = Removal<'_>> {
+        self.switches.values().flat_map(Switch::removals)
     }
 
     /// Whether all connected switches were sent a change, and have accepted or refused it.

@@ -17,6 +17,8 @@ use crate::form::{Form, Slot};
 /// A reading that is in progress.
 #[derive(Debug)]
 pub(super) struct Reading {
+    /// What it reads.
+    pub(super) kinds: Vec<Kind>,
     /// What is still to be read; the first part was requested.
     parts: VecDeque<Kind>,
     read: HashMap<Slot, Arc<Form>>,
@@ -40,8 +42,13 @@ pub(super) enum ReadNext {
 impl Reading {
     /// Flow entries, and other kinds if the switch has, or may have, some.
     pub(super) fn new(others: impl IntoIterator<Item = Kind>) -> Self {
-        let parts = std::iter::once(Kind::Flow).chain(others).collect();
-        Self { parts, read: HashMap::default(), unreadable: vec![] }
+        let kinds: Vec<_> = std::iter::once(Kind::Flow).chain(others).collect();
+        Self {
+            parts: kinds.iter().copied().collect(),
+            kinds,
+            read: HashMap::default(),
+            unreadable: vec![],
+        }
     }
 
     pub(super) fn request(&self, version: Version) -> Option<Message> {
@@ -68,7 +75,11 @@ impl Reading {
         };
         match answer {
             Answer::Multipart(reply) => match reply.parse() {
-                Ok(reply) => self.add(reply),
+                Ok(reply) => {
+                    if let Err(other) = self.add(reply) {
+                        return ReadNext::Failed(format!("unexpected reply: {other}"));
+                    }
+                }
                 Err(error) => return ReadNext::Failed(format!("malformed reply: {error}")),
             },
             Answer::TooMany | Answer::Paused => return ReadNext::Later,
@@ -85,7 +96,7 @@ impl Reading {
         ReadNext::Request
     }
 
-    fn add(&mut self, reply: MultipartReply) {
+    fn add(&mut self, reply: MultipartReply) -> Result<(), &'static str> {
         let forms: Vec<_> = match reply {
             MultipartReply::FlowDesc { flows } => {
                 let is_own = |cookie| STATIC.has_cookie(cookie) || QUARANTINE.has_cookie(cookie);
@@ -99,8 +110,9 @@ impl Reading {
             MultipartReply::MeterDesc { meters } => {
                 meters.into_iter().map(Form::reported_meter).collect()
             }
-            _ => vec![],
+            _ => return Err("another multipart type"),
         };
         self.read.extend(forms.into_iter().map(|form| (form.slot.clone(), Arc::new(form))));
+        Ok(())
     }
 }

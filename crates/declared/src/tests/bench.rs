@@ -6,14 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_base::Rng;
-use sluice_openflow::{DatapathId, MacAddr, Message, SwitchFeatures, Version};
+use sluice_openflow::{
+    DatapathId, FlowDesc, GroupDesc, GroupId, MacAddr, Message, Role, SwitchDesc, SwitchFeatures,
+    Version,
+};
+use sluice_sdk::allocation::Allocations;
 use sluice_sdk::{Answer, SessionStatistics, SwitchSession};
 
 use super::model_switch::ModelSwitch;
 use crate::change::{self, AppliedChange, Change, ChangeError, Present, check};
 use crate::quarantine::{Quarantine, QuarantineError, QuarantineInfo};
-use crate::reconcile::{NetworkState, Owned, Reconciler, Timing, Token};
-use crate::{Declaration, Key, Kind, Names, Now, Reserved, Selector, State};
+use crate::reconcile::{NetworkState, Notice, Owned, Reconciler, Removal, Timing, Token};
+use crate::{Declaration, Entry, Key, Kind, NameOf, Names, Now, Reserved, Selector, State};
 
 pub(super) struct Bench {
     reconciler: Reconciler,
@@ -25,6 +29,8 @@ pub(super) struct Bench {
     sessions: BTreeMap<DatapathId, SwitchSession>,
     pending: BTreeMap<DatapathId, VecDeque<(Token, Vec<Message>)>>,
     losses: BTreeMap<DatapathId, Loss>,
+    /// Whether nothing can be stored.
+    is_disk_full: bool,
     /// A change of the whole network that is not decided yet, or is being committed, and the names before it.
     everywhere: Option<(AppliedChange, Names, bool)>,
 }
@@ -73,6 +79,7 @@ impl Bench {
             sessions: BTreeMap::new(),
             pending: BTreeMap::new(),
             losses: BTreeMap::new(),
+            is_disk_full: false,
             everywhere: None,
         }
     }
@@ -87,7 +94,8 @@ impl Bench {
 
     /// Checks a change without making it.
     pub(super) fn check(&self, change: Change) -> Result<(), ChangeError> {
-        check(change, self.present(&Reserved::default())).map(|_| ())
+        let reserved = Reserved::new(&Allocations::default(), []);
+        check(change, self.present(&reserved)).map(|_| ())
     }
 
     fn present<'a>(&'a self, reserved: &'a Reserved) -> Present<'a> {
@@ -274,7 +282,7 @@ impl Bench {
             worker: 0,
             connected_at: self.now.unix,
             features: Arc::new(SwitchFeatures { datapath_id: at, ..SwitchFeatures::default() }),
-            role: None,
+            role: switch.is_slave.then_some(Role::SLAVE),
             description: None,
             statistics: SessionStatistics::default(),
             last_errors: vec![],
@@ -311,13 +319,14 @@ impl Bench {
             self.disconnect(at);
         }
         let (mut entries, names) =
-            (self.reconciler.entries().clone(), (**self.reconciler.names()).clone());
+            ((**self.reconciler.entries()).clone(), (**self.reconciler.names()).clone());
         let of_hosts = self.quarantines.values().flat_map(|it| it.entries.iter());
         entries.extend(of_hosts.map(|entry| (entry.key().clone(), entry.clone())));
         self.pending.clear();
         self.everywhere = None;
         self.reconciler =
-            Reconciler::new(Timing::default(), entries, names, self.owned.iter().copied());
+            Reconciler::new(Timing::default(), entries, names, self.owned.iter().copied())
+                .with_revision(self.revision);
     }
 
     pub(super) fn lose(&mut self, at: DatapathId, loss: Loss) {
@@ -347,13 +356,24 @@ impl Bench {
 
     /// Takes the requests of the reconciler.
     fn collect(&mut self) {
-        for request in self.reconciler.take_requests() {
+        let requests = self.reconciler.take_requests();
+        let disowned = self.reconciler.take_disowned();
+        if self.is_disk_full {
+            self.reconciler.restore_disowned(disowned);
+        } else {
+            for owned in disowned {
+                self.owned.remove(&owned);
+            }
+        }
+        for request in requests {
+            if self.is_disk_full && !request.owns.is_empty() {
+                let (token, reason) = (request.token, "the disk is full");
+                self.reconciler.on_store_failure(token, &request.owns, reason, self.now);
+                continue;
+            }
             self.owned.extend(&request.owns);
             let queue = self.pending.entry(request.to).or_default();
             queue.push_back((request.token, request.request.messages));
-        }
-        for owned in self.reconciler.take_disowned() {
-            self.owned.remove(&owned);
         }
     }
 
@@ -453,5 +473,148 @@ impl Bench {
             let groups = usize::from(group && at.0 != 1);
             assert_eq!(switch.tables.groups.len(), groups, "seed {seed}: {at}");
         }
+    }
+}
+
+/// What happens besides.
+impl Bench {
+    pub(super) fn name(&mut self, names: &[(u64, &str)]) {
+        let names =
+            names.iter().map(|(id, name)| (NameOf::Switch(DatapathId(*id)), (*name).to_owned()));
+        let names = Some(Names::new(names).unwrap());
+        self.apply(Change { names, ..Change::default() });
+    }
+
+    pub(super) fn remove(&mut self, kind: Kind, name: &str) {
+        let remove = vec![Key { kind, name: name.to_owned() }];
+        self.apply(Change { remove, ..Change::default() });
+    }
+
+    /// Something becomes known of a session that has begun.
+    fn learn(&mut self, at: DatapathId, learn: impl FnOnce(&mut SwitchSession)) {
+        if let Some(session) = self.sessions.get_mut(&at) {
+            learn(session);
+        }
+        self.reconciler.on_sessions(&self.sessions(), self.now);
+        self.collect();
+    }
+
+    /// The switch has described its hardware and its datapath.
+    pub(super) fn describe(&mut self, at: DatapathId, hw: &str, dp: &str) {
+        let desc = SwitchDesc { hw: hw.into(), dp: dp.into(), ..SwitchDesc::default() };
+        self.learn(at, |session| session.description = Some(Arc::new(desc)));
+    }
+
+    pub(super) fn set_role(&mut self, at: DatapathId, role: Role) {
+        if let Some(switch) = self.switches.get_mut(&at) {
+            switch.is_slave = role == Role::SLAVE;
+        }
+        self.learn(at, |session| session.role = Some(role));
+    }
+
+    /// Whether nothing can be stored from now on.
+    pub(super) fn fill_disk(&mut self, is_full: bool) {
+        self.is_disk_full = is_full;
+    }
+
+    pub(super) fn has_tried(&self) -> bool {
+        self.reconciler.has_tried(self.revision)
+    }
+
+    pub(super) fn notices(&mut self) -> Vec<Notice> {
+        self.reconciler.take_notices()
+    }
+
+    pub(super) fn removals(&self) -> Vec<(String, State)> {
+        let name = |it: &Removal<'_>| it.entry.map_or_else(|| "?".to_owned(), Key::to_string);
+        self.reconciler.removals().map(|it| (name(&it), it.state)).collect()
+    }
+
+    /// The store is removed.
+    pub(super) fn forget_owned(&mut self) {
+        self.owned.clear();
+    }
+
+    pub(super) fn answer_next(&mut self, at: DatapathId) {
+        self.answer(at);
+    }
+
+    pub(super) fn owned(&self) -> Vec<u32> {
+        self.owned.iter().map(|owned| owned.number).collect()
+    }
+
+    pub(super) fn note(&self, name: &str) -> Option<&'static str> {
+        let entry = self.reconciler.entries().values().find(|it| it.key().name == name).unwrap();
+        self.reconciler.statuses(entry)[0].1.note
+    }
+
+    /// Passes on the requests that wait for an answer, one after the other, to `look` with the switch before it receives them.
+    pub(super) fn settle_and_look(&mut self, mut look: impl FnMut(&ModelSwitch)) {
+        while let Some(at) =
+            self.pending.iter().find(|(_, queue)| !queue.is_empty()).map(|(at, _)| *at)
+        {
+            self.answer(at);
+            look(&self.switches[&at]);
+        }
+    }
+
+    /// Applies a change if it is valid.
+    pub(super) fn try_apply(&mut self, change: Change) {
+        if check(change.clone(), self.present(&Reserved::default())).is_ok() {
+            self.apply(change);
+        }
+    }
+
+    pub(super) fn is_declared(&self, key: &Key) -> bool {
+        self.reconciler.entries().contains_key(key)
+    }
+
+    /// The entries that are selected for a switch.
+    pub(super) fn states(&self, at: DatapathId) -> Vec<(&Entry, State)> {
+        let state = |entry| {
+            let statuses = self.reconciler.statuses(entry);
+            statuses.into_iter().find(|(id, _)| *id == at).map(|(_, status)| status.state)
+        };
+        let entries = self.reconciler.entries().values();
+        entries.filter_map(|entry| Some((&**entry, state(entry)?))).collect()
+    }
+
+    pub(super) fn find_switch(&self, at: DatapathId) -> Option<&ModelSwitch> {
+        self.switches.get(&at)
+    }
+
+    /// Another program adds a group, unless there is one with this number, or was one of ours.
+    pub(super) fn add_group_of_others(&mut self, at: DatapathId, id: u32) -> bool {
+        let is_ours = self.owned.iter().any(|it| (it.switch, it.number) == (at, id));
+        let Some(switch) = self.switches.get_mut(&at).filter(|_| !is_ours) else { return false };
+        let group = GroupDesc { group_id: GroupId(id), ..GroupDesc::default() };
+        let is_free = !switch.tables.groups.contains_key(&id);
+        switch.tables.groups.entry(id).or_insert(group);
+        is_free
+    }
+
+    /// Another program modifies an entry that is not one of a pair.
+    pub(super) fn modify_unpaired(&mut self, at: DatapathId, rng: &mut Rng) {
+        let Some(switch) = self.switches.get_mut(&at) else { return };
+        let is_unpaired = |flow: &&mut FlowDesc| !flow.matching.to_text().starts_with("in_port=10");
+        let mut flows: Vec<_> = switch.tables.flows.iter_mut().filter(is_unpaired).collect();
+        if !flows.is_empty() {
+            let n = rng.below(u32::try_from(flows.len()).unwrap()) as usize;
+            flows[n].instructions.clear();
+        }
+        if rng.below(2) == 0 {
+            switch.tables.meters.clear();
+        }
+    }
+
+    pub(super) fn pending(&self, at: DatapathId) -> usize {
+        self.pending.get(&at).map_or(0, VecDeque::len)
+    }
+
+    pub(super) fn wait_without_answers(&mut self, time: Duration) {
+        self.now.at += time;
+        self.now.unix += time;
+        self.reconciler.tick(self.now);
+        self.collect();
     }
 }

@@ -1,9 +1,13 @@
 //! The reconciler against model switches that refuse, lose answers, disconnect and are changed by others.
 
 mod bench;
+mod faults;
 mod model_switch;
 mod network_changes;
+mod ownership;
 mod quarantine;
+mod selection;
+mod sessions;
 
 use std::time::Duration;
 
@@ -81,6 +85,9 @@ fn a_change_is_made_as_a_whole_or_not_at_all() {
         for has_bundles in [false, true] {
             let mut bench = Bench::new();
             bench.connect(S1, version);
+            if has_bundles {
+                bench.describe(S1, "Open vSwitch", "None");
+            }
             bench.switch_mut(S1).has_bundles = has_bundles && version >= Version::V1_3;
             bench.switch_mut(S1).tables.flows_max = 3;
             bench.set([flow("old", "1", "in_port=9,actions=output:1")]);

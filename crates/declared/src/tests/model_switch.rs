@@ -6,7 +6,7 @@ use sluice_openflow::spec::ErrorRow;
 use sluice_openflow::{
     Action, BundleCtrlType, ErrorReason, ErrorType, FlowDesc, FlowMod, FlowModCommand,
     GroupCommand, GroupDesc, GroupMod, Instruction, Message, MeterCommand, MeterDesc, MeterMod,
-    Multipart, MultipartReply, MultipartRequest, MultipartType, Version,
+    Multipart, MultipartReply, MultipartRequest, MultipartType, PortNo, Version,
 };
 use sluice_sdk::{Answer, ReceivedMultipart, Refusal};
 
@@ -15,9 +15,19 @@ pub(super) struct ModelSwitch {
     pub(super) version: Version,
     pub(super) tables: Tables,
     pub(super) has_bundles: bool,
+    /// Whether it refuses changes, since another controller is the master.
+    pub(super) is_slave: bool,
+    /// Whether it processes messages about bundles by doing nothing.
+    pub(super) ignores_bundles: bool,
+    /// The port to which it reports that all entries send.
+    pub(super) reported_port: Option<PortNo>,
     bundles: BTreeMap<u32, Vec<Message>>,
     /// Messages that change something.
     pub(super) changes: usize,
+    /// Requests to list flow entries, groups or meters.
+    pub(super) read: usize,
+    /// Bundles that it has committed.
+    pub(super) committed: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -41,11 +51,28 @@ impl ModelSwitch {
             meters: BTreeMap::new(),
         };
         let has_bundles = version >= Version::V1_4;
-        Self { version, tables, has_bundles, bundles: BTreeMap::new(), changes: 0 }
+        Self {
+            version,
+            tables,
+            has_bundles,
+            is_slave: false,
+            ignores_bundles: false,
+            reported_port: None,
+            bundles: BTreeMap::new(),
+            changes: 0,
+            read: 0,
+            committed: 0,
+        }
     }
 
     pub(super) fn on_request(&mut self, messages: &[Message]) -> Answer {
         if let [Message::MultipartRequest(request)] = messages {
+            self.read += 1;
+            let is_of_flows = matches!(request.body, MultipartRequest::FlowDesc(_));
+            if self.version == Version::V1_0 && !is_of_flows {
+                let reason = ErrorReason::BAD_MULTIPART;
+                return Answer::Refused(Refusal { index: 0, reason });
+            }
             return self.multipart(&request.body);
         }
         // As on the wire: all are encoded, or none is sent.
@@ -75,6 +102,11 @@ impl ModelSwitch {
         let version = self.version;
         let refuse = |kind, name: &str| Err((index, error(kind, name, version)));
         match message {
+            Message::BarrierRequest => Ok(()),
+            _ if self.is_slave => refuse(ErrorType::BAD_REQUEST, "IS_SLAVE"),
+            Message::BundleControl(_) | Message::BundleAddMessage(_) if self.ignores_bundles => {
+                Ok(())
+            }
             Message::BundleControl(_) | Message::BundleAddMessage(_) if !self.has_bundles => {
                 refuse(ErrorType::BAD_REQUEST, "BAD_TYPE")
             }
@@ -98,6 +130,7 @@ impl ModelSwitch {
                         }
                     }
                     self.changes += count;
+                    self.committed += 1;
                     self.tables = tables;
                     Ok(())
                 }
@@ -118,7 +151,6 @@ impl ModelSwitch {
                 }
                 None => refuse(ErrorType::BUNDLE_FAILED, "BAD_ID"),
             },
-            Message::BarrierRequest => Ok(()),
             message => {
                 self.changes += 1;
                 self.tables.apply(message, version).map_err(|reason| (index, reason))
@@ -132,7 +164,12 @@ impl ModelSwitch {
             MultipartRequest::FlowDesc(request) => {
                 let is_selected =
                     |flow: &&FlowDesc| flow.cookie & request.cookie_mask == request.cookie;
-                let flows = tables.flows.iter().filter(is_selected).cloned().collect();
+                let mut flows: Vec<_> = tables.flows.iter().filter(is_selected).cloned().collect();
+                if let Some(port) = self.reported_port {
+                    for flow in &mut flows {
+                        report_port(flow, port);
+                    }
+                }
                 (MultipartReply::FlowDesc { flows }, MultipartType::FLOW)
             }
             MultipartRequest::GroupDesc(_) => {
@@ -152,10 +189,31 @@ impl ModelSwitch {
     }
 }
 
+fn report_port(flow: &mut FlowDesc, port: PortNo) {
+    for instruction in &mut flow.instructions {
+        if let Instruction::ApplyActions { actions } = instruction {
+            *actions = vec![Action::output(port)];
+        }
+    }
+}
+
 impl Tables {
+    /// With a group or meter, the flow entries go that use it.
+    fn remove_users(&mut self, group: Option<u32>, meter: Option<u32>) {
+        let uses = |it: &Instruction| match it {
+            Instruction::ApplyActions { actions } => actions
+                .iter()
+                .any(|it| matches!(it, Action::Group { group_id } if Some(*group_id) == group)),
+            Instruction::Meter { meter_id } => Some(*meter_id) == meter,
+            _ => false,
+        };
+        self.flows.retain(|flow| !flow.instructions.iter().any(uses));
+    }
+
     fn apply(&mut self, message: Message, version: Version) -> Result<(), ErrorReason> {
         match message {
             Message::FlowMod(flow) => self.flow_mod(flow, version),
+            Message::GroupMod(_) if version == Version::V1_0 => Err(ErrorReason::BAD_EXPERIMENTER),
             Message::GroupMod(group) => self.group_mod(group, version),
             Message::MeterMod(meter) => self.meter_mod(meter, version),
             other => unreachable!("{other:?}"),
@@ -233,6 +291,7 @@ impl Tables {
             GroupCommand::MODIFY if !exists => return refuse("UNKNOWN_GROUP"),
             GroupCommand::DELETE => {
                 self.groups.remove(&id);
+                self.remove_users(Some(id), None);
                 return Ok(());
             }
             _ => {}
@@ -257,6 +316,7 @@ impl Tables {
             }
             MeterCommand::DELETE => {
                 self.meters.remove(&meter.meter_id.0);
+                self.remove_users(None, Some(meter.meter_id.0));
                 return Ok(());
             }
             _ => {}

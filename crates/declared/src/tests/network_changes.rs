@@ -233,7 +233,9 @@ fn no_switch_has_the_new_policy_after_a_refusal_whatever_happens() {
         };
         let ids = [S1, S2, S3];
         let mut bench = Bench::new();
-        ids.into_iter().for_each(|at| bench.connect(at, version(at)));
+        for at in ids {
+            bench.connect(at, version(at));
+        }
         for _ in 0..8 {
             bench.wait(Duration::from_secs(2));
             let before = flows(&bench, &ids);

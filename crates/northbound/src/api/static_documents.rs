@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use sluice_declared::reconcile::Reconciler;
+use sluice_declared::reconcile::{Reconciler, Removal};
 use sluice_declared::{
     Change, Declaration, Difference, DifferenceKind, Entry, Key, Kind, NameOf, Names, Selector,
     State, Status,
@@ -302,6 +302,30 @@ pub(super) struct EntriesDocument {
     pub(super) entries: Vec<EntryDocument>,
     /// The number of entries that the filters select, of which the page has some.
     pub(super) total: usize,
+    /// What connected switches have, or may have, and is no longer declared.
+    pub(super) removing: Vec<RemovalDocument>,
+}
+
+/// Something that is being removed from a switch.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RemovalDocument {
+    dpid: String,
+    /// The name under which it was declared, if that is known.
+    name: Option<String>,
+    /// `pending` or `refused`.
+    state: &'static str,
+    reason: Option<String>,
+}
+
+impl RemovalDocument {
+    pub(super) fn new(removal: &Removal<'_>) -> Self {
+        Self {
+            dpid: removal.switch.to_string(),
+            name: removal.entry.map(|key| key.name.clone()),
+            state: removal.state.name(),
+            reason: removal.state.reason().map(str::to_owned),
+        }
+    }
 }
 
 /// An entry and its state.
@@ -351,7 +375,7 @@ impl StateDocument {
             dpid: id.to_string(),
             switch: session.and_then(|session| switch_name(session, names)),
             state: status.state.name(),
-            reason: status.state.reason().map(str::to_owned),
+            reason: status.state.reason().or(status.note).map(str::to_owned),
             since_unix_s: status.since.as_secs_f64(),
         }
     }

@@ -20,7 +20,8 @@ use super::extract::{ApiJson, ApiPath, ApiQuery};
 use super::openapi::{OfStore, OfStoreWrites, OfSwitch};
 use super::static_documents::{
     ChangeDocument, ChangeStateDocument, ChangesDocument, DeclaredDocument, EntriesDocument,
-    EntryBody, EntryDocument, NamedEntryBody, NamesDocument, RemovedBody, parse_names,
+    EntryBody, EntryDocument, NamedEntryBody, NamesDocument, RemovalDocument, RemovedBody,
+    parse_names,
 };
 use super::{ApiState, names};
 
@@ -207,32 +208,41 @@ pub(super) async fn wait_until_tried(
     let notify = move || {
         let _ = sender.send(());
     };
-    service(state)?.when_tried(revision, Box::new(notify));
-    let _ = timeout(wait, tried).await;
+    if let Some(_waiter) = service(state)?.when_tried(revision, Box::new(notify)) {
+        let _ = timeout(wait, tried).await;
+    }
     Ok(())
 }
 
 /// Makes a change, or says what it would change.
 async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<ChangesDocument> {
-    if how.dry_run {
-        let differences = service(state)?.check(change).map_err(|error| write_error(&error))?;
-        let changes = differences.into_iter().map(ChangeDocument::from).collect();
-        return Ok(ChangesDocument { revision: None, changes, state: None });
-    }
+    let (is_dry_run, is_atomic) = (how.dry_run, how.atomic);
     let keys: Vec<_> = change.set.iter().map(|it| it.key.clone()).collect();
-    let is_atomic = how.atomic;
+    // Checking many entries takes its time as well.
     let written = write(state, move |declared| {
-        if is_atomic { declared.write_everywhere(change) } else { declared.write(change) }
+        if is_dry_run {
+            return declared.check(change).map(|differences| (None, differences));
+        }
+        let written =
+            if is_atomic { declared.write_everywhere(change) } else { declared.write(change) };
+        written.map(|(revision, differences)| (Some(revision), differences))
     });
     let (revision, differences) = written.await?;
-    if how.wait || is_atomic {
+    if let Some(revision) = revision
+        && (how.wait || is_atomic)
+    {
         wait_until_tried(state, revision, if is_atomic { ATOMIC_WAIT_MAX } else { WAIT_MAX })
             .await?;
     }
     let changes = differences.into_iter().map(ChangeDocument::from).collect();
-    let state =
-        service(state)?.read(|reconciler| ChangeStateDocument::new(reconciler, revision, &keys));
-    Ok(ChangesDocument { revision: Some(revision), changes, state: Some(state) })
+    let state = match revision {
+        Some(revision) => Some(
+            service(state)?
+                .read(|reconciler| ChangeStateDocument::new(reconciler, revision, &keys)),
+        ),
+        None => None,
+    };
+    Ok(ChangesDocument { revision, changes, state })
 }
 
 /// Declares and removes static entries, all of them or none.
@@ -385,7 +395,11 @@ async fn list(
         let selected: Vec<_> = entries.filter(is_selected).collect();
         let page = selected.iter().skip(filter.offset).take(limit);
         let entries = page.map(|entry| EntryDocument::new(entry, reconciler, &sessions)).collect();
-        Ok(Json(EntriesDocument { entries, total: selected.len() }))
+        let removals = reconciler.removals().filter(|it| it.kind == kind);
+        let removals = removals.filter(|it| at.is_none_or(|at| at == it.switch));
+        let removals = removals.filter(|it| wanted.is_none_or(|name| it.state.name() == name));
+        let removing = removals.take(limit).map(|it| RemovalDocument::new(&it)).collect();
+        Ok(Json(EntriesDocument { entries, total: selected.len(), removing }))
     })
 }
 

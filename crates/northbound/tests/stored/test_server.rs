@@ -14,6 +14,7 @@ use sluice_northbound::{Config as ApiConfig, Listeners, Server};
 use sluice_openflow::{
     DatapathId, ErrorReason, Message, MultipartType, Port, PortNo, SwitchFeatures, Version,
 };
+use sluice_sdk::allocation::Allocations;
 use sluice_sdk::view::{
     Fact, IsolatedPort, NetworkView, PublishedFact, RecordFact, Stamp, ViewPublisher,
     ViewSubscription,
@@ -122,7 +123,7 @@ impl TestServer {
     fn start(&mut self) {
         let config = Config {
             state_dir: self.dir.clone(),
-            reserved: Reserved { paths: Some(100..=102) },
+            reserved: Reserved::new(&Allocations::default(), [("forwarding", 100..=102)]),
             timing: Timing::default(),
         };
         let controller = self.controller.clone();

@@ -7,11 +7,14 @@ use sluice_base::HashSet;
 use sluice_openflow::Message;
 use sluice_sdk::Answer;
 
-use super::super::transaction::{Failure, Next, Outcome, Step, Transaction};
+use super::super::transaction::{BundleScope, Failure, Next, Outcome, Step, Transaction};
 use super::super::{Notice, Outbox, Owned, Sent, backoff};
-use super::{BUSY_PAUSE, Running, Switch, WINDOW};
+use super::{BUSY_PAUSE, Dirty, Running, Switch, UNDECLARED, WINDOW};
 use crate::form::{Form, Slot};
 use crate::status::{Now, State};
+
+/// Why a group or meter is not installed whose number another program uses.
+pub(super) const EXISTS: &str = "exists already, added by another program";
 
 /// The state of an entry in whose place the switch has what a change of the whole network has installed before it was decided.
 const PUT_BACK: &str = "replaced by a change that is not complete yet, or was given up";
@@ -35,12 +38,23 @@ impl Switch {
             *is_due &= dirty.not_before <= now.at && !running.contains(slot);
             slots.push(slot.clone());
         }
+        if self.is_changing_declared() {
+            revisions.remove(&UNDECLARED);
+        }
         for (revision, (slots, _)) in revisions.into_iter().filter(|(_, (_, is_due))| *is_due) {
             if in_flight(self) > WINDOW {
                 break;
             }
             self.start_transaction(revision, slots, now, outbox);
         }
+    }
+
+    /// Whether something that is declared was not tried yet.
+    fn is_changing_declared(&self) -> bool {
+        let is_untried = |dirty: &Dirty| dirty.revision != UNDECLARED && dirty.attempts == 0;
+        let mut running = self.transactions.values();
+        self.dirty.values().any(is_untried)
+            || running.any(|running| running.transaction.revision != UNDECLARED)
     }
 
     fn start_transaction(
@@ -67,6 +81,13 @@ impl Switch {
         self.next_transaction += 1;
         let bundle = self.has_bundles.then(|| self.new_bundle());
         let transaction = Transaction::new(revision, steps, bundle);
+        let mut added = transaction.steps.iter().filter(|step| step.from.is_none());
+        if let Some(step) = added.find(|step| self.foreign.contains_key(&step.slot)) {
+            let failure = Failure { slot: Some(step.slot.clone()), reason: EXISTS.to_owned() };
+            self.postpone(&transaction, now);
+            self.on_refused(transaction, &failure, now, outbox);
+            return;
+        }
         self.transactions.insert(no, Running { transaction, again_at: None });
         self.send(no, outbox);
     }
@@ -74,9 +95,10 @@ impl Switch {
     /// What makes of a slot what is to be there; `None` if it is so already.
     pub(super) fn step_to(&self, slot: Slot, to: Option<Arc<Form>>) -> Option<Step> {
         let from = self.actual.as_ref().and_then(|actual| actual.get(&slot)).cloned();
-        let is_same = match (&from, &to) {
+        let from_any = from.as_ref().or_else(|| self.foreign.get(&slot));
+        let is_same = match (from_any, &to) {
             (Some(from), Some(to)) => from.content == to.content,
-            (None, None) => true,
+            (_, None) => from.is_none(),
             _ => false,
         };
         if is_same { None } else { Step::new(slot, from, to, self.version()) }
@@ -94,14 +116,16 @@ impl Switch {
         let Some(running) = self.transactions.get_mut(&no) else { return };
         running.again_at = None;
         let messages = running.transaction.messages();
-        let mut owns = vec![];
+        let (mut owns, mut newly_owned) = (vec![], vec![]);
         for step in running.transaction.steps.iter().filter(|step| step.to.is_some()) {
             if let Some(owned) = Owned::new(self.names.id, &step.slot)
                 && self.owned.insert(step.slot.clone())
             {
                 owns.push(owned);
+                newly_owned.push(step.slot.clone());
             }
         }
+        running.transaction.newly_owned.extend(newly_owned);
         outbox.send(self.names.id, Sent::Change(no), messages, owns);
     }
 
@@ -111,11 +135,17 @@ impl Switch {
         }
     }
 
-    /// The store has not recorded what a transaction installs: nothing was sent.
-    pub(in super::super) fn on_store_failure(&mut self, no: u64, reason: &str, now: Now) {
+    /// The store has not recorded `owns`, which a transaction installs: nothing was sent.
+    pub(in super::super) fn on_store_failure(
+        &mut self,
+        no: u64,
+        owns: &[Owned],
+        reason: &str,
+        now: Now,
+    ) {
         let Some(running) = self.transactions.remove(&no) else { return };
-        for step in &running.transaction.steps {
-            self.owned.remove(&step.slot);
+        for slot in owns.iter().filter_map(|owned| owned.slot()) {
+            self.owned.remove(&slot);
         }
         self.postpone(&running.transaction, now);
         for step in running.transaction.steps {
@@ -136,8 +166,8 @@ impl Switch {
         match running.transaction.on_answer(answer, version) {
             Next::Send => self.send(no, out),
             Next::Later => running.again_at = Some(now.at + BUSY_PAUSE),
-            Next::NoBundles(discard) => {
-                self.has_bundles = false;
+            Next::NoBundle(scope, discard) => {
+                self.has_bundles &= scope == BundleScope::Once;
                 self.send_unanswered(discard, out);
                 self.send(no, out);
             }
@@ -147,6 +177,7 @@ impl Switch {
                 let Some(Running { transaction, .. }) = self.transactions.remove(&no) else {
                     return;
                 };
+                self.disown_refused(&transaction, &outcome, out);
                 let is_undecided = self.end_part(no, &transaction, &outcome, is_lost);
                 match outcome {
                     // Nothing was changed of what was declared before.
@@ -155,6 +186,20 @@ impl Switch {
                 }
             }
         }
+    }
+
+    /// What another program has added does not become ours by an attempt to add it.
+    fn disown_refused(&mut self, transaction: &Transaction, outcome: &Outcome, out: &mut Outbox) {
+        let is_none_made = matches!(outcome, Outcome::Refused(_) | Outcome::NoTrials);
+        for slot in &transaction.newly_owned {
+            if is_none_made || transaction.existing.as_ref() == Some(slot) {
+                self.disown(slot, out);
+            }
+        }
+        let unsure =
+            transaction.steps.iter().filter(|step| transaction.unsure.contains(&step.slot));
+        let forms = unsure.filter_map(|step| Some((step.slot.clone(), step.to.clone()?)));
+        self.unsure.extend(forms);
     }
 
     pub(super) fn send_unanswered(&self, messages: Vec<Message>, out: &mut Outbox) {
@@ -185,7 +230,11 @@ impl Switch {
 
     fn on_done(&mut self, transaction: Transaction, now: Now, out: &mut Outbox) {
         let revision = transaction.revision;
-        let has_removed = transaction.steps.iter().any(|step| step.to.is_none());
+        self.is_unreliable = false;
+        let removed = transaction.steps.iter().filter(|step| step.to.is_none()).count();
+        if transaction.revision == UNDECLARED {
+            out.notices.push(Notice::Removed { switch: self.id(), count: removed });
+        }
         for step in transaction.steps {
             let slot = step.slot;
             if let Some(actual) = &mut self.actual {
@@ -193,6 +242,10 @@ impl Switch {
                     Some(form) => drop(actual.insert(slot.clone(), form.clone())),
                     None => drop(actual.remove(&slot)),
                 }
+            }
+            if self.rewritten.contains_key(&slot) {
+                self.just_rewritten.insert(slot.clone());
+                self.next_read = now.at;
             }
             // Unless it was declared differently meanwhile, or is not declared yet, and is put back if that does not follow.
             let want = self.want.get(&slot).map(|(_, form)| &form.content);
@@ -208,11 +261,15 @@ impl Switch {
                 None => self.disown(&slot, out),
             }
         }
-        if has_removed {
-            // There may be room now for what was refused.
-            for dirty in self.dirty.values_mut() {
-                dirty.not_before = now.at;
-            }
+        if removed > 0 {
+            self.retry_at_once(now);
+        }
+    }
+
+    /// There may be room now for what was refused.
+    pub(super) fn retry_at_once(&mut self, now: Now) {
+        for dirty in self.dirty.values_mut() {
+            dirty.not_before = now.at;
         }
     }
 
@@ -223,11 +280,7 @@ impl Switch {
         now: Now,
         out: &mut Outbox,
     ) {
-        let culprit = failure.slot.as_ref().map(|slot| {
-            self.want
-                .get(slot)
-                .map_or_else(|| "a deletion".to_owned(), |(entry, _)| entry.key().to_string())
-        });
+        let culprit = failure.slot.as_ref().map(|slot| self.change_name(slot));
         let mut is_new = false;
         for step in transaction.steps {
             let is_culprit = failure.slot.as_ref().is_none_or(|slot| *slot == step.slot);
@@ -238,7 +291,12 @@ impl Switch {
                 _ => failure.reason.clone(),
             };
             let state = State::Refused(reason);
-            is_new |= self.status.get(&step.slot).is_none_or(|status| status.state != state);
+            let dirty = self.dirty.get(&step.slot);
+            let before = match self.status.get(&step.slot) {
+                Some(status) => Some(&status.state),
+                None => dirty.and_then(|dirty| dirty.removal.as_ref()),
+            };
+            is_new |= before != Some(&state);
             self.set_wanted_state(step.slot, state, now);
         }
         if is_new {
@@ -250,9 +308,22 @@ impl Switch {
         }
     }
 
+    /// What is done in a slot, for people.
+    fn change_name(&self, slot: &Slot) -> String {
+        let removed = || self.dirty.get(slot)?.removed.as_ref();
+        match (self.want.get(slot), removed()) {
+            (Some((entry, _)), _) => entry.key().to_string(),
+            (None, Some(entry)) => format!("removal of {}", entry.key()),
+            (None, None) => format!("removal of an undeclared {}", slot.kind()),
+        }
+    }
+
+    /// Sets the state of what is to be in a slot, or of its removal.
     fn set_wanted_state(&mut self, slot: Slot, state: State, now: Now) {
         if self.want.contains_key(&slot) {
             self.set_state(slot, state, now);
+        } else if let Some(dirty) = self.dirty.get_mut(&slot) {
+            dirty.removal = Some(state);
         }
     }
 

@@ -9,11 +9,8 @@ use super::super::reading::{ReadNext, Reading};
 use super::super::{Notice, Outbox, Sent, backoff};
 use super::{BUSY_PAUSE, Dirty, Switch, UNDECLARED};
 use crate::entry::Kind;
-use crate::form::{Form, Slot};
+use crate::form::{Form, Slot, transition};
 use crate::status::{Now, State};
-
-/// A switch in which there is nothing of ours, and nothing is to be, is verified as many times less often.
-const UNUSED_FACTOR: u32 = 60;
 
 impl Switch {
     pub(in super::super) fn start_reading(&mut self, outbox: &mut Outbox) {
@@ -30,6 +27,7 @@ impl Switch {
 
     pub(in super::super) fn on_read(&mut self, answer: Answer, now: Now, out: &mut Outbox) {
         let Some(reading) = &mut self.reading else { return };
+        let kinds = reading.kinds.clone();
         match reading.on_answer(answer) {
             ReadNext::Request => self.request_part(out),
             ReadNext::Later => {
@@ -40,6 +38,7 @@ impl Switch {
                 self.reading = None;
                 self.actual = None;
                 self.failures += 1;
+                self.is_unreliable = true;
                 self.next_read = now.at + backoff(self.failures);
                 for slot in self.want.keys().cloned().collect::<Vec<_>>() {
                     self.set_state(slot, State::Pending(reason.clone()), now);
@@ -50,11 +49,17 @@ impl Switch {
                 self.reading = None;
                 self.read_failure = None;
                 self.failures = 0;
+                self.is_unreliable = false;
                 self.next_read = now.at + self.verify_interval;
+                self.read_kinds = kinds;
                 self.unreadable = unreadable.into_iter().collect();
                 self.compare(read, now, out);
                 if self.is_unused() {
-                    self.next_read = now.at + self.verify_interval * UNUSED_FACTOR;
+                    self.next_read = self.unused_read(now.at);
+                }
+                if self.want.keys().any(|slot| !self.read_kinds.contains(&slot.kind())) {
+                    // Declared while the switch was read.
+                    self.next_read = now.at;
                 }
             }
         }
@@ -62,10 +67,7 @@ impl Switch {
 
     /// Finds what differs.
     fn compare(&mut self, mut read: HashMap<Slot, Arc<Form>>, now: Now, out: &mut Outbox) {
-        // Groups and meters that other programs have added stay as they are.
-        read.retain(|slot, _| {
-            slot.kind() == Kind::Flow || self.want.contains_key(slot) || self.owned.contains(slot)
-        });
+        self.leave_foreign(&mut read, now, out);
         self.adopt_converted(&mut read);
         let is_first = self.actual.is_none();
         let mut missing = 0;
@@ -80,7 +82,9 @@ impl Switch {
                 self.set_state(slot, State::Refused(reason.clone()), now);
                 continue;
             }
-            if self.is_as_wanted(&slot, &form, read.get(&slot)) {
+            let is_foreign_same =
+                self.foreign.get(&slot).is_some_and(|it| it.content == form.content);
+            if is_foreign_same || self.is_as_wanted(&slot, &form, read.get(&slot), out) {
                 self.dirty.remove(&slot);
                 self.set_state(slot, State::Installed, now);
                 continue;
@@ -99,26 +103,50 @@ impl Switch {
             self.mark(&slot, UNDECLARED, now);
         }
         self.dirty.retain(|slot, _| self.want.contains_key(slot) || read.contains_key(slot));
-        let gone: Vec<_> = self
-            .owned
-            .iter()
-            .filter(|slot| !read.contains_key(*slot) && !self.want.contains_key(*slot))
-            .cloned()
-            .collect();
-        for slot in gone {
-            self.disown(&slot, out);
-        }
-        if missing > 0 && !is_first {
+        self.just_rewritten.clear();
+        if missing > 0 && !is_first && !self.is_slave() {
             out.notices.push(Notice::PutBack { switch: self.id(), count: missing });
         }
         self.actual = Some(read);
+    }
+
+    /// Takes groups and meters of other programs out of what was read. What of ours has disappeared is no longer ours: another program
+    /// may add it.
+    fn leave_foreign(&mut self, read: &mut HashMap<Slot, Arc<Form>>, now: Now, out: &mut Outbox) {
+        let unsure = std::mem::take(&mut self.unsure);
+        let is_other = |slot: &Slot| match (read.get(slot), unsure.get(slot)) {
+            (None, _) => !self.unreadable.contains_key(&slot.kind()),
+            (Some(read), Some(sent)) => read.content != sent.content,
+            (Some(_), None) => false,
+        };
+        let not_ours: Vec<_> = self.owned.iter().filter(|slot| is_other(slot)).cloned().collect();
+        for slot in not_ours {
+            self.disown(&slot, out);
+        }
+        // What is ours after all belongs to a change that was refused.
+        let made = unsure.keys().filter(|slot| self.owned.contains(*slot));
+        let made: Vec<_> = made.filter_map(|slot| read.remove(slot)).collect();
+        let version = self.version();
+        let undo = made.iter().filter_map(|form| transition(Some(form), None, version));
+        self.send_unanswered(undo.collect(), out);
+        let before = std::mem::take(&mut self.foreign);
+        read.retain(|slot, form| {
+            let is_ours = slot.kind() == Kind::Flow || self.owned.contains(slot);
+            if !is_ours && self.want.contains_key(slot) {
+                self.foreign.insert(slot.clone(), Arc::clone(form));
+            }
+            is_ours
+        });
+        if before.keys().any(|slot| !self.foreign.contains_key(slot)) {
+            self.retry_at_once(now);
+        }
     }
 
     /// Marks a slot as different, unless it is marked already. Returns whether it was not.
     pub(super) fn mark(&mut self, slot: &Slot, revision: u64, now: Now) -> bool {
         let is_new = !self.dirty.contains_key(slot);
         if is_new {
-            self.dirty.insert(slot.clone(), Dirty { revision, not_before: now.at, attempts: 0 });
+            self.dirty.insert(slot.clone(), Dirty::new(revision, now));
         }
         is_new
     }
@@ -147,7 +175,13 @@ impl Switch {
         }
     }
 
-    fn is_as_wanted(&mut self, slot: &Slot, want: &Arc<Form>, read: Option<&Arc<Form>>) -> bool {
+    fn is_as_wanted(
+        &mut self,
+        slot: &Slot,
+        want: &Arc<Form>,
+        read: Option<&Arc<Form>>,
+        out: &mut Outbox,
+    ) -> bool {
         let Some(read) = read else {
             self.rewritten.remove(slot);
             return false;
@@ -161,12 +195,17 @@ impl Switch {
         if read.cookie() != want.cookie() {
             return false;
         }
-        // If it reports the same after the entry was written again, that is how it reports this entry.
+        // If it reports the same directly after the entry was written again, that is how it reports this entry.
         let before = self.rewritten.insert(slot.clone(), read.clone());
         let is_conversion = before.is_some_and(|form| form.content == read.content)
+            && self.just_rewritten.contains(slot)
             && !self.dirty.contains_key(slot);
         if is_conversion {
             self.accepted.insert(slot.clone(), read.clone());
+            if let Some((entry, _)) = self.want.get(slot) {
+                let entry = entry.key().to_string();
+                out.notices.push(Notice::Converted { switch: self.id(), entry });
+            }
         }
         is_conversion
     }

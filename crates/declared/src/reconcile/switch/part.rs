@@ -16,7 +16,8 @@ use sluice_base::{HashMap, HashSet};
 
 use super::super::transaction::{Failure, Outcome, Step, Transaction};
 use super::super::{Outbox, PartRefusal};
-use super::{Running, Switch};
+use super::changes::EXISTS;
+use super::{NOT_MASTER, Running, Switch};
 use crate::change::AppliedChange;
 use crate::entry::{Entry, Key, Kind};
 use crate::form::{Form, Slot};
@@ -147,6 +148,9 @@ impl Switch {
         if steps.is_empty() {
             return self.set_part(PartState::Made);
         }
+        if let Some(refusal) = self.refused_here(&steps) {
+            return self.set_part(PartState::Refused(refusal));
+        }
         let has_meters = steps.iter().any(|step| step.slot.kind() == Kind::Meter);
         if has_meters || !self.has_bundles || self.has_trials == Some(false) {
             return self.set_part(PartState::Held);
@@ -190,6 +194,18 @@ impl Switch {
             let reason = self.unreadable.get(&slot.kind())?.clone();
             Some(PartRefusal { entry: Some(name.clone()), reason })
         })
+    }
+
+    /// What is known to be refused.
+    fn refused_here(&self, steps: &[Step]) -> Option<PartRefusal> {
+        if self.is_slave() {
+            return Some(PartRefusal { entry: None, reason: NOT_MASTER.to_owned() });
+        }
+        let mut added = steps.iter().filter(|step| step.from.is_none());
+        let slot = &added.find(|step| self.foreign.contains_key(&step.slot))?.slot;
+        let target = self.part.as_ref().and_then(|part| part.targets.get(slot)?.as_ref());
+        let entry = target.map(|(name, _)| name.clone());
+        Some(PartRefusal { entry, reason: EXISTS.to_owned() })
     }
 
     fn part_steps(&self) -> Vec<Step> {
@@ -270,7 +286,10 @@ impl Switch {
             self.has_trials = Some(true);
         }
         if let Some(discard) = running.transaction.abandon() {
-            self.transactions.remove(&no);
+            let abandoned = self.transactions.remove(&no);
+            for slot in abandoned.iter().flat_map(|it| &it.transaction.newly_owned) {
+                self.disown(slot, outbox);
+            }
             self.send_unanswered(discard, outbox);
         }
     }

@@ -13,7 +13,8 @@ mod trial;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use sluice_openflow::{BundleCtrlType, ErrorType, Message, Version};
+use sluice_openflow::spec::ErrorRow;
+use sluice_openflow::{BundleCtrlType, ErrorReason, ErrorType, Message, Version};
 use sluice_sdk::{Answer, Refusal};
 
 use crate::entry::Kind;
@@ -100,11 +101,20 @@ pub(super) enum Next {
     Later,
     /// The switch has no bundles, or not for these messages. Send the first messages, which need no answer, and the
     /// [messages](Transaction::messages).
-    NoBundles(Vec<Message>),
+    NoBundle(BundleScope, Vec<Message>),
     /// Nothing: the switch would accept all, and has it in a bundle.
     Wait,
     /// Nothing follows. The messages, if there are any, need no answer.
     End(Outcome, Vec<Message>),
+}
+
+/// How long a switch is sent no bundles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BundleScope {
+    /// It has none.
+    Session,
+    /// It takes these messages in none.
+    Once,
 }
 
 #[derive(Debug)]
@@ -121,6 +131,12 @@ pub(super) struct Transaction {
     rest: VecDeque<Vec<Item>>,
     /// Steps whose messages were answered.
     steps_done: usize,
+    /// Groups and meters that were recorded as ours for this transaction.
+    pub(super) newly_owned: Vec<Slot>,
+    /// Of these, the one that the switch has refused since another program has added it.
+    pub(super) existing: Option<Slot>,
+    /// Of these, those that may have been refused for the same reason, and are therefore not undone.
+    pub(super) unsure: Vec<Slot>,
 }
 
 impl Step {
@@ -150,8 +166,7 @@ impl Step {
 
 impl Transaction {
     /// `bundle` is the number of a bundle if the switch has bundles.
-    pub(super) fn new(revision: u64, mut steps: Vec<Step>, bundle: Option<u32>) -> Self {
-        steps.sort_by_key(Step::rank);
+    pub(super) fn new(revision: u64, steps: Vec<Step>, bundle: Option<u32>) -> Self {
         let steps = in_order_of_use(steps);
         // Open vSwitch takes no meters in bundles.
         let is_bundle = steps.len() > 1 && steps.iter().all(|it| it.slot.kind() != Kind::Meter);
@@ -164,6 +179,9 @@ impl Transaction {
             current: vec![],
             rest: VecDeque::new(),
             steps_done: 0,
+            newly_owned: vec![],
+            existing: None,
+            unsure: vec![],
         };
         match transaction.bundle {
             Some(id) => transaction.start_adding(id),
@@ -267,20 +285,26 @@ impl Transaction {
         if matches!(self.stage, Stage::ProofOfAdding | Stage::ProofOfFailure | Stage::Trial) {
             return self.on_trial_refusal(refusal);
         }
-        let may_do_without = self.stage == Stage::Adding && !self.is_prepared;
-        if may_do_without && self.is_about_bundles(&refusal) {
+        if self.stage == Stage::Adding
+            && !self.is_prepared
+            && let Some(scope) = self.without_bundle(&refusal)
+        {
             let discard = self.discard();
             self.start_ordered();
             self.steps_done = 0;
-            return Next::NoBundles(discard);
+            return Next::NoBundle(scope, discard);
         }
         if self.stage == Stage::Commit && self.steps.len() <= DIAGNOSIS_MAX {
             self.diagnose();
             return Next::Send;
         }
         let slot = self.slot_of(refusal.index);
+        self.note_existing(&refusal, slot.as_ref());
         let failure = Failure { slot, reason: refusal.reason.to_string() };
-        self.fail(failure, self.current.len(), version)
+        // Of another master's switch it is known that it has refused all that follows.
+        let is_slave = is_error(refusal.reason, &[(ErrorType::BAD_REQUEST, "IS_SLAVE")]);
+        let made = if is_slave { refusal.index } else { self.current.len() };
+        self.fail(failure, made, version)
     }
 
     fn second_bundle(&self) -> u32 {
@@ -295,11 +319,24 @@ impl Transaction {
         (self.stage, self.current) = (Stage::Diagnosis, items);
     }
 
-    /// Whether the switch has refused bundles, or messages of this type in bundles, rather than the change.
-    fn is_about_bundles(&self, refusal: &Refusal) -> bool {
-        let kind = refusal.reason.kind();
+    /// Whether the switch has refused bundles, or this message in a bundle, rather than the change.
+    fn without_bundle(&self, refusal: &Refusal) -> Option<BundleScope> {
+        let reason = refusal.reason;
+        let is_about_bundles = reason.kind() == ErrorType::BUNDLE_FAILED
+            || [ErrorReason::BAD_TYPE, ErrorReason::BAD_EXPERIMENTER].contains(&reason);
         let is_open = self.slot_of(refusal.index).is_none();
-        is_open || kind == ErrorType::BUNDLE_FAILED || kind == ErrorType::BAD_REQUEST
+        is_about_bundles.then_some(if is_open { BundleScope::Session } else { BundleScope::Once })
+    }
+
+    /// If another program has added a group or meter, those behind it may exist as well.
+    fn note_existing(&mut self, refusal: &Refusal, slot: Option<&Slot>) {
+        if self.stage != Stage::Ordered || !is_error(refusal.reason, EXISTING) {
+            return;
+        }
+        let behind = self.current.iter().skip(refusal.index + 1).filter_map(|(_, step)| *step);
+        let slots = behind.filter_map(|step| self.steps.get(step)).map(|step| &step.slot);
+        self.unsure = slots.filter(|slot| self.newly_owned.contains(slot)).cloned().collect();
+        self.existing = slot.cloned();
     }
 
     /// Undoes what may have been done by the first `current` messages of those that were sent now, and by those before.
@@ -311,14 +348,22 @@ impl Transaction {
         }
         let made = self.steps.iter().take(self.steps_done + current).rev();
         let made = made.filter(|step| Some(&step.slot) != failure.slot.as_ref());
+        let made = made.filter(|step| !self.unsure.contains(&step.slot));
         let undo: Vec<_> = made
             .filter_map(|step| transition(step.to.as_ref(), step.from.as_ref(), version))
             .map(|message| (message, None))
             .collect();
+        // Reading shows which of them are ours.
+        let is_incomplete = !self.unsure.is_empty();
         if undo.is_empty() {
-            return Next::End(Outcome::Refused(failure), vec![]);
+            let outcome = if is_incomplete {
+                Outcome::Unknown(failure.reason)
+            } else {
+                Outcome::Refused(failure)
+            };
+            return Next::End(outcome, vec![]);
         }
-        self.start(Stage::Undo { cause: failure, is_incomplete: false }, &undo);
+        self.start(Stage::Undo { cause: failure, is_incomplete }, &undo);
         Next::Send
     }
 
@@ -338,4 +383,14 @@ impl Transaction {
         let (_, step) = self.current.get(index)?;
         self.steps.get((*step)?).map(|step| step.slot.clone())
     }
+}
+
+/// A switch has refused to add a group or meter since it has one with this number.
+const EXISTING: &[(ErrorType, &str)] =
+    &[(ErrorType::GROUP_MOD_FAILED, "GROUP_EXISTS"), (ErrorType::METER_MOD_FAILED, "METER_EXISTS")];
+
+fn is_error(reason: ErrorReason, errors: &[(ErrorType, &str)]) -> bool {
+    let rows =
+        errors.iter().filter_map(|(kind, name)| ErrorRow::by_name(*kind, name, Version::V1_3));
+    rows.into_iter().any(|row| row.reason == reason)
 }
