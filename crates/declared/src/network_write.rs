@@ -76,7 +76,8 @@ impl Declared {
         lock(&self.shared.core).reconciler.commit_network_change(applied, now());
         match self.wait_for_switches(COMMIT_MAX) {
             Some(NetworkState::Refused(refusal)) => Err((WriteError::Refused(refusal), true)),
-            Some(NetworkState::Made(commit)) => Ok(Some(commit)),
+            // Without a switch that commits, it is over at once.
+            Some(NetworkState::Made(commit)) => Ok(Some(commit).filter(|it| !it.is_zero())),
             _ => Ok(None),
         }
     }
