@@ -48,7 +48,8 @@ struct DrainArgs {
     #[arg(long)]
     no_wait: bool,
     /// Seconds to wait at most
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(..=86_400))]
     timeout: u64,
 }
 

@@ -148,11 +148,15 @@ impl DrainEnd {
         }
     }
 
-    fn on_list(&mut self, answer: &Answer) {
-        let Answer::Multipart(reply) = answer else { return };
-        let entries = flow_stats(reply.version(), reply.kind(), reply.body(), 0);
-        for entry in entries.map_while(Result::ok) {
-            let Ok(entry) = entry.to_flow_desc() else { continue };
+    /// Handles the entries of a page. Returns whether they are known now.
+    fn on_list(&mut self, answer: &Answer) -> bool {
+        let Answer::Multipart(reply) = answer else { return false };
+        for entry in flow_stats(reply.version(), reply.kind(), reply.body(), 0) {
+            let Ok(entry) = entry else { return false };
+            let Ok(entry) = entry.to_flow_desc() else {
+                self.found.foreign += 1;
+                continue;
+            };
             let is_path = flow_entries::is_ours(entry.cookie);
             if !is_path && !tree::is_ours(entry.cookie) && !group_streams::is_ours(entry.cookie) {
                 self.found.foreign += 1;
@@ -163,6 +167,7 @@ impl DrainEnd {
                 self.found.paths.push(entry);
             }
         }
+        true
     }
 
     /// Handles the counters of the port.
@@ -200,10 +205,16 @@ impl Forwarding {
     pub(super) fn on_drain(&mut self, cable: Cable, now: Instant, network: &mut Network) {
         let is_drained = network.view().is_drained(cable);
         for at in cable.ends() {
+            let is_known = self.drains.ends.get(&at).is_some_and(|end| end.cable == cable);
             if is_drained && self.switches.selector(at.switch).is_some() {
-                self.drains.ends.entry(at).or_insert_with(|| DrainEnd::new(cable, now));
+                if !is_known {
+                    // Another cable may have been in this port.
+                    self.drains.ends.insert(at, DrainEnd::new(cable, now));
+                    network.publish_record::<DrainProgress>(now, at, None);
+                }
                 self.advance_drain(at, now, network);
-            } else if self.drains.ends.remove(&at).is_some() {
+            } else if is_known {
+                self.drains.ends.remove(&at);
                 network.publish_record::<DrainProgress>(now, at, None);
             }
         }
@@ -255,11 +266,7 @@ impl Forwarding {
         let Some(end) = self.drains.ends.get_mut(&at) else { return };
         let is_answered = matches!(answer, Answer::Multipart(_) | Answer::Refused(_));
         match end.step {
-            // Nothing is known of the entries; the switch may be too busy.
-            Step::Counting(..) | Step::Listing(_) if !is_answered => {
-                end.step = Step::Due(now + ROUND_INTERVAL);
-                return;
-            }
+            Step::Counting(..) if !is_answered => return self.repeat_round(at, now, network),
             Step::Counting(_, page) => {
                 let count = match answer {
                     Answer::Multipart(reply) => match reply.parse() {
@@ -274,7 +281,9 @@ impl Forwarding {
                 }
             }
             Step::Listing(_) => {
-                end.on_list(answer);
+                if !end.on_list(answer) {
+                    return self.repeat_round(at, now, network);
+                }
                 if !end.count_next_page(at, network) {
                     self.move_found(at, now, network);
                 }
@@ -286,6 +295,14 @@ impl Forwarding {
             Step::Due(_) | Step::Moving(_) | Step::Settling(..) => {}
         }
         self.advance_drain(at, now, network);
+    }
+
+    /// Begins again later, since nothing is known of the entries: the switch may be too busy.
+    fn repeat_round(&mut self, at: SwitchPort, now: Instant, network: &mut Network) {
+        if let Some(end) = self.drains.ends.get_mut(&at) {
+            end.step = Step::Due(now + ROUND_INTERVAL);
+            network.publish_record::<DrainProgress>(now, at, None);
+        }
     }
 
     /// Goes on with what an end does not have to wait for any more.
@@ -440,4 +457,30 @@ fn ends_of_flow(
 /// Whether a fact is about a drained cable, and which.
 pub(super) fn drained_cable(fact: &sluice_sdk::view::Fact) -> Option<Cable> {
     fact.record::<DrainedLink>().map(|(cable, _)| cable)
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_openflow::{ErrorReason, MultipartType, PortNo, Version};
+    use sluice_sdk::{ReceivedMultipart, Refusal};
+
+    use super::*;
+
+    /// Otherwise a link would count as drained although its entries are not known.
+    #[test]
+    fn a_list_that_is_refused_too_long_or_cut_off_says_nothing() {
+        let ends = [1, 2].map(|id| SwitchPort::new(DatapathId(id), PortNo(1)));
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let mut end = DrainEnd::new(Cable::new(ends[0], ends[1]), Instant::now());
+        let list = |body: &[u8]| {
+            let (version, kind) = (Version::V1_3, MultipartType::FLOW);
+            Answer::Multipart(ReceivedMultipart::new(version, kind, body.to_vec()))
+        };
+        let refusal = Refusal { index: 0, reason: ErrorReason::BAD_TYPE };
+        for answer in [Answer::TooLarge, Answer::Refused(refusal), list(&[0; 20]), list(&[0, 200])]
+        {
+            assert!(!end.on_list(&answer), "{answer}");
+        }
+        assert!(end.on_list(&list(&[])));
+    }
 }
