@@ -85,10 +85,15 @@ impl FailureStop {
     fn stop_on_panic(&self) {
         let (stop, print_panic) = (self.clone(), panic::take_hook());
         panic::set_hook(Box::new(move |info| {
-            print_panic(info);
-            // A panic of the API thread affects no switch, and one while the store is opened is returned as an error.
-            if ![Some("api"), Some(OPEN_THREAD)].contains(&thread::current().name()) {
-                stop.stop();
+            match thread::current().name() {
+                // Returned as an error: the store is damaged.
+                Some(OPEN_THREAD) => {}
+                // Affects no switch.
+                Some("api") => print_panic(info),
+                _ => {
+                    print_panic(info);
+                    stop.stop();
+                }
             }
         }));
     }

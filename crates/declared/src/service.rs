@@ -419,7 +419,11 @@ impl Runner {
                     }
                     // The sessions are compared before the reconciler has something to do.
                     Event::View => {}
-                    Event::Changed => is_due = true,
+                    Event::Changed => {
+                        is_due = true;
+                        // A switch that has just connected is to have the change.
+                        self.sessions_pause = Duration::ZERO;
+                    }
                     Event::Stop => return,
                 }
             }
@@ -455,6 +459,8 @@ impl Runner {
         let now = now();
         if self.have_switches_changed() {
             self.have_sessions_changed = true;
+        }
+        if self.have_sessions_changed {
             self.sessions_due = self.sessions_due.min(self.compared_at + self.sessions_pause);
         }
         if now.at < self.sessions_due {

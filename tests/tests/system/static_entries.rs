@@ -323,7 +323,7 @@ fn a_full_disk_refuses_changes_and_loses_none() {
     drop((controller, disk));
 }
 
-/// With no room at all, and with some for the beginning of the file.
+/// With no room at all, and with some for the beginning of the file, or for all of it.
 #[test]
 fn the_first_change_on_a_full_disk_leaves_no_broken_store() {
     let network = OvsNetwork::new(TestEnv::shared(), OpenFlow::V13);
@@ -337,10 +337,13 @@ fn the_first_change_on_a_full_disk_leaves_no_broken_store() {
         let file = std::fs::OpenOptions::new().write(true).open(&filler).unwrap();
         file.set_len(file.metadata().unwrap().len() - free).unwrap();
         let (code, _, error) = sluice(&network, &["flow", "add", "all", BLOCK, "--name", "block"]);
-        assert!(code == 1 && error.contains("nothing was changed"), "{free}: {error}");
+        let is_declared = code == 0;
+        assert!(is_declared || error.contains("nothing was changed"), "{free}: {error}");
+        assert!(free > 0 || !is_declared);
         controller.kill();
         controller.restart();
-        assert_eq!(sluice_ok(&network, &["flow", "list"]).lines().count(), 1, "{free}");
+        let shown = sluice_ok(&network, &["flow", "list"]);
+        assert_eq!(shown.lines().count(), 1 + usize::from(is_declared), "{free}: {shown}");
         std::fs::remove_file(&filler).unwrap();
     }
     sluice_ok(&network, &["flow", "add", "all", BLOCK, "--name", "block"]);

@@ -83,7 +83,7 @@ impl Reconciler {
     /// Begins to prepare a change. It is not what is declared before it is committed. There is one at a time.
     pub(crate) fn start_network_change(&mut self, change: &AppliedChange, now: Now) {
         for switch in self.switches.values_mut() {
-            switch.take_part(change, &self.entries);
+            switch.take_part(change, &self.entries, now);
         }
         self.network_change = Some(NetworkChange {
             state: NetworkState::InProgress,

@@ -177,7 +177,7 @@ pub(crate) struct Event {
     pub(super) changed: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) count: Option<u64>,
-    #[serde(flatten)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) policy: Option<EventPolicy>,
 }
 
@@ -442,7 +442,7 @@ mod tests {
         assert!(refused.to_string().starts_with("policy refused: 0000000000000002 revision=7"));
         let at = |switch: &str| EventFilter { kinds: vec![], switch: Some(switch.to_owned()) };
         assert!(at("2").selects(&refused) && !at("1").selects(&refused));
-        let document = serde_json::to_value(&refused).unwrap();
+        let document = &serde_json::to_value(&refused).unwrap()["policy"];
         assert_eq!((&document["failed"], &document["declared"]), (&1.into(), &false.into()));
     }
 

@@ -69,12 +69,17 @@ impl Switch {
         &mut self,
         change: &AppliedChange,
         entries: &BTreeMap<Key, Arc<Entry>>,
+        now: Now,
     ) {
         let (targets, state) = match self.targets(change, entries) {
             Ok(targets) if targets.is_empty() => return,
             Ok(targets) => (targets, PartState::Waiting),
             Err(refusal) => (Targets::default(), PartState::Refused(refusal)),
         };
+        if self.actual.is_none() {
+            // Otherwise it may be read only when something is declared.
+            self.next_read = self.next_read.min(now.at);
+        }
         let revision = change.revision;
         self.part = Some(Part { revision, targets, transaction: None, state });
     }
