@@ -180,14 +180,16 @@ fn the_api_answers_as_its_openapi_document_says() {
     assert_eq!(controller.sessions(), 2);
     // Requests that are all refused would prove little.
     let log = controller.log();
-    for (method, start) in [
-        ("PUT", "/v1/switches/s1/ports/"),
-        ("DELETE", "/v1/switches/s1/flows"),
-        ("PUT", "/v1/names"),
+    for (method, starts) in [
+        ("PUT", ["/v1/switches/s1/ports/", "/v1/switches/s2/ports/"]),
+        ("DELETE", ["/v1/switches/s1/flows", "/v1/switches/s2/flows"]),
+        ("PUT", ["/v1/names", "/v1/declared"]),
     ] {
-        let request = format!(r#"\"method\":\"{method}\",\"path\":\"{start}"#);
-        let is_accepted =
-            |line: &str| line.contains(&request) && line.contains(r#"\"status\":200"#);
-        assert!(log.lines().any(is_accepted), "no {method} {start} was accepted");
+        let requests = starts.map(|start| format!(r#"\"method\":\"{method}\",\"path\":\"{start}"#));
+        let is_accepted = |line: &str| {
+            requests.iter().any(|request| line.contains(request))
+                && line.contains(r#"\"status\":200"#)
+        };
+        assert!(log.lines().any(is_accepted), "no {method} {starts:?} was accepted");
     }
 }

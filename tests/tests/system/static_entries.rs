@@ -335,7 +335,7 @@ fn the_first_change_on_a_full_disk_leaves_no_broken_store() {
         // Fails when the disk is full.
         let _ = std::fs::write(&filler, vec![0; 8 << 20]);
         let file = std::fs::OpenOptions::new().write(true).open(&filler).unwrap();
-        file.set_len(file.metadata().unwrap().len() - free).unwrap();
+        file.set_len(file.metadata().unwrap().len().saturating_sub(free)).unwrap();
         let (code, _, error) = sluice(&network, &["flow", "add", "all", BLOCK, "--name", "block"]);
         let is_declared = code == 0;
         assert!(is_declared || error.contains("nothing was changed"), "{free}: {error}");
