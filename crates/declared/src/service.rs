@@ -397,12 +397,17 @@ impl Runner {
     }
 
     fn run(mut self) {
+        // Whether the reconciler has done something, so that something else may be due.
+        let mut has_changed = true;
         loop {
             self.publish();
-            self.compare_sessions();
+            has_changed |= self.compare_sessions();
             self.send();
             self.notify_waiters();
             self.shared.publish_reports();
+            if std::mem::take(&mut has_changed) {
+                self.find_deadline();
+            }
             let wait = self.wait();
             let first = match self.received.recv_timeout(wait) {
                 Ok(event) => Some(event),
@@ -429,18 +434,24 @@ impl Runner {
             }
             if is_due {
                 core.reconciler.tick(now());
+                has_changed = true;
             }
         }
     }
 
-    /// How long nothing is due.
-    fn wait(&mut self) -> Duration {
+    /// Finds out when the reconciler has something to do, which takes time for each switch.
+    fn find_deadline(&mut self) {
         let now = now();
         let deadline = lock(&self.shared.core).reconciler.deadline(now);
+        self.reconciler_due = deadline.unwrap_or(now.at + SESSIONS_INTERVAL);
+    }
+
+    /// How long nothing is due.
+    fn wait(&self) -> Duration {
+        let now = now();
         let is_unpublished = !lock(&self.shared.unpublished).is_empty();
         let publish = is_unpublished.then(|| now.at + PUBLISH_INTERVAL);
         let report = self.shared.has_open_changes().then(|| now.at + REPORT_INTERVAL);
-        self.reconciler_due = deadline.unwrap_or(now.at + SESSIONS_INTERVAL);
         let others = publish.into_iter().chain(report).chain([self.sessions_due]);
         let first = others.fold(self.reconciler_due, Instant::min);
         first.saturating_duration_since(now.at)
@@ -454,8 +465,8 @@ impl Runner {
         }
     }
 
-    /// Passes on which switches are connected, if that may have changed.
-    fn compare_sessions(&mut self) {
+    /// Passes on which switches are connected, if that may have changed. Returns whether it has done so.
+    fn compare_sessions(&mut self) -> bool {
         let now = now();
         if self.have_switches_changed() {
             self.have_sessions_changed = true;
@@ -464,7 +475,7 @@ impl Runner {
             self.sessions_due = self.sessions_due.min(self.compared_at + self.sessions_pause);
         }
         if now.at < self.sessions_due {
-            return;
+            return false;
         }
         if self.subscription.is_none() {
             let events = self.shared.events.clone();
@@ -479,6 +490,7 @@ impl Runner {
         self.sessions_pause = SESSIONS_PAUSE.max(took * SESSIONS_PAUSE_FACTOR);
         (self.compared_at, self.sessions_due) =
             (now.at, now.at + interval.max(self.sessions_pause));
+        true
     }
 
     /// Receives the facts; those about switches are of interest.
