@@ -13,6 +13,7 @@ mod operations;
 mod quarantine;
 pub mod reconcile;
 mod reports;
+mod runner;
 mod service;
 mod status;
 pub mod store;

@@ -33,7 +33,7 @@ impl Declared {
             return Ok((applied.revision - 1, differences));
         }
         let names = {
-            let mut core = lock(&self.shared.core);
+            let mut core = self.shared.core_with_sessions();
             // Never the number of another change, even if this one is refused.
             core.revision = applied.revision;
             core.reconciler.start_network_change(&applied, now());

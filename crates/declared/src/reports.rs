@@ -9,7 +9,7 @@ use sluice_openflow::DatapathId;
 
 use crate::change::AppliedChange;
 use crate::reconcile::{NetworkRefusal, Reconciler};
-use crate::service::{Declared, Shared, lock};
+use crate::service::{Declared, Event, Shared, lock};
 
 /// Changes whose switches have not answered yet. Beyond that, the oldest is reported as it is.
 const OPEN_MAX: usize = 256;
@@ -138,6 +138,8 @@ impl Declared {
         let switches = lock(&self.shared.core).reconciler.concerned(applied);
         let report = ChangeReport { commit, ..applied.report(switches, true) };
         lock(&self.shared.reports).open.push(OpenChange { report, started });
+        // The switches may have answered already.
+        let _ = self.shared.events.send(Event::Changed);
     }
 
     pub(crate) fn report_refusal(

@@ -4,45 +4,25 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use sluice_io::clock;
 use sluice_openflow::MacAddr;
-use sluice_sdk::view::{Fact, RecordFact, SubscriptionEnd, ViewSubscription, ViewUpdate};
+use sluice_sdk::view::RecordFact;
 use sluice_sdk::{Answer, Controller};
 use tracing::{info, warn};
 
 use crate::change::{AppliedChange, Change, ChangeError, Difference, Present, check};
 use crate::entry::{Entry, Key, Reserved};
 use crate::quarantine::{Quarantine, QuarantineError};
-use crate::reconcile::{
-    NetworkRefusal, NetworkState, Notice, OutRequest, Reconciler, Timing, Token,
-};
+use crate::reconcile::{NetworkRefusal, Reconciler, Timing, Token};
 use crate::reports::Reports;
+use crate::runner::Runner;
 use crate::status::Now;
 use crate::store::{Contents, Store, StoreError};
 
-/// How often the sessions are compared even if nothing has reported that they have changed.
-const SESSIONS_INTERVAL: Duration = Duration::from_secs(10);
-
-/// How long after a change they are compared once more: a switch that moves to another worker is in no list for a moment.
-const SESSIONS_REPEAT: Duration = Duration::from_secs(1);
-
-/// Pause between two comparisons, so that many switches that connect at a time are compared together: each comparison looks at
-/// all sessions.
-const SESSIONS_PAUSE: Duration = Duration::from_millis(250);
-
-/// A pause is at least as many times longer than the comparison before it.
-const SESSIONS_PAUSE_FACTOR: u32 = 20;
-
-/// Pause before records are published again for which the controller had too much to do.
-const PUBLISH_INTERVAL: Duration = Duration::from_millis(50);
-
-/// How often changes are looked at that are not reported yet, if nothing happens.
-const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Requests that wait for a change at a time.
 const WAITERS_MAX: usize = 256;
 
@@ -99,8 +79,8 @@ type Callback = Box<dyn FnOnce() + Send>;
 
 /// Who waits for changes.
 #[derive(Default)]
-struct Waiters {
-    waiting: BTreeMap<u64, (u64, Callback)>,
+pub(crate) struct Waiters {
+    pub(crate) waiting: BTreeMap<u64, (u64, Callback)>,
     last: u64,
 }
 
@@ -124,16 +104,17 @@ pub(crate) struct Shared {
     pub(crate) store: Mutex<StoreState>,
     /// Why the store is unusable. Known without waiting for a change that is being written.
     store_error: Option<StoreError>,
-    waiters: Mutex<Waiters>,
+    pub(crate) waiters: Mutex<Waiters>,
     /// Records that the workers have not received, in their order.
     pub(crate) unpublished: Mutex<Vec<RecordFact>>,
     /// Notified when a change of the whole network has come to something.
     pub(crate) progress: Mutex<Option<Sender<()>>>,
     pub(crate) reports: Mutex<Reports>,
     pub(crate) events: Sender<Event>,
+    pub(crate) controller: Arc<dyn Controller>,
     reserved: Reserved,
     /// Whether nothing was stored at the start.
-    is_new_store: bool,
+    pub(crate) is_new_store: bool,
 }
 
 #[derive(Debug)]
@@ -231,10 +212,11 @@ impl Declared {
             progress: Mutex::default(),
             reports: Mutex::default(),
             events,
+            controller,
             reserved: config.reserved.clone(),
             is_new_store: revision == 0,
         });
-        let runner = is_usable.then(|| Runner::new(shared.clone(), controller, received));
+        let runner = is_usable.then(|| Runner::new(shared.clone(), received));
         let thread = runner
             .map(|runner| thread::Builder::new().name("static".to_owned()).spawn(|| runner.run()))
             .transpose()?;
@@ -297,7 +279,7 @@ impl Declared {
     /// Makes a change that was checked durable, and passes it on to the switches. Other changes are locked out until then.
     pub(crate) fn commit(&self, applied: &AppliedChange) -> Result<(), WriteError> {
         self.commit_to_store(applied)?;
-        let mut core = lock(&self.shared.core);
+        let mut core = self.shared.core_with_sessions();
         core.revision = applied.revision;
         if let Some((mac, quarantine)) = &applied.quarantine {
             match quarantine {
@@ -338,6 +320,15 @@ impl Drop for Declared {
 }
 
 impl Shared {
+    /// Locks what is declared, and passes on which switches are connected: whoever has seen that a switch is connected can change it. The
+    /// list is made under the lock, so that no older one follows.
+    pub(crate) fn core_with_sessions(&self) -> MutexGuard<'_, Core> {
+        let mut core = lock(&self.core);
+        let sessions = self.controller.switches();
+        core.reconciler.on_sessions(&sessions, now());
+        core
+    }
+
     /// Checks a change against what is declared now, without keeping anybody else waiting.
     fn check(&self, change: Change) -> Result<(AppliedChange, Vec<Difference>), WriteError> {
         let (entries, names, revision) = {
@@ -358,216 +349,6 @@ impl Shared {
     }
 }
 
-/// The thread.
-struct Runner {
-    shared: Arc<Shared>,
-    controller: Arc<dyn Controller>,
-    received: Receiver<Event>,
-    subscription: Option<ViewSubscription>,
-    /// Whether sessions may have changed since they were compared.
-    have_sessions_changed: bool,
-    /// When the sessions were compared last.
-    compared_at: Instant,
-    /// The pause until they may be compared again.
-    sessions_pause: Duration,
-    /// When they are compared next.
-    sessions_due: Instant,
-    /// When the reconciler has something to do, unless something happens before.
-    reconciler_due: Instant,
-}
-
-impl Runner {
-    fn new(
-        shared: Arc<Shared>,
-        controller: Arc<dyn Controller>,
-        received: Receiver<Event>,
-    ) -> Self {
-        let now = now().at;
-        Self {
-            shared,
-            controller,
-            received,
-            subscription: None,
-            have_sessions_changed: true,
-            compared_at: now,
-            sessions_pause: SESSIONS_PAUSE,
-            sessions_due: now,
-            reconciler_due: now,
-        }
-    }
-
-    fn run(mut self) {
-        // Whether the reconciler has done something, so that something else may be due.
-        let mut has_changed = true;
-        loop {
-            self.publish();
-            has_changed |= self.compare_sessions();
-            self.send();
-            self.notify_waiters();
-            self.shared.publish_reports();
-            if std::mem::take(&mut has_changed) {
-                self.find_deadline();
-            }
-            let wait = self.wait();
-            let first = match self.received.recv_timeout(wait) {
-                Ok(event) => Some(event),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            let mut core = lock(&self.shared.core);
-            let mut is_due = now().at >= self.reconciler_due;
-            for event in first.into_iter().chain(self.received.try_iter()) {
-                match event {
-                    Event::Answer(token, answer) => {
-                        core.reconciler.on_answer(token, answer, now());
-                        is_due = true;
-                    }
-                    // The sessions are compared before the reconciler has something to do.
-                    Event::View => {}
-                    Event::Changed => {
-                        is_due = true;
-                        // A switch that has just connected is to have the change.
-                        self.sessions_pause = Duration::ZERO;
-                    }
-                    Event::Stop => return,
-                }
-            }
-            if is_due {
-                core.reconciler.tick(now());
-                has_changed = true;
-            }
-        }
-    }
-
-    /// Finds out when the reconciler has something to do, which takes time for each switch.
-    fn find_deadline(&mut self) {
-        let now = now();
-        let deadline = lock(&self.shared.core).reconciler.deadline(now);
-        self.reconciler_due = deadline.unwrap_or(now.at + SESSIONS_INTERVAL);
-    }
-
-    /// How long nothing is due.
-    fn wait(&self) -> Duration {
-        let now = now();
-        let is_unpublished = !lock(&self.shared.unpublished).is_empty();
-        let publish = is_unpublished.then(|| now.at + PUBLISH_INTERVAL);
-        let report = self.shared.has_open_changes().then(|| now.at + REPORT_INTERVAL);
-        let others = publish.into_iter().chain(report).chain([self.sessions_due]);
-        let first = others.fold(self.reconciler_due, Instant::min);
-        first.saturating_duration_since(now.at)
-    }
-
-    /// Publishes records, unless the controller has too much to do.
-    fn publish(&self) {
-        let mut unpublished = lock(&self.shared.unpublished);
-        if !unpublished.is_empty() && self.controller.publish(unpublished.clone()) {
-            unpublished.clear();
-        }
-    }
-
-    /// Passes on which switches are connected, if that may have changed. Returns whether it has done so.
-    fn compare_sessions(&mut self) -> bool {
-        let now = now();
-        if self.have_switches_changed() {
-            self.have_sessions_changed = true;
-        }
-        if self.have_sessions_changed {
-            self.sessions_due = self.sessions_due.min(self.compared_at + self.sessions_pause);
-        }
-        if now.at < self.sessions_due {
-            return false;
-        }
-        if self.subscription.is_none() {
-            let events = self.shared.events.clone();
-            let notify = Box::new(move || drop(events.send(Event::View)));
-            self.subscription = Some(self.controller.subscribe(notify));
-        }
-        let sessions = self.controller.switches();
-        let is_change = std::mem::take(&mut self.have_sessions_changed);
-        let interval = if is_change { SESSIONS_REPEAT } else { SESSIONS_INTERVAL };
-        lock(&self.shared.core).reconciler.on_sessions(&sessions, now);
-        let took = self::now().at.saturating_duration_since(now.at);
-        self.sessions_pause = SESSIONS_PAUSE.max(took * SESSIONS_PAUSE_FACTOR);
-        (self.compared_at, self.sessions_due) =
-            (now.at, now.at + interval.max(self.sessions_pause));
-        true
-    }
-
-    /// Receives the facts; those about switches are of interest.
-    fn have_switches_changed(&mut self) -> bool {
-        let mut is_changed = false;
-        while let Some(update) = self.subscription.as_ref().and_then(ViewSubscription::try_next) {
-            match update {
-                ViewUpdate::Facts(facts) => {
-                    is_changed |= facts.iter().any(|it| matches!(it.fact, Fact::Switch(..)));
-                }
-                ViewUpdate::InitialStateComplete => {}
-                ViewUpdate::Ended(SubscriptionEnd::Stopped) => break,
-                ViewUpdate::Ended(_) => {
-                    self.subscription = None;
-                    return true;
-                }
-            }
-        }
-        is_changed
-    }
-
-    /// Sends what the reconciler wants to send, after the store has recorded what has to be known after a restart.
-    fn send(&self) {
-        let (requests, disowned, notices) = {
-            let mut core = lock(&self.shared.core);
-            let core = &mut core.reconciler;
-            (core.take_requests(), core.take_disowned(), core.take_notices())
-        };
-        log(notices, self.shared.is_new_store);
-        let owns: Vec<_> = requests.iter().flat_map(|it| it.owns.iter().copied()).collect();
-        let recorded = if owns.is_empty() && disowned.is_empty() {
-            Ok(())
-        } else {
-            match &mut *lock(&self.shared.store) {
-                StoreState::Open(store) => store.record_owned(&owns, &disowned),
-                StoreState::Unusable(error) => Err(error.clone()),
-            }
-        };
-        if recorded.is_err() {
-            lock(&self.shared.core).reconciler.restore_disowned(disowned);
-        }
-        for OutRequest { token, to, request, owns } in requests {
-            if let (Err(error), false) = (&recorded, owns.is_empty()) {
-                let reason = format!("the store cannot be written: {error}");
-                lock(&self.shared.core).reconciler.on_store_failure(token, &owns, &reason, now());
-                continue;
-            }
-            let events = self.shared.events.clone();
-            // Fails if the thread has ended.
-            let on_answer = move |answer| drop(events.send(Event::Answer(token, answer)));
-            self.controller.request(to, request, Box::new(on_answer));
-        }
-    }
-
-    fn notify_waiters(&self) {
-        if let Some(progress) = &*lock(&self.shared.progress)
-            && lock(&self.shared.core).reconciler.network_state() != Some(NetworkState::InProgress)
-        {
-            // Fails if nobody waits any more.
-            let _ = progress.send(());
-        }
-        let mut waiters = lock(&self.shared.waiters);
-        if waiters.waiting.is_empty() {
-            return;
-        }
-        let core = lock(&self.shared.core);
-        let (ready, waiting): (BTreeMap<_, _>, _) = std::mem::take(&mut waiters.waiting)
-            .into_iter()
-            .partition(|(_, (revision, _))| core.reconciler.has_tried(*revision));
-        waiters.waiting = waiting;
-        drop((core, waiters));
-        for (_, (_, callback)) in ready {
-            callback();
-        }
-    }
-}
-
 /// The configuration may have changed since entries were declared.
 fn warn_of_reserved(entries: &BTreeMap<Key, Arc<Entry>>, reserved: &Reserved) {
     let errors: Vec<_> =
@@ -578,36 +359,10 @@ fn warn_of_reserved(entries: &BTreeMap<Key, Arc<Entry>>, reserved: &Reserved) {
     }
 }
 
-fn log(notices: Vec<Notice>, is_new_store: bool) {
-    for notice in notices {
-        match notice {
-            Notice::PutBack { switch, count } => {
-                warn!(dpid = %switch, count, "static entries were missing or different, put back");
-            }
-            Notice::Removed { switch, count } if is_new_store => {
-                warn!(
-                    dpid = %switch,
-                    count,
-                    "static entries removed that are not declared: the store was empty at the start"
-                );
-            }
-            Notice::Removed { switch, count } => {
-                info!(dpid = %switch, count, "static entries removed that are not declared");
-            }
-            Notice::Converted { switch, entry } => {
-                info!(dpid = %switch, "the switch reports {entry} differently than it was written");
-            }
-            Notice::Refused { switch, entry, reason } => {
-                warn!(dpid = %switch, %reason, "static entry refused: {entry}");
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use sluice_openflow::DatapathId;
-    use sluice_sdk::view::{NetworkView, ViewPublisher};
+    use sluice_sdk::view::{NetworkView, ViewPublisher, ViewSubscription};
     use sluice_sdk::{OnAnswer, Request, SwitchSession};
 
     use super::*;

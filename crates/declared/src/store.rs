@@ -416,7 +416,7 @@ fn read_name_key(key: &str) -> Option<NameOf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::{Change, Present, check, quarantine, release};
+    use crate::change::{Change, ChangeError, Present, check, quarantine, release};
     use crate::entry::{Reserved, Selector};
 
     /// A directory that is removed at the end.
@@ -437,6 +437,17 @@ mod tests {
         }
     }
 
+    fn checked(contents: &Contents, change: Change) -> Result<AppliedChange, ChangeError> {
+        let present = Present {
+            entries: &contents.entries,
+            names: &contents.names,
+            reserved: &Reserved::default(),
+            revision: contents.revision,
+            now: Duration::from_secs(9),
+        };
+        check(change, present)
+    }
+
     fn change(contents: &Contents, count: usize) -> AppliedChange {
         let declaration = |n| Declaration {
             key: Key { kind: Kind::Flow, name: format!("e{n}") },
@@ -446,14 +457,7 @@ mod tests {
         let names = Names::new([(NameOf::Switch(DatapathId(7)), "core".to_owned())]).unwrap();
         let set = (1..=count).map(declaration).collect();
         let change = Change { set, names: Some(names), ..Change::default() };
-        let present = Present {
-            entries: &contents.entries,
-            names: &contents.names,
-            reserved: &Reserved::default(),
-            revision: contents.revision,
-            now: Duration::from_secs(9),
-        };
-        check(change, present).unwrap()
+        checked(contents, change).unwrap()
     }
 
     #[test]
@@ -613,14 +617,7 @@ mod tests {
         let error = entry.form(sluice_openflow::Version::V1_3).unwrap_err();
         assert!(error.contains("teleport"), "{error}");
         // Declared once more, the error is reported.
-        let present = Present {
-            entries: &contents.entries,
-            names: &contents.names,
-            reserved: &Reserved::default(),
-            revision: contents.revision,
-            now: Duration::from_secs(9),
-        };
         let again = Change { set: vec![declaration], ..Change::default() };
-        check(again, present).unwrap_err();
+        checked(&contents, again).unwrap_err();
     }
 }

@@ -56,7 +56,7 @@ impl Reading {
             Kind::Flow => {
                 let mut request = FlowStatsRequest::default();
                 if version > Version::V1_0 {
-                    // What both kinds have in common; entries of others are left out below.
+                    // The bits in which both cookies agree. Other entries that have them are left out below.
                     let common = !(STATIC.cookie ^ QUARANTINE.cookie);
                     request.cookie_mask = STATIC.cookie_mask & QUARANTINE.cookie_mask & common;
                     request.cookie = STATIC.cookie & request.cookie_mask;

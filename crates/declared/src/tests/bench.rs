@@ -443,6 +443,13 @@ impl Bench {
         self.switches.get_mut(&at).unwrap()
     }
 
+    /// Lets so much time pass that whatever has failed is tried again, and answers everything.
+    pub(super) fn try_all_again(&mut self) {
+        self.settle();
+        self.wait(Duration::from_secs(120));
+        self.settle();
+    }
+
     /// Each switch has what is declared, and nothing else.
     pub(super) fn assert_converged(&self, seed: u64) {
         for entry in self.reconciler.entries().values() {

@@ -180,9 +180,7 @@ fn switches_have_what_is_declared_after_any_sequence_of_faults() {
             bench.limit(at, 1000);
             bench.connect(at, version(at));
         }
-        bench.settle();
-        bench.wait(Duration::from_secs(120));
-        bench.settle();
+        bench.try_all_again();
         bench.assert_converged(seed);
     }
 }

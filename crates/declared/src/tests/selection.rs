@@ -1,4 +1,4 @@
-//! Names that select switches, and entries that have the place of others.
+//! Switches that are selected by name, and several entries with the same match and priority.
 
 use sluice_openflow::{DatapathId, Version};
 

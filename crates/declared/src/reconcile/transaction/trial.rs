@@ -74,7 +74,7 @@ impl Transaction {
     }
 
     pub(super) fn on_trial_refusal(&mut self, refusal: Refusal) -> Next {
-        // The last but one is the message that cannot be applied; the last one is the commit.
+        // The message that cannot be applied is followed only by the commit.
         let unappliable = self.current.len().saturating_sub(2);
         let is_end = self.stage != Stage::ProofOfAdding && self.rest.is_empty();
         match (&self.stage, self.bundle) {
