@@ -18,6 +18,7 @@ mod port_statistics;
 mod ryu;
 mod server;
 mod settings;
+mod source_limit;
 mod streaming;
 pub mod tokens;
 mod unix_socket;

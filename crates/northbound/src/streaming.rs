@@ -1,6 +1,5 @@
 //! Replies that last, for as long as the client reads, and what the server knows of the current request of a connection.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,6 @@ use axum::http::HeaderName;
 use axum::http::header::CONNECTION;
 
 use crate::connection_limit::ConnectionPermit;
-use crate::peer::Source;
 
 /// Time after which a client that reads nothing is disconnected.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -88,74 +86,6 @@ impl StreamGuard {
     }
 }
 
-/// Limits the number of replies of one kind that last. One source has at most half of them. Clones share it.
-#[derive(Debug, Clone)]
-pub(crate) struct StreamLimit {
-    max: usize,
-    open: Arc<Mutex<Vec<Source>>>,
-}
-
-/// A reply that counts until this is dropped.
-#[derive(Debug)]
-pub(crate) struct StreamPermit {
-    limit: StreamLimit,
-    source: Source,
-}
-
-/// How many there are already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TooManyStreams {
-    OfAll(usize),
-    OfSource(usize),
-}
-
-impl fmt::Display for TooManyStreams {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OfAll(open) => write!(f, "{open} are open"),
-            Self::OfSource(open) => write!(f, "{open} are open from the same address or user"),
-        }
-    }
-}
-
-impl StreamLimit {
-    pub(crate) fn new(max: usize) -> Self {
-        Self { max, open: Arc::default() }
-    }
-
-    /// How many there are.
-    pub(crate) fn in_use(&self) -> usize {
-        self.open().len()
-    }
-
-    /// Counts another one.
-    pub(crate) fn try_admit(&self, source: Source) -> Result<StreamPermit, TooManyStreams> {
-        let mut open = self.open();
-        if open.len() >= self.max {
-            return Err(TooManyStreams::OfAll(open.len()));
-        }
-        let of_source = open.iter().filter(|it| **it == source).count();
-        if of_source >= self.max / 2 {
-            return Err(TooManyStreams::OfSource(of_source));
-        }
-        open.push(source);
-        Ok(StreamPermit { limit: self.clone(), source })
-    }
-
-    fn open(&self) -> MutexGuard<'_, Vec<Source>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for StreamPermit {
-    fn drop(&mut self) {
-        let mut open = self.limit.open();
-        if let Some(at) = open.iter().position(|it| *it == self.source) {
-            open.swap_remove(at);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use sluice_io::clock;
@@ -163,21 +93,7 @@ mod tests {
 
     use super::*;
     use crate::connection_limit::ConnectionLimit;
-
-    #[test]
-    fn one_source_has_half_of_the_replies_that_last() {
-        let limit = StreamLimit::new(4);
-        let admit = |user| limit.try_admit(Source::User(Some(user)));
-        let mut held = vec![admit(1).unwrap(), admit(1).unwrap()];
-        assert_eq!(admit(1).unwrap_err(), TooManyStreams::OfSource(2));
-        held.extend([admit(2).unwrap(), admit(3).unwrap()]);
-        assert_eq!(admit(4).unwrap_err(), TooManyStreams::OfAll(4));
-        held.remove(0);
-        assert_eq!(limit.in_use(), 3);
-        held.push(admit(1).unwrap());
-        drop(held);
-        assert_eq!(limit.in_use(), 0);
-    }
+    use crate::peer::Source;
 
     #[test]
     fn a_request_is_answered_before_its_connection_ends() {

@@ -41,7 +41,7 @@ pub struct Request {
 /// The longest time that an answer may take: a request that waits for longer keeps its place from others.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
-/// Flow entries of a switch that are listed at once, at most: with usual entries the reply fits `session.multipart_bytes_max`. Whoever
+/// Flow entries of a switch that are listed at once, at most: with usual entries the reply fits into the 4 MiB that a session keeps. Whoever
 /// lists flow entries counts them first.
 pub const LISTED_ENTRIES_MAX: u32 = 16_384;
 

@@ -133,10 +133,8 @@ fn changes(version: OpenFlow, has_bundles: bool) {
     assert_eq!((count("policy applied: "), count("policy refused: ")), (21, 3), "{events}");
     let log = controller.log();
     assert_eq!(log.matches("INFO policy applied").count(), 21, "{log}");
-    // The first change may find switches that have just connected, and get it as what is declared.
-    let commits = if has_bundles { 20..=21 } else { 0..=0 };
-    let count = events.lines().filter_map(commit_us).count();
-    assert!(commits.contains(&count), "{count}: {events}");
+    let commits = if has_bundles { 21 } else { 0 };
+    assert_eq!(events.lines().filter_map(commit_us).count(), commits, "{events}");
 }
 
 /// The time of the commits in the line of an event.

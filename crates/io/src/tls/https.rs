@@ -11,7 +11,7 @@ use super::{TlsFileError, VERSIONS, files, provider};
 /// PEM file `ca`, or by one that the system trusts.
 ///
 /// # Errors
-/// Names the file that cannot be used, and why; the path is `/` if the system has no trusted certificate authority.
+/// A file cannot be used; the error names it and the reason. Its path is `/` if the system has no trusted certificate authority.
 pub fn https_client(ca: Option<&Path>) -> Result<Arc<ClientConfig>, TlsFileError> {
     let roots = match ca {
         Some(path) => files::authorities(path)?.0,

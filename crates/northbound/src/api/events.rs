@@ -26,7 +26,8 @@ use crate::events::{
     EventDocument, EventFilter, EventId, EventKind, Events, HISTORY_MAX, NextEvent, Resumption,
     ResumptionNotice,
 };
-use crate::streaming::{CLOSE_AFTERWARDS, PROGRESS_INTERVAL, StreamGuard, StreamPermit};
+use crate::source_limit::SourcePermit;
+use crate::streaming::{CLOSE_AFTERWARDS, PROGRESS_INTERVAL, StreamGuard};
 
 /// Streams of events at a time: they do not count as connections, of which browsers need some.
 pub(super) const STREAMS_MAX: usize = 16;
@@ -199,7 +200,7 @@ struct EventStream {
     changed: watch::Receiver<u64>,
     guard: StreamGuard,
     permission: Permission,
-    _permit: StreamPermit,
+    _permit: SourcePermit,
 }
 
 impl EventStream {

@@ -48,7 +48,7 @@ impl<S: Send + Sync> FromRequest<S> for ApiBytes {
     }
 }
 
-/// The error of a body that cannot be read.
+/// The error for a body that is too large or malformed, from what `axum` says of it.
 fn of_body(status: StatusCode, text: String) -> ApiError {
     match status {
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(status, "body_too_large", text),

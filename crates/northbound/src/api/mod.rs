@@ -43,7 +43,7 @@ use utoipa_axum::routes;
 use crate::events::Events;
 use crate::port_statistics::PortStatistics;
 use crate::settings::Settings;
-use crate::streaming::StreamLimit;
+use crate::source_limit::SourceLimit;
 use crate::view_copy::ViewCopy;
 use access::Access;
 pub(crate) use handlers::{method_not_allowed, not_found};
@@ -58,7 +58,7 @@ pub(crate) struct ApiState {
     metrics: Arc<dyn MetricsSource>,
     settings: Arc<Mutex<Settings>>,
     /// Limits the streams of events.
-    streams: StreamLimit,
+    streams: SourceLimit,
     pub(crate) started: Instant,
     access: Access,
     /// Whose flow entry is which.
@@ -66,9 +66,9 @@ pub(crate) struct ApiState {
     /// Limits how many replies of switches are read at a time.
     reads: Arc<reads::Reads>,
     /// Limits how many packets are traced at a time.
-    traces: Arc<Semaphore>,
+    traces: SourceLimit,
     /// Limits how many captures run at a time.
-    captures: StreamLimit,
+    captures: SourceLimit,
     /// Static entries, if they are kept.
     pub(crate) declared: Option<Arc<Declared>>,
     /// Changes of what is declared are written one after the other.
@@ -92,13 +92,13 @@ impl ApiState {
             statistics: Arc::default(),
             metrics,
             settings: Arc::default(),
-            streams: StreamLimit::new(events::STREAMS_MAX),
+            streams: SourceLimit::new(events::STREAMS_MAX),
             started,
             access,
             owners,
             reads: Arc::default(),
-            traces: Arc::new(Semaphore::new(trace::TRACES_MAX)),
-            captures: StreamLimit::new(capture::CAPTURES_MAX),
+            traces: SourceLimit::new(trace::TRACES_MAX),
+            captures: SourceLimit::new(capture::CAPTURES_MAX),
             declared,
             writes: Arc::new(Semaphore::new(1)),
         }

@@ -16,7 +16,6 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::ApiState;
 use super::access::Identity;
 use super::documents::{Names, PlaceDocument};
 use super::error::ApiError;
@@ -24,6 +23,7 @@ use super::extract::{ApiJson, ApiPath, ApiQuery};
 use super::openapi::{OfQuarantine, OfStore};
 use super::static_documents::StateDocument;
 use super::static_entries::{WAIT_MAX, readable, wait_until_tried, write};
+use super::{ApiState, values};
 use crate::events::EventKind;
 
 type ApiResult<T> = Result<T, ApiError>;
@@ -199,8 +199,7 @@ fn find_host(
         NameOf::Host(mac) if name == text => Some(mac),
         _ => None,
     });
-    let parsed = || MacAddr::from_text(&text.replace('-', ":"));
-    if let Some(mac) = named.or_else(parsed) {
+    if let Some(mac) = named.or_else(|| values::mac(text)) {
         return Ok(mac);
     }
     let Ok(address) = text.parse::<IpAddr>() else {

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Replies of all switches that are read at a time; each may have some megabytes. Further requests wait.
 const READS_MAX: usize = 16;
 
-/// Replies of one switch: it has one limit for the bytes of all its incomplete replies (`session.multipart_bytes_max`).
+/// Replies of one switch that are read at a time: all its incomplete replies together may have 4 MiB.
 const READS_PER_SWITCH_MAX: usize = 2;
 
 /// Which replies are being read.

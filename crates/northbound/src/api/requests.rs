@@ -50,8 +50,7 @@ pub(crate) async fn read(
     }
 }
 
-/// Reads flow entries of a switch. They are counted first: a reply that is longer than the controller takes would end the session of
-/// the switch.
+/// Reads flow entries of a switch. They are counted first: a reply that is too long would be sent in vain, since the session discards it.
 pub(crate) async fn read_flows(
     state: &ApiState,
     from: DatapathId,

@@ -1,16 +1,16 @@
 //! Bodies of requests: read as a whole before a handler runs, within limits.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::api::error::ApiError;
+use crate::peer::Source;
+use crate::source_limit::{SourceLimit, SourcePermit};
 
 /// The largest body: all static entries that may be declared, of usual length.
 const BODY_BYTES_MAX: usize = 16 << 20;
@@ -25,7 +25,7 @@ const SMALL_BODY_BYTES: u64 = 64 << 10;
 pub(super) const LARGE_BODIES_MAX: usize = 4;
 
 /// Whoever processes a large body keeps it until the response exists.
-pub(super) type BodyPermit = Option<OwnedSemaphorePermit>;
+pub(super) type BodyPermit = Option<SourcePermit>;
 
 /// Paths whose clients send JSON with the content type of forms, as `curl -d` does.
 const ANY_CONTENT_TYPE: &str = "/stats/";
@@ -35,7 +35,8 @@ pub(super) async fn read(
     body: Body,
     headers: &HeaderMap,
     path: &str,
-    large: &Arc<Semaphore>,
+    source: Source,
+    large: &SourceLimit,
 ) -> Result<(Bytes, BodyPermit), ApiError> {
     if body.is_end_stream() {
         return Ok((Bytes::new(), None));
@@ -46,16 +47,15 @@ pub(super) async fn read(
         return Err(too_large());
     }
     let is_small = size.upper().is_some_and(|upper| upper <= SMALL_BODY_BYTES);
-    let permit = match large.clone().try_acquire_owned() {
-        _ if is_small => None,
-        Ok(permit) => Some(permit),
-        Err(_) => {
-            let message = format!(
-                "{LARGE_BODIES_MAX} requests with bodies of more than {} KiB are being processed: repeat it",
-                SMALL_BODY_BYTES >> 10
-            );
-            return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message));
-        }
+    let permit = if is_small {
+        None
+    } else {
+        let permit = large.try_admit(source).map_err(|why| {
+            let kib = SMALL_BODY_BYTES >> 10;
+            let message = format!("too many bodies of more than {kib} KiB: {why}; repeat it");
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+        })?;
+        Some(permit)
     };
     match timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await {
         Ok(Ok(body)) => Ok((body.to_bytes(), permit)),

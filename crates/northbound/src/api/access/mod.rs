@@ -21,7 +21,6 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use sluice_io::{TlsServer, clock};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
@@ -36,6 +35,7 @@ use super::error::ApiError;
 use crate::audit::AuditLog;
 use crate::config::AccessConfig;
 use crate::peer::Peer;
+use crate::source_limit::SourceLimit;
 use crate::tokens::{self, Role, Token, TokenFile, TokenFileError, TokenRefusal};
 
 /// How often the file of tokens is looked at.
@@ -52,7 +52,7 @@ pub(crate) struct Access(Arc<AccessState>);
 struct AccessState {
     settings: Mutex<AccessConfig>,
     failures: Mutex<Failures>,
-    large_bodies: Arc<Semaphore>,
+    large_bodies: SourceLimit,
     responses: Responses,
     audit: AuditLog,
     refused: AtomicU64,
@@ -75,7 +75,7 @@ impl Access {
         Self(Arc::new(AccessState {
             settings: Mutex::new(config),
             failures: Mutex::default(),
-            large_bodies: Arc::new(Semaphore::new(body::LARGE_BODIES_MAX)),
+            large_bodies: SourceLimit::new(body::LARGE_BODIES_MAX),
             responses: Responses::default(),
             audit,
             refused: AtomicU64::new(0),
@@ -285,14 +285,14 @@ fn check_headers(parts: &Parts) -> Result<(), ApiError> {
 pub(crate) async fn check(State(access): State<Access>, request: Request, next: Next) -> Response {
     let Requirement { need, is_recorded } = roles::needed(request.method(), request.uri().path());
     let started = clock::now();
-    let Need::Role(need) = need else {
-        let response = answer(next, request, started).await;
-        return access.0.responses.admit(response, OfRequest::Question);
-    };
-    let (mut parts, body) = request.into_parts();
     // Every connection has one; without it a request would come from nowhere, and have no rights.
     let nowhere = Peer::Tcp { address: ([0, 0, 0, 0], 0).into(), has_tls: false };
-    let peer = parts.extensions.get::<Peer>().copied().unwrap_or(nowhere);
+    let peer = request.extensions().get::<Peer>().copied().unwrap_or(nowhere);
+    let Need::Role(need) = need else {
+        let response = answer(next, request, started).await;
+        return access.0.responses.admit(response, peer.source(), OfRequest::Question);
+    };
+    let (mut parts, body) = request.into_parts();
     let identity = match access.authorize(peer, &parts, need) {
         Ok(identity) => identity,
         Err((error, identity)) => {
@@ -306,7 +306,7 @@ pub(crate) async fn check(State(access): State<Access>, request: Request, next: 
         }
     };
     let path = parts.uri.path();
-    let body = body::read(body, &parts.headers, path, &access.0.large_bodies).await;
+    let body = body::read(body, &parts.headers, path, peer.source(), &access.0.large_bodies).await;
     let (body, _permit) = match body {
         Ok(body) => body,
         Err(error) => return error.into_response(),
@@ -324,7 +324,7 @@ pub(crate) async fn check(State(access): State<Access>, request: Request, next: 
         audit.end(response.status());
     }
     let of = if is_question { OfRequest::Question } else { OfRequest::Write };
-    access.0.responses.admit(response, of)
+    access.0.responses.admit(response, peer.source(), of)
 }
 
 /// The answer of a handler, or an error if it takes too long.

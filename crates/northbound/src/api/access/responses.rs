@@ -1,26 +1,26 @@
 //! Bodies of responses: what waits for clients that read slowly is limited.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::api::error::ApiError;
+use crate::peer::Source;
+use crate::source_limit::{SourceLimit, SourcePermit};
 
-/// Kilobytes of all bodies that are counted.
-const KILOBYTES_MAX: u32 = 64 << 10;
+/// Bytes of all bodies that are counted.
+const BYTES_MAX: usize = 64 << 20;
 
-/// Bodies up to this number of kilobytes are not counted: there are no more than connections.
-const SMALL_KILOBYTES: u32 = 64;
+/// Bodies up to this size are not counted: there are no more than connections.
+const SMALL_BYTES: usize = 64 << 10;
 
 /// Limits the memory of bodies. Those that are made while they are sent have no size, and limits of their own.
 #[derive(Debug)]
-pub(super) struct Responses(Arc<Semaphore>);
+pub(super) struct Responses(SourceLimit);
 
 /// Whether a response may be replaced by an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,27 +34,26 @@ pub(super) enum OfRequest {
 /// A body that counts until it was sent.
 struct CountedBody {
     body: Body,
-    _permit: OwnedSemaphorePermit,
+    _permit: SourcePermit,
 }
 
 impl Default for Responses {
     fn default() -> Self {
-        // Fits: a semaphore can have more permits.
-        Self(Arc::new(Semaphore::new(usize::try_from(KILOBYTES_MAX).unwrap_or_default())))
+        Self(SourceLimit::new(BYTES_MAX))
     }
 }
 
 impl Responses {
     /// Counts a response; if too much waits for clients already, the answer to a question is replaced by an error.
-    pub(super) fn admit(&self, response: Response, of: OfRequest) -> Response {
+    pub(super) fn admit(&self, response: Response, to: Source, of: OfRequest) -> Response {
         let size = response.body().size_hint().exact().unwrap_or_default();
-        let kilobytes = u32::try_from(size >> 10).unwrap_or(u32::MAX).min(KILOBYTES_MAX);
-        if kilobytes <= SMALL_KILOBYTES {
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        if size <= SMALL_BYTES {
             return response;
         }
-        match self.0.clone().try_acquire_many_owned(kilobytes) {
+        match self.0.try_admit_many(to, size) {
             Ok(permit) => response.map(|body| Body::new(CountedBody { body, _permit: permit })),
-            // There are few: each has had a large body.
+            // Otherwise the client would not learn what was changed.
             Err(_) if of == OfRequest::Write => response,
             Err(_) => {
                 let message = "too many large answers are being sent: repeat it";
@@ -92,18 +91,21 @@ mod tests {
     #[test]
     fn large_answers_that_wait_for_slow_clients_are_limited() {
         let responses = Responses::default();
-        let admit = |bytes: usize, of| responses.admit(vec![0; bytes].into_response(), of);
-        let question = |bytes| admit(bytes, OfRequest::Question);
-        let mut sent: Vec<_> = (0..4).map(|_| question(16 << 20)).collect();
+        let admit = |user, bytes: usize, of| {
+            responses.admit(vec![0; bytes].into_response(), Source::User(Some(user)), of)
+        };
+        let question = |user, bytes| admit(user, bytes, OfRequest::Question);
+        let mut sent: Vec<_> = (0..4).map(|n| question(n / 2, 16 << 20)).collect();
         assert!(sent.iter().all(|it| it.status() == StatusCode::OK));
         assert_eq!(sent[0].body().size_hint().exact(), Some(16 << 20));
-        assert_eq!(question(1 << 20).status(), StatusCode::SERVICE_UNAVAILABLE);
-        // Small ones are answered, and whoever has changed something gets to know it.
-        assert_eq!(question(64 << 10).status(), StatusCode::OK);
-        assert_eq!(admit(1 << 20, OfRequest::Write).status(), StatusCode::OK);
+        assert_eq!(question(2, 1 << 20).status(), StatusCode::SERVICE_UNAVAILABLE);
+        // Small answers, and those to requests that have changed something, are sent nevertheless.
+        assert_eq!(question(2, 64 << 10).status(), StatusCode::OK);
+        assert_eq!(admit(2, 1 << 20, OfRequest::Write).status(), StatusCode::OK);
         sent.remove(0);
-        assert_eq!(question(1 << 20).status(), StatusCode::OK);
+        assert_eq!(question(2, 1 << 20).status(), StatusCode::OK);
+        assert_eq!(question(1, 1 << 20).status(), StatusCode::SERVICE_UNAVAILABLE);
         drop(sent);
-        assert_eq!(question(100 << 20).status(), StatusCode::OK);
+        assert_eq!(question(1, 100 << 20).status(), StatusCode::OK);
     }
 }

@@ -16,7 +16,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::super::ApiState;
 use super::super::access::Permission;
 use super::super::names::switch_name;
-use crate::streaming::{StreamGuard, StreamPermit};
+use crate::source_limit::SourcePermit;
+use crate::streaming::StreamGuard;
 
 /// Bytes of one part of the body.
 const PART_LEN: usize = 64 << 10;
@@ -108,7 +109,7 @@ pub(super) struct CaptureBody {
     names: std::collections::BTreeMap<SwitchPort, [Option<String>; 2]>,
     has_started: bool,
     has_ended: bool,
-    _permit: StreamPermit,
+    _permit: SourcePermit,
 }
 
 impl CaptureBody {
@@ -121,7 +122,7 @@ impl CaptureBody {
             Arc<CaptureWaker>,
             StreamGuard,
             Permission,
-            StreamPermit,
+            SourcePermit,
         ),
     ) -> Self {
         let now = Instant::from_std(clock::now());

@@ -6,23 +6,25 @@ mod paths;
 mod read;
 mod walk;
 
-use axum::Json;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 use serde::Deserialize;
-use tokio::sync::OwnedSemaphorePermit;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::ApiState;
+use super::access::Permission;
 use super::error::ApiError;
 use super::extract::{ApiJson, ApiQuery};
 use super::openapi::{OfHosts, OfTrace};
 use documents::{PathsDocument, TraceDocument};
 use packet::TraceRequest;
 
+use crate::source_limit::SourcePermit;
+
 /// Packets that are traced at a time, since each trace keeps the flow entries of all switches that the packet passes.
-pub(super) const TRACES_MAX: usize = 2;
+pub(super) const TRACES_MAX: usize = 4;
 
 /// Bytes of the body of a request: more than the digits of a packet.
 const BODY_BYTES_MAX: usize = 256 << 10;
@@ -54,10 +56,11 @@ pub(super) struct PathsQuery {
 )]
 pub(super) async fn trace(
     State(state): State<ApiState>,
+    Extension(permission): Extension<Permission>,
     ApiJson(request): ApiJson<TraceRequest>,
 ) -> Result<Json<TraceDocument>, ApiError> {
     let start = packet::start(&state, request)?;
-    let _permit = permit(&state)?;
+    let _permit = permit(&state, &permission)?;
     walk::trace(&state, start).await.map(Json)
 }
 
@@ -70,16 +73,17 @@ pub(super) async fn trace(
 )]
 pub(super) async fn paths(
     State(state): State<ApiState>,
+    Extension(permission): Extension<Permission>,
     ApiQuery(query): ApiQuery<PathsQuery>,
 ) -> Result<Json<PathsDocument>, ApiError> {
-    let _permit = permit(&state)?;
+    let _permit = permit(&state, &permission)?;
     paths::paths(&state, query).await.map(Json)
 }
 
 /// Permits a trace, if there are not too many.
-fn permit(state: &ApiState) -> Result<OwnedSemaphorePermit, ApiError> {
-    state.traces.clone().try_acquire_owned().map_err(|_| {
-        let message = format!("{TRACES_MAX} packets are being traced: repeat it");
+fn permit(state: &ApiState, permission: &Permission) -> Result<SourcePermit, ApiError> {
+    state.traces.try_admit(permission.source()).map_err(|why| {
+        let message = format!("too many packets are being traced: {why}; repeat it");
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
     })
 }

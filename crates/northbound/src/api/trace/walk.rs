@@ -37,8 +37,8 @@ const PACKET_BYTES_MAX: usize = 1 << 20;
 /// Bytes of the copies that are kept, which may be many if each of them differs.
 const FRAME_BYTES_MAX: usize = 4 << 20;
 
-/// Flow entries of all switches together, so that a trace keeps some hundred megabytes at most.
-const ENTRIES_MAX: u64 = 262_144;
+/// Flow entries of all switches together, so that a trace keeps about a hundred megabytes at most.
+const ENTRIES_MAX: u64 = 131_072;
 
 /// How long a trace may take: switches may answer late, or not at all.
 const TIME_MAX: Duration = Duration::from_secs(25);
