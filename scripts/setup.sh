@@ -29,7 +29,6 @@ need tcpdump            # captures of OpenFlow connections
 need tshark             # an independent decoder of the captures
 need python3-venv       # os-ken, another independent decoder, and schemathesis
 need groff-base         # checks the manual pages
-need python3-venv       # os-ken, another independent decoder
 need valgrind           # instructions per message
 need strace             # system calls per message
 need g++                # the fuzzer's runtime

@@ -286,11 +286,11 @@ impl ControllerSession {
                     let (xid, kind) = (msg.xid(), part.kind);
                     let (now, limits) = (self.last_received_at, cfg.reassembly_limits());
                     Ok(match self.reassembler.add(xid, part, now, limits)? {
-                        Reassembled::Incomplete => None,
+                        Reassembled::Incomplete | Reassembled::Discarding => None,
                         Reassembled::Whole(body) => {
                             Some(ControllerEvent::MultipartReply(xid, kind, body))
                         }
-                        Reassembled::TooLarge => {
+                        Reassembled::Discarded => {
                             Some(ControllerEvent::MultipartReplyTooLarge(xid, kind))
                         }
                     })
@@ -373,7 +373,7 @@ impl ControllerSession {
                             Reassembled::Incomplete => Ok(()),
                             Reassembled::Whole(body) => ports(msg.version(), &body, 16)
                                 .map(|ports| pending.ports = Some(ports)),
-                            Reassembled::TooLarge => {
+                            Reassembled::Discarding | Reassembled::Discarded => {
                                 return Err(SessionError::MultipartReplyTooLarge);
                             }
                         }

@@ -46,8 +46,10 @@ pub(crate) enum Reassembled<'a> {
     Incomplete,
     /// The body of the whole reply.
     Whole(Cow<'a, [u8]>),
-    /// It was the last part of a reply that exceeded the limit of the session, and was discarded.
-    TooLarge,
+    /// The reply exceeds the limit of the session. What there is of it has been discarded, and so will be the parts that follow.
+    Discarding,
+    /// It was the last part of a reply that has been discarded.
+    Discarded,
 }
 
 /// Limits on the memory of incomplete replies.
@@ -123,7 +125,12 @@ impl Reassembler {
             discarded.for_each(|reply| reply.is_discarded = true);
         }
         if part.more {
-            return Ok(Reassembled::Incomplete);
+            let is_discarded = self.incomplete.get(at).is_some_and(|reply| reply.is_discarded);
+            return Ok(if is_discarded {
+                Reassembled::Discarding
+            } else {
+                Reassembled::Incomplete
+            });
         }
         let is_discarded = self.incomplete.remove(at).is_discarded;
         let body = holdings.take(source, holder, key);
@@ -131,7 +138,7 @@ impl Reassembler {
             holdings.remove_holder(source, holder);
             self.holder = None;
         }
-        Ok(if is_discarded { Reassembled::TooLarge } else { Reassembled::Whole(body.into()) })
+        Ok(if is_discarded { Reassembled::Discarded } else { Reassembled::Whole(body.into()) })
     }
 
     /// When an incomplete reply has expired; `None` if there is none.
@@ -191,7 +198,8 @@ mod tests {
         Ok(match reassembler.add(xid, part(more, body), now(), LIMITS)? {
             Reassembled::Incomplete => Reassembled::Incomplete,
             Reassembled::Whole(body) => whole(&body),
-            Reassembled::TooLarge => Reassembled::TooLarge,
+            Reassembled::Discarding => Reassembled::Discarding,
+            Reassembled::Discarded => Reassembled::Discarded,
         })
     }
 
@@ -219,8 +227,8 @@ mod tests {
         assert_eq!(add(&mut reassembler, 2, true, &[2; 40]), INCOMPLETE);
         assert_eq!(add(&mut reassembler, 2, true, b"2"), INCOMPLETE);
         assert_eq!(reassembler.budget.used_bytes(), 41);
-        assert_eq!(add(&mut reassembler, 1, true, b"1"), INCOMPLETE);
-        assert_eq!(add(&mut reassembler, 1, false, b"1"), Ok(Reassembled::TooLarge));
+        assert_eq!(add(&mut reassembler, 1, true, b"1"), Ok(Reassembled::Discarding));
+        assert_eq!(add(&mut reassembler, 1, false, b"1"), Ok(Reassembled::Discarded));
         for xid in 3..10 {
             assert_eq!(add(&mut reassembler, xid, true, b""), INCOMPLETE);
         }

@@ -132,11 +132,20 @@ fn errors_about_namespaces_devices_and_addresses_say_what_to_do() {
     let link = LinkProcess::open("--device taken0");
     let far = link.far_name();
     for (arguments, parts) in [
-        ("link --to nowhere".to_owned(), ["--to: ", "no network namespace nowhere", "ip netns"]),
-        (format!("link --from {far} --to {far}"), ["--to: ", "same network namespace", "another"]),
-        (format!("link --to {far} --device taken0"), ["--device: ", "taken0", "choose another"]),
         (
-            format!("link --to {far} --addresses 10.8.0.255/24,300::1/64 --device free0"),
+            "control-link --to nowhere".to_owned(),
+            ["--to: ", "no network namespace nowhere", "ip netns"],
+        ),
+        (
+            format!("control-link --from {far} --to {far}"),
+            ["--to: ", "same network namespace", "another"],
+        ),
+        (
+            format!("control-link --to {far} --device taken0"),
+            ["--device: ", "taken0", "choose another"],
+        ),
+        (
+            format!("control-link --to {far} --addresses 10.8.0.255/24,300::1/64 --device free0"),
             ["ip address add", "failed", far],
         ),
     ] {
