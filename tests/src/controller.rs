@@ -159,6 +159,11 @@ impl Controller {
         self.address.rsplit(':').next().unwrap_or_default()
     }
 
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.daemon.pid()
+    }
+
     /// Its resident memory, KiB.
     ///
     /// # Panics

@@ -5,6 +5,7 @@
 //! cannot run has failed. `scripts/setup.sh` installs what the machine needs.
 #![expect(clippy::panic, reason = "the failures of a test library are the test's failures")]
 
+mod callgrind;
 mod capture;
 mod control_link;
 mod controller;
@@ -30,6 +31,7 @@ mod unmanaged;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+pub use callgrind::{Count, CountedController};
 pub use capture::{Capture, count_by_type, decoded_by_ovs};
 pub use control_link::{ControlLink, EmulatedControlLink};
 pub use controller::{Controller, ExitReport, binary};

@@ -83,11 +83,14 @@ impl Daemon {
         self.child.stdin.take()
     }
 
+    /// Its process id. The commands of a namespace replace themselves by the program, so that it has the id of the child.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Resident memory, KiB; `None` when the program has ended.
-    ///
-    /// The commands of a namespace replace themselves by the program, so that it has the id of the child.
     pub(crate) fn resident_kib(&self) -> Option<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         line.trim_end_matches("kB").trim().parse().ok()
     }

@@ -117,6 +117,9 @@ impl Forwarding {
         };
         install_paths_v1_3(packets, out, templates, &mut burst, decide);
         let Burst { installed, sent_only, .. } = burst;
+        if installed > 0 {
+            self.pending.record_begun(ctx.now);
+        }
         self.counters.paths_installed += installed;
         self.counters.flow_entries_written += if both { 2 * installed } else { installed };
         self.counters.packets_during_installation += sent_only;

@@ -133,6 +133,7 @@ impl PendingFlows {
     /// installation and still do, the switch is farther away than was assumed, and the time is doubled.
     pub(super) fn begin(&mut self, flow: Flow, now: Instant, time: Duration) {
         let flow_hash = self.flow_hash(&flow);
+        self.record_begun(now);
         let mut burst = self.burst(now, time);
         let (now, time) = (burst.now, burst.time);
         if time > 0
@@ -154,14 +155,19 @@ impl PendingFlows {
         })
     }
 
-    /// Borrows the table for the packets of one event-loop iteration; installations take `time`.
+    /// Records that installations have begun at `now`.
+    pub(super) fn record_begun(&mut self, now: Instant) {
+        // An installation may take twice as long, and is remembered for as long again.
+        self.pending_until = self.pending_until.max(Some(now + 2 * TIME_MAX));
+    }
+
+    /// Borrows the table for the packets of one event-loop iteration; installations take `time`. If one begins, the caller records
+    /// it with [`record_begun`](Self::record_begun).
     pub(super) fn burst(&mut self, now: Instant, time: Duration) -> PendingBurst<'_> {
         self.started.get_or_insert(now);
         if self.buckets.is_empty() {
             self.buckets = vec![EMPTY_BUCKET; BUCKETS];
         }
-        // An installation may take twice as long, and is remembered for as long again.
-        self.pending_until = self.pending_until.max(Some(now + 2 * TIME_MAX));
         let now = self.millis(now);
         let time = u16::try_from(time.min(TIME_MAX).as_micros().div_ceil(1000)).unwrap_or(0);
         PendingBurst { buckets: &mut self.buckets, keys: self.keys, now, time }

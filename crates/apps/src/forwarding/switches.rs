@@ -415,7 +415,7 @@ impl LocalSwitches {
             }
             _ => {}
         }
-        if matches!(switch.query, EntryQuery::Due(_)) {
+        if matches!(switch.query, EntryQuery::Due(_)) && self.full_at != Some(ctx.now) {
             self.start_query(ctx);
         }
         0
@@ -644,6 +644,9 @@ impl LocalSwitches {
     /// Deletes old entries to hosts that are known at another port, unless switches may still be missing. Returns the
     /// number of deletions sent.
     pub(super) fn delete_conflicting(&mut self, now: Instant, network: &mut Network) -> u64 {
+        if self.conflicting.is_empty() {
+            return 0;
+        }
         let age = self.first_connected.map(|first| now.saturating_duration_since(first));
         if age.is_none_or(|age| age < RECONNECT_TIME) {
             return 0;

@@ -89,6 +89,8 @@ pub struct Topology {
     last_iteration: Option<Instant>,
     resumed: Option<Instant>,
     longest_rtt: RecentMax,
+    /// Those of the last tick, and when it was: all switches that tick at the same time have the same.
+    tick_settings: Option<(Instant, ProbeSettings)>,
     last_log: Option<Instant>,
     last_cleanup: Option<Instant>,
     /// Number of ports at the last cleanup.
@@ -119,6 +121,7 @@ impl Topology {
             last_iteration: None,
             resumed: None,
             longest_rtt: RecentMax::default(),
+            tick_settings: None,
             last_log: None,
             last_cleanup: None,
             ports: 0,
@@ -234,8 +237,12 @@ impl App for Topology {
 
     fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
         self.permanent.tick(VERIFY_INTERVAL, install_probe_entries, ctx);
-        let settings = self.probe_settings(ctx.now);
         let now = ctx.now;
+        let settings = match self.tick_settings {
+            Some((at, settings)) if at == now => settings,
+            _ => self.probe_settings(now),
+        };
+        self.tick_settings = Some((now, settings));
         let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
         switch.expire_barriers(now);
         switch.update_bundles();

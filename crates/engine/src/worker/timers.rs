@@ -111,7 +111,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
         if !has_room && !self.urgent.is_empty() {
             self.drop_urgent(id);
         }
-        self.send_replies(io, id);
+        if !(self.tx.is_empty() && self.urgent.is_empty()) {
+            self.send_replies(io, id);
+        }
         self.make_lost_changes(io, id);
     }
 
