@@ -84,6 +84,17 @@ def main():
         wait_for(ENTRIES, installed, "total")
         print(f"after kill -9: switches connected again {connected:.2f} s after the start, "
               f"all {ENTRIES} entries confirmed after {time.monotonic() - begin:.2f} s")
+        lists = []
+        flows = [{"name": f"e{n}", "switch": entry(0)["switch"], "flow": f"priority=200,in_port={n + 1},actions=drop"}
+                 for n in range(ENTRIES)]
+        call("PUT", "/v1/declared?wait=true", {"flows": flows})
+        for _ in range(20):
+            begin = time.monotonic()
+            shown = call("GET", f"/v1/switches/{entry(0)['switch']}/flows")
+            lists.append((time.monotonic() - begin) * 1000)
+            assert len(shown["flows"]) >= ENTRIES, len(shown["flows"])
+        print(f"GET flows of one switch with {ENTRIES} entries, 20 times: median {sorted(lists)[10]:.0f} ms, "
+              f"{min(lists):.0f} to {max(lists):.0f} ms")
     finally:
         for process in (emu, controller):
             process.kill()

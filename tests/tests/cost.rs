@@ -3,11 +3,7 @@
 //! Instructions are counted in the middle of a load, without the start and the end of the process. Times are never asserted.
 //! `crates/engine` counts allocations.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "the failures of a test's helpers are its own"
-)]
+#![expect(clippy::unwrap_used, reason = "the failures of a test's helpers are its own")]
 
 use std::fs;
 use std::process::{Child, Stdio};

@@ -165,6 +165,8 @@ fn clear(version: OpenFlow) {
     network.ofctl("add-flow", "s1", &["cookie=0x1234,priority=20000,dl_type=0x9999,actions=drop"]);
     let of_forwarding = || network.flows_to("s1", &b).len();
     assert!(of_forwarding() > 0);
+    // Otherwise they ask each other whether they are still there, and the path is installed again.
+    [&a, &b].into_iter().for_each(Host::forget_neighbours);
     let printed = sluice(&network, "clear s1 --owner forwarding");
     assert!(!printed.starts_with("0 "), "{printed}");
     assert_eq!(of_forwarding(), 0);
