@@ -20,7 +20,7 @@ impl Declared {
     /// and what is declared stays the same. Switches that are not connected are made as declared when they connect.
     ///
     /// # Errors
-    /// It is invalid, was refused, or cannot be stored; nothing was changed.
+    /// It is invalid, was refused, or cannot be stored; nothing was changed, unless the error is [`WriteError::StaysDeclared`].
     ///
     /// # Cost
     /// Blocks until the switches have answered: up to 20 s.
@@ -42,22 +42,21 @@ impl Declared {
         let result = self.make_everywhere(&applied);
         lock(&self.shared.core).reconciler.end_network_change(now());
         let _ = self.shared.events.send(Event::Changed);
-        let result = match result {
+        let error = match result {
+            Ok(commit) => {
+                self.follow(&applied, started, commit);
+                return Ok((applied.revision, differences));
+            }
             Err((WriteError::Refused(refusal), true)) => {
                 let names = applied.names.is_some().then(|| (*names).clone());
-                self.undo(applied.reversed(names), refusal).map(|()| None)
+                self.undo(applied.reversed(names), refusal)
             }
-            result => result.map_err(|(error, _)| error),
+            Err((error, _)) => error,
         };
-        match result {
-            Ok(commit) => self.follow(&applied, started, commit),
-            Err(WriteError::Refused(refusal)) => {
-                self.report_refusal(&applied, &refusal, started);
-                return Err(WriteError::Refused(refusal));
-            }
-            Err(error) => return Err(error),
+        if let WriteError::Refused(refusal) | WriteError::StaysDeclared(refusal, _) = &error {
+            self.report_refusal(&applied, refusal, started);
         }
-        Ok((applied.revision, differences))
+        Err(error)
     }
 
     /// Returns how long the commits have taken, if all have succeeded. The error says whether the change was declared already.
@@ -100,9 +99,9 @@ impl Declared {
         }
     }
 
-    /// Declares what was declared before a change that a switch has refused although it had accepted it.
-    fn undo(&self, reversed: AppliedChange, refusal: NetworkRefusal) -> Result<(), WriteError> {
-        let mut reversed = reversed;
+    /// Declares what was declared before a change that a switch has refused although it had accepted it. Returns what the one who asked
+    /// for the change is told.
+    fn undo(&self, mut reversed: AppliedChange, refusal: NetworkRefusal) -> WriteError {
         {
             let mut core = lock(&self.shared.core);
             core.revision += 1;
@@ -112,13 +111,14 @@ impl Declared {
             Ok(()) => {
                 lock(&self.shared.core).reconciler.apply(&reversed, now());
                 let _ = self.shared.events.send(Event::Changed);
-                Err(WriteError::Refused(refusal))
+                WriteError::Refused(refusal)
             }
-            Err(error) => {
-                // It stays declared, and the switch that has refused it is asked again.
+            Err(WriteError::Store(error)) => {
+                // The switch that has refused it is asked again.
                 tracing::warn!(%refusal, "a refused change stays declared, since the store cannot be written: {error}");
-                Ok(())
+                WriteError::StaysDeclared(refusal, error)
             }
+            Err(error) => error,
         }
     }
 }

@@ -48,6 +48,8 @@ pub enum WriteError {
     Store(StoreError),
     /// A switch has refused a change that is made at all switches or at none.
     Refused(NetworkRefusal),
+    /// A switch has refused such a change after others had made it, and it stays declared, since the store cannot be written.
+    StaysDeclared(NetworkRefusal, StoreError),
     /// The service has ended.
     Stopped,
 }
@@ -61,6 +63,10 @@ impl fmt::Display for WriteError {
                 write!(f, "the store cannot be written, nothing was changed: {error}")
             }
             Self::Refused(refusal) => write!(f, "nothing was changed: {refusal}"),
+            Self::StaysDeclared(refusal, error) => write!(
+                f,
+                "{refusal}; the change stays declared, since the store cannot be written: {error}"
+            ),
             Self::Stopped => f.write_str("nothing was changed: the controller stops"),
         }
     }

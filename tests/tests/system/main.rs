@@ -32,6 +32,7 @@ mod paths;
 mod power_cycles;
 mod quarantine;
 mod requests;
+mod routes;
 mod ryu;
 mod segments;
 mod show;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use sluice_system_tests::{
     Controller, OpenFlow, OvsNetwork, Pki, SHORT_TIMEOUT, TestEnv, becomes_true, binary,
-    connect_from,
+    connect_from, wait_until,
 };
 
 /// Starts a controller with the default applications and TLS. With `bind`, certificates name datapath ids.
@@ -86,6 +86,55 @@ fn a_flood_of_tls_handshakes_keeps_no_switch_out() {
         || network.env().metric(refused).is_some_and(|count| count >= PEERS as u64 - 50);
     assert!(becomes_true(SHORT_TIMEOUT, is_counted), "{}", controller.log());
     drop(peers);
+}
+
+/// Each peer completes its handshake, which costs the controller a signature, ends the connection, and begins again. They have the
+/// address of the switches.
+#[test]
+fn a_flood_of_complete_tls_handshakes_disturbs_no_switch_and_keeps_none_out() {
+    const PEERS: usize = 4;
+    const HANDSHAKES_MIN: u64 = 200;
+    let mut network = OvsNetwork::line(TestEnv::shared(), OpenFlow::V13, 2);
+    let pki = Pki::new(network.env(), "pki");
+    pki.issue("controller");
+    pki.issue("switch");
+    let mut command = network.env().command(&binary().to_string_lossy());
+    command.args(["run", "--threads", "1"]).args(pki.controller_arguments().split_whitespace());
+    let controller = Controller::with(command, network.env().dir());
+    let address = controller.tls_address();
+    network.set_certificate(&pki, "switch");
+    for bridge in ["s1", "s2"] {
+        network.set_tls_controller(bridge, &address);
+    }
+    controller.wait_for_sessions(2);
+    let (h1, h2) = (network.host("s1"), network.host("s2"));
+    h1.assert_reaches(&h2);
+
+    let pinging = h1.start_ping(&h2);
+    let path = |name| pki.file(name).display().to_string();
+    let arguments = format!(
+        "s_time -new -time 8 -connect {address} -cert {} -key {} -CAfile {}",
+        path("switch.pem"),
+        path("switch.key"),
+        path("ca.pem")
+    );
+    let peer = |_| {
+        let mut openssl = network.env().command("openssl");
+        openssl.args(arguments.split(' ')).stdout(Stdio::null()).stderr(Stdio::null());
+        openssl.spawn().expect("openssl starts")
+    };
+    let mut peers: Vec<_> = (0..PEERS).map(peer).collect();
+    let accepted = || network.env().metric("connections_accepted_total").unwrap_or(0);
+    wait_until(SHORT_TIMEOUT, "handshakes", || accepted() >= HANDSHAKES_MIN);
+    network.bridge("s3", 3);
+    network.set_tls_controller("s3", &address);
+    controller.wait_for_sessions(3);
+    assert!(peers.iter_mut().all(|peer| matches!(peer.try_wait(), Ok(None))), "the flood lasts");
+    assert_eq!(pinging.stop().lost(), 0);
+    assert!(!controller.logged(&["switch disconnected"]), "{}", controller.log());
+    for mut peer in peers {
+        peer.wait().expect("waited for");
+    }
 }
 
 #[test]

@@ -243,9 +243,9 @@ impl EventStream {
                 }
                 NextEvent::Later(next) => self.next = next,
             }
-            if timeout(CHECK_INTERVAL, self.changed.changed()).await.is_err()
-                && clock::now() >= keep_alive_at
-            {
+            // Events that the filter does not select keep nothing alive.
+            let _ = timeout(CHECK_INTERVAL, self.changed.changed()).await;
+            if clock::now() >= keep_alive_at {
                 // With the id, a client that resumes does not miss events that its filter does not select.
                 return Some(SseEvent::default().comment("keep-alive").id(last_id(self.next)));
             }

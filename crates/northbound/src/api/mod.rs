@@ -73,6 +73,8 @@ pub(crate) struct ApiState {
     pub(crate) declared: Option<Arc<Declared>>,
     /// Changes of what is declared are written one after the other.
     writes: Arc<Semaphore>,
+    /// Changes of all switches or none: while one waits for switches, others of what is declared wait for it.
+    atomic_changes: Arc<Semaphore>,
 }
 
 impl ApiState {
@@ -101,6 +103,7 @@ impl ApiState {
             captures: SourceLimit::new(capture::CAPTURES_MAX),
             declared,
             writes: Arc::new(Semaphore::new(1)),
+            atomic_changes: Arc::new(Semaphore::new(1)),
         }
     }
 

@@ -122,9 +122,14 @@ async fn quarantine(
         };
         (mac, info)
     };
-    let stored = info.clone();
-    let revision = write(&state, move |declared| declared.quarantine(mac, stored)).await?;
-    record(&state, EventKind::HostQuarantined, mac, &info);
+    let recorder = state.clone();
+    // Recorded even if the client does not wait any more.
+    let written = write(&state, move |declared| {
+        let revision = declared.quarantine(mac, info.clone())?;
+        record(&recorder, EventKind::HostQuarantined, mac, &info);
+        Ok(revision)
+    });
+    let revision = written.await?;
     if wait {
         wait_until_tried(&state, revision, WAIT_MAX).await?;
     }
@@ -160,9 +165,14 @@ async fn release(
     ApiQuery(WaitQuery { wait }): ApiQuery<WaitQuery>,
 ) -> ApiResult<Json<ReleasedDocument>> {
     let mac = find_known(&state, &host)?;
-    let (revision, before) = write(&state, move |declared| declared.release(mac)).await?;
-    let ended = before.info.ended_by(identity.who);
-    record(&state, EventKind::HostReleased, mac, &ended);
+    let recorder = state.clone();
+    let written = write(&state, move |declared| {
+        let (revision, before) = declared.release(mac)?;
+        let ended = before.info.ended_by(identity.who);
+        record(&recorder, EventKind::HostReleased, mac, &ended);
+        Ok((revision, before))
+    });
+    let (revision, before) = written.await?;
     if wait {
         wait_until_tried(&state, revision, WAIT_MAX).await?;
     }

@@ -39,9 +39,9 @@ pub(crate) async fn read(
     from: DatapathId,
     request: MultipartRequest,
 ) -> Result<MultipartReply, ApiError> {
-    let _permit = state.reads.acquire(from).await;
+    let permit = state.reads.acquire(from).await;
     let request = Message::MultipartRequest(Multipart::single(request));
-    match ask(state, from, vec![request]).await {
+    match ask_holding(state, from, vec![request], permit).await {
         Answer::Multipart(reply) => reply.parse().map_err(|error| {
             let message = format!("malformed reply: {error}");
             ApiError::new(StatusCode::BAD_GATEWAY, "switch_reply_malformed", message)
@@ -89,8 +89,19 @@ pub(super) fn too_many_entries(count: u64) -> ApiError {
 
 /// Sends messages to a switch and waits for the answer.
 pub(crate) async fn ask(state: &ApiState, to: DatapathId, messages: Vec<Message>) -> Answer {
+    ask_holding(state, to, messages, ()).await
+}
+
+/// As [`ask`], and keeps `held` until the switch has answered, even if the client does not wait any more.
+async fn ask_holding(
+    state: &ApiState,
+    to: DatapathId,
+    messages: Vec<Message>,
+    held: impl Send + 'static,
+) -> Answer {
     let (sender, answer) = oneshot::channel();
     let on_answer = Box::new(move |answer| {
+        let _held = held;
         // Fails if the client does not wait any more.
         let _ = sender.send(answer);
     });

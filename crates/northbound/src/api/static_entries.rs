@@ -9,7 +9,7 @@ use serde::Deserialize;
 use sluice_declared::{
     Change, ChangeError, Declared, Entry, Key, Kind, QuarantineError, WriteError,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -155,7 +155,7 @@ fn write_error(error: &WriteError) -> ApiError {
         WriteError::Quarantine(error) => quarantine_error(error, message),
         WriteError::Refused(_) => ApiError::new(StatusCode::CONFLICT, "change_refused", message),
         WriteError::Stopped => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message),
-        WriteError::Store(_) => {
+        WriteError::Store(_) | WriteError::StaysDeclared(..) => {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
         }
     }
@@ -197,6 +197,14 @@ pub(super) async fn write<R: Send + 'static>(
     }
 }
 
+/// Admits a change of all switches or none, one at a time: others wait for the switches that it concerns, and must not wait for several.
+fn admit_atomic(state: &ApiState) -> ApiResult<OwnedSemaphorePermit> {
+    state.atomic_changes.clone().try_acquire_owned().map_err(|_| {
+        let message = "another atomic change is being made: repeat this one";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+    })
+}
+
 /// Waits until all connected switches have accepted or refused a change, but not for ever.
 pub(super) async fn wait_until_tried(
     state: &ApiState,
@@ -218,8 +226,10 @@ pub(super) async fn wait_until_tried(
 async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<ChangesDocument> {
     let (is_dry_run, is_atomic) = (how.dry_run, how.atomic);
     let keys: Vec<_> = change.set.iter().map(|it| it.key.clone()).collect();
+    let atomic = if is_atomic && !is_dry_run { Some(admit_atomic(state)?) } else { None };
     // Checking many entries takes its time as well.
     let written = write(state, move |declared| {
+        let _atomic = atomic;
         if is_dry_run {
             return declared.check(change).map(|differences| (None, differences));
         }

@@ -66,8 +66,12 @@ struct DrainEnd {
 /// The entries that were listed in this round.
 #[derive(Debug, Default)]
 struct FoundEntries {
-    /// Those of paths, to be moved.
-    paths: Vec<FlowDesc>,
+    /// Flows that are to be moved.
+    to_move: Vec<PlannedMove>,
+    /// Entries that are to be deleted.
+    to_delete: Vec<FlowDesc>,
+    /// Entries for which there is no other path.
+    kept: u32,
     /// All of forwarding.
     own: u32,
     /// Flow entries of other applications and programs.
@@ -148,11 +152,12 @@ impl DrainEnd {
         }
     }
 
-    /// Handles the entries of a page. Returns whether they are known now.
-    fn on_list(&mut self, answer: &Answer) -> bool {
-        let Answer::Multipart(reply) = answer else { return false };
+    /// Handles the entries of a page. Returns those of paths; `None` if they are not known.
+    fn on_list(&mut self, answer: &Answer) -> Option<Vec<FlowDesc>> {
+        let Answer::Multipart(reply) = answer else { return None };
+        let mut paths = Vec::new();
         for entry in flow_stats(reply.version(), reply.kind(), reply.body(), 0) {
-            let Ok(entry) = entry else { return false };
+            let entry = entry.ok()?;
             let Ok(entry) = entry.to_flow_desc() else {
                 self.found.foreign += 1;
                 continue;
@@ -163,11 +168,11 @@ impl DrainEnd {
                 continue;
             }
             self.found.own += 1;
-            if is_path && self.found.paths.len() < MOVES_MAX {
-                self.found.paths.push(entry);
+            if is_path {
+                paths.push(entry);
             }
         }
-        true
+        Some(paths)
     }
 
     /// Handles the counters of the port.
@@ -276,17 +281,16 @@ impl Forwarding {
                     _ => None,
                 };
                 end.on_count(at, page, (count, selector), network);
-                if !matches!(end.step, Step::Listing(_)) && !end.count_next_page(at, network) {
-                    self.move_found(at, now, network);
+                if !matches!(end.step, Step::Listing(_)) {
+                    self.list_next_or_move(at, now, network);
                 }
             }
             Step::Listing(_) => {
-                if !end.on_list(answer) {
+                let Some(paths) = end.on_list(answer) else {
                     return self.repeat_round(at, now, network);
-                }
-                if !end.count_next_page(at, network) {
-                    self.move_found(at, now, network);
-                }
+                };
+                self.plan_moves(at, paths, network.view());
+                self.list_next_or_move(at, now, network);
             }
             Step::Sampling(_) => {
                 end.on_sample(answer, now);
@@ -328,31 +332,53 @@ impl Forwarding {
         }
     }
 
+    /// Requests the next page of entries; after the last one, moves the flows that were found.
+    fn list_next_or_move(&mut self, at: SwitchPort, now: Instant, network: &mut Network) {
+        let end = self.drains.ends.get_mut(&at);
+        if end.is_some_and(|end| !end.count_next_page(at, network)) {
+            self.move_found(at, now, network);
+        }
+    }
+
+    /// Decides about the entries of a page. What is beyond [`MOVES_MAX`] waits for the next round; entries that stay do not count, or they
+    /// could keep others from being moved for good.
+    fn plan_moves(&mut self, at: SwitchPort, entries: Vec<FlowDesc>, view: &NetworkView) {
+        let Some(end) = self.drains.ends.get_mut(&at) else { return };
+        let (cable, mut found) = (end.cable, std::mem::take(&mut end.found));
+        for entry in entries {
+            if found.to_move.len() + found.to_delete.len() == MOVES_MAX {
+                break;
+            }
+            match self.plan_move(at, entry, cable, view) {
+                Plan::Move(planned) => found.to_move.push(planned),
+                Plan::Keep => found.kept += 1,
+                Plan::Delete(entry) => found.to_delete.push(entry),
+            }
+        }
+        if let Some(end) = self.drains.ends.get_mut(&at) {
+            end.found = found;
+        }
+    }
+
     /// Moves the flows whose entries were listed. If there are none, samples the counters of the port.
     fn move_found(&mut self, at: SwitchPort, now: Instant, network: &mut Network) {
         let Some(end) = self.drains.ends.get_mut(&at) else { return };
-        let (cable, paths) = (end.cable, std::mem::take(&mut end.found.paths));
-        let (mut planned, mut kept, mut deleted) = (Vec::new(), 0, 0_u64);
-        for entry in paths {
-            match self.plan_move(at, entry, cable, network.view()) {
-                Plan::Move(planned_move) => planned.push(planned_move),
-                Plan::Keep => kept += 1,
-                Plan::Delete(entry) => {
-                    deleted += 1;
-                    let deletion = flow_entries::delete_listed(entry);
-                    network.send_to(at.switch, Message::FlowMod(deletion));
-                }
-            }
+        let (to_move, to_delete) =
+            (std::mem::take(&mut end.found.to_move), std::mem::take(&mut end.found.to_delete));
+        let (kept, has_work) = (end.found.kept, !to_move.is_empty() || !to_delete.is_empty());
+        self.counters.stale_deletions += to_delete.len() as u64;
+        for entry in to_delete {
+            let deletion = flow_entries::delete_listed(entry);
+            network.send_to(at.switch, Message::FlowMod(deletion));
         }
-        self.counters.stale_deletions += deleted;
         self.publish_progress(at, Some(kept), now, network);
         let Some(end) = self.drains.ends.get_mut(&at) else { return };
-        if planned.is_empty() && deleted == 0 {
-            let request = MultipartRequest::PortStats(PortStatsRequest { port_no: at.port });
-            end.step = Step::Sampling(send(at, request, network));
+        end.step = if has_work {
+            Step::Moving(Moves::new(to_move))
         } else {
-            end.step = Step::Moving(Moves::new(planned));
-        }
+            let request = MultipartRequest::PortStats(PortStatsRequest { port_no: at.port });
+            Step::Sampling(send(at, request, network))
+        };
     }
 
     /// What is to be done about a flow entry that sends into a drained cable.
@@ -479,8 +505,8 @@ mod tests {
         let refusal = Refusal { index: 0, reason: ErrorReason::BAD_TYPE };
         for answer in [Answer::TooLarge, Answer::Refused(refusal), list(&[0; 20]), list(&[0, 200])]
         {
-            assert!(!end.on_list(&answer), "{answer}");
+            assert!(end.on_list(&answer).is_none(), "{answer}");
         }
-        assert!(end.on_list(&list(&[])));
+        assert!(end.on_list(&list(&[])).is_some());
     }
 }

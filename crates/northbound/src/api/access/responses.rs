@@ -1,7 +1,7 @@
 //! Bodies of responses: what waits for clients that read slowly is limited.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::StatusCode;
@@ -31,9 +31,14 @@ pub(super) enum OfRequest {
     Write,
 }
 
-/// A body that counts until it was sent.
+/// Bytes that are handed over at a time. The server takes more when it has sent almost all that it has.
+const PART_BYTES: usize = 64 << 10;
+
+/// A body that counts until all but some parts of it were sent.
 struct CountedBody {
     body: Body,
+    /// What was taken from `body` and not handed over.
+    rest: Bytes,
     _permit: SourcePermit,
 }
 
@@ -52,7 +57,8 @@ impl Responses {
             return response;
         }
         match self.0.try_admit_many(to, size) {
-            Ok(permit) => response.map(|body| Body::new(CountedBody { body, _permit: permit })),
+            Ok(permit) => response
+                .map(|body| Body::new(CountedBody { body, rest: Bytes::new(), _permit: permit })),
             // Otherwise the client would not learn what was changed.
             Err(_) if of == OfRequest::Write => response,
             Err(_) => {
@@ -72,21 +78,68 @@ impl hyper::body::Body for CountedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        if self.rest.is_empty() {
+            let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)?) else {
+                return Poll::Ready(None);
+            };
+            match frame.into_data() {
+                Ok(data) => self.rest = data,
+                Err(other) => return Poll::Ready(Some(Ok(other))),
+            }
+        }
+        let len = self.rest.len().min(PART_BYTES);
+        let part = self.rest.split_to(len);
+        Poll::Ready(Some(Ok(Frame::data(part))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let len = self.rest.len() as u64;
+        self.body
+            .size_hint()
+            .exact()
+            .map_or_else(SizeHint::default, |exact| SizeHint::with_exact(exact + len))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
     use super::*;
+
+    #[tokio::test]
+    async fn an_answer_counts_until_its_client_has_read_it() {
+        const LEN: usize = 8 << 20;
+        let responses = Responses::default();
+        let answer = vec![7; LEN].into_response();
+        let answer = responses.admit(answer, Source::User(Some(1)), OfRequest::Question);
+        let answer = Mutex::new(Some(answer));
+        let (mut client, server) = duplex(1 << 10);
+        let service = service_fn(move |_| {
+            let answer = answer.lock().unwrap().take().unwrap();
+            async { Ok::<_, Infallible>(answer) }
+        });
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(server), service);
+        let serving = tokio::spawn(connection);
+        client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut text = vec![0; LEN / 2];
+        client.read_exact(&mut text).await.unwrap();
+        assert_eq!(responses.0.in_use(), LEN);
+        let more = client.read_to_end(&mut text).await.unwrap();
+        assert!(more >= LEN / 2, "{more}");
+        serving.await.unwrap().unwrap();
+        assert_eq!((text.last(), responses.0.in_use()), (Some(&7), 0));
+    }
 
     #[test]
     fn large_answers_that_wait_for_slow_clients_are_limited() {

@@ -1,0 +1,192 @@
+//! Every operation of the OpenAPI document, asked with Open vSwitch, which is the witness for those that write.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::collections::BTreeSet;
+
+use sluice_system_tests::{
+    Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, both_versions,
+    wait_until,
+};
+
+both_versions! {
+    every_operation_of_the_api_succeeds() = every_operation;
+}
+
+/// Where the API listens.
+const API: &str = "http://127.0.0.1:8653";
+
+/// A network, and the operations of the API that have succeeded there.
+struct Asked<'a> {
+    network: &'a OvsNetwork,
+    operations: BTreeSet<String>,
+}
+
+impl Asked<'_> {
+    /// Performs an operation, for example `GET /v1/static/{kind}`, with these values of its parameters, the query, and a body. Returns
+    /// the answer.
+    #[track_caller]
+    fn ask(&mut self, operation: &str, values: &[&str], query: &str, body: &str) -> String {
+        let (method, path) = operation.split_once(' ').unwrap();
+        let mut path = path.to_owned();
+        for value in values {
+            let (start, end) = (path.find('{').unwrap(), path.find('}').unwrap());
+            path.replace_range(start..=end, value);
+        }
+        let mut curl = self.network.env().command("curl");
+        // Streams do not end.
+        curl.args(["-s", "--max-time", "2", "-w", "\n%{http_code}", "-X", method]);
+        if !body.is_empty() {
+            curl.args(["-H", "Content-Type: application/json", "-d", body]);
+        }
+        let output = curl.arg(format!("{API}{path}{query}")).output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        let (answer, status) = output.rsplit_once('\n').unwrap();
+        assert_eq!(status, "200", "{method} {path}{query} {body}: {answer}");
+        self.operations.insert(operation.to_owned());
+        answer.to_owned()
+    }
+
+    /// As [`ask`](Self::ask), for operations without query and body; the answer must contain `part`.
+    #[track_caller]
+    fn get(&mut self, operation: &str, values: &[&str], part: &str) {
+        let answer = self.ask(operation, values, "", "");
+        assert!(answer.contains(part), "{operation} {values:?}: no {part} in {answer}");
+    }
+
+    /// Number of flow entries of a bridge that contain `part`, as Open vSwitch prints them.
+    fn entries_with(&self, bridge: &str, part: &str) -> usize {
+        let entries = self.network.flows(bridge);
+        entries.iter().filter(|entry| entry.to_string().contains(part)).count()
+    }
+}
+
+fn every_operation(version: OpenFlow) {
+    let network = OvsNetwork::ring(TestEnv::shared(), version, 4);
+    let [a, b] = ["s1", "s3"].map(|switch| network.host(switch));
+    let env = network.env();
+    let mut command = env.command(&binary().to_string_lossy());
+    command.args(["run", "--threads", "2", "--state-dir"]).arg(env.file("state"));
+    let controller = Controller::with(command, env.dir());
+    network.connect(&controller);
+    wait_until(LONG_TIMEOUT, "the hosts to reach each other", || a.ping(&b, 1).lost() == 0);
+    let mut asked = Asked { network: &network, operations: BTreeSet::new() };
+    read(&mut asked, (&a, &b));
+    declare(&mut asked);
+    operate(&mut asked, (&a, &b));
+
+    let document = asked.ask("GET /v1/openapi.json", &[], "", "");
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let paths = document.get("paths").and_then(|paths| paths.as_object()).unwrap();
+    let of_path = |(path, methods): (&String, &serde_json::Value)| {
+        let methods = methods.as_object().unwrap().keys();
+        methods.map(|method| format!("{} {path}", method.to_uppercase())).collect::<Vec<_>>()
+    };
+    let documented = paths.iter().flat_map(of_path).collect::<BTreeSet<_>>();
+    let left_out = documented.difference(&asked.operations).collect::<Vec<_>>();
+    assert!(left_out.is_empty(), "not asked: {left_out:?}");
+}
+
+fn read(asked: &mut Asked<'_>, (a, b): (&Host, &Host)) {
+    let (mac, port) = (a.mac(), a.port().to_string());
+    asked.get("GET /v1/controller", &[], "\"version\"");
+    asked.get("GET /v1/applications", &[], "forwarding");
+    asked.get("GET /v1/applications/{application}/state", &["forwarding"], "{");
+    asked.get("GET /v1/limits", &[], "ports");
+    asked.get("GET /v1/switches", &[], "\"s3\"");
+    asked.get("GET /v1/switches/{switch}", &["s1"], "Open vSwitch");
+    asked.get("GET /v1/switches/{switch}/ports", &["s1"], "\"rx_packets\"");
+    asked.get("GET /v1/switches/{switch}/flows", &["s1"], "forwarding");
+    // OpenFlow 1.0 has neither groups nor meters.
+    for what in ["tables", "queues"] {
+        asked.get("GET /v1/switches/{switch}/{what}", &["s1", what], "{");
+    }
+    asked.get("GET /v1/ports/busiest", &[], "\"ports\"");
+    asked.get("GET /v1/links", &[], "\"from\"");
+    asked.get("GET /v1/hosts", &[], &mac);
+    let query = format!("?from={mac}&to={}", b.mac());
+    let paths = asked.ask("GET /v1/paths", &[], &query, "");
+    assert!(paths.contains("\"installed\"") && paths.contains("s3"), "{paths}");
+    let packet = format!(
+        "{{\"at\":{{\"switch\":\"s1\",\"port\":{port}}},\"fields\":{{\"eth_src\":\"{mac}\",\"eth_dst\":\"{}\",\"eth_type\":2048}}}}",
+        b.mac()
+    );
+    let trace = asked.ask("POST /v1/trace", &[], "", &packet);
+    assert!(trace.contains("delivered"), "{trace}");
+    let events = asked.ask("GET /v1/events", &[], "?after=0", "");
+    assert!(events.contains("switch-connected"), "{events}");
+    asked.get("GET /v1/events/history", &[], "host");
+    asked.get("GET /v1/tokens", &[], "tokens");
+}
+
+fn declare(asked: &mut Asked<'_>) {
+    let wait = "?wait=true";
+    let entry = r#"{"switch":"s1","flow":"priority=200,in_port=55,actions=drop"}"#;
+    asked.ask("PUT /v1/static/{kind}/{name}", &["flows", "one"], wait, entry);
+    assert_eq!(asked.entries_with("s1", "in_port=55"), 1);
+    asked.get("GET /v1/static/{kind}", &["flows"], "installed");
+    asked.get("GET /v1/static/{kind}/{name}", &["flows", "one"], "installed");
+    let change = r#"{"set":[{"name":"two","switch":"s2","flow":"priority=200,in_port=56,actions=drop"}],"remove":[{"flow":"one"}]}"#;
+    asked.ask("POST /v1/static", &[], wait, change);
+    assert_eq!(
+        (asked.entries_with("s1", "in_port=55"), asked.entries_with("s2", "in_port=56")),
+        (0, 1)
+    );
+    asked.get("GET /v1/declared", &[], "\"two\"");
+    asked.ask("DELETE /v1/static/{kind}/{name}", &["flows", "two"], wait, "");
+    assert_eq!(asked.entries_with("s2", "in_port=56"), 0);
+    let all = r#"{"names":{"switches":{"0000000000000004":"edge"}},"flows":[{"name":"three","switch":"edge","flow":"priority=200,in_port=57,actions=drop"}]}"#;
+    asked.ask("PUT /v1/declared", &[], wait, all);
+    assert_eq!(asked.entries_with("s4", "in_port=57"), 1);
+    asked.ask("PUT /v1/names", &[], "", r#"{"switches":{"0000000000000004":"far"}}"#);
+    asked.get("GET /v1/names", &[], "\"far\"");
+    asked.get("GET /v1/switches/{switch}", &["far"], "0000000000000004");
+}
+
+fn operate(asked: &mut Asked<'_>, (a, b): (&Host, &Host)) {
+    let (mac, port) = (a.mac(), a.port().to_string());
+    let quarantine = "POST /v1/hosts/{host}/quarantine";
+    asked.ask(quarantine, &[&mac], "?wait=true", r#"{"reason":"a test"}"#);
+    assert_eq!(asked.entries_with("s1", &format!("dl_src={mac}")), 1);
+    asked.get("GET /v1/hosts/{host}/quarantine", &[&mac], "a test");
+    asked.get("GET /v1/quarantines", &[], &mac);
+    asked.ask("DELETE /v1/hosts/{host}/quarantine", &[&mac], "?wait=true", "");
+    assert_eq!(asked.entries_with("s1", "priority=65532"), 0);
+    wait_until(LONG_TIMEOUT, "the hosts to reach each other", || a.ping(b, 1).lost() == 0);
+
+    let drained = asked.network.link_port("s1", "s2").to_string();
+    asked.ask("PUT /v1/switches/{switch}/ports/{port}/drain", &["s1", &drained], "", "");
+    asked.get("GET /v1/switches/{switch}/ports/{port}/drain", &["s1", &drained], "state");
+    asked.get("GET /v1/drains", &[], "\"s2\"");
+    asked.ask("DELETE /v1/switches/{switch}/ports/{port}/drain", &["s1", &drained], "", "");
+
+    let state = "PUT /v1/switches/{switch}/ports/{port}";
+    let is_down =
+        |asked: &Asked<'_>| asked.network.ofctl_output("show", "s1", &[]).contains("PORT_DOWN");
+    asked.ask(state, &["s1", &port], "", r#"{"is_enabled":false}"#);
+    assert!(is_down(asked));
+    asked.ask(state, &["s1", &port], "", r#"{"is_enabled":true}"#);
+    assert!(!is_down(asked));
+
+    let received = a.frames_received();
+    let frame = format!("ffffffffffff02000000000188b5{}", "00".repeat(46));
+    let packet = format!(r#"{{"port":{port},"data":"{frame}"}}"#);
+    asked.ask("POST /v1/switches/{switch}/packets", &["s1"], "", &packet);
+    wait_until(LONG_TIMEOUT, "the frame", || a.frames_received() > received);
+    let capture = asked.ask("GET /v1/capture", &[], "?switch=s1&format=json&seconds=1", "");
+    assert!(capture.contains("\"end\""), "{capture}");
+
+    asked.network.ofctl(
+        "add-flow",
+        "s1",
+        &["cookie=0x1234,priority=20000,dl_type=0x9999,actions=drop"],
+    );
+    asked.ask("DELETE /v1/switches/{switch}/flows", &["s1"], "?cookie=0x1234", "");
+    assert_eq!(asked.entries_with("s1", "dl_type=0x9999"), 0);
+    asked.network.ofctl(
+        "add-flow",
+        "s2",
+        &["cookie=0x1234,priority=20000,dl_type=0x9999,actions=drop"],
+    );
+    asked.ask("DELETE /v1/flows", &[], "?cookie=0x1234", "");
+    assert_eq!(asked.entries_with("s2", "dl_type=0x9999"), 0);
+}
