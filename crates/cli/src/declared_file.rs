@@ -22,6 +22,9 @@ const YAML_ALIASES_MAX: usize = 10_000;
 /// Values and keys that aliases stand for, and that anchors remember.
 const YAML_EXPANSION_MAX: usize = 100_000;
 
+/// How the API begins to say what is wrong with the form of a document.
+const BODY_ERROR: &str = "Failed to deserialize the JSON body into the target type: ";
+
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -74,6 +77,15 @@ impl DeclaredFile {
 
     /// An error of the API, with the line of the entry that it names.
     pub(crate) fn locate(&self, error: String) -> String {
+        if let Some((_, found)) = error.split_once(BODY_ERROR) {
+            // Line and column of the request say nothing about the file.
+            let found = found.split_once(" at line ").map_or(found, |(what, _)| what);
+            let key = found.split('`').nth(1).unwrap_or_default();
+            return match self.line_with(key) {
+                Some(line) => format!("{}:{line}: {found}", self.name),
+                None => format!("{}: {found}", self.name),
+            };
+        }
         let line = error.split_once(" \"").and_then(|(_, rest)| {
             let (entry, _) = rest.split_once('"')?;
             self.line_of(entry)
@@ -82,6 +94,14 @@ impl DeclaredFile {
             Some(line) => format!("{}:{line}: {error}", self.name),
             None => error,
         }
+    }
+
+    /// The first line with a key.
+    fn line_with(&self, key: &str) -> Option<usize> {
+        let is_key = |line: &str| {
+            line.split(|c: char| !is_in_name(c)).any(|word| word == key) && !key.is_empty()
+        };
+        self.text.lines().position(is_key).map(|line| line + 1)
     }
 
     /// The line in which an entry gets its name.

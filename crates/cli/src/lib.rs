@@ -230,8 +230,17 @@ fn exit_code(result: Result<(), String>) -> ExitCode {
 
 /// Writes `text` to standard output. It is not an error if the reader has closed the pipe, as `head` does.
 fn write_stdout(text: &str) -> Result<(), String> {
+    write_to_reader(text).map(|_| ())
+}
+
+/// As [`write_stdout`]. Returns whether somebody reads it.
+fn write_to_reader(text: &str) -> Result<bool, String> {
     let mut out = std::io::stdout().lock();
-    output_result(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => Err(output_error(&e)),
+        Ok(()) => Ok(true),
+    }
 }
 
 /// The result of writing to standard output.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sluice_io::clock;
 
 use crate::show_events::utc;
-use crate::write_stdout;
+use crate::write_to_reader;
 
 /// The shortest interval: more would keep the controller busy.
 const INTERVAL_MIN_S: f64 = 0.5;
@@ -41,7 +41,9 @@ pub(crate) fn show_repeatedly(
     let mut shown = text()?;
     loop {
         let time = utc(clock::since_epoch().as_secs_f64());
-        write_stdout(&frame(&format!("{time}\n{shown}"), is_terminal))?;
+        if !write_to_reader(&frame(&format!("{time}\n{shown}"), is_terminal))? {
+            return Ok(());
+        }
         clock::sleep(interval.0);
         shown = text().unwrap_or_else(|error| format!("error: {error}\n"));
     }

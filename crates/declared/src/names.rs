@@ -80,6 +80,14 @@ impl Names {
         self.0.get(&NameOf::Host(mac)).map(String::as_str)
     }
 
+    /// The host with a name.
+    pub fn host_named(&self, name: &str) -> Option<MacAddr> {
+        self.iter().find_map(|(of, known)| match of {
+            NameOf::Host(mac) if known == name => Some(mac),
+            _ => None,
+        })
+    }
+
     /// All names.
     pub fn iter(&self) -> impl Iterator<Item = (NameOf, &str)> {
         self.0.iter().map(|(of, name)| (*of, name.as_str()))

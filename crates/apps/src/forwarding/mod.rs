@@ -30,6 +30,7 @@ mod verify;
 
 use std::time::{Duration, Instant};
 
+use sluice_openflow::value::Value;
 use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
 use sluice_openflow::{
     Action, DatapathId, EncodeError, Encoder, ErrorType, Ethernet, MultipartType, PacketOutRef,
@@ -585,6 +586,10 @@ impl App for Forwarding {
         for (name, help, value) in gauges {
             put(AppMetric::gauge(name, help, value as u64));
         }
+    }
+
+    fn state(&self) -> Option<Value> {
+        Some(self.switches.state())
     }
 }
 

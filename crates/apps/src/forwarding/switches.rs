@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use sluice_openflow::value::Value;
 use sluice_openflow::view::flow_stats;
 use sluice_openflow::{
     DatapathId, FieldId, FlowDesc, Message, MultipartReply, MultipartRequest, MultipartType, PortNo,
@@ -210,6 +211,9 @@ pub(super) struct LocalSwitches {
     conflicting: Vec<(SwitchPort, HostId)>,
 }
 
+/// Most switches that [`LocalSwitches::state`] shows.
+const SHOWN_MAX: usize = 1000;
+
 /// How long switches may take to reconnect to a controller that was restarted. Before then, a port to a switch that
 /// is not connected yet may be taken for an edge port, and the hosts behind it for hosts at this port.
 const RECONNECT_TIME: Duration = Duration::from_secs(10);
@@ -380,6 +384,20 @@ impl LocalSwitches {
     /// Number of switches that have refused a match.
     pub(super) fn refused_match_count(&self) -> usize {
         self.all.values().filter(|switch| switch.has_refused_match).count()
+    }
+
+    /// For users: what holds flow entries back at each switch.
+    pub(super) fn state(&self) -> Value {
+        let switch = |(id, switch): (&DatapathId, &LocalSwitch)| {
+            let state = [
+                ("is_paused", switch.paused_until.is_some()),
+                ("has_refused_match", switch.has_refused_match),
+                ("are_entries_listed", switch.query == EntryQuery::Done),
+            ];
+            let state = state.map(|(name, value)| (name.into(), Value::Bool(value)));
+            (id.to_string().into(), Value::Map(state.into()))
+        };
+        Value::Map(self.all.iter().take(SHOWN_MAX).map(switch).collect())
     }
 
     /// Queries the switches whose entries cannot be selected by cookie (OpenFlow 1.0), or only this one of them, again at

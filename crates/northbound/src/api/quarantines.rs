@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
-use sluice_declared::{NameOf, Names as GivenNames, Quarantine, QuarantineInfo};
+use sluice_declared::{Names as GivenNames, Quarantine, QuarantineInfo};
 use sluice_io::clock;
 use sluice_openflow::{MacAddr, VlanId};
 use sluice_sdk::view::{Host, HostId, NetworkView};
@@ -205,11 +205,7 @@ fn find_host(
     quarantines: &BTreeMap<MacAddr, Arc<Quarantine>>,
     text: &str,
 ) -> ApiResult<MacAddr> {
-    let named = given.iter().find_map(|(of, name)| match of {
-        NameOf::Host(mac) if name == text => Some(mac),
-        _ => None,
-    });
-    if let Some(mac) = named.or_else(|| values::mac(text)) {
+    if let Some(mac) = given.host_named(text).or_else(|| values::mac(text)) {
         return Ok(mac);
     }
     let Ok(address) = text.parse::<IpAddr>() else {

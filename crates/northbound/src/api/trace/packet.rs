@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use axum::http::StatusCode;
 use serde::Deserialize;
+use sluice_declared::Names as GivenNames;
 use sluice_openflow::{Match, PortNo};
 use sluice_pipeline::frames;
 use sluice_sdk::view::{Host, HostId, NetworkView, SwitchPort};
@@ -100,7 +101,7 @@ pub(super) fn start(state: &ApiState, request: TraceRequest) -> Result<Start, Ap
             Ok(Start { at, frame, destination: None })
         }
         (None, Some(from), Some(to)) if packet.is_none() && flow.is_none() && fields.is_none() => {
-            between_hosts(&state.view.lock().view, &from, &to)
+            between_hosts(&state.view.lock().view, &state.given_names(), &from, &to)
         }
         _ => Err(ApiError::invalid(
             "expected either at (switch and port) with a packet, or from and to, two hosts",
@@ -135,9 +136,14 @@ fn joined(fields: &BTreeMap<String, FieldRequest>) -> Result<String, ApiError> {
 }
 
 /// The packet of a ping between two hosts.
-fn between_hosts(view: &NetworkView, from: &str, to: &str) -> Result<Start, ApiError> {
-    let (src, source, src_ip) = host(view, "from", from)?;
-    let (dst, destination, dst_ip) = host(view, "to", to)?;
+fn between_hosts(
+    view: &NetworkView,
+    given: &GivenNames,
+    from: &str,
+    to: &str,
+) -> Result<Start, ApiError> {
+    let (src, source, src_ip) = host(view, given, "from", from)?;
+    let (dst, destination, dst_ip) = host(view, given, "to", to)?;
     let mut text = format!("dl_src={},dl_dst={}", src.mac, dst.mac);
     match addresses(source, src_ip, destination, dst_ip) {
         Some((IpAddr::V4(src), IpAddr::V4(dst))) => {
@@ -177,11 +183,12 @@ fn addresses(
 /// The host that a request names, and its IP address if it is named by it.
 pub(super) fn host<'v>(
     view: &'v NetworkView,
+    given: &GivenNames,
     what: &str,
     text: &str,
 ) -> Result<(HostId, &'v Host, Option<IpAddr>), ApiError> {
     let ip: Option<IpAddr> = text.parse().ok();
-    let mac = values::mac(text);
+    let mac = given.host_named(text).or_else(|| values::mac(text));
     let is_wanted = |(id, host): &(HostId, &Host)| {
         ip.map_or_else(|| Some(id.mac) == mac, |ip| host.addrs.contains(&ip))
     };
@@ -190,7 +197,7 @@ pub(super) fn host<'v>(
     match hosts[..] {
         [(id, host)] => Ok((id, host, ip)),
         [] => {
-            let message = format!("{what}: no host with the address {text:?} is known");
+            let message = format!("{what}: no host with the name or address {text:?} is known");
             Err(ApiError::not_found("no_such_host", message))
         }
         _ => {

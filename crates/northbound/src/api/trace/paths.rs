@@ -22,8 +22,8 @@ pub(super) async fn paths(state: &ApiState, query: PathsQuery) -> Result<PathsDo
     let (from_host, to_host, computed) = {
         let copy = state.view.lock();
         let names = Names { view: &copy.view, sessions: &sessions, given: &given };
-        let (src, source, _) = packet::host(&copy.view, "from", &from)?;
-        let (dst, destination, _) = packet::host(&copy.view, "to", &to)?;
+        let (src, source, _) = packet::host(&copy.view, &given, "from", &from)?;
+        let (dst, destination, _) = packet::host(&copy.view, &given, "to", &to)?;
         let (mut paths, ends) = (Routes::default(), (source.at, destination.at));
         let mut paths = paths.shortest(&copy.view, ends.0, ends.1, PATHS_MAX + 1);
         let is_truncated = paths.len() > PATHS_MAX;
