@@ -164,7 +164,11 @@ fn clear(version: OpenFlow) {
     let (network, _controller, a, b) = ring(version);
     network.ofctl("add-flow", "s1", &["cookie=0x1234,priority=20000,dl_type=0x9999,actions=drop"]);
     let of_forwarding = || network.flows_to("s1", &b).len();
-    assert!(of_forwarding() > 0);
+    // The first packets may have been forwarded without a path.
+    wait_until(LONG_TIMEOUT, "a path", || {
+        a.ping(&b, 1);
+        of_forwarding() > 0
+    });
     // Otherwise they ask each other whether they are still there, and the path is installed again.
     [&a, &b].into_iter().for_each(Host::forget_neighbours);
     let printed = sluice(&network, "clear s1 --owner forwarding");
@@ -172,7 +176,7 @@ fn clear(version: OpenFlow) {
     assert_eq!(of_forwarding(), 0);
     // The path is installed again with the next packet.
     a.assert_reaches(&b);
-    assert!(of_forwarding() > 0);
+    wait_until(SHORT_TIMEOUT, "the path", || of_forwarding() > 0);
     let printed = sluice(&network, "clear --cookie 0x1234");
     assert_eq!(printed, "1 flow entries deleted\n");
     // The table-miss entry comes back.

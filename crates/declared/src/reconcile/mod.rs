@@ -4,7 +4,9 @@
 //! (`switch/`); what belongs to one change is a transaction (`transaction/`). A change of the whole network (`network_change.rs`)
 //! prepares the transactions of all switches before it commits any.
 
+mod disconnected;
 mod network_change;
+mod read_slots;
 mod reading;
 mod switch;
 mod transaction;
@@ -24,16 +26,11 @@ use crate::form::Slot;
 use crate::names::{Names, SwitchNames};
 use crate::quarantine::Quarantine;
 use crate::status::{Now, State, Status};
+use disconnected::DisconnectedSwitches;
 pub use network_change::{NetworkRefusal, PartRefusal};
 pub(crate) use network_change::{NetworkState, PREPARE_MAX};
 use switch::Switch;
 pub(crate) use transaction::UNUSED_GROUP;
-
-/// Switches that are read at a time: their replies may have megabytes.
-const READS_MAX: usize = 16;
-
-/// Of these, switches whose last reading has failed: those that never answer keep no other switch from being read.
-const UNRELIABLE_READS_MAX: usize = 4;
 
 /// Longest pause between two attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
@@ -216,7 +213,7 @@ pub struct Reconciler {
     quarantine_entries: BTreeMap<Key, Arc<Entry>>,
     names: Arc<Names>,
     switches: BTreeMap<DatapathId, Switch>,
-    owned: BTreeMap<DatapathId, HashSet<Slot>>,
+    disconnected: DisconnectedSwitches,
     out: Outbox,
     ticked_at: Option<Instant>,
     network_change: Option<network_change::NetworkChange>,
@@ -236,7 +233,7 @@ impl Reconciler {
         for it in owned {
             of_switches.entry(it.switch).or_default().extend(it.slot());
         }
-        let out = Outbox {
+        let mut out = Outbox {
             requests: vec![],
             expected: HashMap::default(),
             last_token: 0,
@@ -249,6 +246,10 @@ impl Reconciler {
             disowned: vec![],
             notices: vec![],
         };
+        let mut disconnected = DisconnectedSwitches::default();
+        for (id, slots) in of_switches {
+            out.disowned.extend(disconnected.insert_owned(id, slots));
+        }
         let revision = entries.values().map(|entry| entry.revision).max().unwrap_or_default();
         let (declared, quarantine_entries) =
             entries.into_iter().partition(|(key, _)| key.is_declared());
@@ -258,7 +259,7 @@ impl Reconciler {
             quarantine_entries,
             names: Arc::new(names),
             switches: BTreeMap::new(),
-            owned: of_switches,
+            disconnected,
             out,
             ticked_at: None,
             network_change: None,
@@ -299,7 +300,7 @@ impl Reconciler {
             .collect();
         for id in ended {
             if let Some(switch) = self.switches.remove(&id) {
-                self.owned.insert(id, switch.owned);
+                self.out.disowned.extend(self.disconnected.insert(switch));
             }
         }
         for session in sessions {
@@ -324,7 +325,8 @@ impl Reconciler {
         if self.revision == 0 {
             switch.expect_nothing();
         }
-        switch.owned = self.owned.remove(&session.datapath_id).unwrap_or_default();
+        switch.owned = self.disconnected.take_owned(session.datapath_id);
+        switch.is_unreliable = self.disconnected.take_unreliable(session.datapath_id);
         for entry in self.entries.values().chain(self.quarantine_entries.values()) {
             if switch.names.are_selected_by(&entry.declaration.switches) {
                 switch.add(entry, entry.revision, now);
@@ -406,60 +408,24 @@ impl Reconciler {
         {
             switch.on_store_failure(no, owns, reason, now);
         }
+        self.advance_network_change(now);
     }
 
     /// Sends what is due.
     pub fn tick(&mut self, now: Now) {
+        self.ticked_at = Some(now.at);
+        self.start_readings(now);
         for switch in self.switches.values_mut() {
             self.out.session = switch.session;
             switch.step(now, &mut self.out);
         }
         self.advance_network_change(now);
-        self.ticked_at = Some(now.at);
-        self.start_readings(now);
-    }
-
-    /// Reads the switches that have waited for longest, those whose last reading has failed only at some of the places.
-    fn start_readings(&mut self, now: Now) {
-        let reading = |is_unreliable: bool| {
-            let reading = self.switches.values().filter(|it| it.is_reading());
-            reading.filter(|it| it.is_unreliable == is_unreliable).count()
-        };
-        let [reliable, mut unreliable] = [false, true].map(reading);
-        let mut free = READS_MAX.saturating_sub(reliable + unreliable);
-        if free == 0 {
-            return;
-        }
-        let mut waiting: Vec<_> = self
-            .switches
-            .iter()
-            .filter_map(|(&id, it)| Some((it.waits_to_read(now)?, id, it.is_unreliable)))
-            .collect();
-        waiting.sort_unstable();
-        for (_, id, is_unreliable) in waiting {
-            if free == 0 {
-                return;
-            }
-            if is_unreliable && unreliable >= UNRELIABLE_READS_MAX {
-                continue;
-            }
-            if let Some(switch) = self.switches.get_mut(&id) {
-                self.out.session = switch.session;
-                switch.start_reading(&mut self.out);
-                free -= 1;
-                unreliable += usize::from(is_unreliable);
-            }
-        }
     }
 
     /// When [`tick`](Self::tick) has something to do.
     pub fn deadline(&self, now: Now) -> Option<Instant> {
-        // A switch that waited to be read at the last tick is read when another reading ends.
-        let has_waited = |it: &&Switch| {
-            self.ticked_at.is_some_and(|at| it.waits_to_read(Now { at, ..now }).is_some())
-        };
-        let switches = self.switches.values().filter(|it| !has_waited(it));
-        let first = switches.filter_map(Switch::deadline).chain(self.network_deadline()).min();
+        let deadlines = self.switches.values().filter_map(|it| it.deadline(self.ticked_at));
+        let first = deadlines.chain(self.network_deadline()).min();
         // What is due already waits for something else.
         first.map(|at| at.max(now.at + BLOCKED_PAUSE))
     }

@@ -155,7 +155,7 @@ impl Reconciler {
             (None, Some(switch))
                 if change.committing_since.is_none() && now.at >= change.deadline =>
             {
-                let part = switch.part_delay(now);
+                let part = switch.part_delay();
                 NetworkState::Refused(NetworkRefusal { switch: switch.id(), part })
             }
             (None, Some(_)) => return,

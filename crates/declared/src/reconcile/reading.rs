@@ -3,16 +3,20 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use sluice_base::HashMap;
+use sluice_base::{HashMap, HashSet};
 use sluice_openflow::{
-    FlowStatsRequest, GroupDescRequest, Message, MeterRequest, Multipart, MultipartReply,
+    FlowDesc, FlowStatsRequest, GroupDescRequest, Message, MeterRequest, Multipart, MultipartReply,
     MultipartRequest, Version,
 };
 use sluice_sdk::Answer;
 use sluice_sdk::flow_space::{QUARANTINE, STATIC};
 
+use super::switch::Wanted;
 use crate::entry::Kind;
 use crate::form::{Form, Slot};
+
+/// Flow entries that are not declared and are kept of one reading. Further ones are left out until these are deleted.
+pub(super) const UNDECLARED_MAX: usize = 2048;
 
 /// A reading that is in progress.
 #[derive(Debug)]
@@ -21,9 +25,17 @@ pub(super) struct Reading {
     pub(super) kinds: Vec<Kind>,
     /// What is still to be read; the first part was requested.
     parts: VecDeque<Kind>,
-    read: HashMap<Slot, Arc<Form>>,
+    read: Contents,
+}
+
+/// What a switch has.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) entries: HashMap<Slot, Arc<Form>>,
     /// Kinds that the switch cannot list, and why.
-    unreadable: Vec<(Kind, String)>,
+    pub(super) unreadable: Vec<(Kind, String)>,
+    /// Flow entries that are not declared and were left out.
+    pub(super) surplus: usize,
 }
 
 /// What follows an answer.
@@ -31,8 +43,8 @@ pub(super) struct Reading {
 pub(super) enum ReadNext {
     /// The next part is to be requested.
     Request,
-    /// All was read. Kinds that the switch cannot list are named with the reason.
-    Complete(HashMap<Slot, Arc<Form>>, Vec<(Kind, String)>),
+    /// All was read.
+    Complete(Contents),
     /// It failed.
     Failed(String),
     /// The controller has too much to do; the same is to be requested again.
@@ -43,12 +55,7 @@ impl Reading {
     /// Flow entries, and other kinds if the switch has, or may have, some.
     pub(super) fn new(others: impl IntoIterator<Item = Kind>) -> Self {
         let kinds: Vec<_> = std::iter::once(Kind::Flow).chain(others).collect();
-        Self {
-            parts: kinds.iter().copied().collect(),
-            kinds,
-            read: HashMap::default(),
-            unreadable: vec![],
-        }
+        Self { parts: kinds.iter().copied().collect(), kinds, read: Contents::default() }
     }
 
     pub(super) fn request(&self, version: Version) -> Option<Message> {
@@ -69,14 +76,14 @@ impl Reading {
         Some(Message::MultipartRequest(Multipart::single(request)))
     }
 
-    pub(super) fn on_answer(&mut self, answer: Answer) -> ReadNext {
+    pub(super) fn on_answer(&mut self, answer: Answer, want: &Wanted) -> ReadNext {
         let Some(kind) = self.parts.front().copied() else {
             return ReadNext::Failed("nothing was requested".to_owned());
         };
         match answer {
             Answer::Multipart(reply) => match reply.parse() {
                 Ok(reply) => {
-                    if let Err(other) = self.add(reply) {
+                    if let Err(other) = self.add(reply, want) {
                         return ReadNext::Failed(format!("unexpected reply: {other}"));
                     }
                 }
@@ -84,35 +91,53 @@ impl Reading {
             },
             Answer::TooMany | Answer::Paused => return ReadNext::Later,
             answer @ (Answer::Refused(_) | Answer::Unsupported { .. }) if kind != Kind::Flow => {
-                self.unreadable.push((kind, format!("{kind}s cannot be read: {answer}")));
+                self.read.unreadable.push((kind, format!("{kind}s cannot be read: {answer}")));
             }
             other => return ReadNext::Failed(format!("{kind}s cannot be read: {other}")),
         }
         self.parts.pop_front();
         if self.parts.is_empty() {
-            let read = std::mem::take(&mut self.read);
-            return ReadNext::Complete(read, std::mem::take(&mut self.unreadable));
+            return ReadNext::Complete(std::mem::take(&mut self.read));
         }
         ReadNext::Request
     }
 
-    fn add(&mut self, reply: MultipartReply) -> Result<(), &'static str> {
-        let forms: Vec<_> = match reply {
-            MultipartReply::FlowDesc { flows } => {
-                let is_own = |cookie| STATIC.has_cookie(cookie) || QUARANTINE.has_cookie(cookie);
-                // In 1.0 all flow entries are listed.
-                let own = flows.into_iter().filter(|flow| is_own(flow.cookie));
-                own.map(Form::reported_flow).collect()
-            }
+    fn add(&mut self, reply: MultipartReply, want: &Wanted) -> Result<(), &'static str> {
+        match reply {
+            MultipartReply::FlowDesc { flows } => self.add_flows(flows, want),
             MultipartReply::GroupDesc { groups } => {
-                groups.into_iter().map(Form::reported_group).collect()
+                self.extend(groups.into_iter().map(Form::reported_group));
             }
             MultipartReply::MeterDesc { meters } => {
-                meters.into_iter().map(Form::reported_meter).collect()
+                self.extend(meters.into_iter().map(Form::reported_meter));
             }
             _ => return Err("another multipart type"),
-        };
-        self.read.extend(forms.into_iter().map(|form| (form.slot.clone(), Arc::new(form))));
+        }
         Ok(())
+    }
+
+    fn add_flows(&mut self, flows: Vec<FlowDesc>, want: &Wanted) {
+        // A switch may report the match of a declared entry in another way.
+        let mut declared = HashSet::default();
+        if flows.len() > UNDECLARED_MAX {
+            declared.extend(want.values().map(|(_, form)| form.identity()));
+        }
+        let mut undeclared = 0;
+        let is_kept = |form: &Form| {
+            if want.contains_key(&form.slot) || declared.remove(&form.identity()) {
+                return true;
+            }
+            undeclared += 1;
+            undeclared <= UNDECLARED_MAX
+        };
+        // In 1.0 all flow entries are listed.
+        let is_own = |cookie| STATIC.has_cookie(cookie) || QUARANTINE.has_cookie(cookie);
+        let own = flows.into_iter().filter(|flow| is_own(flow.cookie));
+        self.extend(own.map(Form::reported_flow).filter(is_kept));
+        self.read.surplus = undeclared.saturating_sub(UNDECLARED_MAX);
+    }
+
+    fn extend(&mut self, forms: impl Iterator<Item = Form>) {
+        self.read.entries.extend(forms.map(|form| (form.slot.clone(), Arc::new(form))));
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Bench {
     sessions: BTreeMap<DatapathId, SwitchSession>,
     pending: BTreeMap<DatapathId, VecDeque<(Token, Vec<Message>)>>,
     losses: BTreeMap<DatapathId, Loss>,
+    /// Switches that answer no request.
+    silent: BTreeSet<DatapathId>,
     /// Whether nothing can be stored.
     is_disk_full: bool,
     /// A change of the whole network that is not decided yet, or is being committed, and the names before it.
@@ -79,6 +81,7 @@ impl Bench {
             sessions: BTreeMap::new(),
             pending: BTreeMap::new(),
             losses: BTreeMap::new(),
+            silent: BTreeSet::new(),
             is_disk_full: false,
             everywhere: None,
         }
@@ -372,6 +375,9 @@ impl Bench {
                 continue;
             }
             self.owned.extend(&request.owns);
+            if self.silent.contains(&request.to) {
+                continue;
+            }
             let queue = self.pending.entry(request.to).or_default();
             queue.push_back((request.token, request.request.messages));
         }
@@ -517,6 +523,21 @@ impl Bench {
             switch.is_slave = role == Role::SLAVE;
         }
         self.learn(at, |session| session.role = Some(role));
+    }
+
+    /// The switch answers no request from now on.
+    pub(super) fn silence(&mut self, at: DatapathId) {
+        self.silent.insert(at);
+    }
+
+    /// Groups that were installed in switches that are not connected.
+    pub(super) fn own_groups(&mut self, groups: impl IntoIterator<Item = (DatapathId, u32)>) {
+        let owned = |(switch, number)| Owned { switch, kind: Kind::Group, number };
+        self.owned.extend(groups.into_iter().map(owned));
+    }
+
+    pub(super) fn owns(&self, switch: DatapathId, number: u32) -> bool {
+        self.owned.contains(&Owned { switch, kind: Kind::Group, number })
     }
 
     /// Whether nothing can be stored from now on.

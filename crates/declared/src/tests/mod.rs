@@ -2,12 +2,14 @@
 
 mod bench;
 mod faults;
+mod misreported;
 mod model_switch;
 mod network_changes;
 mod ownership;
 mod quarantine;
 mod selection;
 mod sessions;
+mod silent_switches;
 
 use std::time::Duration;
 

@@ -19,8 +19,10 @@ pub(super) struct ModelSwitch {
     pub(super) is_slave: bool,
     /// Whether it processes messages about bundles by doing nothing.
     pub(super) ignores_bundles: bool,
-    /// The port to which it reports that all entries send.
-    pub(super) reported_port: Option<PortNo>,
+    /// The ports to which it reports that all entries send: one after the other in each reading. None: as they are.
+    pub(super) reported_ports: Vec<PortNo>,
+    /// Flow entries that it reports besides those that it has.
+    pub(super) invented: Vec<FlowDesc>,
     bundles: BTreeMap<u32, Vec<Message>>,
     /// Messages that change something.
     pub(super) changes: usize,
@@ -57,7 +59,8 @@ impl ModelSwitch {
             has_bundles,
             is_slave: false,
             ignores_bundles: false,
-            reported_port: None,
+            reported_ports: vec![],
+            invented: vec![],
             bundles: BTreeMap::new(),
             changes: 0,
             read: 0,
@@ -164,13 +167,15 @@ impl ModelSwitch {
             MultipartRequest::FlowDesc(request) => {
                 let is_selected =
                     |flow: &&FlowDesc| flow.cookie & request.cookie_mask == request.cookie;
-                let mut flows: Vec<_> = tables.flows.iter().filter(is_selected).cloned().collect();
-                if let Some(port) = self.reported_port {
+                let all = tables.flows.iter().chain(&self.invented);
+                let mut flows: Vec<_> = all.filter(is_selected).cloned().collect();
+                let mut ports = self.reported_ports.iter().cycle();
+                if let Some(&port) = ports.nth(self.read) {
                     for flow in &mut flows {
                         report_port(flow, port);
                     }
                 }
-                (MultipartReply::FlowDesc { flows }, MultipartType::FLOW)
+                return self.flow_reply(&flows);
             }
             MultipartRequest::GroupDesc(_) => {
                 let groups = tables.groups.values().cloned().collect();
@@ -182,10 +187,23 @@ impl ModelSwitch {
             }
             other => unreachable!("{other:?}"),
         };
+        Answer::Multipart(ReceivedMultipart::new(self.version, kind, self.reply_body(reply)))
+    }
+
+    /// The entries of as many messages as they need.
+    fn flow_reply(&self, flows: &[FlowDesc]) -> Answer {
+        let parts = flows
+            .chunks(200)
+            .map(|flows| self.reply_body(MultipartReply::FlowDesc { flows: flows.to_vec() }));
+        let body = parts.collect::<Vec<_>>().concat();
+        Answer::Multipart(ReceivedMultipart::new(self.version, MultipartType::FLOW, body))
+    }
+
+    fn reply_body(&self, reply: MultipartReply) -> Vec<u8> {
         let message = Message::MultipartReply(Multipart::single(reply));
         let bytes = message.to_vec(self.version, 1).unwrap();
         let head = if self.version == Version::V1_0 { 12 } else { 16 };
-        Answer::Multipart(ReceivedMultipart::new(self.version, kind, bytes[head..].to_vec()))
+        bytes[head..].to_vec()
     }
 }
 
@@ -223,11 +241,8 @@ impl Tables {
     fn flow_mod(&mut self, flow: FlowMod, version: Version) -> Result<(), ErrorReason> {
         let refuse = |kind, name: &str| Err(error(kind, name, version));
         let at = self.flows.iter().position(|it| {
-            let key = |priority, table, matching: &sluice_openflow::Match| {
-                (priority, table, matching.to_text())
-            };
-            key(it.priority, it.table_id, &it.matching)
-                == key(flow.priority, flow.table_id, &flow.matching)
+            (it.priority, it.table_id) == (flow.priority, flow.table_id)
+                && it.matching.to_text() == flow.matching.to_text()
         });
         let actions = flow.instructions.iter().flat_map(|it| match it {
             Instruction::ApplyActions { actions } => actions.as_slice(),

@@ -103,6 +103,24 @@ fn a_switch_without_bundles_is_changed_when_all_others_are_prepared_and_put_back
 }
 
 #[test]
+fn a_change_that_cannot_be_stored_is_refused_at_once() {
+    let mut bench = network(&[Version::V1_4, Version::V1_4]);
+    let mut change = new_policy();
+    let text = "group_id=1,type=all,bucket=actions=output:1";
+    change.set.push(entry(Kind::Group, "g", "1", text));
+    let before = flows(&bench, &[S1, S2]);
+    bench.fill_disk(true);
+    bench.start_everywhere(change);
+    bench.settle();
+    let reason = refusal(bench.decide().expect("undecided"));
+    assert!(reason.ends_with(": the disk is full"), "{reason}");
+    bench.fill_disk(false);
+    bench.settle();
+    assert_eq!(flows(&bench, &[S1, S2]), before);
+    bench.assert_converged(0);
+}
+
+#[test]
 fn meters_are_changed_in_order_and_put_back() {
     let mut bench = network(&[Version::V1_4, Version::V1_4]);
     let mut change = new_policy();

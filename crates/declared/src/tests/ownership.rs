@@ -1,6 +1,6 @@
 //! Groups and meters, which have no cookie: those of other programs stay, those of ours are removed.
 
-use sluice_openflow::{GroupDesc, GroupId, MeterDesc, MeterId, Version};
+use sluice_openflow::{DatapathId, GroupDesc, GroupId, MeterDesc, MeterId, Version};
 
 use super::bench::{Bench, entry, flow};
 use super::{Duration, Kind, Loss, S1, State};
@@ -134,6 +134,29 @@ fn what_is_in_a_switch_stays_ours_while_nothing_can_be_stored() {
     bench.remove_all();
     bench.settle();
     assert!(bench.switch(S1).tables.groups.is_empty() && bench.owned().is_empty());
+}
+
+/// A peer may use another datapath id in each session.
+#[test]
+fn the_groups_of_16_384_switches_that_have_disconnected_are_remembered() {
+    let mut bench = Bench::new();
+    bench.own_groups((1001..=1000 + 16_384).map(|id| (DatapathId(id), 1)));
+    bench.restart();
+    bench.connect(S1, Version::V1_3);
+    bench.set([group(1, 1)]);
+    bench.settle();
+    bench.disconnect(S1);
+    assert!(bench.owns(S1, 1) && !bench.owns(DatapathId(1001), 1));
+    assert_eq!(bench.owned().len(), 16_384);
+    // One without groups takes no place.
+    bench.connect(DatapathId(2), Version::V1_3);
+    bench.settle();
+    bench.disconnect(DatapathId(2));
+    assert_eq!(bench.owned().len(), 16_384);
+    bench.remove_all();
+    bench.connect(S1, Version::V1_3);
+    bench.settle();
+    assert!(bench.switch(S1).tables.groups.is_empty() && !bench.owns(S1, 1));
 }
 
 /// Each sends to the next one, which has to be there before.

@@ -137,7 +137,7 @@ fn a_modification_by_another_program_is_not_taken_for_a_conversion() {
 fn an_entry_that_the_switch_reports_differently_is_accepted_and_noted() {
     let mut bench = Bench::new();
     bench.connect(S1, Version::V1_3);
-    bench.switch_mut(S1).reported_port = Some(PortNo(99));
+    bench.switch_mut(S1).reported_ports = vec![PortNo(99)];
     bench.set([flow("a", "1", "in_port=1,actions=output:1")]);
     bench.wait(Duration::from_secs(11));
     let changes = bench.switch(S1).changes;

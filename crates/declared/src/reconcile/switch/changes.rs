@@ -34,6 +34,10 @@ impl Switch {
             .collect();
         let mut revisions: BTreeMap<u64, (Vec<Slot>, bool)> = BTreeMap::new();
         for (slot, dirty) in &self.dirty {
+            if dirty.not_before > now.at && self.rewritten.contains_key(slot) {
+                // What else of the change is missing does not wait for it.
+                continue;
+            }
             let (slots, is_due) = revisions.entry(dirty.revision).or_insert((vec![], true));
             *is_due &= dirty.not_before <= now.at && !running.contains(slot);
             slots.push(slot.clone());
@@ -41,12 +45,24 @@ impl Switch {
         if self.is_changing_declared() {
             revisions.remove(&UNDECLARED);
         }
+        if let Some(unread_from) = self.unread_from() {
+            revisions.split_off(&unread_from);
+        }
         for (revision, (slots, _)) in revisions.into_iter().filter(|(_, (_, is_due))| *is_due) {
             if in_flight(self) > WINDOW {
                 break;
             }
             self.start_transaction(revision, slots, now, outbox);
         }
+    }
+
+    /// The first change that adds something of a kind that was not read, so that another program may have it. Later changes may use
+    /// what it adds.
+    pub(super) fn unread_from(&self) -> Option<u64> {
+        let is_unread =
+            |slot: &Slot| !self.read_kinds.contains(&slot.kind()) && self.want.contains_key(slot);
+        let unread = self.dirty.iter().filter(|(slot, _)| is_unread(slot));
+        unread.map(|(_, dirty)| dirty.revision).min()
     }
 
     /// Whether something that is declared was not tried yet.
@@ -147,8 +163,13 @@ impl Switch {
         for slot in owns.iter().filter_map(|owned| owned.slot()) {
             self.owned.remove(&slot);
         }
-        self.postpone(&running.transaction, now);
-        for step in running.transaction.steps {
+        let transaction = running.transaction;
+        let outcome = Outcome::Refused(Failure { slot: None, reason: reason.to_owned() });
+        if self.end_part(no, &transaction, &outcome, false) {
+            return;
+        }
+        self.postpone(&transaction, now);
+        for step in transaction.steps {
             self.set_wanted_state(step.slot, State::Pending(reason.to_owned()), now);
         }
     }
@@ -234,6 +255,9 @@ impl Switch {
         let removed = transaction.steps.iter().filter(|step| step.to.is_none()).count();
         if transaction.revision == UNDECLARED {
             out.notices.push(Notice::Removed { switch: self.id(), count: removed });
+            if self.has_less_surplus() {
+                self.next_read = now.at;
+            }
         }
         for step in transaction.steps {
             let slot = step.slot;
@@ -266,10 +290,12 @@ impl Switch {
         }
     }
 
-    /// There may be room now for what was refused.
+    /// There may be room now for what was refused. What is different, rather than missing, needs none.
     pub(super) fn retry_at_once(&mut self, now: Now) {
-        for dirty in self.dirty.values_mut() {
-            dirty.not_before = now.at;
+        for (slot, dirty) in &mut self.dirty {
+            if !self.rewritten.contains_key(slot) {
+                dirty.not_before = now.at;
+            }
         }
     }
 

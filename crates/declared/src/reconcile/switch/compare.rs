@@ -1,19 +1,78 @@
 //! Reading a switch, and finding what differs from what it is to have.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use sluice_base::HashMap;
 use sluice_sdk::Answer;
 
-use super::super::reading::{ReadNext, Reading};
+use super::super::read_slots::ReadClass;
+use super::super::reading::{Contents, ReadNext, Reading, UNDECLARED_MAX};
 use super::super::{Notice, Outbox, Sent, backoff};
-use super::{BUSY_PAUSE, Dirty, Switch, UNDECLARED};
+use super::{BUSY_PAUSE, Dirty, Part, Switch, UNDECLARED};
 use crate::entry::Kind;
 use crate::form::{Form, Slot, transition};
 use crate::status::{Now, State};
 
 impl Switch {
-    pub(in super::super) fn start_reading(&mut self, outbox: &mut Outbox) {
+    /// Since when it has to be read, if it has. The part of a change that waits only for transactions comes first.
+    pub(in super::super) fn waits_to_read(&self, now: Now) -> Option<Instant> {
+        let is_read_for = |part: &Part| part.is_waiting() && self.actual.is_none();
+        let is_free = self.reading.is_none() && self.part.as_ref().is_none_or(is_read_for);
+        Some(self.next_read).filter(|&at| is_free && at <= now.at)
+    }
+
+    /// Whether it has a slot for a reading.
+    pub(in super::super) fn has_read_slot(&self) -> bool {
+        self.reading.is_some() || self.granted_until.is_some()
+    }
+
+    /// Which slots it may have.
+    pub(in super::super) fn read_class(&self) -> ReadClass {
+        match (self.is_unreliable, self.was_read()) {
+            (true, _) => ReadClass::Unreliable,
+            (false, false) => ReadClass::Unread,
+            (false, true) => ReadClass::Read,
+        }
+    }
+
+    /// Whether its session has a reading that was not answered, and none that was.
+    pub(in super::super) fn has_never_answered(&self) -> bool {
+        !self.was_read() && (self.is_unreliable || self.reading.is_some())
+    }
+
+    fn was_read(&self) -> bool {
+        !self.read_kinds.is_empty()
+    }
+
+    /// Whether flow entries were left out of the last reading, and it is of use to delete those that were read and to read again: a
+    /// switch that goes on to report what was deleted is not read without a pause.
+    pub(super) fn has_less_surplus(&self) -> bool {
+        let is_less = self.surplus + UNDECLARED_MAX / 2 <= self.surplus_before;
+        self.surplus > 0 && (self.surplus_before == 0 || is_less)
+    }
+
+    /// Takes a slot, and reads as soon as no transaction is in flight: a reading might see what is just being changed.
+    pub(in super::super) fn grant_reading(&mut self, now: Now, outbox: &mut Outbox) {
+        self.granted_until = Some(now.at + outbox.timeout);
+        self.continue_grant(now, outbox);
+    }
+
+    /// Reads if it has a slot and no transaction is in flight, and returns the slot if they take too long.
+    pub(in super::super) fn continue_grant(&mut self, now: Now, outbox: &mut Outbox) {
+        let Some(until) = self.granted_until else { return };
+        if self.waits_to_read(now).is_none() {
+            self.granted_until = None;
+        } else if self.transactions.is_empty() {
+            self.granted_until = None;
+            self.start_reading(outbox);
+        } else if until <= now.at {
+            self.granted_until = None;
+            self.next_read = now.at + self.verify_interval;
+        }
+    }
+
+    fn start_reading(&mut self, outbox: &mut Outbox) {
         let has = |kind| self.want.keys().chain(&self.owned).any(|slot| slot.kind() == kind);
         let others: Vec<_> = [Kind::Group, Kind::Meter].into_iter().filter(|it| has(*it)).collect();
         self.reading = Some(Reading::new(others));
@@ -28,7 +87,7 @@ impl Switch {
     pub(in super::super) fn on_read(&mut self, answer: Answer, now: Now, out: &mut Outbox) {
         let Some(reading) = &mut self.reading else { return };
         let kinds = reading.kinds.clone();
-        match reading.on_answer(answer) {
+        match reading.on_answer(answer, &self.want) {
             ReadNext::Request => self.request_part(out),
             ReadNext::Later => {
                 self.reading = None;
@@ -45,7 +104,7 @@ impl Switch {
                 }
                 self.read_failure = Some(reason);
             }
-            ReadNext::Complete(read, unreadable) => {
+            ReadNext::Complete(Contents { entries, unreadable, surplus }) => {
                 self.reading = None;
                 self.read_failure = None;
                 self.failures = 0;
@@ -53,7 +112,8 @@ impl Switch {
                 self.next_read = now.at + self.verify_interval;
                 self.read_kinds = kinds;
                 self.unreadable = unreadable.into_iter().collect();
-                self.compare(read, now, out);
+                self.surplus_before = std::mem::replace(&mut self.surplus, surplus);
+                self.compare(entries, now, out);
                 if self.is_unused() {
                     self.next_read = self.unused_read(now.at);
                 }
@@ -70,7 +130,7 @@ impl Switch {
         self.leave_foreign(&mut read, now, out);
         self.adopt_converted(&mut read);
         let is_first = self.actual.is_none();
-        let mut missing = 0;
+        let (mut missing, mut modified) = (0, vec![]);
         let wanted: Vec<_> = self
             .want
             .iter()
@@ -91,6 +151,7 @@ impl Switch {
             }
             if self.mark(&slot, revision, now) {
                 missing += 1;
+                modified.extend(self.rewritten.contains_key(&slot).then(|| slot.clone()));
                 self.set_state(
                     slot,
                     State::Pending("missing or different in the switch".to_owned()),
@@ -103,11 +164,29 @@ impl Switch {
             self.mark(&slot, UNDECLARED, now);
         }
         self.dirty.retain(|slot, _| self.want.contains_key(slot) || read.contains_key(slot));
-        self.just_rewritten.clear();
+        self.pause_rewriting(&modified, now);
         if missing > 0 && !is_first && !self.is_slave() {
             out.notices.push(Notice::PutBack { switch: self.id(), count: missing });
         }
         self.actual = Some(read);
+    }
+
+    /// Entries that are different again directly after they were written, or others instead of them, are written after a pause.
+    fn pause_rewriting(&mut self, modified: &[Slot], now: Now) {
+        let follows_rewrite = !std::mem::take(&mut self.just_rewritten).is_empty();
+        if self.rewritten.is_empty() {
+            self.futile_rewrites = 0;
+        }
+        if !follows_rewrite || modified.is_empty() {
+            return;
+        }
+        self.futile_rewrites += 1;
+        for slot in modified {
+            if let Some(dirty) = self.dirty.get_mut(slot) {
+                dirty.attempts = self.futile_rewrites;
+                dirty.not_before = now.at + backoff(self.futile_rewrites);
+            }
+        }
     }
 
     /// Takes groups and meters of other programs out of what was read. What of ours has disappeared is no longer ours: another program

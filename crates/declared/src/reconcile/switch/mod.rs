@@ -50,6 +50,9 @@ const NOT_MASTER: &str = "not master";
 /// The note of an entry that the switch [reports differently](Switch::accepted).
 const CONVERTED: &str = "reported differently by the switch";
 
+/// What a switch is to have.
+pub(super) type Wanted = HashMap<Slot, (Arc<Entry>, Arc<Form>)>;
+
 /// What differs, and when it is changed.
 #[derive(Debug, Clone)]
 struct Dirty {
@@ -81,7 +84,7 @@ struct Running {
 pub(super) struct Switch {
     pub(super) names: SwitchNames,
     pub(super) session: super::Session,
-    pub(super) want: HashMap<Slot, (Arc<Entry>, Arc<Form>)>,
+    pub(super) want: Wanted,
     /// Some entries have the match and priority of another one.
     pub(super) has_conflicts: bool,
     /// What the switch has; `None` if it is not known.
@@ -95,17 +98,25 @@ pub(super) struct Switch {
     /// Of these, entries that were written since the last reading. The next one follows at once, so that nobody else modifies them in
     /// between.
     just_rewritten: HashSet<Slot>,
+    /// Readings in a row that followed such a write and found that entries are different again.
+    futile_rewrites: u32,
+    /// Flow entries that are not declared and were left out of the last reading.
+    surplus: usize,
+    /// As many before that reading.
+    surplus_before: usize,
     /// Groups and meters that were installed here.
     pub(super) owned: HashSet<Slot>,
     /// Groups and meters of other programs that have the number of a declared one. They stay as they are.
     foreign: HashMap<Slot, Arc<Form>>,
     /// Groups and meters that were sent, and may have been refused since another program has added them.
     unsure: HashMap<Slot, Arc<Form>>,
-    /// Kinds that were read in this session.
+    /// Kinds that were read in this session, not too long ago to add something. Empty if no reading was answered.
     read_kinds: Vec<Kind>,
     /// Kinds that the switch does not have, and why.
     unreadable: BTreeMap<Kind, String>,
     reading: Option<Reading>,
+    /// Until when the transactions in flight may end before a reading that has a slot. No others start before.
+    granted_until: Option<Instant>,
     /// Why the last reading has failed.
     read_failure: Option<String>,
     /// Failures in a row, of readings and of changes of which nothing is known.
@@ -146,12 +157,16 @@ impl Switch {
             accepted: HashMap::default(),
             rewritten: HashMap::default(),
             just_rewritten: HashSet::default(),
+            futile_rewrites: 0,
+            surplus: 0,
+            surplus_before: 0,
             owned: HashSet::default(),
             foreign: HashMap::default(),
             unsure: HashMap::default(),
             read_kinds: vec![],
             unreadable: BTreeMap::new(),
             reading: None,
+            granted_until: None,
             read_failure: None,
             failures: 0,
             is_unreliable: false,
@@ -206,18 +221,6 @@ impl Switch {
 
     pub(super) fn version(&self) -> Version {
         self.session.version
-    }
-
-    pub(super) fn is_reading(&self) -> bool {
-        self.reading.is_some()
-    }
-
-    /// Since when it has to be read, if it has and nothing but the limit of readings is in the way. Otherwise a reading might see what is
-    /// just being changed.
-    pub(super) fn waits_to_read(&self, now: Now) -> Option<Instant> {
-        let is_free = self.reading.is_none() && self.transactions.is_empty();
-        let is_free = is_free && self.part.as_ref().is_none_or(Part::is_waiting);
-        Some(self.next_read).filter(|&at| is_free && at <= now.at)
     }
 
     /// Whether there is nothing of ours in it, and nothing is to be.
@@ -372,7 +375,10 @@ impl Switch {
         // A switch without entries of ours is read less often, and each kind only if something is declared. It has to be known whether
         // another program has added a group or meter.
         let is_fresh = slot.kind() == Kind::Flow || self.next_read <= now.at + self.verify_interval;
-        let is_read = is_fresh && self.read_kinds.contains(&slot.kind());
+        if !is_fresh {
+            self.read_kinds.retain(|kind| *kind != slot.kind());
+        }
+        let is_read = self.read_kinds.contains(&slot.kind());
         let read_at = if is_read { now.at + self.verify_interval } else { now.at };
         self.next_read = self.next_read.min(read_at);
         self.accepted.remove(&slot);
@@ -405,24 +411,30 @@ impl Switch {
         }
         if self.part.is_some() {
             self.start_part(outbox);
-        } else if now.at < self.next_read && self.actual.is_some() && !self.is_slave() {
+        } else if self.granted_until.is_none() && self.actual.is_some() && !self.is_slave() {
             self.start_transactions(now, outbox);
         }
     }
 
-    /// When [`step`](Self::step) has something to do, if no answer comes before.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    /// When it has something to do, if no answer comes before.
+    pub(super) fn deadline(&self, ticked_at: Option<Instant>) -> Option<Instant> {
         if self.reading.is_some() {
             return None;
         }
         let is_in_part = self.part.as_ref().is_some_and(|part| !part.is_waiting());
         if !self.transactions.is_empty() || is_in_part {
             // Otherwise an answer comes, or it is decided.
-            return self.transactions.values().filter_map(|running| running.again_at).min();
+            let again = self.transactions.values().filter_map(|running| running.again_at);
+            return again.chain(self.granted_until).min();
         }
-        let changes = self.dirty.values().map(|dirty| dirty.not_before);
-        let changes = changes.filter(|_| self.actual.is_some() && !self.is_slave());
-        changes.chain([self.next_read]).min()
+        let can_change = self.actual.is_some() && !self.is_slave();
+        let unread_from = self.unread_from();
+        let changes = self.dirty.values().filter(|dirty| {
+            can_change && unread_from.is_none_or(|unread_from| dirty.revision < unread_from)
+        });
+        // A switch that waited for a slot at the last tick is read when another reading ends.
+        let read = Some(self.next_read).filter(|&at| ticked_at.is_none_or(|ticked| at > ticked));
+        changes.map(|dirty| dirty.not_before).chain(read).min()
     }
 }
 

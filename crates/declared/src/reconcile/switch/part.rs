@@ -300,10 +300,10 @@ impl Switch {
     }
 
     /// Why the switch is not ready, for a change that has to end.
-    pub(in super::super) fn part_delay(&self, now: Now) -> PartRefusal {
+    pub(in super::super) fn part_delay(&self) -> PartRefusal {
         let is_waiting = self.part.as_ref().is_some_and(Part::is_waiting);
         let reading = || self.read_failure.clone().unwrap_or_else(|| "not read yet".to_owned());
-        let reason = if is_waiting && (self.actual.is_none() || self.next_read <= now.at) {
+        let reason = if is_waiting && (self.actual.is_none() || self.reading.is_some()) {
             reading()
         } else {
             "no answer in time".to_owned()
