@@ -27,7 +27,7 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
 
 /// The state of an application.
 #[derive(Serialize, ToSchema)]
-struct StateDocument {
+struct ApplicationStateDocument {
     application: String,
     /// One for each worker that has answered, in the order of their numbers.
     workers: Vec<WorkerState>,
@@ -51,14 +51,14 @@ struct WorkerState {
     path = "/v1/applications/{application}/state",
     params(("application" = String, Path, description = "Name of an application")),
     responses(
-        (status = 200, body = StateDocument),
+        (status = 200, body = ApplicationStateDocument),
         (status = 404, body = ErrorDocument, description = "No such application runs, or it shows no state")
     )
 )]
 async fn application_state(
     State(state): State<ApiState>,
     ApiPath(application): ApiPath<String>,
-) -> Result<Json<StateDocument>, ApiError> {
+) -> Result<Json<ApplicationStateDocument>, ApiError> {
     let mut states = read(&state, &application).await;
     states.sort_unstable_by_key(|state| state.worker);
     let workers: Vec<_> = states.into_iter().filter_map(WorkerState::of).collect();
@@ -66,7 +66,7 @@ async fn application_state(
         let message = format!("no application {application:?} that shows a state is running");
         return Err(ApiError::not_found("no_such_application", message));
     }
-    Ok(Json(StateDocument { application, workers }))
+    Ok(Json(ApplicationStateDocument { application, workers }))
 }
 
 /// The answers of all workers that have answered in time.
