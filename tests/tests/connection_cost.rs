@@ -1,4 +1,4 @@
-//! Instructions of the process for switches that do nothing, which are the same on every machine.
+//! Instructions of the process for switches that do nothing, which depend little on the machine.
 //!
 //! A source that has all sessions it may have must not use a core with them, nor delay others by ending all at once.
 

@@ -1,4 +1,4 @@
-//! Instructions and system calls per packet-in and per path, which are the same on every machine.
+//! Instructions and system calls per packet-in and per path, which depend little on the machine.
 //!
 //! Instructions are counted in the middle of a load, without the start and the end of the process. Times are never asserted.
 //! `crates/engine` counts allocations.

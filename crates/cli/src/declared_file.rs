@@ -284,6 +284,21 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_the_api_does_not_know_gets_its_line() {
+        let text = "flows:\n- name: a\n  swich: all\n";
+        let file = DeclaredFile {
+            name: "network".to_owned(),
+            text: text.to_owned(),
+            document: Value::Null,
+        };
+        let what = "flows[0].swich: unknown field `swich`, expected one of `name`, `switch`";
+        let error = format!("{BODY_ERROR}{what} at line 1 column 40");
+        assert_eq!(file.locate(error), format!("network:3: {what}"));
+        let other = format!("{BODY_ERROR}invalid type");
+        assert_eq!(file.locate(other), "network: invalid type");
+    }
+
+    #[test]
     fn an_error_of_the_api_gets_the_line_of_its_entry() {
         for (text, line) in [(TOML, 5), (YAML, 5)] {
             let file = DeclaredFile {

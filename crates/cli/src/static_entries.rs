@@ -151,9 +151,9 @@ impl AddArgs {
         let at = answer.get("at").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let mut text = format!("{name}: {}\n", state(&answer));
         if at.is_empty() {
-            let switch = &self.switch;
-            print_error(&format!(
-                "no connected switch is {switch}: the entry is installed when one with this name or datapath id connects"
+            let of = if self.switch == "all" { "" } else { " with this name or datapath id" };
+            text.push_str(&format!(
+                "no switch{of} is connected: the entry is installed when one connects\n"
             ));
         } else {
             text.push_str(&table(at, STATE_COLUMNS));

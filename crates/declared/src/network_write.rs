@@ -99,8 +99,7 @@ impl Declared {
         }
     }
 
-    /// Declares what was declared before a change that a switch has refused although it had accepted it. Returns what the one who asked
-    /// for the change is told.
+    /// Declares what was declared before a change that a switch has refused although it had accepted it. Returns the error for the client.
     fn undo(&self, mut reversed: AppliedChange, refusal: NetworkRefusal) -> WriteError {
         {
             let mut core = lock(&self.shared.core);

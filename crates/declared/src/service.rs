@@ -326,8 +326,8 @@ impl Drop for Declared {
 }
 
 impl Shared {
-    /// Locks what is declared, and passes on which switches are connected: whoever has seen that a switch is connected can change it. The
-    /// list is made under the lock, so that no older one follows.
+    /// Locks what is declared, after the list of sessions was brought up to date: a client that has seen that a switch is connected can
+    /// change it. The sessions are listed under the lock, so that no older list follows.
     pub(crate) fn core_with_sessions(&self) -> MutexGuard<'_, Core> {
         let mut core = lock(&self.core);
         let sessions = self.controller.switches();

@@ -412,6 +412,31 @@ fn two_packets_are_traced_at_a_time_for_one_client() {
     });
 }
 
+/// Otherwise whoever connects, asks and leaves again and again would have a switch answer without a limit.
+#[test]
+fn what_a_switch_was_asked_counts_until_it_has_answered_even_if_the_client_has_left() {
+    let line = Line { is_silent: true, ..Line::of(vec![vec![TO_2], vec![TO_1]]) };
+    let kept = line.kept.clone();
+    let server = server(line);
+    let asked = || kept.lock().unwrap().len();
+    let of_other_requests = asked();
+    let ask_and_leave = || {
+        let mut client = TcpStream::connect(server.address().unwrap()).unwrap();
+        let request = b"GET /v1/switches/s1/tables HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        client.write_all(request).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    for _ in 0..4 {
+        ask_and_leave();
+    }
+    assert_eq!(asked() - of_other_requests, 2);
+    for on_answer in kept.lock().unwrap().drain(..) {
+        on_answer(Answer::Disconnected);
+    }
+    ask_and_leave();
+    wait_until("the next request", || asked() == 1);
+}
+
 #[test]
 fn what_would_never_end_has_limits() {
     // Each switch sends two packets that differ from those before.

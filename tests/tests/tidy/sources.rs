@@ -1,5 +1,7 @@
 //! Limits of source files: length, unfinished work, `unsafe`, paths of one machine.
 
+use std::collections::BTreeMap;
+
 use crate::checkout::{CheckoutFile, assert_none, files, root};
 
 /// Files with more lines are listed, since they may have a second subject.
@@ -50,6 +52,33 @@ fn no_file_is_longer_than_the_limit() {
         }
     }
     assert_none(&faults, &format!("files of more than {LINES_MAX} lines"));
+}
+
+/// A schema of the OpenAPI document has the name of its type, unless another one is given: the second of two with the same name would replace the first.
+#[test]
+fn no_two_schemas_of_the_api_have_the_same_name() {
+    let mut names = BTreeMap::new();
+    for file in files().iter().filter(|file| file.path.starts_with("crates/northbound/src/")) {
+        let (mut is_schema, mut given) = (false, None);
+        for (location, line) in file.lines() {
+            if let Some((_, name)) = line.split_once("schema(as = ") {
+                given = name.split(|c: char| !c.is_alphanumeric()).next();
+            }
+            is_schema |= line.contains("derive(") && line.contains("ToSchema");
+            let words: Vec<_> = line.split(|c: char| !c.is_alphanumeric()).collect();
+            let kind = words.iter().position(|word| ["struct", "enum"].contains(word));
+            let Some(name) = kind.and_then(|at| words.get(at + 1)) else { continue };
+            let name = given.take().unwrap_or(name);
+            if std::mem::take(&mut is_schema) {
+                names.entry(name.to_owned()).or_insert_with(Vec::new).push(location);
+            }
+        }
+    }
+    assert!(names.len() > 50, "only {} found", names.len());
+    let twice = names.into_iter().filter(|(_, locations)| locations.len() > 1);
+    let faults: Vec<_> =
+        twice.map(|(name, locations)| format!("{name}: {}", locations.join(", "))).collect();
+    assert_none(&faults, "schemas with the same name");
 }
 
 #[test]

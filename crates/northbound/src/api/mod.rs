@@ -73,7 +73,8 @@ pub(crate) struct ApiState {
     pub(crate) declared: Option<Arc<Declared>>,
     /// Changes of what is declared are written one after the other.
     writes: Arc<Semaphore>,
-    /// Changes of all switches or none: while one waits for switches, others of what is declared wait for it.
+    /// Atomic changes wait for each other here, and only one at a time waits for `writes`: others, such as a quarantine, wait for one at
+    /// most.
     atomic_changes: Arc<Semaphore>,
 }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use sluice_declared::{
     Change, ChangeError, Declared, Entry, Key, Kind, QuarantineError, WriteError,
 };
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -197,14 +197,6 @@ pub(super) async fn write<R: Send + 'static>(
     }
 }
 
-/// Admits a change of all switches or none, one at a time: others wait for the switches that it concerns, and must not wait for several.
-fn admit_atomic(state: &ApiState) -> ApiResult<OwnedSemaphorePermit> {
-    state.atomic_changes.clone().try_acquire_owned().map_err(|_| {
-        let message = "another atomic change is being made: repeat this one";
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
-    })
-}
-
 /// Waits until all connected switches have accepted or refused a change, but not for ever.
 pub(super) async fn wait_until_tried(
     state: &ApiState,
@@ -226,7 +218,11 @@ pub(super) async fn wait_until_tried(
 async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<ChangesDocument> {
     let (is_dry_run, is_atomic) = (how.dry_run, how.atomic);
     let keys: Vec<_> = change.set.iter().map(|it| it.key.clone()).collect();
-    let atomic = if is_atomic && !is_dry_run { Some(admit_atomic(state)?) } else { None };
+    // Never closed.
+    let atomic = match is_atomic && !is_dry_run {
+        true => state.atomic_changes.clone().acquire_owned().await.ok(),
+        false => None,
+    };
     // Checking many entries takes its time as well.
     let written = write(state, move |declared| {
         let _atomic = atomic;

@@ -74,7 +74,7 @@ impl Transaction {
     }
 
     pub(super) fn on_trial_refusal(&mut self, refusal: Refusal) -> Next {
-        // The message that cannot be applied is followed only by the commit.
+        // Behind the message that the switch cannot apply, the bundle has only its commit.
         let unappliable = self.current.len().saturating_sub(2);
         let is_end = self.stage != Stage::ProofOfAdding && self.rest.is_empty();
         match (&self.stage, self.bundle) {

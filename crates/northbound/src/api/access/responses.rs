@@ -18,6 +18,9 @@ const BYTES_MAX: usize = 64 << 20;
 /// Bodies up to this size are not counted: there are no more than connections.
 const SMALL_BYTES: usize = 64 << 10;
 
+/// Bytes that are handed over at a time. The server takes more when it has sent almost all that it has.
+const PART_BYTES: usize = 64 << 10;
+
 /// Limits the memory of bodies. Those that are made while they are sent have no size, and limits of their own.
 #[derive(Debug)]
 pub(super) struct Responses(SourceLimit);
@@ -31,10 +34,8 @@ pub(super) enum OfRequest {
     Write,
 }
 
-/// Bytes that are handed over at a time. The server takes more when it has sent almost all that it has.
-const PART_BYTES: usize = 64 << 10;
-
-/// A body that counts until all but some parts of it were sent.
+/// A body that is handed over in parts. It counts until the last one is: hyper would take all of it at once, however slowly the client
+/// reads.
 struct CountedBody {
     body: Body,
     /// What was taken from `body` and not handed over.
