@@ -219,9 +219,10 @@ async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<
     let (is_dry_run, is_atomic) = (how.dry_run, how.atomic);
     let keys: Vec<_> = change.set.iter().map(|it| it.key.clone()).collect();
     // Never closed.
-    let atomic = match is_atomic && !is_dry_run {
-        true => state.atomic_changes.clone().acquire_owned().await.ok(),
-        false => None,
+    let atomic = if is_atomic && !is_dry_run {
+        state.atomic_changes.clone().acquire_owned().await.ok()
+    } else {
+        None
     };
     // Checking many entries takes its time as well.
     let written = write(state, move |declared| {
