@@ -152,9 +152,9 @@ impl AddArgs {
         let mut text = format!("{name}: {}\n", state(&answer));
         if at.is_empty() {
             let of = if self.switch == "all" { "" } else { " with this name or datapath id" };
-            text.push_str(&format!(
-                "no switch{of} is connected: the entry is installed when one connects\n"
-            ));
+            text.push_str("no switch");
+            text.push_str(of);
+            text.push_str(" is connected: the entry is installed when one connects\n");
         } else {
             text.push_str(&table(at, STATE_COLUMNS));
         }
