@@ -424,7 +424,8 @@ fn what_a_switch_was_asked_counts_until_it_has_answered_even_if_the_client_has_l
         let mut client = TcpStream::connect(server.address().unwrap()).unwrap();
         let request = b"GET /v1/switches/s1/tables HTTP/1.1\r\nhost: localhost\r\n\r\n";
         client.write_all(request).unwrap();
-        std::thread::sleep(Duration::from_millis(200));
+        client.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        assert!(client.read(&mut [0]).is_err(), "the switch is silent");
     };
     for _ in 0..4 {
         ask_and_leave();
