@@ -165,10 +165,11 @@ fn the_api_answers_as_its_openapi_document_says() {
     network.connect(&controller);
     controller.wait_for_sessions(2);
     // All routes, also those that write, but for captures: they last an hour unless the request ends them.
+    // The number of requests is bounded, not their time, so that a slow machine sends the same ones.
     // scripts/setup.sh creates the Python environment, and names its version.
     let script = r#"root=$(cd "$0"/.. && pwd) && cd "$3" && exec "$root"/.cache/schemathesis-*/bin/schemathesis \
         --config-file "$root"/tests/schemathesis.toml run "$1"/v1/openapi.json --url "$1" \
-        --checks "$2" --exclude-path /v1/capture --max-time 60 --seed 1 --no-color --generation-database none"#;
+        --checks "$2" --exclude-path /v1/capture --max-examples 5 --suppress-health-check all --seed 1 --no-color --generation-database none"#;
     let mut schemathesis = env.command("sh");
     schemathesis.args(["-c", script, env!("CARGO_MANIFEST_DIR"), "http://127.0.0.1:8653", CHECKS]);
     // It keeps what it has found there.
@@ -177,6 +178,7 @@ fn the_api_answers_as_its_openapi_document_says() {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}\n{errors}\n{}", controller.log());
+    println!("{text}");
     assert_eq!(controller.sessions(), 2);
     // Requests that are all refused would prove little.
     let log = controller.log();
