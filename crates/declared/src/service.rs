@@ -59,6 +59,11 @@ impl fmt::Display for WriteError {
         match self {
             Self::Change(error) => error.fmt(f),
             Self::Quarantine(error) => error.fmt(f),
+            Self::Store(error) if error.is_outcome_unknown => write!(
+                f,
+                "the store cannot be written: {error}; the change is not in effect, but after a restart it may be, \
+                 unless something else is written before"
+            ),
             Self::Store(error) => {
                 write!(f, "the store cannot be written, nothing was changed: {error}")
             }

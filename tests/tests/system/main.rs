@@ -37,6 +37,7 @@ mod ryu;
 mod segments;
 mod show;
 mod static_entries;
+mod store;
 mod thin_control_link;
 mod tls;
 mod topology;

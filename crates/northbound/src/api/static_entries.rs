@@ -155,6 +155,9 @@ fn write_error(error: &WriteError) -> ApiError {
         WriteError::Quarantine(error) => quarantine_error(error, message),
         WriteError::Refused(_) => ApiError::new(StatusCode::CONFLICT, "change_refused", message),
         WriteError::Stopped => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message),
+        WriteError::Store(error) if error.is_outcome_unknown => {
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", message)
+        }
         WriteError::Store(_) | WriteError::StaysDeclared(..) => {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
         }
