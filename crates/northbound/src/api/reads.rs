@@ -1,55 +1,95 @@
 //! Limits how many replies of switches are read at a time.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sluice_base::HashMap;
 use sluice_openflow::DatapathId;
+use sluice_sdk::Answer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Replies of all switches that are read at a time; each may have some megabytes. Further requests wait.
 const READS_MAX: usize = 16;
 
+/// Of these, replies of switches that did not answer the last time: otherwise a few switches that never answer would keep the others from
+/// being read.
+const UNRELIABLE_READS_MAX: usize = 4;
+
 /// Replies of one switch that are read at a time: all its incomplete replies together may have 4 MiB.
 const READS_PER_SWITCH_MAX: usize = 2;
+
+/// Switches of which it is known that they did not answer. Beyond that, it is forgotten of those from which nothing is being read.
+const KNOWN_SWITCHES_MAX: usize = 1024;
 
 /// Which replies are being read.
 #[derive(Debug)]
 pub(super) struct Reads {
     all: Arc<Semaphore>,
-    /// The switches from which something is being read.
-    switches: Mutex<HashMap<DatapathId, Weak<Semaphore>>>,
+    unreliable: Arc<Semaphore>,
+    /// The switches from which something is being read, and those that did not answer.
+    switches: Mutex<HashMap<DatapathId, Arc<SwitchReads>>>,
+}
+
+#[derive(Debug)]
+struct SwitchReads {
+    permits: Arc<Semaphore>,
+    has_timed_out: AtomicBool,
 }
 
 /// A reply may be read until this is dropped.
 #[derive(Debug)]
 pub(super) struct ReadPermit {
-    _of_switch: Option<OwnedSemaphorePermit>,
-    _of_all: Option<OwnedSemaphorePermit>,
+    switch: Arc<SwitchReads>,
+    _permits: [Option<OwnedSemaphorePermit>; 3],
+}
+
+impl ReadPermit {
+    /// The read has ended with this answer.
+    pub(super) fn end(self, answer: &Answer) {
+        self.switch.has_timed_out.store(matches!(answer, Answer::TimedOut), Ordering::Relaxed);
+    }
 }
 
 impl Default for Reads {
     fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(READS_MAX)), switches: Mutex::default() }
+        Self {
+            all: Arc::new(Semaphore::new(READS_MAX)),
+            unreliable: Arc::new(Semaphore::new(UNRELIABLE_READS_MAX)),
+            switches: Mutex::default(),
+        }
     }
 }
 
 impl Reads {
     /// Waits until another reply of a switch may be read.
     pub(super) async fn acquire(&self, from: DatapathId) -> ReadPermit {
-        // The switch first: a request that waits for a slow one keeps no place from others. Neither is ever closed.
-        let of_switch = self.of_switch(from).acquire_owned().await.ok();
-        let of_all = self.all.clone().acquire_owned().await.ok();
-        ReadPermit { _of_switch: of_switch, _of_all: of_all }
+        let switch = self.of_switch(from);
+        let acquire = |semaphore: &Arc<Semaphore>| semaphore.clone().acquire_owned();
+        // The switch first: a request that waits for a slow one keeps no place from others. None is ever closed.
+        let of_switch = acquire(&switch.permits).await.ok();
+        let of_unreliable = if switch.has_timed_out.load(Ordering::Relaxed) {
+            acquire(&self.unreliable).await.ok()
+        } else {
+            None
+        };
+        let of_all = acquire(&self.all).await.ok();
+        ReadPermit { switch, _permits: [of_switch, of_unreliable, of_all] }
     }
 
-    fn of_switch(&self, id: DatapathId) -> Arc<Semaphore> {
+    fn of_switch(&self, id: DatapathId) -> Arc<SwitchReads> {
         let mut switches = self.switches.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = switches.get(&id).and_then(Weak::upgrade) {
-            return known;
+        if let Some(known) = switches.get(&id) {
+            return known.clone();
         }
-        switches.retain(|_, semaphore| semaphore.strong_count() > 0);
-        let new = Arc::new(Semaphore::new(READS_PER_SWITCH_MAX));
-        switches.insert(id, Arc::downgrade(&new));
+        let has_room = switches.len() < KNOWN_SWITCHES_MAX;
+        switches.retain(|_, it| {
+            Arc::strong_count(it) > 1 || has_room && it.has_timed_out.load(Ordering::Relaxed)
+        });
+        let new = Arc::new(SwitchReads {
+            permits: Arc::new(Semaphore::new(READS_PER_SWITCH_MAX)),
+            has_timed_out: AtomicBool::new(false),
+        });
+        switches.insert(id, new.clone());
         new
     }
 }
@@ -82,5 +122,35 @@ mod tests {
         drop(held);
         assert!(try_acquire(&reads, 99).is_some());
         assert_eq!(reads.switches.lock().unwrap().len(), 1, "switches without reads are forgotten");
+    }
+
+    #[test]
+    fn switches_that_did_not_answer_leave_places_to_the_others() {
+        let reads = Reads::default();
+        for id in 0..8 {
+            try_acquire(&reads, id).unwrap().end(&Answer::TimedOut);
+        }
+        let held: Vec<_> = (0..8).filter_map(|id| try_acquire(&reads, id)).collect();
+        assert_eq!(held.len(), 4);
+        let others: Vec<_> = (8..20).map(|id| try_acquire(&reads, id).unwrap()).collect();
+        assert!(try_acquire(&reads, 20).is_none());
+        drop(others);
+        // One that answers is like the others again.
+        for permit in held {
+            permit.end(&Answer::Disconnected);
+        }
+        assert_eq!(
+            (0..8).filter_map(|id| try_acquire(&reads, id)).map(std::mem::forget).count(),
+            8
+        );
+    }
+
+    #[test]
+    fn switches_that_come_and_go_without_an_answer_are_forgotten() {
+        let reads = Reads::default();
+        for id in 0..5000 {
+            try_acquire(&reads, id).unwrap().end(&Answer::TimedOut);
+        }
+        assert!(reads.switches.lock().unwrap().len() <= KNOWN_SWITCHES_MAX);
     }
 }

@@ -41,7 +41,8 @@ pub(crate) async fn read(
 ) -> Result<MultipartReply, ApiError> {
     let permit = state.reads.acquire(from).await;
     let request = Message::MultipartRequest(Multipart::single(request));
-    match ask_holding(state, from, vec![request], permit).await {
+    let on_end = move |answer: &Answer| permit.end(answer);
+    match ask_until_end(state, from, vec![request], on_end).await {
         Answer::Multipart(reply) => reply.parse().map_err(|error| {
             let message = format!("malformed reply: {error}");
             ApiError::new(StatusCode::BAD_GATEWAY, "switch_reply_malformed", message)
@@ -89,19 +90,19 @@ pub(super) fn too_many_entries(count: u64) -> ApiError {
 
 /// Sends messages to a switch and waits for the answer.
 pub(crate) async fn ask(state: &ApiState, to: DatapathId, messages: Vec<Message>) -> Answer {
-    ask_holding(state, to, messages, ()).await
+    ask_until_end(state, to, messages, |_| ()).await
 }
 
-/// As [`ask`], and keeps `held` until the switch has answered, even if the client does not wait any more.
-async fn ask_holding(
+/// As [`ask`], and calls `on_end` when the switch has answered, even if the client does not wait any more.
+async fn ask_until_end(
     state: &ApiState,
     to: DatapathId,
     messages: Vec<Message>,
-    held: impl Send + 'static,
+    on_end: impl FnOnce(&Answer) + Send + 'static,
 ) -> Answer {
     let (sender, answer) = oneshot::channel();
     let on_answer = Box::new(move |answer| {
-        let _held = held;
+        on_end(&answer);
         // Fails if the client does not wait any more.
         let _ = sender.send(answer);
     });
