@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 limit=${STEP_SECONDS:-1500}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-passed=0 failed=0 table=
+passed=0 failed=0 table= failures=
 declare -A pids=()
 # A target has a process group of its own, which ends with this script.
 trap '[[ ${#pids[@]} -eq 0 ]] || kill "${pids[@]}"; exit 130' INT TERM
@@ -30,6 +30,12 @@ start() {
 
 # Sum of a column of the lines `test result: ok. 12 passed; 0 failed; …` of cargo's test runner.
 count() { awk -v at="$2" '/^test result: /{ gsub(";", ""); n += $at } END { print n + 0 }' "$1"; }
+
+# The failed tests in the output of cargo's test runner, and the first lines of their panics, which a log of megabytes may follow.
+failures_of() {
+    grep -E '^test .* FAILED$' "$1"
+    grep -A 3 -E "^thread '.*' .*panicked at " "$1" | cut -c -300 | head -n 100
+}
 
 # Prints the output of a target as it comes, waits for its end, and adds its result to the table.
 finish() {
@@ -57,6 +63,7 @@ finish() {
     if [[ $code -eq 0 && $((good + bad)) -eq 0 ]]; then good=1; fi
 
     passed=$((passed + good)) failed=$((failed + bad))
+    if [[ $bad -gt 0 ]]; then failures+=$(failures_of "$log")$'\n'; fi
     table+=$(printf '%-16s %5d s %6d passed %4d failed' "$target" $((end - began)) "$good" "$bad")$'\n'
 }
 
@@ -71,5 +78,5 @@ for step in "$@"; do
     for target in "${targets[@]}"; do finish "$target"; done
 done
 
-printf '\n%s\n%d passed, %d failed\n' "$table" "$passed" "$failed"
+printf '\n%s\n%s\n%d passed, %d failed\n' "$failures" "$table" "$passed" "$failed"
 [[ $failed -eq 0 ]]
