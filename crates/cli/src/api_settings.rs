@@ -5,8 +5,8 @@ use sluice_northbound::{ApplicationSettings, LimitSetting, Settings};
 
 use crate::config::LoadedConfig;
 
-/// Applications and limits of a configuration.
-pub(crate) fn settings(loaded: &LoadedConfig) -> Settings {
+/// Applications and limits of a configuration, and the cores of the workers.
+pub(crate) fn settings(loaded: &LoadedConfig, worker_cores: &[Option<usize>]) -> Settings {
     let values = || {
         loaded.values().filter(|(key, ..)| !key.is_secret() && !key.is_experimental()).map(
             |(key, value, _)| {
@@ -35,6 +35,7 @@ pub(crate) fn settings(loaded: &LoadedConfig) -> Settings {
                 help: key.doc.clone(),
             })
             .collect(),
+        worker_cores: worker_cores.to_vec(),
     }
 }
 
@@ -46,7 +47,7 @@ mod tests {
     #[test]
     fn settings_have_the_chain_and_its_limits_but_no_secrets() {
         let sources = ConfigSources::default();
-        let settings = settings(&sources.load().unwrap());
+        let settings = settings(&sources.load().unwrap(), &[]);
         let names: Vec<_> = settings.applications.iter().map(|it| it.name.as_str()).collect();
         assert!(names.starts_with(&["topology", "hosts"]), "{names:?}");
         let topology = &settings.applications[0].settings;

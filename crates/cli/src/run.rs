@@ -143,7 +143,7 @@ impl<'l> RunningController<'l> {
         let api = listeners.map(serve).transpose();
         let api = api.map_err(|e| advice::cannot("serve metrics", &e))?;
         if let Some(api) = &api {
-            api.set_settings(api_settings::settings(&loaded));
+            api.set_settings(api_settings::settings(&loaded, engine.cores()));
         }
         let log_events = || EventLog::start(Arc::new(engine.handle()), declared.clone());
         let event_log = api.is_none().then(log_events).transpose();
@@ -219,7 +219,7 @@ impl<'l> RunningController<'l> {
             info!("configuration reloaded; nothing to apply");
         }
         if let Some(api) = &self.api {
-            api.set_settings(api_settings::settings(&new));
+            api.set_settings(api_settings::settings(&new, self.engine.cores()));
             api.publish_reload(&applied);
         }
         if let Some(warning) = OpenFiles::raise(&new.config).warning() {

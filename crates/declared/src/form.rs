@@ -55,6 +55,10 @@ pub(crate) enum Content {
 }
 
 impl Slot {
+    pub(crate) fn of_flow(flow: &FlowDesc) -> Self {
+        Self::Flow(FlowKey::new(flow.table_id, flow.priority, &flow.matching))
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::Flow(_) => Kind::Flow,

@@ -11,6 +11,8 @@ pub struct Settings {
     pub applications: Vec<ApplicationSettings>,
     /// Limits that can be configured.
     pub limits: Vec<LimitSetting>,
+    /// The core to which each worker is bound; `None` if it is not.
+    pub worker_cores: Vec<Option<usize>>,
 }
 
 /// An application of the chain.

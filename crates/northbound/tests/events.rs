@@ -360,6 +360,7 @@ fn applications_and_limits_are_those_of_the_last_configuration() {
             value: 100.into(),
             help: "Hosts that are known at a time.".to_owned(),
         }],
+        worker_cores: vec![Some(3), None],
     });
     api.controller.publish(connected(1).into_iter().chain([host(1, Some(at(1, 1)))]));
     api.wait_for("host learned");
@@ -367,6 +368,9 @@ fn applications_and_limits_are_those_of_the_last_configuration() {
     let (_, document) = api.get("/v1/applications");
     let expected = r#"{"applications":[{"name":"hosts","settings":{"per_port_max":5},"metrics":{"hosts":2.0,"hosts_moved":6.0}}]}"#;
     assert_eq!(document, serde_json::from_str::<Value>(expected).unwrap());
+    let (_, document) = api.get("/v1/controller");
+    let expected = r#"[{"core":3,"switches":0},{"core":null,"switches":0}]"#;
+    assert_eq!(document["workers"], serde_json::from_str::<Value>(expected).unwrap());
     let (_, document) = api.get("/v1/limits");
     for (pointer, expected) in [
         ("/limits/0/name", "hosts.hosts_max".into()),

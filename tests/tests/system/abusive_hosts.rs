@@ -203,6 +203,8 @@ fn too_much_lldp(version: OpenFlow) {
         + count(&network, "topology_lldp_over_limit_total");
     assert!(processed > 0 && processed < u64::from(SENT) / 2, "{processed} of {SENT} processed");
     assert!(controller.logged(&["port sends too many packet-ins", "packets=\"LLDP\""]));
+    let event = [" INFO ", "port blocked", "name=\"s1\"", "packets_per_s_max="];
+    wait_until(SHORT_TIMEOUT, "the event", || controller.logged(&event));
     assert_eq!(client.ping(&server, 3).lost(), 0);
     // The abuser's other traffic is not blocked.
     assert_eq!(abuser.ping(&server, 3).lost(), 0);

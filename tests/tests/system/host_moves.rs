@@ -3,7 +3,7 @@
 //! All ports are up before the controller is connected and stay up, so that a host is noticed by its packets alone.
 
 use sluice_system_tests::{
-    Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, both_versions,
+    Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, binary, both_versions,
     wait_until,
 };
 
@@ -67,6 +67,8 @@ fn silent_move(version: OpenFlow, old: &str, new: &str, matching: &str) {
     place.take_addresses_of(&host);
     assert_reaches_again(&network, &place, &partner);
     assert_eq!(partner.ping(&host, 3).lost(), 0);
+    let to = format!("to_name=\"{new}\"");
+    wait_until(SHORT_TIMEOUT, "the event", || controller.logged(&[" INFO ", "host moved", &to]));
 }
 
 /// Two hosts at `first` and `second` exchange their places; both speak to a host at `s1`.

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_base::{HashMap, HashSet};
-use sluice_openflow::{DatapathId, GroupId, Message, MeterId, Version};
+use sluice_openflow::{DatapathId, FlowDesc, GroupId, Message, MeterId, Version};
+use sluice_sdk::flow_space::STATIC;
 use sluice_sdk::{Answer, Request, SwitchSession};
 
 use crate::change::AppliedChange;
@@ -455,6 +456,13 @@ impl Reconciler {
             if a.state.severity() >= b.state.severity() { a } else { b }
         };
         self.switches.values().map(|switch| (switch.id(), worse(switch))).collect()
+    }
+
+    /// The static entry that is a flow entry of a switch; `None` if another one has written it, or the switch reports its match in another
+    /// way.
+    pub fn entry_of(&self, at: DatapathId, flow: &FlowDesc) -> Option<&Key> {
+        let (entry, _) = self.switches.get(&at)?.want.get(&Slot::of_flow(flow))?;
+        Some(entry.key()).filter(|_| STATIC.has_cookie(flow.cookie))
     }
 
     /// Selectors of an entry that no connected switch answers to.

@@ -21,6 +21,16 @@ pub(super) struct ControllerDocument {
     pub(super) links: usize,
     pub(super) hosts: usize,
     pub(super) is_complete: bool,
+    /// The threads that process the messages of switches, by number.
+    pub(super) workers: Vec<WorkerDocument>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(super) struct WorkerDocument {
+    /// The core to which it is bound.
+    pub(super) core: Option<usize>,
+    /// The switches that it serves.
+    pub(super) switches: usize,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -153,12 +163,16 @@ impl HostDocument {
 #[derive(Serialize, ToSchema)]
 pub(super) struct FlowsDocument {
     pub(super) flows: Vec<FlowDocument>,
+    /// Entries that the filters select, on all pages.
+    pub(super) total: usize,
 }
 
 #[derive(Serialize, ToSchema)]
 pub(super) struct FlowDocument {
     /// The application that has written it; `null` if none has.
     owner: Option<&'static str>,
+    /// The name of the static entry that it is.
+    static_entry: Option<String>,
     /// In the syntax of `ovs-ofctl add-flow`.
     text: String,
     /// The fields of `sluice decode --json`.
@@ -295,9 +309,9 @@ impl From<SessionStatistics> for SessionDocument {
 }
 
 impl FlowDocument {
-    pub(super) fn new(entry: FlowDesc, owners: &Allocations) -> Self {
+    pub(super) fn new(entry: FlowDesc, owners: &Allocations, static_entry: Option<String>) -> Self {
         let owner = owners.owner_of(entry.cookie, entry.priority);
-        Self { owner, text: flow_text(&entry), entry }
+        Self { owner, static_entry, text: flow_text(&entry), entry }
     }
 }
 

@@ -23,7 +23,7 @@ use super::ApiState;
 use super::error::ApiError;
 use super::extract::{ApiPath, ApiQuery};
 use super::openapi::BySwitch;
-use super::{names, requests};
+use super::{names, requests, values};
 
 /// Deletions that are sent at a time.
 const BATCH: usize = 256;
@@ -83,20 +83,10 @@ enum Selection {
 impl Selection {
     fn new(filter: &DeletionFilter, owners: &Allocations) -> Result<Self, ApiError> {
         match (&filter.owner, &filter.cookie) {
-            (Some(owner), None) => {
-                let known = || owners.kinds().map(|kind| kind.application);
-                known().find(|name| name == owner).map(Self::Owner).ok_or_else(|| {
-                    let mut known: Vec<_> = known().collect();
-                    known.sort_unstable();
-                    known.dedup();
-                    let known = known.join(", ");
-                    ApiError::invalid(format!("owner is {owner:?}: expected one of {known}"))
-                })
+            (Some(owner), None) => values::owner(owner, owners).map(Self::Owner),
+            (None, Some(cookie)) => {
+                values::cookie(cookie).map(|(cookie, mask)| Self::Cookie { cookie, mask })
             }
-            (None, Some(cookie)) => parse_cookie(cookie).ok_or_else(|| {
-                let form = "expected a number or NUMBER/MASK, such as 0x1000/0xff00";
-                ApiError::invalid(format!("cookie is {cookie:?}: {form}"))
-            }),
             _ => Err(ApiError::invalid("expected either owner or cookie")),
         }
     }
@@ -127,21 +117,6 @@ impl Selection {
             }
         }
     }
-}
-
-fn parse_cookie(text: &str) -> Option<Selection> {
-    let number = |text: &str| match text.strip_prefix("0x") {
-        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
-            u64::from_str_radix(digits, 16).ok()
-        }
-        None if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
-        _ => None,
-    };
-    let (cookie, mask) = match text.split_once('/') {
-        Some((cookie, mask)) => (number(cookie)?, number(mask)?),
-        None => (number(text)?, u64::MAX),
-    };
-    Some(Selection::Cookie { cookie, mask })
 }
 
 /// Deletes the flow entries of one owner from a switch.

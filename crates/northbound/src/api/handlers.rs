@@ -4,24 +4,20 @@ use std::net::IpAddr;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use sluice_io::clock;
-use sluice_openflow::{FlowDesc, FlowStatsRequest};
 use sluice_sdk::view::{Host, HostId};
-use utoipa::ToSchema;
 
 use super::ApiState;
 use super::documents::{
-    ControllerDocument, FlowDocument, FlowsDocument, HostsDocument, LinksDocument,
-    ListedHostDocument, Names, ReplyDocument, SwitchDocument, SwitchesDocument, flow_text,
+    ControllerDocument, HostsDocument, LinksDocument, ListedHostDocument, Names, SwitchDocument,
+    SwitchesDocument, WorkerDocument,
 };
 use super::error::ApiError;
 use super::extract::{ApiPath, ApiQuery};
-use super::openapi::{BySwitch, OfSwitch};
-use super::{names, quarantines, requests, values};
+use super::openapi::OfSwitch;
+use super::{names, quarantines, values};
 
 /// Hosts of one page, unless the request says how many, and at most.
 const HOSTS_DEFAULT: usize = 1000;
@@ -52,26 +48,6 @@ pub(super) struct HostFilter {
     limit: Option<usize>,
 }
 
-/// Which flow entries are listed, and how.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct FlowFilter {
-    /// Only flow entries of this table.
-    #[param(maximum = 255)]
-    table: Option<u8>,
-    /// Text in the syntax of `ovs-ofctl`, or JSON.
-    #[param(inline)]
-    format: Option<FlowFormat>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-enum FlowFormat {
-    Json,
-    OvsOfctl,
-}
-
 /// The controller itself.
 #[utoipa::path(
     get,
@@ -79,14 +55,21 @@ enum FlowFormat {
     responses((status = 200, body = ControllerDocument))
 )]
 pub(super) async fn controller(State(state): State<ApiState>) -> Json<ControllerDocument> {
+    let sessions = state.controller.switches();
+    let cores = state.settings().worker_cores;
+    let worker = |(number, core)| WorkerDocument {
+        core,
+        switches: sessions.iter().filter(|session| session.worker == number).count(),
+    };
     let copy = state.view.lock();
     Json(ControllerDocument {
         version: env!("CARGO_PKG_VERSION"),
         uptime_s: clock::now().saturating_duration_since(state.started).as_secs(),
-        switches: state.controller.switches().len(),
+        switches: sessions.len(),
         links: copy.view.links().count(),
         hosts: copy.view.host_count(),
         is_complete: copy.is_complete,
+        workers: cores.into_iter().enumerate().map(worker).collect(),
     })
 }
 
@@ -174,75 +157,6 @@ pub(super) async fn hosts(
     };
     let page = selected.iter().skip(filter.offset).take(limit);
     Ok(Json(HostsDocument { hosts: page.map(document).collect(), total: selected.len() }))
-}
-
-/// The flow entries of a switch, read from it now.
-#[utoipa::path(
-    get,
-    path = "/v1/switches/{switch}/flows",
-    params(
-        ("switch" = String, Path, description = "Datapath id or name of a switch"),
-        FlowFilter
-    ),
-    responses(
-        (
-            status = 200,
-            content((FlowsDocument = "application/json"), (String = "text/plain; charset=utf-8"))
-        ),
-        BySwitch
-    )
-)]
-pub(super) async fn flows(
-    State(state): State<ApiState>,
-    ApiPath(switch): ApiPath<String>,
-    ApiQuery(filter): ApiQuery<FlowFilter>,
-) -> ApiResult<Response> {
-    let id = names::find(&state.controller.switches(), &state.given_names(), &switch)?.datapath_id;
-    let mut selected = FlowStatsRequest::default();
-    selected.table_id = filter.table.unwrap_or(selected.table_id);
-    let mut flows = requests::read_flows(&state, id, selected).await?;
-    flows.sort_by_key(|flow| (flow.table_id, std::cmp::Reverse(flow.priority)));
-    Ok(match filter.format {
-        Some(FlowFormat::OvsOfctl) => {
-            let text: String = flows.iter().map(|flow| flow_text(flow) + "\n").collect();
-            ([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
-        }
-        Some(FlowFormat::Json) | None => flows_document(&state, flows).into_response(),
-    })
-}
-
-fn flows_document(state: &ApiState, flows: Vec<FlowDesc>) -> Json<FlowsDocument> {
-    let flows = flows.into_iter().map(|entry| FlowDocument::new(entry, &state.owners));
-    Json(FlowsDocument { flows: flows.collect() })
-}
-
-/// What a switch has, as it describes it now.
-#[utoipa::path(
-    get,
-    path = "/v1/switches/{switch}/{what}",
-    params(
-        ("switch" = String, Path, description = "Datapath id or name of a switch"),
-        (
-            "what" = String,
-            Path,
-            description = "description, tables, port-stats, port-descriptions, queues, groups, group-stats, meters or meter-stats"
-        )
-    ),
-    responses((status = 200, body = ReplyDocument), BySwitch)
-)]
-pub(super) async fn multipart(
-    State(state): State<ApiState>,
-    ApiPath((switch, what)): ApiPath<(String, String)>,
-) -> ApiResult<Json<ReplyDocument>> {
-    let kind = requests::KINDS.iter().find(|(name, _)| *name == what);
-    let Some((_, request)) = kind else {
-        let known: Vec<_> = requests::KINDS.iter().map(|(name, _)| *name).collect();
-        let message = format!("a switch has no {what:?}: expected ports, {}", known.join(", "));
-        return Err(ApiError::not_found("no_such_path", message));
-    };
-    let id = names::find(&state.controller.switches(), &state.given_names(), &switch)?.datapath_id;
-    let reply = requests::read(&state, id, request()).await?;
-    Ok(Json(ReplyDocument { reply }))
 }
 
 pub(crate) async fn not_found(uri: Uri) -> ApiError {

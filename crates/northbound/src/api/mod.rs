@@ -11,6 +11,7 @@ mod events;
 pub(crate) mod extract;
 mod flow_deletion;
 mod handlers;
+mod live;
 mod names;
 mod openapi;
 mod packets;
@@ -33,9 +34,10 @@ use std::time::Instant;
 use axum::Router;
 use sluice_base::metrics::MetricsSource;
 use sluice_declared::{Declared, Names, Quarantine};
-use sluice_openflow::MacAddr;
+use sluice_openflow::{DatapathId, FlowDesc, MacAddr};
 use sluice_sdk::Controller;
 use sluice_sdk::allocation::Allocations;
+use sluice_sdk::flow_space::STATIC;
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -114,6 +116,13 @@ impl ApiState {
         declared.map(|it| it.read(|it| it.names().clone())).unwrap_or_default()
     }
 
+    /// The name of the static entry that is a flow entry of a switch.
+    fn static_entry(&self, at: DatapathId, flow: &FlowDesc) -> Option<String> {
+        let is_static = STATIC.has_cookie(flow.cookie);
+        let declared = self.declared.as_ref().filter(|_| is_static)?;
+        declared.read(|it| it.entry_of(at, flow).map(|key| key.name.clone()))
+    }
+
     /// The hosts in quarantine.
     fn quarantines(&self) -> BTreeMap<MacAddr, Arc<Quarantine>> {
         self.declared.as_ref().map(|it| it.quarantines()).unwrap_or_default()
@@ -148,8 +157,7 @@ fn documented_routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(handlers::controller))
         .routes(routes!(handlers::switches))
         .routes(routes!(handlers::switch))
-        .routes(routes!(handlers::flows))
-        .routes(routes!(handlers::multipart))
+        .merge(live::routes())
         .routes(routes!(handlers::links))
         .routes(routes!(handlers::hosts))
         .merge(tokens::routes())

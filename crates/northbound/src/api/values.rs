@@ -1,8 +1,10 @@
 //! Values of requests that several of them have.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use sluice_openflow::MacAddr;
+use sluice_sdk::allocation::Allocations;
 
 use super::error::ApiError;
 
@@ -15,6 +17,34 @@ pub(super) fn mac(text: &str) -> Option<MacAddr> {
 pub(super) fn required_mac(name: &str, text: &str) -> Result<MacAddr, ApiError> {
     let expected = "expected six bytes as in 02:00:00:00:00:01";
     mac(text).ok_or_else(|| ApiError::invalid(format!("{name} is {text:?}: {expected}")))
+}
+
+/// The name of an application that owns flow entries.
+pub(super) fn owner(text: &str, owners: &Allocations) -> Result<&'static str, ApiError> {
+    let known = || owners.kinds().map(|kind| kind.application);
+    known().find(|name| *name == text).ok_or_else(|| {
+        let known = known().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+        ApiError::invalid(format!("owner is {text:?}: expected one of {known}"))
+    })
+}
+
+/// A cookie and its mask.
+pub(super) fn cookie(text: &str) -> Result<(u64, u64), ApiError> {
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            u64::from_str_radix(digits, 16).ok()
+        }
+        None if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
+        _ => None,
+    };
+    let parsed = match text.split_once('/') {
+        Some((cookie, mask)) => number(cookie).zip(number(mask)),
+        None => number(text).map(|cookie| (cookie, u64::MAX)),
+    };
+    parsed.ok_or_else(|| {
+        let form = "expected a number or NUMBER/MASK, such as 0x1000/0xff00";
+        ApiError::invalid(format!("cookie is {text:?}: {form}"))
+    })
 }
 
 /// A frame of so many bytes, with the Ethernet header, in hexadecimal digits; white space and colons between them are ignored.

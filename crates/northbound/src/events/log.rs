@@ -49,6 +49,7 @@ fn is_logged(kind: EventKind) -> bool {
     match kind {
         EventKind::PortUp
         | EventKind::PortDown
+        | EventKind::PortBlocked
         | EventKind::PortReleased
         | EventKind::LinkUp
         | EventKind::LinkDown
@@ -63,7 +64,6 @@ fn is_logged(kind: EventKind) -> bool {
         | EventKind::EventsLost => true,
         EventKind::SwitchConnected
         | EventKind::SwitchDisconnected
-        | EventKind::PortBlocked
         | EventKind::HostAddressesChanged
         | EventKind::AddressConflict
         | EventKind::ConfigurationReloaded => false,
@@ -99,6 +99,7 @@ fn write_line(event: &Event) {
         to_port = to.and_then(|it| it.port),
         to_port_name = to.and_then(|it| it.port_name.as_deref()),
         packets = event.packets,
+        packets_per_s_max = event.packets_per_s_max,
         reason = event.reason.clone().map(quoted).map(display),
         by = event.by.clone().map(quoted).map(display),
         count = event.count,

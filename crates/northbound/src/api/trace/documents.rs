@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use sluice_openflow::{FlowDesc, Match};
-use sluice_sdk::allocation::Allocations;
+use sluice_openflow::{DatapathId, FlowDesc, Match};
 use utoipa::ToSchema;
 
+use crate::api::ApiState;
 use crate::api::documents::{HostDocument, PlaceDocument, flow_text};
 
 /// A trace through the network.
@@ -102,6 +102,8 @@ pub(in crate::api) struct EntryDocument {
     pub(super) cookie: u64,
     /// The application that has written it; `null` if none has.
     pub(super) owner: Option<&'static str>,
+    /// The name of the static entry that it is.
+    pub(super) static_entry: Option<String>,
     /// In the syntax of `ovs-ofctl add-flow`.
     pub(super) text: String,
 }
@@ -177,12 +179,13 @@ impl PacketDocument {
 }
 
 impl EntryDocument {
-    pub(super) fn new(entry: &FlowDesc, owners: &Allocations) -> Self {
+    pub(super) fn new(at: DatapathId, entry: &FlowDesc, state: &ApiState) -> Self {
         Self {
             table: entry.table_id,
             priority: entry.priority,
             cookie: entry.cookie,
-            owner: owners.owner_of(entry.cookie, entry.priority),
+            owner: state.owners.owner_of(entry.cookie, entry.priority),
+            static_entry: state.static_entry(at, entry),
             text: flow_text(entry),
         }
     }

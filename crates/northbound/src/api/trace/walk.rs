@@ -11,7 +11,6 @@ use sluice_pipeline::trace::{
     TracedDrop, TracedOutput,
 };
 use sluice_sdk::SwitchSession;
-use sluice_sdk::allocation::Allocations;
 use sluice_sdk::view::{PortRole, SwitchPort};
 use tokio::task::yield_now;
 
@@ -217,7 +216,7 @@ impl Walk<'_> {
                     None => continue,
                 },
                 StepKind::Dropped(dropped) => self.dropped(hop, at, &dropped, is_alternative),
-                other => plain_step(other, &self.state.owners),
+                other => plain_step(at.switch, other, self.state),
             };
             if let Some(hop) = self.hops.get_mut(hop) {
                 hop.steps.push(StepDocument { depth, step });
@@ -236,7 +235,8 @@ impl Walk<'_> {
         dropped: &TracedDrop,
         one_of: bool,
     ) -> StepKindDocument {
-        let entry = dropped.entry.as_deref().map(|it| EntryDocument::new(it, &self.state.owners));
+        let entry =
+            dropped.entry.as_deref().map(|it| EntryDocument::new(at.switch, it, self.state));
         let text = format!("dropped at {}: {}", self.switch_name(at.switch), dropped.reason);
         self.end(EndDocument {
             outcome: Outcome::Dropped,
@@ -431,9 +431,9 @@ fn reason_text(reason: PacketInReason) -> &'static str {
     }
 }
 
-fn plain_step(kind: StepKind, owners: &Allocations) -> StepKindDocument {
+fn plain_step(at: DatapathId, kind: StepKind, state: &ApiState) -> StepKindDocument {
     match kind {
-        StepKind::Entry(flow) => StepKindDocument::Entry(EntryDocument::new(&flow, owners)),
+        StepKind::Entry(flow) => StepKindDocument::Entry(EntryDocument::new(at, &flow, state)),
         StepKind::Miss { table_id, result } => {
             let result = match result {
                 MissResult::ToController => "to-controller",
