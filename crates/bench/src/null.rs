@@ -215,7 +215,7 @@ impl ResponderThread {
     fn handle_event(&mut self) -> bool {
         let Some(event) = self.io.next_event() else { return false };
         match event {
-            IoEvent::Accepted(connection, _) => {
+            IoEvent::Accepted(connection, _, _) => {
                 if let Some((sender, waker)) = self.senders.get(self.next) {
                     // Fails only if that thread failed, and with it the responder.
                     let _ = sender.send(connection);

@@ -85,7 +85,7 @@ impl DecodeArgs {
         let mut out = Output { inner: BufWriter::new(stdout().lock()), has_failed: false };
         let result = match &self.interface {
             Some(interface) => self.follow(interface, &mut out),
-            None => self.decode_inputs(&mut out),
+            None => self.decode_inputs(&mut out).inspect(|counts| self.print_if_empty(counts)),
         };
         match result {
             Err(DecodeError::Failed(error)) => {
@@ -144,6 +144,27 @@ impl DecodeArgs {
         decoder.finish().map_err(|error| DecodeError::of_output(&error))
     }
 
+    /// Says on standard error why nothing was written.
+    fn print_if_empty(&self, counts: &MessageCounts) {
+        let has_counts = self.summary || self.check || self.batch.is_some();
+        if has_counts || counts.well_formed + counts.malformed > 0 {
+            return;
+        }
+        let has_selection = !(self.dpid.is_empty() && self.types.is_empty() && self.xid.is_empty());
+        let mut text = if has_selection {
+            "no OpenFlow message was selected".to_owned()
+        } else {
+            "no OpenFlow message was found".to_owned()
+        };
+        if let Some((_, others)) = counts.to_string().trim_end().split_once("; ") {
+            text = format!("{text}; {others}");
+        }
+        if counts.other_streams > 0 {
+            text.push_str(" (OpenFlow over TLS cannot be decoded)");
+        }
+        print_notice(&text);
+    }
+
     /// Decodes the packets of an interface until a signal.
     fn follow(&self, interface: &str, out: &mut Output) -> Result<MessageCounts, DecodeError> {
         let failed = |error: String| DecodeError::Failed(error);
@@ -194,9 +215,9 @@ impl DecodeArgs {
     }
 }
 
-/// Writes a line about a live capture to standard error, apart from the messages.
+/// Writes a line about what was read to standard error, apart from the messages.
 fn print_notice(text: &str) {
-    // If it cannot be written, the capture goes on.
+    // If it cannot be written, decoding goes on.
     let _ = writeln!(io::stderr(), "{text}");
 }
 

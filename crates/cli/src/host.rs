@@ -5,7 +5,6 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::api_client::{ApiArgs, encode};
-use crate::operate::parsed;
 use crate::show::{printable, table};
 use crate::static_entries::{Report, STATE_COLUMNS};
 
@@ -58,7 +57,7 @@ impl HostArgs {
 
     fn send(&self, method: &Method, at: &HostArg, body: Option<&Value>) -> Result<Value, String> {
         let path = format!("/v1/hosts/{}/quarantine", encode(&at.host));
-        parsed(self.api.client()?.send(method, &path, &[("wait", "true")], body))
+        self.api.client()?.send_json(method, &path, &[("wait", "true")], body)
     }
 }
 

@@ -87,7 +87,8 @@ enum Command {
     Flow(static_entries::FlowCommand),
     /// Declare static entries and names as a file says, and remove all others
     Apply(static_entries::ApplyArgs),
-    /// Show what `apply` would change; the exit code is 1 if there is something
+    /// Show what `apply` would change; the exit code is 0 if nothing, 1 if something, 2 after an error
+    #[command(after_help = DIFF_NOTES)]
     Diff(static_entries::FileArgs),
     /// Show how a packet would travel through the flow tables of the running controller's network
     Trace(trace::TraceArgs),
@@ -128,6 +129,9 @@ A list is given with commas, or with one flag for each item: --listen 6653 --lis
 `sluice config example` prints a configuration file with all keys and their meaning. A flag overrides
 the environment (SLUICE_WORKERS__THREADS=2), and the environment overrides the file. SIGHUP reads all
 of it again.";
+
+const DIFF_NOTES: &str = "\
+Exit codes, as those of diff(1): 0 if there is no difference, 1 if there are differences, 2 after an error.";
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
@@ -171,7 +175,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Capture(capture) => exit_code(capture.run()),
         Command::Flow(flow) => static_entries::report(flow.run()),
         Command::Apply(args) => static_entries::report(args.run()),
-        Command::Diff(file) => static_entries::report(file.diff()),
+        Command::Diff(file) => static_entries::report_differences(file.diff()),
         Command::Trace(trace) => exit_code(trace.run().and_then(|text| write_stdout(&text))),
         Command::Bench(bench) => bench.run(),
         Command::Play(play) => play.run(&registry),

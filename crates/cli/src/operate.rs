@@ -11,7 +11,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 use sluice_io::clock;
 
-use crate::api_client::{ApiArgs, ApiClient, ApiFailure, of_port, of_switch};
+use crate::api_client::{ApiArgs, ApiClient, of_port, of_switch};
 
 /// How often a drained link is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -135,7 +135,7 @@ impl DrainArgs {
     /// Takes the link out of service, and waits.
     fn run(&self, client: &ApiClient) -> Result<String, String> {
         let path = of_port(&self.at.switch, &self.at.port, "/drain");
-        let mut drain = parsed(client.send(&Method::PUT, &path, &[], None))?;
+        let mut drain = client.send_json(&Method::PUT, &path, &[], None)?;
         if self.no_wait {
             return Ok(describe(&drain));
         }
@@ -146,7 +146,7 @@ impl DrainArgs {
                 return Err(format!("not drained after {} s: {}", self.timeout, state.trim_end()));
             }
             clock::sleep(POLL_INTERVAL);
-            drain = parsed(client.get(&path, &[]))?;
+            drain = client.get_json(&path, &[])?;
         }
         Ok(describe(&drain))
     }
@@ -154,7 +154,7 @@ impl DrainArgs {
 
 fn undrain(at: &PortArg, client: &ApiClient) -> Result<String, String> {
     let path = of_port(&at.switch, &at.port, "/drain");
-    let reply = parsed(client.delete(&path, &[]))?;
+    let reply = client.send_json(&Method::DELETE, &path, &[], None)?;
     let was_drained = reply.pointer("/was_drained").and_then(Value::as_bool) == Some(true);
     Ok(if was_drained { "back in service\n" } else { "was in service\n" }.to_owned())
 }
@@ -167,7 +167,7 @@ impl PortArgs {
         };
         let path = of_port(&at.switch, &at.port, "");
         let body = json!({ "is_enabled": is_up });
-        let reply = parsed(self.api.client()?.put(&path, &body))?;
+        let reply = self.api.client()?.send_json(&Method::PUT, &path, &[], Some(&body))?;
         let is = |field: &str| reply.pointer(field).and_then(Value::as_bool) == Some(true);
         let state = match (is("/is_enabled"), is("/is_up")) {
             (true, true) => "up",
@@ -185,7 +185,7 @@ impl ClearArgs {
             Some(switch) => of_switch(switch, "flows"),
             None => "/v1/flows".to_owned(),
         };
-        let reply = parsed(self.api.client()?.delete(&path, &query))?;
+        let reply = self.api.client()?.send_json(&Method::DELETE, &path, &query, None)?;
         let failed = reply.pointer("/switches").and_then(Value::as_array).into_iter().flatten();
         let failed: Vec<_> = failed
             .filter_map(|switch| {
@@ -245,12 +245,6 @@ impl CaptureArgs {
         out.write_all(part)?;
         out.flush()
     }
-}
-
-/// The parsed answer to a request.
-pub(crate) fn parsed(answer: Result<String, ApiFailure>) -> Result<Value, String> {
-    let text = answer?;
-    serde_json::from_str(&text).map_err(|error| format!("the answer is no JSON: {error}"))
 }
 
 /// The parts of a query that have a value.

@@ -206,10 +206,10 @@ impl<'l> RunningController<'l> {
         let changed = self.loaded.changed_keys(&new);
         let sections = self.loaded.changed_sections(&new);
         let applied = key_names(&changed, |key| !key.needs_restart, &sections);
-        let [old_tls, new_tls] = [&self.loaded, &new].map(|it| it.config.engine.tls.as_ref());
+        let [old_tls, new_tls] = [&self.loaded, &new].map(|it| &it.config.engine.tls);
         let [old_api, new_api] = [&self.loaded, &new].map(|it| &it.config.api.access.tls);
         let certificates_differ = old_api != new_api
-            || old_tls.zip(new_tls).is_some_and(|(old, new)| old.server != new.server);
+            || old_tls.iter().zip(new_tls).any(|(old, new)| old.server != new.server);
         if certificates_differ {
             info!("certificates reloaded; connections keep the old ones until they end");
         }

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 use sluice_io::clock;
 
-use crate::api_client::{ApiArgs, ApiClient};
+use crate::api_client::{ApiArgs, ApiClient, ApiFailure};
 use crate::show::printable;
 use crate::{print_error, write_stdout};
 
@@ -16,6 +16,9 @@ const HISTORY_DEFAULT: usize = 20;
 
 /// Pause before the stream is opened again after it has ended.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The status of an answer to a client that has sent too many invalid tokens for the moment.
+const TOO_MANY_REQUESTS: u16 = 429;
 
 /// Bytes of a message of the stream: an event has at most some thousand.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
@@ -51,9 +54,7 @@ impl EventArgs {
         let last = self.last.or_else(|| self.follow.then_some(HISTORY_DEFAULT));
         let mut query = self.filter();
         query.extend(last.map(|last| ("limit", last.to_string())));
-        let body = api.get("/v1/events/history", &as_pairs(&query))?;
-        let document: Value = serde_json::from_str(&body)
-            .map_err(|error| format!("the reply of the API is not JSON: {error}"))?;
+        let document = api.get_json("/v1/events/history", &as_pairs(&query))?;
         let events = document.get("events").and_then(Value::as_array);
         let lines: String = events.into_iter().flatten().map(|it| line(it, is_json)).collect();
         write_stdout(&lines)?;
@@ -79,6 +80,7 @@ impl EventArgs {
             printed?;
             match ended {
                 Ok(()) => print_error("the stream of events has ended; it is opened again"),
+                Err(error) if is_final(&error) => return Err(error.message),
                 Err(error) if !is_reported => print_error(&format!("{error}; trying again")),
                 Err(_) => {}
             }
@@ -92,6 +94,11 @@ impl EventArgs {
         let kinds = kinds.map(|kinds| ("kind", kinds));
         kinds.into_iter().chain(self.switch.clone().map(|switch| ("switch", switch))).collect()
     }
+}
+
+/// Whether the same request will be refused again: the controller has answered, and not that it is busy.
+fn is_final(failure: &ApiFailure) -> bool {
+    failure.status.is_some_and(|status| (400..500).contains(&status) && status != TOO_MANY_REQUESTS)
 }
 
 fn as_pairs<'q>(query: &'q [(&'static str, String)]) -> Vec<(&'q str, &'q str)> {
@@ -235,6 +242,17 @@ mod tests {
             let mut parser = StreamParser::default();
             let mut parts = (0..=MESSAGE_BYTES_MAX).map(|_| parser.push(part.as_bytes()));
             assert!(parts.any(|result| result.is_err()), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_final_and_a_lost_connection_is_not() {
+        let failure = |status| ApiFailure { status, code: String::new(), message: String::new() };
+        for status in [400, 401, 403, 404] {
+            assert!(is_final(&failure(Some(status))), "{status}");
+        }
+        for status in [None, Some(429), Some(500), Some(503)] {
+            assert!(!is_final(&failure(status)), "{status:?}");
         }
     }
 

@@ -12,6 +12,9 @@ use crate::declared_file::{DeclaredFile, Format};
 use crate::show::table;
 use crate::{EXIT_FAILURE, print_error, write_stdout};
 
+/// The exit code of `diff` after an error: 1 means that there are differences.
+const EXIT_TROUBLE: u8 = 2;
+
 /// Entries of each kind that are printed if they are not installed.
 const PRINTED_MAX: &str = "100";
 
@@ -97,15 +100,24 @@ pub(crate) struct Report {
     pub(crate) is_success: bool,
 }
 
-/// Prints the result of a command.
+/// Prints the result of a command; the exit code of an error is that of a failure.
 pub(crate) fn report(result: Result<Report, String>) -> ExitCode {
+    report_with(result, EXIT_FAILURE)
+}
+
+/// Prints differences; the exit codes are those of `diff`: 0 if there is none, 1 if there are some, 2 after an error.
+pub(crate) fn report_differences(result: Result<Report, String>) -> ExitCode {
+    report_with(result, EXIT_TROUBLE)
+}
+
+fn report_with(result: Result<Report, String>, error_code: u8) -> ExitCode {
     let result = result.and_then(|report| write_stdout(&report.text).map(|()| report.is_success));
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(EXIT_FAILURE),
         Err(error) => {
             print_error(&error);
-            ExitCode::from(EXIT_FAILURE)
+            ExitCode::from(error_code)
         }
     }
 }
@@ -156,6 +168,7 @@ impl AddArgs {
             text.push_str(of);
             text.push_str(" is connected: the entry is installed when one connects\n");
         } else {
+            text.push_str(&same_names(&self.switch, at));
             text.push_str(&table(at, STATE_COLUMNS));
         }
         Ok(Report { text, is_success })
@@ -268,8 +281,7 @@ impl OutputArgs {
         query: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Result<Value, String> {
-        let text = self.api.client()?.send(method, path, query, body)?;
-        serde_json::from_str(&text).map_err(|_| format!("{path}: the answer is not JSON"))
+        self.api.client()?.send_json(method, path, query, body)
     }
 }
 
@@ -278,6 +290,18 @@ fn is_accepted(entry: &Value) -> bool {
     let is = |of: &Value, state| of.get("state").and_then(Value::as_str) == Some(state);
     let at = entry.get("at").and_then(Value::as_array);
     !is(entry, "refused") && at.into_iter().flatten().all(|at| is(at, "installed"))
+}
+
+/// What to know if the selected names are those of more switches: an entry is installed in all of them.
+fn same_names(selected: &str, at: &[Value]) -> String {
+    let names = selected.split(',').count();
+    if selected == "all" || at.len() <= names {
+        return String::new();
+    }
+    format!(
+        "{selected} selects {} connected switches, since several have the same name: use datapath ids to select fewer\n",
+        at.len()
+    )
 }
 
 /// `installed`, or `refused: REASON`.
@@ -345,6 +369,15 @@ mod tests {
         ] {
             let entry = json!({"state": state, "at": at});
             assert_eq!(is_accepted(&entry), expected, "{entry}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_several_switches_is_reported() {
+        let at = ["1", "2"].map(|dpid| json!({"dpid": dpid, "switch": "s1", "state": "installed"}));
+        assert!(same_names("s1", &at).starts_with("s1 selects 2 connected switches"));
+        for (selected, at) in [("s1", &at[..1]), ("s1,s2", &at), ("all", &at), ("s1", &[])] {
+            assert_eq!(same_names(selected, at), "", "{selected}");
         }
     }
 

@@ -77,9 +77,7 @@ impl TopArgs {
     }
 
     fn document(&self, path: &str) -> Result<Value, String> {
-        let body = self.api.client()?.get(path, &[])?;
-        serde_json::from_str(&body)
-            .map_err(|error| format!("{path}: the reply is not JSON: {error}"))
+        self.api.client()?.get_json(path, &[])
     }
 }
 

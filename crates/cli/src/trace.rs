@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::api_client::ApiArgs;
-use crate::show::printable;
+use crate::api_client::{ApiArgs, parse_answer};
+use crate::show::{owner, printable};
 
 /// Columns of the output.
 const WIDTH: usize = 80;
@@ -33,9 +33,7 @@ impl TraceArgs {
         if self.json {
             return Ok(body + "\n");
         }
-        let document: Value = serde_json::from_str(&body)
-            .map_err(|error| format!("/v1/trace: the reply is not JSON: {error}"))?;
-        Ok(text(&document))
+        Ok(text(&parse_answer("/v1/trace", &body)?))
     }
 }
 
@@ -89,10 +87,9 @@ fn step_text(out: &mut String, step: &Value, indent: usize, ends: &[Value]) {
     let number = |at: &str| step.pointer(at).map(Value::to_string).unwrap_or_default();
     match string(step, "/step").as_str() {
         "entry" => {
-            let owner = step.get("owner").and_then(Value::as_str);
-            let owner = owner.map_or_else(String::new, |owner| format!(" ({owner})"));
+            let owner = owner(step);
             let title =
-                format!("table {}, priority {}{owner}", number("/table"), number("/priority"));
+                format!("table {}, priority {} ({owner})", number("/table"), number("/priority"));
             line(out, indent, &title);
             line(out, indent + 3, &string(step, "/text"));
         }
@@ -198,6 +195,10 @@ mod tests {
                 "steps": [
                     {"depth": 0, "step": "entry", "table": 0, "priority": 5, "owner": "forwarding",
                      "text": entry},
+                    {"depth": 0, "step": "entry", "table": 0, "priority": 9, "owner": null,
+                     "static_entry": null, "text": "actions=output:2"},
+                    {"depth": 0, "step": "entry", "table": 1, "priority": 8, "owner": "static",
+                     "static_entry": "block-h3", "text": "actions=drop"},
                     {"depth": 0, "step": "action", "text": "group:1"},
                     {"depth": 1, "step": "bucket", "group": 1, "kind": "select", "bucket": 0,
                      "one_of": true},
@@ -214,5 +215,10 @@ mod tests {
                         -> delivered at s1 port 2\n\nResult: delivered at s1 port 2\n";
         assert!(text.ends_with(expected), "{text}");
         assert!(text.contains("   table 0, priority 5 (forwarding)\n      cookie=0x1,"), "{text}");
+        assert!(text.contains("   table 1, priority 8 (static entry block-h3)\n"), "{text}");
+        assert!(
+            text.contains("   table 0, priority 9 (foreign)\n      actions=output:2\n"),
+            "{text}"
+        );
     }
 }

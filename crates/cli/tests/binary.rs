@@ -306,6 +306,89 @@ fn decode_refuses_a_capture_of_an_unknown_link_type() {
 }
 
 #[test]
+fn decode_says_that_a_capture_has_no_openflow() {
+    let header = [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 65_535, 1];
+    let path = std::env::temp_dir().join(format!("sluice-no-openflow-{}.pcap", std::process::id()));
+    let bytes: Vec<u8> = header.iter().flat_map(|word| word.to_be_bytes()).collect();
+    std::fs::write(&path, bytes).unwrap();
+    for (arguments, notice) in [
+        (&["decode"][..], "no OpenFlow message was found\n"),
+        (&["decode", "--json"], "no OpenFlow message was found\n"),
+        (&["decode", "--type", "error"], "no OpenFlow message was selected\n"),
+        (&["decode", "--check"], ""),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        let output = command.args(arguments).arg(&path).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), notice, "{arguments:?}");
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// Runs a command that uses the API at `SLUICE_API`; returns exit code, standard output and standard error.
+fn at_api(address: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    let command = command.args(arguments).env("SLUICE_API", address).env_remove("SLUICE_TOKEN");
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    (status.code(), stdout, stderr)
+}
+
+/// The address of the API of a process.
+fn api_address(process: &mut SluiceProcess) -> String {
+    let url = process.output_after("metrics: ");
+    url.trim_start_matches("http://").trim_end_matches("/metrics").to_owned()
+}
+
+#[test]
+fn a_command_without_a_token_prints_the_refusal_of_the_api() {
+    let mut run = sluice("run --listen 127.0.0.1:0 --threads 1 --api 127.0.0.1:0");
+    run.env("SLUICE_API__LOCAL_ROLE", "none");
+    let mut process = SluiceProcess::start(run);
+    let address = api_address(&mut process);
+    for arguments in [&["show", "events", "--follow"][..], &["show", "switches"], &["top"]] {
+        let (code, stdout, stderr) = at_api(&address, arguments);
+        assert_eq!((code, stdout.as_str()), (Some(1), ""), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with("error: a token is needed"), "{arguments:?}: {stderr}");
+    }
+    // The option overrides the variable, before and behind the name of a subcommand.
+    for arguments in
+        [["show", "--api", &address, "switches"], ["show", "switches", "--api", &address]]
+    {
+        let (_, _, stderr) = at_api("127.0.0.1:1", &arguments);
+        assert!(stderr.starts_with("error: a token is needed"), "{arguments:?}: {stderr}");
+    }
+    let (_, _, stderr) = at_api("127.0.0.1:1", &["show", "switches"]);
+    assert!(stderr.contains("at 127.0.0.1:1"), "{stderr}");
+}
+
+#[test]
+fn diff_has_the_exit_codes_of_diff() {
+    let folder = std::env::temp_dir().join(format!("sluice-diff-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let [file, broken, missing] =
+        ["a.toml", "b.toml", "c.toml"].map(|name| folder.join(name).display().to_string());
+    std::fs::write(&file, "[names.switches]\n1 = \"core\"\n").unwrap();
+    std::fs::write(&broken, "[[flows]]\nnam = \"a\"\n").unwrap();
+    let state = folder.join("state");
+    let mut process =
+        SluiceProcess::new(&format!("--api 127.0.0.1:0 --state-dir {}", state.display()));
+    let address = api_address(&mut process);
+    let diff = |file: &str| at_api(&address, &["diff", file]);
+    let added = "+ switch-name 0000000000000001: core\n".to_owned();
+    assert_eq!(diff(&file), (Some(1), added, String::new()));
+    assert_eq!(at_api(&address, &["apply", &file]).0, Some(0));
+    assert_eq!(diff(&file), (Some(0), String::new(), String::new()));
+    for file in [&broken, &missing] {
+        let (code, stdout, stderr) = diff(file);
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{stderr}");
+        assert!(stderr.starts_with("error: ") && stderr.contains(file), "{stderr}");
+    }
+    assert_eq!(at_api("127.0.0.1:1", &["diff", &file]).0, Some(2));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn output_to_a_full_disk_is_reported() {
     let emulate = "--topo linear,2 --controller 127.0.0.1:1";
     for (arguments, expected) in [

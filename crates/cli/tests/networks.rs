@@ -61,6 +61,8 @@ fn the_startup_test_ends_when_every_host_has_a_reply() {
 fn invalid_arguments_are_rejected_before_anything_starts() {
     for (arguments, error) in [
         ("play --topo tree,2,x", "error: --topo tree,2,x: fanout: \"x\" is not a number\n"),
+        ("play --api 127.0.0.1:0", "error: --api: `sluice play` serves no API; start `sluice run`"),
+        ("play --api-socket /x", "error: --api-socket: `sluice play` serves no API"),
         ("emu --topo ring,2", "error: --topo ring,2: ring: k (switches) must be at least 3\n"),
         ("emu --pings 0", "error: invalid value '0' for '--pings <N>': "),
         ("emu --topo star", "error: --topo star: unknown shape \"star\" (known: minimal, single, "),

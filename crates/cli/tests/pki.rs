@@ -122,7 +122,7 @@ fn the_bench_connects_over_tls_with_a_certificate_and_not_without() {
     let report = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(report.contains(&format!("{address}, over TLS")), "{report}");
-    assert!(!report.contains("0 responses"), "{report}");
+    assert!(!report.contains(" 0 responses"), "{report}");
     let output = bench(&[]);
     assert_eq!(output.status.code(), Some(1));
     let error = text(&output.stderr);

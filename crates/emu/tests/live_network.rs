@@ -41,7 +41,7 @@ impl FloodingController {
         self.io.wait(Some(now)).unwrap();
         while let Some(event) = self.io.next_event() {
             match event {
-                IoEvent::Accepted(stream, _) => accepted.push(stream),
+                IoEvent::Accepted(stream, _, _) => accepted.push(stream),
                 IoEvent::Data(id, bytes) => {
                     let Some((session, partial)) = self.sessions.get_mut(&id) else { continue };
                     partial.extend(bytes);

@@ -12,8 +12,8 @@ use sluice_proto as proto;
 pub struct Config {
     /// Addresses on which switches are accepted over TCP.
     pub listen: Vec<SocketAddr>,
-    /// Addresses on which switches are accepted over TLS, if there are any.
-    pub tls: Option<TlsListeners>,
+    /// Addresses on which switches are accepted over TLS.
+    pub tls: Vec<TlsListeners>,
     /// The worker threads.
     pub workers: Workers,
     /// The configuration of sessions.
@@ -26,7 +26,7 @@ pub struct Config {
     pub move_interval: Option<Duration>,
 }
 
-/// Addresses on which switches are accepted over TLS.
+/// Addresses on which switches are accepted over TLS, with the same settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsListeners {
     /// The addresses.
@@ -35,6 +35,12 @@ pub struct TlsListeners {
     pub server: TlsServer,
     /// Whether the certificate of a switch must have the name `dpid-` with the 16 hex digits of its datapath id.
     pub bind_datapath_id: bool,
+}
+
+impl TlsListeners {
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = Endpoint> {
+        self.listen.iter().map(|&addr| Endpoint { addr, transport: Transport::Tls })
+    }
 }
 
 /// An address on which switches are accepted, and what they must use.
@@ -75,8 +81,7 @@ impl fmt::Display for Endpoint {
 impl Config {
     /// Where switches are accepted.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = Endpoint> {
-        let tls = self.tls.iter().flat_map(|tls| &tls.listen);
-        let tls = tls.map(|&addr| Endpoint { addr, transport: Transport::Tls });
+        let tls = self.tls.iter().flat_map(TlsListeners::endpoints);
         self.listen.iter().map(|&addr| addr.into()).chain(tls)
     }
 }
@@ -182,7 +187,7 @@ impl Default for Config {
         let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         Self {
             listen: PORTS.iter().map(|&port| SocketAddr::new(any, port)).collect(),
-            tls: None,
+            tls: vec![],
             workers: Workers::default(),
             session: proto::Config::default(),
             socket: sock::Options { congestion: Some("cubic".into()), ..sock::Options::default() },

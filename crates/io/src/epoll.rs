@@ -346,7 +346,7 @@ impl Epoll {
                 Some(match connection {
                     Ok(connection) => {
                         let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
-                        IoEvent::Accepted(connection, addr)
+                        IoEvent::Accepted(connection, addr, id)
                     }
                     Err(e) => IoEvent::AcceptFailed(e),
                 })

@@ -62,8 +62,8 @@ impl ConnId {
 #[derive(Debug)]
 pub enum IoEvent<'a, C> {
     /// A listener accepted a connection, with the address of the peer; [`Io::adopt`] adds it. The address of an IPv4 peer is an
-    /// IPv4 address even if the listener is an IPv6 one.
-    Accepted(C, SocketAddr),
+    /// IPv4 address even if the listener, which comes last, is an IPv6 one.
+    Accepted(C, SocketAddr, ConnId),
     /// An outgoing connection is established, or the TLS handshake of an accepted one is complete. In the second case, the first
     /// [`Data`](Self::Data) may precede.
     Connected(ConnId),

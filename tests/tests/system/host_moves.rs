@@ -3,8 +3,8 @@
 //! All ports are up before the controller is connected and stay up, so that a host is noticed by its packets alone.
 
 use sluice_system_tests::{
-    Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, binary, both_versions,
-    wait_until,
+    Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, binary,
+    both_versions, wait_until,
 };
 
 both_versions! {

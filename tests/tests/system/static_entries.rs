@@ -152,7 +152,7 @@ fn is_applied(version: OpenFlow) {
     let wrong = network.env().write("wrong.yaml", "flows:\n- name: a\n  swich: all\n");
     let wrong = wrong.display().to_string();
     let (code, _, error) = sluice(&network, &["diff", &wrong]);
-    assert!(code == 1 && error.contains(&format!("{wrong}:3: flows[0].swich")), "{error}");
+    assert!(code == 2 && error.contains(&format!("{wrong}:3: flows[0].swich")), "{error}");
     let (code, shown, _) = sluice(&network, &["diff", &first]);
     assert_eq!((code, shown.lines().count()), (1, 3), "{shown}");
     sluice_ok(&network, &["apply", &first]);

@@ -56,6 +56,48 @@ fn switches_with_certificates_of_their_own_stay_connected_while_those_of_the_con
     assert_eq!(controller.sessions(), 3);
 }
 
+/// The first listener accepts any switch; the second one those of another authority, and each only with its own datapath id.
+#[test]
+fn tls_listeners_have_certificates_authorities_and_rules_of_their_own() {
+    let mut network = OvsNetwork::line(TestEnv::shared(), OpenFlow::V13, 2);
+    let (open, strict) = (Pki::new(network.env(), "open"), Pki::new(network.env(), "strict"));
+    open.issue("controller");
+    open.issue("switch");
+    strict.issue("controller");
+    strict.issue("switch edge --dpid 3");
+    let path = |name: &str| strict.file(name).display().to_string();
+    let listeners = format!(
+        "[{{ listen = [\"127.0.0.1:6660\"], certificate = \"{}\", key = \"{}\", client_ca = \"{}\", \
+         client_auth = \"required\", bind_datapath_id = true }}]",
+        path("controller.pem"),
+        path("controller.key"),
+        path("ca.pem")
+    );
+    let mut command = network.env().command(&binary().to_string_lossy());
+    command.args(["run", "--threads", "1", "--no-api"]);
+    command.args(open.controller_arguments().split_whitespace());
+    command.env("SLUICE_TLS__CLIENT_AUTH", "none").env("SLUICE_TLS__LISTENERS", listeners);
+    let controller = Controller::with(command, network.env().dir());
+    let (first, second) = (controller.tls_address(), "127.0.0.1:6660");
+
+    network.set_certificate(&open, "switch");
+    network.set_tls_controller("s1", &first);
+    controller.wait_for_sessions(1);
+    network.set_tls_controller("s2", second);
+    // The switch does not know the authority of the second listener.
+    controller.wait_for_log(&["tls_rejected_by_peer"]);
+    network.set_unreachable_controller("s2");
+
+    network.set_certificate(&strict, "edge");
+    network.bridge("s3", 3);
+    network.set_tls_controller("s3", second);
+    controller.wait_for_sessions(2);
+    network.bridge("s4", 4);
+    network.set_tls_controller("s4", second);
+    controller.wait_for_log(&["certificate_mismatch", "dpid-0000000000000004"]);
+    assert_eq!(controller.sessions(), 2);
+}
+
 /// The peers have sent a part of their `ClientHello`, and nothing after it.
 #[test]
 fn a_flood_of_tls_handshakes_keeps_no_switch_out() {

@@ -118,7 +118,7 @@ impl Io for VirtualIo {
                 self.data.extend_from_slice(bytes);
                 IoEvent::Data(id, &self.data)
             }
-            IoEvent::Accepted(conn, addr) => IoEvent::Accepted(conn, addr),
+            IoEvent::Accepted(conn, addr, listener) => IoEvent::Accepted(conn, addr, listener),
             IoEvent::Connected(id) => IoEvent::Connected(id),
             IoEvent::Writable(id) => IoEvent::Writable(id),
             IoEvent::Closed(id, error) => IoEvent::Closed(id, error),

@@ -35,6 +35,9 @@ const TIMEOUT: Duration = Duration::from_secs(35);
 /// The largest answer: the flow entries of a switch that has some millions.
 const ANSWER_BYTES_MAX: usize = 4 << 30;
 
+/// The environment variable with the address of the API.
+const API_VARIABLE: &str = "SLUICE_API";
+
 /// The environment variable with the token, since other users of the machine see the arguments of a command.
 const TOKEN_VARIABLE: &str = "SLUICE_TOKEN";
 
@@ -48,9 +51,9 @@ const TOKEN_FILE_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ApiArgs {
     #[arg(help = "The controller's API: ADDRESS:PORT, https://NAME:PORT, or unix:/PATH")]
-    #[arg(long, value_name = "ADDRESS", default_value = API_DEFAULT, global = true)]
+    #[arg(long, env = API_VARIABLE, value_name = "ADDRESS", default_value = API_DEFAULT, global = true)]
     api: String,
-    /// Token for the API; visible to other users of this machine, unlike the variable `SLUICE_TOKEN`
+    /// Token for the API; in this option, other users of this machine can see it [env: `SLUICE_TOKEN`]
     #[arg(long, value_name = "TOKEN", global = true, conflicts_with = "token_file")]
     token: Option<String>,
     /// File with the token for the API
@@ -212,14 +215,20 @@ impl ApiClient {
         self.send(&Method::POST, path, &[], Some(body))
     }
 
-    /// The answer to a `PUT` of `body`.
-    pub(crate) fn put(&self, path: &str, body: &Value) -> Result<String, ApiFailure> {
-        self.send(&Method::PUT, path, &[], Some(body))
+    /// The JSON that answers a `GET`.
+    pub(crate) fn get_json(&self, path: &str, query: &[(&str, &str)]) -> Result<Value, String> {
+        self.send_json(&Method::GET, path, query, None)
     }
 
-    /// The answer to a `DELETE`.
-    pub(crate) fn delete(&self, path: &str, query: &[(&str, &str)]) -> Result<String, ApiFailure> {
-        self.send(&Method::DELETE, path, query, None)
+    /// The JSON that answers any request.
+    pub(crate) fn send_json(
+        &self,
+        method: &Method,
+        path: &str,
+        query: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Result<Value, String> {
+        parse_answer(path, &self.send(method, path, query, body)?)
     }
 
     /// The answer to any request, as text. The path is encoded already ([`encode`]).
@@ -381,6 +390,11 @@ async fn read_text(body: Incoming) -> Result<String, String> {
     let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(text)?.to_bytes();
     String::from_utf8(body.into()).map_err(|_| "the answer is not UTF-8".to_owned())
+}
+
+/// The JSON of an answer.
+pub(crate) fn parse_answer(path: &str, body: &str) -> Result<Value, String> {
+    serde_json::from_str(body).map_err(|error| format!("{path}: the answer is not JSON: {error}"))
 }
 
 fn not_running(error: &std::io::Error) -> String {

@@ -140,7 +140,7 @@ fn a_unix_socket_is_asked() {
     let request = server.join().unwrap();
     assert!(request.starts_with("GET /v1/hosts?ip=%3A%3A1&x=a%26b HTTP/1.1\r\n"), "{request}");
     std::fs::remove_file(&path).unwrap();
-    let failure = client.delete("/v1/x", &[]).unwrap_err();
+    let failure = client.get("/v1/x", &[]).unwrap_err();
     assert_eq!((failure.status, failure.code.as_str()), (None, ""));
     assert!(failure.message.contains("is `sluice run` running?"), "{failure}");
 }

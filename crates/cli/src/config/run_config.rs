@@ -36,7 +36,7 @@ pub(crate) struct LogConfig {
 impl RunConfig {
     pub(super) fn new(
         settings: Settings,
-        tls: Option<TlsListeners>,
+        tls: Vec<TlsListeners>,
         api: sluice_northbound::Config,
     ) -> Self {
         let Settings { listen, apps, workers, session, limits, socket, topology, .. } = settings;

@@ -11,6 +11,7 @@ use sluice_northbound::tokens::Role as ApiRole;
 use sluice_openflow::Role;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::tls::TlsListenerSettings;
 use super::values::{
     ApiAddress, Apps, ByName, ClientCertificates, CongestionName, ForwardingPriority, HostTimeout,
     LearningPriority, ListenAddresses, LogFormat, MembershipTime, Micros, Millis, MissSendLen,
@@ -89,6 +90,11 @@ pub(super) struct TlsSettings {
     /// form dpid-0000000000000001 (16 hex digits).
     #[config(default = false)]
     pub(super) bind_datapath_id: bool,
+
+    /// Further listeners with settings of their own, each as a section [[tls.listeners]] with listen, and with those of the other keys above
+    /// that differ.
+    #[config(default = [])]
+    pub(super) listeners: Vec<TlsListenerSettings>,
 }
 
 #[derive(Debug, confique::Config)]

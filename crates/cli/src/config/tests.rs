@@ -586,11 +586,29 @@ fn a_key_for_tls_that_is_missing_or_names_a_bad_file_is_an_error_at_that_key() {
     let bound = "client_auth = \"none\"\nbind_datapath_id = true\n";
     assert_eq!(
         error(&format!("{listen}{files}{bound}")),
-        "F:7:1: `tls.bind_datapath_id`: needs certificates of the switches, but `tls.client_auth` is none"
+        "F:7:1: `tls.bind_datapath_id`: needs certificates of the switches, but `client_auth` is none"
     );
     let bad = format!("{listen}{files}client_auth = \"none\"\n");
     let found = error(&bad);
     assert!(found.starts_with("F:4:1: `tls.certificate`: /dev/null: "), "{found}");
+    // Listeners with settings of their own.
+    let own = |keys: &str| {
+        let section = "[[tls.listeners]]\nlisten = [\"127.0.0.1:0\"]\n";
+        error(&format!("listen = []\n[tls]\nclient_auth = \"none\"\n{section}{keys}"))
+    };
+    let missing = own("");
+    assert!(
+        missing.starts_with("F:4:7: `tls.listeners`: listener 1: `certificate`: missing"),
+        "{missing}"
+    );
+    let bound = own(&format!("{files}bind_datapath_id = true\n"));
+    assert!(bound.contains("listener 1: `bind_datapath_id`: needs certificates"), "{bound}");
+    let unknown = own("port = 3\n");
+    assert!(unknown.contains("unknown field `port`"), "{unknown}");
+    let same = error("[tls]\n[[tls.listeners]]\nlisten = [\"[::]:6633\"]\n");
+    assert!(same.contains("[::]:6633 is an address of `listen`, too"), "{same}");
+    let none = error("listen = []\n[[tls.listeners]]\nlisten = []\n");
+    assert!(none.contains("no address"), "{none}");
     let twice = "[tls]\nlisten = [\"[::]:6653\"]\n";
     let found = error(twice);
     assert!(

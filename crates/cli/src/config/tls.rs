@@ -1,62 +1,146 @@
 //! The TLS listeners, made from the settings and the files that these name.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
+use serde::Deserialize;
 use sluice_engine::TlsListeners;
 use sluice_io::{ClientAuth, TlsServer};
 
-use super::settings::Settings;
-use super::values::ClientCertificates;
+use super::settings::{Settings, TlsSettings};
+use super::values::{ByName, ClientCertificates, ListenAddresses};
 
-/// The TLS listeners, if there are any.
+/// A key of a section, and what is wrong with its value.
+type KeyError = (&'static str, String);
+
+/// A TLS listener; the keys that are missing are those of the section `tls`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TlsListenerSettings {
+    listen: ListenAddresses,
+    certificate: Option<String>,
+    key: Option<String>,
+    client_ca: Option<String>,
+    client_auth: Option<ByName<ClientCertificates>>,
+    bind_datapath_id: Option<bool>,
+}
+
+/// The TLS listeners: that of the section `tls`, and the further ones in it.
 ///
 /// # Errors
 /// The key that is wrong, and why.
-pub(super) fn listeners(
-    settings: &Settings,
-) -> Result<Option<TlsListeners>, (&'static str, String)> {
+pub(super) fn listeners(settings: &Settings) -> Result<Vec<TlsListeners>, KeyError> {
     let (tcp, tls) = (&settings.listen.0, &settings.tls);
-    if tls.listen.0.is_empty() {
-        return if tcp.is_empty() {
-            Err(("listen", "no address (expected at least one here or in `tls.listen`)".to_owned()))
-        } else {
-            Ok(None)
+    let own = tls.listeners.iter();
+    if tcp.is_empty() && tls.listen.0.is_empty() && own.clone().all(|it| it.listen.0.is_empty()) {
+        return Err((
+            "listen",
+            "no address (expected at least one here or in `tls.listen`)".to_owned(),
+        ));
+    }
+    let mut used: Vec<_> = tcp.iter().map(|&addr| (addr, "`listen`")).collect();
+    let mut listeners = vec![];
+    if !tls.listen.0.is_empty() {
+        use_addresses(&mut used, &tls.listen.0, "`tls.listen`")
+            .map_err(|error| ("tls.listen", error))?;
+        listeners.push(load(&TlsListenerSettings::of_section(tls)).map_err(|(key, error)| {
+            let key = match key {
+                "certificate" => "tls.certificate",
+                "key" => "tls.key",
+                "client_ca" => "tls.client_ca",
+                _ => "tls.bind_datapath_id",
+            };
+            (key, error)
+        })?);
+    }
+    for (listener, number) in own.zip(1..) {
+        let in_list = |error: String| ("tls.listeners", format!("listener {number}: {error}"));
+        if listener.listen.0.is_empty() {
+            return Err(in_list("`listen`: no address".to_owned()));
+        }
+        use_addresses(&mut used, &listener.listen.0, "another listener").map_err(in_list)?;
+        let merged = listener.clone().with_defaults(tls);
+        let loaded = load(&merged).map_err(|(key, error)| in_list(format!("`{key}`: {error}")))?;
+        listeners.push(loaded);
+    }
+    Ok(listeners)
+}
+
+/// Records the addresses of a listener, unless another one has one of them.
+fn use_addresses(
+    used: &mut Vec<(SocketAddr, &'static str)>,
+    addresses: &[SocketAddr],
+    of: &'static str,
+) -> Result<(), String> {
+    for &addr in addresses {
+        if let Some((_, other)) = used.iter().find(|(it, _)| *it == addr && addr.port() != 0) {
+            return Err(format!(
+                "{addr} is an address of {other}, too: choose another port for one of them"
+            ));
+        }
+    }
+    used.extend(addresses.iter().map(|&addr| (addr, of)));
+    Ok(())
+}
+
+impl TlsListenerSettings {
+    /// The listener that the keys of the section describe.
+    fn of_section(tls: &TlsSettings) -> Self {
+        let none = Self {
+            listen: tls.listen.clone(),
+            certificate: None,
+            key: None,
+            client_ca: None,
+            client_auth: None,
+            bind_datapath_id: None,
         };
+        none.with_defaults(tls)
     }
-    if let Some(addr) = tls.listen.0.iter().find(|addr| addr.port() != 0 && tcp.contains(addr)) {
-        let error =
-            format!("{addr} is an address of `listen`, too: choose another port for one of them");
-        return Err(("tls.listen", error));
+
+    /// With the keys of the section for those that are missing.
+    fn with_defaults(self, tls: &TlsSettings) -> Self {
+        Self {
+            listen: self.listen,
+            certificate: self.certificate.or_else(|| Some(tls.certificate.clone())),
+            key: self.key.or_else(|| Some(tls.key.clone())),
+            client_ca: self.client_ca.or_else(|| Some(tls.client_ca.clone())),
+            client_auth: self.client_auth.or(Some(tls.client_auth)),
+            bind_datapath_id: self.bind_datapath_id.or(Some(tls.bind_datapath_id)),
+        }
     }
-    let file = |key, path: &str, what: &str| match path {
-        "" => Err((
+}
+
+/// Reads the files of a listener.
+fn load(listener: &TlsListenerSettings) -> Result<TlsListeners, KeyError> {
+    let file = |key, path: &Option<String>, what: &str| match path.as_deref() {
+        None | Some("") => Err((
             key,
             format!("missing (expected the PEM file with {what}; `sluice pki` makes one)"),
         )),
-        path => Ok(Path::new(path).to_owned()),
+        Some(path) => Ok(Path::new(path).to_owned()),
     };
-    let certificate = file("tls.certificate", &tls.certificate, "the controller's certificate")?;
-    let key = file("tls.key", &tls.key, "the private key")?;
-    let client_auth = match tls.client_auth.0 {
-        ClientCertificates::Required => ClientAuth::Required(file(
-            "tls.client_ca",
-            &tls.client_ca,
+    let certificate = file("certificate", &listener.certificate, "the controller's certificate")?;
+    let key = file("key", &listener.key, "the private key")?;
+    let bind_datapath_id = listener.bind_datapath_id == Some(true);
+    let client_auth = match listener.client_auth {
+        Some(ByName(ClientCertificates::None)) if bind_datapath_id => {
+            let error = "needs certificates of the switches, but `client_auth` is none";
+            return Err(("bind_datapath_id", error.to_owned()));
+        }
+        Some(ByName(ClientCertificates::None)) => ClientAuth::None,
+        Some(ByName(ClientCertificates::Required)) | None => ClientAuth::Required(file(
+            "client_ca",
+            &listener.client_ca,
             "the authorities that issue the switches' certificates",
         )?),
-        ClientCertificates::None if tls.bind_datapath_id => {
-            let error = "needs certificates of the switches, but `tls.client_auth` is none";
-            return Err(("tls.bind_datapath_id", error.to_owned()));
-        }
-        ClientCertificates::None => ClientAuth::None,
     };
     let server = TlsServer::load(&certificate, &key, &client_auth).map_err(|error| {
         let path = match &error.path {
-            path if *path == certificate => "tls.certificate",
-            path if *path == key => "tls.key",
-            _ => "tls.client_ca",
+            path if *path == certificate => "certificate",
+            path if *path == key => "key",
+            _ => "client_ca",
         };
         (path, error.to_string())
     })?;
-    let bind_datapath_id = tls.bind_datapath_id;
-    Ok(Some(TlsListeners { listen: tls.listen.0.clone(), server, bind_datapath_id }))
+    Ok(TlsListeners { listen: listener.listen.0.clone(), server, bind_datapath_id })
 }

@@ -90,8 +90,8 @@ fn check(inputs: &Inputs<'_>, loaded: Result<LoadedConfig, Vec<ConfigError>>) ->
         });
     }
     let listen = config.map(|config| {
-        let tls = config.engine.tls.as_ref().map(|tls| tls.listen.clone());
-        (config.engine.listen.clone(), tls.unwrap_or_default())
+        let tls = config.engine.tls.iter().flat_map(|tls| &tls.listen);
+        (config.engine.listen.clone(), tls.copied().collect())
     });
     let versions = config.map_or_else(all_versions, |config| config.engine.session.versions);
     findings.extend(ovs::check(&inputs.root, inputs.vsctl, &Expected { listen, versions }));

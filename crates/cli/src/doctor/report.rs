@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::show::printable;
+
 /// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -99,11 +101,6 @@ impl Report {
     }
 }
 
-/// What another program has written, without characters that control the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,7 +112,7 @@ mod tests {
             Finding::problem("open vswitch", "br0: \u{1b}[2J", "do that"),
         ]);
         let text = "ok       kernel        Linux 6.1\n\
-                    problem  open vswitch  br0:  [2J\n                       → do that\n\n\
+                    problem  open vswitch  br0: \u{fffd}[2J\n                       → do that\n\n\
                     1 problem, 0 warnings\n";
         assert_eq!(report.text(), text);
         assert!(report.has_problems());

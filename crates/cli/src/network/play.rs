@@ -29,8 +29,8 @@ docs/emu.md describes topologies, keys and output.";
 /// Starts the controller and an emulated network of switches and hosts in one process; every host pings every other host,
 /// round after round. Keys: q quit, arrow keys select a link, l cut or restore it. Needs no privileges.
 ///
-/// All options of `sluice run` are accepted. Unless --listen or a configuration file sets an address, the controller
-/// listens on a free port of this machine; metrics are not served.
+/// All options of `sluice run` are accepted, except those of the API, which is not served, and neither are metrics. Unless
+/// --listen or a configuration file sets an address, the controller listens on a free port of this machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlayArgs {
@@ -50,6 +50,9 @@ impl PlayArgs {
             Ok(network) => network,
             Err(error) => return usage_error(&error),
         };
+        if let Some(error) = api_option_error(&flags) {
+            return usage_error(&error);
+        }
         let mut loaded = match ConfigSources::new(flags, registry.clone()).load() {
             Ok(loaded) => loaded,
             Err(errors) => return print_config_errors(&errors),
@@ -80,6 +83,16 @@ impl PlayArgs {
         };
         exit_code(start())
     }
+}
+
+/// An error if an option is given for the API, which is not served. `--no-api` is none: it says what is the case.
+fn api_option_error(flags: &Flags) -> Option<String> {
+    let is_of_api = |name: &str| name == "api" || name.starts_with("api-");
+    let given = flags.given.iter().find(|flag| is_of_api(flag.name))?;
+    Some(format!(
+        "--{}: `sluice play` serves no API; start `sluice run` and `sluice emu` in two terminals instead",
+        given.name
+    ))
 }
 
 /// A warning if the applications flood and the topology has loops.

@@ -1,14 +1,18 @@
 //! `sluice show`: the network of a running controller, from its API.
 
+mod flows;
 mod paths;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use crate::api_client::{ApiArgs, of_switch};
+use crate::api_client::{ApiArgs, of_switch, parse_answer};
 use crate::show_events::{EventArgs, utc};
 use crate::watch::{self, WatchInterval};
 use crate::write_stdout;
+
+/// The owner of a flow entry that another program has written.
+const FOREIGN: &str = "foreign";
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -55,7 +59,7 @@ enum What {
     Apps,
     /// The limits of the configuration, and what is in use
     Limits,
-    /// The flow entries of a switch, read from it now, in the syntax of ovs-ofctl
+    /// The flow entries of a switch, read from it now, in the syntax of ovs-ofctl, with their owners and counters as comments
     Flows(FlowArgs),
     /// The groups of a switch, read from it now, as JSON
     Groups(SwitchArg),
@@ -120,6 +124,7 @@ const PORT_COLUMNS: &[Column] = &[
     ("ROLE", "/role"),
     ("HOSTS", "/hosts"),
     ("PEER", "/peer/dpid"),
+    ("SWITCH", "/peer/switch"),
     ("PORT", "/peer/port"),
     ("NAME", "/peer/port_name"),
     ("RX-BIT/S", "/rates/rx_bits_per_s"),
@@ -137,17 +142,20 @@ const LINK_COLUMNS: &[Column] = &[
     ("TO", "/to/dpid"),
     ("PORT", "/to/port"),
     ("NAME", "/to/port_name"),
+    ("SWITCHES", "/switches"),
     ("DRAINED", "/is_drained"),
 ];
 
 const DRAIN_COLUMNS: &[Column] = &[
     ("STATE", "/state"),
     ("UP", "/is_up"),
-    ("SWITCH", "/ends/0/at/dpid"),
+    ("DPID", "/ends/0/at/dpid"),
+    ("SWITCH", "/ends/0/at/switch"),
     ("PORT", "/ends/0/at/port"),
     ("ENTRIES", "/ends/0/progress/entries"),
     ("QUIET", "/ends/0/progress/is_quiet"),
-    ("SWITCH", "/ends/1/at/dpid"),
+    ("DPID", "/ends/1/at/dpid"),
+    ("SWITCH", "/ends/1/at/switch"),
     ("PORT", "/ends/1/at/port"),
     ("ENTRIES", "/ends/1/progress/entries"),
     ("QUIET", "/ends/1/progress/is_quiet"),
@@ -161,7 +169,8 @@ const LIMIT_COLUMNS: &[Column] =
 const HOST_COLUMNS: &[Column] = &[
     ("MAC", "/mac"),
     ("VLAN", "/vlan"),
-    ("SWITCH", "/at/dpid"),
+    ("DPID", "/at/dpid"),
+    ("SWITCH", "/at/switch"),
     ("PORT", "/at/port"),
     ("NAME", "/at/port_name"),
     ("ADDRESSES", "/addresses"),
@@ -173,7 +182,8 @@ const QUARANTINE_COLUMNS: &[Column] = &[
     ("MAC", "/mac"),
     ("HOST", "/name"),
     ("ADDRESSES", "/addresses"),
-    ("SWITCH", "/at/dpid"),
+    ("DPID", "/at/dpid"),
+    ("SWITCH", "/at/switch"),
     ("PORT", "/at/port"),
     ("STATE", "/state"),
     ("SINCE", "/since"),
@@ -206,7 +216,7 @@ impl ShowArgs {
             }
             What::Apps => self.list("/v1/applications", &[], "applications", APPLICATION_COLUMNS),
             What::Limits => self.list("/v1/limits", &[], "limits", LIMIT_COLUMNS),
-            What::Links => self.list("/v1/links", &[], "links", LINK_COLUMNS),
+            What::Links => self.list_of("/v1/links", &[], "links", LINK_COLUMNS, add_switches),
             What::Drains => self.list("/v1/drains", &[], "drains", DRAIN_COLUMNS),
             What::Hosts(HostArgs { switch, ip, mac }) => {
                 let query = [("switch", switch), ("ip", ip), ("mac", mac)];
@@ -220,17 +230,21 @@ impl ShowArgs {
             }
             What::Flows(FlowArgs { switch, table }) => {
                 let table = table.map(|table| table.to_string());
-                let mut query: Vec<_> = table.iter().map(|it| ("table", it.as_str())).collect();
+                let query: Vec<_> = table.iter().map(|it| ("table", it.as_str())).collect();
+                let path = of_switch(&switch.switch, "flows");
+                let body = self.get(&path, &query)?;
                 if self.json {
-                    return self.get(&of_switch(&switch.switch, "flows"), &query).map(with_newline);
+                    return Ok(with_newline(body));
                 }
-                query.push(("format", "ovs-ofctl"));
-                self.get(&of_switch(&switch.switch, "flows"), &query)
+                Ok(flows::text(&parse_answer(&path, &body)?, flows::Layout::of_stdout()))
             }
             What::Groups(at) => self.get(&of_switch(&at.switch, "groups"), &[]).map(with_newline),
             What::Paths(PathArgs { from, to }) => {
                 let body = self.get("/v1/paths", &[("from", from), ("to", to)])?;
-                if self.json { Ok(with_newline(body)) } else { paths::text(&body) }
+                if self.json {
+                    return Ok(with_newline(body));
+                }
+                Ok(paths::text(&parse_answer("/v1/paths", &body)?))
             }
             What::Meters(at) => self.get(&of_switch(&at.switch, "meters"), &[]).map(with_newline),
         }
@@ -260,8 +274,7 @@ impl ShowArgs {
         if self.json {
             return Ok(with_newline(body));
         }
-        let mut document: Value = serde_json::from_str(&body)
-            .map_err(|error| format!("{path}: the reply is not JSON: {error}"))?;
+        let mut document = parse_answer(path, &body)?;
         let items = document.get_mut(list).and_then(Value::as_array_mut);
         let items = items.map(Vec::as_mut_slice).unwrap_or_default();
         items.iter_mut().for_each(complete);
@@ -278,6 +291,17 @@ fn add_since(quarantine: &mut Value) {
     let since = quarantine.get("since_unix_s").and_then(Value::as_f64).map(utc);
     if let Some(fields) = quarantine.as_object_mut() {
         fields.insert("since".to_owned(), since.into());
+    }
+}
+
+/// The names of the switches at both ends of a link.
+fn add_switches(link: &mut Value) {
+    let name = |at: &str| link.pointer(at).and_then(Value::as_str);
+    let (from, to) = (name("/from/switch"), name("/to/switch"));
+    let switches = (from.is_some() || to.is_some())
+        .then(|| format!("{} -> {}", from.unwrap_or("-"), to.unwrap_or("-")));
+    if let Some(fields) = link.as_object_mut() {
+        fields.insert("switches".to_owned(), switches.into());
     }
 }
 
@@ -301,9 +325,21 @@ pub(crate) fn table(items: &[Value], columns: &[Column]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// A name that a switch has chosen, without characters that control the terminal.
+/// What a switch or another program has chosen, in one line, without characters that control the terminal.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    let printable = |c: char| match c {
+        '\n' | '\r' | '\t' => ' ',
+        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c => c,
+    };
+    text.chars().map(printable).collect()
+}
+
+/// The owner of a flow entry: `static entry NAME`, the application that has written it, or `foreign` if Sluice has not.
+pub(crate) fn owner(entry: &Value) -> String {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).map(printable);
+    let static_entry = text("static_entry").map(|name| format!("static entry {name}"));
+    static_entry.or_else(|| text("owner")).unwrap_or_else(|| FOREIGN.to_owned())
 }
 
 /// A value for people.
@@ -344,10 +380,41 @@ mod tests {
     }
 
     #[test]
+    fn lists_have_the_names_of_switches_and_hosts() {
+        let at = |dpid: &str, name: Option<&str>| json!({"dpid": dpid, "switch": name, "port": 1});
+        let mut link = json!({"from": at("01", Some("core")), "to": at("02", None)});
+        add_switches(&mut link);
+        assert_eq!(link["switches"], "core -> -");
+        let mut unnamed = json!({"from": at("01", None), "to": at("02", None)});
+        add_switches(&mut unnamed);
+        assert_eq!(unnamed["switches"], Value::Null);
+        let (peer, ends) = (at("02", Some("peer")), [at("01", Some("a")), at("02", Some("b"))]);
+        let ends = ends.map(|at| json!({ "at": at }));
+        for (columns, item, names) in [
+            (LINK_COLUMNS, link, &["core -> -"][..]),
+            (PORT_COLUMNS, json!({ "peer": peer }), &["peer"]),
+            (
+                HOST_COLUMNS,
+                json!({"name": "printer", "at": at("01", Some("core"))}),
+                &["core", "printer"],
+            ),
+            (
+                QUARANTINE_COLUMNS,
+                json!({"name": "printer", "at": at("01", Some("core"))}),
+                &["core", "printer"],
+            ),
+            (DRAIN_COLUMNS, json!({ "ends": ends }), &["  a  ", "  b  "]),
+        ] {
+            let text = table(&[item], columns);
+            assert!(names.iter().all(|name| text.contains(name)), "{text}");
+        }
+    }
+
+    #[test]
     fn names_of_switches_do_not_control_the_terminal() {
         assert_eq!(
             table(&[json!("\u{1b}[2J\n\u{9b}x")], &[("A", "")]),
-            "A\n\u{fffd}[2J\u{fffd}\u{fffd}x\n"
+            "A\n\u{fffd}[2J \u{fffd}x\n"
         );
     }
 }

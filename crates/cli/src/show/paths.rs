@@ -7,9 +7,7 @@ use serde_json::Value;
 use super::printable;
 
 /// The paths for people.
-pub(super) fn text(body: &str) -> Result<String, String> {
-    let document: Value = serde_json::from_str(body)
-        .map_err(|error| format!("/v1/paths: the reply is not JSON: {error}"))?;
+pub(super) fn text(document: &Value) -> String {
     let at = |pointer: &str| document.pointer(pointer).cloned().unwrap_or_default();
     let mut out = String::new();
     let path = at("/installed/path");
@@ -34,7 +32,7 @@ pub(super) fn text(body: &str) -> Result<String, String> {
     if at("/agrees") == false {
         out.push_str("The installed path is none of the shortest ones.\n");
     }
-    Ok(out)
+    out
 }
 
 /// The switches of a path, each between its two ports.
@@ -63,12 +61,12 @@ mod tests {
             r#"{{"installed":{{"path":{path},"summary":""}},"computed":{{"paths":[{path}],"is_truncated":false}},"agrees":true}}"#
         );
         assert_eq!(
-            text(&body).unwrap(),
+            text(&serde_json::from_str(&body).unwrap()),
             "installed  3:s1:1 -> 1:2:2\ncomputed   3:s1:1 -> 1:2:2\n"
         );
         let body = r#"{"installed":{"path":[],"summary":"no\u001b"},"computed":{"paths":[],"is_truncated":false},"agrees":null}"#;
         assert_eq!(
-            text(body).unwrap(),
+            text(&serde_json::from_str(body).unwrap()),
             "installed  none: no\u{fffd}\ncomputed   none: no links are known that connect the two\n"
         );
     }

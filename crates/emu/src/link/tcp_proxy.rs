@@ -191,7 +191,7 @@ impl TcpProxy {
     /// The next event; received bytes are appended to their socket's buffer.
     fn next_event(&mut self) -> Option<ProxyEvent> {
         Some(match self.io.next_event()? {
-            IoEvent::Accepted(client, _) => ProxyEvent::Accepted(client),
+            IoEvent::Accepted(client, _, _) => ProxyEvent::Accepted(client),
             IoEvent::Connected(id) => ProxyEvent::Connected(id),
             IoEvent::Writable(id) => ProxyEvent::Writable(id),
             IoEvent::Closed(id, how) => ProxyEvent::Closed(id, how.map(ConnectionError::kind)),

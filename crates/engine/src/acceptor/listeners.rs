@@ -2,9 +2,9 @@
 
 use std::io;
 
-use sluice_io::{ConnId, Io, TlsServer};
+use sluice_io::{ConnId, Io};
 
-use crate::config::{Endpoint, Transport};
+use crate::config::{Config, Endpoint, TlsListeners, Transport};
 
 /// The listeners of the acceptor, with their addresses.
 #[derive(Debug, Default)]
@@ -23,13 +23,19 @@ impl Listeners {
         Ok(())
     }
 
-    /// Has the listeners that expect TLS use `tls` from now on.
-    pub(crate) fn set_tls(&mut self, io: &mut impl Io, tls: Option<&TlsServer>) {
+    /// Has each listener that expects TLS use its settings in `cfg` from now on.
+    pub(crate) fn set_tls(&mut self, io: &mut impl Io, cfg: &Config) {
         for &(endpoint, id) in &self.0 {
             if endpoint.transport == Transport::Tls {
-                io.set_tls(id, tls);
+                io.set_tls(id, tls_settings(endpoint, cfg).map(|tls| &tls.server));
             }
         }
+    }
+
+    /// The settings of a listener that expects TLS.
+    pub(crate) fn tls<'c>(&self, listener: ConnId, cfg: &'c Config) -> Option<&'c TlsListeners> {
+        let (endpoint, _) = self.0.iter().find(|(_, id)| *id == listener)?;
+        tls_settings(*endpoint, cfg)
     }
 
     /// Closes the listeners whose addresses are not `wanted`.
@@ -43,6 +49,14 @@ impl Listeners {
             is_wanted
         });
     }
+}
+
+/// The settings of the TLS listener at `open`. Those for its port come before those for a port that the system has chosen.
+fn tls_settings(open: Endpoint, cfg: &Config) -> Option<&TlsListeners> {
+    let all = || cfg.tls.iter().flat_map(|tls| tls.endpoints().map(move |it| (it, tls)));
+    let same = || all().filter(|(wanted, _)| is_same_listener(*wanted, open));
+    let exact = same().find(|(wanted, _)| wanted.addr.port() == open.addr.port());
+    exact.or_else(|| same().next()).map(|(_, tls)| tls)
 }
 
 /// Whether a listener at `open` serves the configured endpoint `wanted`.

@@ -122,7 +122,9 @@ impl<I: Io, A: App> Acceptor<I, A> {
         state.now = state.inbox.wait(io, state.now, state.next_deadline())?;
         while let Some(event) = io.next_event() {
             match event {
-                IoEvent::Accepted(stream, addr) => state.accept(io, stream, addr),
+                IoEvent::Accepted(stream, addr, listener) => {
+                    state.accept(io, stream, addr, listener);
+                }
                 IoEvent::Data(id, bytes) => {
                     let result = state.process_read(app, id, bytes);
                     state.send_replies(io, id);
@@ -164,7 +166,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     }
 
     /// Starts the handshake of a new connection, and closes another one or this one if there are too many.
-    fn accept(&mut self, io: &mut I, stream: I::Conn, addr: SocketAddr) {
+    fn accept(&mut self, io: &mut I, stream: I::Conn, addr: SocketAddr, listener: ConnId) {
         self.counters().connections_accepted.add(1);
         match self.handshakes.admit(SourceNetwork::new(addr.ip()), self.now, &self.cfg.limits) {
             Admission::Admitted => {}
@@ -173,7 +175,10 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         }
         match io.adopt(stream) {
             Ok(id) => {
-                let security = if io.has_tls(id) { Security::Tls } else { Security::Plain };
+                let security = match self.listeners.tls(listener, &self.cfg) {
+                    Some(tls) => Security::Tls { is_bound: tls.bind_datapath_id },
+                    None => Security::Plain,
+                };
                 let connection = (id, addr, security);
                 self.handshakes.open(connection, &self.cfg.session, self.now, &mut self.tx);
                 self.publish_handshake_count();
@@ -289,7 +294,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
 
     /// Has all listeners use the certificates of the configuration. Open connections keep theirs.
     fn set_tls(&mut self, io: &mut I) {
-        self.listeners.set_tls(io, self.cfg.tls.as_ref().map(|tls| &tls.server));
+        self.listeners.set_tls(io, &self.cfg);
     }
 
     /// Runs the timers of the connections and claims that are due.

@@ -25,7 +25,10 @@ const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Security {
     Plain,
-    Tls,
+    /// `is_bound`: the certificate has to name the datapath id.
+    Tls {
+        is_bound: bool,
+    },
 }
 
 /// A connection that has not completed the handshake, or waits because its datapath id is in use.

@@ -5,7 +5,7 @@ use sluice_openflow::{DatapathId, SwitchFeatures};
 use sluice_sdk::App;
 
 use super::AcceptorState;
-use super::pending::PendingConnection;
+use super::pending::{PendingConnection, Security};
 use super::source::SourceNetwork;
 use crate::close_reason::{CloseReason, certificate_name};
 use crate::config::PORTS_PER_SWITCH_MAX;
@@ -36,7 +36,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         if features.auxiliary_id != 0 {
             return self.close(io, id, CloseReason::AuxiliaryConnection(datapath_id));
         }
-        let is_bound = self.cfg.tls.as_ref().is_some_and(|tls| tls.bind_datapath_id);
+        let security = self.handshakes.get_mut(id).map(|it| it.security);
+        let is_bound = matches!(security, Some(Security::Tls { is_bound: true }));
         let has_name = |io: &mut I| io.certificate_has_name(id, &certificate_name(datapath_id));
         if is_bound && has_name(io) == Some(false) {
             return self.close(io, id, CloseReason::CertificateMismatch(datapath_id));

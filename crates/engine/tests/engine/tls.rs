@@ -36,7 +36,7 @@ fn engine(test: &str, change: impl FnOnce(&mut Config)) -> (TestEngine, SocketAd
     let (server, client) = certificates(test);
     let engine = TestEngine::new(|cfg| {
         let listen = vec![([127, 0, 0, 1], 0).into()];
-        cfg.tls = Some(TlsListeners { listen, server, bind_datapath_id: false });
+        cfg.tls = vec![TlsListeners { listen, server, bind_datapath_id: false }];
         change(cfg);
     });
     let addr = engine.engine.as_ref().unwrap().tls_addresses()[0];

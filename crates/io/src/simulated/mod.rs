@@ -21,7 +21,7 @@
 //! let peer = kernel.connect(addr, "10.0.0.2:40000".parse()?)?;
 //! assert_eq!(kernel.peer_send(peer, b"hello"), 5);
 //! io.wait(None)?;
-//! let Some(IoEvent::Accepted(conn, _)) = io.next_event() else { panic!() };
+//! let Some(IoEvent::Accepted(conn, _, _)) = io.next_event() else { panic!() };
 //! let id = io.adopt(conn)?;
 //! assert!(kernel.is_ready(io.thread()));
 //! io.wait(None)?;

@@ -105,7 +105,8 @@ impl SimulatedIo {
         match accepted {
             Ok(Some((handle, addr))) => {
                 self.accepts_left = left;
-                Some(IoEvent::Accepted(SimulatedConn::new(self.kernel.clone(), handle), addr))
+                let connection = SimulatedConn::new(self.kernel.clone(), handle);
+                Some(IoEvent::Accepted(connection, addr, id))
             }
             Ok(None) => None,
             Err(error) => {

@@ -39,7 +39,7 @@ impl<I: Io> Thread<I> {
     pub(crate) fn handle_events(&mut self) {
         while let Some(event) = self.io.next_event() {
             match event {
-                IoEvent::Accepted(conn, addr) => self.accepted.push((conn, addr)),
+                IoEvent::Accepted(conn, addr, _) => self.accepted.push((conn, addr)),
                 IoEvent::Data(id, bytes) => {
                     assert!(!bytes.is_empty());
                     self.reads.push(bytes.len());

@@ -339,6 +339,6 @@ fn an_ipv4_peer_of_an_ipv6_listener_has_an_ipv4_address() {
     io.listen(listener).unwrap();
     let peer = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     io.wait(None).unwrap();
-    let Some(IoEvent::Accepted(_, addr)) = io.next_event() else { panic!("no connection") };
+    let Some(IoEvent::Accepted(_, addr, _)) = io.next_event() else { panic!("no connection") };
     assert_eq!(addr, peer.local_addr().unwrap());
 }

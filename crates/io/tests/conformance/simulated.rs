@@ -24,7 +24,7 @@ fn connect(kernel: &SimulatedKernel, port: u16) -> PeerId {
 /// Accepts a connection.
 fn accept(io: &mut SimulatedIo) -> ConnId {
     io.wait(None).unwrap();
-    let Some(IoEvent::Accepted(conn, _)) = io.next_event() else { panic!("nothing to accept") };
+    let Some(IoEvent::Accepted(conn, _, _)) = io.next_event() else { panic!("nothing to accept") };
     io.adopt(conn).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn a_seed_repeats_the_order_of_events_and_the_time() {
         while log.len() < 40 {
             io.wait(None).unwrap();
             while let Some(event) = io.next_event() {
-                let IoEvent::Accepted(conn, addr) = event else { panic!("{event:?}") };
+                let IoEvent::Accepted(conn, addr, _) = event else { panic!("{event:?}") };
                 log.push((addr.port(), io.now()));
                 io.adopt(conn).unwrap();
                 let peer = peers[usize::from(addr.port())];
@@ -161,7 +161,7 @@ fn a_connection_that_cannot_be_adopted_is_closed() {
     let peer = connect(&kernel, 1);
     kernel.fail_for_descriptors(DescriptorUse::Adopt, 1);
     io.wait(None).unwrap();
-    let Some(IoEvent::Accepted(conn, _)) = io.next_event() else { panic!("nothing to accept") };
+    let Some(IoEvent::Accepted(conn, _, _)) = io.next_event() else { panic!("nothing to accept") };
     assert!(io.adopt(conn).is_err());
     assert_eq!(kernel.peer_state(peer), PeerState::EndOfStream);
     assert_eq!(kernel.open_connections(), 0);

@@ -35,7 +35,7 @@ impl Thread {
     pub(crate) fn handle_events(&mut self) {
         while let Some(event) = self.io.next_event() {
             match event {
-                IoEvent::Accepted(connection, _) => self.accepted.push(connection),
+                IoEvent::Accepted(connection, _, _) => self.accepted.push(connection),
                 IoEvent::Data(_, bytes) => {
                     assert!(!bytes.is_empty());
                     self.received.extend_from_slice(bytes);
