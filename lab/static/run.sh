@@ -1,8 +1,3 @@
 #!/bin/sh
-# Measures static entries: lab/static/run.sh [SLUICE]
-set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-sluice=${1:-$here/../../target/release/sluice}
-for entries in 1000 10000; do
-    python3 "$here/measure.py" "$sluice" "$entries" | tee "$here/data/data-$entries.txt"
-done
+# Repeats the measurement; ROUNDS=n sets the number of rounds, 3 by default.
+exec python3 "$(dirname "$0")/measure.py" "$@"

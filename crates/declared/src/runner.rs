@@ -22,8 +22,12 @@ const SESSIONS_REPEAT: Duration = Duration::from_secs(1);
 /// all sessions.
 const SESSIONS_PAUSE: Duration = Duration::from_millis(250);
 
-/// A pause is at least as many times longer than the comparison before it.
+/// A pause is at least as many times longer than the comparison before it, so that many switches that connect all the time do not keep
+/// the API from what is declared.
 const SESSIONS_PAUSE_FACTOR: u32 = 20;
+
+/// The longest pause: until its end, entries of a switch that has disconnected are shown as installed, and one that has connected gets none.
+const SESSIONS_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Pause before records are published again for which the controller had too much to do.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(50);
@@ -156,7 +160,8 @@ impl Runner {
         let interval = if is_change { SESSIONS_REPEAT } else { SESSIONS_INTERVAL };
         drop(self.shared.core_with_sessions());
         let took = clock::now().saturating_duration_since(now.at);
-        self.sessions_pause = SESSIONS_PAUSE.max(took * SESSIONS_PAUSE_FACTOR);
+        self.sessions_pause =
+            (took * SESSIONS_PAUSE_FACTOR).clamp(SESSIONS_PAUSE, SESSIONS_PAUSE_MAX);
         (self.compared_at, self.sessions_due) =
             (now.at, now.at + interval.max(self.sessions_pause));
         true

@@ -120,7 +120,7 @@ impl fmt::Display for Answer {
             Self::TimedOut => f.write_str("no answer in time"),
             Self::Disconnected => f.write_str("the switch has disconnected"),
             Self::NotConnected => f.write_str("the switch is not connected"),
-            Self::Unsupported { index, error } => write!(f, "message {index}: {error}"),
+            Self::Unsupported { index, error } => write_of_message(f, *index, error),
             Self::Paused => f.write_str("too much waits to be sent to the switch"),
             Self::TooMany => f.write_str("too many requests wait for an answer"),
         }
@@ -139,8 +139,20 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "message {}: {}", self.index, self.reason)
+        write_of_message(f, self.index, &self.reason)
     }
+}
+
+/// The reason, and which message of several it concerns. Most requests have one message.
+fn write_of_message(
+    f: &mut fmt::Formatter<'_>,
+    index: usize,
+    reason: &dyn fmt::Display,
+) -> fmt::Result {
+    if index > 0 {
+        write!(f, "message {} of the request: ", index + 1)?;
+    }
+    reason.fmt(f)
 }
 
 /// The reply to a multipart request, reassembled from all its parts and not parsed yet: that is left to the thread that

@@ -59,7 +59,7 @@ fn requests(version: OpenFlow) {
     assert_eq!(ask(&controller, (0..ENTRIES).map(entry).collect()), Answer::Done);
     let answer = ask(&controller, vec![entry(0), entry(ENTRIES), entry(1)]).to_string();
     // ALL_TABLES_FULL in 1.0.
-    assert!(answer.starts_with("refused: message 1: FLOW_MOD_FAILED/"), "{answer}");
+    assert!(answer.starts_with("refused: message 2 of the request: FLOW_MOD_FAILED/"), "{answer}");
     assert!(answer.ends_with("TABLE_FULL") || answer.ends_with("TABLES_FULL"), "{answer}");
     assert_eq!(network.flows("s1").len(), usize::from(ENTRIES));
     let all = FlowStatsRequest::default();

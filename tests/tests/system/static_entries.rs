@@ -1,8 +1,6 @@
 //! Static flow entries, groups and meters at Open vSwitch, which is the witness for what is installed.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use std::process::{Command, Stdio};
-
 use sluice_system_tests::{
     Controller, LONG_TIMEOUT, OpenFlow, OvsNetwork, SHORT_TIMEOUT, Stopwatch, TestEnv, binary,
     over, wait_until,
@@ -237,36 +235,4 @@ fn groups_and_meters(version: OpenFlow) {
             && !listed(&network, version, "dump-meters").contains("meter=")
             && actions(&network, 77).is_none()
     });
-}
-
-/// The controller is killed at any time while clients write: what was acknowledged is there after the restart.
-#[test]
-fn what_was_acknowledged_survives_kill_9() {
-    let network = OvsNetwork::new(TestEnv::shared(), OpenFlow::V13);
-    let mut controller = start(&network);
-    let mut acknowledged: Vec<String> = vec![];
-    for round in 0..8_u64 {
-        let mut client = Command::new("sh");
-        // One after the other, until the controller does not answer; prints what was acknowledged.
-        client.arg("-c").arg(format!(
-            "i=0; while curl -sf -o /dev/null -X PUT -H 'content-type: application/json' \
-             -d '{{\"switch\":\"all\",\"flow\":\"table=1,priority='$i',in_port={round},actions=drop\"}}' \
-             http://127.0.0.1:8653/v1/static/flows/r{round}-$i; do echo r{round}-$i; i=$((i+1)); done"
-        ));
-        let mut inside = network.env().command("sh");
-        inside.args(client.get_args()).stdout(Stdio::piped());
-        let child = inside.spawn().unwrap();
-        Stopwatch::start().wait_until(std::time::Duration::from_millis(300 + 170 * (round % 5)));
-        controller.kill();
-        let output = child.wait_with_output().unwrap();
-        let names = String::from_utf8(output.stdout).unwrap();
-        acknowledged.extend(names.lines().map(str::to_owned));
-        controller.restart();
-    }
-    assert!(acknowledged.len() > 20, "{}", acknowledged.len());
-    let shown = sluice_ok(&network, &["flow", "list"]);
-    let stored: std::collections::BTreeSet<_> =
-        shown.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    let lost: Vec<_> = acknowledged.iter().filter(|name| !stored.contains(name.as_str())).collect();
-    assert!(lost.is_empty(), "{lost:?} of {}", acknowledged.len());
 }

@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use sluice_base::Rng;
 use sluice_system_tests::{Controller, OpenFlow, OvsNetwork, Stopwatch, TestEnv, binary};
 
 use crate::static_entries::{BLOCK, has, sluice, sluice_ok, start};
@@ -113,8 +115,43 @@ fn a_damaged_store_is_reported_and_changes_nothing() {
     assert_eq!(code, 1);
     assert!(error.contains("static.redb") && error.contains("nothing was changed"), "{error}");
     assert!(controller.logged(&["static.redb"]), "{}", controller.log());
-    Stopwatch::start().wait_until(std::time::Duration::from_secs(12));
+    Stopwatch::start().wait_until(Duration::from_secs(12));
     assert!(has(&network, 55, "drop"), "entries on switches stay");
+}
+
+/// The controller is killed at any time while a client changes entries, names, quarantines and drains, one by one and several at once: what was
+/// acknowledged is there after the restart, and at the switch.
+#[test]
+fn what_was_acknowledged_survives_kill_9_at_any_time() {
+    let network = OvsNetwork::line(TestEnv::shared(), OpenFlow::V13, 2);
+    let mut controller = start(&network);
+    network.connect(&controller);
+    let nothing =
+        r#"{"flows": {}, "names": {"switches": {}, "hosts": {}}, "quarantines": [], "drains": 0}"#;
+    let file = network.env().write("declared.json", nothing);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/acknowledged.py");
+    let client = |words: &[&str]| {
+        let mut client = network.env().command("python3");
+        client.arg(script).arg(words[0]).arg(&file).args(&words[1..]);
+        client
+    };
+    let (mut made, mut rng) = (0, Rng::new(7));
+    for round in 1..=6 {
+        let mut changes = client(&["change", &round.to_string()]);
+        let child = changes.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let delay = Duration::from_millis(150 + u64::from(rng.below(900)));
+        Stopwatch::start().wait_until(delay);
+        controller.kill();
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "round {round}: {}", text(&output.stderr));
+        made += text(&output.stdout).trim().parse::<usize>().unwrap();
+        controller.restart();
+        controller.wait_for_sessions(2 * (round + 1));
+        let output = client(&["check"]).output().unwrap();
+        assert!(output.status.success(), "round {round}, {delay:?}: {}", text(&output.stderr));
+    }
+    assert!(made > 50, "{made} changes");
 }
 
 /// The names of the entries that are declared.

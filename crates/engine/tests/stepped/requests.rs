@@ -118,7 +118,7 @@ fn a_message_without_a_reply_is_done_when_the_barrier_behind_it_is_answered() {
     };
     switch.send_error(&test.kernel, second, refused);
     test.run_all();
-    assert_eq!(answered.take_one().to_string(), "refused: message 0: FLOW_MOD_FAILED/TABLE_FULL");
+    assert_eq!(answered.take_one().to_string(), "refused: FLOW_MOD_FAILED/TABLE_FULL");
     switch.send_with_xid(&test.kernel, messages.last().unwrap().1, &Message::BarrierReply);
     test.run_all();
     assert_eq!(answered.take(), [Answer::Done, Answer::Done]);
@@ -140,7 +140,10 @@ fn of_several_messages_the_first_that_is_refused_is_named_when_all_are_processed
     assert!(answered.take().is_empty());
     switch.send_with_xid(&test.kernel, *xids.last().unwrap(), &Message::BarrierReply);
     test.run_all();
-    assert_eq!(answered.take_one().to_string(), "refused: message 2: BAD_REQUEST/BAD_LEN");
+    assert_eq!(
+        answered.take_one().to_string(),
+        "refused: message 3 of the request: BAD_REQUEST/BAD_LEN"
+    );
 }
 
 #[test]

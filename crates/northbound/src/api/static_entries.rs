@@ -137,7 +137,10 @@ pub(super) fn service(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> 
 pub(super) fn readable(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
     let service = service(state)?;
     match service.store_error() {
-        Some(error) => Err(write_error(&WriteError::Store(error))),
+        Some(error) => {
+            let message = format!("the store cannot be read: {error}");
+            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message))
+        }
         None => Ok(service),
     }
 }
