@@ -25,6 +25,7 @@ need ethtool            # turns off checksum offload; otherwise TCP over the use
 need openssl            # TLS 1.1, and certificates that have expired
 need procps             # sysctl
 need curl               # reads metrics inside a namespace
+need jq                 # examples of the documentation
 need tcpdump            # captures of OpenFlow connections
 need tshark             # an independent decoder of the captures
 need python3-venv       # os-ken, another independent decoder, and schemathesis

@@ -4,7 +4,8 @@ use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::model::MultipartReply;
-use crate::model::codec::{Choice, Codec};
+use crate::model::codec::{Choice, Codec, NICIRA};
+use crate::model::multipart::{multipart_code, nicira_header_len};
 use crate::model::reader::Reader;
 use crate::raw_message::truncated;
 use crate::{EncodeError, Encoder, MessageType, Port, PortNo, RawMessage, Result, Version};
@@ -32,6 +33,8 @@ impl MultipartType {
     pub const PORT_DESC: Self = Self(13);
     /// Counters of flow entries. Since 1.5.
     pub const FLOW_STATS: Self = Self(17);
+    /// Defined by an experimenter.
+    pub const EXPERIMENTER: Self = Self(0xffff);
 }
 
 impl MultipartReply {
@@ -44,7 +47,8 @@ impl MultipartReply {
     /// Allocates its lists.
     pub fn parse_body(version: Version, kind: MultipartType, body: &[u8]) -> Result<Self> {
         let mut r = Reader::new(version.known()?, body, 0);
-        let reply = Self::parse_variant(kind.0.into(), &mut r)?;
+        let code = multipart_code::<Self>(kind.0, &mut r)?;
+        let reply = Self::parse_variant(code, &mut r)?;
         r.finish("multipart reply")?;
         Ok(reply)
     }
@@ -86,6 +90,20 @@ impl<'a> Multipart<'a> {
             more: fixed.flags.get() & MORE != 0,
             body: body.ok_or_else(|| truncated("multipart", 12, 4, rest.len()))?,
         })
+    }
+
+    /// The body of a message that is not the first one of a reply in `version`: without the header that each message of an
+    /// experimenter's reply has (`ofp_experimenter_multipart_header`, §7.3.5.17).
+    pub fn continuation(self, version: Version) -> &'a [u8] {
+        let id = self.body.first_chunk().map(|id| u32::from_be_bytes(*id));
+        let header_len = match (self.kind, id) {
+            (MultipartType::EXPERIMENTER, Some(NICIRA)) => nicira_header_len(version),
+            // In 1.0 and 1.1, only the experimenter ID is common to all.
+            (MultipartType::EXPERIMENTER, _) if version < Version::V1_2 => 4,
+            (MultipartType::EXPERIMENTER, _) => 8,
+            _ => 0,
+        };
+        self.body.get(header_len..).unwrap_or_default()
     }
 
     fn encode(self, out: &mut Encoder<'_>) {

@@ -285,7 +285,7 @@ impl ControllerSession {
                 Ok(Parsed::MultipartPart(part)) => {
                     let (xid, kind) = (msg.xid(), part.kind);
                     let (now, limits) = (self.last_received_at, cfg.reassembly_limits());
-                    Ok(match self.reassembler.add(xid, part, now, limits)? {
+                    Ok(match self.reassembler.add(xid, (msg.version(), part), now, limits)? {
                         Reassembled::Incomplete | Reassembled::Discarding => None,
                         Reassembled::Whole(body) => {
                             Some(ControllerEvent::MultipartReply(xid, kind, body))
@@ -369,7 +369,7 @@ impl ControllerSession {
                 match Multipart::new(msg) {
                     Ok(part) if part.kind == MultipartType::PORT_DESC => {
                         let (now, limits) = (self.last_received_at, cfg.reassembly_limits());
-                        match self.reassembler.add(msg.xid(), part, now, limits)? {
+                        match self.reassembler.add(msg.xid(), (msg.version(), part), now, limits)? {
                             Reassembled::Incomplete => Ok(()),
                             Reassembled::Whole(body) => ports(msg.version(), &body, 16)
                                 .map(|ports| pending.ports = Some(ports)),

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::MultipartType;
 use sluice_openflow::view::Multipart;
+use sluice_openflow::{MultipartType, Version};
 
 use crate::SessionError;
 use crate::budget::{HolderId, ReassemblyBudget, SourceId};
@@ -94,7 +94,7 @@ impl Reassembler {
     pub(crate) fn add<'a>(
         &mut self,
         xid: u32,
-        part: Multipart<'a>,
+        (version, part): (Version, Multipart<'a>),
         now: Instant,
         limits: ReassemblyLimits,
     ) -> Result<Reassembled<'a>, SessionError> {
@@ -108,6 +108,7 @@ impl Reassembler {
         if at.is_none() && self.incomplete.len() == INCOMPLETE_MAX {
             return Err(SessionError::TooManyMultipartReplies);
         }
+        let added = if at.is_some() { part.continuation(version) } else { part.body };
         let at = at.unwrap_or_else(|| {
             let kind = part.kind;
             let reply = IncompleteReply { xid, kind, progressed_at: now, is_discarded: false };
@@ -116,7 +117,7 @@ impl Reassembler {
         });
         let Some(reply) = self.incomplete.get_mut(at) else { return Ok(Reassembled::Incomplete) };
         reply.progressed_at = now;
-        let (key, body) = (reply.key(), if reply.is_discarded { &[] } else { part.body });
+        let (key, body) = (reply.key(), if reply.is_discarded { &[] } else { added });
         holdings.append((source, holder), key, body, limits.shared_bytes)?;
         while holdings.held_bytes(source, holder).is_some_and(|held| held > limits.session_bytes)
             && let Some(longest) = holdings.discard_longest(source, holder)
@@ -195,7 +196,7 @@ mod tests {
         more: bool,
         body: &[u8],
     ) -> Result<Reassembled<'static>, SessionError> {
-        Ok(match reassembler.add(xid, part(more, body), now(), LIMITS)? {
+        Ok(match reassembler.add(xid, (Version::V1_3, part(more, body)), now(), LIMITS)? {
             Reassembled::Incomplete => Reassembled::Incomplete,
             Reassembled::Whole(body) => whole(&body),
             Reassembled::Discarding => Reassembled::Discarding,
@@ -290,7 +291,10 @@ mod tests {
     #[test]
     fn a_reply_does_not_expire_while_its_session_is_not_read() {
         let (mut reassembler, start) = (Reassembler::default(), now());
-        assert_eq!(reassembler.add(1, part(true, b"x"), start, LIMITS), INCOMPLETE);
+        assert_eq!(
+            reassembler.add(1, (Version::V1_3, part(true, b"x")), start, LIMITS),
+            INCOMPLETE
+        );
         reassembler.record_unread(start + TIMEOUT);
         assert_eq!(reassembler.check(TIMEOUT, start + TIMEOUT), Ok(()));
         assert_eq!(reassembler.deadline(TIMEOUT), Some(start + TIMEOUT + TIMEOUT));
@@ -302,7 +306,10 @@ mod tests {
         assert_eq!(reassembler.deadline(TIMEOUT), None);
         for (xid, seconds) in [(1, 0), (2, 5), (1, 20)] {
             let at = start + Duration::from_secs(seconds);
-            assert_eq!(reassembler.add(xid, part(true, b"x"), at, LIMITS), INCOMPLETE);
+            assert_eq!(
+                reassembler.add(xid, (Version::V1_3, part(true, b"x")), at, LIMITS),
+                INCOMPLETE
+            );
         }
         let almost = start + Duration::from_secs(4) + TIMEOUT;
         let expires_at = start + Duration::from_secs(5) + TIMEOUT;

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::documents::flow_text;
 
 /// In a list of flow entries, what the API adds to an entry.
-const ADDED: [&str; 2] = ["owner", "text"];
+const ADDED: [&str; 3] = ["owner", "static_entry", "text"];
 
 /// A flow entry, group or meter: in the syntax of `ovs-ofctl`, or as an object with the fields of `sluice decode --json`, such as
 /// `GET /v1/switches/{switch}/flows` answers. Its cookie and counters are ignored.

@@ -34,14 +34,21 @@ pub(super) fn group_mod(
         group_type: GroupType(it.named("type", &GROUP_TYPES, 0)?),
         group_id: GroupId(it.named("group_id", &GROUPS, 0)?),
         command_bucket_id: BucketId(position),
-        buckets: buckets.iter().map(|it| bucket(it, version)).collect::<ApiResult<_>>()?,
+        buckets: (0..)
+            .zip(&buckets)
+            .map(|(at, it)| bucket(it, at, version))
+            .collect::<ApiResult<_>>()?,
         properties: vec![],
     })
 }
 
-fn bucket(it: &Object<'_>, version: Version) -> ApiResult<Bucket> {
-    let is_numbered = version >= Version::V1_5;
-    let bucket_id = if is_numbered { BucketId(it.number("bucket_id", 0)?) } else { BucketId::ALL };
+fn bucket(it: &Object<'_>, position: u32, version: Version) -> ApiResult<Bucket> {
+    let bucket_id = match version {
+        // Groups of 1.0 are those of Nicira, whose buckets have numbers.
+        Version::V1_0 => BucketId(position),
+        _ if version >= Version::V1_5 => BucketId(it.number("bucket_id", 0)?),
+        _ => BucketId::ALL,
+    };
     let mut properties = vec![];
     if it.has("weight") {
         properties.push(BucketProp::Weight { weight: it.number("weight", 0)? });
@@ -99,7 +106,8 @@ pub(super) fn stats_to_json(it: &GroupStats, version: Version) -> Value {
         "byte_count": it.byte_count,
         "bucket_stats": buckets.collect::<Value>(),
     });
-    if version > Version::V1_2
+    // Groups of 1.0 are those of Nicira, which have it.
+    if !matches!(version, Version::V1_1 | Version::V1_2)
         && let Some(entries) = group.as_object_mut()
     {
         entries.insert("duration_sec".into(), it.duration_sec.into());

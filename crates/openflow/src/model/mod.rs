@@ -39,7 +39,7 @@ pub(crate) mod matching;
 mod message;
 mod meter;
 mod meter_stats;
-mod multipart;
+pub(crate) mod multipart;
 mod name_table;
 #[cfg(test)]
 mod name_table_tests;

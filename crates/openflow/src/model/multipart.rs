@@ -255,6 +255,16 @@ const fn nicira_pad(version: Version) -> usize {
     if version.0 == V1_0 { 4 } else { 0 }
 }
 
+/// Bytes before the content of a Nicira body: experimenter ID, type and padding.
+pub(crate) const fn nicira_header_len(version: Version) -> usize {
+    8 + nicira_pad(version)
+}
+
+/// The number of the body of type `kind`, whose header is taken from `r` if it is one of Nicira.
+pub(crate) fn multipart_code<T: Choice>(kind: u16, r: &mut Reader<'_>) -> Result<u64> {
+    experimenter_code::<T>(kind, kind == EXPERIMENTER, nicira_pad(r.version()), r)
+}
+
 impl<T: Choice> Codec for Multipart<T> {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let kind = r.u16("multipart type")?;
@@ -262,7 +272,7 @@ impl<T: Choice> Codec for Multipart<T> {
         if r.version() > Version::V1_0 {
             r.take("multipart", 4)?;
         }
-        let code = experimenter_code::<T>(kind, kind == EXPERIMENTER, nicira_pad(r.version()), r)?;
+        let code = multipart_code::<T>(kind, r)?;
         Ok(Self { flags, body: T::parse_variant(code, r)? })
     }
 

@@ -1,7 +1,10 @@
 //! Multipart replies of more than one part.
 
 use sluice_openflow::view::Multipart;
-use sluice_openflow::{ErrorReason, MessageType, MultipartType, Version, Versions};
+use sluice_openflow::{
+    ErrorReason, GroupDesc, GroupId, Message, MessageType, MultipartReply, MultipartType, Version,
+    Versions,
+};
 use sluice_proto::{Config, ReassemblyBudget, SessionError, SourceId};
 
 use crate::test_switch::{OwnedEvent, TestSwitch, config};
@@ -24,6 +27,29 @@ fn interleaved_replies_are_reassembled() {
             assert_eq!(event, Ok(Some(OwnedEvent::MultipartReply(xid, FLOW, whole.to_vec()))));
         }
     }
+}
+
+/// Groups in OpenFlow 1.0 are an extension of Nicira, whose header is in each message.
+#[test]
+fn the_messages_of_a_reply_of_nicira_are_one_list_of_groups() {
+    let mut switch = TestSwitch::established(&Config::default(), Version::V1_0);
+    let group = |group_id| GroupDesc { group_id: GroupId(group_id), ..GroupDesc::default() };
+    let body = |group_id| {
+        let reply = MultipartReply::GroupDesc { groups: vec![group(group_id)] };
+        let message = Message::MultipartReply(sluice_openflow::Multipart::single(reply));
+        // Without the header, type and flags.
+        message.to_vec(Version::V1_0, 7).unwrap().split_off(12)
+    };
+    let (first, second) = (body(1), body(2));
+    let kind = MultipartType::EXPERIMENTER;
+    assert_eq!(switch.send_part(7, Multipart { kind, more: true, body: &first }), Ok(None));
+    let event = switch.send_part(7, Multipart { kind, more: false, body: &second });
+    let Ok(Some(OwnedEvent::MultipartReply(7, _, whole))) = event else { panic!("{event:?}") };
+    let groups = vec![group(1), group(2)];
+    assert_eq!(
+        MultipartReply::parse_body(Version::V1_0, kind, &whole),
+        Ok(MultipartReply::GroupDesc { groups })
+    );
 }
 
 #[test]
