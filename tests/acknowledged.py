@@ -3,7 +3,7 @@
     acknowledged.py change FILE SEED
     acknowledged.py check FILE
 
-FILE has what is declared, as JSON. After `change` it has two states: with all changes that were acknowledged, and the same with the one that was not answered.
+`change` prints the number of each change that was acknowledged. FILE has what is declared, as JSON. After `change` it has two states: with all changes that were acknowledged, and the same with the one that was not answered.
 `check` requires that the controller has one of them, waits until the switches have it, and leaves it in FILE.
 """
 
@@ -94,10 +94,10 @@ def change(path, seed):
             if status != 200:
                 sys.exit(f"{method} {route} {body}: {status} {answer}")
             state, made = after, made + 1
+            print(made, flush=True)
     except (OSError, http.client.HTTPException):
         pass
-    json.dump({"acknowledged": state, "unanswered": after, "made": made}, open(path, "w"))
-    print(made)
+    json.dump({"acknowledged": state, "unanswered": after}, open(path, "w"))
 
 
 def declared(connection):

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api_client::{ApiArgs, encode};
 use crate::declared_file::{DeclaredFile, Format};
-use crate::show::table;
+use crate::show::{Column, printable, table};
 use crate::{EXIT_FAILURE, print_error, write_stdout};
 
 /// The exit code of `diff` after an error: 1 means that there are differences.
@@ -36,9 +36,11 @@ pub(crate) enum FlowCommand {
     /// Declare a flow entry, and wait until the switches have it
     Add(AddArgs),
     /// Remove a flow entry
-    Del(DelArgs),
+    Del(EntryArgs),
     /// List the declared flow entries and their state
     List(ListArgs),
+    /// Show a declared flow entry, its state in each switch, and since when
+    Show(EntryArgs),
 }
 
 #[derive(Debug, Args)]
@@ -55,7 +57,7 @@ pub(crate) struct AddArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct DelArgs {
+pub(crate) struct EntryArgs {
     /// Name of the entry
     name: String,
     #[command(flatten)]
@@ -122,26 +124,44 @@ fn report_with(result: Result<Report, String>, error_code: u8) -> ExitCode {
     }
 }
 
-const ENTRY_COLUMNS: &[(&str, &str)] = &[
-    ("NAME", "/name"),
-    ("SWITCHES", "/switches"),
-    ("STATE", "/state"),
-    ("REASON", "/reason"),
-    ("ENTRY", "/flow"),
+const ENTRY_COLUMNS: &[Column] = &[
+    Column::text("NAME", "/name"),
+    Column::text("SWITCHES", "/switches"),
+    Column::new("STATE", "/state"),
+    Column::time("SINCE", "/since_unix_s"),
+    Column::text("REASON", "/reason"),
+    Column::below("ENTRY", "/flow"),
 ];
 
-pub(crate) const STATE_COLUMNS: &[(&str, &str)] =
-    &[("DPID", "/dpid"), ("SWITCH", "/switch"), ("STATE", "/state"), ("REASON", "/reason")];
+/// The state of something declared just now.
+pub(crate) const STATE_COLUMNS: &[Column] = &[
+    Column::new("DPID", "/dpid"),
+    Column::text("SWITCH", "/switch"),
+    Column::new("STATE", "/state"),
+    Column::text("REASON", "/reason"),
+];
 
-const LEFT_COLUMNS: &[(&str, &str)] =
-    &[("DPID", "/dpid"), ("STATE", "/state"), ("REASON", "/reason")];
+const STATE_SINCE_COLUMNS: &[Column] = &[
+    Column::new("DPID", "/dpid"),
+    Column::text("SWITCH", "/switch"),
+    Column::new("STATE", "/state"),
+    Column::time("SINCE", "/since_unix_s"),
+    Column::text("REASON", "/reason"),
+];
+
+const LEFT_COLUMNS: &[Column] = &[
+    Column::new("DPID", "/dpid"),
+    Column::new("STATE", "/state"),
+    Column::text("REASON", "/reason"),
+];
 
 impl FlowCommand {
     pub(crate) fn run(&self) -> Result<Report, String> {
         match self {
             Self::Add(args) => args.run(),
-            Self::Del(args) => args.run(),
+            Self::Del(args) => args.delete(),
             Self::List(args) => args.run(),
+            Self::Show(args) => args.show(),
         }
     }
 }
@@ -175,10 +195,34 @@ impl AddArgs {
     }
 }
 
-impl DelArgs {
-    fn run(&self) -> Result<Report, String> {
-        let path = format!("/v1/static/flows/{}", encode(&self.name));
-        let answer = self.output.call(&Method::DELETE, &path, &[("wait", "true")], None)?;
+impl EntryArgs {
+    fn path(&self) -> String {
+        format!("/v1/static/flows/{}", encode(&self.name))
+    }
+
+    fn show(&self) -> Result<Report, String> {
+        let entry = self.output.call(&Method::GET, &self.path(), &[], None)?;
+        if self.output.json {
+            return Ok(Report { text: format!("{entry}\n"), is_success: true });
+        }
+        let at = entry.get("at").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let flow = entry.get("flow").and_then(Value::as_str).map(printable).unwrap_or_default();
+        let mut text = format!("{flow}\n");
+        if !at.is_empty() {
+            text += &table(at, STATE_SINCE_COLUMNS);
+        }
+        let others = entry.get("not_connected").and_then(Value::as_array).into_iter().flatten();
+        let others: Vec<_> = others.filter_map(Value::as_str).map(printable).collect();
+        if at.is_empty() && others.is_empty() {
+            text += "no switch is connected\n";
+        } else if !others.is_empty() {
+            text.extend(["not connected: ", &others.join(", "), "\n"]);
+        }
+        Ok(Report { text, is_success: true })
+    }
+
+    fn delete(&self) -> Result<Report, String> {
+        let answer = self.output.call(&Method::DELETE, &self.path(), &[("wait", "true")], None)?;
         let query = [("limit", PAGE_TEXT)];
         let list = self.output.call(&Method::GET, "/v1/static/flows", &query, None)?;
         let removals = list.get("removing").and_then(Value::as_array).into_iter().flatten();
@@ -215,7 +259,10 @@ impl ListArgs {
             let text = format!("{}\n", json!({"entries": entries}));
             return Ok(Report { text, is_success: true });
         }
-        for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+        for entry in &mut entries {
+            let since = since(entry);
+            let Some(entry) = entry.as_object_mut() else { continue };
+            entry.insert("since_unix_s".to_owned(), since.into());
             if let Some(switch) = entry.remove("switch") {
                 entry.insert("switches".to_owned(), switch);
             }
@@ -304,6 +351,16 @@ fn same_names(selected: &str, at: &[Value]) -> String {
     )
 }
 
+/// Since when an entry is in its state as a whole: with `installed` since the last switch has it, otherwise since the first one that
+/// is connected has not. `None` if the switches are not connected.
+fn since(entry: &Value) -> Option<f64> {
+    let state = entry.get("state")?.as_str()?;
+    let is_same = |at: &&Value| at.get("state").and_then(Value::as_str) == Some(state);
+    let at = entry.get("at")?.as_array()?.iter().filter(is_same);
+    let times = at.filter_map(|at| at.get("since_unix_s")?.as_f64());
+    times.reduce(if state == "installed" { f64::max } else { f64::min })
+}
+
 /// `installed`, or `refused: REASON`.
 fn state(entry: &Value) -> String {
     let text = |name| entry.get(name).and_then(Value::as_str);
@@ -369,6 +426,24 @@ mod tests {
         ] {
             let entry = json!({"state": state, "at": at});
             assert_eq!(is_accepted(&entry), expected, "{entry}");
+        }
+    }
+
+    #[test]
+    fn an_entry_is_in_its_state_since_the_last_switch_has_it_or_the_first_has_not() {
+        let at = |state: &str, since: f64| json!({"state": state, "since_unix_s": since});
+        for (state, at, expected) in [
+            ("installed", json!([at("installed", 3.5), at("installed", 2.0)]), Some(3.5)),
+            (
+                "refused",
+                json!([at("installed", 1.0), at("refused", 5.0), at("refused", 4.0)]),
+                Some(4.0),
+            ),
+            ("pending", json!([at("installed", 1.0)]), None),
+            ("pending", json!([]), None),
+        ] {
+            let entry = json!({"state": state, "at": at});
+            assert_eq!(since(&entry), expected, "{entry}");
         }
     }
 

@@ -158,7 +158,7 @@ fn frame(
 }
 
 /// Names that several switches have.
-fn ambiguous_names(switches: &Value) -> BTreeSet<&str> {
+pub(crate) fn ambiguous_names(switches: &Value) -> BTreeSet<&str> {
     let mut seen = BTreeSet::new();
     let names = list(switches, "switches").iter().filter_map(|switch| text(switch, "/name"));
     names.filter(|name| !seen.insert(*name)).collect()
@@ -194,7 +194,7 @@ fn rate_of(switch: &Value, now: &PacketIns, before: Option<&PacketIns>) -> Optio
 }
 
 /// A number with four digits and a unit at most.
-fn with_unit(value: f64) -> String {
+pub(crate) fn with_unit(value: f64) -> String {
     let units = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let unit = units.into_iter().find(|&(size, _)| value >= size);
     unit.map_or_else(|| format!("{value:.0}"), |(size, unit)| format!("{:.1}{unit}", value / size))

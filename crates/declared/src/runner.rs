@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use sluice_io::clock;
+use sluice_openflow::DatapathId;
 use sluice_sdk::view::{Fact, SubscriptionEnd, ViewSubscription, ViewUpdate};
 use tracing::{info, warn};
 
@@ -190,7 +191,12 @@ impl Runner {
     fn send(&mut self) {
         let (requests, notices) = {
             let mut core = lock(&self.shared.core);
-            (core.reconciler.take_requests(), core.reconciler.take_notices())
+            let notices = core.reconciler.take_notices().into_iter().map(|notice| {
+                let name = core.reconciler.switch_name(notice.switch()).map(str::to_owned);
+                (notice, name)
+            });
+            let notices: Vec<_> = notices.collect();
+            (core.reconciler.take_requests(), notices)
         };
         log(notices, self.shared.is_new_store);
         let owns: Vec<_> = requests.iter().flat_map(|it| it.owns.iter().copied()).collect();
@@ -245,27 +251,42 @@ impl Runner {
     }
 }
 
-fn log(notices: Vec<Notice>, is_new_store: bool) {
-    for notice in notices {
+impl Notice {
+    /// The switch that it is about.
+    fn switch(&self) -> DatapathId {
+        match self {
+            Self::PutBack { switch, .. }
+            | Self::Removed { switch, .. }
+            | Self::Converted { switch, .. }
+            | Self::Refused { switch, .. } => *switch,
+        }
+    }
+}
+
+/// Logs notices, each with the name of its switch.
+fn log(notices: Vec<(Notice, Option<String>)>, is_new_store: bool) {
+    for (notice, name) in notices {
+        let (dpid, name) = (notice.switch(), name.as_deref());
         match notice {
-            Notice::PutBack { switch, count } => {
-                warn!(dpid = %switch, count, "static entries were missing or different, put back");
+            Notice::PutBack { count, .. } => {
+                warn!(%dpid, name, count, "static entries were missing or different, put back");
             }
-            Notice::Removed { switch, count } if is_new_store => {
+            Notice::Removed { count, .. } if is_new_store => {
                 warn!(
-                    dpid = %switch,
+                    %dpid,
+                    name,
                     count,
                     "static entries removed that are not declared: the store was empty at the start"
                 );
             }
-            Notice::Removed { switch, count } => {
-                info!(dpid = %switch, count, "static entries removed that are not declared");
+            Notice::Removed { count, .. } => {
+                info!(%dpid, name, count, "static entries removed that are not declared");
             }
-            Notice::Converted { switch, entry } => {
-                info!(dpid = %switch, "the switch reports {entry} differently than it was written");
+            Notice::Converted { entry, .. } => {
+                info!(%dpid, name, "the switch reports {entry} differently than it was written");
             }
-            Notice::Refused { switch, entry, reason } => {
-                warn!(dpid = %switch, %reason, "static entry refused: {entry}");
+            Notice::Refused { entry, reason, .. } => {
+                warn!(%dpid, name, %reason, "static entry refused: {entry}");
             }
         }
     }

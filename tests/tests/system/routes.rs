@@ -3,10 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
 use sluice_system_tests::{
     Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, both_versions,
     wait_until,
 };
+
+use crate::queue_setup::add_queue;
 
 both_versions! {
     every_operation_of_the_api_succeeds() = every_operation;
@@ -14,6 +17,9 @@ both_versions! {
 
 /// Where the API listens.
 const API: &str = "http://127.0.0.1:8653";
+
+/// The queue of the first host's port.
+const QUEUE: u32 = 7;
 
 /// A network, and the operations of the API that have succeeded there.
 struct Asked<'a> {
@@ -67,17 +73,19 @@ fn every_operation(version: OpenFlow) {
     let mut command = env.command(&binary().to_string_lossy());
     command.args(["run", "--threads", "2", "--state-dir"]).arg(env.file("state"));
     let controller = Controller::with(command, env.dir());
+    add_queue(&network, &a, QUEUE);
     network.connect(&controller);
     wait_until(LONG_TIMEOUT, "the hosts to reach each other", || a.ping(&b, 1).lost() == 0);
     let mut asked = Asked { network: &network, operations: BTreeSet::new() };
     read(&mut asked, (&a, &b));
+    statistics(&mut asked, &a, version);
     declare(&mut asked);
     operate(&mut asked, (&a, &b));
 
     let document = asked.ask("GET /v1/openapi.json", &[], "", "");
-    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let document: Value = serde_json::from_str(&document).unwrap();
     let paths = document.get("paths").and_then(|paths| paths.as_object()).unwrap();
-    let of_path = |(path, methods): (&String, &serde_json::Value)| {
+    let of_path = |(path, methods): (&String, &Value)| {
         let methods = methods.as_object().unwrap().keys();
         methods.map(|method| format!("{} {path}", method.to_uppercase())).collect::<Vec<_>>()
     };
@@ -96,10 +104,6 @@ fn read(asked: &mut Asked<'_>, (a, b): (&Host, &Host)) {
     asked.get("GET /v1/switches/{switch}", &["s1"], "Open vSwitch");
     asked.get("GET /v1/switches/{switch}/ports", &["s1"], "\"rx_packets\"");
     asked.get("GET /v1/switches/{switch}/flows", &["s1"], "forwarding");
-    // OpenFlow 1.0 has neither groups nor meters.
-    for what in ["tables", "queues"] {
-        asked.get("GET /v1/switches/{switch}/{what}", &["s1", what], "{");
-    }
     asked.get("GET /v1/ports/busiest", &[], "\"ports\"");
     asked.get("GET /v1/links", &[], "\"from\"");
     asked.get("GET /v1/hosts", &[], &mac);
@@ -115,11 +119,85 @@ fn read(asked: &mut Asked<'_>, (a, b): (&Host, &Host)) {
         asked.ask("POST /v1/trace", &[], "", &packet).contains("delivered")
     });
     let history = asked.ask("GET /v1/events/history", &[], "", "");
-    let history: serde_json::Value = serde_json::from_str(&history).unwrap();
+    let history: Value = serde_json::from_str(&history).unwrap();
     let first = history.pointer("/events/0/id").and_then(|id| id.as_str()).unwrap();
     let events = asked.ask("GET /v1/events", &[], &format!("?after={first}"), "");
     assert!(events.contains("host-learned"), "{events}");
     asked.get("GET /v1/tokens", &[], "tokens");
+}
+
+/// What `GET /v1/switches/{switch}/{what}` has: in each list an item that Open vSwitch is known to have, and a counter that has counted.
+fn statistics(asked: &mut Asked<'_>, host: &Host, version: OpenFlow) {
+    let port = host.port();
+    let reply = |asked: &mut Asked<'_>, what: &str| -> Value {
+        let answer = asked.ask("GET /v1/switches/{switch}/{what}", &["s1", what], "", "");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        answer.get("reply").unwrap().clone()
+    };
+    let description = reply(asked, "description");
+    assert!(is_part(&json!({"type": "desc", "hw": "Open vSwitch"}), &description), "{description}");
+    let mut known = vec![
+        ("tables", "tables", json!({"table_id": 0}), "matched_count"),
+        ("port-stats", "ports", json!({"port_no": port}), "rx_packets"),
+        ("queues", "queues", json!({"port_no": port, "queue_id": QUEUE}), ""),
+        ("queues", "queues", json!({"port_no": port, "queue_id": 0}), "tx_packets"),
+    ];
+    // OpenFlow 1.0 has neither groups nor meters, and describes ports when a switch connects.
+    if version > OpenFlow::V10 {
+        let network = asked.network;
+        network.ofctl("add-group", "s1", &["group_id=7,type=select,bucket=weight:3,output:1"]);
+        network.ofctl("add-meter", "s1", &["meter=3,kbps,band=type=drop,rate=1000"]);
+        let entry = format!("priority=30000,udp,in_port={port},actions=meter:3,group:7");
+        network.ofctl("add-flow", "s1", &[&entry]);
+        // Nobody listens there.
+        host.udp(0).send_to(&[0], "10.0.0.255:9").unwrap();
+        let band = json!({"type": "drop", "rate": 1000});
+        let bucket = json!({"actions": [{"type": "output", "port": 1}], "properties": [{"type": "weight", "weight": 3}]});
+        known.extend([
+            (
+                "port-descriptions",
+                "ports",
+                json!({"port_no": port, "name": format!("interface{port}")}),
+                "",
+            ),
+            (
+                "groups",
+                "groups",
+                json!({"group_id": 7, "group_type": "select", "buckets": [bucket]}),
+                "",
+            ),
+            ("group-stats", "groups", json!({"group_id": 7}), "packet_count"),
+            ("meters", "meters", json!({"meter_id": 3, "flags": ["kbps"], "bands": [band]}), ""),
+            ("meter-stats", "meters", json!({"meter_id": 3}), "packet_in_count"),
+        ]);
+    }
+    for (what, list, item, counter) in known {
+        wait_until(LONG_TIMEOUT, &format!("{item} with {counter:?} in {what}"), || {
+            let reply = reply(asked, what);
+            let items = reply.get(list).and_then(Value::as_array).unwrap();
+            let found: Vec<_> = items.iter().filter(|it| is_part(&item, it)).collect();
+            let has_counted = |it: &&Value| it.get(counter).is_some_and(|it| it.as_u64() > Some(0));
+            found.len() == 1 && (counter.is_empty() || found.iter().all(has_counted))
+        });
+    }
+    if version > OpenFlow::V10 {
+        asked.network.ofctl("del-groups", "s1", &[]);
+        asked.network.ofctl("del-meter", "s1", &["meter=3"]);
+    }
+}
+
+/// Whether `whole` has all entries and items of `part`.
+fn is_part(part: &Value, whole: &Value) -> bool {
+    match (part, whole) {
+        (Value::Object(part), Value::Object(whole)) => part
+            .iter()
+            .all(|(name, value)| whole.get(name).is_some_and(|whole| is_part(value, whole))),
+        (Value::Array(part), Value::Array(whole)) => {
+            part.len() == whole.len()
+                && part.iter().zip(whole).all(|(it, whole)| is_part(it, whole))
+        }
+        _ => part == whole,
+    }
 }
 
 fn declare(asked: &mut Asked<'_>) {

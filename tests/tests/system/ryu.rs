@@ -36,10 +36,10 @@ both_versions! {
 const FORMS: &str = include_str!("../../ryu-forms.jsonl");
 
 /// The port that Ryu's API has, unless it is configured otherwise.
-const API: &str = "127.0.0.1:8080";
+pub(crate) const API: &str = "127.0.0.1:8080";
 
 /// Status and body of the answer to a request; runs in the namespace of the controller.
-fn ask(method: &str, path: &str, body: &str) -> (u16, String) {
+pub(crate) fn ask(method: &str, path: &str, body: &str) -> (u16, String) {
     let mut client = TcpStream::connect(API).unwrap();
     client.set_read_timeout(Some(LONG_TIMEOUT)).unwrap();
     let length = body.len();
@@ -53,7 +53,7 @@ fn ask(method: &str, path: &str, body: &str) -> (u16, String) {
 }
 
 #[track_caller]
-fn get(path: &str) -> Value {
+pub(crate) fn get(path: &str) -> Value {
     let (status, body) = ask("GET", path, "");
     assert_eq!(status, 200, "{path}: {body}");
     serde_json::from_str(&body).unwrap()
@@ -61,7 +61,7 @@ fn get(path: &str) -> Value {
 
 /// Sends a change, which must be answered as Ryu answers.
 #[track_caller]
-fn change(path: &str, body: &Value) {
+pub(crate) fn change(path: &str, body: &Value) {
     let answer = ask("POST", path, &body.to_string());
     assert_eq!(answer, (200, String::new()), "{path} {body}");
 }

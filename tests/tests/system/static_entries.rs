@@ -119,6 +119,63 @@ fn are_kept(version: OpenFlow) {
     );
 }
 
+mod the_time_of_a_state_changes_with_the_state {
+    super::over!(over_openflow_1_0, V10, has_a_time());
+    super::over!(over_openflow_1_3, V13, has_a_time());
+}
+
+/// State of an entry at `s1`, and since when, seconds since 1970.
+fn state_since(network: &OvsNetwork, name: &str) -> (String, f64) {
+    let text = sluice_ok(network, &["flow", "show", name, "--json"]);
+    let entry: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let at = |field: &str| entry.pointer(&format!("/at/0/{field}")).unwrap().clone();
+    (at("state").as_str().unwrap().to_owned(), at("since_unix_s").as_f64().unwrap())
+}
+
+fn has_a_time(version: OpenFlow) {
+    let mut network = OvsNetwork::new(TestEnv::shared(), version);
+    network.bridge("s1", 1);
+    let controller = start(&network);
+    network.connect(&controller);
+    sluice_ok(&network, &["flow", "add", "s1", BLOCK, "--name", "block"]);
+    let (state, first) = state_since(&network, "block");
+    assert_eq!(state, "installed");
+    // As a table: a time of today in UTC, or a date if it has become midnight.
+    let shown = sluice_ok(&network, &["flow", "list"]);
+    let since = shown.lines().nth(1).and_then(|row| row.split_whitespace().nth(3)).unwrap();
+    assert!(since.ends_with('Z') || since.len() == "2026-03-01".len(), "{shown}");
+
+    // Another entry is refused, and tried again several times.
+    let count = u16::try_from(network.flows("s1").len()).unwrap();
+    network.limit_flow_entries("s1", count);
+    let more = "priority=200,in_port=56,actions=drop";
+    let (code, shown, _) = sluice(&network, &["flow", "add", "s1", more, "--name", "more"]);
+    assert_eq!(code, 1, "{shown}");
+    let (_, refused) = state_since(&network, "more");
+    assert!(refused >= first);
+    let time = Stopwatch::start();
+    while time.elapsed().as_secs() < 5 {
+        let (state, since) = state_since(&network, "more");
+        assert_eq!((state.as_str(), since.to_bits()), ("refused", refused.to_bits()));
+    }
+    network.unlimit_flow_entries("s1");
+    wait_until(LONG_TIMEOUT, "the entry that was refused", || {
+        state_since(&network, "more").0 == "installed"
+    });
+    assert!(state_since(&network, "more").1 > refused + 4.0);
+    // It was read and compared meanwhile, and has stayed the same.
+    while time.elapsed().as_secs() < 15 {
+        let (state, since) = state_since(&network, "block");
+        assert_eq!((state.as_str(), since.to_bits()), ("installed", first.to_bits()));
+    }
+    // Deleted by another program, and put back.
+    network.ofctl("del-flows", "s1", &["in_port=55"]);
+    wait_until(LONG_TIMEOUT, "the entry that was deleted", || {
+        has(&network, 55, "drop") && state_since(&network, "block").1 > first + 10.0
+    });
+    assert!(controller.log().contains(r#"name="s1" count=1"#), "{}", controller.log());
+}
+
 /// A number behind `key` in the line of a listing with all of `words`.
 fn number(listing: &str, words: &[&str], key: &str) -> u64 {
     let line = listing.lines().find(|line| words.iter().all(|word| line.contains(word)));

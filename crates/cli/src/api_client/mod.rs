@@ -172,6 +172,10 @@ fn parse_target(text: &str) -> Result<Target, String> {
         let target = path.is_absolute().then(|| Target::Unix(path.to_owned()));
         return target.ok_or_else(|| invalid_target(text));
     }
+    // A port alone, as the controller takes it.
+    if let Ok(port) = text.parse() {
+        return Ok(Target::Tcp { has_tls: false, host: "127.0.0.1".to_owned(), port });
+    }
     let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let uri: Uri = url.parse().map_err(|_| invalid_target(text))?;
     let has_tls = match uri.scheme_str() {

@@ -44,6 +44,7 @@ fn an_address_names_a_host_or_a_socket() {
     let tcp = |has_tls, host: &str, port| Ok(Target::Tcp { has_tls, host: host.to_owned(), port });
     for (text, target) in [
         ("127.0.0.1:8653", tcp(false, "127.0.0.1", 8653)),
+        ("8080", tcp(false, "127.0.0.1", 8080)),
         ("localhost", tcp(false, "localhost", 8653)),
         ("http://[::1]:1/", tcp(false, "::1", 1)),
         ("https://controller.example:443", tcp(true, "controller.example", 443)),

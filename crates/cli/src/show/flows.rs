@@ -16,6 +16,14 @@ pub(super) enum Layout {
 }
 
 impl Layout {
+    /// What is between an entry and its comment.
+    pub(super) fn separator(self) -> &'static str {
+        match self {
+            Self::Below => "\n    ",
+            Self::Behind => "  ",
+        }
+    }
+
     pub(super) fn of_stdout() -> Self {
         if stdout().is_terminal() { Self::Below } else { Self::Behind }
     }
@@ -24,10 +32,7 @@ impl Layout {
 /// Each flow entry in the syntax of `ovs-ofctl`, with its owner and its counters as a comment.
 pub(super) fn text(document: &Value, layout: Layout) -> String {
     let flows = document.get("flows").and_then(Value::as_array);
-    let separator = match layout {
-        Layout::Below => "\n    ",
-        Layout::Behind => "  ",
-    };
+    let separator = layout.separator();
     let line = |flow: &Value| {
         let entry = flow.get("text").and_then(Value::as_str).map(printable).unwrap_or_default();
         format!("{entry}{separator}# {}{}\n", owner(flow), counters(flow))
@@ -37,14 +42,17 @@ pub(super) fn text(document: &Value, layout: Layout) -> String {
 
 /// `, 12 packets, 1176 bytes`; a counter that the switch does not have is left out.
 fn counters(flow: &Value) -> String {
-    let counter = |field: &str, one: &str| {
-        let count = flow.pointer("/stats")?.get(field)?.as_u64()?;
-        let plural = if count == 1 { "" } else { "s" };
-        // All ones is a counter that is not available (§7.3.5.2).
-        (count != u64::MAX).then(|| format!(", {count} {one}{plural}"))
-    };
-    let packets = counter("packet_count", "packet").unwrap_or_default();
-    packets + &counter("byte_count", "byte").unwrap_or_default()
+    let count = |field: &str, one: &str| count(flow.get("stats")?, field, one);
+    let counters = [count("packet_count", "packet"), count("byte_count", "byte")];
+    counters.into_iter().flatten().flat_map(|it| [", ".to_owned(), it]).collect()
+}
+
+/// `12 packets`; `None` if the switch does not count them.
+pub(super) fn count(statistics: &Value, field: &str, one: &str) -> Option<String> {
+    let count = statistics.get(field)?.as_u64()?;
+    let plural = if count == 1 { "" } else { "s" };
+    // All ones is a counter that is not available (§7.3.5.2).
+    (count != u64::MAX).then(|| format!("{count} {one}{plural}"))
 }
 
 #[cfg(test)]

@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use sluice_openflow::DatapathId;
 
 use super::Reconciler;
-use super::switch::PartState;
+use super::switch::{PartState, Switch};
 use crate::change::AppliedChange;
+use crate::names::SwitchNames;
 use crate::status::Now;
 
 /// How long all switches may take until the change is ready. Open vSwitch discards a bundle that is not used for 10 s.
@@ -37,8 +38,24 @@ pub struct PartRefusal {
 pub struct NetworkRefusal {
     /// The switch.
     pub switch: DatapathId,
+    /// Its name, if it has one.
+    pub name: Option<String>,
     /// What it has refused.
-    pub part: PartRefusal,
+    pub part: Box<PartRefusal>,
+}
+
+impl NetworkRefusal {
+    fn new(switch: &Switch, part: PartRefusal) -> Self {
+        let name = switch.names.shown().map(str::to_owned);
+        Self { switch: switch.id(), name, part: Box::new(part) }
+    }
+}
+
+impl SwitchNames {
+    /// The name for people: the one that an operator has given, or else its own.
+    fn shown(&self) -> Option<&str> {
+        self.given.as_deref().or(self.own.as_deref())
+    }
 }
 
 impl fmt::Display for PartRefusal {
@@ -52,7 +69,10 @@ impl fmt::Display for PartRefusal {
 
 impl fmt::Display for NetworkRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "refused by switch {}: {}", self.switch, self.part)
+        match &self.name {
+            Some(name) => write!(f, "refused by switch {name} ({}): {}", self.switch, self.part),
+            None => write!(f, "refused by switch {}: {}", self.switch, self.part),
+        }
     }
 }
 
@@ -80,6 +100,11 @@ pub(super) struct NetworkChange {
 }
 
 impl Reconciler {
+    /// The name of a switch, if it is connected and has one.
+    pub(crate) fn switch_name(&self, id: DatapathId) -> Option<&str> {
+        self.switches.get(&id)?.names.shown()
+    }
+
     /// Begins to prepare a change. It is not what is declared before it is committed. There is one at a time.
     pub(crate) fn start_network_change(&mut self, change: &AppliedChange, now: Now) {
         for switch in self.switches.values_mut() {
@@ -134,9 +159,7 @@ impl Reconciler {
             switches.filter_map(|switch| Some((switch, &switch.part.as_ref()?.state)))
         };
         let refusal = parts().find_map(|(switch, state)| match state {
-            PartState::Refused(part) => {
-                Some(NetworkRefusal { switch: switch.id(), part: part.clone() })
-            }
+            PartState::Refused(part) => Some(NetworkRefusal::new(switch, part.clone())),
             _ => None,
         });
         let is_busy = |state: &PartState| match state {
@@ -155,8 +178,7 @@ impl Reconciler {
             (None, Some(switch))
                 if change.committing_since.is_none() && now.at >= change.deadline =>
             {
-                let part = switch.part_delay();
-                NetworkState::Refused(NetworkRefusal { switch: switch.id(), part })
+                NetworkState::Refused(NetworkRefusal::new(switch, switch.part_delay()))
             }
             (None, Some(_)) => return,
             (None, None) if change.is_changing => match change.committing_since {

@@ -25,6 +25,8 @@ pub struct EmulatedPortConfig {
 pub struct EmulatedSwitchConfig {
     /// Datapath id.
     pub datapath_id: DatapathId,
+    /// Description of the datapath, which controllers show as its name.
+    pub name: String,
     /// The ports; if two have the same number, the later one is used.
     pub ports: Vec<EmulatedPortConfig>,
     /// OpenFlow versions that are offered.
@@ -89,6 +91,7 @@ impl Default for EmulatedSwitchConfig {
     fn default() -> Self {
         Self {
             datapath_id: DatapathId(1),
+            name: "emulated switch".to_owned(),
             ports: vec![],
             versions: Versions::SUPPORTED,
             n_tables: 8,

@@ -208,7 +208,7 @@ impl EmulatedSwitch {
             hw: "none".into(),
             sw: env!("CARGO_PKG_VERSION").into(),
             serial: self.config.datapath_id.to_string().as_str().into(),
-            dp: "emulated switch".into(),
+            dp: self.config.name.as_str().into(),
         })
     }
 }

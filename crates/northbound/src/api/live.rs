@@ -8,7 +8,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use sluice_openflow::{
-    FlowStatsRequest, GroupDesc, GroupMod, MeterDesc, MeterMod, MultipartReply, Version,
+    FlowStatsRequest, GroupDesc, GroupMod, MeterBand, MeterDesc, MeterFlags, MeterMod,
+    MultipartReply, Version,
 };
 use sluice_sdk::LISTED_ENTRIES_MAX;
 use utoipa::ToSchema;
@@ -183,6 +184,17 @@ fn group_text(group: GroupDesc) -> String {
 
 /// A meter in the syntax of `ovs-ofctl add-meter`.
 fn meter_text(meter: MeterDesc) -> String {
-    let MeterDesc { flags, meter_id, bands, .. } = meter;
+    let MeterDesc { flags, meter_id, mut bands, .. } = meter;
+    // Without the flag a burst size means nothing, and `ovs-ofctl` refuses it; Open vSwitch reports one.
+    if !flags.contains(MeterFlags::BURST) {
+        for band in &mut bands {
+            if let MeterBand::Drop { burst_size, .. }
+            | MeterBand::DscpRemark { burst_size, .. }
+            | MeterBand::Experimenter { burst_size, .. } = band
+            {
+                *burst_size = 0;
+            }
+        }
+    }
     MeterMod { flags, meter_id, bands, ..MeterMod::default() }.to_text()
 }

@@ -362,5 +362,6 @@ fn switch_config(node: &SwitchNode, options: &NetworkOptions) -> Option<Emulated
         }
     };
     let ports = (1..=n_ports).map(named).collect();
-    Some(EmulatedSwitchConfig { datapath_id: node.datapath_id, ports, ..options.switch.clone() })
+    let (datapath_id, name) = (node.datapath_id, node.name.clone());
+    Some(EmulatedSwitchConfig { datapath_id, name, ports, ..options.switch.clone() })
 }
