@@ -180,18 +180,11 @@ fn the_api_answers_as_its_openapi_document_says() {
     assert!(output.status.success(), "{text}\n{errors}\n{}", controller.log());
     println!("{text}");
     assert_eq!(controller.sessions(), 2);
-    // Requests that are all refused would prove little.
+    // Requests that are all refused would prove little. Which ones are accepted changes with the document; that each operation can be is
+    // the subject of `routes`.
     let log = controller.log();
-    for (method, starts) in [
-        ("PUT", ["/v1/switches/s1/ports/", "/v1/switches/s2/ports/"]),
-        ("DELETE", ["/v1/switches/s1/flows", "/v1/switches/s2/flows"]),
-        ("PUT", ["/v1/names", "/v1/declared"]),
-    ] {
-        let requests = starts.map(|start| format!(r#"\"method\":\"{method}\",\"path\":\"{start}"#));
-        let is_accepted = |line: &str| {
-            requests.iter().any(|request| line.contains(request))
-                && line.contains(r#"\"status\":200"#)
-        };
-        assert!(log.lines().any(is_accepted), "no {method} {starts:?} was accepted");
-    }
+    let is_accepted =
+        |line: &&str| line.contains("API write record") && line.contains(r#"\"status\":200"#);
+    let accepted = log.lines().filter(is_accepted).count();
+    assert!(accepted >= 20, "{accepted} changes were accepted");
 }
