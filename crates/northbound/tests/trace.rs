@@ -412,7 +412,7 @@ fn two_packets_are_traced_at_a_time_for_one_client() {
     });
 }
 
-/// Otherwise whoever connects, asks and leaves again and again would have a switch answer without a limit.
+/// Otherwise a client that connects, asks and leaves again and again would make a switch answer without a limit.
 #[test]
 fn what_a_switch_was_asked_counts_until_it_has_answered_even_if_the_client_has_left() {
     let line = Line { is_silent: true, ..Line::of(vec![vec![TO_2], vec![TO_1]]) };

@@ -80,17 +80,37 @@ impl Default for Reads {
     }
 }
 
-/// How many replies were read: until when all of them have had their time.
+/// How many replies were read.
 #[derive(Debug, Default)]
-struct ReadRate(Mutex<Option<Instant>>);
+struct ReadRate {
+    /// Until when all of them have had their time.
+    until: Mutex<Option<Instant>>,
+    /// Requests wait one after the other. One whose client leaves meanwhile counts nothing: otherwise a client that asks and leaves
+    /// again and again would keep the others from reading.
+    turn: tokio::sync::Mutex<()>,
+}
 
 impl ReadRate {
-    /// Counts replies. Returns how long to wait before they are read.
-    fn count(&self, replies: u32, now: Instant) -> Duration {
-        let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = until.map_or(now, |until| until.max(now)) + READ_INTERVAL * replies;
-        *until = Some(new);
-        new.saturating_duration_since(now).saturating_sub(READ_INTERVAL * READS_BURST)
+    /// Waits until another reply may be read, and counts it.
+    async fn acquire(&self) {
+        let _turn = self.turn.lock().await;
+        let wait = self.wait(clock::now());
+        if !wait.is_zero() {
+            sleep(wait).await;
+        }
+        self.count(1, clock::now());
+    }
+
+    /// How long to wait before another reply is read.
+    fn wait(&self, now: Instant) -> Duration {
+        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let ahead = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+        (ahead + READ_INTERVAL).saturating_sub(READ_INTERVAL * READS_BURST)
+    }
+
+    fn count(&self, replies: u32, now: Instant) {
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        *until = Some(until.map_or(now, |until| until.max(now)) + READ_INTERVAL * replies);
     }
 }
 
@@ -106,10 +126,7 @@ impl Reads {
         } else {
             None
         };
-        let wait = self.rate.count(1, clock::now());
-        if !wait.is_zero() {
-            sleep(wait).await;
-        }
+        self.rate.acquire().await;
         let of_all = acquire(&self.all).await.ok();
         let permits = [of_switch, of_unreliable, of_all];
         ReadPermit { switch, rate: self.rate.clone(), _permits: permits }
@@ -198,17 +215,32 @@ mod tests {
         let (rate, mut now) = (ReadRate::default(), clock::now());
         let start = now;
         for _ in 0..READS_BURST {
-            assert_eq!(rate.count(1, now), Duration::ZERO);
+            assert_eq!(rate.wait(now), Duration::ZERO);
+            rate.count(1, now);
         }
         let mut reads = 0;
         while now < start + Duration::from_secs(10) {
-            now += rate.count(1, now);
+            now += rate.wait(now);
+            rate.count(1, now);
             reads += 1;
         }
         assert!((1400..1600).contains(&reads), "{reads}");
         // After a pause, and a long reply counts as many.
         now += Duration::from_secs(3600);
-        assert_eq!(rate.count(1, now), Duration::ZERO);
-        assert!(rate.count(READS_BURST + 100, now) >= READ_INTERVAL * 100);
+        assert_eq!(rate.wait(now), Duration::ZERO);
+        rate.count(READS_BURST + 100, now);
+        assert!(rate.wait(now) >= READ_INTERVAL * 100);
+    }
+
+    #[tokio::test]
+    async fn requests_whose_clients_have_left_do_not_delay_others() {
+        let rate = ReadRate::default();
+        rate.count(READS_BURST + 1, clock::now());
+        let before = *rate.until.lock().unwrap();
+        for _ in 0..1000 {
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(pin!(rate.acquire()).poll(&mut context).is_pending());
+        }
+        assert_eq!(*rate.until.lock().unwrap(), before);
     }
 }
