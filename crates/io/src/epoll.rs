@@ -332,6 +332,11 @@ impl Epoll {
         }
     }
 
+    /// Whether a connection carries TLS.
+    fn has_tls(&mut self, id: ConnId) -> bool {
+        matches!(self.slab.get_mut(id), Some(Socket::Stream { tls: Some(_), .. }))
+    }
+
     /// Accepts one connection from the listener `id`; `None` if there is none, or no more before the next wait.
     fn accept(&mut self, id: ConnId) -> Option<IoEvent<'static, Connection>> {
         let left = self.accepts_left.checked_sub(1)?;
@@ -581,10 +586,6 @@ impl Io for Epoll {
         if let Some(Socket::Listener(_, tls)) = self.slab.get_mut(listener) {
             *tls = new.cloned();
         }
-    }
-
-    fn has_tls(&mut self, id: ConnId) -> bool {
-        matches!(self.slab.get_mut(id), Some(Socket::Stream { tls: Some(_), .. }))
     }
 
     fn certificate_has_name(&mut self, id: ConnId, name: &str) -> Option<bool> {

@@ -114,12 +114,6 @@ pub trait Io {
         let _ = (listener, tls);
     }
 
-    /// Whether a connection carries TLS.
-    fn has_tls(&mut self, id: ConnId) -> bool {
-        let _ = id;
-        false
-    }
-
     /// Whether the peer's certificate has `name` as a DNS name or as the first word of its common name; `None` if the connection
     /// carries no TLS.
     fn certificate_has_name(&mut self, id: ConnId, name: &str) -> Option<bool> {
