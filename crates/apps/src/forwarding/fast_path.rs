@@ -1,5 +1,5 @@
 //! The fast path for common packets between two hosts of one switch. It sends, byte for byte, what the general path
-//! would send; `crates/apps/tests/fast_path.rs` compares both.
+//! would send; `crates/apps/tests/applications/fast_path.rs` compares both.
 
 use sluice_fastpath::{ForwardingDecision, PathTemplates, install_paths_v1_0, install_paths_v1_3};
 use sluice_openflow::view::PacketIns;
