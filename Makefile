@@ -8,7 +8,7 @@ target := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export SLUICE_BIN ?= $(target)/release/sluice
 
 cargo := cargo
-# Options that are passed on to `run`, `play`, `bench` and `lab`.
+# Options that are passed on to `run`, `play`, `bench`, `study` and `lab`.
 ARGS ?=
 # Folder of lab/ for `lab`; fuzz target for `fuzz`.
 TOPIC ?=
@@ -54,6 +54,10 @@ bless: ## rewrite golden files, config/example.toml and generated docs; review t
 bench: ## measure the controller relative to the null responder
 	@$(MAKE) release
 	lab/run.sh $(ARGS)
+
+study: release ## compare the controllers that install by package, in under ten minutes; ARGS="--output DIR"
+	@SLUICE_CONTROLLERS=$${SLUICE_CONTROLLERS:-$(target)/controllers} scripts/study-controllers.sh
+	SLUICE_CONTROLLERS=$${SLUICE_CONTROLLERS:-$(target)/controllers} $(SLUICE_BIN) study run --plan study/short.toml $(ARGS)
 
 lab: ## repeat a measurement and store its data; TOPIC=look-ahead
 	@test -n "$(TOPIC)" || { echo "make lab: TOPIC is missing (a folder of lab/)" >&2; exit 1; }
@@ -111,4 +115,4 @@ clean: ## remove build products
 	$(cargo) clean
 	rm -rf fuzz/target fuzz/artifacts fuzz/seeds
 
-.PHONY: help run play test check bless bench lab fuzz fuzz-regression setup release fmt clippy unit examples sim sim-bugs doc tidy system clean
+.PHONY: help run play test check bless bench study lab fuzz fuzz-regression setup release fmt clippy unit examples sim sim-bugs doc tidy system clean

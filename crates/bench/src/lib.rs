@@ -60,7 +60,7 @@ pub use distribution::{LatencyDistribution, Quantile};
 pub use error::Error;
 pub use offered_load::ScheduleLag;
 pub use plan::{Announce, ConnectAttempts, Load, Plan, ReplyCounting, SWITCHES_MAX};
-pub use provenance::{ControllerProcess, CpuUse, Host, Provenance, RunNumber};
+pub use provenance::{ControllerProcess, CpuUse, Host, Provenance, RunNumber, rfc3339};
 pub use repeat::{Repetition, RunsSummary};
 pub use report::{LittlesLaw, LoopFigures, OfferedRates, Report, SwitchFigures, ThreadFigures};
 pub use requests::Buffering;

@@ -24,7 +24,7 @@ pub struct FigureSummary {
 impl FigureSummary {
     /// Summarizes `figures`; all zeros if there are none.
     #[expect(clippy::cast_precision_loss, reason = "there are few")]
-    pub(crate) fn of(figures: &[f64]) -> Self {
+    pub fn of(figures: &[f64]) -> Self {
         if figures.is_empty() {
             return Self::default();
         }
@@ -68,7 +68,7 @@ impl ConfidenceInterval {
     /// Always the same for the same figures.
     ///
     /// B. Efron, R. Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13.
-    pub(crate) fn of_mean(figures: &[f64]) -> Self {
+    pub fn of_mean(figures: &[f64]) -> Self {
         Self::bootstrap(figures, |sample| mean(sample))
     }
 
@@ -82,7 +82,7 @@ impl ConfidenceInterval {
     }
 
     /// That of the ratio of the means of two independent sets of figures, `above` / `below`.
-    pub(crate) fn of_ratio(above: &[f64], below: &[f64]) -> Self {
+    pub fn of_ratio(above: &[f64], below: &[f64]) -> Self {
         let [mut first, mut second] = [0, 1].map(Resampler::new);
         Self::of_resamples(|| mean(first.draw(above)) / mean(second.draw(below)))
     }
@@ -97,7 +97,7 @@ impl ConfidenceInterval {
     }
 
     /// Whether `figure` is in the interval.
-    pub(crate) fn contains(self, figure: f64) -> bool {
+    pub fn contains(self, figure: f64) -> bool {
         (self.low..=self.high).contains(&figure)
     }
 }

@@ -29,6 +29,7 @@ mod signals;
 mod startup_message;
 mod state_dir;
 mod static_entries;
+mod study;
 mod token;
 mod top;
 mod trace;
@@ -96,6 +97,8 @@ enum Command {
     Top(top::TopArgs),
     #[command(about = "Measure a controller with emulated switches: throughput, latency, fairness")]
     Bench(Box<bench::BenchArgs>),
+    #[command(about = "Measure many controllers with the same experiments, and write a report")]
+    Study(study::StudyArgs),
     #[command(about = "Run the controller with an emulated network whose hosts ping each other")]
     Play(Box<network::PlayArgs>),
     #[command(about = "Emulate a network of switches and hosts for any controller")]
@@ -178,6 +181,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Diff(file) => static_entries::report_differences(file.diff()),
         Command::Trace(trace) => exit_code(trace.run().and_then(|text| write_stdout(&text))),
         Command::Bench(bench) => bench.run(),
+        Command::Study(study) => study.run(),
         Command::Play(play) => play.run(&registry),
         Command::Emu(emu) => emu.run(),
         Command::Decode(decode) => decode.run(),

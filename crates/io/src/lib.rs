@@ -18,6 +18,7 @@ pub mod netns;
 pub mod packet_socket;
 pub mod poll;
 pub mod priority;
+pub mod process_tree;
 mod read_order;
 pub mod shell;
 pub mod simulated;

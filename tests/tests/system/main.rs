@@ -42,6 +42,7 @@ mod segments;
 mod show;
 mod static_entries;
 mod store;
+mod study;
 mod thin_control_link;
 mod tls;
 mod topology;

@@ -19,7 +19,7 @@ pub struct Host {
 
 impl Host {
     /// Reads the facts about this machine.
-    pub(super) fn read() -> Self {
+    pub fn read() -> Self {
         let kernel = ["ostype", "osrelease"].map(|name| text(&format!("/proc/sys/kernel/{name}")));
         let [system, release] = kernel;
         let clock = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

@@ -48,7 +48,7 @@ pub struct RunNumber {
 }
 
 /// A time since 1970-01-01 UTC, such as `2025-11-25T02:40:35Z` (RFC 3339).
-pub(crate) fn rfc3339(since_epoch: Duration) -> String {
+pub fn rfc3339(since_epoch: Duration) -> String {
     let seconds = since_epoch.as_secs();
     let (days, s) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil_date(days);

@@ -1,6 +1,7 @@
 //! An emulated network in real time; each switch connects to a real controller over TCP.
 
 mod ping_rounds;
+mod recording;
 mod startup;
 
 use std::fmt;
@@ -10,12 +11,15 @@ use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
 use sluice_io::{ConnId, ConnectionError, Epoll, Io, IoEvent, WaitStrategy, Waker, clock, sock};
+use sluice_openflow::MessageType;
 
 pub use ping_rounds::{NetworkStatus, PingPacing, PingRounds};
+pub use recording::{MessageSender, RecordedMessage};
 pub use startup::{StartupProgress, StartupTest};
 
 use crate::net::{DataPlane, NetworkError, NetworkOptions};
 use crate::topology::Topology;
+use recording::MessageRecorder;
 
 /// Bytes that the controller has not read, above which a switch closes its connection.
 const TX_BACKLOG_MAX: usize = 16 << 20;
@@ -70,6 +74,8 @@ pub struct LiveNetwork {
     reconnect: Duration,
     now: Instant,
     connect_error: Option<io::ErrorKind>,
+    /// `None` if nothing is recorded.
+    recorder: Option<MessageRecorder>,
 }
 
 /// The control connection of one switch.
@@ -111,6 +117,7 @@ impl LiveNetwork {
             reconnect: options.reconnect_delay,
             now,
             connect_error: None,
+            recorder: None,
         })
     }
 
@@ -162,6 +169,9 @@ impl LiveNetwork {
                 }
             };
             let Some(switch) = owner(&self.owners, id) else { continue };
+            if let Some(recorder) = &mut self.recorder {
+                recorder.record(now, switch, MessageSender::Controller, bytes);
+            }
             if is_over || self.data_plane.on_control_bytes(now, switch, bytes).is_err() {
                 self.close(now, switch, id);
             }
@@ -179,6 +189,9 @@ impl LiveNetwork {
             *connection = ControlConnection::Backoff(now + self.reconnect);
         }
         self.data_plane.control_disconnected(now, switch);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.forget(switch);
+        }
     }
 
     fn open_connections(&mut self, now: Instant) {
@@ -211,6 +224,9 @@ impl LiveNetwork {
     fn transmit_pending(&mut self, now: Instant) {
         while let Some((switch, bytes)) = self.data_plane.take_control_output() {
             if let Some(ControlConnection::Open(_, tx_backlog)) = self.connections.get_mut(switch) {
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.record(clock::now(), switch, MessageSender::Switch, &bytes);
+                }
                 tx_backlog.extend(bytes);
             }
         }
@@ -237,6 +253,29 @@ impl LiveNetwork {
         if let Some(&ControlConnection::Open(id, _)) = self.connections.get(switch) {
             self.close(self.now, switch, id);
         }
+    }
+
+    /// The address to which switches connect from now on. Open connections stay.
+    pub fn set_controller(&mut self, controller: SocketAddr) {
+        self.controller = controller;
+    }
+
+    /// Records control messages of these types from now on, for [`take_recorded_messages`](Self::take_recorded_messages).
+    ///
+    /// # Cost
+    /// Reads the clock for each write, and copies each message.
+    pub fn record_messages(&mut self, kinds: &[MessageType]) {
+        self.recorder = Some(MessageRecorder::new(kinds));
+    }
+
+    /// The messages recorded since the last call, in the order in which they were sent or received.
+    pub fn take_recorded_messages(&mut self) -> Vec<RecordedMessage> {
+        self.recorder.as_mut().map(MessageRecorder::take).unwrap_or_default()
+    }
+
+    /// Number of messages that were not recorded, because a million waited to be taken.
+    pub fn messages_not_recorded(&self) -> u64 {
+        self.recorder.as_ref().map_or(0, MessageRecorder::discarded)
     }
 
     /// Switches, hosts and links.

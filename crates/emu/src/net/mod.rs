@@ -21,7 +21,7 @@ use sluice_base::Rng;
 use sluice_openflow::{FlowMod, FlowModCommand, MacAddr};
 
 pub use controller::{ConnectionId, Controller, ControllerOutput};
-pub use data_plane::{DataPlane, HubKind, LinkState};
+pub use data_plane::{CapturedFrame, DataPlane, HubKind, LinkState};
 pub use error::NetworkError;
 pub use frame_traces::{FrameTraces, TRACED_ETHERTYPE};
 pub use link::FrameCounters;

@@ -14,10 +14,12 @@ use crate::link::LinkImpairments;
 use crate::switch::{EmulatedPortConfig, EmulatedSwitch, EmulatedSwitchConfig, SwitchOutput};
 use crate::topology::{PortRef, SwitchNode, Topology};
 
+mod capture;
 mod hub;
 mod operations;
 mod vlan;
 
+pub use capture::CapturedFrame;
 pub use hub::HubKind;
 pub use operations::LinkState;
 
@@ -25,6 +27,7 @@ use super::frame_traces::FrameTraces;
 use super::link::{FabricLink, FrameCounters, LinkEnd, LinkSide};
 use super::storm_detector::StormDetector;
 use super::{FRAMES_MAX, NetworkError, NetworkOptions};
+use capture::HostCapture;
 use hub::Hub;
 
 /// An event of the data plane.
@@ -64,6 +67,7 @@ pub struct DataPlane {
     /// Switches with output for the controller.
     switches_with_output: Vec<usize>,
     host_events: Vec<(usize, HostEvent)>,
+    capture: HostCapture,
 }
 
 /// Something with timers, and when its next wake-up is scheduled.
@@ -121,6 +125,7 @@ impl DataPlane {
             frames: Vec::new(),
             switches_with_output: Vec::new(),
             host_events: Vec::new(),
+            capture: HostCapture::default(),
             topology,
         };
         for (n, node) in data_plane.topology.switches.iter().enumerate() {
@@ -233,6 +238,7 @@ impl DataPlane {
             match end {
                 LinkEnd::Host(host) => {
                     let Some(frame) = vlan::untag(frame, self.vlan(host)) else { continue };
+                    self.capture.record(now, host, &frame);
                     self.with_host(now, host, |host, out| host.on_frame(now, &frame, out))?;
                 }
                 LinkEnd::Hub(hub) => self.repeat(now, hub, link_model, &frame),

@@ -3,9 +3,9 @@
 use sluice_openflow::{FieldId, FlowMod, MacAddr};
 
 use super::{
-    DataPlane, Duration, EmulatedSwitch, FrameCounters, FrameTraces, Host, HostEvent, Instant,
-    IpAddr, LinkEnd, LinkImpairments, LinkSide, NetworkError, PortRef, SessionError, Topology,
-    UdpStream,
+    CapturedFrame, DataPlane, Duration, EmulatedSwitch, FrameCounters, FrameTraces, Host,
+    HostEvent, Instant, IpAddr, LinkEnd, LinkImpairments, LinkSide, NetworkError, PortRef,
+    SessionError, Topology, UdpStream,
 };
 
 impl DataPlane {
@@ -159,6 +159,16 @@ impl DataPlane {
         frame: Vec<u8>,
     ) -> Result<(), NetworkError> {
         self.with_host(now, host, |_, out| out.push(frame))
+    }
+
+    /// Captures all frames that arrive at a host from now on, also those for other hosts.
+    pub fn capture_frames(&mut self, host: usize) {
+        self.capture.start(host);
+    }
+
+    /// The frames captured since the last call, in the order of their arrival. At most a million wait; later ones are discarded.
+    pub fn take_captured_frames(&mut self) -> Vec<CapturedFrame> {
+        self.capture.take()
     }
 
     /// Applies a change of the flow tables of a switch by another program than the controller. Returns whether the switch accepts

@@ -1,0 +1,410 @@
+//! A program that runs in the background, with all processes that it starts.
+//!
+//! Programs that are started by scripts fork, move into sessions of their own or outlive their parent. Whatever descends from the program
+//! is found nevertheless: this process adopts orphans (`PR_SET_CHILD_SUBREAPER`), and an environment variable marks them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::clock;
+
+/// Environment variable that all processes of a tree inherit. Its value names this process and the tree.
+const MARK: &str = "SLUICE_PROCESS_TREE";
+
+/// Unit of CPU times in `/proc/PID/stat` (`USER_HZ` is 100).
+const TICKS_PER_S: f64 = 100.0;
+
+/// Size of a page in `/proc/PID/stat`.
+const PAGE_BYTES: u64 = 4096;
+
+/// Interval at which processes are checked for their end.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Time for processes to end after `SIGKILL`.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Trees started by this process.
+static TREES: AtomicU64 = AtomicU64::new(0);
+
+/// A program to be started.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The program: a path, or a name that is looked up in `PATH`.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Environment variables in addition to those of this process.
+    pub environment: BTreeMap<String, String>,
+    /// Folder in which it runs.
+    pub directory: PathBuf,
+    /// File to which standard output and standard error are appended.
+    pub log: PathBuf,
+    /// Cores on which it may run; empty for all.
+    pub cores: Vec<usize>,
+}
+
+/// A running program and its descendants. All of them are killed when this is dropped.
+#[derive(Debug)]
+pub struct ProcessTree {
+    root: Child,
+    status: Option<ExitStatus>,
+    mark: String,
+    /// Each process seen so far, by id and start time.
+    members: BTreeMap<(i32, u64), Member>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    cpu_ticks: u64,
+    is_alive: bool,
+}
+
+/// What the processes of a tree use.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TreeUsage {
+    /// Processor time since the start, in seconds; of processes that have ended, as last read.
+    pub cpu_s: f64,
+    /// Resident memory in bytes.
+    pub resident_bytes: u64,
+    /// Processes that run.
+    pub processes: u32,
+    /// Their threads.
+    pub threads: u32,
+}
+
+/// How a tree ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeEnd {
+    /// All processes ended within the time that was given.
+    InOrder,
+    /// Some had to be killed.
+    Killed,
+}
+
+impl ProcessTree {
+    /// Starts `program`.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such program or folder; others of starting it; `InvalidInput` for cores that do not exist.
+    pub fn start(program: &Program) -> io::Result<Self> {
+        set_child_subreaper(Some(rustix::process::getpid()))?;
+        let mark = format!("{}-{}", process::id(), TREES.fetch_add(1, Ordering::Relaxed));
+        let log = fs::File::options().create(true).append(true).open(&program.log)?;
+        let mut command = Command::new(&program.program);
+        command.args(&program.arguments).envs(&program.environment).env(MARK, &mark);
+        command.current_dir(&program.directory).stdin(Stdio::null());
+        command.stdout(log.try_clone()?).stderr(log).process_group(0);
+        let root = on_cores(&program.cores, || command.spawn())?;
+        Ok(Self { root, status: None, mark, members: BTreeMap::new() })
+    }
+
+    /// Process id of the program itself.
+    pub fn id(&self) -> u32 {
+        self.root.id()
+    }
+
+    /// How the program itself has ended, if it has. Its descendants may still run, as those of a script that starts a service.
+    pub fn exit_status(&mut self) -> Option<ExitStatus> {
+        if self.status.is_none() {
+            self.status = self.root.try_wait().ok().flatten();
+        }
+        self.status
+    }
+
+    /// Whether any of its processes runs.
+    pub fn is_running(&mut self) -> bool {
+        self.usage().processes > 0
+    }
+
+    /// What its processes use now.
+    pub fn usage(&mut self) -> TreeUsage {
+        self.exit_status();
+        self.members.values_mut().for_each(|member| member.is_alive = false);
+        let mut usage = TreeUsage::default();
+        for found in self.find() {
+            let member = Member { cpu_ticks: found.cpu_ticks, is_alive: true };
+            self.members.insert((found.pid, found.start), member);
+            usage.resident_bytes += found.resident_bytes;
+            usage.threads += found.threads;
+            usage.processes += 1;
+        }
+        let ticks: u64 = self.members.values().map(|member| member.cpu_ticks).sum();
+        #[expect(clippy::cast_precision_loss, reason = "fewer than 2^53 ticks")]
+        let seconds = ticks as f64 / TICKS_PER_S;
+        usage.cpu_s = seconds;
+        usage
+    }
+
+    /// Ends all processes: by `signal`, and by `SIGKILL` those that are left after `grace`.
+    pub fn stop(&mut self, signal: StopSignal, grace: Duration) -> TreeEnd {
+        let signal = match signal {
+            StopSignal::Term => Signal::TERM,
+            StopSignal::Int => Signal::INT,
+        };
+        self.signal(signal);
+        if self.wait(grace) {
+            return TreeEnd::InOrder;
+        }
+        let deadline = clock::now() + KILL_TIMEOUT;
+        // Repeatedly, since a process may have forked meanwhile.
+        while clock::now() < deadline {
+            self.signal(Signal::KILL);
+            if self.wait(POLL_INTERVAL * 4) {
+                break;
+            }
+        }
+        TreeEnd::Killed
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.usage();
+        let alive = self.members.iter().filter(|(_, member)| member.is_alive);
+        for (&(pid, _), _) in alive {
+            if let Some(pid) = Pid::from_raw(pid) {
+                // It may have ended since.
+                let _ = kill_process(pid, signal);
+            }
+        }
+    }
+
+    /// Waits until no process is left; `false` if one is after `time`.
+    fn wait(&mut self, time: Duration) -> bool {
+        let deadline = clock::now() + time;
+        while self.is_running() {
+            if clock::now() >= deadline {
+                return false;
+            }
+            clock::sleep(POLL_INTERVAL);
+        }
+        true
+    }
+
+    /// All processes of the tree that are not zombies.
+    fn find(&self) -> Vec<Process> {
+        let all = processes();
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let root = i32::try_from(self.root.id()).unwrap_or_default();
+        let mut is_member: BTreeMap<i32, bool> = all
+            .iter()
+            .map(|(&pid, process)| {
+                let is_known = self.members.contains_key(&(pid, process.start));
+                let is_orphan = process.parent == own && pid != root && self.is_marked(pid);
+                let is_root = pid == root && self.status.is_none();
+                (pid, is_root || is_known || process.group == root || is_orphan)
+            })
+            .collect();
+        // Descendants of members, however deep.
+        loop {
+            let parent_is = |process: &Process| is_member.get(&process.parent) == Some(&true);
+            let more: Vec<_> = all
+                .iter()
+                .filter(|(pid, process)| is_member.get(pid) == Some(&false) && parent_is(process))
+                .map(|(&pid, _)| pid)
+                .collect();
+            if more.is_empty() {
+                break;
+            }
+            is_member.extend(more.into_iter().map(|pid| (pid, true)));
+        }
+        let members = all.into_values().filter(|it| is_member.get(&it.pid) == Some(&true));
+        let (zombies, running): (Vec<_>, Vec<_>) = members.partition(|it| it.is_zombie);
+        // Orphans that this process has adopted, and that nobody else waits for.
+        for zombie in zombies.iter().filter(|it| it.parent == own && it.pid != root) {
+            let _ = waitpid(Pid::from_raw(zombie.pid), WaitOptions::NOHANG);
+        }
+        running
+    }
+
+    fn is_marked(&self, pid: i32) -> bool {
+        let wanted = format!("{MARK}={}", self.mark);
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+    }
+}
+
+impl Drop for ProcessTree {
+    fn drop(&mut self) {
+        self.stop(StopSignal::Term, Duration::ZERO);
+        // So that it leaves no zombie.
+        let _ = self.root.try_wait();
+    }
+}
+
+/// The signal that asks processes to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopSignal {
+    /// `SIGTERM`.
+    Term,
+    /// `SIGINT`.
+    Int,
+}
+
+/// Calls `start` while the calling thread may run on `cores` only, which a process inherits that it starts.
+fn on_cores<T>(cores: &[usize], start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    if cores.is_empty() {
+        return start();
+    }
+    let before = sched_getaffinity(None)?;
+    let mut set = CpuSet::new();
+    for &core in cores {
+        if core >= CpuSet::MAX_CPU {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        set.set(core);
+    }
+    sched_setaffinity(None, &set)?;
+    let result = start();
+    sched_setaffinity(None, &before)?;
+    result
+}
+
+/// A process, from `/proc/PID/stat`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Process {
+    pid: i32,
+    is_zombie: bool,
+    parent: i32,
+    group: i32,
+    cpu_ticks: u64,
+    threads: u32,
+    start: u64,
+    resident_bytes: u64,
+}
+
+/// All processes of the machine that can be read, by id.
+fn processes() -> BTreeMap<i32, Process> {
+    let folders = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let read = |path: &Path| {
+        let text = fs::read(path.join("stat")).ok()?;
+        parse_stat(&String::from_utf8_lossy(&text))
+    };
+    let is_process = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    let folders = folders.filter(|folder| folder.file_name().to_str().is_some_and(is_process));
+    folders.filter_map(|folder| read(&folder.path())).map(|it| (it.pid, it)).collect()
+}
+
+/// Parses `/proc/PID/stat` (proc(5)).
+fn parse_stat(text: &str) -> Option<Process> {
+    // The name of the program is in parentheses, and may contain any of them.
+    let (before, after) = text.rsplit_once(')')?;
+    let pid = before.split_once(' ')?.0.parse().ok()?;
+    let fields: Vec<_> = after.split_whitespace().collect();
+    // `after` begins with field 3.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let number = |at: usize| field(at)?.parse::<u64>().ok();
+    Some(Process {
+        pid,
+        is_zombie: matches!(field(3)?, "Z" | "X"),
+        parent: field(4)?.parse().ok()?,
+        group: field(5)?.parse().ok()?,
+        cpu_ticks: number(14)?.checked_add(number(15)?)?,
+        threads: field(20)?.parse().ok()?,
+        start: number(22)?,
+        resident_bytes: number(24)?.checked_mul(PAGE_BYTES)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(script: &str) -> ProcessTree {
+        let program = Program {
+            program: "sh".to_owned(),
+            arguments: vec!["-c".to_owned(), script.to_owned()],
+            environment: BTreeMap::new(),
+            directory: "/".into(),
+            log: "/dev/null".into(),
+            cores: Vec::new(),
+        };
+        ProcessTree::start(&program).unwrap()
+    }
+
+    /// Waits until the tree has this many processes.
+    fn wait_for(tree: &mut ProcessTree, processes: u32) {
+        let deadline = clock::now() + Duration::from_secs(60);
+        while tree.usage().processes != processes {
+            assert!(clock::now() < deadline, "{:?}", tree.usage());
+            clock::sleep(POLL_INTERVAL);
+        }
+    }
+
+    #[test]
+    fn a_program_ends_at_the_signal() {
+        let mut tree = start("exec sleep 600");
+        wait_for(&mut tree, 1);
+        assert_eq!(tree.stop(StopSignal::Term, Duration::from_secs(60)), TreeEnd::InOrder);
+        assert!(!tree.is_running());
+    }
+
+    #[test]
+    fn a_program_that_ignores_signals_is_killed() {
+        let mut tree = start("trap '' TERM INT; while :; do sleep 0.01; done");
+        wait_for(&mut tree, 2);
+        assert_eq!(tree.stop(StopSignal::Int, Duration::from_millis(100)), TreeEnd::Killed);
+        assert!(!tree.is_running());
+    }
+
+    #[test]
+    fn processes_that_outlive_their_parents_and_leave_the_session_are_part_of_the_tree() {
+        let mut tree = start("setsid sh -c 'setsid sleep 600 & sleep 600 & exit' & exit 3");
+        wait_for(&mut tree, 2);
+        assert_eq!(tree.exit_status().and_then(|status| status.code()), Some(3));
+        let mut other = start("exec sleep 600");
+        wait_for(&mut other, 1);
+        assert_eq!(tree.stop(StopSignal::Term, Duration::from_secs(60)), TreeEnd::InOrder);
+        assert!(other.is_running());
+    }
+
+    #[test]
+    fn the_processor_time_of_processes_that_have_ended_counts() {
+        let mut tree = start("timeout 0.3 sh -c 'while :; do :; done'; exec sleep 600");
+        let deadline = clock::now() + Duration::from_secs(60);
+        while tree.usage().cpu_s < 0.1 || tree.usage().processes > 1 {
+            assert!(clock::now() < deadline, "{:?}", tree.usage());
+            clock::sleep(POLL_INTERVAL);
+        }
+        assert!(tree.usage().resident_bytes > 0);
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_is_an_error() {
+        let program = Program {
+            program: "/no/such/program".to_owned(),
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            directory: "/".into(),
+            log: "/dev/null".into(),
+            cores: vec![0],
+        };
+        let error = ProcessTree::start(&program).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_program_whose_name_contains_parentheses_is_parsed() {
+        let stat =
+            "42 (a) (b c) S 7 42 42 0 -1 4194560 1 2 3 4 50 25 6 7 20 0 9 0 1234 1000000 300 1";
+        let expected = Process {
+            pid: 42,
+            is_zombie: false,
+            parent: 7,
+            group: 42,
+            cpu_ticks: 75,
+            threads: 9,
+            start: 1234,
+            resident_bytes: 300 * 4096,
+        };
+        assert_eq!(parse_stat(stat), Some(expected));
+        assert_eq!(parse_stat("42 (x"), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! Intervals of ratios of few samples, at the confidence that many comparisons need.
+
+use sluice_bench::ConfidenceInterval;
+
+/// Probability that an interval does not contain the true ratio.
+pub(super) const ERROR: f64 = 0.05;
+
+/// The quantile of the normal distribution that bounds its middle 95 %.
+const NORMAL: f64 = 1.959_964;
+
+/// The bootstrap interval of the ratio of means, `second` / `first`, and the factor by which its distances are too small.
+///
+/// The percentile bootstrap of few samples is too narrow: of five samples, it excludes the true value in about 15 % of the cases instead
+/// of 5 %. It is widened as T. Hesterberg proposes (What Teachers Should Know About the Bootstrap, The American Statistician 69, 2015,
+/// section 4.2), by the quantiles of Student's t distribution and by the bias of the deviation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RatioBootstrap {
+    interval: ConfidenceInterval,
+    ratio: f64,
+    /// Degrees of freedom.
+    freedom: u32,
+    bias: f64,
+}
+
+impl RatioBootstrap {
+    /// Of samples whose means are greater than 0, at least two on each side.
+    pub(super) fn new(first: &[f64], second: &[f64], ratio: f64) -> Self {
+        let n = first.len().min(second.len()).max(2);
+        let smaller = f64::from(u32::try_from(n).unwrap_or(u32::MAX));
+        let all = first.len() + second.len();
+        Self {
+            interval: ConfidenceInterval::of_ratio(second, first),
+            ratio,
+            freedom: u32::try_from(all.saturating_sub(2).max(1)).unwrap_or(u32::MAX),
+            bias: (smaller / (smaller - 1.0)).sqrt(),
+        }
+    }
+
+    /// The interval that excludes the true ratio with the probability `error`.
+    pub(super) fn at(&self, error: f64) -> ConfidenceInterval {
+        let factor = self.bias * student_quantile(self.freedom, error) / NORMAL;
+        // Distances are widened as factors, so that no bound is below 0.
+        let widened = |bound: f64| {
+            if bound > 0.0 && self.ratio > 0.0 {
+                self.ratio * (bound / self.ratio).powf(factor)
+            } else {
+                bound
+            }
+        };
+        let ConfidenceInterval { low, high } = self.interval;
+        ConfidenceInterval { low: widened(low), high: widened(high) }
+    }
+}
+
+/// The `t` that a variable with Student's t distribution exceeds in magnitude with the probability `error`.
+fn student_quantile(freedom: u32, error: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1e6);
+    for _ in 0..100 {
+        let middle = f64::midpoint(low, high);
+        if 1.0 - student_within(freedom, middle) > error {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
+}
+
+/// The probability that a variable with Student's t distribution is within ±`t`.
+///
+/// M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+fn student_within(freedom: u32, t: f64) -> f64 {
+    // Beyond that, the distribution is the normal one for our purposes, and the sum would be long.
+    let freedom = freedom.min(1000);
+    let angle = (t / f64::from(freedom).sqrt()).atan();
+    let (sin, cos) = angle.sin_cos();
+    let is_odd = freedom % 2 == 1;
+    let mut term = if is_odd { cos } else { 1.0 };
+    let mut sum = if freedom == 1 { 0.0 } else { term };
+    let mut power = if is_odd { 3 } else { 2 };
+    while power + 2 <= freedom {
+        term *= cos * cos * f64::from(power - 1) / f64::from(power);
+        sum += term;
+        power += 2;
+    }
+    if is_odd { (angle + sin * sum) * std::f64::consts::FRAC_2_PI } else { sin * sum }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_students_distribution_are_those_of_the_tables() {
+        let expected = [
+            (1, 0.05, 12.706),
+            (2, 0.05, 4.303),
+            (3, 0.05, 3.182),
+            (4, 0.05, 2.776),
+            (5, 0.05, 2.571),
+            (8, 0.05, 2.306),
+            (9, 0.01, 3.250),
+            (8, 0.001, 5.041),
+            (1000, 0.05, 1.962),
+        ];
+        for (freedom, error, t) in expected {
+            let actual = student_quantile(freedom, error);
+            assert!((actual - t).abs() < 0.001, "{freedom} {error}: {actual}");
+        }
+    }
+
+    #[test]
+    fn a_smaller_error_has_a_wider_interval_around_the_ratio() {
+        let (first, second) = ([9.0, 10.0, 11.0, 10.0, 10.5], [8.0, 9.0, 8.5, 9.0, 8.2]);
+        let ratio = 42.7 / 50.5;
+        let bootstrap = RatioBootstrap::new(&first, &second, ratio);
+        let [wide, narrow] = [0.001, 0.05].map(|error| bootstrap.at(error));
+        assert!(narrow.contains(ratio) && wide.low < narrow.low && narrow.high < wide.high);
+        let equal = RatioBootstrap::new(&[2.0; 3], &[4.0; 3], 2.0).at(0.01);
+        assert_eq!((equal.low, equal.high), (2.0, 2.0));
+    }
+}

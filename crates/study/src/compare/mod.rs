@@ -1,0 +1,303 @@
+//! Compares two studies: the ratio of each metric of each cell, with an interval.
+
+mod differences;
+mod direction;
+mod interval;
+mod print;
+
+use sluice_bench::ConfidenceInterval;
+
+pub use direction::Direction;
+pub use print::SCHEMA;
+
+use crate::definition::Cell;
+use crate::record::{Sample, StudyRecord};
+use crate::report::summary::{
+    CellSummary, INTERVAL_VALUES_MIN, MetricSummary, StudySummary, cell_text, is_same_cell,
+};
+use interval::{ERROR, RatioBootstrap};
+
+/// A study that is compared.
+#[derive(Debug, Clone, Copy)]
+pub struct Study<'s> {
+    /// What it is called in texts, such as its folder.
+    pub name: &'s str,
+    /// Its plan and machine.
+    pub record: &'s StudyRecord,
+    /// Its samples.
+    pub samples: &'s [Sample],
+}
+
+/// The comparison of a second study with a first one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Names of the studies.
+    pub names: [String; 2],
+    /// A row for each metric of each cell that both studies have, in the order of the first one's plan.
+    pub rows: Vec<Row>,
+    /// Cells with values in one study only.
+    pub unmatched: Vec<UnmatchedCell>,
+    /// Differences of machines and plans, as sentences.
+    pub warnings: Vec<String>,
+}
+
+/// A metric of a cell in both studies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Experiment, by name of file.
+    pub experiment: String,
+    /// Controller, by name of file.
+    pub controller: String,
+    /// The cell.
+    pub cell: Cell,
+    /// Name of the metric.
+    pub metric: String,
+    /// Its unit, if a figure of the experiment shows it; may be empty.
+    pub unit: String,
+    /// Which values are better.
+    pub direction: Direction,
+    /// Number of samples in each study.
+    pub samples: [usize; 2],
+    /// Mean in each study.
+    pub means: [f64; 2],
+    /// Whether each mean is only a lower bound, since requests were not answered.
+    pub at_least: [bool; 2],
+    /// The second mean divided by the first; `None` if that is not positive.
+    pub ratio: Option<f64>,
+    /// 95 % confidence interval of the ratio; `None` with fewer than three samples, or if both means are lower bounds.
+    pub interval: Option<ConfidenceInterval>,
+    /// The interval for the gate. With a probability of 95 %, all of these intervals contain their true ratio (Bonferroni correction).
+    pub joint_interval: Option<ConfidenceInterval>,
+    /// Whether all values of the first study are 0, and none of the second is.
+    pub is_new: bool,
+}
+
+/// A cell with values in one study only.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnmatchedCell {
+    /// Experiment, by name of file.
+    pub experiment: String,
+    /// Controller, by name of file.
+    pub controller: String,
+    /// The cell.
+    pub cell: Cell,
+    /// The study that has values: 0 for the first, 1 for the second.
+    pub study: usize,
+    /// Why the other study has none.
+    pub reason: String,
+}
+
+/// How the second study differs from the first in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Significantly better.
+    Better,
+    /// Significantly worse.
+    Worse,
+    /// Significantly different, and neither better nor worse.
+    Different,
+    /// Not significantly different.
+    None,
+    /// Not known, with too few samples.
+    Unknown,
+}
+
+/// Compares `second` with `first`.
+pub fn compare(first: Study<'_>, second: Study<'_>) -> Comparison {
+    let names = [first.name, second.name].map(str::to_owned);
+    let warnings = differences::warnings(first.record, second.record);
+    let summaries = [first, second].map(|it| StudySummary::new(it.record, it.samples));
+    let [first, second] = &summaries;
+    let mut rows = Vec::new();
+    for experiment in &first.experiments {
+        for cell in &experiment.cells {
+            let Some(other) = counterpart(second, &experiment.record.id, cell) else { continue };
+            let shared = cell.metrics.iter().filter_map(|(name, metric)| {
+                Some((*name, experiment.unit_of(name), [metric, other.metrics.get(name)?]))
+            });
+            rows.extend(shared.map(|(name, unit, metrics)| {
+                row(&experiment.record.id, cell, (name, unit), metrics)
+            }));
+        }
+    }
+    let unmatched = (unmatched(0, first, second).into_iter()).chain(unmatched(1, second, first));
+    let unmatched = unmatched.collect();
+    let rows = with_joint_intervals(rows);
+    Comparison { names, rows, unmatched, warnings }
+}
+
+/// The same cell of another study.
+fn counterpart<'a, 's>(
+    study: &'a StudySummary<'s>,
+    experiment: &str,
+    cell: &CellSummary<'_>,
+) -> Option<&'a CellSummary<'s>> {
+    let experiment = study.experiments.iter().find(|it| it.record.id == experiment)?;
+    experiment
+        .cells
+        .iter()
+        .find(|it| it.controller.id == cell.controller.id && is_same_cell(&it.cell, &cell.cell))
+}
+
+/// The cells of study number `study` with values that `other` has none of.
+fn unmatched(study: usize, own: &StudySummary<'_>, other: &StudySummary<'_>) -> Vec<UnmatchedCell> {
+    let mut all = Vec::new();
+    for experiment in &own.experiments {
+        for cell in experiment.cells.iter().filter(|cell| !cell.metrics.is_empty()) {
+            let counterpart = counterpart(other, &experiment.record.id, cell);
+            if counterpart.is_some_and(|it| !it.metrics.is_empty()) {
+                continue;
+            }
+            let missing = other.record.controllers.iter().find(|it| it.id == cell.controller.id);
+            let missing = missing.and_then(|it| it.missing.as_ref());
+            let reason = match (counterpart.and_then(CellSummary::failure_text), missing) {
+                (Some(text), _) => text,
+                (None, Some(missing)) => format!("controller not found: {missing}"),
+                (None, None) => "not measured".to_owned(),
+            };
+            all.push(UnmatchedCell {
+                experiment: experiment.record.id.clone(),
+                controller: cell.controller.id.clone(),
+                cell: cell.cell.clone(),
+                study,
+                reason,
+            });
+        }
+    }
+    all
+}
+
+/// A row and the bootstrap of its ratio.
+type DrawnRow = (Row, Option<RatioBootstrap>);
+
+fn row(
+    experiment: &str,
+    cell: &CellSummary<'_>,
+    (metric, unit): (&str, &str),
+    metrics: [&MetricSummary; 2],
+) -> DrawnRow {
+    let means = metrics.map(|it| it.statistics.mean);
+    let at_least = metrics.map(|it| it.is_lower_bound);
+    let samples = metrics.map(|it| it.values.len());
+    let [first, second] = metrics.map(|it| it.values.as_slice());
+    let ratio = (means[0] > 0.0 && means[1] >= 0.0).then(|| means[1] / means[0]);
+    let are_enough = samples.iter().all(|&n| n >= INTERVAL_VALUES_MIN) && at_least != [true; 2];
+    let are_positive = first.iter().all(|&value| value > 0.0);
+    let bootstrap = ratio
+        .filter(|_| are_enough && are_positive)
+        .map(|ratio| RatioBootstrap::new(first, second, ratio));
+    let row = Row {
+        experiment: experiment.to_owned(),
+        controller: cell.controller.id.clone(),
+        cell: cell.cell.clone(),
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        direction: Direction::of(metric, unit),
+        samples,
+        means,
+        at_least,
+        ratio,
+        interval: bootstrap.map(|it| it.at(ERROR)),
+        joint_interval: None,
+        is_new: first.iter().all(|&it| it == 0.0) && second.iter().all(|&it| it > 0.0),
+    };
+    (row, bootstrap)
+}
+
+/// Adds the intervals that all contain their true ratio with a probability of 95 %.
+fn with_joint_intervals(rows: Vec<DrawnRow>) -> Vec<Row> {
+    let tested =
+        rows.iter().filter(|(row, it)| it.is_some() && row.direction != Direction::Neutral);
+    let tests = f64::from(u32::try_from(tested.count().max(1)).unwrap_or(u32::MAX));
+    let one = |(row, bootstrap): DrawnRow| {
+        let joint_interval = bootstrap.map(|it| it.at(ERROR / tests));
+        Row { joint_interval, ..row }
+    };
+    rows.into_iter().map(one).collect()
+}
+
+impl Row {
+    /// How the second study differs from the first, by the 95 % interval of this row alone.
+    pub fn change(&self) -> Change {
+        self.change_by(self.interval)
+    }
+
+    fn change_by(&self, interval: Option<ConfidenceInterval>) -> Change {
+        let is_higher = match (interval, self.at_least) {
+            _ if self.is_new && self.samples.iter().all(|&n| n >= INTERVAL_VALUES_MIN) => true,
+            (None, _) | (_, [true, true]) => return Change::Unknown,
+            // The true ratio is at least the measured one, or at most.
+            (Some(it), [false, true]) if it.low <= 1.0 => return Change::None,
+            (Some(it), [true, false]) if it.high >= 1.0 => return Change::None,
+            (Some(it), _) if it.contains(1.0) => return Change::None,
+            (Some(it), _) => it.low > 1.0,
+        };
+        match (self.direction, is_higher) {
+            (Direction::Neutral, _) => Change::Different,
+            (Direction::HigherIsBetter, true) | (Direction::LowerIsBetter, false) => Change::Better,
+            (Direction::HigherIsBetter, false) | (Direction::LowerIsBetter, true) => Change::Worse,
+        }
+    }
+
+    /// By which share the second study is worse, such as 0.1 for 10 %; negative if it is better, infinite if the first study has 0.
+    pub fn worsening(&self) -> f64 {
+        match (self.direction, self.ratio) {
+            (Direction::Neutral, _) => 0.0,
+            (_, None) if self.is_new => {
+                if self.direction == Direction::LowerIsBetter {
+                    f64::INFINITY
+                } else {
+                    f64::NEG_INFINITY
+                }
+            }
+            (_, None) => 0.0,
+            (Direction::HigherIsBetter, Some(ratio)) => 1.0 - ratio,
+            (Direction::LowerIsBetter, Some(ratio)) => ratio - 1.0,
+        }
+    }
+
+    /// Controller and cell, such as `sluice, threads 2`.
+    fn cell_text(&self) -> String {
+        let values = cell_text(&self.cell);
+        if values.is_empty() {
+            self.controller.clone()
+        } else {
+            format!("{}, {values}", self.controller)
+        }
+    }
+}
+
+impl Comparison {
+    /// The rows in which the second study is worse, beyond what chance explains in so many rows, and by more than the share `threshold`
+    /// (0.05 for 5 %).
+    ///
+    /// Cells that have no values any more are not among them; see [`Comparison::lost`].
+    pub fn regressions(&self, threshold: f64) -> Vec<&Row> {
+        let is_regression = |row: &&Row| {
+            row.change_by(row.joint_interval) == Change::Worse && row.worsening() > threshold
+        };
+        self.rows.iter().filter(is_regression).collect()
+    }
+
+    /// The cells that have values in the first study only.
+    pub fn lost(&self) -> Vec<&UnmatchedCell> {
+        self.unmatched.iter().filter(|it| it.study == 0).collect()
+    }
+
+    /// The number of rows with an interval, and of those that differ significantly.
+    pub fn significant(&self) -> [usize; 2] {
+        let known = self.rows.iter().map(Row::change).filter(|it| *it != Change::Unknown);
+        let [mut all, mut different] = [0, 0];
+        for change in known {
+            all += 1;
+            different += usize::from(change != Change::None);
+        }
+        [all, different]
+    }
+
+    /// The number of rows that differ significantly by chance on average, if nothing has changed.
+    #[expect(clippy::cast_precision_loss, reason = "there are few rows")]
+    pub fn expected_by_chance(&self) -> f64 {
+        self.significant()[0] as f64 * ERROR
+    }
+}

@@ -1,0 +1,218 @@
+//! Whether what a file says can be carried out.
+
+use super::{Axis, AxisValue, ControllerRow, Experiment, Figure, FigureKind, Measure};
+
+/// Most samples of a cell.
+const ROUNDS_MAX: u32 = 1000;
+
+/// Most values of an axis.
+const VALUES_MAX: usize = 100;
+
+/// Longest time of a setting in seconds.
+const SECONDS_MAX: f64 = 86_400.0;
+
+/// Versions of OpenFlow.
+const VERSIONS: [&str; 6] = ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"];
+
+/// Checks a controller.
+pub(super) fn check_controller(row: &ControllerRow) -> Result<(), String> {
+    if row.title.trim().is_empty() {
+        return Err("title is empty".to_owned());
+    }
+    if row.openflow.is_empty() {
+        return Err("openflow is empty: name at least one version, such as \"1.3\"".to_owned());
+    }
+    for version in &row.openflow {
+        if !VERSIONS.contains(&version.as_str()) {
+            return Err(format!(
+                "openflow: unknown version {version:?} (expected one of {})",
+                VERSIONS.join(", ")
+            ));
+        }
+    }
+    if row.threads_max == Some(0) {
+        return Err("threads_max: 0 (expected at least 1)".to_owned());
+    }
+    let members_per_link = row.northbound.as_ref().map(|it| it.members_per_link);
+    if members_per_link.is_some_and(|n| !(1..=2).contains(&n)) {
+        return Err("northbound.members_per_link: expected 1 or 2".to_owned());
+    }
+    seconds("ready.timeout_s", row.ready.timeout_s)?;
+    seconds("ready.settle_s", row.ready.settle_s)?;
+    seconds("stop.grace_s", row.stop.grace_s)?;
+    seconds("warm_up_s", row.warm_up_s)?;
+    for name in row.start.files.keys() {
+        let is_inside = !name.starts_with('/') && name.split('/').all(|part| part != "..");
+        if name.is_empty() || !is_inside {
+            return Err(format!("start.files: {name:?} is not a path inside of the folder"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks an experiment.
+pub(super) fn check_experiment(experiment: &Experiment) -> Result<(), String> {
+    let short = experiment.short.as_ref();
+    for (key, rounds) in
+        [("rounds", Some(experiment.rounds)), ("short.rounds", short.and_then(|it| it.rounds))]
+    {
+        if rounds.is_some_and(|rounds| !(1..=ROUNDS_MAX).contains(&rounds)) {
+            return Err(format!("{key}: expected 1 to {ROUNDS_MAX}"));
+        }
+    }
+    if let Some(time) = short.and_then(|it| it.seconds) {
+        positive_seconds("short.seconds", time)?;
+    }
+    check_measure(&experiment.measure)?;
+    let short_axes = short.map(|it| &it.axes);
+    for (key, axes) in [("axes", Some(&experiment.axes)), ("short.axes", short_axes)] {
+        for (axis, values) in axes.into_iter().flatten() {
+            check_axis(&experiment.measure, *axis, values)
+                .map_err(|why| format!("{key}.{}: {why}", axis.name()))?;
+        }
+    }
+    for axis in short_axes.into_iter().flatten().map(|(axis, _)| axis) {
+        if !experiment.axes.contains_key(axis) {
+            return Err(format!("short.axes.{}: not one of the axes", axis.name()));
+        }
+    }
+    if experiment.figures.is_empty() {
+        return Err("figures is empty: nothing would be shown".to_owned());
+    }
+    for figure in &experiment.figures {
+        check_figure(experiment, figure).map_err(|why| format!("figure {}: {why}", figure.id))?;
+    }
+    for published in &experiment.published {
+        if !experiment.figures.iter().any(|figure| figure.id == published.figure) {
+            return Err(format!("published: there is no figure {:?}", published.figure));
+        }
+    }
+    Ok(())
+}
+
+fn check_measure(measure: &Measure) -> Result<(), String> {
+    match measure {
+        Measure::Bench(it) => {
+            positive_seconds("measure.seconds", it.seconds)?;
+            seconds("measure.warm_up_s", it.warm_up_s)?;
+            seconds("measure.delay_s", it.delay_s)?;
+            seconds("measure.after_s", it.after_s)
+        }
+        Measure::Paths(it) => {
+            positive_seconds("measure.seconds", it.seconds)?;
+            seconds("measure.warm_up_s", it.warm_up_s)?;
+            seconds("measure.delay_s", it.delay_s)
+        }
+        Measure::Startup(it) => positive_seconds("measure.timeout_s", it.timeout_s),
+        Measure::Rfc8456(it) => {
+            if !crate::rfc8456::is_known(&it.test) {
+                return Err(format!(
+                    "measure.test: unknown section {:?} (expected 5.1.1 to 5.4.2)",
+                    it.test
+                ));
+            }
+            positive_seconds("measure.seconds", it.seconds)
+        }
+    }
+}
+
+/// The axes that a measurement has.
+fn axes(measure: &Measure) -> &'static [Axis] {
+    use Axis::{
+        Cores, DelayMs, Flood, FrameBytes, Hosts, Invalid, NewSources, Rate, RateMbit, Switches,
+        Threads, Topology, Variant, Window, WindowTotal,
+    };
+    match measure {
+        Measure::Bench(_) => &[
+            Threads,
+            Cores,
+            Variant,
+            Switches,
+            Window,
+            WindowTotal,
+            Rate,
+            NewSources,
+            Hosts,
+            Flood,
+            DelayMs,
+            RateMbit,
+        ],
+        Measure::Paths(_) => &[Threads, Cores, Variant, Topology, Window],
+        Measure::Startup(_) => &[Threads, Cores, Variant, Topology, DelayMs, RateMbit],
+        Measure::Rfc8456(_) => &[Threads, Cores, Variant, Topology, Flood, Invalid, FrameBytes],
+    }
+}
+
+fn check_axis(measure: &Measure, axis: Axis, values: &[AxisValue]) -> Result<(), String> {
+    let allowed = axes(measure);
+    if !allowed.contains(&axis) {
+        let names: Vec<_> = allowed.iter().map(|axis| axis.name()).collect();
+        return Err(format!("this measurement does not have it (it has {})", names.join(", ")));
+    }
+    if values.is_empty() || values.len() > VALUES_MAX {
+        return Err(format!("{} values (expected 1 to {VALUES_MAX})", values.len()));
+    }
+    for value in values {
+        let is_valid = match (axis, value) {
+            (Axis::Cores | Axis::Variant | Axis::Topology, AxisValue::Text(_)) => true,
+            (Axis::Flood, AxisValue::Integer(n)) => *n <= 1_000_000,
+            (
+                Axis::Threads
+                | Axis::Switches
+                | Axis::Window
+                | Axis::WindowTotal
+                | Axis::Hosts
+                | Axis::FrameBytes,
+                AxisValue::Integer(n),
+            ) => (1..=1 << 24).contains(n),
+            (Axis::NewSources | Axis::Invalid, value) => {
+                value.as_number().is_some_and(|share| (0.0..=1.0).contains(&share))
+            }
+            (Axis::Rate, value) => value.as_number().is_some_and(|rate| rate > 0.0 && rate <= 1e9),
+            (Axis::DelayMs | Axis::RateMbit, value) => {
+                value.as_number().is_some_and(|it| (0.0..=1e6).contains(&it))
+            }
+            _ => false,
+        };
+        if !is_valid {
+            return Err(format!("invalid value {value}"));
+        }
+    }
+    Ok(())
+}
+
+fn check_figure(experiment: &Experiment, figure: &Figure) -> Result<(), String> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if figure.id.is_empty() || !figure.id.bytes().all(is_name) {
+        return Err("id: expected letters, digits and hyphens".to_owned());
+    }
+    let used = figure.x.iter().chain(&figure.panels).chain(figure.only.keys());
+    for axis in used {
+        if !experiment.axes.contains_key(axis) {
+            return Err(format!("{} is not one of the axes", axis.name()));
+        }
+    }
+    let needs_metric = !matches!(figure.kind, FigureKind::Cdf | FigureKind::Memory);
+    if needs_metric && figure.metric.is_empty() {
+        return Err("metric is missing".to_owned());
+    }
+    if figure.kind == FigureKind::Lines && figure.x.is_none() {
+        return Err("x is missing: the axis along which the line is drawn".to_owned());
+    }
+    Ok(())
+}
+
+fn seconds(key: &str, value: f64) -> Result<(), String> {
+    if (0.0..=SECONDS_MAX).contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{key}: {value} (expected 0 to {SECONDS_MAX})"))
+}
+
+fn positive_seconds(key: &str, value: f64) -> Result<(), String> {
+    if value > 0.0 {
+        seconds(key, value)
+    } else {
+        Err(format!("{key}: {value} (expected more than 0)"))
+    }
+}

@@ -1,0 +1,190 @@
+//! A controller as a file: where it comes from, how it is started, asked and stopped.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A controller that a study measures. `study/controllers/NAME.toml`.
+///
+/// Texts of [`Start`], [`Northbound`] and `version` may contain placeholders, which [`crate::process`] replaces: `{port}`, `{api_port}`,
+/// `{threads}`, `{cores}` (a list such as `0,1`), `{directory}` (an empty directory, in which the controller runs), `{home}` (where
+/// controllers are installed) and `{sluice}` (this program).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerRow {
+    /// Name in figures and tables.
+    pub title: String,
+    /// Where it comes from, and how one gets it.
+    pub source: String,
+    /// The application that answers packet-ins, and what it does.
+    pub application: String,
+    /// Programming language.
+    pub language: String,
+    /// OpenFlow versions that it speaks, `1.0` to `1.5`; the first is measured unless an experiment demands another.
+    pub openflow: Vec<String>,
+    /// Messages that answer one packet-in, as `cbench` counts them.
+    #[serde(default = "one")]
+    pub messages_per_answer: u32,
+    /// The greatest number of threads that handle messages; `None` if an option sets it.
+    #[serde(default)]
+    pub threads_max: Option<u32>,
+    /// Seconds of load after which it has its full speed, as programs with a just-in-time compiler need them.
+    #[serde(default)]
+    pub warm_up_s: f64,
+    /// Command that prints the version.
+    #[serde(default)]
+    pub version: Option<Vec<String>>,
+    /// How it is started.
+    pub start: Start,
+    /// When it is ready.
+    #[serde(default)]
+    pub ready: Ready,
+    /// How it is stopped.
+    #[serde(default)]
+    pub stop: Stop,
+    /// How it is asked for its topology, and for paths.
+    #[serde(default)]
+    pub northbound: Option<Northbound>,
+    /// Further arguments by name, for experiments that compare configurations of one controller.
+    #[serde(default)]
+    pub variants: BTreeMap<String, Vec<String>>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn two() -> u32 {
+    2
+}
+
+/// How a controller is started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    /// The program: a path, or a name that is looked up in `PATH`.
+    pub program: String,
+    /// Port on which it accepts switches, if that cannot be set by `{port}`.
+    #[serde(default)]
+    pub port: Option<u16>,
+    /// Its arguments.
+    #[serde(default)]
+    pub arguments: Vec<String>,
+    /// Environment variables in addition to those of the study.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Files without which it does not start. The controller counts as not found if one is missing.
+    #[serde(default)]
+    pub requires: Vec<String>,
+    /// Files that are written into `{directory}` before the start, by name.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Command of the shell that is run once in `{directory}` after the controller has got ready, for example to activate an application.
+    #[serde(default)]
+    pub then: Option<String>,
+}
+
+/// When a controller is ready: its port accepts, a handshake completes, and a probe packet is answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ready {
+    /// Seconds after which the start has failed.
+    pub timeout_s: f64,
+    /// Whether a packet-in of a single switch must be answered.
+    pub probe: bool,
+    /// Seconds between the answer and the first measurement.
+    pub settle_s: f64,
+}
+
+impl Default for Ready {
+    fn default() -> Self {
+        Self { timeout_s: 30.0, probe: true, settle_s: 0.0 }
+    }
+}
+
+/// How a controller is stopped: by a signal, and after a time limit by `SIGKILL` to all its processes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stop {
+    /// The signal: `TERM` or `INT`.
+    pub signal: StopSignal,
+    /// Seconds until all processes are killed.
+    pub grace_s: f64,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self { signal: StopSignal::Term, grace_s: 5.0 }
+    }
+}
+
+/// The signal that asks a controller to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum StopSignal {
+    /// `SIGTERM`.
+    Term,
+    /// `SIGINT`.
+    Int,
+}
+
+/// How a controller is asked over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Northbound {
+    /// The request that lists its switches.
+    pub switches: HttpCount,
+    /// The request that lists its links.
+    pub links: HttpCount,
+    /// Members of that list for one link: 2 if it has each direction apart, 1 if it has both together.
+    #[serde(default = "two")]
+    pub members_per_link: u32,
+    /// The request that installs a path, if there is one.
+    #[serde(default)]
+    pub path: Option<PathRequest>,
+}
+
+/// A request whose answer is counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpCount {
+    /// The address, of a `GET`.
+    pub url: String,
+    /// JSON pointer (RFC 6901) to the array or object whose members are counted; empty for the whole answer.
+    #[serde(default)]
+    pub at: String,
+    /// User and password, as `user:password`.
+    #[serde(default)]
+    pub login: Option<String>,
+}
+
+/// A request that installs a path, or one of its flow entries.
+///
+/// Address and body may also contain `{name}` (letters, digits and hyphens, unique to the request), `{dpid}` (decimal), `{dpid_hex}` (16
+/// digits), `{in_port}`, `{out_port}`, `{src_mac}` and `{dst_mac}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathRequest {
+    /// What one request is about.
+    pub per: PathRequestScope,
+    /// The method, such as `POST`.
+    pub method: String,
+    /// The address.
+    pub url: String,
+    /// The body, JSON.
+    #[serde(default)]
+    pub body: String,
+    /// User and password, as `user:password`.
+    #[serde(default)]
+    pub login: Option<String>,
+}
+
+/// What one request for a path is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathRequestScope {
+    /// The flow entry of one switch in one direction.
+    Entry,
+    /// The whole path in both directions; the placeholders of switches and ports are those of the first host.
+    Path,
+}

@@ -1,0 +1,12 @@
+//! Studies: experiments over many controllers, with a report.
+//!
+//! [`definition`] has the files that say what is measured, [`record`] what is written.
+
+pub mod compare;
+pub mod definition;
+pub mod measure;
+pub mod process;
+pub mod record;
+pub mod report;
+pub mod rfc8456;
+pub mod run;

@@ -1,0 +1,348 @@
+//! Measurements of `sluice bench` and `sluice bench paths`.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use sluice_bench::flood;
+use sluice_bench::paths::{Directions, NetworkPlan};
+use sluice_bench::{
+    Buffering, Load, LoopFigures, Plan, Quantile, Report, RunObserver, RunProgress,
+};
+use sluice_io::sock;
+use sluice_openflow::Version;
+
+use super::control_link::{self, ControlLink, link_command};
+use super::{Measured, Subject};
+use crate::definition::{Axis, AxisValue, BenchSettings, Cell, LoadSetting, PathsSettings};
+use crate::process::RunningController;
+
+/// Loops into which the measured time is divided.
+const LOOPS: u32 = 5;
+
+/// Open connections of a flood; beyond it, the oldest one is closed.
+const FLOOD_OPEN_MAX: usize = 10_000;
+
+/// Points of a recorded distribution.
+const QUANTILES: u32 = 200;
+
+/// The settings of a cell: those of the experiment, overridden by the axes.
+pub(super) fn resolve(settings: &BenchSettings, cell: &Cell) -> BenchSettings {
+    let mut resolved = settings.clone();
+    for (axis, value) in cell {
+        match axis {
+            Axis::Switches => resolved.switches = whole(value),
+            Axis::Hosts => resolved.hosts = whole(value),
+            Axis::Window => resolved.load = LoadSetting::Window(whole(value)),
+            Axis::WindowTotal => resolved.load = LoadSetting::WindowTotal(whole(value)),
+            Axis::Rate => resolved.load = LoadSetting::Rate(number(value)),
+            Axis::NewSources => resolved.new_sources = number(value),
+            Axis::Flood => resolved.flood = whole(value),
+            Axis::DelayMs => resolved.link.delay_ms = number(value),
+            Axis::RateMbit => resolved.link.rate_mbit = number(value),
+            // Those of the controller, and those that were refused when the experiment was read.
+            Axis::Threads
+            | Axis::Cores
+            | Axis::Variant
+            | Axis::Topology
+            | Axis::Invalid
+            | Axis::FrameBytes => {}
+        }
+    }
+    resolved
+}
+
+/// The same of paths.
+pub(super) fn resolve_paths(settings: &PathsSettings, cell: &Cell) -> PathsSettings {
+    let mut resolved = settings.clone();
+    if let Some(AxisValue::Text(topology)) = cell.get(&Axis::Topology) {
+        resolved.topology.clone_from(topology);
+    }
+    if let Some(window) = cell.get(&Axis::Window) {
+        resolved.window = whole(window);
+    }
+    resolved
+}
+
+/// A value as a whole number; 0 if it is none.
+pub(super) fn whole(value: &AxisValue) -> u32 {
+    match value {
+        AxisValue::Integer(n) => u32::try_from(*n).unwrap_or(u32::MAX),
+        _ => 0,
+    }
+}
+
+pub(super) fn number(value: &AxisValue) -> f64 {
+    value.as_number().unwrap_or_default()
+}
+
+/// Milliseconds of a loop, and number of loops before the measured ones.
+fn loops(seconds: f64, warm_up_s: f64) -> (u64, u32) {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked settings")]
+    let loop_ms = (seconds * 1000.0 / f64::from(LOOPS)).max(1.0) as u64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "checked settings"
+    )]
+    let warm_up = (warm_up_s * 1000.0 / loop_ms as f64).ceil() as u32;
+    (loop_ms, warm_up)
+}
+
+fn milliseconds(seconds: f64) -> u128 {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default().as_millis()
+}
+
+/// The plan of the bench.
+fn plan(settings: &BenchSettings, target: SocketAddr, version: Version, cores: &[usize]) -> Plan {
+    let (loop_ms, warmup) = loops(settings.seconds, settings.warm_up_s);
+    Plan {
+        targets: vec![target],
+        switches: settings.switches,
+        version,
+        hosts: settings.hosts,
+        load: match settings.load {
+            LoadSetting::Unlimited => Load::Unlimited,
+            LoadSetting::Window(n) => Load::Window(n),
+            LoadSetting::WindowTotal(n) => Load::WindowTotal(n),
+            LoadSetting::Rate(rate) => Load::Rate(rate),
+        },
+        buffering: if settings.buffered { Buffering::Buffered } else { Buffering::Unbuffered },
+        new_sources: settings.new_sources,
+        loops: warmup + LOOPS,
+        warmup,
+        loop_time: Duration::from_millis(loop_ms),
+        delay: Duration::try_from_secs_f64(settings.delay_s).unwrap_or_default(),
+        pin: cores.to_vec(),
+        ..Plan::default()
+    }
+}
+
+/// The command line of the same measurement.
+pub(super) fn command(settings: &BenchSettings, version: Version, cores: &[usize]) -> String {
+    let (loop_ms, warm_up) = loops(settings.seconds, settings.warm_up_s);
+    let load = match settings.load {
+        LoadSetting::Unlimited => "-t".to_owned(),
+        LoadSetting::Window(n) => format!("--window {n}"),
+        LoadSetting::WindowTotal(n) => format!("--window-total {n}"),
+        LoadSetting::Rate(rate) => format!("--rate {rate} --spin 0"),
+    };
+    let option = |is_given: bool, text: String| if is_given { text } else { String::new() };
+    let parts = [
+        link_command(&settings.link),
+        format!(
+            "sluice bench -s {} -M {} {load} --openflow {version} -l {} -w {warm_up} -m {loop_ms} -D {}",
+            settings.switches,
+            settings.hosts,
+            warm_up + LOOPS,
+            milliseconds(settings.delay_s),
+        ),
+        option(!settings.link.is_ideal(), format!(" -p {}", control_link::PORT)),
+        option(!settings.buffered, " --no-buffer".to_owned()),
+        option(settings.new_sources > 0.0, format!(" --new-sources {}", settings.new_sources)),
+        pinning(cores),
+        option(
+            settings.flood > 0,
+            format!(" & sluice bench flood --rate {} --max-open {FLOOD_OPEN_MAX}", settings.flood),
+        ),
+    ];
+    parts.concat()
+}
+
+fn pinning(cores: &[usize]) -> String {
+    let cores: Vec<_> = cores.iter().map(usize::to_string).collect();
+    if cores.is_empty() { String::new() } else { format!(" --pin {}", cores.join(",")) }
+}
+
+/// Measures packet-ins of single switches.
+pub(super) fn measure(
+    settings: &BenchSettings,
+    cell: &Cell,
+    subject: &mut Subject<'_>,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Measured, String> {
+    let mut settings = resolve(settings, cell);
+    settings.warm_up_s = settings.warm_up_s.max(subject.row.warm_up_s);
+    let link = ControlLink::open(&settings.link, subject.target)?;
+    let plan = plan(&settings, link.target(), subject.version, subject.generator_cores);
+    let time = plan.loop_time * plan.loops + plan.delay + Duration::from_secs(1);
+    let flood = (settings.flood > 0).then(|| flood_plan(&settings, link.target(), time));
+    let (report, used) = thread::scope(|scope| {
+        let flood = flood.map(|plan| scope.spawn(move || flood::run(&plan)));
+        let mut observer = Observer::new(subject.controller, &plan);
+        let report = sluice_bench::run(&plan, &mut observer);
+        let used = (observer.cpu, observer.resident_bytes_max);
+        // A flood that failed is no flood.
+        match flood.map(thread::ScopedJoinHandle::join) {
+            None | Some(Ok(Ok(_))) => report.map(|report| (report, used)),
+            Some(Ok(Err(error))) => Err(error),
+            Some(Err(_)) => Err(sluice_bench::Error::Thread),
+        }
+    })
+    .map_err(|error| error.to_string())?;
+    let mut measured = figures(&report, used);
+    if settings.distribution {
+        measured.distribution = distribution(&report);
+    }
+    if settings.after_s > 0.0 {
+        let after = Duration::try_from_secs_f64(settings.after_s).unwrap_or_default();
+        subject.controller.observe_for(after, is_interrupted);
+        #[expect(clippy::cast_precision_loss, reason = "memory is below 2^53")]
+        let resident = subject.controller.resident_bytes() as f64;
+        measured.set("resident_after_mib", resident / MIB);
+    }
+    if report.counts.answered == 0 {
+        return Err("no request was answered".to_owned());
+    }
+    Ok(measured)
+}
+
+fn flood_plan(settings: &BenchSettings, target: SocketAddr, time: Duration) -> flood::Plan {
+    flood::Plan {
+        target,
+        rate: f64::from(settings.flood),
+        time,
+        hold: None,
+        open_max: FLOOD_OPEN_MAX,
+        payload: flood::Payload::Nothing,
+        seed: 0,
+        socket: sock::Options::default(),
+    }
+}
+
+/// The plan of `bench paths`.
+fn paths_plan(
+    settings: &PathsSettings,
+    target: SocketAddr,
+    version: Version,
+    cores: &[usize],
+) -> Result<Plan, sluice_bench::Error> {
+    let network = NetworkPlan::from_shape(&settings.topology, Directions::Both)?;
+    let (loop_ms, warmup) = loops(settings.seconds, settings.warm_up_s);
+    Ok(Plan {
+        targets: vec![target],
+        version,
+        loops: warmup + LOOPS,
+        warmup,
+        loop_time: Duration::from_millis(loop_ms),
+        delay: Duration::try_from_secs_f64(settings.delay_s).unwrap_or_default(),
+        pin: cores.to_vec(),
+        ..Plan::for_network(network, settings.window)
+    })
+}
+
+/// The command line of the same measurement.
+pub(super) fn paths_command(settings: &PathsSettings, version: Version, cores: &[usize]) -> String {
+    let (loop_ms, warm_up) = loops(settings.seconds, settings.warm_up_s);
+    format!(
+        "sluice bench paths --topo {} --window {} --openflow {version} -l {} -w {warm_up} -m {loop_ms} -D {}{}",
+        settings.topology,
+        settings.window,
+        warm_up + LOOPS,
+        milliseconds(settings.delay_s),
+        pinning(cores),
+    )
+}
+
+/// Measures paths through a network.
+pub(super) fn measure_paths(
+    settings: &PathsSettings,
+    cell: &Cell,
+    subject: &mut Subject<'_>,
+) -> Result<Measured, String> {
+    let mut settings = resolve_paths(settings, cell);
+    settings.warm_up_s = settings.warm_up_s.max(subject.row.warm_up_s);
+    let plan = paths_plan(&settings, subject.target, subject.version, subject.generator_cores)
+        .map_err(|error| error.to_string())?;
+    let mut observer = Observer::new(subject.controller, &plan);
+    let report = sluice_bench::run(&plan, &mut observer).map_err(|error| error.to_string())?;
+    let used = (observer.cpu, observer.resident_bytes_max);
+    let mut measured = figures(&report, used);
+    if let Some(paths) = &report.paths {
+        measured.set("flow_mods_per_s", paths.flow_mods_per_second);
+        measured.set("packet_outs_per_s", paths.packet_outs_per_second);
+    }
+    if report.counts.answered == 0 {
+        return Err("no path was installed".to_owned());
+    }
+    Ok(measured)
+}
+
+/// Bytes in a MiB.
+pub(super) const MIB: f64 = 1_048_576.0;
+
+/// Reads what the controller uses while the bench runs.
+struct Observer<'c> {
+    controller: &'c mut RunningController,
+    warmup: u32,
+    last: u32,
+    /// Processor time at the beginning and at the end of the measured loops.
+    cpu: [f64; 2],
+    resident_bytes_max: u64,
+}
+
+impl<'c> Observer<'c> {
+    fn new(controller: &'c mut RunningController, plan: &Plan) -> Self {
+        let cpu = [controller.cpu_s(); 2];
+        let last = plan.measured().end.saturating_sub(1);
+        Self { controller, warmup: plan.warmup, last, cpu, resident_bytes_max: 0 }
+    }
+}
+
+impl RunObserver for Observer<'_> {
+    fn on_progress(&mut self, _: RunProgress) {
+        self.controller.observe();
+        self.resident_bytes_max = self.resident_bytes_max.max(self.controller.resident_bytes());
+    }
+
+    fn on_loop(&mut self, figures: &LoopFigures) {
+        if figures.number + 1 == self.warmup {
+            self.cpu[0] = self.controller.cpu_s();
+        }
+        if figures.number == self.last {
+            self.cpu[1] = self.controller.cpu_s();
+        }
+    }
+}
+
+/// What an experiment may show of a report of the bench.
+#[expect(clippy::cast_precision_loss, reason = "no figure needs 16 digits")]
+fn figures(report: &Report, (cpu, resident_bytes_max): ([f64; 2], u64)) -> Measured {
+    let mut measured = Measured { warnings: report.warnings.clone(), ..Measured::default() };
+    measured.set("rate", report.rate.mean);
+    let latency = &report.latency;
+    if !latency.answered.is_empty() {
+        for (name, q) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99), ("p999_us", 0.999)] {
+            let quantile = latency.quantile(q);
+            measured.set(name, quantile.ns() as f64 / 1e3);
+            if matches!(quantile, Quantile::AtLeast(_)) {
+                measured.lower_bounds.push(name.to_owned());
+            }
+        }
+        measured.set("mean_us", latency.mean_ns() / 1e3);
+        measured.set("min_us", latency.answered.min() as f64 / 1e3);
+        measured.set("deviation_us", latency.answered.stdev() / 1e3);
+    }
+    measured.set("fairness", report.fairness);
+    let counts = &report.counts;
+    measured.set("unanswered", (counts.sent - counts.answered) as f64 / counts.sent.max(1) as f64);
+    let loops = report.loops.iter().filter(|figures| figures.measured);
+    let elapsed: f64 = loops.map(|figures| figures.elapsed.as_secs_f64()).sum();
+    let cpu = cpu[1] - cpu[0];
+    if elapsed > 0.0 {
+        measured.set("cpu_cores", cpu / elapsed);
+        measured.set("cpu_us_per_answer", cpu * 1e6 / (report.rate.mean * elapsed).max(1.0));
+    }
+    measured.set("resident_mib", resident_bytes_max as f64 / MIB);
+    measured
+}
+
+/// Quantiles of the latencies of all requests.
+#[expect(clippy::cast_precision_loss, reason = "no figure needs 16 digits")]
+fn distribution(report: &Report) -> Vec<(f64, f64)> {
+    let quantiles = (1..=QUANTILES).map(|n| f64::from(n) / f64::from(QUANTILES));
+    let points = quantiles.map(|q| (q, report.latency.quantile(q)));
+    let answered = points.take_while(|(_, quantile)| matches!(quantile, Quantile::Exactly(_)));
+    answered.map(|(q, quantile)| (q, quantile.ns() as f64 / 1e3)).collect()
+}

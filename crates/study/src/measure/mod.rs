@@ -1,0 +1,80 @@
+//! Takes one measurement of a running controller.
+
+mod bench;
+mod control_link;
+mod startup;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use sluice_openflow::Version;
+
+use crate::definition::{Cell, ControllerRow, Measure};
+use crate::process::{Placeholders, RunningController};
+use crate::rfc8456;
+
+/// A running controller and how it is reached.
+#[derive(Debug)]
+pub struct Subject<'s> {
+    /// The processes.
+    pub controller: &'s mut RunningController,
+    /// Where switches connect.
+    pub target: SocketAddr,
+    /// OpenFlow version of the switches.
+    pub version: Version,
+    /// Cores of the load generator; empty for no pinning.
+    pub generator_cores: &'s [usize],
+    /// Its file.
+    pub row: &'s ControllerRow,
+    /// What the placeholders in it stand for.
+    pub placeholders: &'s Placeholders,
+}
+
+/// The result of a measurement.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Measured {
+    /// Figures by name.
+    pub figures: BTreeMap<String, f64>,
+    /// Names of figures that are lower bounds.
+    pub lower_bounds: Vec<String>,
+    /// Quantiles and latencies in microseconds.
+    pub distribution: Vec<(f64, f64)>,
+    /// Reasons to distrust it.
+    pub warnings: Vec<String>,
+}
+
+impl Measured {
+    pub(crate) fn set(&mut self, name: &str, value: f64) {
+        self.figures.insert(name.to_owned(), value);
+    }
+}
+
+/// Takes a measurement.
+///
+/// # Errors
+/// Why there are no figures, as a sentence without its end.
+pub fn take(
+    measure: &Measure,
+    cell: &Cell,
+    subject: &mut Subject<'_>,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Measured, String> {
+    match measure {
+        Measure::Bench(settings) => bench::measure(settings, cell, subject, is_interrupted),
+        Measure::Paths(settings) => bench::measure_paths(settings, cell, subject),
+        Measure::Startup(settings) => startup::measure(settings, cell, subject, is_interrupted),
+        Measure::Rfc8456(settings) => rfc8456::measure(settings, cell, subject, is_interrupted),
+    }
+}
+
+/// The command line that repeats a measurement with a running controller on the default port.
+pub fn command(measure: &Measure, cell: &Cell, version: Version, cores: &[usize]) -> String {
+    match measure {
+        Measure::Bench(settings) => bench::command(&bench::resolve(settings, cell), version, cores),
+        Measure::Paths(settings) => {
+            bench::paths_command(&bench::resolve_paths(settings, cell), version, cores)
+        }
+        Measure::Startup(settings) => startup::command(&startup::resolve(settings, cell), version),
+        Measure::Rfc8456(settings) => format!("sluice study rfc8456 --test {}", settings.test),
+    }
+}

@@ -1,0 +1,299 @@
+//! A controller that runs.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sluice_io::process_tree::{self, ProcessTree, Program, TreeEnd};
+use sluice_io::{clock, shell};
+use sluice_openflow::Version;
+
+use super::Placeholders;
+use super::readiness::{self, Readiness};
+use crate::definition::{ControllerRow, StopSignal};
+use crate::record::{Usage, UsageReading};
+
+/// Interval between readings of the use of resources.
+const READING_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Most readings that are kept; beyond them, every second one is discarded.
+const READINGS_MAX: usize = 2000;
+
+/// Lines of a controller's log that an error quotes.
+const LOG_LINES: usize = 3;
+
+/// Longest line of a log that an error quotes.
+const LOG_LINE_CHARS: usize = 200;
+
+/// A controller that has been started and is ready.
+#[derive(Debug)]
+pub struct RunningController {
+    tree: ProcessTree,
+    started_at: Instant,
+    start_up: Duration,
+    stop_signal: process_tree::StopSignal,
+    grace: Duration,
+    readings: Vec<UsageReading>,
+    /// Only every so many readings are kept.
+    stride: usize,
+    taken: usize,
+    next_reading: Instant,
+    survived: bool,
+}
+
+/// Why a controller did not get ready.
+#[derive(Debug)]
+pub enum StartError {
+    /// Files of the start could not be written, or the program not be started.
+    Io(String),
+    /// Another program listens on the port that the controller cannot change.
+    PortInUse(u16),
+    /// It ended before it was ready.
+    Ended(String),
+    /// It was not ready in time.
+    NotReady {
+        /// The limit.
+        seconds: f64,
+        /// How far it got.
+        missing: String,
+        /// The end of its log.
+        log: String,
+    },
+    /// The command after the start failed.
+    Then(String),
+    /// The study was interrupted.
+    Interrupted,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(why) => write!(f, "it could not be started: {why}"),
+            Self::PortInUse(port) => write!(f, "port {port}, which it needs, is in use"),
+            Self::Ended(log) => write!(f, "it ended before it was ready{log}"),
+            Self::NotReady { seconds, missing, log } => {
+                write!(f, "it was not ready after {seconds} s: {missing}{log}")
+            }
+            Self::Then(why) => write!(f, "the command after its start failed: {why}"),
+            Self::Interrupted => f.write_str("the study was interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl RunningController {
+    /// Starts a controller with further `arguments`, waits until it is ready, and lets it settle.
+    ///
+    /// # Errors
+    /// Why it is not ready. All its processes have ended then.
+    pub fn start(
+        row: &ControllerRow,
+        arguments: &[String],
+        placeholders: &Placeholders,
+        version: Version,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, StartError> {
+        let program = program(row, arguments, placeholders)
+            .map_err(|error| StartError::Io(error.to_string()))?;
+        if TcpListener::bind((Ipv4Addr::UNSPECIFIED, placeholders.port)).is_err() {
+            return Err(StartError::PortInUse(placeholders.port));
+        }
+        let started_at = clock::now();
+        let tree = ProcessTree::start(&program)
+            .map_err(|error| StartError::Io(format!("{}: {error}", program.program)))?;
+        let mut controller = Self {
+            tree,
+            started_at,
+            start_up: Duration::ZERO,
+            stop_signal: match row.stop.signal {
+                StopSignal::Term => process_tree::StopSignal::Term,
+                StopSignal::Int => process_tree::StopSignal::Int,
+            },
+            grace: Duration::try_from_secs_f64(row.stop.grace_s).unwrap_or_default(),
+            readings: Vec::new(),
+            stride: 1,
+            taken: 0,
+            next_reading: started_at,
+            survived: true,
+        };
+        controller.wait_until_ready(row, placeholders, version, &program.log, is_interrupted)?;
+        controller.start_up = clock::now() - started_at;
+        run_command_after_start(row, placeholders)?;
+        let settle = Duration::try_from_secs_f64(row.ready.settle_s).unwrap_or_default();
+        controller.observe_for(settle, is_interrupted);
+        Ok(controller)
+    }
+
+    fn wait_until_ready(
+        &mut self,
+        row: &ControllerRow,
+        placeholders: &Placeholders,
+        version: Version,
+        log: &Path,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<(), StartError> {
+        let seconds = row.ready.timeout_s;
+        let deadline =
+            self.started_at + Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX / 4);
+        let target = SocketAddr::from((Ipv4Addr::LOCALHOST, placeholders.port));
+        let mut unanswered = 0;
+        loop {
+            let readiness =
+                readiness::check(target, version, row.ready.probe, unanswered, deadline);
+            if readiness == Readiness::Ready {
+                return Ok(());
+            }
+            if readiness == Readiness::NoAnswer {
+                unanswered += 1;
+            }
+            if is_interrupted() {
+                return Err(StartError::Interrupted);
+            }
+            if !self.tree.is_running() {
+                return Err(StartError::Ended(end_of_log(log)));
+            }
+            if clock::now() >= deadline {
+                let missing = readiness.describe();
+                return Err(StartError::NotReady { seconds, missing, log: end_of_log(log) });
+            }
+            self.observe();
+        }
+    }
+
+    /// Process id of the program that was started.
+    pub fn id(&self) -> u32 {
+        self.tree.id()
+    }
+
+    /// Reads the use of resources if it is due. To be called often.
+    pub fn observe(&mut self) {
+        let now = clock::now();
+        if now >= self.next_reading {
+            self.next_reading = now + READING_INTERVAL;
+            self.take_reading(now);
+        }
+    }
+
+    fn take_reading(&mut self, now: Instant) {
+        let usage = self.tree.usage();
+        self.survived &= usage.processes > 0;
+        self.taken += 1;
+        if !self.taken.is_multiple_of(self.stride) {
+            return;
+        }
+        self.readings.push(UsageReading {
+            at_s: (now - self.started_at).as_secs_f64(),
+            cpu_s: usage.cpu_s,
+            resident_bytes: usage.resident_bytes,
+            processes: usage.processes,
+            threads: usage.threads,
+        });
+        if self.readings.len() >= READINGS_MAX {
+            let mut index = 0;
+            self.readings.retain(|_| {
+                index += 1;
+                index % 2 == 0
+            });
+            self.stride *= 2;
+        }
+    }
+
+    /// Reads the use of resources for `time`.
+    pub fn observe_for(&mut self, time: Duration, is_interrupted: &dyn Fn() -> bool) {
+        let until = clock::now() + time;
+        loop {
+            self.observe();
+            let now = clock::now();
+            if now >= until || is_interrupted() {
+                return;
+            }
+            clock::sleep((until - now).min(READING_INTERVAL));
+        }
+    }
+
+    /// Processor time that its processes have used so far, in seconds.
+    pub fn cpu_s(&mut self) -> f64 {
+        self.tree.usage().cpu_s
+    }
+
+    /// Resident memory of its processes, as last read.
+    pub fn resident_bytes(&self) -> u64 {
+        self.readings.last().map_or(0, |reading| reading.resident_bytes)
+    }
+
+    /// Stops it. Returns what it used.
+    pub fn stop(mut self) -> Usage {
+        self.take_reading(clock::now());
+        let end = self.tree.stop(self.stop_signal, self.grace);
+        Usage {
+            start_up_s: self.start_up.as_secs_f64(),
+            survived: self.survived,
+            stopped_in_order: end == TreeEnd::InOrder,
+            readings: self.readings,
+        }
+    }
+}
+
+fn run_command_after_start(
+    row: &ControllerRow,
+    placeholders: &Placeholders,
+) -> Result<(), StartError> {
+    let Some(command) = &row.start.then else { return Ok(()) };
+    let command = placeholders.fill(command);
+    let timeout = Duration::try_from_secs_f64(row.ready.timeout_s).unwrap_or_default();
+    match shell::run(&command, timeout) {
+        Ok(Some(status)) if status.success() => Ok(()),
+        Ok(Some(status)) => Err(StartError::Then(format!("{command}: {status}"))),
+        Ok(None) => Err(StartError::Then(format!("{command}: it did not end in time"))),
+        Err(error) => Err(StartError::Then(format!("{command}: {error}"))),
+    }
+}
+
+/// The program of a controller, whose files have been written.
+fn program(
+    row: &ControllerRow,
+    arguments: &[String],
+    placeholders: &Placeholders,
+) -> io::Result<Program> {
+    let start = &row.start;
+    for (name, content) in &start.files {
+        let path = placeholders.directory.join(name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(path, placeholders.fill(content))?;
+    }
+    let environment = start.environment.iter();
+    Ok(Program {
+        program: placeholders.fill(&start.program),
+        arguments: [&start.arguments[..], arguments]
+            .concat()
+            .iter()
+            .map(|argument| placeholders.fill(argument))
+            .collect(),
+        environment: environment
+            .map(|(name, value)| (name.clone(), placeholders.fill(value)))
+            .collect(),
+        directory: placeholders.directory.clone(),
+        log: placeholders.directory.join("controller.log"),
+        cores: placeholders.cores.clone(),
+    })
+}
+
+/// The last lines of a log, as the end of a sentence; empty if there are none.
+fn end_of_log(path: &Path) -> String {
+    let text = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let mut lines: Vec<_> =
+        text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(LOG_LINES).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    lines.reverse();
+    let lines = lines.iter().map(|line| line.chars().take(LOG_LINE_CHARS).collect::<String>());
+    format!("; its log ends with: {}", lines.collect::<Vec<_>>().join(" / "))
+}

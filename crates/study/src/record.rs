@@ -1,0 +1,156 @@
+//! What a study writes: its plan, the machine, and each sample.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::definition::{Cell, ControllerRow, Experiment};
+
+/// Format of [`StudyRecord`].
+pub const SCHEMA: &str = "sluice-study/1";
+
+/// The plan of a study, and where it was carried out. `study.json` in the folder of the study.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StudyRecord {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Version of Sluice.
+    pub version: String,
+    /// When it began, in UTC (RFC 3339).
+    pub started_at: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Whether it is the short form.
+    pub is_short: bool,
+    /// The machine.
+    pub machine: Machine,
+    /// All controllers of the plan, in the order of the plan.
+    pub controllers: Vec<ControllerRecord>,
+    /// The experiments, in the order of the plan.
+    pub experiments: Vec<ExperimentRecord>,
+}
+
+/// The machine of a study.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// Model of the processor.
+    pub cpu_model: Option<String>,
+    /// Cores (hardware threads) that are online.
+    pub cores: Option<usize>,
+    /// Sockets, with the cores of each, such as `0-3`.
+    pub sockets: Vec<String>,
+    /// Frequency governor of the first core.
+    pub governor: Option<String>,
+    /// Kernel and release.
+    pub kernel: Option<String>,
+    /// Memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// TCP congestion control of the system.
+    pub congestion: Option<String>,
+    /// Cores of the load generator.
+    pub generator_cores: Vec<usize>,
+    /// Cores of the controller, unless an experiment says otherwise.
+    pub controller_cores: Vec<usize>,
+}
+
+/// A controller of the plan, and whether it was found on this machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ControllerRecord {
+    /// Name of its file, by which experiments and samples refer to it.
+    pub id: String,
+    /// The file.
+    pub row: ControllerRow,
+    /// What is missing, if it was not found.
+    pub missing: Option<String>,
+    /// What its version command printed.
+    pub version: Option<String>,
+    /// The command line of its start, with placeholders that differ between samples.
+    pub command: String,
+}
+
+/// An experiment of the plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentRecord {
+    /// Name of its file.
+    pub id: String,
+    /// The file, with the values of the short form if the study has it.
+    pub experiment: Experiment,
+}
+
+/// One sample of one cell. A line of `samples.jsonl` in the folder of the study.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Experiment, by name of file.
+    pub experiment: String,
+    /// Controller, by name of file.
+    pub controller: String,
+    /// The cell.
+    pub cell: Cell,
+    /// Number of the round, from 0.
+    pub round: u32,
+    /// Number of earlier samples of the same cell and round that were disturbed and repeated.
+    pub attempt: u32,
+    /// When it began, in UTC (RFC 3339).
+    pub started_at: String,
+    /// Duration in seconds, with the start of the controller.
+    pub elapsed_s: f64,
+    /// Command line of the controller.
+    pub controller_command: String,
+    /// Command line that repeats the measurement with a running controller.
+    pub command: String,
+    /// Why there are no figures, if there are none.
+    pub failure: Option<String>,
+    /// Figures by name, in the units of the experiment's figures.
+    pub figures: BTreeMap<String, f64>,
+    /// Names of figures that are lower bounds, since requests were not answered.
+    #[serde(default)]
+    pub lower_bounds: Vec<String>,
+    /// Distribution of the latencies: quantile (0 to 1) and latency in microseconds, ascending.
+    #[serde(default)]
+    pub distribution: Vec<(f64, f64)>,
+    /// What the controller's processes used.
+    pub usage: Option<Usage>,
+    /// What else happened on the machine meanwhile.
+    pub machine: MachineState,
+    /// Reasons to distrust the figures, as sentences.
+    pub warnings: Vec<String>,
+}
+
+/// What all processes of a controller used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Seconds from the start until it was ready.
+    pub start_up_s: f64,
+    /// Whether it ran until it was stopped.
+    pub survived: bool,
+    /// Whether it ended at the signal, rather than by `SIGKILL`.
+    pub stopped_in_order: bool,
+    /// Readings, about five per second.
+    pub readings: Vec<UsageReading>,
+}
+
+/// The use of resources at one time, all processes of a controller together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct UsageReading {
+    /// Seconds since the controller's start.
+    pub at_s: f64,
+    /// Processor time since the start, in seconds.
+    pub cpu_s: f64,
+    /// Resident memory in bytes.
+    pub resident_bytes: u64,
+    /// Number of processes.
+    pub processes: u32,
+    /// Number of threads.
+    pub threads: u32,
+}
+
+/// What else happened on the machine during a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct MachineState {
+    /// Cores that processes other than controller and generator used, on average.
+    pub other_cores: f64,
+    /// Cores that the hypervisor took, on average.
+    pub stolen_cores: f64,
+    /// Whether that was too much, so that the sample was repeated or, after too many repetitions, is marked.
+    pub is_disturbed: bool,
+}

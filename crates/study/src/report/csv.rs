@@ -1,0 +1,164 @@
+//! All samples, and the statistics of all cells, as CSV (RFC 4180).
+
+use std::collections::BTreeSet;
+
+use super::escape::csv;
+use super::summary::{CellSummary, MetricSummary, StudySummary};
+use crate::definition::{Axis, Cell};
+use crate::record::Sample;
+
+/// A row for each sample, repeated ones included; a column for each axis and each figure of any sample.
+pub(super) fn samples(study: &StudySummary<'_>) -> String {
+    let axes = axes(study);
+    let names: BTreeSet<&str> =
+        study.samples.iter().flat_map(|it| it.figures.keys()).map(String::as_str).collect();
+    let before = ["experiment", "controller"];
+    let after = [
+        "round",
+        "attempt",
+        "started_at",
+        "elapsed_s",
+        "failure",
+        "disturbed",
+        "other_cores",
+        "stolen_cores",
+        "start_up_s",
+        "survived",
+        "stopped_in_order",
+        "lower_bounds",
+        "warnings",
+    ];
+    let axis_names = axes.iter().map(|axis| axis_key(*axis));
+    let header = before.map(str::to_owned).into_iter().chain(axis_names);
+    let header =
+        header.chain(after.map(str::to_owned)).chain(names.iter().map(|it| (*it).to_owned()));
+    let mut text = line(header);
+    for sample in study.samples {
+        let mut fields = vec![sample.experiment.clone(), sample.controller.clone()];
+        fields.extend(values(&sample.cell, &axes));
+        fields.extend(facts(sample));
+        let figure =
+            |name: &&str| sample.figures.get(*name).map_or_else(String::new, f64::to_string);
+        fields.extend(names.iter().map(figure));
+        text += &line(fields);
+    }
+    text
+}
+
+/// What a row says of a sample, besides its cell and figures.
+fn facts(sample: &Sample) -> [String; 13] {
+    let usage = sample.usage.as_ref();
+    let flag = |flag: Option<bool>| flag.map_or_else(String::new, |it| it.to_string());
+    [
+        sample.round.to_string(),
+        sample.attempt.to_string(),
+        sample.started_at.clone(),
+        sample.elapsed_s.to_string(),
+        sample.failure.clone().unwrap_or_default(),
+        sample.machine.is_disturbed.to_string(),
+        sample.machine.other_cores.to_string(),
+        sample.machine.stolen_cores.to_string(),
+        usage.map_or_else(String::new, |it| it.start_up_s.to_string()),
+        flag(usage.map(|it| it.survived)),
+        flag(usage.map(|it| it.stopped_in_order)),
+        sample.lower_bounds.join(" "),
+        sample.warnings.join("; "),
+    ]
+}
+
+/// A row for each cell and metric; a row without metric for each cell of which all samples failed.
+pub(super) fn summary(study: &StudySummary<'_>) -> String {
+    let axes = axes(study);
+    let before = ["experiment", "controller"].map(str::to_owned).into_iter();
+    let after = [
+        "metric",
+        "unit",
+        "n",
+        "mean",
+        "deviation",
+        "median",
+        "min",
+        "max",
+        "interval_low",
+        "interval_high",
+        "lower_bound",
+        "failed",
+        "failure",
+    ];
+    let axis_names = axes.iter().map(|axis| axis_key(*axis));
+    let mut text = line(before.chain(axis_names).chain(after.map(str::to_owned)));
+    for experiment in &study.experiments {
+        for cell in &experiment.cells {
+            let head = || {
+                let mut fields = vec![experiment.record.id.clone(), cell.controller.id.clone()];
+                fields.extend(values(&cell.cell, &axes));
+                fields
+            };
+            for (name, metric) in &cell.metrics {
+                let unit = experiment.unit_of(name);
+                text +=
+                    &line(head().into_iter().chain(statistics(cell, (name, unit), Some(metric))));
+            }
+            if cell.metrics.is_empty() {
+                text += &line(head().into_iter().chain(statistics(cell, ("", ""), None)));
+            }
+        }
+    }
+    text
+}
+
+fn statistics(
+    cell: &CellSummary<'_>,
+    (name, unit): (&str, &str),
+    metric: Option<&MetricSummary>,
+) -> Vec<String> {
+    let mut fields = vec![name.to_owned(), unit.to_owned()];
+    match metric {
+        None => fields.extend(["0", "", "", "", "", "", "", "", ""].map(str::to_owned)),
+        Some(metric) => {
+            let statistics = metric.statistics;
+            let [low, high] = metric.interval();
+            let all = [
+                statistics.mean,
+                statistics.deviation,
+                statistics.median,
+                statistics.min,
+                statistics.max,
+                low,
+                high,
+            ];
+            fields.push(metric.values.len().to_string());
+            fields.extend(all.map(|it| it.to_string()));
+            fields.push(metric.is_lower_bound.to_string());
+        }
+    }
+    let failures = cell.failures();
+    fields.push(failures.values().sum::<usize>().to_string());
+    fields.push(if cell.samples.is_empty() {
+        "not measured".to_owned()
+    } else {
+        failures.keys().copied().collect::<Vec<_>>().join("; ")
+    });
+    fields
+}
+
+/// The axes of all cells.
+fn axes(study: &StudySummary<'_>) -> Vec<Axis> {
+    let planned = study.experiments.iter().flat_map(|it| &it.cells).flat_map(|it| it.cell.keys());
+    let measured = study.samples.iter().flat_map(|it| it.cell.keys());
+    planned.chain(measured).copied().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn values(cell: &Cell, axes: &[Axis]) -> Vec<String> {
+    let value = |axis| cell.get(axis).map_or_else(String::new, ToString::to_string);
+    axes.iter().map(value).collect()
+}
+
+fn axis_key(axis: Axis) -> String {
+    axis.name().replace('-', "_")
+}
+
+fn line(fields: impl IntoIterator<Item = String>) -> String {
+    let fields: Vec<_> = fields.into_iter().map(|field| csv(&field)).collect();
+    fields.join(",") + "\r\n"
+}

@@ -1,0 +1,61 @@
+//! Distributions of several rounds as one.
+
+use std::collections::BTreeSet;
+
+use crate::record::Sample;
+
+/// The median of the rounds' latencies at each share, in microseconds, by share.
+pub(crate) fn quantile_function<'s>(samples: impl Iterator<Item = &'s Sample>) -> Vec<(f64, f64)> {
+    let rounds: Vec<&[(f64, f64)]> =
+        samples.map(|it| it.distribution.as_slice()).filter(|it| !it.is_empty()).collect();
+    // Shares as bits, which have the order of the numbers since these are not negative.
+    let shares: BTreeSet<u64> = rounds
+        .iter()
+        .copied()
+        .flatten()
+        .map(|(share, _)| share.clamp(0.0, 1.0).to_bits())
+        .collect();
+    let median = |share: f64| {
+        let all: Vec<_> = rounds.iter().filter_map(|round| latency_at(round, share)).collect();
+        middle(all)
+    };
+    let point = |bits: u64| {
+        let share = f64::from_bits(bits);
+        (share, median(share))
+    };
+    shares.into_iter().map(point).collect()
+}
+
+/// The latency at `share`, interpolated between the shares that were recorded.
+fn latency_at(round: &[(f64, f64)], share: f64) -> Option<f64> {
+    let after = round.iter().position(|(it, _)| *it >= share);
+    let Some(after) = after else { return round.last().map(|(_, latency)| *latency) };
+    let (to, high) = *round.get(after)?;
+    let Some((from, low)) = after.checked_sub(1).and_then(|at| round.get(at)) else {
+        return Some(high);
+    };
+    let part = if to > *from { (share - from) / (to - from) } else { 1.0 };
+    Some(low + part * (high - low))
+}
+
+/// The median; of an even number, the mean of the two middle values. [`sluice_bench::FigureSummary`] has it, too, but takes as long as
+/// its interval.
+fn middle(mut all: Vec<f64>) -> f64 {
+    all.sort_unstable_by(f64::total_cmp);
+    let at = |index: usize| all.get(index).copied().unwrap_or_default();
+    f64::midpoint(at(all.len().saturating_sub(1) / 2), at(all.len() / 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_between_two_shares_is_interpolated() {
+        let round = [(0.0, 10.0), (0.5, 20.0), (1.0, 100.0)];
+        let all = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| latency_at(&round, share).unwrap());
+        assert_eq!(all, [10.0, 15.0, 20.0, 60.0, 100.0]);
+        assert_eq!(latency_at(&[], 0.5), None);
+        assert_eq!(middle(vec![3.0, 1.0, 2.0]), 2.0);
+    }
+}

@@ -1,0 +1,257 @@
+//! What a figure shows: panels, series and points, before they are drawn.
+
+use std::collections::BTreeMap;
+
+use super::summary::{
+    CellSummary, ExperimentSummary, MetricSummary, axis_name, cell_text, is_same_cell,
+    is_same_value,
+};
+use crate::definition::{Axis, AxisValue, Cell, Figure, FigureKind};
+use crate::record::Sample;
+
+/// A figure with the cells that it shows.
+#[derive(Debug)]
+pub(crate) struct FigureData<'a, 's> {
+    pub(crate) figure: &'a Figure,
+    /// At least one, unless no cell belongs to the figure.
+    pub(crate) panels: Vec<Panel<'a, 's>>,
+    /// Series in the order of their styles, of all panels.
+    pub(crate) legend: Vec<SeriesName>,
+    /// Sentences about cells without values, and cells of which only a part of the samples has values.
+    pub(crate) failures: Vec<String>,
+    /// Sentences about values that are shown instead of others, as in a short form.
+    pub(crate) substitutions: Vec<String>,
+}
+
+/// The name of a series and how it is drawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SeriesName {
+    pub(crate) label: String,
+    /// Number of the color and marker.
+    pub(crate) style: usize,
+    /// Number of the pattern of the line.
+    pub(crate) dash: usize,
+}
+
+/// A part of a figure with axes of its own.
+#[derive(Debug)]
+pub(crate) struct Panel<'a, 's> {
+    /// Such as `threads 4`; empty for the only panel.
+    pub(crate) title: String,
+    /// The values of `x` in the order of the plan; empty if the figure has no `x`.
+    pub(crate) xs: Vec<AxisValue>,
+    pub(crate) series: Vec<Series<'a, 's>>,
+}
+
+/// The cells of a series in a panel.
+#[derive(Debug)]
+pub(crate) struct Series<'a, 's> {
+    pub(crate) name: SeriesName,
+    pub(crate) cells: Vec<(Option<AxisValue>, &'a CellSummary<'s>)>,
+}
+
+impl<'a, 's> FigureData<'a, 's> {
+    pub(crate) fn new(experiment: &'a ExperimentSummary<'s>, figure: &'a Figure) -> Self {
+        let cells = experiment.cells_of(figure);
+        // Distributions of one controller are compared best in one picture; those of several would be too many lines.
+        let controllers = distinct(cells.iter().map(|it| it.place), usize::eq);
+        let is_together = figure.kind == FigureKind::Cdf && controllers.len() == 1;
+        let panel_axis = figure.panels.filter(|_| !is_together);
+        let x_axis = figure.x.filter(|_| has_x(figure.kind));
+        let is_rest = |axis: &Axis| {
+            Some(*axis) != panel_axis && Some(*axis) != x_axis && !figure.only.contains_key(axis)
+        };
+        let rest_of = |cell: &Cell| -> Cell {
+            let rest = cell.iter().filter(|(axis, _)| is_rest(axis));
+            rest.map(|(axis, value)| (*axis, value.clone())).collect()
+        };
+        let rests = distinct(cells.iter().map(|it| rest_of(&it.cell)), is_same_cell);
+        let names = Names::new(&cells, &rests);
+        let panels = panel_axis.map_or_else(
+            || vec![None],
+            |axis| values_of(&cells, axis).into_iter().map(|it| Some((axis, it))).collect(),
+        );
+        let panel = |split: Option<(Axis, AxisValue)>| {
+            let is_here = |cell: &Cell| {
+                split.as_ref().is_none_or(|(axis, value)| {
+                    cell.get(axis).is_some_and(|it| is_same_value(it, value))
+                })
+            };
+            let here: Vec<_> = cells.iter().copied().filter(|it| is_here(&it.cell)).collect();
+            let xs = x_axis.map(|axis| values_of(&here, axis)).unwrap_or_default();
+            let mut series: Vec<Series<'a, 's>> = Vec::new();
+            for cell in here {
+                let name = names.of(cell, &rest_of(&cell.cell));
+                let x = x_axis.and_then(|axis| cell.cell.get(&axis)).cloned();
+                match series.iter_mut().find(|it| it.name == name) {
+                    Some(series) => series.cells.push((x, cell)),
+                    None => series.push(Series { name, cells: vec![(x, cell)] }),
+                }
+            }
+            let title = split
+                .map(|(axis, value)| format!("{} {value}", axis_name(axis)))
+                .unwrap_or_default();
+            Panel { title, xs, series }
+        };
+        let panels: Vec<_> =
+            if cells.is_empty() { Vec::new() } else { panels.into_iter().map(panel).collect() };
+        let all = panels.iter().flat_map(|it| &it.series).map(|it| it.name.clone());
+        let legend = distinct(all, SeriesName::eq);
+        let failures = failures(&cells, figure);
+        let substitutions =
+            experiment.substitutions(figure).into_iter().map(|(axis, [wanted, shown])| {
+                format!(
+                    "Shown with {} {shown}, since {wanted} was not measured in this study.",
+                    axis_name(axis)
+                )
+            });
+        let substitutions = substitutions.collect();
+        Self { figure, panels, legend, failures, substitutions }
+    }
+
+    /// Whether a cell has something to draw.
+    pub(crate) fn has_values(&self) -> bool {
+        let mut cells = self.panels.iter().flat_map(|it| &it.series).flat_map(|it| &it.cells);
+        cells.any(|(_, cell)| has_values(cell, self.figure))
+    }
+
+    /// The name of the metric, without its unit, which the values have.
+    pub(crate) fn metric_name(&self) -> String {
+        let Figure { label, metric, .. } = self.figure;
+        if label.is_empty() { metric.replace('_', " ") } else { label.clone() }
+    }
+
+    /// Whether a value that is shown is a lower bound.
+    pub(crate) fn has_lower_bounds(&self) -> bool {
+        let mut cells = self.panels.iter().flat_map(|it| &it.series).flat_map(|it| &it.cells);
+        cells.any(|(_, cell)| {
+            cell.metrics.get(self.figure.metric.as_str()).is_some_and(|it| it.is_lower_bound)
+        })
+    }
+}
+
+impl<'s> Series<'_, 's> {
+    /// The values of `metric`, cell by cell, with the value of `x`.
+    pub(crate) fn values<'m>(
+        &'m self,
+        metric: &'m str,
+    ) -> impl Iterator<Item = (Option<&'m AxisValue>, &'m MetricSummary)> + 'm {
+        let one = move |(x, cell): &'m (Option<AxisValue>, &'m CellSummary<'s>)| {
+            Some((x.as_ref(), cell.metrics.get(metric)?))
+        };
+        self.cells.iter().filter_map(one)
+    }
+}
+
+/// Whether a figure of this kind has an axis `x` of its own.
+fn has_x(kind: FigureKind) -> bool {
+    matches!(kind, FigureKind::Lines | FigureKind::Bars | FigureKind::Table)
+}
+
+/// Whether `cell` has something to draw in `figure`.
+pub(crate) fn has_values(cell: &CellSummary<'_>, figure: &Figure) -> bool {
+    match figure.kind {
+        FigureKind::Cdf => cell.successful().any(|sample| !sample.distribution.is_empty()),
+        FigureKind::Memory => cell.successful().any(has_readings),
+        _ => cell.metrics.contains_key(figure.metric.as_str()),
+    }
+}
+
+pub(crate) fn has_readings(sample: &Sample) -> bool {
+    sample.usage.as_ref().is_some_and(|usage| !usage.readings.is_empty())
+}
+
+/// The items without repetitions, in their order.
+fn distinct<T>(items: impl Iterator<Item = T>, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    let mut all: Vec<T> = Vec::new();
+    for item in items {
+        if !all.iter().any(|it| is_same(it, &item)) {
+            all.push(item);
+        }
+    }
+    all
+}
+
+/// The values of `axis`: ascending if they are numbers, otherwise in the order of the plan.
+fn values_of(cells: &[&CellSummary<'_>], axis: Axis) -> Vec<AxisValue> {
+    let all = cells.iter().filter_map(|it| it.cell.get(&axis).cloned());
+    let mut values = distinct(all, is_same_value);
+    if values.iter().all(|value| value.as_number().is_some()) {
+        let number = |value: &AxisValue| value.as_number().unwrap_or_default();
+        values.sort_by(|a, b| number(a).total_cmp(&number(b)));
+    }
+    values
+}
+
+/// Gives names and styles to series.
+struct Names<'r> {
+    rests: &'r [Cell],
+    /// Whether there is one controller only, so that other values decide about the color.
+    is_single: bool,
+    /// What the names of all cells without a difference would repeat.
+    varied: Vec<Axis>,
+}
+
+impl<'r> Names<'r> {
+    fn new(cells: &[&CellSummary<'_>], rests: &'r [Cell]) -> Self {
+        let controllers = distinct(cells.iter().map(|it| it.place), usize::eq);
+        let mut values: BTreeMap<Axis, Vec<&AxisValue>> = BTreeMap::new();
+        for (axis, value) in rests.iter().flatten() {
+            values.entry(*axis).or_default().push(value);
+        }
+        let varied = values.into_iter().filter(|(_, values)| {
+            values.windows(2).any(|pair| matches!(pair, [a, b] if !is_same_value(a, b)))
+        });
+        let varied = varied.map(|(axis, _)| axis).collect();
+        Self { rests, is_single: controllers.len() == 1, varied }
+    }
+
+    fn of(&self, cell: &CellSummary<'_>, rest: &Cell) -> SeriesName {
+        let at = self.rests.iter().position(|it| is_same_cell(it, rest)).unwrap_or_default();
+        let shown: Cell = rest
+            .iter()
+            .filter(|(axis, _)| self.varied.contains(axis))
+            .map(|(axis, value)| (*axis, value.clone()))
+            .collect();
+        let title = &cell.controller.row.title;
+        let label = if shown.is_empty() {
+            title.clone()
+        } else {
+            format!("{title}, {}", cell_text(&shown))
+        };
+        let style = if self.is_single { at } else { cell.place };
+        SeriesName { label, style, dash: if self.is_single { 0 } else { at } }
+    }
+}
+
+/// A sentence for each cell that failed as a whole or in part, equal ones together.
+fn failures(cells: &[&CellSummary<'_>], figure: &Figure) -> Vec<String> {
+    let mut sentences: Vec<(String, Vec<String>)> = Vec::new();
+    for cell in cells {
+        let title = &cell.controller.row.title;
+        let reason = if has_values(cell, figure) {
+            let n = cell.samples.len();
+            let failures = cell.failures();
+            let texts =
+                failures.iter().map(|(reason, k)| format!("{k} of {n} samples failed: {reason}"));
+            let text = texts.collect::<Vec<_>>().join("; ");
+            if text.is_empty() {
+                continue;
+            }
+            text
+        } else {
+            cell.failure_text().unwrap_or_else(|| "not measured".to_owned())
+        };
+        let head = format!("{title}: {reason}");
+        let values = cell_text(&cell.cell);
+        match sentences.iter_mut().find(|(it, _)| *it == head) {
+            Some((_, cells)) => cells.push(values),
+            None => sentences.push((head, vec![values])),
+        }
+    }
+    let sentence = |(head, cells): (String, Vec<String>)| {
+        let cells: Vec<_> = cells.into_iter().filter(|it| !it.is_empty()).collect();
+        if cells.is_empty() { head } else { format!("{head} ({})", cells.join("; ")) }
+    };
+    sentences.into_iter().map(sentence).collect()
+}

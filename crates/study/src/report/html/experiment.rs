@@ -1,0 +1,73 @@
+//! The section of an experiment: question, command, figures, data.
+
+use super::super::escape::html;
+use super::super::figure_data::FigureData;
+use super::super::format::counted;
+use super::super::summary::{ExperimentSummary, axis_name};
+use super::{cells, experiment_id, figure_id, figures, published};
+use crate::definition::Measure;
+
+pub(super) fn section(number: usize, experiment: &ExperimentSummary<'_>) -> String {
+    let definition = &experiment.record.experiment;
+    let id = experiment_id(experiment);
+    let mut page = format!(
+        "<section class=\"experiment\" aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{number}. {}</h2>\n<p>{}</p>\n",
+        html(&definition.title),
+        html(&definition.question)
+    );
+    page += &facts(experiment);
+    for figure in &definition.figures {
+        let data = FigureData::new(experiment, figure);
+        page += &figures::figure(&data, &figure_id(experiment, &figure.id));
+        page += &published::tables(experiment, figure);
+    }
+    page += &published::of_unknown_figures(experiment);
+    page += &cells::details(experiment);
+    page + "</section>\n"
+}
+
+/// What is repeated, varied and set, and the command that repeats it.
+fn facts(experiment: &ExperimentSummary<'_>) -> String {
+    let definition = &experiment.record.experiment;
+    let mut facts = Vec::new();
+    if let Some(repeats) = &definition.repeats {
+        facts.push(("Repeats", html(repeats)));
+    }
+    let axes = definition.axes.iter().map(|(axis, values)| {
+        let values: Vec<_> = values.iter().map(ToString::to_string).collect();
+        format!("{} {}", axis_name(*axis), values.join(", "))
+    });
+    let axes: Vec<_> = axes.collect();
+    if !axes.is_empty() {
+        facts.push(("Varied", html(&axes.join("; "))));
+    }
+    facts.push(("Settings", html(&settings(&definition.measure))));
+    let rounds = counted(definition.rounds as usize, "sample", "samples");
+    facts.push(("Samples", format!("{rounds} of each cell")));
+    let command = html(&format!("sluice study run --experiment {}", experiment.record.id));
+    facts.push(("Repeat it", format!("<code>{command}</code>")));
+    let entry = |(name, value)| format!("<dt>{name}</dt><dd>{value}</dd>\n");
+    let entries: String = facts.into_iter().map(entry).collect();
+    format!("<dl class=\"facts\">\n{entries}</dl>\n")
+}
+
+/// The settings of the file, such as `bench: hosts 1000, switches 16`.
+fn settings(measure: &Measure) -> String {
+    let Ok(serde_json::Value::Object(mut fields)) = serde_json::to_value(measure) else {
+        return String::new();
+    };
+    let text = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Object(fields) => {
+            let fields: Vec<_> = fields.iter().map(|(name, it)| format!("{name} {it}")).collect();
+            fields.join(" ")
+        }
+        other => other.to_string(),
+    };
+    let kind = fields.remove("kind").map(|it| text(&it)).unwrap_or_default();
+    let fields: Vec<_> = fields
+        .iter()
+        .map(|(name, value)| format!("{} {}", name.replace('_', " "), text(value)))
+        .collect();
+    format!("{kind}: {}", fields.join(", "))
+}

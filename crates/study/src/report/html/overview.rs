@@ -1,0 +1,155 @@
+//! The summary of all controllers, and the machine.
+
+use super::super::escape::html;
+use super::super::format::{self, THIN_SPACE, counted};
+use super::super::headline::{Headline, ProcessSummary};
+use super::super::summary::{StudySummary, cell_text};
+use super::experiment_id;
+use super::table::{Table, TableCell, headings};
+use crate::record::{ControllerRecord, Machine};
+
+/// A table with a row for each controller.
+pub(super) fn summary(study: &StudySummary<'_>) -> String {
+    let columns = [Headline::throughput(study), Headline::latency(study)];
+    let names = [
+        "Controller",
+        "Language",
+        "Application",
+        "OpenFlow",
+        "Version",
+        "Start-up, mean",
+        "Peak memory",
+        "Throughput, best cell",
+        "Latency, best cell",
+        "Survived",
+    ];
+    let mut table = Table::new("Controllers", headings(names)).below_heading();
+    for controller in &study.record.controllers {
+        table.row(row(study, controller, columns.as_ref()));
+    }
+    let sources = ["throughput", "latency"].iter().zip(&columns).filter_map(|(name, column)| {
+        let Headline { experiment, figure, .. } = column.as_ref()?;
+        let id = experiment_id(experiment);
+        let title = html(&experiment.record.experiment.title);
+        let figure = html(&figure.title);
+        Some(format!("{name}: “{figure}” of <a href=\"#{id}\">{title}</a>"))
+    });
+    let sources: Vec<_> = sources.collect();
+    let note = if sources.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "<p class=\"note\">The best cell is the combination of settings with the best mean; {}. The experiments show all cells.</p>\n",
+            sources.join("; ")
+        )
+    };
+    format!("<h2>Summary</h2>\n{}{note}", table.finish())
+}
+
+fn row(
+    study: &StudySummary<'_>,
+    controller: &ControllerRecord,
+    columns: &[Option<Headline<'_, '_>>],
+) -> Vec<TableCell> {
+    let none = || TableCell::Text("–".to_owned());
+    let row = &controller.row;
+    let mut cells = vec![
+        TableCell::Head(row.title.clone()),
+        TableCell::Text(row.language.clone()),
+        TableCell::Text(row.application.clone()),
+        TableCell::Text(row.openflow.join(", ")),
+    ];
+    cells.push(match (&controller.missing, &controller.version) {
+        (Some(missing), _) => TableCell::Failed(format!("not found: {missing}")),
+        (None, Some(version)) => TableCell::Text(version.lines().next().unwrap_or("").to_owned()),
+        (None, None) => TableCell::Text("found".to_owned()),
+    });
+    let process = ProcessSummary::of(study.samples, &controller.id);
+    for (figure, unit) in [(process.start_up_s, "s"), (process.peak_mib, "MiB")] {
+        cells.push(figure.map_or_else(none, |it| TableCell::Number(format::value(it, unit))));
+    }
+    for column in columns {
+        let best = column.as_ref().and_then(|it| Some((it, it.best(&controller.id)?)));
+        cells.push(best.map_or_else(none, |(column, (cell, metric))| {
+            let value = html(&metric.mean_text(&column.figure.unit));
+            let cell = html(&cell_text(&cell.cell));
+            TableCell::Markup(format!("<strong>{value}</strong><br><small>{cell}</small>"))
+        }));
+    }
+    let ProcessSummary { observed, survived, .. } = process;
+    cells.push(match observed {
+        0 => none(),
+        n if n == survived => TableCell::Text("yes".to_owned()),
+        n => TableCell::Failed(format!("no, ended early in {} of {n} samples", n - survived)),
+    });
+    cells
+}
+
+/// The machine, and what else happened on it.
+pub(super) fn machine(study: &StudySummary<'_>) -> String {
+    let Machine {
+        cpu_model,
+        cores,
+        sockets,
+        governor,
+        kernel,
+        memory_bytes,
+        congestion,
+        generator_cores,
+        controller_cores,
+    } = &study.record.machine;
+    let text = |it: &Option<String>| it.clone().unwrap_or_else(|| "unknown".to_owned());
+    let list = |cores: &[usize]| {
+        let numbers: Vec<_> = cores.iter().map(ToString::to_string).collect();
+        if numbers.is_empty() { "not pinned".to_owned() } else { numbers.join(", ") }
+    };
+    let n = cores.map_or_else(|| "unknown".to_owned(), |n| n.to_string());
+    let sockets = if sockets.is_empty() {
+        String::new()
+    } else {
+        format!(" ({}: {})", counted(sockets.len(), "socket", "sockets"), sockets.join("; "))
+    };
+    let memory = memory_bytes.map_or_else(|| "unknown".to_owned(), memory_text);
+    let entries = [
+        ("Processor", text(cpu_model)),
+        ("Cores (hardware threads)", format!("{n}{sockets}")),
+        ("Memory", memory),
+        ("Frequency governor", text(governor)),
+        ("Kernel", text(kernel)),
+        ("TCP congestion control", text(congestion)),
+        ("Cores of the load generator", list(generator_cores)),
+        ("Cores of the controller", list(controller_cores)),
+        ("Samples", counted(study.samples.len(), "sample", "samples")),
+        ("Disturbed samples", disturbed(study)),
+        ("Taken by the hypervisor (steal)", steal(study)),
+    ];
+    let mut table = Table::new("Machine", headings(["Property", "Value"])).below_heading();
+    for (name, value) in entries {
+        table.row(vec![TableCell::Head(name.to_owned()), TableCell::Text(value)]);
+    }
+    format!("<h2>Machine</h2>\n{}", table.finish())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a text of three digits")]
+fn memory_text(bytes: u64) -> String {
+    format::value(bytes as f64, "B")
+}
+
+fn disturbed(study: &StudySummary<'_>) -> String {
+    let cells = || study.experiments.iter().flat_map(|experiment| &experiment.cells);
+    let repeated: usize = cells().map(|cell| cell.repeated.len()).sum();
+    let samples = cells().flat_map(|cell| &cell.samples);
+    let kept = samples.filter(|sample| sample.machine.is_disturbed).count();
+    if repeated + kept == 0 {
+        return "none".to_owned();
+    }
+    format!("{repeated} repeated, {kept} kept after too many repetitions and marked †")
+}
+
+fn steal(study: &StudySummary<'_>) -> String {
+    let stolen = || study.samples.iter().map(|sample| sample.machine.stolen_cores);
+    let n = f64::from(u32::try_from(study.samples.len().max(1)).unwrap_or(u32::MAX));
+    let [mean, max] = [stolen().sum::<f64>() / n, stolen().fold(0.0, f64::max)]
+        .map(|it| format!("{}{THIN_SPACE}cores", format::three_digits(it)));
+    format!("mean {mean}, at most {max} in a sample")
+}

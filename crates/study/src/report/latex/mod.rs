@@ -1,0 +1,61 @@
+//! Figures as pgfplots pictures, tables with booktabs.
+
+mod plots;
+mod tables;
+
+use super::escape::{latex, slug};
+use super::figure_data::FigureData;
+use super::summary::StudySummary;
+use crate::definition::FigureKind;
+
+/// What a reader has to know, in the folder of the files.
+const README: &str = "\
+Each .tex file is a picture or a table of one figure of the report. Include it with \\input in a document with:
+
+\\usepackage{pgfplots}
+\\pgfplotsset{compat=1.17}
+\\usepgfplotslibrary{groupplots}
+\\usepackage{booktabs}
+
+all.tex is a document that contains all of them; pdflatex all.tex shows them.
+Error bars are the 95 % bootstrap interval of the mean, or the range of fewer than three samples.
+";
+
+/// The files, by name.
+pub(super) fn files(study: &StudySummary<'_>) -> Vec<(String, String)> {
+    let mut files = vec![("README.txt".to_owned(), README.to_owned())];
+    let mut document = String::from(
+        "\\documentclass{article}\n\\usepackage[utf8]{inputenc}\n\\usepackage[margin=2cm]{geometry}\n\\usepackage{pgfplots}\n\\pgfplotsset{compat=1.17}\n\
+         \\usepgfplotslibrary{groupplots}\n\\usepackage{booktabs}\n\\usepackage{graphicx}\n\\begin{document}\n",
+    );
+    for experiment in &study.experiments {
+        for figure in &experiment.record.experiment.figures {
+            let data = FigureData::new(experiment, figure);
+            if !data.has_values() {
+                continue;
+            }
+            let content = match figure.kind {
+                FigureKind::Lines => plots::lines(&data),
+                FigureKind::Bars => plots::bars(&data),
+                FigureKind::Cdf => plots::distributions(&data),
+                FigureKind::Memory => plots::memory(&data),
+                FigureKind::Table => tables::means(&data),
+                FigureKind::Trials => tables::trials(&data),
+            };
+            let name = format!("{}-{}.tex", slug(&experiment.record.id), slug(&figure.id));
+            let title = latex(&figure.title);
+            let comment = |text: &String| format!("% {}\n", text.replace(['\n', '\r'], " "));
+            let failures: String = data.failures.iter().map(comment).collect();
+            let section = format!(
+                "\\section*{{{title}}}\n\\noindent\\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{\\input{{{name}}}}}\n"
+            );
+            document += &section;
+            files.push((
+                name,
+                format!("% {title}\n% Packages: see README.txt.\n{failures}{content}"),
+            ));
+        }
+    }
+    files.push(("all.tex".to_owned(), document + "\\end{document}\n"));
+    files
+}

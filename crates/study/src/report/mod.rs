@@ -1,0 +1,43 @@
+//! The report of a study: a page, tables as CSV, the summary as JSON, and figures for LaTeX.
+
+mod check;
+mod csv;
+mod distribution;
+mod escape;
+mod figure_data;
+pub(crate) mod format;
+mod headline;
+mod html;
+mod json;
+mod latex;
+mod memory;
+pub(crate) mod summary;
+mod svg;
+mod trials;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+pub use check::check;
+pub use json::SCHEMA;
+
+use crate::record::{Sample, StudyRecord};
+use summary::StudySummary;
+
+/// Writes the report into `folder`: `report.html`, `samples.csv`, `summary.csv`, `report.json`, and figures and tables in `latex/`.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write(record: &StudyRecord, samples: &[Sample], folder: &Path) -> io::Result<()> {
+    let study = StudySummary::new(record, samples);
+    let latex = folder.join("latex");
+    fs::create_dir_all(&latex)?;
+    fs::write(folder.join("samples.csv"), csv::samples(&study))?;
+    fs::write(folder.join("summary.csv"), csv::summary(&study))?;
+    fs::write(folder.join("report.json"), json::document(&study)?)?;
+    for (name, text) in latex::files(&study) {
+        fs::write(latex.join(name), text)?;
+    }
+    fs::write(folder.join("report.html"), html::page(&study))
+}

@@ -1,0 +1,275 @@
+//! The samples of a study by experiment, controller and cell, with the statistics of each metric.
+
+use std::collections::BTreeMap;
+
+use sluice_bench::FigureSummary;
+
+use super::format::{bound_mark, value};
+use crate::definition::{Axis, AxisValue, Cell, Figure};
+use crate::record::{ControllerRecord, ExperimentRecord, Sample, StudyRecord};
+use crate::run::can_run;
+
+/// Fewest values of which an interval is computed; the range is shown of fewer.
+pub(crate) const INTERVAL_VALUES_MIN: usize = 3;
+
+/// A study with its samples in order.
+#[derive(Debug)]
+pub(crate) struct StudySummary<'s> {
+    pub(crate) record: &'s StudyRecord,
+    /// In the order of the plan.
+    pub(crate) experiments: Vec<ExperimentSummary<'s>>,
+    /// All samples, in the order in which they were taken.
+    pub(crate) samples: &'s [Sample],
+}
+
+/// An experiment with its cells.
+#[derive(Debug)]
+pub(crate) struct ExperimentSummary<'s> {
+    pub(crate) record: &'s ExperimentRecord,
+    /// The controllers that take part, whether or not they were found.
+    pub(crate) controllers: Vec<&'s ControllerRecord>,
+    /// By controller, then by the values of the axes, in the order of the plan.
+    pub(crate) cells: Vec<CellSummary<'s>>,
+}
+
+/// The samples of a controller with one combination of values.
+#[derive(Debug)]
+pub(crate) struct CellSummary<'s> {
+    pub(crate) controller: &'s ControllerRecord,
+    /// Place of the controller in the plan of the study.
+    pub(crate) place: usize,
+    pub(crate) cell: Cell,
+    /// The last sample of each round.
+    pub(crate) samples: Vec<&'s Sample>,
+    /// Samples that were disturbed and therefore taken again.
+    pub(crate) repeated: Vec<&'s Sample>,
+    /// Statistics of the samples without a failure, by name of the metric.
+    pub(crate) metrics: BTreeMap<&'s str, MetricSummary>,
+}
+
+/// The statistics of one metric of a cell.
+#[derive(Debug, Clone)]
+pub(crate) struct MetricSummary {
+    /// The value of each sample.
+    pub(crate) values: Vec<f64>,
+    pub(crate) statistics: FigureSummary,
+    /// Whether a value is a lower bound, and hence the statistics are lower bounds, too.
+    pub(crate) is_lower_bound: bool,
+}
+
+impl<'s> StudySummary<'s> {
+    pub(crate) fn new(record: &'s StudyRecord, samples: &'s [Sample]) -> Self {
+        let one = |experiment| ExperimentSummary::new(record, experiment, samples);
+        Self { record, experiments: record.experiments.iter().map(one).collect(), samples }
+    }
+}
+
+impl<'s> ExperimentSummary<'s> {
+    fn new(study: &'s StudyRecord, record: &'s ExperimentRecord, samples: &'s [Sample]) -> Self {
+        let all = &record.experiment.controllers;
+        let takes_part = |it: &&ControllerRecord| all.is_empty() || all.contains(&it.id);
+        let controllers: Vec<_> = study.controllers.iter().filter(takes_part).collect();
+        let of_experiment: Vec<_> =
+            samples.iter().filter(|sample| sample.experiment == record.id).collect();
+        let mut cells = Vec::new();
+        for (place, controller) in study.controllers.iter().enumerate() {
+            let of_controller: Vec<_> = of_experiment
+                .iter()
+                .copied()
+                .filter(|sample| sample.controller == controller.id)
+                .collect();
+            let is_planned =
+                controller.missing.is_none() && controllers.iter().any(|it| it.id == controller.id);
+            let mut combinations = if is_planned { record.experiment.cells() } else { Vec::new() };
+            combinations.retain(|cell| can_run(&controller.row, cell));
+            for sample in &of_controller {
+                if !combinations.iter().any(|cell| is_same_cell(cell, &sample.cell)) {
+                    combinations.push(sample.cell.clone());
+                }
+            }
+            let one = |cell| CellSummary::new(controller, place, cell, &of_controller);
+            cells.extend(combinations.into_iter().map(one));
+        }
+        Self { record, controllers, cells }
+    }
+
+    /// The cells that `figure` shows.
+    pub(crate) fn cells_of(&self, figure: &Figure) -> Vec<&CellSummary<'s>> {
+        let mut only = figure.only.clone();
+        for (axis, [_, shown]) in self.substitutions(figure) {
+            only.insert(axis, shown);
+        }
+        let has = |cell: &Cell, (axis, value): (&Axis, &AxisValue)| {
+            cell.get(axis).is_some_and(|actual| is_same_value(actual, value))
+        };
+        self.cells.iter().filter(|it| only.iter().all(|value| has(&it.cell, value))).collect()
+    }
+
+    /// The values that `figure` asks for and that are not measured, as in a short form, each with the nearest one that is shown instead.
+    pub(crate) fn substitutions(&self, figure: &Figure) -> Vec<(Axis, [AxisValue; 2])> {
+        let one = |(axis, wanted): (&Axis, &AxisValue)| {
+            let values = self.record.experiment.axes.get(axis)?;
+            if values.iter().any(|it| is_same_value(it, wanted)) {
+                return None;
+            }
+            let number = wanted.as_number()?;
+            let distance =
+                |it: &&AxisValue| (it.as_number().unwrap_or(f64::INFINITY) - number).abs();
+            let shown = values.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+            Some((*axis, [wanted.clone(), shown.clone()]))
+        };
+        figure.only.iter().filter_map(one).collect()
+    }
+
+    /// Unit of a metric, as far as a figure of the experiment says so.
+    pub(crate) fn unit_of(&self, metric: &str) -> &'s str {
+        let mut figures = self.record.experiment.figures.iter();
+        figures.find(|figure| figure.metric == metric).map_or("", |figure| figure.unit.as_str())
+    }
+}
+
+impl<'s> CellSummary<'s> {
+    fn new(
+        controller: &'s ControllerRecord,
+        place: usize,
+        cell: Cell,
+        of_controller: &[&'s Sample],
+    ) -> Self {
+        let mut all: Vec<_> = of_controller
+            .iter()
+            .copied()
+            .filter(|sample| is_same_cell(&sample.cell, &cell))
+            .collect();
+        all.sort_by_key(|sample| (sample.round, sample.attempt));
+        let last = |at: usize, sample: &Sample| {
+            all.get(at + 1).is_none_or(|next| next.round != sample.round)
+        };
+        let (samples, repeated): (Vec<_>, Vec<_>) =
+            all.iter().copied().enumerate().partition(|(at, sample)| last(*at, sample));
+        let [samples, repeated] =
+            [samples, repeated].map(|it| it.into_iter().map(|(_, it)| it).collect::<Vec<_>>());
+        let metrics = metrics_of(&samples);
+        Self { controller, place, cell, samples, repeated, metrics }
+    }
+
+    /// The samples that have figures.
+    pub(crate) fn successful(&self) -> impl Iterator<Item = &'s Sample> {
+        self.samples.iter().copied().filter(|sample| sample.failure.is_none())
+    }
+
+    /// The reasons of failures, each with its number of samples.
+    pub(crate) fn failures(&self) -> BTreeMap<&'s str, usize> {
+        let mut failures = BTreeMap::new();
+        for reason in self.samples.iter().filter_map(|sample| sample.failure.as_deref()) {
+            *failures.entry(reason).or_default() += 1;
+        }
+        failures
+    }
+
+    /// Why the cell has no values of `metric`, if it has none: `failed: …` or `not measured`.
+    pub(crate) fn absence(&self, metric: &str) -> Option<String> {
+        if self.metrics.contains_key(metric) {
+            return None;
+        }
+        Some(self.failure_text().unwrap_or_else(|| "not measured".to_owned()))
+    }
+
+    /// `failed: …`, if no sample has figures and at least one failed.
+    pub(crate) fn failure_text(&self) -> Option<String> {
+        if self.successful().next().is_some() {
+            return None;
+        }
+        let failures = self.failures();
+        let reasons: Vec<_> = failures.keys().copied().collect();
+        (!reasons.is_empty()).then(|| format!("failed: {}", reasons.join("; ")))
+    }
+}
+
+impl MetricSummary {
+    fn new(values: Vec<f64>, is_lower_bound: bool) -> Self {
+        Self { statistics: FigureSummary::of(&values), values, is_lower_bound }
+    }
+
+    /// The 95 % bootstrap interval of the mean, or the range if there are fewer than three values.
+    pub(crate) fn interval(&self) -> [f64; 2] {
+        let FigureSummary { confidence, min, max, .. } = self.statistics;
+        if self.values.len() < INTERVAL_VALUES_MIN {
+            [min, max]
+        } else {
+            [confidence.low, confidence.high]
+        }
+    }
+
+    /// The mean with its unit, marked if it is a lower bound.
+    pub(crate) fn mean_text(&self, unit: &str) -> String {
+        format!("{}{}", bound_mark(self.is_lower_bound), value(self.statistics.mean, unit))
+    }
+
+    /// Mean, interval and number of samples in a sentence.
+    pub(crate) fn text(&self, unit: &str) -> String {
+        let n = self.values.len();
+        let [low, high] = self.interval().map(|bound| value(bound, unit));
+        let mean = self.mean_text(unit);
+        match n {
+            1 => format!("{mean} (1 sample)"),
+            2 => format!("{mean} (range {low} to {high} of 2 samples)"),
+            _ => format!("{mean} (95 % interval {low} to {high}, {n} samples)"),
+        }
+    }
+}
+
+fn metrics_of<'s>(samples: &[&'s Sample]) -> BTreeMap<&'s str, MetricSummary> {
+    let mut values: BTreeMap<&str, (Vec<f64>, bool)> = BTreeMap::new();
+    for &sample in samples.iter().filter(|sample| sample.failure.is_none()) {
+        for (name, value) in sample.figures.iter().filter(|(_, value)| value.is_finite()) {
+            let (all, is_bound) = values.entry(name).or_default();
+            all.push(*value);
+            *is_bound |= sample.lower_bounds.contains(name);
+        }
+    }
+    let one = |(name, (values, is_bound))| (name, MetricSummary::new(values, is_bound));
+    values.into_iter().map(one).collect()
+}
+
+/// Whether two cells have the same values; `1` and `1.0` are the same.
+pub(crate) fn is_same_cell(first: &Cell, second: &Cell) -> bool {
+    first.len() == second.len()
+        && first
+            .iter()
+            .all(|(axis, value)| second.get(axis).is_some_and(|it| is_same_value(it, value)))
+}
+
+/// Whether two values are the same; `1` and `1.0` are.
+pub(crate) fn is_same_value(first: &AxisValue, second: &AxisValue) -> bool {
+    match (first.as_number(), second.as_number()) {
+        (Some(first), Some(second)) => first.to_bits() == second.to_bits(),
+        _ => first == second,
+    }
+}
+
+/// What an axis is called in texts.
+pub(crate) fn axis_name(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Threads => "threads",
+        Axis::Cores => "cores",
+        Axis::Switches => "switches",
+        Axis::Window => "outstanding requests per switch",
+        Axis::WindowTotal => "outstanding requests",
+        Axis::Rate => "requests per second",
+        Axis::NewSources => "share of new sources",
+        Axis::Hosts => "hosts per switch",
+        Axis::Flood => "connections per second of the flood",
+        Axis::Variant => "variant",
+        Axis::Topology => "topology",
+        Axis::DelayMs => "one-way delay in ms",
+        Axis::Invalid => "share of invalid messages",
+        Axis::FrameBytes => "frame length in bytes",
+        Axis::RateMbit => "rate of the control link in Mbit/s",
+    }
+}
+
+/// The values of a cell, such as `threads 2, switches 16`; empty if nothing is varied.
+pub(crate) fn cell_text(cell: &Cell) -> String {
+    let one = |(axis, value): (&Axis, &AxisValue)| format!("{} {value}", axis_name(*axis));
+    cell.iter().map(one).collect::<Vec<_>>().join(", ")
+}

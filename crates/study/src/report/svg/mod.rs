@@ -1,0 +1,75 @@
+//! Figures as inline SVG.
+
+mod bars;
+mod canvas;
+mod distribution;
+mod lines;
+mod memory;
+mod scale;
+
+pub(super) use scale::{VariedKind, label, varied_kind};
+
+use super::escape::html;
+use super::figure_data::{FigureData, Panel, SeriesName};
+use crate::definition::FigureKind;
+
+/// Number of colors, of markers and of patterns of lines in the style sheet.
+const COLORS: usize = 8;
+const MARKERS: usize = 7;
+const DASHES: usize = 5;
+
+/// The pictures of a figure, one for each panel; none if it is a table or has no values.
+pub(super) fn pictures(data: &FigureData<'_, '_>, id: &str) -> Vec<String> {
+    if !data.has_values() {
+        return Vec::new();
+    }
+    let panel = |(number, panel)| {
+        let id = format!("{id}-panel{number}");
+        match data.figure.kind {
+            FigureKind::Lines => lines::draw(data, panel, &id),
+            FigureKind::Bars => bars::draw(data, panel, &id),
+            FigureKind::Cdf => distribution::draw(data, panel, &id),
+            FigureKind::Memory => memory::draw(data, panel, &id),
+            FigureKind::Table | FigureKind::Trials => String::new(),
+        }
+    };
+    let pictures = (1..).zip(&data.panels).map(panel);
+    pictures.filter(|picture| !picture.is_empty()).collect()
+}
+
+/// The legend of lines, as a list; empty for figures with names at their values.
+pub(super) fn legend(data: &FigureData<'_, '_>) -> String {
+    if !matches!(data.figure.kind, FigureKind::Lines | FigureKind::Cdf | FigureKind::Memory) {
+        return String::new();
+    }
+    let has_markers = data.figure.kind == FigureKind::Lines;
+    let one = |name: &SeriesName| {
+        let marker =
+            if has_markers { canvas::marker(name.style, [18.0, 8.0], "") } else { String::new() };
+        format!(
+            "<li><svg viewBox=\"0 0 36 16\" aria-hidden=\"true\"><path class=\"line {}\" d=\"M1 8H35\"/>{marker}</svg>{}</li>\n",
+            if has_markers { classes(name) } else { classes_without_markers(name) },
+            html(&name.label)
+        )
+    };
+    let entries: String = data.legend.iter().map(one).collect();
+    format!("<ul class=\"legend\">\n{entries}</ul>\n")
+}
+
+/// The classes of a line with markers: its color, and a pattern if the color is not enough.
+fn classes(name: &SeriesName) -> String {
+    // With more controllers than colors, the pattern differs, too.
+    let dash = name.dash + name.style / COLORS;
+    format!("c{} d{}", name.style % COLORS, dash % DASHES)
+}
+
+/// The classes of a line without markers: color and pattern.
+fn classes_without_markers(name: &SeriesName) -> String {
+    format!("c{} d{}", name.style % COLORS, (name.style + name.dash) % DASHES)
+}
+
+/// The title of a panel.
+pub(super) fn title(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>) -> String {
+    let parts = [data.figure.title.as_str(), panel.title.as_str()];
+    parts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
+}

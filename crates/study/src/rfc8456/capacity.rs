@@ -1,0 +1,292 @@
+//! Sections 5.2.1 and 5.2.3: how many sessions a controller holds, and how many flow entries.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sluice_bench::{Announce, Buffering, Load, Plan, SWITCHES_MAX};
+use sluice_emu::topology::Topology;
+use sluice_io::{clock, limits};
+
+use super::frames::FrameEnds;
+use super::network::TestNetwork;
+use super::northbound::NorthboundClient;
+use super::path;
+use super::path_requests::{PathInstaller, PathOrder};
+use super::trial::Trial;
+use crate::definition::PathRequestScope;
+use crate::measure::Measured;
+
+/// File descriptors besides those of the sessions.
+const FILES_SPARE: u64 = 256;
+
+/// Time for all sessions to be established.
+const SESSIONS_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Messages per second of all sessions together, so that a session that was dropped is noticed.
+const SESSIONS_LOAD: f64 = 1000.0;
+
+/// Datapath id of the first switch, which no other test uses.
+const FIRST_DATAPATH_ID: u64 = 0x8456_0100_0000;
+
+/// Pairs of addresses per second that begin to exchange frames.
+const PAIRS_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Pairs between the first frame of a pair in one direction and that in the other.
+const ANSWER_LAG: u32 = 50;
+
+/// Most pairs of addresses.
+const PAIRS_MAX: u32 = 50_000;
+
+/// Interval between readings of the number of flow entries.
+const READING_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Equal readings after which the table is full.
+const EQUAL_READINGS: u32 = 3;
+
+/// Most flow entries that are requested over the northbound interface.
+const REQUESTS_MAX: usize = 50_000;
+
+/// Threads that request flow entries, each over a connection of its own.
+const REQUESTERS: usize = 4;
+
+/// Section 5.2.1: control sessions capacity.
+pub(super) fn control_sessions(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
+    let wanted = u64::from(SWITCHES_MAX) + FILES_SPARE;
+    let files = limits::raise_open_files(wanted).saturating_sub(FILES_SPARE);
+    let switches = u32::try_from(files).unwrap_or(u32::MAX).min(SWITCHES_MAX);
+    let plan = Plan {
+        targets: vec![trial.subject.target],
+        switches,
+        version: trial.subject.version,
+        ports: 2,
+        hosts: 2,
+        load: Load::Rate(SESSIONS_LOAD),
+        buffering: Buffering::Unbuffered,
+        announce: Announce::NoHosts,
+        dpid_offset: FIRST_DATAPATH_ID,
+        handshake_timeout: SESSIONS_TIMEOUT,
+        loops: 1,
+        warmup: 0,
+        loop_time: trial.time(),
+        pin: trial.subject.generator_cores.to_vec(),
+        ..Plan::default()
+    };
+    let report = trial.bench(&plan)?;
+    let established = report.switches.iter().filter(|it| it.handshake.is_some()).count();
+    let dropped = report
+        .switches
+        .iter()
+        .filter(|it| it.handshake.is_some() && it.disconnect_reason.is_some())
+        .count();
+    let mut measured = Measured::default();
+    #[expect(clippy::cast_precision_loss, reason = "numbers of sessions")]
+    {
+        measured.set("sessions", (established - dropped) as f64);
+        measured.set("dropped", dropped as f64);
+    }
+    if u32::try_from(established - dropped) == Ok(switches) {
+        measured.lower_bounds.push("sessions".to_owned());
+    }
+    if switches < SWITCHES_MAX {
+        measured.warnings.push(format!(
+            "at most {switches} sessions, by the limit of open files: see `ulimit -n`"
+        ));
+    }
+    Ok(measured)
+}
+
+/// Section 5.2.3: forwarding table capacity.
+pub(super) fn forwarding_table(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
+    let client = trial.subject.row.northbound.as_ref().map(|_| trial.northbound()).transpose()?;
+    let mut measured = Measured::default();
+    reactive_entries(trial, &mut measured)?;
+    if let Some(client) = client
+        .filter(|client| client.path().is_ok_and(|request| request.per == PathRequestScope::Entry))
+    {
+        proactive_entries(trial, &client, &mut measured)?;
+    } else {
+        measured.warnings.push(
+            "the controller's file has no [northbound.path] for single flow entries: measured in reactive mode only"
+                .to_owned(),
+        );
+    }
+    Ok(measured)
+}
+
+/// Exchanges frames between ever more addresses, until the number of flow entries stays the same.
+fn reactive_entries(trial: &mut Trial<'_, '_>, measured: &mut Measured) -> Result<(), String> {
+    let (from, to) = trial.end_hosts()?;
+    let bytes = trial.frame_bytes();
+    let mut network = trial.connect_discovered()?;
+    let before = network.flow_entries();
+    let (start, mut next_due) = (clock::now(), clock::now());
+    let deadline = start + trial.time();
+    let mut readings = Readings::new(start);
+    let mut number = 0;
+    network.run_checked(deadline, |network| {
+        while next_due <= clock::now() && number < PAIRS_MAX + 2 * ANSWER_LAG {
+            // The addresses at both ends are known to the controller when each has sent a frame.
+            let ends = FrameEnds::unique;
+            let send = |network: &mut TestNetwork<'_>, host, ends: FrameEnds| {
+                network.send(host, ends.frame(number.into(), bytes)).map(drop)
+            };
+            if number < PAIRS_MAX {
+                send(network, from, ends(number))?;
+            }
+            if let Some(answered) = number.checked_sub(ANSWER_LAG).filter(|n| *n < PAIRS_MAX) {
+                send(network, to, ends(answered).reversed())?;
+            }
+            if let Some(again) = number.checked_sub(2 * ANSWER_LAG) {
+                send(network, from, ends(again))?;
+            }
+            number += 1;
+            next_due += PAIRS_INTERVAL;
+        }
+        Ok(readings.add(clock::now(), network.flow_entries().saturating_sub(before)))
+    })?;
+    trial.subject.controller.observe();
+    let entries = network.flow_entries().saturating_sub(before);
+    if entries == 0 {
+        return Err("the controller installed no flow entries".to_owned());
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a number of flow entries")]
+    measured.set("reactive_entries", entries as f64);
+    if number >= PAIRS_MAX || !readings.is_constant() {
+        // There were no more addresses, or no more time: the number would have grown.
+        measured.lower_bounds.push("reactive_entries".to_owned());
+    }
+    Ok(())
+}
+
+/// Readings at an interval, until three are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Readings {
+    next: Instant,
+    last: usize,
+    equal: u32,
+}
+
+impl Readings {
+    fn new(start: Instant) -> Self {
+        Self { next: start + READING_INTERVAL, last: 0, equal: 0 }
+    }
+
+    /// Adds a reading if it is due. Returns whether the number is constant.
+    fn add(&mut self, now: Instant, entries: usize) -> bool {
+        if now >= self.next {
+            self.next = now + READING_INTERVAL;
+            self.equal = if entries == self.last { self.equal + 1 } else { 1 };
+            self.last = entries;
+        }
+        self.is_constant()
+    }
+
+    fn is_constant(&self) -> bool {
+        self.equal >= EQUAL_READINGS && self.last > 0
+    }
+}
+
+/// What the threads that request flow entries need.
+struct Requests<'r> {
+    topology: &'r Topology,
+    next: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+/// Requests flow entries for ever more addresses, until one is refused.
+fn proactive_entries(
+    trial: &mut Trial<'_, '_>,
+    client: &NorthboundClient,
+    measured: &mut Measured,
+) -> Result<(), String> {
+    let topology = trial.topology.clone();
+    let mut network = trial.connect()?;
+    network.wait_for_connections()?;
+    let requests = Requests {
+        topology: &topology,
+        next: AtomicUsize::new(0),
+        is_over: AtomicBool::new(false),
+    };
+    let (sender, results) = channel();
+    let deadline = clock::now() + trial.time();
+    thread::scope(|scope| {
+        for _ in 0..REQUESTERS {
+            let installer = PathInstaller::new(client, &topology)?;
+            let (sender, requests) = (sender.clone(), &requests);
+            scope.spawn(move || request_entries(&installer, requests, &sender));
+        }
+        drop(sender);
+        let is_done = |_: &mut TestNetwork<'_>| requests.is_over.load(Ordering::Relaxed);
+        let ran = network.run(deadline, is_done);
+        requests.is_over.store(true, Ordering::Relaxed);
+        ran.map(drop)
+    })?;
+    let (mut accepted, mut why) = (0_u32, None);
+    for result in results {
+        match result {
+            Ok(()) => accepted += 1,
+            Err(error) => _ = why.get_or_insert(error),
+        }
+    }
+    if accepted == 0 {
+        let why = why.unwrap_or_else(|| "no response in time".to_owned());
+        return Err(format!("no request for a flow entry was accepted: {why}"));
+    }
+    measured.set("proactive_entries", f64::from(accepted));
+    match why {
+        Some(why) => measured.warnings.push(format!("the request that was refused: {why}")),
+        None => measured.lower_bounds.push("proactive_entries".to_owned()),
+    }
+    Ok(())
+}
+
+/// Requests one flow entry after the other, for the first switch.
+fn request_entries(
+    installer: &PathInstaller<'_>,
+    requests: &Requests<'_>,
+    results: &Sender<Result<(), String>>,
+) {
+    let last = requests.topology.hosts.len().saturating_sub(1);
+    let hops = path::shortest(requests.topology, 0, last).unwrap_or_default();
+    let first = hops.get(..1).unwrap_or_default();
+    while !requests.is_over.load(Ordering::Relaxed) {
+        let number = requests.next.fetch_add(1, Ordering::Relaxed);
+        let ends = FrameEnds::unique(u32::try_from(number).unwrap_or(u32::MAX));
+        let order = PathOrder { number, src: ends.src.0, dst: ends.dst.0, hops: first };
+        let result = installer.install(order);
+        if result.is_err() || number + 1 >= REQUESTS_MAX {
+            requests.is_over.store(true, Ordering::Relaxed);
+        }
+        if results.send(result).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_equal_readings_end_the_measurement() {
+        let start = clock::now();
+        let mut readings = Readings::new(start);
+        let at = |n: u32| start + READING_INTERVAL * n;
+        assert!(!readings.add(start, 7));
+        assert!(!readings.add(at(1), 100));
+        assert!(!readings.add(at(2), 200));
+        assert!(!readings.add(at(3), 200));
+        // Not due.
+        assert!(!readings.add(at(3), 200));
+        assert!(readings.add(at(4), 200));
+    }
+
+    #[test]
+    fn nothing_installed_is_no_capacity() {
+        let start = clock::now();
+        let mut readings = Readings::new(start);
+        assert!((1..10).all(|n| !readings.add(start + READING_INTERVAL * n, 0)));
+    }
+}

@@ -1,0 +1,201 @@
+//! Data frames with a sequence number, and what the arrival of a sequence of them says.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use sluice_emu::net::CapturedFrame;
+use sluice_emu::topology::HostNode;
+use sluice_openflow::MacAddr;
+
+/// The first bytes of the data of a frame; its sequence number follows.
+const MAGIC: [u8; 8] = *b"RFC 8456";
+
+/// Lengths of the headers.
+const ETHERNET: usize = 14;
+const IPV4: usize = 20;
+const UDP: usize = 8;
+
+/// Where the data of a frame begins.
+const DATA_AT: usize = ETHERNET + IPV4 + UDP;
+
+/// Length of the shortest frame in bytes: that of Ethernet, without FCS.
+pub(super) const FRAME_BYTES_MIN: u32 = 60;
+
+/// UDP port of source and destination: that of the discard protocol (RFC 863).
+const PORT: u16 = 9;
+
+/// Source and destination of frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FrameEnds {
+    pub(super) src: (MacAddr, Ipv4Addr),
+    pub(super) dst: (MacAddr, Ipv4Addr),
+}
+
+impl FrameEnds {
+    /// From one host to another.
+    pub(super) fn of(from: &HostNode, to: &HostNode) -> Self {
+        Self { src: (from.mac, from.ipv4), dst: (to.mac, to.ipv4) }
+    }
+
+    /// Addresses that no host has: pair number `n` of a series.
+    pub(super) fn unique(n: u32) -> Self {
+        let [_, high, middle, low] = n.to_be_bytes();
+        let end = |kind| {
+            let mac = MacAddr([2, 0x84, 0x56, high | kind, middle, low]);
+            (mac, Ipv4Addr::new(10, 0x80 | (high | kind), middle, low))
+        };
+        Self { src: end(0), dst: end(0x40) }
+    }
+
+    /// The opposite direction.
+    pub(super) fn reversed(self) -> Self {
+        Self { src: self.dst, dst: self.src }
+    }
+
+    /// A UDP packet over IPv4 with a sequence number, of `bytes` bytes in all.
+    pub(super) fn frame(&self, sequence: u64, bytes: usize) -> Vec<u8> {
+        let length = bytes.max(DATA_AT + MAGIC.len() + size_of::<u64>());
+        let mut frame = Vec::with_capacity(length);
+        frame.extend(self.dst.0.0);
+        frame.extend(self.src.0.0);
+        frame.extend([8, 0]);
+        frame.extend(self.ipv4_header(length - ETHERNET));
+        for field in [PORT, PORT, u16_of(length - ETHERNET - IPV4), 0] {
+            // The checksum of UDP is optional with IPv4.
+            frame.extend(field.to_be_bytes());
+        }
+        frame.extend(MAGIC);
+        frame.extend(sequence.to_be_bytes());
+        frame.resize(length, 0);
+        frame
+    }
+
+    fn ipv4_header(&self, length: usize) -> [u8; IPV4] {
+        let [length_high, length_low] = u16_of(length).to_be_bytes();
+        // No fragments, TTL 64, UDP.
+        let mut header = [0; IPV4];
+        header[..10].copy_from_slice(&[0x45, 0, length_high, length_low, 0, 0, 0x40, 0, 64, 17]);
+        header[12..16].copy_from_slice(&self.src.1.octets());
+        header[16..].copy_from_slice(&self.dst.1.octets());
+        let [high, low] = internet_checksum(&header).to_be_bytes();
+        (header[10], header[11]) = (high, low);
+        header
+    }
+}
+
+fn u16_of(n: usize) -> u16 {
+    u16::try_from(n).unwrap_or(u16::MAX)
+}
+
+/// RFC 1071.
+fn internet_checksum(header: &[u8]) -> u16 {
+    let words = header.chunks_exact(2).map(|pair| match pair {
+        [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
+        _ => 0,
+    });
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !u16::try_from(sum).unwrap_or(u16::MAX)
+}
+
+/// The sequence number of a frame that [`FrameEnds::frame`] has made, also of its beginning.
+pub(super) fn sequence_of(frame: &[u8]) -> Option<u64> {
+    let data = frame.get(DATA_AT..)?.strip_prefix(&MAGIC)?;
+    Some(u64::from_be_bytes(*data.first_chunk()?))
+}
+
+/// Sequence numbers that arrived at a host, with the times, each one once.
+pub(super) fn arrivals(captured: &[CapturedFrame], host: usize) -> Vec<(u64, Instant)> {
+    let mut seen = std::collections::BTreeSet::new();
+    captured
+        .iter()
+        .filter(|it| it.host == host)
+        .filter_map(|it| Some((sequence_of(&it.frame)?, it.at)))
+        .filter(|(sequence, _)| seen.insert(*sequence))
+        .collect()
+}
+
+/// What the arrival of frames 0 to `sent` − 1 says about an interruption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Interruption {
+    /// Frames that never arrived.
+    pub(super) lost: u64,
+    /// Time from the last frame before the first loss to the next frame that arrived. Zero if nothing was lost.
+    pub(super) time: Duration,
+}
+
+impl Interruption {
+    /// Of the frames from number `from` on. `None` if no frame arrived after the loss.
+    pub(super) fn of(arrivals: &[(u64, Instant)], from: u64, sent: u64) -> Option<Self> {
+        let mut after: Vec<_> = arrivals.iter().filter(|(n, _)| (from..sent).contains(n)).collect();
+        after.sort();
+        let arrived = u64::try_from(after.len()).unwrap_or(u64::MAX);
+        let lost = sent.saturating_sub(from).saturating_sub(arrived);
+        if lost == 0 {
+            return Some(Self::default());
+        }
+        let mut expected = from;
+        let mut latest = arrivals.iter().filter(|(n, _)| *n < from).max().map(|(_, at)| *at);
+        for &&(number, at) in &after {
+            if number != expected {
+                let time =
+                    latest.map_or(Duration::ZERO, |latest| at.saturating_duration_since(latest));
+                return Some(Self { lost, time });
+            }
+            expected = number + 1;
+            latest = Some(at);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_io::clock;
+
+    use super::*;
+
+    #[test]
+    fn frames_have_the_length_the_addresses_and_the_number() {
+        let ends = FrameEnds::unique(0x01_02_03);
+        for bytes in [60, 128, 1508] {
+            let frame = ends.frame(77, bytes);
+            assert_eq!(frame.len(), bytes);
+            assert_eq!(sequence_of(&frame), Some(77));
+            assert_eq!(internet_checksum(&frame[14..34]), 0);
+        }
+        assert_ne!(ends.src, ends.dst);
+        assert_eq!(sequence_of(&[0; 128]), None);
+        assert_eq!(ends.reversed().reversed(), ends);
+    }
+
+    #[test]
+    fn the_interruption_is_from_the_last_frame_before_the_loss_to_the_next() {
+        let start = clock::now();
+        let ms = |n: u64| start + Duration::from_millis(n);
+        let arrivals = |numbers: &[u64]| numbers.iter().map(|&n| (n, ms(n))).collect::<Vec<_>>();
+        let nothing_lost = Interruption::of(&arrivals(&[0, 1, 2, 3]), 0, 4);
+        assert_eq!(nothing_lost, Some(Interruption::default()));
+        let interrupted = Interruption::of(&arrivals(&[0, 1, 5, 6, 8]), 0, 9).unwrap();
+        assert_eq!((interrupted.lost, interrupted.time), (4, Duration::from_millis(4)));
+        // What was lost before the event does not count.
+        assert_eq!(Interruption::of(&arrivals(&[0, 3, 4]), 3, 5).unwrap().lost, 0);
+        // The last frame before the loss may be older than the event.
+        let interrupted = Interruption::of(&arrivals(&[0, 1, 7]), 2, 8).unwrap();
+        assert_eq!((interrupted.lost, interrupted.time), (5, Duration::from_millis(6)));
+        // Nothing arrives any more.
+        assert_eq!(Interruption::of(&arrivals(&[0, 1]), 0, 5), None);
+    }
+
+    #[test]
+    fn copies_and_frames_of_others_are_no_arrivals() {
+        let at = clock::now();
+        let frame = FrameEnds::unique(1).frame(5, 60);
+        let captured = |host, frame: &[u8]| CapturedFrame { at, host, frame: frame.to_vec() };
+        let all =
+            [captured(1, &frame), captured(1, &frame), captured(2, &frame), captured(1, &[0; 60])];
+        assert_eq!(arrivals(&all, 1), [(5, at)]);
+    }
+}

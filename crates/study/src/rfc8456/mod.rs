@@ -1,0 +1,96 @@
+//! The fifteen tests of RFC 8456 (terms in RFC 8455), sections 5.1 to 5.4. `docs/rfc8456.md` describes each of them.
+//!
+//! All points of measurement are at the forwarding plane emulator (interface I1 of the RFC), which runs in this process: control messages
+//! get their time stamps where emulated switches send and receive them, data frames where they arrive at emulated hosts. Requests to the
+//! northbound interface (I2) get theirs before they are sent and after their response has been received.
+
+mod asynchronous;
+mod capacity;
+mod change;
+mod discovery;
+mod frames;
+mod invalid_messages;
+mod messages;
+mod network;
+mod northbound;
+mod path;
+mod path_requests;
+mod provisioning_rate;
+mod provisioning_time;
+mod reliability;
+mod security;
+mod trial;
+
+use crate::definition::{Axis, AxisValue, Cell, Rfc8456Settings};
+use crate::measure::{Measured, Subject};
+use trial::Trial;
+
+/// Carries out one trial of a test.
+type Test = fn(&mut Trial<'_, '_>) -> Result<Measured, String>;
+
+/// All tests by section.
+const TESTS: [(&str, Test); 15] = [
+    ("5.1.1", discovery::topology_discovery_time),
+    ("5.1.2", asynchronous::processing_time),
+    ("5.1.3", asynchronous::processing_rate),
+    ("5.1.4", provisioning_time::reactive),
+    ("5.1.5", provisioning_time::proactive),
+    ("5.1.6", provisioning_rate::reactive),
+    ("5.1.7", provisioning_rate::proactive),
+    ("5.1.8", change::change_detection_time),
+    ("5.2.1", capacity::control_sessions),
+    ("5.2.2", discovery::network_discovery_size),
+    ("5.2.3", capacity::forwarding_table),
+    ("5.3.1", security::exception_handling),
+    ("5.3.2", security::denial_of_service),
+    ("5.4.1", reliability::controller_failover),
+    ("5.4.2", reliability::network_reprovisioning),
+];
+
+/// Whether there is a test of this section.
+pub fn is_known(section: &str) -> bool {
+    test(section).is_some()
+}
+
+fn test(section: &str) -> Option<Test> {
+    TESTS.iter().find(|(name, _)| *name == section).map(|(_, test)| *test)
+}
+
+/// The settings of a cell.
+pub(crate) fn resolve(settings: &Rfc8456Settings, cell: &Cell) -> Rfc8456Settings {
+    let mut resolved = settings.clone();
+    if let Some(AxisValue::Text(topology)) = cell.get(&Axis::Topology) {
+        resolved.topology.clone_from(topology);
+    }
+    if let Some(AxisValue::Integer(bytes)) = cell.get(&Axis::FrameBytes) {
+        resolved.frame_bytes = u32::try_from(*bytes).unwrap_or(u32::MAX);
+    }
+    resolved
+}
+
+/// Carries out one trial.
+pub(crate) fn measure(
+    settings: &Rfc8456Settings,
+    cell: &Cell,
+    subject: &mut Subject<'_>,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Measured, String> {
+    let settings = resolve(settings, cell);
+    let test = test(&settings.test).ok_or_else(|| {
+        format!("RFC 8456 has no test {:?} (expected 5.1.1 to 5.4.2)", settings.test)
+    })?;
+    test(&mut Trial::new(settings, cell, subject, is_interrupted)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_known_and_unique() {
+        let sections: std::collections::BTreeSet<_> = TESTS.iter().map(|(name, _)| name).collect();
+        assert_eq!(sections.len(), TESTS.len());
+        assert!(is_known("5.2.3"));
+        assert!(!is_known("5.2.4"));
+    }
+}

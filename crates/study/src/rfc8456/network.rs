@@ -1,0 +1,237 @@
+//! The emulated network of a test, and what was recorded in it.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use sluice_emu::live::{LiveNetwork, RecordedMessage};
+use sluice_emu::net::{CapturedFrame, LinkState, NetworkOptions};
+use sluice_emu::switch::EmulatedSwitchConfig;
+use sluice_emu::topology::{PortRef, Topology};
+use sluice_io::clock;
+use sluice_openflow::{Version, Versions};
+
+use super::messages::{self, RECORDED};
+
+/// Longest time between two looks at what has happened.
+const STEP: Duration = Duration::from_millis(1);
+
+/// Time for all switches to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time for the first discovery message after all switches have connected. Without one, the controller does not discover links.
+const FIRST_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Time for the discovery of all links.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time after the last link was reported, and after hosts have announced themselves, for the controller to process that.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Time after which a switch that has lost its connection connects again.
+pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
+
+/// Most flow entries of a table: more than tests install.
+const TABLE_ENTRIES_MAX: usize = 1 << 20;
+
+/// An emulated network in real time, with what was recorded since [`TestNetwork::clear`].
+pub(super) struct TestNetwork<'t> {
+    live: LiveNetwork,
+    /// Control messages in the order in which they were sent or received.
+    pub(super) messages: Vec<RecordedMessage>,
+    /// Frames that arrived at captured hosts.
+    pub(super) frames: Vec<CapturedFrame>,
+    is_interrupted: &'t dyn Fn() -> bool,
+}
+
+impl<'t> TestNetwork<'t> {
+    /// A network whose switches are about to connect to `target`.
+    pub(super) fn connect(
+        target: SocketAddr,
+        topology: Topology,
+        version: Version,
+        is_interrupted: &'t dyn Fn() -> bool,
+    ) -> Result<Self, String> {
+        let options = NetworkOptions {
+            switch: EmulatedSwitchConfig {
+                versions: Versions::of(&[version]),
+                // As Open vSwitch, which buffers no packets.
+                n_buffers: 0,
+                table_entries_max: TABLE_ENTRIES_MAX,
+                ..EmulatedSwitchConfig::default()
+            },
+            reconnect_delay: RECONNECT_DELAY,
+            ..NetworkOptions::default()
+        };
+        let mut live = LiveNetwork::connect(target, topology, &options)
+            .map_err(|error| format!("the emulated network could not be started: {error}"))?;
+        live.record_messages(&RECORDED);
+        Ok(Self { live, messages: Vec::new(), frames: Vec::new(), is_interrupted })
+    }
+
+    /// Runs the network until `is_done`, which is asked at least every millisecond, or until `deadline`. Returns whether it was done.
+    pub(super) fn run(
+        &mut self,
+        deadline: Instant,
+        mut is_done: impl FnMut(&mut Self) -> bool,
+    ) -> Result<bool, String> {
+        self.run_checked(deadline, |network| Ok(is_done(network)))
+    }
+
+    /// As [`run`](Self::run), with a condition that can fail.
+    pub(super) fn run_checked(
+        &mut self,
+        deadline: Instant,
+        mut is_done: impl FnMut(&mut Self) -> Result<bool, String>,
+    ) -> Result<bool, String> {
+        loop {
+            if is_done(self)? {
+                return Ok(true);
+            }
+            let now = clock::now();
+            if now >= deadline {
+                return Ok(false);
+            }
+            if (self.is_interrupted)() {
+                return Err("the study was interrupted".to_owned());
+            }
+            self.live
+                .run_once(Some(deadline.min(now + STEP)))
+                .map_err(|error| format!("the emulated network failed: {error}"))?;
+            self.messages.append(&mut self.live.take_recorded_messages());
+            self.frames.append(&mut self.live.data_plane_mut().1.take_captured_frames());
+        }
+    }
+
+    /// Runs the network for `time`.
+    pub(super) fn run_for(&mut self, time: Duration) -> Result<(), String> {
+        self.run(clock::now() + time, |_| false).map(drop)
+    }
+
+    /// Forgets what was recorded.
+    pub(super) fn clear(&mut self) {
+        self.messages.clear();
+        self.frames.clear();
+    }
+
+    /// Waits until all switches are connected.
+    pub(super) fn wait_for_connections(&mut self) -> Result<(), String> {
+        let all = self.topology().switches.len();
+        let is_connected = |network: &mut Self| network.live.connected_switches() == all;
+        if self.run(clock::now() + CONNECT_TIMEOUT, is_connected)? {
+            return Ok(());
+        }
+        let connected = self.live.connected_switches();
+        let limit = CONNECT_TIMEOUT.as_secs();
+        Err(format!("only {connected} of {all} switches were connected within {limit} s"))
+    }
+
+    /// Waits until the controller has discovered the topology: a discovery frame of each link was reported to it in each direction. A
+    /// controller that sends none is accepted in a topology without loops, where it needs none.
+    pub(super) fn wait_for_discovery(&mut self) -> Result<(), String> {
+        self.wait_for_connections()?;
+        let mut missing = link_ports(self.topology());
+        let all = missing.len();
+        let (start, mut read) = (clock::now(), 0);
+        let sends_discovery =
+            |network: &mut Self| network.messages.iter().any(messages::is_discovery_message);
+        if all > 0 && !self.run(start + FIRST_DISCOVERY_TIMEOUT, sends_discovery)? {
+            if self.topology().has_loops() {
+                return Err(format!(
+                    "the controller discovers no topology: it has sent no LLDP or BDDP frame within {} s",
+                    FIRST_DISCOVERY_TIMEOUT.as_secs()
+                ));
+            }
+            return Ok(());
+        }
+        let is_discovered = |network: &mut Self| {
+            for message in network.messages.iter().skip(read) {
+                if let Some(port) = messages::reported_port(message) {
+                    missing.remove(&port);
+                }
+            }
+            read = network.messages.len();
+            missing.is_empty()
+        };
+        if !self.run(start + DISCOVERY_TIMEOUT, is_discovered)? {
+            let limit = DISCOVERY_TIMEOUT.as_secs();
+            let found = all - missing.len();
+            return Err(format!(
+                "the controller has discovered {found} of {all} links (each direction apart) within {limit} s"
+            ));
+        }
+        self.run_for(SETTLE)
+    }
+
+    /// Lets all hosts announce themselves, by ARP and neighbour discovery.
+    pub(super) fn announce_hosts(&mut self) -> Result<(), String> {
+        for host in 0..self.topology().hosts.len() {
+            let (now, data_plane) = self.live.data_plane_mut();
+            data_plane.announce(now, host).map_err(|error| error.to_string())?;
+            // So that they are not one burst.
+            self.run(clock::now(), |_| false)?;
+        }
+        self.run_for(SETTLE)
+    }
+
+    /// Captures the frames that arrive at a host.
+    pub(super) fn capture(&mut self, host: usize) {
+        self.live.data_plane_mut().1.capture_frames(host);
+    }
+
+    /// Lets a host send a frame at the time of the last iteration. Returns that time.
+    pub(super) fn send(&mut self, host: usize, frame: Vec<u8>) -> Result<Instant, String> {
+        let (now, data_plane) = self.live.data_plane_mut();
+        data_plane.send_frame(now, host, frame).map_err(|error| error.to_string())?;
+        Ok(now)
+    }
+
+    /// One iteration that does not wait, after which the time of the network is the present.
+    pub(super) fn run_once_now(&mut self) -> Result<(), String> {
+        self.live
+            .run_once(Some(clock::now()))
+            .map(drop)
+            .map_err(|error| format!("the emulated network failed: {error}"))
+    }
+
+    /// Cuts a link: the ports at both ends go down.
+    pub(super) fn cut_link(&mut self, link: usize) -> Result<(), String> {
+        self.run_once_now()?;
+        let (now, data_plane) = self.live.data_plane_mut();
+        data_plane.set_link_state(now, link, LinkState::Down).map_err(|error| error.to_string())
+    }
+
+    /// Frames delivered by each link between switches, both directions together.
+    pub(super) fn link_frames(&self) -> Vec<u64> {
+        let links = 0..self.topology().links.len();
+        let counters = links.filter_map(|link| self.live.data_plane().link(link));
+        counters.map(|(_, counters)| counters.delivered).collect()
+    }
+
+    /// Flow entries of all switches.
+    pub(super) fn flow_entries(&self) -> usize {
+        let switches = 0..self.topology().switches.len();
+        let switches = switches.filter_map(|n| self.live.data_plane().switch(n));
+        switches.map(sluice_emu::switch::EmulatedSwitch::flow_entry_count).sum()
+    }
+
+    /// The address to which switches connect when they have lost their connection.
+    pub(super) fn set_controller(&mut self, target: SocketAddr) {
+        self.live.set_controller(target);
+    }
+
+    /// Number of switches whose handshake is complete.
+    pub(super) fn connected_switches(&self) -> usize {
+        self.live.connected_switches()
+    }
+
+    /// The topology.
+    pub(super) fn topology(&self) -> &Topology {
+        self.live.data_plane().topology()
+    }
+}
+
+/// The ports at the ends of links between switches; there is one for each direction of each link.
+fn link_ports(topology: &Topology) -> BTreeSet<PortRef> {
+    topology.links.iter().flat_map(|link| [link.a, link.b]).collect()
+}

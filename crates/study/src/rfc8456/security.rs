@@ -1,0 +1,98 @@
+//! Sections 5.3.1 and 5.3.2: the tests of paths and changes with invalid messages, and under attack.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use sluice_bench::flood;
+use sluice_io::sock;
+
+use super::change::{cut_first_link, set_or_bound};
+use super::invalid_messages::InvalidMessageProxy;
+use super::network::TestNetwork;
+use super::provisioning_rate;
+use super::provisioning_time::{PathEnds, provision_reactively};
+use super::trial::{Trial, milliseconds};
+use crate::measure::Measured;
+
+/// Open connections of an attack; beyond it, the oldest one is closed.
+const OPEN_MAX: usize = 1000;
+
+/// Duration of one part of an attack, after which the next begins.
+const ATTACK_PART: Duration = Duration::from_secs(1);
+
+/// Time between the beginning of an attack and the first measurement.
+const ATTACK_LEAD: Duration = Duration::from_secs(1);
+
+/// Path provisioning time, change detection time and path provisioning rate, with switches that connect to `target`.
+fn measure_all(trial: &mut Trial<'_, '_>, target: SocketAddr) -> Result<Measured, String> {
+    let ends = PathEnds::of(trial)?;
+    let mut measured = Measured::default();
+    let (topology, version) = (trial.topology.clone(), trial.subject.version);
+    let mut network = TestNetwork::connect(target, topology, version, trial.is_interrupted)?;
+    network.wait_for_discovery()?;
+    network.announce_hosts()?;
+    let (path, frame) = provision_reactively(&mut network, ends, trial.time())?;
+    measured.set("path_ms", milliseconds(path.path));
+    measured.set("frame_ms", milliseconds(frame));
+    let reaction = cut_first_link(&mut network, None, trial.time())?;
+    set_or_bound(&mut measured, "detection_ms", reaction.rediscovery, trial.time());
+    drop(network);
+    trial.subject.controller.observe();
+    let report = provisioning_rate::reactive_rate(trial, target)?;
+    measured.set("rate", report.rate.mean);
+    measured.warnings.extend(report.warnings);
+    Ok(measured)
+}
+
+/// Section 5.3.1: exception handling.
+pub(super) fn exception_handling(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
+    // Without invalid messages, too, so that the proxy costs the same in all cells.
+    let proxy = InvalidMessageProxy::start(trial.subject.target, trial.invalid)?;
+    let mut measured = measure_all(trial, proxy.address())?;
+    #[expect(clippy::cast_precision_loss, reason = "a number of messages")]
+    measured.set("invalid_messages", proxy.inserted() as f64);
+    Ok(measured)
+}
+
+/// Section 5.3.2: denial-of-service handling.
+pub(super) fn denial_of_service(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
+    let target = trial.subject.target;
+    if trial.flood <= 0.0 {
+        return measure_all(trial, target);
+    }
+    let plan = flood::Plan {
+        target,
+        rate: trial.flood,
+        time: ATTACK_PART,
+        hold: None,
+        open_max: OPEN_MAX,
+        payload: flood::Payload::Nothing,
+        seed: 0,
+        socket: sock::Options::default(),
+    };
+    let is_over = AtomicBool::new(false);
+    let (result, attack) = thread::scope(|scope| {
+        let attack = scope.spawn(|| {
+            let mut attempted = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                attempted += flood::run(&plan)?.attempted;
+            }
+            Ok::<_, sluice_bench::Error>(attempted)
+        });
+        trial.subject.controller.observe_for(ATTACK_LEAD, trial.is_interrupted);
+        let result = measure_all(trial, target);
+        is_over.store(true, Ordering::Relaxed);
+        (result, attack.join())
+    });
+    let attempted = match attack {
+        Ok(Ok(attempted)) => attempted,
+        Ok(Err(error)) => return Err(format!("the attack failed: {error}")),
+        Err(_) => return Err("the attack failed".to_owned()),
+    };
+    let mut measured = result?;
+    #[expect(clippy::cast_precision_loss, reason = "a number of connections")]
+    measured.set("attack_connections", attempted as f64);
+    Ok(measured)
+}

@@ -1,0 +1,153 @@
+//! One trial: what is measured, with which settings.
+
+use std::time::Duration;
+
+use sluice_bench::{Error, Report, RunObserver, RunProgress};
+use sluice_emu::topology::Topology;
+
+use super::frames::FRAME_BYTES_MIN;
+use super::network::TestNetwork;
+use super::northbound::NorthboundClient;
+use crate::definition::{Axis, AxisValue, Cell, Rfc8456Settings};
+use crate::measure::Subject;
+use crate::process::RunningController;
+
+/// Longest data frame: that of Ethernet, without FCS.
+const FRAME_BYTES_MAX: u32 = 1514;
+
+/// Loops of the bench into which the measured time is divided.
+pub(super) const LOOPS: u32 = 5;
+
+/// One trial of a test.
+pub(super) struct Trial<'t, 's> {
+    /// The settings of the cell.
+    pub(super) settings: Rfc8456Settings,
+    /// The network.
+    pub(super) topology: Topology,
+    /// Share of invalid messages, 0 to 1.
+    pub(super) invalid: f64,
+    /// Connections per second of an attack.
+    pub(super) flood: f64,
+    /// Further arguments of the controller.
+    pub(super) arguments: Vec<String>,
+    /// The controller.
+    pub(super) subject: &'t mut Subject<'s>,
+    pub(super) is_interrupted: &'t dyn Fn() -> bool,
+}
+
+impl<'t, 's> Trial<'t, 's> {
+    pub(super) fn new(
+        settings: Rfc8456Settings,
+        cell: &Cell,
+        subject: &'t mut Subject<'s>,
+        is_interrupted: &'t dyn Fn() -> bool,
+    ) -> Result<Self, String> {
+        if !(FRAME_BYTES_MIN..=FRAME_BYTES_MAX).contains(&settings.frame_bytes) {
+            return Err(format!(
+                "frame_bytes: {} (expected {FRAME_BYTES_MIN} to {FRAME_BYTES_MAX})",
+                settings.frame_bytes
+            ));
+        }
+        let topology =
+            Topology::from_text(&settings.topology).map_err(|error| error.to_string())?;
+        let number = |axis| cell.get(&axis).and_then(AxisValue::as_number).unwrap_or_default();
+        let arguments = match cell.get(&Axis::Variant) {
+            Some(AxisValue::Text(name)) => {
+                subject.row.variants.get(name).cloned().unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        Ok(Self {
+            invalid: number(Axis::Invalid),
+            flood: number(Axis::Flood),
+            settings,
+            topology,
+            arguments,
+            subject,
+            is_interrupted,
+        })
+    }
+
+    /// Duration of the trial (`Td`).
+    pub(super) fn time(&self) -> Duration {
+        Duration::try_from_secs_f64(self.settings.seconds).unwrap_or_default()
+    }
+
+    /// Duration of a loop of the bench, and number of loops before the measured ones.
+    pub(super) fn loops(&self, warm_up_min: Duration) -> (Duration, u32) {
+        let loop_time = (self.time() / LOOPS).max(Duration::from_millis(1));
+        let wanted = Duration::try_from_secs_f64(self.subject.row.warm_up_s).unwrap_or_default();
+        let discarded = wanted.max(warm_up_min).as_millis().div_ceil(loop_time.as_millis().max(1));
+        (loop_time, u32::try_from(discarded).unwrap_or(u32::MAX))
+    }
+
+    /// Length of the data frames in bytes, without FCS.
+    pub(super) fn frame_bytes(&self) -> usize {
+        usize::try_from(self.settings.frame_bytes).unwrap_or_default()
+    }
+
+    /// The northbound interface of the controller.
+    ///
+    /// # Errors
+    /// It has none.
+    pub(super) fn northbound(&self) -> Result<NorthboundClient, String> {
+        NorthboundClient::new(self.subject.row, self.subject.placeholders)
+    }
+
+    /// A network whose switches are about to connect to the controller.
+    pub(super) fn connect(&self) -> Result<TestNetwork<'t>, String> {
+        TestNetwork::connect(
+            self.subject.target,
+            self.topology.clone(),
+            self.subject.version,
+            self.is_interrupted,
+        )
+    }
+
+    /// A network that the controller has discovered, and whose hosts have announced themselves.
+    pub(super) fn connect_discovered(&mut self) -> Result<TestNetwork<'t>, String> {
+        let mut network = self.connect()?;
+        network.wait_for_discovery()?;
+        network.announce_hosts()?;
+        self.subject.controller.observe();
+        Ok(network)
+    }
+
+    /// Two hosts at different ends of the network: the first and the last.
+    pub(super) fn end_hosts(&self) -> Result<(usize, usize), String> {
+        match self.topology.hosts.len() {
+            0 | 1 => Err(format!("{} has fewer than two hosts", self.settings.topology)),
+            n => Ok((0, n - 1)),
+        }
+    }
+
+    /// Number of switches.
+    pub(super) fn switches(&self) -> u32 {
+        u32::try_from(self.topology.switches.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Carries out a plan of the bench.
+    pub(super) fn bench(&mut self, plan: &sluice_bench::Plan) -> Result<Report, String> {
+        let mut observer = UsageObserver(self.subject.controller);
+        sluice_bench::run(plan, &mut observer).map_err(|error: Error| error.to_string())
+    }
+
+    /// Fails if the study was interrupted.
+    pub(super) fn check_interrupted(&self) -> Result<(), String> {
+        if (self.is_interrupted)() { Err("the study was interrupted".to_owned()) } else { Ok(()) }
+    }
+}
+
+/// Reads what the controller uses while the bench runs.
+struct UsageObserver<'c>(&'c mut RunningController);
+
+impl RunObserver for UsageObserver<'_> {
+    fn on_progress(&mut self, _: RunProgress) {
+        self.0.observe();
+    }
+}
+
+/// A duration in milliseconds.
+pub(super) fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

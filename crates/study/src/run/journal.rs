@@ -1,0 +1,142 @@
+//! The folder of a study: its plan, and one line per sample, which survive an interruption.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use crate::record::{Sample, StudyRecord};
+
+/// Name of the file with the plan.
+const PLAN: &str = "study.json";
+
+/// Name of the file with the samples.
+const SAMPLES: &str = "samples.jsonl";
+
+/// The folder of a study.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    samples: File,
+}
+
+/// Why the folder of a study cannot be used.
+#[derive(Debug)]
+pub enum JournalError {
+    /// It cannot be read or written.
+    Io(PathBuf, io::Error),
+    /// A file is damaged.
+    Damaged(PathBuf, String),
+    /// It contains a study with another plan.
+    OtherPlan(PathBuf),
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Damaged(path, why) => write!(f, "{}: {why}", path.display()),
+            Self::OtherPlan(path) => write!(
+                f,
+                "{} contains a study with another plan: name another folder, or the same controllers and experiments",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for JournalError {}
+
+impl Journal {
+    /// Opens the folder of a study, which is made if it does not exist. Returns the samples that it has from an earlier run with the
+    /// same plan.
+    ///
+    /// # Errors
+    /// See [`JournalError`].
+    pub fn open(folder: &Path, record: &StudyRecord) -> Result<(Self, Vec<Sample>), JournalError> {
+        fs::create_dir_all(folder).map_err(|error| JournalError::Io(folder.to_owned(), error))?;
+        let plan = folder.join(PLAN);
+        let samples = if plan.exists() {
+            let (earlier, samples) = read(folder)?;
+            let is_same = (&earlier.controllers, &earlier.experiments, earlier.is_short)
+                == (&record.controllers, &record.experiments, record.is_short);
+            if !is_same {
+                return Err(JournalError::OtherPlan(folder.to_owned()));
+            }
+            samples
+        } else {
+            let text = serde_json::to_string_pretty(record)
+                .map_err(|error| JournalError::Damaged(plan.clone(), error.to_string()))?;
+            write_file(&plan, &text).map_err(|error| JournalError::Io(plan.clone(), error))?;
+            Vec::new()
+        };
+        let path = folder.join(SAMPLES);
+        let io_error = |error| JournalError::Io(path.clone(), error);
+        // Without the line that an interruption may have cut off.
+        let lines: Vec<_> =
+            samples.iter().filter_map(|sample| serde_json::to_string(sample).ok()).collect();
+        let text = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>();
+        write_file(&path, &text).map_err(io_error)?;
+        let file = File::options().append(true).open(&path).map_err(io_error)?;
+        Ok((Self { folder: folder.to_owned(), samples: file }, samples))
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Adds a sample. It is on disk when this returns.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub fn add(&mut self, sample: &Sample) -> Result<(), JournalError> {
+        let path = self.folder.join(SAMPLES);
+        let mut line = serde_json::to_string(sample)
+            .map_err(|error| JournalError::Damaged(path.clone(), error.to_string()))?;
+        line.push('\n');
+        let written = self.samples.write_all(line.as_bytes());
+        written
+            .and_then(|()| self.samples.sync_data())
+            .map_err(|error| JournalError::Io(path, error))
+    }
+}
+
+/// Reads the folder of a study. A last line that was cut off is left out.
+///
+/// # Errors
+/// See [`JournalError`].
+pub fn read(folder: &Path) -> Result<(StudyRecord, Vec<Sample>), JournalError> {
+    let plan = folder.join(PLAN);
+    let text = fs::read_to_string(&plan).map_err(|error| JournalError::Io(plan.clone(), error))?;
+    let record = serde_json::from_str(&text)
+        .map_err(|error| JournalError::Damaged(plan.clone(), error.to_string()))?;
+    let path = folder.join(SAMPLES);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((record, Vec::new())),
+        Err(error) => return Err(JournalError::Io(path, error)),
+    };
+    let mut samples = Vec::new();
+    let mut damage = None;
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(|error| JournalError::Io(path.clone(), error))?;
+        if let Some(why) = damage {
+            return Err(JournalError::Damaged(path, why));
+        }
+        match serde_json::from_str(&line) {
+            Ok(sample) => samples.push(sample),
+            Err(error) => damage = Some(format!("line {}: {error}", number + 1)),
+        }
+    }
+    Ok((record, samples))
+}
+
+/// Writes a file so that it has the old or the new content after an interruption.
+fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(new, path)
+}

@@ -1,0 +1,127 @@
+//! The machine: what it is, and what else runs on it.
+
+use std::fs;
+
+use sluice_bench::Host;
+use sluice_io::{clock, cores};
+
+use crate::record::{Machine, MachineState};
+
+/// Unit of times in `/proc/stat` (`USER_HZ` is 100).
+const TICKS_PER_S: f64 = 100.0;
+
+/// Cores that other programs may use on average before a sample counts as disturbed.
+const OTHER_CORES_MAX: f64 = 0.25;
+
+/// The same of the hypervisor.
+const STOLEN_CORES_MAX: f64 = 0.1;
+
+/// Facts about this machine, and how its cores are divided.
+pub(super) fn read(generator_cores: Vec<usize>, controller_cores: Vec<usize>) -> Machine {
+    let host = Host::read();
+    Machine {
+        cpu_model: host.cpu_model,
+        cores: host.cores,
+        sockets: sockets(),
+        governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        kernel: host.kernel,
+        memory_bytes: host.memory_bytes,
+        congestion: text("/proc/sys/net/ipv4/tcp_congestion_control"),
+        generator_cores,
+        controller_cores,
+    }
+}
+
+/// The first allowed core for the generator, all others for the controller. With a single core, both share it.
+pub(super) fn divide_cores() -> (Vec<usize>, Vec<usize>) {
+    let allowed = cores::allowed();
+    match allowed.split_first() {
+        Some((first, rest)) if !rest.is_empty() => (vec![*first], rest.to_vec()),
+        _ => (allowed.clone(), allowed),
+    }
+}
+
+/// The cores of each socket, such as `0-3`.
+fn sockets() -> Vec<String> {
+    let mut lists: Vec<String> = cores::allowed()
+        .iter()
+        .filter_map(|core| {
+            text(&format!("/sys/devices/system/cpu/cpu{core}/topology/package_cpus_list"))
+        })
+        .collect();
+    lists.sort();
+    lists.dedup();
+    lists
+}
+
+fn text(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// Processor times of the machine and of this process at one moment, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct MachineReading {
+    at: f64,
+    busy: f64,
+    stolen: f64,
+    own: f64,
+}
+
+impl MachineReading {
+    /// Reads them now.
+    pub(super) fn take() -> Self {
+        let (busy, stolen) = text("/proc/stat").as_deref().and_then(parse_stat).unwrap_or_default();
+        Self {
+            at: clock::since_epoch().as_secs_f64(),
+            busy,
+            stolen,
+            own: clock::process_cpu().as_secs_f64(),
+        }
+    }
+
+    /// What others used since `before`, of which `controller_s` was the controller's.
+    pub(super) fn since(&self, before: &Self, controller_s: f64) -> MachineState {
+        let elapsed = self.at - before.at;
+        if elapsed <= 0.0 {
+            return MachineState::default();
+        }
+        let known = self.own - before.own + controller_s;
+        let other_cores = ((self.busy - before.busy - known) / elapsed).max(0.0);
+        let stolen_cores = ((self.stolen - before.stolen) / elapsed).max(0.0);
+        let is_disturbed = other_cores > OTHER_CORES_MAX || stolen_cores > STOLEN_CORES_MAX;
+        MachineState { other_cores, stolen_cores, is_disturbed }
+    }
+}
+
+/// Seconds that all cores were busy, and that the hypervisor took, from the first line of `/proc/stat` (proc(5)).
+fn parse_stat(text: &str) -> Option<(f64, f64)> {
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let times: Vec<f64> = line.split_whitespace().filter_map(|time| time.parse().ok()).collect();
+    let at = |index: usize| times.get(index).copied();
+    // user, nice, system, idle, iowait, irq, softirq, steal
+    let busy = at(0)? + at(1)? + at(2)? + at(5)? + at(6)?;
+    Some((busy / TICKS_PER_S, at(7)? / TICKS_PER_S))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_and_stolen_time_are_read() {
+        let stat = "cpu  100 20 30 4000 50 6 7 80 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n";
+        assert_eq!(parse_stat(stat), Some((1.63, 0.8)));
+        assert_eq!(parse_stat("cpu 1 2"), None);
+    }
+
+    #[test]
+    fn time_that_is_neither_the_generators_nor_the_controllers_is_that_of_others() {
+        let before = MachineReading { at: 10.0, busy: 100.0, stolen: 1.0, own: 5.0 };
+        let after = MachineReading { at: 20.0, busy: 118.0, stolen: 1.5, own: 14.0 };
+        let state = after.since(&before, 8.0);
+        assert!((state.other_cores - 0.1).abs() < 1e-9 && (state.stolen_cores - 0.05).abs() < 1e-9);
+        assert!(!state.is_disturbed);
+        assert!(after.since(&before, 5.0).is_disturbed);
+    }
+}

@@ -1,0 +1,241 @@
+//! The plan of a study: which controllers, which experiments, how many samples, how long.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use sluice_io::clock;
+
+use super::machine;
+use crate::definition::{Axis, AxisValue, Catalogue, Cell, ControllerRow, Experiment, Measure};
+use crate::process::{self, Placeholders};
+use crate::record::{ControllerRecord, ExperimentRecord, SCHEMA, StudyRecord};
+
+/// Seconds that a start takes if it is not known yet.
+const START_UP_S: f64 = 2.0;
+
+/// Seconds of a sample that are neither start nor load.
+const OVERHEAD_S: f64 = 1.5;
+
+/// What a study is asked to do. A file of it is a plan.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StudyOptions {
+    /// Controllers by name; empty for all that are found.
+    pub controllers: Vec<String>,
+    /// Experiments by name; empty for all.
+    pub experiments: Vec<String>,
+    /// Whether the short forms are carried out.
+    pub short: bool,
+    /// Number of samples of each cell, instead of that of the experiments.
+    pub rounds: Option<u32>,
+    /// Folder of further controllers and experiments.
+    pub definitions: Option<PathBuf>,
+    /// Where controllers are installed.
+    pub home: Option<PathBuf>,
+}
+
+/// A study that can be carried out.
+#[derive(Debug, Clone)]
+pub struct StudyPlan {
+    /// What is written into the folder of the study.
+    pub record: StudyRecord,
+    /// Where controllers are installed.
+    pub home: PathBuf,
+    /// This program.
+    pub sluice: PathBuf,
+    /// The samples, in the order in which they are taken.
+    pub tasks: Vec<Task>,
+}
+
+/// A sample to be taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// The experiment, as an index into the record.
+    pub experiment: usize,
+    /// The controller, as an index into the record.
+    pub controller: usize,
+    /// The cell.
+    pub cell: Cell,
+    /// Number of the round, from 0.
+    pub round: u32,
+}
+
+/// Why a study cannot be carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanError(pub String);
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl StudyPlan {
+    /// Makes a plan: looks for the controllers, and lists all samples.
+    ///
+    /// # Errors
+    /// An unknown name, or nothing to do.
+    pub fn new(
+        options: &StudyOptions,
+        catalogue: &Catalogue,
+        sluice: &Path,
+        command: Vec<String>,
+    ) -> Result<Self, PlanError> {
+        let (generator_cores, controller_cores) = machine::divide_cores();
+        let home = options.home.clone().unwrap_or_else(|| PathBuf::from("controllers"));
+        let wanted = select("controller", &options.controllers, &catalogue.controllers)?;
+        let placeholders = Placeholders {
+            port: 6653,
+            api_port: 8080,
+            threads: 1,
+            cores: controller_cores.clone(),
+            directory: PathBuf::from("DIRECTORY"),
+            home: home.clone(),
+            sluice: sluice.to_owned(),
+        };
+        let controllers: Vec<_> =
+            wanted.into_iter().map(|(id, row)| controller_record(id, row, &placeholders)).collect();
+        let experiments = select("experiment", &options.experiments, &catalogue.experiments)?;
+        let experiments: Vec<_> = experiments
+            .into_iter()
+            .map(|(id, experiment)| {
+                let mut experiment = experiment.clone();
+                if options.short {
+                    experiment = experiment.shortened();
+                }
+                experiment.rounds = options.rounds.unwrap_or(experiment.rounds);
+                ExperimentRecord { id: id.clone(), experiment }
+            })
+            .collect();
+        let record = StudyRecord {
+            schema: SCHEMA.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: sluice_bench::rfc3339(clock::since_epoch()),
+            command,
+            is_short: options.short,
+            machine: machine::read(generator_cores, controller_cores),
+            controllers,
+            experiments,
+        };
+        let tasks = tasks(&record);
+        if tasks.is_empty() {
+            return Err(PlanError(
+                "there is nothing to do: none of the controllers was found, or none takes part in these experiments"
+                    .to_owned(),
+            ));
+        }
+        Ok(Self { record, home, sluice: sluice.to_owned(), tasks })
+    }
+
+    /// How long the tasks from `first` on will take. `start_up_s` has the start-up times that are known, by controller.
+    pub fn estimate(&self, first: usize, start_up_s: &BTreeMap<usize, f64>) -> Duration {
+        let seconds = self.tasks.iter().skip(first).map(|task| {
+            let start = start_up_s.get(&task.controller).copied().unwrap_or(START_UP_S);
+            let row = self.record.controllers.get(task.controller).map(|it| &it.row);
+            let settle = row.map_or(0.0, |row| row.ready.settle_s);
+            let experiment = self.record.experiments.get(task.experiment);
+            let warm_up_s = row.map_or(0.0, |row| row.warm_up_s);
+            start + settle + experiment.map_or(0.0, |it| measure_s(&it.experiment, warm_up_s))
+        });
+        Duration::try_from_secs_f64(seconds.sum()).unwrap_or_default()
+    }
+
+    /// A figure of a task as text: experiment, controller and cell.
+    pub fn describe(&self, task: &Task) -> String {
+        let experiment = self.record.experiments.get(task.experiment).map_or("", |it| &it.id);
+        let controller = self.record.controllers.get(task.controller).map_or("", |it| &it.id);
+        let cell = task.cell.iter().map(|(axis, value)| format!(", {} {value}", axis.name()));
+        format!("{experiment}: {controller}{}", cell.collect::<String>())
+    }
+}
+
+/// Seconds of one measurement.
+fn measure_s(experiment: &Experiment, warm_up_s: f64) -> f64 {
+    OVERHEAD_S
+        + match &experiment.measure {
+            Measure::Bench(it) => {
+                it.seconds + it.warm_up_s.max(warm_up_s) + it.delay_s + it.after_s
+            }
+            Measure::Paths(it) => it.seconds + it.warm_up_s.max(warm_up_s) + 2.0 * it.delay_s,
+            // As long as a fast controller takes.
+            Measure::Startup(it) => it.timeout_s.min(5.0),
+            Measure::Rfc8456(it) => 2.0 * it.seconds,
+        }
+}
+
+/// The entries of `all` whose names are wanted, in the order of `wanted`; all if none is named.
+fn select<'a, T>(
+    kind: &str,
+    wanted: &'a [String],
+    all: &'a BTreeMap<String, T>,
+) -> Result<Vec<(&'a String, &'a T)>, PlanError> {
+    if wanted.is_empty() {
+        return Ok(all.iter().collect());
+    }
+    let find = |name: &'a String| {
+        all.get(name).map(|it| (name, it)).ok_or_else(|| {
+            let names: Vec<_> = all.keys().map(String::as_str).collect();
+            PlanError(format!("unknown {kind} {name:?} (known: {})", names.join(", ")))
+        })
+    };
+    wanted.iter().map(find).collect()
+}
+
+fn controller_record(
+    id: &str,
+    row: &ControllerRow,
+    placeholders: &Placeholders,
+) -> ControllerRecord {
+    let found = process::find(row, placeholders);
+    let words = [std::slice::from_ref(&row.start.program), &row.start.arguments[..]].concat();
+    ControllerRecord {
+        id: id.to_owned(),
+        row: row.clone(),
+        missing: found.as_ref().err().cloned(),
+        version: found.ok().and_then(|found| found.version),
+        command: words.join(" "),
+    }
+}
+
+/// All samples: rounds in turn, so that the drift of the machine hits all controllers alike, and in each round all cells of all controllers.
+fn tasks(record: &StudyRecord) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    for (experiment, ExperimentRecord { experiment: definition, .. }) in
+        record.experiments.iter().enumerate()
+    {
+        let cells = definition.cells();
+        for round in 0..definition.rounds {
+            for cell in &cells {
+                let takes_part = |it: &ControllerRecord| {
+                    it.missing.is_none()
+                        && (definition.controllers.is_empty()
+                            || definition.controllers.contains(&it.id))
+                        && can_run(&it.row, cell)
+                };
+                let controllers = record.controllers.iter().enumerate();
+                for (controller, _) in controllers.filter(|(_, it)| takes_part(it)) {
+                    tasks.push(Task { experiment, controller, cell: cell.clone(), round });
+                }
+            }
+        }
+    }
+    tasks
+}
+
+/// Whether a controller has as many threads, and the variant, that a cell asks for.
+pub fn can_run(row: &ControllerRow, cell: &Cell) -> bool {
+    let threads_fit = match (cell.get(&Axis::Threads), row.threads_max) {
+        (Some(AxisValue::Integer(threads)), Some(max)) => *threads <= u64::from(max),
+        _ => true,
+    };
+    let has_variant = match cell.get(&Axis::Variant) {
+        Some(AxisValue::Text(name)) => name == "default" || row.variants.contains_key(name),
+        _ => true,
+    };
+    threads_fit && has_variant
+}

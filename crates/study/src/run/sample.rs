@@ -1,0 +1,238 @@
+//! Takes one sample: starts the controller, measures, stops it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use sluice_io::clock;
+use sluice_openflow::Version;
+
+use super::machine::MachineReading;
+use super::plan::{StudyPlan, Task};
+use crate::definition::{Axis, AxisValue, Cell, ControllerRow};
+use crate::measure::{self, Measured, Subject};
+use crate::process::{Placeholders, RunningController};
+use crate::record::{ControllerRecord, ExperimentRecord, MachineState, Sample, Usage};
+
+/// Folder in that of the study in which controllers run; kept if a sample failed.
+const RUNS: &str = "runs";
+
+impl StudyPlan {
+    /// Whether a sample is that of a task.
+    pub(super) fn is_of(&self, sample: &Sample, task: &Task) -> bool {
+        let experiment = self.record.experiments.get(task.experiment).map(|it| &it.id);
+        let controller = self.record.controllers.get(task.controller).map(|it| &it.id);
+        experiment == Some(&sample.experiment)
+            && controller == Some(&sample.controller)
+            && sample.cell == task.cell
+            && sample.round == task.round
+    }
+
+    /// Experiment and controller of a task.
+    fn parts(&self, task: &Task) -> Option<(&ExperimentRecord, &ControllerRecord)> {
+        self.record
+            .experiments
+            .get(task.experiment)
+            .zip(self.record.controllers.get(task.controller))
+    }
+}
+
+/// The sample of a task that is not tried, since the controller has failed `failures` times before.
+pub(super) fn skipped(plan: &StudyPlan, task: &Task, failures: u32) -> Sample {
+    let mut sample = empty(plan, task, 0);
+    sample.failure = Some(format!("not tried, after {failures} failures one after the other"));
+    sample
+}
+
+fn empty(plan: &StudyPlan, task: &Task, attempt: u32) -> Sample {
+    let (experiment, controller) = plan
+        .parts(task)
+        .map_or_else(Default::default, |(it, other)| (it.id.clone(), other.id.clone()));
+    Sample {
+        experiment,
+        controller,
+        cell: task.cell.clone(),
+        round: task.round,
+        attempt,
+        started_at: sluice_bench::rfc3339(clock::since_epoch()),
+        elapsed_s: 0.0,
+        controller_command: String::new(),
+        command: String::new(),
+        failure: None,
+        figures: BTreeMap::new(),
+        lower_bounds: Vec::new(),
+        distribution: Vec::new(),
+        usage: None,
+        machine: MachineState::default(),
+        warnings: Vec::new(),
+    }
+}
+
+/// Takes the sample of a task.
+pub(super) fn take(
+    plan: &StudyPlan,
+    task: &Task,
+    attempt: u32,
+    folder: &Path,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Sample {
+    let started_at = clock::now();
+    let mut sample = empty(plan, task, attempt);
+    if let Err(why) = fill(&mut sample, plan, task, folder, is_interrupted) {
+        sample.failure = Some(why);
+    }
+    sample.elapsed_s = (clock::now() - started_at).as_secs_f64();
+    sample
+}
+
+/// Starts the controller, measures, and writes the result into `sample`.
+fn fill(
+    sample: &mut Sample,
+    plan: &StudyPlan,
+    task: &Task,
+    folder: &Path,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<(), String> {
+    let Some((ExperimentRecord { experiment, .. }, ControllerRecord { id, row, .. })) =
+        plan.parts(task)
+    else {
+        return Err("the plan has no such task".to_owned());
+    };
+    let directory = folder.join(RUNS).join(format!("{id}-{}", task.experiment));
+    let directory =
+        fresh_folder(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    let placeholders = placeholders(plan, task, row.start.port, &directory)
+        .map_err(|error| format!("no free port was found: {error}"))?;
+    let text = row.openflow.first().map_or("1.3", String::as_str);
+    let version = Version::from_text(text).unwrap_or(Version::V1_3);
+    let variant = variant(row, &task.cell);
+    sample.controller_command = command_line(row, &variant, &placeholders);
+    sample.command = measure::command(
+        &experiment.measure,
+        &task.cell,
+        version,
+        &plan.record.machine.generator_cores,
+    );
+    let mut controller =
+        RunningController::start(row, &variant, &placeholders, version, is_interrupted)
+            .map_err(|error| error.to_string())?;
+    let before = (MachineReading::take(), controller.cpu_s());
+    let mut subject = Subject {
+        target: SocketAddr::from((Ipv4Addr::LOCALHOST, placeholders.port)),
+        controller: &mut controller,
+        version,
+        generator_cores: &plan.record.machine.generator_cores,
+        row,
+        placeholders: &placeholders,
+    };
+    let result = measure::take(&experiment.measure, &task.cell, &mut subject, is_interrupted);
+    let controller_s = controller.cpu_s() - before.1;
+    sample.machine = MachineReading::take().since(&before.0, controller_s);
+    let usage = controller.stop();
+    record(sample, result, usage)?;
+    shared_cores_warning(sample, &placeholders, &plan.record.machine.generator_cores);
+    // Of a sample that succeeded nothing is left to look at.
+    let _ = fs::remove_dir_all(&directory);
+    Ok(())
+}
+
+fn record(
+    sample: &mut Sample,
+    result: Result<Measured, String>,
+    usage: Usage,
+) -> Result<(), String> {
+    let survived = usage.survived;
+    if !usage.stopped_in_order {
+        sample.warnings.push("the controller did not end at the signal, and was killed".to_owned());
+    }
+    sample.usage = Some(usage);
+    let measured = match result {
+        Ok(measured) => measured,
+        Err(why) if survived => return Err(why),
+        Err(why) => return Err(format!("the controller ended during the measurement: {why}")),
+    };
+    if !survived {
+        return Err("the controller ended during the measurement".to_owned());
+    }
+    sample.figures = measured.figures;
+    sample.lower_bounds = measured.lower_bounds;
+    sample.distribution = measured.distribution;
+    sample.warnings.extend(measured.warnings);
+    Ok(())
+}
+
+fn shared_cores_warning(sample: &mut Sample, placeholders: &Placeholders, generator: &[usize]) {
+    if placeholders.cores.iter().any(|core| generator.contains(core)) {
+        sample.warnings.push("controller and generator shared a core".to_owned());
+    }
+}
+
+/// Makes a folder that did not exist before.
+fn fresh_folder(path: &Path) -> io::Result<PathBuf> {
+    if path.exists() {
+        fs::remove_dir_all(path)?;
+    }
+    fs::create_dir_all(path)?;
+    path.canonicalize()
+}
+
+/// Further arguments of the variant that the cell names.
+fn variant(row: &ControllerRow, cell: &Cell) -> Vec<String> {
+    match cell.get(&Axis::Variant) {
+        Some(AxisValue::Text(name)) => row.variants.get(name).cloned().unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
+
+fn placeholders(
+    plan: &StudyPlan,
+    task: &Task,
+    fixed_port: Option<u16>,
+    directory: &Path,
+) -> io::Result<Placeholders> {
+    let threads = match task.cell.get(&Axis::Threads) {
+        Some(AxisValue::Integer(n)) => u32::try_from(*n).unwrap_or(u32::MAX),
+        _ => 1,
+    };
+    let cores = match task.cell.get(&Axis::Cores) {
+        Some(AxisValue::Text(list)) => {
+            list.split(',').filter_map(|core| core.trim().parse().ok()).collect()
+        }
+        _ => cores_for(threads, &plan.record.machine),
+    };
+    Ok(Placeholders {
+        port: fixed_port.map_or_else(free_port, Ok)?,
+        api_port: free_port()?,
+        threads,
+        cores,
+        directory: directory.to_owned(),
+        home: plan.home.clone(),
+        sluice: plan.sluice.clone(),
+    })
+}
+
+/// As many of the controller's cores as it has threads, and the generator's when there are not enough.
+fn cores_for(threads: u32, machine: &crate::record::Machine) -> Vec<usize> {
+    let mut cores = machine.controller_cores.clone();
+    for core in &machine.generator_cores {
+        if !cores.contains(core) {
+            cores.push(*core);
+        }
+    }
+    cores.truncate(usize::try_from(threads).unwrap_or(usize::MAX).max(1));
+    cores
+}
+
+/// A port on which nobody listens.
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// The command line of a controller.
+fn command_line(row: &ControllerRow, variant: &[String], placeholders: &Placeholders) -> String {
+    let words =
+        [std::slice::from_ref(&row.start.program), &row.start.arguments[..], variant].concat();
+    placeholders.fill_all(&words).join(" ")
+}

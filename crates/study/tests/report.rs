@@ -1,0 +1,300 @@
+//! The report of a study whose samples are known.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sluice_study::definition::Catalogue;
+use sluice_study::record::{Sample, StudyRecord};
+use sluice_study::report;
+use support::{ALL_KINDS, Sampler, controller, study};
+
+/// Writes the report of a study into a folder of its own.
+fn written(name: &str, record: &StudyRecord, samples: &[Sample]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    report::write(record, samples, &folder).unwrap();
+    folder
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap()
+}
+
+/// Three controllers, one of which was not found, and what goes wrong in studies.
+fn faulty() -> (StudyRecord, Vec<Sample>) {
+    let mut controllers = vec![
+        controller("first", "First <&> \"one\" 50 % $_"),
+        controller("single", "Single thread"),
+        controller("third", "Third"),
+        controller("absent", "Absent"),
+    ];
+    controllers[3].missing = Some("the file <absent> is missing".to_owned());
+    let record = study(controllers, &[("all-kinds", ALL_KINDS)]);
+    let mut samples = Sampler::new(1).samples(&record);
+    let threads = |sample: &Sample| sample.cell.values().next().unwrap().as_number().unwrap();
+    for sample in samples.iter_mut().filter(|it| it.controller == "third") {
+        if threads(sample) >= 8.0 {
+            sample.failure = Some("the controller <crashed> & left".to_owned());
+            sample.figures.clear();
+            sample.distribution.clear();
+        }
+        if threads(sample) < 2.0 && sample.round == 2 {
+            sample.failure = Some("time-out".to_owned());
+        }
+        sample
+            .warnings
+            .push(format!("the generator was busy {} %, it was the limit", 90 + sample.round));
+        sample.lower_bounds = vec!["p50_us".to_owned()];
+    }
+    // A sample that was disturbed and repeated, and one that remained disturbed.
+    let mut disturbed = samples[0].clone();
+    samples[0].attempt = 1;
+    disturbed.machine.is_disturbed = true;
+    disturbed.figures.insert("rate".to_owned(), 1.0);
+    samples.push(disturbed);
+    samples[1].machine.is_disturbed = true;
+    (record, samples)
+}
+
+/// The rows of CSV (RFC 4180).
+fn parse_csv(text: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
+    let mut is_quoted = false;
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        match (c, is_quoted) {
+            ('"', true) if characters.peek() == Some(&'"') => {
+                characters.next();
+                field.push('"');
+            }
+            ('"', _) => is_quoted = !is_quoted,
+            (',', false) => row.push(std::mem::take(&mut field)),
+            ('\r', false) => {}
+            ('\n', false) => {
+                row.push(std::mem::take(&mut field));
+                rows.push(std::mem::take(&mut row));
+            }
+            (c, _) => field.push(c),
+        }
+    }
+    assert!(field.is_empty() && row.is_empty() && !is_quoted, "the last line ends");
+    rows
+}
+
+/// Asserts that each element is closed, in the right order, and that ids are unique.
+fn assert_well_formed(page: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let content = page.split_once("</style>").unwrap().1;
+    for tag in content.split('<').skip(1).map(|rest| rest.split('>').next().unwrap()) {
+        let name = tag.split([' ', '/', '\n']).find(|part| !part.is_empty()).unwrap();
+        if name == "br" || tag.ends_with('/') {
+            continue;
+        }
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "{tag}");
+        } else {
+            open.push(name);
+        }
+    }
+    assert_eq!(open, ["html", "head"].map(|_| "").into_iter().take(0).collect::<Vec<_>>());
+    let mut ids: Vec<_> = page.split(" id=\"").skip(1).map(|it| it.split('"').next()).collect();
+    let n = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), n, "ids are unique");
+    for target in page.split("href=\"#").skip(1).map(|it| it.split('"').next()) {
+        assert!(ids.contains(&target), "{target:?} is the target of a link");
+    }
+}
+
+#[test]
+fn the_page_has_all_kinds_of_figures_and_needs_nothing_else() {
+    let (record, samples) = faulty();
+    let page = read(&written("faulty", &record, &samples), "report.html");
+    let page = page.replace("</head>", "");
+    assert_well_formed(&page.replacen("<body>", "", 1).replace("</body>\n</html>\n", ""));
+    for forbidden in ["<script", "url(", "src=", "@import", "<link", "<img"] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    assert_eq!(page.matches("http").count(), page.matches("https://example.org/").count());
+    assert!(page.contains("<html lang=\"en\">"));
+    // One picture of lines and memory, one with bars, one of the distribution for each number of threads.
+    let pictures = page.matches("role=\"img\"").count();
+    assert_eq!(pictures, 3 + 5, "pictures");
+    assert_eq!(page.matches("<desc").count(), pictures);
+    assert!(
+        page.matches("class=\"marker").count() >= 9
+            && page.matches("class=\"interval").count() >= 7
+    );
+    assert!(page.matches("class=\"bar c").count() >= 9);
+    for title in ["Throughput as a table", "Trials as in RFC 8456", "Variance", "Average"] {
+        assert!(page.contains(title), "{title}");
+    }
+    assert!(page.contains("sluice study run --experiment all-kinds"));
+}
+
+#[test]
+fn titles_from_files_are_text_in_each_format() {
+    let (record, samples) = faulty();
+    let folder = written("escaped", &record, &samples);
+    let page = read(&folder, "report.html");
+    assert!(page.contains("Threads &lt;1&gt; &amp; &quot;more&quot; _50 %_ $x$"));
+    assert!(page.contains("First &lt;&amp;&gt; &quot;one&quot; 50 % $_"));
+    for raw in ["Threads <1>", "<threads>", "<&>", "<absent>", "<crashed>", "<all>"] {
+        assert!(!page.contains(raw), "{raw}");
+    }
+    let lines = read(&folder, "latex/all-kinds-lines.tex");
+    assert!(
+        lines.contains(r"\addlegendentry{First \textless{}\&\textgreater{} ''one'' 50 \% \$\_}"),
+        "{lines}"
+    );
+    assert!(lines.contains("error bars/.cd") && lines.contains("\\begin{tikzpicture}"));
+    let table = read(&folder, "latex/all-kinds-table.tex");
+    assert!(
+        table.contains("\\toprule")
+            && table.contains(r"failed: the controller \textless{}crashed\textgreater{} \& left")
+    );
+    for name in ["lines", "bars", "cdf", "memory", "table", "trials"] {
+        let text = read(&folder, &format!("latex/all-kinds-{name}.tex"));
+        assert_eq!(text.matches("\\begin{").count(), text.matches("\\end{").count(), "{name}");
+    }
+}
+
+#[test]
+fn what_failed_is_visible_in_figures_tables_and_warnings() {
+    let (record, samples) = faulty();
+    let page = read(&written("failures", &record, &samples), "report.html");
+    let reason = "failed: the controller &lt;crashed&gt; &amp; left";
+    // In the warnings, below three pictures, in the bars, in the table, in the data of cells and of samples.
+    assert!(page.matches(reason).count() > 20, "{}", page.matches(reason).count());
+    assert!(page.contains("1 of 5 samples failed: time-out"));
+    assert!(page.contains("not found: the file &lt;absent&gt; is missing"));
+    assert!(page.contains("1 repeated, 1 kept after too many repetitions and marked †"));
+    assert!(
+        page.contains(
+            "it was the limit (and 4 with other numbers): <strong>24 samples</strong> of Third (24)"
+        ) || page.contains(
+            "it was the limit (and 4 with other numbers): <strong>25 samples</strong> of Third (25)"
+        )
+    );
+    assert!(page.contains("≥\u{202f}"), "lower bounds are marked");
+    assert!(
+        page.contains("1.45\u{202f}M/s ± 1.00\u{202f}k/s"),
+        "published values have their deviation"
+    );
+    assert!(page.contains("First &lt;&amp;&gt; &quot;one&quot; 50 % $_, measured here"));
+}
+
+#[test]
+fn csv_has_a_row_for_each_sample_and_for_each_metric_of_each_cell() {
+    let (record, mut samples) = faulty();
+    samples[3].warnings.push("a \"quoted\", warning\nwith two lines".to_owned());
+    let folder = written("csv", &record, &samples);
+    let rows = parse_csv(&read(&folder, "samples.csv"));
+    assert_eq!(rows.len(), samples.len() + 1);
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    let column = |name: &str| rows[0].iter().position(|it| it == name).unwrap();
+    for (row, sample) in rows[1..].iter().zip(&samples) {
+        let rate = row[column("rate")].parse().ok();
+        assert_eq!(rate, sample.figures.get("rate").copied());
+        assert_eq!(row[column("warnings")], sample.warnings.join("; "));
+    }
+    let summary = parse_csv(&read(&folder, "summary.csv"));
+    let column = |name: &str| summary[0].iter().position(|it| it == name).unwrap();
+    assert!(summary.iter().all(|row| row.len() == summary[0].len()));
+    let number = |row: &[String], name: &str| row[column(name)].parse::<f64>().unwrap();
+    let rate = summary.iter().find(|row| row[column("metric")] == "rate").unwrap();
+    assert_eq!((number(rate, "n"), rate[column("unit")].as_str()), (5.0, "1/s"));
+    assert!(number(rate, "min") > 1.0, "the disturbed sample does not count");
+    assert!(number(rate, "interval_low") < number(rate, "mean"));
+    assert!(number(rate, "mean") < number(rate, "interval_high"));
+    let failed = summary.iter().filter(|row| row[column("failure")].contains("crashed"));
+    assert_eq!(failed.count(), 2, "cells without values have a row");
+}
+
+#[test]
+fn the_summary_is_there_as_data() {
+    let (record, samples) = faulty();
+    let folder = written("json", &record, &samples);
+    let document: serde_json::Value = serde_json::from_str(&read(&folder, "report.json")).unwrap();
+    assert_eq!(document["schema"], report::SCHEMA);
+    assert_eq!(document["controllers"].as_array().unwrap().len(), 4);
+    let cell = &document["experiments"][0]["cells"][0];
+    assert_eq!((&cell["repeated"], &cell["metrics"]["rate"]["n"]), (&1.into(), &5.into()));
+    assert_eq!(
+        document["problems"].as_array().unwrap().len(),
+        report::check(&record, &samples).len()
+    );
+}
+
+#[test]
+fn the_check_names_what_is_missing_and_unknown() {
+    let controllers = vec![controller("first", "First"), controller("single", "Single")];
+    let record = study(controllers, &[("all-kinds", ALL_KINDS)]);
+    let samples = Sampler::new(2).samples(&record);
+    assert_eq!(report::check(&record, &samples), [""; 0]);
+
+    let (mut faulty, samples) = faulty();
+    let experiment = &mut faulty.experiments[0].experiment;
+    experiment.published[0].figure = "fig-9".to_owned();
+    experiment.figures[0].metric = "speed".to_owned();
+    let problems = report::check(&faulty, &samples);
+    let expected = [
+        "all-kinds: figure `lines` has no values of the metric `speed`",
+        "all-kinds: published values of the unknown figure `fig-9` (known: lines, bars, cdf, memory, table, trials)",
+        "all-kinds: third, threads 1: 4 of 5 samples; failed: time-out",
+        "all-kinds: third, threads 8: 0 of 5 samples; failed: the controller <crashed> & left",
+        "all-kinds: third, threads 16: 0 of 5 samples; failed: the controller <crashed> & left",
+    ];
+    assert_eq!(problems, expected);
+    let missing = report::check(&faulty, &samples[..20]);
+    assert!(missing.iter().any(|it| it.ends_with("of 5 samples")), "{missing:?}");
+}
+
+#[test]
+fn a_study_without_samples_has_a_report() {
+    let record = study(vec![controller("first", "First")], &[("all-kinds", ALL_KINDS)]);
+    let page = read(&written("empty", &record, &[]), "report.html");
+    assert_eq!(page.matches("<p class=\"failed\">No values.</p>").count(), 6);
+    assert!(page.contains("not measured"));
+    assert!(!page.contains("NaN") && !page.contains("inf"));
+}
+
+#[test]
+fn each_experiment_of_the_catalogue_has_a_report() {
+    let catalogue = Catalogue::embedded().unwrap();
+    let mut controllers: Vec<_> = catalogue
+        .controllers
+        .iter()
+        .map(|(id, row)| {
+            let record = controller(id, "");
+            sluice_study::record::ControllerRecord { row: row.clone(), ..record }
+        })
+        .collect();
+    if let Some(last) = controllers.last_mut() {
+        last.missing = Some("the program is not in PATH".to_owned());
+    }
+    let mut record = study(controllers, &[]);
+    record.experiments = catalogue
+        .experiments
+        .iter()
+        .map(|(id, experiment)| sluice_study::record::ExperimentRecord {
+            id: id.clone(),
+            experiment: experiment.clone().shortened(),
+        })
+        .collect();
+    let samples = Sampler::new(3).samples(&record);
+    let page = read(&written("catalogue", &record, &samples), "report.html");
+    for experiment in &record.experiments {
+        assert!(
+            page.contains(&format!("id=\"experiment-{}\"", experiment.id)),
+            "{}",
+            experiment.id
+        );
+    }
+    assert!(!page.contains("NaN"));
+    assert_eq!(report::check(&record, &samples), [""; 0]);
+}

@@ -1,0 +1,235 @@
+//! Studies of several controllers, with those that come with the binary, and with controllers that misbehave.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use sluice_system_tests::{LONG_TIMEOUT, TestEnv, binary, wait_until};
+
+/// Runs `sluice study` with these arguments in the folder of the test.
+fn study(env: &TestEnv, arguments: &[&str]) -> Output {
+    command(env, arguments).output().unwrap()
+}
+
+fn command(env: &TestEnv, arguments: &[&str]) -> Command {
+    let mut command = env.command(&binary().display().to_string());
+    command.arg("study").args(arguments).current_dir(env.dir());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The samples of a study, one JSON object each.
+fn samples(folder: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(folder.join("samples.jsonl")).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+#[test]
+fn a_short_study_has_all_samples_and_a_report_and_goes_on_after_an_interruption() {
+    let env = TestEnv::shared();
+    let arguments = [
+        "run",
+        "--short",
+        "--rounds",
+        "2",
+        "--controllers",
+        "null,sluice,sluice-learning",
+        "--experiments",
+        "response-least,throughput-threads",
+        "--output",
+        "out",
+    ];
+    let folder = env.dir().join("out");
+    // Interrupted after a few samples.
+    let mut first =
+        command(&env, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until(LONG_TIMEOUT * 2, "two samples", || samples(&folder).len() >= 2);
+    let killed = Command::new("kill").args(["-INT", &first.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(first.wait().unwrap().code(), Some(130));
+    let before = samples(&folder);
+
+    let output = study(&env, &arguments);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{out}{err}");
+    assert!(out.contains("report: out/report.html"), "{out}");
+    let after = samples(&folder);
+    assert_eq!(after.len(), 18, "{err}");
+    assert_eq!(after[..before.len()], before[..]);
+    for sample in &after {
+        assert!(sample["failure"].is_null(), "{sample}");
+        assert!(sample["figures"]["rate"].as_f64().unwrap() > 100.0, "{sample}");
+        assert_eq!(sample["usage"]["survived"], true, "{sample}");
+        assert_eq!(sample["usage"]["stopped_in_order"], true, "{sample}");
+    }
+    let html = fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(html.contains("<svg") && !html.contains("<script src") && !html.contains("<link "));
+    for file in ["samples.csv", "summary.csv", "report.json", "study.json"] {
+        assert!(fs::metadata(folder.join(file)).unwrap().len() > 100, "{file}");
+    }
+
+    // Nothing has changed between a study and itself.
+    let output = study(&env, &["compare", "out", "out", "--gate", "0"]);
+    assert!(output.status.success(), "{}", text(&output.stdout));
+    // Another plan does not overwrite it.
+    let output =
+        study(&env, &["run", "--experiments", "flood", "--controllers", "null", "--output", "out"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("contains a study with another plan"));
+}
+
+/// Files of controllers that misbehave, by name: what the failure of their samples says, and the file.
+const BAD: [(&str, &str, &str); 7] = [
+    (
+        "accepts-only",
+        "no handshake completes",
+        r#"program = "python3"
+arguments = ["-c", "import socket,sys,time\ns=socket.create_server(('127.0.0.1',int(sys.argv[1])))\nc=[]\nwhile 1: c.append(s.accept())", "{port}"]"#,
+    ),
+    (
+        "ends-at-once",
+        "it ended before it was ready; its log ends with: no licence",
+        r#"program = "sh"
+arguments = ["-c", "echo no licence; exit 3"]"#,
+    ),
+    (
+        "ends-later",
+        "the controller ended during the measurement",
+        r#"program = "timeout"
+arguments = ["4", "{sluice}", "bench", "null", "--no-buffer", "--listen", "127.0.0.1:{port}"]"#,
+    ),
+    (
+        "other-version",
+        "no handshake completes",
+        r#"program = "{sluice}"
+arguments = ["run", "--listen", "127.0.0.1:{port}", "--no-api", "--app", "hub", "--state-dir", "{directory}"]
+environment = { SLUICE_SESSION__VERSIONS = "1.0" }"#,
+    ),
+    (
+        "one-switch",
+        "",
+        r#"program = "{sluice}"
+arguments = ["run", "--listen", "127.0.0.1:{port}", "--no-api", "--app", "learning", "--state-dir", "{directory}"]
+environment = { SLUICE_LIMITS__SWITCHES_MAX = "1" }"#,
+    ),
+    (
+        "port-in-use",
+        "port 1, which it needs, is in use",
+        r#"program = "sleep"
+arguments = ["600"]
+port = 1"#,
+    ),
+    (
+        "forks",
+        "",
+        r#"program = "sh"
+arguments = ["-c", "trap '' TERM; setsid sh -c 'trap \"\" TERM; {sluice} bench null --no-buffer --listen 127.0.0.1:{port} & while :; do sleep 1; done' & exit 0"]"#,
+    ),
+];
+
+#[test]
+fn controllers_that_misbehave_are_named_and_the_others_are_measured() {
+    let env = TestEnv::shared();
+    let controllers = env.dir().join("definitions/controllers");
+    fs::create_dir_all(&controllers).unwrap();
+    // Nobody may listen on port 1 but this test.
+    let _listener = env.within(|| std::net::TcpListener::bind("0.0.0.0:1").unwrap());
+    for (name, _, start) in BAD {
+        let file = format!(
+            "title = \"{name}\"\nsource = \"a test\"\napplication = \"none\"\nlanguage = \"none\"\n\
+             openflow = [\"1.3\"]\n[ready]\ntimeout_s = 3\n[stop]\ngrace_s = 0.5\n[start]\n{start}\n"
+        );
+        fs::write(controllers.join(format!("{name}.toml")), file).unwrap();
+    }
+    let missing = "title = \"x\"\nsource = \"x\"\napplication = \"x\"\nlanguage = \"x\"\nopenflow = [\"1.3\"]\n\
+                   [start]\nprogram = \"no-such-controller\"\n";
+    fs::write(controllers.join("missing.toml"), missing).unwrap();
+    let names: Vec<_> = BAD.iter().map(|(name, ..)| *name).chain(["missing", "null"]).collect();
+    let names = names.join(",");
+    let arguments = [
+        "run",
+        "--short",
+        "--rounds",
+        "1",
+        "--definitions",
+        "definitions",
+        "--controllers",
+        &names,
+        "--experiments",
+        "response-switches",
+        "--output",
+        "out",
+    ];
+    let output = study(&env, &arguments);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    // Samples are missing, which the exit code says.
+    assert_eq!(output.status.code(), Some(1), "{out}{err}");
+    assert!(out.contains("not on this machine: no-such-controller was not found"), "{out}");
+    let samples = samples(&env.dir().join("out"));
+    // Two cells of each but the one that is not there.
+    assert_eq!(samples.len(), 2 * (BAD.len() + 1), "{err}");
+    let of = |name: &str| samples.iter().filter(move |sample| sample["controller"] == name);
+    for (name, why, _) in BAD {
+        for sample in of(name) {
+            let failure = sample["failure"].as_str().unwrap_or_default();
+            assert!(failure.contains(why) && failure.is_empty() == why.is_empty(), "{sample}");
+        }
+    }
+    // It was found behind the shell that had ended, measured, and killed since it ignored the signal.
+    for sample in of("forks") {
+        assert_eq!(sample["usage"]["stopped_in_order"], false, "{sample}");
+        assert!(sample["figures"]["rate"].as_f64().unwrap() > 100.0, "{sample}");
+    }
+    // With one switch all is well; with 32, all but one are refused.
+    let shown = of("one-switch").flat_map(|sample| sample["warnings"].as_array().unwrap().clone());
+    let shown: Vec<_> = shown.filter_map(|it| it.as_str().map(str::to_owned)).collect();
+    assert!(shown.iter().any(|warning| warning.contains("31 of 32 switches")), "{shown:?}");
+    for sample in of("null") {
+        assert!(sample["failure"].is_null(), "{sample}");
+    }
+    let html = fs::read_to_string(env.dir().join("out/report.html")).unwrap();
+    assert!(html.contains("no licence") && html.contains("no-such-controller"));
+}
+
+#[test]
+fn a_plan_is_checked_before_anything_starts() {
+    let env = TestEnv::shared();
+    let write = |name: &str, text: &str| fs::write(env.dir().join(name), text).unwrap();
+    write("unknown-key.toml", "short = true\nspeed = 3\n");
+    write("unknown-name.toml", "experiments = [\"no-such-experiment\"]\n");
+    fs::create_dir_all(env.dir().join("bad/experiments")).unwrap();
+    write(
+        "bad/experiments/wrong.toml",
+        "title = \"x\"\nquestion = \"x\"\n[measure]\nkind = \"bench\"\n[axes]\ntopology = [\"ring,4\"]\n\
+         [[figures]]\nid = \"a\"\nkind = \"bars\"\ntitle = \"x\"\ncaption = \"x\"\nmetric = \"rate\"\n",
+    );
+    let cases: [(&[&str], &str); 5] = [
+        (
+            &["run", "--plan", "unknown-key.toml"],
+            "unknown-key.toml: TOML parse error at line 2, column 1",
+        ),
+        (
+            &["run", "--plan", "unknown-name.toml"],
+            "unknown experiment \"no-such-experiment\" (known: ",
+        ),
+        (&["run", "--controllers", "nobody"], "unknown controller \"nobody\" (known: "),
+        (
+            &["run", "--definitions", "bad"],
+            "wrong.toml: axes.topology: this measurement does not have it",
+        ),
+        (&["rfc8456", "--test", "9.9"], "unknown test \"9.9\" (known: 5.1.1, "),
+    ];
+    for (arguments, expected) in cases {
+        let output = study(&env, arguments);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(err.contains(expected), "{err}");
+        assert!(!env.dir().join("sluice-study").exists());
+    }
+    let dry = study(&env, &["run", "--short", "--controllers", "null", "--dry-run"]);
+    assert!(dry.status.success() && text(&dry.stdout).contains("samples, about "));
+    assert!(!env.dir().join("sluice-study").exists());
+}
