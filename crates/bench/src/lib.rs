@@ -66,4 +66,4 @@ pub use report::{LittlesLaw, LoopFigures, OfferedRates, Report, SwitchFigures, T
 pub use requests::Buffering;
 pub use run::{RunObserver, RunProgress, run};
 pub use schedule::Arrivals;
-pub use statistics::{ConfidenceInterval, DurationSummary, FigureSummary};
+pub use statistics::{ConfidenceInterval, DurationSummary, FigureSummary, median};

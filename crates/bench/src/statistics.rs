@@ -44,7 +44,7 @@ impl FigureSummary {
 }
 
 /// The median of `figures`; of an even number, the mean of the two middle ones.
-fn median(figures: &[f64]) -> f64 {
+pub fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let at = |index: usize| sorted.get(index).copied().unwrap_or_default();

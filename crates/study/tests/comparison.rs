@@ -1,5 +1,7 @@
 //! The comparison of studies whose samples are drawn from known distributions: the error of the instrument itself.
 
+#![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
+
 mod support;
 
 use sluice_study::compare::{Change, Comparison, Study, compare};

@@ -36,7 +36,7 @@ fn a_short_study_has_all_samples_and_a_report_and_goes_on_after_an_interruption(
         "--rounds",
         "2",
         "--controllers",
-        "null,sluice,sluice-learning",
+        "null,sluice",
         "--experiments",
         "response-least,throughput-threads",
         "--output",
@@ -57,7 +57,7 @@ fn a_short_study_has_all_samples_and_a_report_and_goes_on_after_an_interruption(
     assert!(output.status.success(), "{out}{err}");
     assert!(out.contains("report: out/report.html"), "{out}");
     let after = samples(&folder);
-    assert_eq!(after.len(), 18, "{err}");
+    assert_eq!(after.len(), 12, "{err}");
     assert_eq!(after[..before.len()], before[..]);
     for sample in &after {
         assert!(sample["failure"].is_null(), "{sample}");
@@ -99,7 +99,7 @@ arguments = ["-c", "echo no licence; exit 3"]"#,
         "ends-later",
         "the controller ended during the measurement",
         r#"program = "timeout"
-arguments = ["4", "{sluice}", "bench", "null", "--no-buffer", "--listen", "127.0.0.1:{port}"]"#,
+arguments = ["2.5", "{sluice}", "bench", "null", "--no-buffer", "--listen", "127.0.0.1:{port}"]"#,
     ),
     (
         "other-version",
@@ -171,7 +171,10 @@ fn controllers_that_misbehave_are_named_and_the_others_are_measured() {
     let samples = samples(&env.dir().join("out"));
     // Two cells of each but the one that is not there.
     assert_eq!(samples.len(), 2 * (BAD.len() + 1), "{err}");
-    let of = |name: &str| samples.iter().filter(move |sample| sample["controller"] == name);
+    let of = |name: &str| {
+        let named = samples.iter().filter(|sample| sample["controller"] == name);
+        named.cloned().collect::<Vec<_>>()
+    };
     for (name, why, _) in BAD {
         for sample in of(name) {
             let failure = sample["failure"].as_str().unwrap_or_default();
@@ -184,7 +187,9 @@ fn controllers_that_misbehave_are_named_and_the_others_are_measured() {
         assert!(sample["figures"]["rate"].as_f64().unwrap() > 100.0, "{sample}");
     }
     // With one switch all is well; with 32, all but one are refused.
-    let shown = of("one-switch").flat_map(|sample| sample["warnings"].as_array().unwrap().clone());
+    let shown = of("one-switch")
+        .into_iter()
+        .flat_map(|sample| sample["warnings"].as_array().unwrap().clone());
     let shown: Vec<_> = shown.filter_map(|it| it.as_str().map(str::to_owned)).collect();
     assert!(shown.iter().any(|warning| warning.contains("31 of 32 switches")), "{shown:?}");
     for sample in of("null") {

@@ -13,15 +13,32 @@ pub enum Direction {
     Neutral,
 }
 
-/// Parts of names that decide before the unit does; the first that a name contains counts.
-const BY_NAME: [(&str, Direction); 26] = [
-    ("offered", Direction::Neutral),
-    ("generator", Direction::Neutral),
-    ("sent", Direction::Neutral),
-    ("cpu_cores", Direction::Neutral),
-    ("flow_mods", Direction::Neutral),
-    ("packet_outs", Direction::Neutral),
-    ("per_answer", Direction::LowerIsBetter),
+/// Parts of the names of settings and of counts that are neither good nor bad.
+const NEUTRAL: [&str; 8] = [
+    "offered",
+    "generator",
+    "sent",
+    "cpu_cores",
+    "flow_mods",
+    "packet_outs",
+    "invalid_messages",
+    "attack_connections",
+];
+
+/// Ends of names that tell the unit; the first that fits counts.
+const BY_SUFFIX: [(&str, Direction); 8] = [
+    ("per_s", Direction::HigherIsBetter),
+    ("rate", Direction::HigherIsBetter),
+    ("_ns", Direction::LowerIsBetter),
+    ("_us", Direction::LowerIsBetter),
+    ("_ms", Direction::LowerIsBetter),
+    ("_s", Direction::LowerIsBetter),
+    ("_mib", Direction::LowerIsBetter),
+    ("_bytes", Direction::LowerIsBetter),
+];
+
+/// Parts of names; the first that a name contains counts.
+const BY_PART: [(&str, Direction); 20] = [
     ("unanswered", Direction::LowerIsBetter),
     ("never", Direction::LowerIsBetter),
     ("lost", Direction::LowerIsBetter),
@@ -31,45 +48,34 @@ const BY_NAME: [(&str, Direction); 26] = [
     ("failed", Direction::LowerIsBetter),
     ("disconnect", Direction::LowerIsBetter),
     ("dropped", Direction::LowerIsBetter),
+    ("per_answer", Direction::LowerIsBetter),
+    ("latency", Direction::LowerIsBetter),
     ("answered", Direction::HigherIsBetter),
     ("reached", Direction::HigherIsBetter),
-    ("delivered", Direction::HigherIsBetter),
     ("fairness", Direction::HigherIsBetter),
     ("capacity", Direction::HigherIsBetter),
-    ("sessions", Direction::HigherIsBetter),
     ("throughput", Direction::HigherIsBetter),
-    ("per_s", Direction::HigherIsBetter),
-    ("latency", Direction::LowerIsBetter),
-    ("memory", Direction::LowerIsBetter),
-];
-
-/// Ends of names that tell the unit of metrics without a figure.
-const BY_SUFFIX: [(&str, Direction); 9] = [
-    ("_ns", Direction::LowerIsBetter),
-    ("_us", Direction::LowerIsBetter),
-    ("_ms", Direction::LowerIsBetter),
-    ("_s", Direction::LowerIsBetter),
-    ("_mib", Direction::LowerIsBetter),
-    ("_bytes", Direction::LowerIsBetter),
-    ("_cores", Direction::LowerIsBetter),
-    ("rate", Direction::HigherIsBetter),
-    ("_max", Direction::HigherIsBetter),
+    // Capacities of RFC 8456, sections 5.2.1 to 5.2.3.
+    ("sessions", Direction::HigherIsBetter),
+    ("nodes", Direction::HigherIsBetter),
+    ("reactive_entries", Direction::HigherIsBetter),
+    ("proactive_entries", Direction::HigherIsBetter),
 ];
 
 impl Direction {
     /// Which values of `metric` are better, by its name and its unit, which may be empty.
     pub fn of(metric: &str, unit: &str) -> Self {
         let name = metric.to_ascii_lowercase();
-        let by_name = BY_NAME.iter().find(|(part, _)| name.contains(part));
-        if let Some((_, direction)) = by_name {
-            return *direction;
+        if NEUTRAL.iter().any(|part| name.contains(part)) {
+            return Self::Neutral;
         }
         match quantity_of(unit) {
             Quantity::Rate => Self::HigherIsBetter,
             Quantity::Time(_) | Quantity::Memory(_) => Self::LowerIsBetter,
             Quantity::Other => {
                 let by_suffix = BY_SUFFIX.iter().find(|(suffix, _)| name.ends_with(suffix));
-                by_suffix.map_or(Self::Neutral, |(_, direction)| *direction)
+                let by_part = || BY_PART.iter().find(|(part, _)| name.contains(part));
+                by_suffix.or_else(by_part).map_or(Self::Neutral, |(_, direction)| *direction)
             }
         }
     }
@@ -95,7 +101,15 @@ mod tests {
             ("switches", "", Neutral),
             ("cpu_us_per_answer", "", LowerIsBetter),
             ("all_reached_s", "s", LowerIsBetter),
+            ("all_reached_s", "", LowerIsBetter),
             ("connected_s", "s", LowerIsBetter),
+            ("loss_free_rate", "1/s", HigherIsBetter),
+            ("loss_free_rate", "", HigherIsBetter),
+            ("loss_at_maximum_percent", "%", LowerIsBetter),
+            ("offered_rate", "1/s", Neutral),
+            ("sessions", "", HigherIsBetter),
+            ("dropped", "", LowerIsBetter),
+            ("messages", "", Neutral),
         ];
         for (metric, unit, direction) in expected {
             assert_eq!(Direction::of(metric, unit), direction, "{metric} {unit}");

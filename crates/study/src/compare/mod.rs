@@ -176,7 +176,7 @@ fn row(
     (metric, unit): (&str, &str),
     metrics: [&MetricSummary; 2],
 ) -> DrawnRow {
-    let means = metrics.map(|it| it.statistics.mean);
+    let means = metrics.map(|it| it.statistics().mean);
     let at_least = metrics.map(|it| it.is_lower_bound);
     let samples = metrics.map(|it| it.values.len());
     let [first, second] = metrics.map(|it| it.values.as_slice());

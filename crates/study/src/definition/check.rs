@@ -1,6 +1,8 @@
 //! Whether what a file says can be carried out.
 
-use super::{Axis, AxisValue, ControllerRow, Experiment, Figure, FigureKind, Measure};
+use super::{
+    Axis, AxisValue, ControllerRow, Experiment, Figure, FigureKind, Measure, PathRequestScope,
+};
 
 /// Most samples of a cell.
 const ROUNDS_MAX: u32 = 1000;
@@ -36,6 +38,12 @@ pub(super) fn check_controller(row: &ControllerRow) -> Result<(), String> {
     let members_per_link = row.northbound.as_ref().map(|it| it.members_per_link);
     if members_per_link.is_some_and(|n| !(1..=2).contains(&n)) {
         return Err("northbound.members_per_link: expected 1 or 2".to_owned());
+    }
+    let path = row.northbound.as_ref().and_then(|it| it.path.as_ref());
+    if path.is_some_and(|it| (it.per == PathRequestScope::Entries) == it.entry.is_empty()) {
+        return Err(
+            "northbound.path: entry is needed with per = \"entries\", and only then".to_owned()
+        );
     }
     seconds("ready.timeout_s", row.ready.timeout_s)?;
     seconds("ready.settle_s", row.ready.settle_s)?;

@@ -158,9 +158,9 @@ pub struct HttpCount {
     pub login: Option<String>,
 }
 
-/// A request that installs a path, or one of its flow entries.
+/// A request that installs a path, or one or all of its flow entries.
 ///
-/// Address and body may also contain `{name}` (letters, digits and hyphens, unique to the request), `{dpid}` (decimal), `{dpid_hex}` (16
+/// Address, body and entry may also contain `{name}` (letters, digits and hyphens, unique to the request), `{dpid}` (decimal), `{dpid_hex}` (16
 /// digits), `{in_port}`, `{out_port}`, `{src_mac}` and `{dst_mac}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -174,6 +174,9 @@ pub struct PathRequest {
     /// The body, JSON.
     #[serde(default)]
     pub body: String,
+    /// One flow entry, for [`PathRequestScope::Entries`].
+    #[serde(default)]
+    pub entry: String,
     /// User and password, as `user:password`.
     #[serde(default)]
     pub login: Option<String>,
@@ -185,6 +188,8 @@ pub struct PathRequest {
 pub enum PathRequestScope {
     /// The flow entry of one switch in one direction.
     Entry,
+    /// The flow entries of all switches in one direction. `{entries}` in the body stands for all of them, separated by commas.
+    Entries,
     /// The whole path in both directions; the placeholders of switches and ports are those of the first host.
     Path,
 }

@@ -1,10 +1,18 @@
 /// Controllers of this program, by name of file.
 const CONTROLLERS: &[(&str, &str)] = embedded!("controllers":
+    "beacon",
     "faucet",
+    "floodlight",
+    "floodlight-learning",
+    "iris",
     "libfluid-msg",
     "libfluid-raw",
     "maestro",
+    "nox",
     "null",
+    "onos",
+    "opendaylight",
+    "openmul",
     "os-ken",
     "pox",
     "ryu",

@@ -22,7 +22,7 @@ pub struct Figure {
     /// The axis along which values are drawn, for lines, and for groups of bars; the columns of a table.
     #[serde(default)]
     pub x: Option<Axis>,
-    /// A second axis, of which each value has a panel of its own; for [`FigureKind::Cdf`] a line of its own.
+    /// A second axis, of which each value has a panel of its own.
     #[serde(default)]
     pub panels: Option<Axis>,
     /// Only cells with these values are shown.

@@ -116,7 +116,7 @@ fn statistics(
     match metric {
         None => fields.extend(["0", "", "", "", "", "", "", "", ""].map(str::to_owned)),
         Some(metric) => {
-            let statistics = metric.statistics;
+            let statistics = metric.statistics();
             let [low, high] = metric.interval();
             let all = [
                 statistics.mean,

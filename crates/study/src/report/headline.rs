@@ -84,7 +84,7 @@ impl<'a, 's> Headline<'a, 's> {
         let values = of_controller
             .filter_map(|cell| Some((cell, cell.metrics.get(self.figure.metric.as_str())?)));
         values.reduce(|best, other| {
-            let [a, b] = [best, other].map(|(_, metric)| metric.statistics.mean);
+            let [a, b] = [best, other].map(|(_, metric)| metric.statistics().mean);
             if (b > a) == self.is_higher_better { other } else { best }
         })
     }

@@ -142,7 +142,7 @@ fn experiment<'a>(experiment: &'a ExperimentSummary<'_>) -> ExperimentDocument<'
 }
 
 fn metric<'a>(metric: &'a MetricSummary, unit: &'a str) -> MetricDocument<'a> {
-    let statistics = metric.statistics;
+    let statistics = metric.statistics();
     MetricDocument {
         unit,
         n: metric.values.len(),

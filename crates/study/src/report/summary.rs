@@ -1,5 +1,6 @@
 //! The samples of a study by experiment, controller and cell, with the statistics of each metric.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use sluice_bench::FigureSummary;
@@ -52,7 +53,8 @@ pub(crate) struct CellSummary<'s> {
 pub(crate) struct MetricSummary {
     /// The value of each sample.
     pub(crate) values: Vec<f64>,
-    pub(crate) statistics: FigureSummary,
+    /// Computed at first use, since the interval takes long.
+    statistics: OnceCell<FigureSummary>,
     /// Whether a value is a lower bound, and hence the statistics are lower bounds, too.
     pub(crate) is_lower_bound: bool,
 }
@@ -187,12 +189,16 @@ impl<'s> CellSummary<'s> {
 
 impl MetricSummary {
     fn new(values: Vec<f64>, is_lower_bound: bool) -> Self {
-        Self { statistics: FigureSummary::of(&values), values, is_lower_bound }
+        Self { values, statistics: OnceCell::new(), is_lower_bound }
+    }
+
+    pub(crate) fn statistics(&self) -> &FigureSummary {
+        self.statistics.get_or_init(|| FigureSummary::of(&self.values))
     }
 
     /// The 95 % bootstrap interval of the mean, or the range if there are fewer than three values.
     pub(crate) fn interval(&self) -> [f64; 2] {
-        let FigureSummary { confidence, min, max, .. } = self.statistics;
+        let FigureSummary { confidence, min, max, .. } = *self.statistics();
         if self.values.len() < INTERVAL_VALUES_MIN {
             [min, max]
         } else {
@@ -202,7 +208,7 @@ impl MetricSummary {
 
     /// The mean with its unit, marked if it is a lower bound.
     pub(crate) fn mean_text(&self, unit: &str) -> String {
-        format!("{}{}", bound_mark(self.is_lower_bound), value(self.statistics.mean, unit))
+        format!("{}{}", bound_mark(self.is_lower_bound), value(self.statistics().mean, unit))
     }
 
     /// Mean, interval and number of samples in a sentence.

@@ -45,6 +45,9 @@ const READING_INTERVAL: Duration = Duration::from_secs(2);
 /// Equal readings after which the table is full.
 const EQUAL_READINGS: u32 = 3;
 
+/// Readings are equal if they differ by at most this part: old entries expire while new ones are installed.
+const EQUAL_PART: usize = 100;
+
 /// Most flow entries that are requested over the northbound interface.
 const REQUESTS_MAX: usize = 50_000;
 
@@ -103,7 +106,7 @@ pub(super) fn forwarding_table(trial: &mut Trial<'_, '_>) -> Result<Measured, St
     let mut measured = Measured::default();
     reactive_entries(trial, &mut measured)?;
     if let Some(client) = client
-        .filter(|client| client.path().is_ok_and(|request| request.per == PathRequestScope::Entry))
+        .filter(|client| client.path().is_ok_and(|request| request.per != PathRequestScope::Path))
     {
         proactive_entries(trial, &client, &mut measured)?;
     } else {
@@ -160,7 +163,7 @@ fn reactive_entries(trial: &mut Trial<'_, '_>, measured: &mut Measured) -> Resul
     Ok(())
 }
 
-/// Readings at an interval, until three are the same.
+/// Readings at an interval, until three are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Readings {
     next: Instant,
@@ -177,7 +180,8 @@ impl Readings {
     fn add(&mut self, now: Instant, entries: usize) -> bool {
         if now >= self.next {
             self.next = now + READING_INTERVAL;
-            self.equal = if entries == self.last { self.equal + 1 } else { 1 };
+            let is_equal = entries.abs_diff(self.last) <= entries / EQUAL_PART;
+            self.equal = if is_equal { self.equal + 1 } else { 1 };
             self.last = entries;
         }
         self.is_constant()
@@ -277,10 +281,10 @@ mod tests {
         assert!(!readings.add(start, 7));
         assert!(!readings.add(at(1), 100));
         assert!(!readings.add(at(2), 200));
-        assert!(!readings.add(at(3), 200));
+        assert!(!readings.add(at(3), 202));
         // Not due.
-        assert!(!readings.add(at(3), 200));
-        assert!(readings.add(at(4), 200));
+        assert!(!readings.add(at(3), 202));
+        assert!(readings.add(at(4), 201));
     }
 
     #[test]

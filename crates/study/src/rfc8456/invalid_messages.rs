@@ -228,8 +228,9 @@ mod tests {
             rest = after;
         }
         assert!(rest.is_empty());
-        use MessageType as It;
-        assert_eq!(kinds, [It::HELLO, It::PACKET_IN, It::PACKET_IN, It::PACKET_IN, It::ERROR]);
+        let [hello, packet_in, error] =
+            [MessageType::HELLO, MessageType::PACKET_IN, MessageType::ERROR];
+        assert_eq!(kinds, [hello, packet_in, packet_in, packet_in, error]);
     }
 
     #[test]

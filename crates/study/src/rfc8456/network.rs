@@ -25,8 +25,18 @@ const FIRST_DISCOVERY_TIMEOUT: Duration = Duration::from_secs(8);
 /// Time for the discovery of all links.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time after the last link was reported, and after hosts have announced themselves, for the controller to process that.
+/// Time after the last link was reported, and without messages after hosts have announced themselves, for the controller to process
+/// that.
 const SETTLE: Duration = Duration::from_secs(1);
+
+/// Time between the announcements of two hosts.
+const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Messages in [`SETTLE`] that controllers send from time to time.
+const SILENCE_MESSAGES: usize = 10;
+
+/// Time for the controller to process the announcements of hosts.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time after which a switch that has lost its connection connects again.
 pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
@@ -163,15 +173,37 @@ impl<'t> TestNetwork<'t> {
         self.run_for(SETTLE)
     }
 
-    /// Lets all hosts announce themselves, by ARP and neighbour discovery.
-    pub(super) fn announce_hosts(&mut self) -> Result<(), String> {
-        for host in 0..self.topology().hosts.len() {
+    /// Lets hosts announce themselves, by ARP and neighbour discovery, and waits until the controller has nothing to do any more.
+    pub(super) fn announce(
+        &mut self,
+        hosts: impl IntoIterator<Item = usize>,
+    ) -> Result<(), String> {
+        for host in hosts {
             let (now, data_plane) = self.live.data_plane_mut();
             data_plane.announce(now, host).map_err(|error| error.to_string())?;
             // So that they are not one burst.
-            self.run(clock::now(), |_| false)?;
+            self.run_for(ANNOUNCE_INTERVAL)?;
         }
-        self.run_for(SETTLE)
+        self.wait_for_silence()
+    }
+
+    /// Waits until hardly any message but those of discovery is exchanged.
+    fn wait_for_silence(&mut self) -> Result<(), String> {
+        let deadline = clock::now() + SILENCE_TIMEOUT;
+        while clock::now() < deadline {
+            let before = self.messages.len();
+            self.run_for(SETTLE)?;
+            let is_other = |it: &&RecordedMessage| {
+                !messages::is_discovery_message(it) && messages::reported_port(it).is_none()
+            };
+            if self.messages.iter().skip(before).filter(is_other).count() <= SILENCE_MESSAGES {
+                return Ok(());
+            }
+        }
+        Err(format!(
+            "the controller still exchanged messages {} s after hosts had announced themselves",
+            SILENCE_TIMEOUT.as_secs()
+        ))
     }
 
     /// Captures the frames that arrive at a host.

@@ -41,16 +41,21 @@ impl<'t> PathInstaller<'t> {
     /// # Errors
     /// A request failed.
     pub(super) fn install(&self, order: PathOrder<'_>) -> Result<(), String> {
-        let hops = match self.request.per {
+        let requests = match self.request.per {
             PathRequestScope::Entry => order.hops,
-            PathRequestScope::Path => order.hops.get(..1).unwrap_or_default(),
+            PathRequestScope::Entries | PathRequestScope::Path => {
+                order.hops.get(..1).unwrap_or_default()
+            }
         };
-        for hop in hops {
+        let fill = |text: &str, hop: &Hop| {
             let datapath_id = self.topology.switches.get(hop.switch).map(|it| it.datapath_id);
-            let datapath_id = datapath_id.unwrap_or(DatapathId(0));
-            let text = |text: &str| fill(text, order, *hop, datapath_id);
-            let url = self.client.fill(&text(&self.request.url));
-            let body = text(&self.request.body);
+            fill(text, order, *hop, datapath_id.unwrap_or(DatapathId(0)))
+        };
+        let entries: Vec<_> = order.hops.iter().map(|hop| fill(&self.request.entry, hop)).collect();
+        for hop in requests {
+            let url = self.client.fill(&fill(&self.request.url, hop));
+            let body = fill(&self.request.body, hop);
+            let body = Placeholders::replace(&body, &[("entries", entries.join(", "))]);
             let login = self.request.login.as_deref();
             self.client.send(&self.request.method, &url, &body, login)?;
         }

@@ -53,6 +53,7 @@ pub(super) fn reactive_rate(
 ) -> Result<Report, String> {
     let network = NetworkPlan::from_shape(&trial.settings.topology, Directions::One)
         .map_err(|error| error.to_string())?;
+    let window = network.outstanding_max.min(WINDOW);
     let (loop_time, warmup) = trial.loops(WARM_UP);
     let plan = Plan {
         targets: vec![target],
@@ -63,7 +64,7 @@ pub(super) fn reactive_rate(
         delay: DELAY,
         dpid_offset: FIRST_DATAPATH_ID,
         pin: trial.subject.generator_cores.to_vec(),
-        ..Plan::for_network(network, WINDOW)
+        ..Plan::for_network(network, window)
     };
     let report = trial.bench(&plan)?;
     if report.counts.answered == 0 {
@@ -112,7 +113,10 @@ pub(super) fn proactive(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
     if pairs.is_empty() {
         return Err("the topology has no two hosts at different switches".to_owned());
     }
-    let mut network = trial.connect_discovered()?;
+    let mut network = trial.connect()?;
+    network.wait_for_discovery()?;
+    // Requests for whole paths name hosts, which the controller has to know.
+    network.announce(0..topology.hosts.len())?;
     network.clear();
     let requests = Requests {
         topology: &topology,
@@ -217,7 +221,7 @@ fn pairs(topology: &Topology, scope: PathRequestScope) -> Vec<(usize, usize)> {
     (1..n)
         .flat_map(|distance| (0..n).map(move |from| (from, (from + distance) % n)))
         .filter(|&(from, to)| switch(from) != switch(to))
-        .filter(|&(from, to)| scope == PathRequestScope::Entry || from < to)
+        .filter(|&(from, to)| scope != PathRequestScope::Path || from < to)
         .take(PATHS_MAX)
         .collect()
 }

@@ -208,7 +208,7 @@ pub(super) fn controller_failover(trial: &mut Trial<'_, '_>) -> Result<Measured,
     let (topology, version) = (trial.topology.clone(), trial.subject.version);
     let mut network = TestNetwork::connect(target, topology, version, trial.is_interrupted)?;
     network.wait_for_discovery()?;
-    network.announce_hosts()?;
+    network.announce([from, to])?;
     let frame = |n: u64| {
         let unique = FrameEnds::unique(u32::try_from(n).unwrap_or(u32::MAX));
         FrameEnds { dst, ..unique }.frame(n, bytes)

@@ -32,7 +32,7 @@ fn measure_all(trial: &mut Trial<'_, '_>, target: SocketAddr) -> Result<Measured
     let (topology, version) = (trial.topology.clone(), trial.subject.version);
     let mut network = TestNetwork::connect(target, topology, version, trial.is_interrupted)?;
     network.wait_for_discovery()?;
-    network.announce_hosts()?;
+    network.announce([ends.from, ends.to])?;
     let (path, frame) = provision_reactively(&mut network, ends, trial.time())?;
     measured.set("path_ms", milliseconds(path.path));
     measured.set("frame_ms", milliseconds(frame));

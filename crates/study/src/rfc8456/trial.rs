@@ -104,11 +104,12 @@ impl<'t, 's> Trial<'t, 's> {
         )
     }
 
-    /// A network that the controller has discovered, and whose hosts have announced themselves.
+    /// A network that the controller has discovered, and whose first and last host have announced themselves.
     pub(super) fn connect_discovered(&mut self) -> Result<TestNetwork<'t>, String> {
+        let (from, to) = self.end_hosts()?;
         let mut network = self.connect()?;
         network.wait_for_discovery()?;
-        network.announce_hosts()?;
+        network.announce([from, to])?;
         self.subject.controller.observe();
         Ok(network)
     }

@@ -61,7 +61,7 @@ fn statistics_of(name: &str, metric: &MetricSummary, unit: &str) -> Vec<TableCel
     let value = |it: f64| format::value(it, unit);
     let [low, high] = metric.interval().map(value);
     let mark = bound_mark(metric.is_lower_bound);
-    let statistics = &metric.statistics;
+    let statistics = metric.statistics();
     let interval = match metric.values.len() {
         1 => "–".to_owned(),
         2 => format!("range {low} to {high}"),

@@ -6,8 +6,13 @@ use super::super::format::counted;
 use super::super::summary::{ExperimentSummary, axis_name};
 use super::{cells, experiment_id, figure_id, figures, published};
 use crate::definition::Measure;
+use crate::record::StudyRecord;
 
-pub(super) fn section(number: usize, experiment: &ExperimentSummary<'_>) -> String {
+pub(super) fn section(
+    number: usize,
+    experiment: &ExperimentSummary<'_>,
+    study: &StudyRecord,
+) -> String {
     let definition = &experiment.record.experiment;
     let id = experiment_id(experiment);
     let mut page = format!(
@@ -15,7 +20,7 @@ pub(super) fn section(number: usize, experiment: &ExperimentSummary<'_>) -> Stri
         html(&definition.title),
         html(&definition.question)
     );
-    page += &facts(experiment);
+    page += &facts(experiment, study);
     for figure in &definition.figures {
         let data = FigureData::new(experiment, figure);
         page += &figures::figure(&data, &figure_id(experiment, &figure.id));
@@ -27,7 +32,7 @@ pub(super) fn section(number: usize, experiment: &ExperimentSummary<'_>) -> Stri
 }
 
 /// What is repeated, varied and set, and the command that repeats it.
-fn facts(experiment: &ExperimentSummary<'_>) -> String {
+fn facts(experiment: &ExperimentSummary<'_>, study: &StudyRecord) -> String {
     let definition = &experiment.record.experiment;
     let mut facts = Vec::new();
     if let Some(repeats) = &definition.repeats {
@@ -44,7 +49,8 @@ fn facts(experiment: &ExperimentSummary<'_>) -> String {
     facts.push(("Settings", html(&settings(&definition.measure))));
     let rounds = counted(definition.rounds as usize, "sample", "samples");
     facts.push(("Samples", format!("{rounds} of each cell")));
-    let command = html(&format!("sluice study run --experiment {}", experiment.record.id));
+    let short = if study.is_short { " --short" } else { "" };
+    let command = html(&format!("sluice study run{short} --experiments {}", experiment.record.id));
     facts.push(("Repeat it", format!("<code>{command}</code>")));
     let entry = |(name, value)| format!("<dt>{name}</dt><dd>{value}</dd>\n");
     let entries: String = facts.into_iter().map(entry).collect();

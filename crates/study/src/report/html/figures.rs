@@ -79,6 +79,16 @@ fn failures(data: &FigureData<'_, '_>) -> String {
     format!("<ul class=\"failed\">\n{items}</ul>\n")
 }
 
+/// A table without rows, whose caption is visible if it says more than that of the figure.
+fn table_of(
+    data: &FigureData<'_, '_>,
+    panel: &Panel<'_, '_>,
+    headings: impl Iterator<Item = String>,
+) -> Table {
+    let table = Table::new(&svg::title(data, panel), headings);
+    if panel.title.is_empty() { table.below_heading() } else { table }
+}
+
 /// A row for each series, a column for each value of `x`.
 fn means(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>) -> String {
     let figure = data.figure;
@@ -91,7 +101,7 @@ fn means(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>) -> String {
     };
     let headings =
         std::iter::once("Controller".to_owned()).chain(columns.iter().copied().map(heading));
-    let mut table = Table::new(&svg::title(data, panel), headings);
+    let mut table = table_of(data, panel, headings);
     for series in &panel.series {
         let mut row = vec![TableCell::Head(series.name.label.clone())];
         for column in &columns {
@@ -115,7 +125,7 @@ pub(super) fn mean_cell(cell: &CellSummary<'_>, metric: &str, unit: &str) -> Tab
     if summary.values.len() < 2 {
         return TableCell::Number(mean);
     }
-    TableCell::Number(format!("{mean} ± {}", format::value(summary.statistics.deviation, unit)))
+    TableCell::Number(format!("{mean} ± {}", format::value(summary.statistics().deviation, unit)))
 }
 
 /// A row for each trial, then average and variance; a column for each series and value of `x`.
@@ -124,7 +134,7 @@ fn trials(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>) -> String {
     let columns = columns(data, panel);
     let headings = columns.iter().map(|column| column.title.clone());
     let headings = std::iter::once("Trial".to_owned()).chain(headings);
-    let mut table = Table::new(&svg::title(data, panel), headings);
+    let mut table = table_of(data, panel, headings);
     let rounds = columns.iter().map(|column| column.trials.len()).max().unwrap_or_default();
     for round in 0..rounds {
         let mut row = vec![TableCell::Head((round + 1).to_string())];
@@ -149,7 +159,7 @@ fn trials(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>) -> String {
     last("Average", &|column| Some(column.summary?.mean_text(unit)));
     let unit_squared = if unit.is_empty() { String::new() } else { format!(" ({unit})²") };
     last("Variance", &|column| {
-        let deviation = column.summary?.statistics.deviation;
+        let deviation = column.summary?.statistics().deviation;
         Some(format!("{}{unit_squared}", format::value(deviation * deviation, "")))
     });
     table.finish()

@@ -28,7 +28,7 @@ pub(super) fn page(study: &StudySummary<'_>) -> String {
     content += &warnings::section(study);
     content += &contents(study);
     for (number, experiment) in (1..).zip(&study.experiments) {
-        content += &experiment::section(number, experiment);
+        content += &experiment::section(number, experiment, record);
     }
     content += &controllers::section(study);
     format!(

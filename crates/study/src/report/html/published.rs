@@ -56,7 +56,7 @@ fn table(
     let (source, conditions) = (html(&published.source), html(&published.conditions));
     format!(
         "<div class=\"published\">\n{}<p class=\"note\">Source: {source}. Conditions: {conditions}. The machines and methods differ, so that \
-         the ratios between controllers say more than the values.</p>\n</div>\n",
+         the ratios between controllers say more than the values. –: not measured in this study.</p>\n</div>\n",
         table.finish()
     )
 }
@@ -84,7 +84,7 @@ fn measured_cell(
         )
     };
     match cells.as_slice() {
-        [] => TableCell::Text("no such cell".to_owned()),
+        [] => TableCell::Text("–".to_owned()),
         [cell] if cell.metrics.contains_key(figure.metric.as_str()) => {
             TableCell::Number(text(cell))
         }

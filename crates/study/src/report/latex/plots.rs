@@ -8,7 +8,7 @@ use super::super::figure_data::{FigureData, Panel, SeriesName};
 use super::super::memory::{resident_mib, typical_sample};
 use super::super::summary::{MetricSummary, axis_name, is_same_value};
 use super::super::svg::{VariedKind, label, varied_kind};
-use crate::definition::AxisValue;
+use crate::definition::{AxisValue, FigureKind};
 
 /// Colors of Okabe and Ito (2008), which readers with color vision deficiency can tell apart.
 const COLORS: [[u8; 3]; 8] = [
@@ -49,15 +49,14 @@ pub(super) fn lines(data: &FigureData<'_, '_>) -> String {
             if rows.is_empty() {
                 continue;
             }
-            plots += &error_plot(&style(&series.name, true), &rows, 'y');
-            plots += &legend_entry(&series.name.label);
+            plots += &error_plot(&style(&series.name, true), &rows);
         }
         plots
     };
     picture(data, &options, |panel| (x_options(panel), content(panel)))
 }
 
-/// Horizontal bars; a group for each value of `x`.
+/// Bars; a group for each value of `x`.
 pub(super) fn bars(data: &FigureData<'_, '_>) -> String {
     let figure = data.figure;
     let mut options = vec![
@@ -65,7 +64,6 @@ pub(super) fn bars(data: &FigureData<'_, '_>) -> String {
         format!("ylabel={{{}}}", y_label(data)),
         "enlarge x limits=0.2".to_owned(),
         "bar width=6pt".to_owned(),
-        "legend style={at={(1.02,1)},anchor=north west}".to_owned(),
     ];
     options.extend(y_mode(data));
     if figure.logarithmic {
@@ -86,9 +84,7 @@ pub(super) fn bars(data: &FigureData<'_, '_>) -> String {
             if rows.is_empty() {
                 continue;
             }
-            let color = color(&series.name);
-            plots += &error_plot(&format!("fill={color},draw=black,fill opacity=0.7"), &rows, 'y');
-            plots += &legend_entry(&series.name.label);
+            plots += &error_plot(&bar_style(&series.name), &rows);
         }
         plots
     };
@@ -127,7 +123,6 @@ pub(super) fn distributions(data: &FigureData<'_, '_>) -> String {
                 let points =
                     curve.iter().filter(|(_, it)| *it > 0.0).map(|(share, it)| (*it, *share));
                 plots += &plain_plot(&style(&series.name, false), points.collect());
-                plots += &legend_entry(&series.name.label);
             }
         }
         (Vec::new(), plots)
@@ -147,7 +142,6 @@ pub(super) fn memory(data: &FigureData<'_, '_>) -> String {
             let samples = series.cells.iter().filter_map(|(_, cell)| typical_sample(cell));
             for sample in samples {
                 plots += &plain_plot(&style(&series.name, false), resident_mib(sample).collect());
-                plots += &legend_entry(&series.name.label);
             }
         }
         (Vec::new(), plots)
@@ -165,24 +159,26 @@ fn picture(
         // Writing to a string does not fail.
         let _ = writeln!(text, "\\definecolor{{study{number}}}{{RGB}}{{{red},{green},{blue}}}");
     }
-    let fixed = "width=8.5cm,height=6cm,grid=major,grid style={very thin,gray!40},legend cell align=left,legend style={font=\\scriptsize}";
+    let fixed = "width=8.5cm,height=6cm,grid=major,grid style={very thin,gray!40},legend cell align=left,legend columns=3,legend style={font=\\scriptsize,at={(0.5,-0.3)},anchor=north}";
     let all = |own: &[String]| {
         let own = options.iter().chain(own).map(String::as_str);
         std::iter::once(fixed).chain(own).collect::<Vec<_>>().join(",\n  ")
     };
     if let [panel] = data.panels.as_slice() {
         let (own, plots) = content(panel);
-        let _ = write!(text, "\\begin{{axis}}[{}]\n{plots}\\end{{axis}}\n", all(&own));
+        let _ =
+            write!(text, "\\begin{{axis}}[{}]\n{}{plots}\\end{{axis}}\n", all(&own), legend(data));
     } else {
         let rows = data.panels.len().div_ceil(2);
         let _ = writeln!(
             text,
             "\\begin{{groupplot}}[group style={{group size=2 by {rows},horizontal sep=2.2cm,vertical sep=2.2cm}}]"
         );
-        for panel in &data.panels {
+        for (number, panel) in (1..).zip(&data.panels) {
             let (mut own, plots) = content(panel);
             own.push(format!("title={{{}}}", latex(&panel.title)));
-            let _ = write!(text, "\\nextgroupplot[{}]\n{plots}", all(&own));
+            let legend = if number == data.panels.len() { legend(data) } else { String::new() };
+            let _ = write!(text, "\\nextgroupplot[{}]\n{legend}{plots}", all(&own));
         }
         text += "\\end{groupplot}\n";
     }
@@ -190,13 +186,13 @@ fn picture(
 }
 
 /// A plot of means with their intervals.
-fn error_plot(style: &str, rows: &[(String, &MetricSummary)], direction: char) -> String {
+fn error_plot(style: &str, rows: &[(String, &MetricSummary)]) -> String {
     let mut text = format!(
-        "\\addplot+[{style},error bars/.cd,{direction} dir=both,{direction} explicit] table[x=x,y=y,y error plus=plus,y error minus=minus] {{\n\
+        "\\addplot[{style},error bars/.cd,y dir=both,y explicit,error bar style={{solid,opacity=1}}] table[x=x,y=y,y error plus=plus,y error minus=minus] {{\n\
          x y plus minus\n"
     );
     for (x, metric) in rows {
-        let mean = metric.statistics.mean;
+        let mean = metric.statistics().mean;
         let [low, high] = metric.interval();
         let _ = writeln!(text, "{x} {mean} {} {}", (high - mean).max(0.0), (mean - low).max(0.0));
     }
@@ -216,8 +212,20 @@ fn plain_plot(style: &str, points: Vec<(f64, f64)>) -> String {
     text + "};\n"
 }
 
-fn legend_entry(label: &str) -> String {
-    format!("\\addlegendentry{{{}}}\n", latex(label))
+/// The legend, whose entries do not depend on which panel has values of which series.
+fn legend(data: &FigureData<'_, '_>) -> String {
+    let one = |name: &SeriesName| {
+        let image = match data.figure.kind {
+            FigureKind::Bars => format!("area legend,{}", bar_style(name)),
+            kind => style(name, kind == FigureKind::Lines),
+        };
+        format!("\\addlegendimage{{{image}}}\n\\addlegendentry{{{}}}\n", latex(&name.label))
+    };
+    data.legend.iter().map(one).collect::<Vec<_>>().concat()
+}
+
+fn bar_style(name: &SeriesName) -> String {
+    format!("fill={},draw=black,fill opacity=0.7", color(name))
 }
 
 fn color(name: &SeriesName) -> String {

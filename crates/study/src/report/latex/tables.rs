@@ -31,7 +31,7 @@ pub(super) fn means(data: &FigureData<'_, '_>) -> String {
                 if metric.values.len() < 2 {
                     return mean;
                 }
-                format!("{mean} ± {}", format::value(metric.statistics.deviation, &figure.unit))
+                format!("{mean} ± {}", format::value(metric.statistics().deviation, &figure.unit))
             };
             std::iter::once(series.name.label.clone())
                 .chain(xs.iter().copied().map(value))
@@ -65,7 +65,7 @@ pub(super) fn trials(data: &FigureData<'_, '_>) -> String {
             let value = |column: &super::super::trials::TrialColumn<'_>| {
                 column.summary.map_or_else(
                     || "–".to_owned(),
-                    |it| text(it.statistics.mean, it.statistics.deviation),
+                    |it| text(it.statistics().mean, it.statistics().deviation),
                 )
             };
             std::iter::once(name.to_owned()).chain(columns.iter().map(value)).collect()

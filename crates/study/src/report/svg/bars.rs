@@ -90,7 +90,7 @@ fn bar(
     };
     let text = metric.text(&figure.unit);
     let tooltip = format!("{}: {text}", series.name.label);
-    let mean = x.at(metric.statistics.mean);
+    let mean = x.at(metric.statistics().mean);
     let class = format!("bar c{}", series.name.style % COLORS);
     canvas.rectangle(&class, [start, at + 3.0], [mean - start, ROW - 7.0], &tooltip);
     let interval = metric.interval().map(|bound| x.at(bound));

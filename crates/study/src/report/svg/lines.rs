@@ -44,7 +44,8 @@ pub(super) fn draw(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>, id: &str) -
             .collect();
         let mut points = points;
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let line: Vec<_> = points.iter().map(|(x, it, _)| [*x, y.at(it.statistics.mean)]).collect();
+        let line: Vec<_> =
+            points.iter().map(|(x, it, _)| [*x, y.at(it.statistics().mean)]).collect();
         let class = classes(&series.name);
         canvas.line(&class, &line, &series.name.label);
         for (place, metric, tooltip) in &points {
@@ -63,7 +64,7 @@ fn point(
     metric: &MetricSummary,
     (class, style, tooltip): (&str, usize, &str),
 ) {
-    let mean = y.at(metric.statistics.mean);
+    let mean = y.at(metric.statistics().mean);
     canvas.interval(class, x, metric.interval().map(|bound| y.at(bound)));
     canvas.marker(style, [x, mean], tooltip);
     if metric.is_lower_bound {
@@ -79,7 +80,7 @@ pub(super) fn metric_scale(data: &FigureData<'_, '_>) -> Scale {
     for series in data.panels.iter().flat_map(|panel| &panel.series) {
         for (_, it) in series.values(metric) {
             let [low, high] = it.interval();
-            let mean = it.statistics.mean;
+            let mean = it.statistics().mean;
             min = [mean, low].into_iter().filter(|it| *it > 0.0).fold(min, f64::min);
             max = max.max(mean).max(high);
         }
