@@ -6,6 +6,9 @@ use tokio::sync::oneshot;
 
 use crate::peer::Source;
 
+/// Concurrent connections: enough for several scrapers and browsers. For one more, another one is closed.
+pub(crate) const CONNECTIONS_MAX: usize = 64;
+
 /// A limit on the number of connections. Clones share it.
 ///
 /// A new connection is always admitted. If that exceeds the limit, another one is closed, of the source that has the most: the oldest
@@ -64,6 +67,11 @@ impl ConnectionLimit {
             open.last_id
         });
         (ConnectionPermit { limit: self.clone(), id, exempt: Mutex::default() }, closed)
+    }
+
+    /// Connections that count.
+    pub(crate) fn in_use(&self) -> usize {
+        self.with_open(|open| open.entries.len())
     }
 
     fn with_open<T>(&self, f: impl FnOnce(&mut OpenConnections) -> T) -> T {
@@ -183,6 +191,6 @@ mod tests {
         assert!(!is_open(&mut closed));
         let (_second, mut closed) = limit.admit(A);
         assert!(is_open(&mut closed));
-        assert_eq!(limit.with_open(|open| open.entries.len()), 1);
+        assert_eq!(limit.in_use(), 1);
     }
 }

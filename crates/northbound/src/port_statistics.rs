@@ -1,7 +1,7 @@
 //! Port statistics and rates, read from a switch while somebody looks at its ports.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -13,21 +13,22 @@ use sluice_openflow::{
 };
 use sluice_sdk::view::SwitchPort;
 use sluice_sdk::{Answer, Controller, Request};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use utoipa::ToSchema;
 
-/// Time between two readings of a switch, over which rates are averaged.
+use crate::api::reads::{Client, LimitedAnswer, Purpose, Reads};
+
+/// Time between two readings of a switch, over which rates are averaged; longer if so many switches are looked at that they use up the
+/// share of the statistics in what may be read per second.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How long a switch is read after somebody has looked at its ports.
 const WANTED_FOR: Duration = Duration::from_secs(15);
 
-/// Switches that are read at a time. If more are looked at, those of which this is longest ago are not read.
+/// Switches that are read. If more are looked at, those of which this is longest ago are not read.
 pub(crate) const SWITCHES_MAX: usize = 1024;
-
-/// Requests that wait for an answer. A switch has one at a time.
-const READS_MAX: usize = 16;
 
 /// How long a switch may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -147,8 +148,31 @@ struct Reading {
     ports: BTreeMap<PortNo, PortCounters>,
 }
 
-/// An answer, and when it was received.
-type Answered = (DatapathId, Instant, Answer);
+impl Reading {
+    /// What a switch has answered, if that is statistics.
+    fn of(answer: &Answer, at: Instant) -> Option<Self> {
+        let Answer::Multipart(reply) = answer else { return None };
+        let Ok(MultipartReply::PortStats { ports }) = reply.parse() else { return None };
+        Some(Self { at, ports: ports.iter().map(|stats| (stats.port_no, stats.into())).collect() })
+    }
+}
+
+/// Reads a switch, when it is its turn.
+async fn read(
+    controller: Arc<dyn Controller>,
+    reads: Arc<Reads>,
+    id: DatapathId,
+) -> (DatapathId, Option<Reading>) {
+    let permit = reads.acquire(Client::PortStatistics, Purpose::Query, id);
+    // After that time nobody may look any more.
+    let Ok(permit) = timeout(WANTED_FOR, permit).await else { return (id, None) };
+    let body = MultipartRequest::PortStats(PortStatsRequest::default());
+    let messages = vec![Message::MultipartRequest(Multipart::single(body))];
+    let request = Request { messages, timeout: ANSWER_TIMEOUT };
+    let answer = permit.send(&*controller, request).await;
+    // An error means that the server stops.
+    (id, answer.ok().and_then(|LimitedAnswer { answer, at, .. }| Reading::of(&answer, at)))
+}
 
 impl PortStatistics {
     fn lock(&self) -> MutexGuard<'_, HashMap<DatapathId, PolledSwitch>> {
@@ -212,26 +236,17 @@ impl PortStatistics {
     }
 
     /// Reads the switches at which somebody looks. Never ends.
-    pub(crate) async fn poll(&self, controller: &dyn Controller) {
-        // As many as requests at most.
-        let (sender, mut answers) = mpsc::unbounded_channel::<Answered>();
+    pub(crate) async fn poll(&self, controller: &Arc<dyn Controller>, reads: &Arc<Reads>) {
+        let mut readings = JoinSet::new();
         loop {
             if self.lock().is_empty() {
                 self.wanted.notified().await;
             }
             for id in self.start_due(clock::now()) {
-                let sender = sender.clone();
-                let on_answer = Box::new(move |answer| {
-                    // Fails when the thread has ended.
-                    let _ = sender.send((id, clock::now(), answer));
-                });
-                let body = MultipartRequest::PortStats(PortStatsRequest::default());
-                let messages = vec![Message::MultipartRequest(Multipart::single(body))];
-                let request = Request { messages, timeout: ANSWER_TIMEOUT };
-                controller.request(id, request, on_answer);
+                readings.spawn(read(Arc::clone(controller), Arc::clone(reads), id));
             }
             tokio::select! {
-                Some((id, at, answer)) = answers.recv() => self.record(id, at, &answer),
+                Some(Ok((id, reading))) = readings.join_next() => self.record(id, reading),
                 () = sleep(CHECK_INTERVAL) => {}
             }
         }
@@ -242,14 +257,12 @@ impl PortStatistics {
         let mut switches = self.lock();
         let since = |at| now.saturating_duration_since(at);
         switches.retain(|_, switch| switch.is_reading || since(switch.wanted_at) <= WANTED_FOR);
-        let reading = switches.values().filter(|switch| switch.is_reading).count();
         let due = |it: &PolledSwitch| {
             !it.is_reading && it.asked_at.is_none_or(|at| since(at) >= POLL_INTERVAL)
         };
         let mut ids: Vec<_> =
             switches.iter().filter(|(_, it)| due(it)).map(|(&id, it)| (it.asked_at, id)).collect();
         ids.sort_unstable_by_key(|&(asked_at, id)| (asked_at, id.0));
-        ids.truncate(READS_MAX - reading.min(READS_MAX));
         for (_, id) in &ids {
             if let Some(switch) = switches.get_mut(id) {
                 switch.is_reading = true;
@@ -259,17 +272,7 @@ impl PortStatistics {
         ids.into_iter().map(|(_, id)| id).collect()
     }
 
-    fn record(&self, id: DatapathId, at: Instant, answer: &Answer) {
-        let reading = match answer {
-            Answer::Multipart(reply) => match reply.parse() {
-                Ok(MultipartReply::PortStats { ports }) => {
-                    let ports = ports.iter().map(|stats| (stats.port_no, stats.into())).collect();
-                    Some(Reading { at, ports })
-                }
-                _ => None,
-            },
-            _ => None,
-        };
+    fn record(&self, id: DatapathId, reading: Option<Reading>) {
         let mut switches = self.lock();
         if let Some(switch) = switches.get_mut(&id) {
             switch.is_reading = false;
@@ -323,23 +326,23 @@ mod tests {
         assert_eq!(polled.start_due(now), [id]);
         let later = now + 2 * POLL_INTERVAL;
         assert!(polled.start_due(later).is_empty(), "it has not answered");
-        polled.record(id, later, &Answer::TimedOut);
+        polled.record(id, None);
         assert_eq!(polled.start_due(later), [id]);
-        polled.record(id, later, &Answer::TimedOut);
+        polled.record(id, None);
         assert!(polled.start_due(later).is_empty());
         assert!(polled.start_due(now + 2 * WANTED_FOR).is_empty(), "nobody looks");
         assert!(polled.lock().is_empty());
     }
 
     #[test]
-    fn switches_and_requests_are_limited() {
+    fn switches_are_limited_and_have_one_request_at_a_time() {
         let polled = PortStatistics::default();
         for id in 0..SWITCHES_MAX as u64 + 5 {
             polled.want(DatapathId(id));
         }
         assert_eq!(polled.lock().len(), SWITCHES_MAX);
         let now = clock::now();
-        assert_eq!(polled.start_due(now).len(), READS_MAX);
+        assert_eq!(polled.start_due(now).len(), SWITCHES_MAX);
         assert_eq!(polled.start_due(now).len(), 0);
     }
 }

@@ -34,14 +34,10 @@ use crate::connection_limit::ConnectionLimit;
 use crate::descriptions;
 use crate::events::{Event, Events};
 use crate::exposition::{self, Exposition};
-use crate::metrics::WithApiMetrics;
 use crate::peer::Peer;
 use crate::settings::Settings;
 use crate::unix_socket::{self, SocketFile};
 use crate::view_copy::ViewCopy;
-
-/// Concurrent connections: enough for several scrapers and browsers. For one more, another one is closed.
-const CONNECTIONS_MAX: usize = 64;
 
 /// Threads for what waits for the disk: changes of what is declared, one after the other.
 const DISK_THREADS_MAX: usize = 4;
@@ -111,18 +107,16 @@ impl Listeners {
         let access = Access::new(self.access);
         let events = Arc::new(Events::new(self.declared.clone()));
         events.follow_changes();
-        let source: Arc<dyn MetricsSource> =
-            Arc::new(WithApiMetrics { source, access: access.clone() });
         let state = ApiState::new(
             controller,
             self.declared,
             self.owners,
-            source.clone(),
+            source,
             events,
             clock::now(),
             access.clone(),
         );
-        let routes = routes(source)
+        let routes = routes(state.metrics.clone())
             .merge(api::routes(state.clone()))
             .fallback(api::not_found)
             .method_not_allowed_fallback(api::method_not_allowed)
@@ -130,11 +124,8 @@ impl Listeners {
             // Bodies are limited there.
             .layer(DefaultBodyLimit::disable());
         let (tcp, unix) = (self.tcp.map(|(listener, _)| listener), self.unix);
-        let service = HttpService {
-            routes,
-            access: access.clone(),
-            limit: ConnectionLimit::new(CONNECTIONS_MAX),
-        };
+        let service =
+            HttpService { routes, access: access.clone(), limit: state.connections.clone() };
         let shared = state.clone();
         let thread = ApiThread::spawn(move |stopped| {
             let (unix, _file) = unix.unzip();
@@ -290,7 +281,8 @@ fn serve(
             () = service.accept_unix(unix) => {}
             () = service.access.follow_tokens() => {}
             () = follow_view(state) => {}
-            () = state.statistics.poll(&*state.controller) => {}
+            () = state.reads.run() => {}
+            () = state.statistics.poll(&state.controller, &state.reads) => {}
             () = descriptions::ask(&*state.controller, &state.events) => {}
             _ = stopped => {}
         }

@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{ApiState, events};
+use super::{ApiState, capture, events, reads, trace};
+use crate::connection_limit::CONNECTIONS_MAX;
 
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(applications)).routes(routes!(limits))
@@ -106,12 +107,58 @@ async fn limits(State(state): State<ApiState>) -> Json<LimitsDocument> {
         is_configurable: true,
         help: limit.help,
     });
-    let streams = LimitDocument {
-        name: "event_streams".to_owned(),
-        value: events::STREAMS_MAX.into(),
-        in_use: u64::try_from(state.streams.in_use()).ok(),
+    Json(LimitsDocument { limits: configured.chain(constant_limits(&state)).collect() })
+}
+
+/// The limits that cannot be configured.
+fn constant_limits(state: &ApiState) -> Vec<LimitDocument> {
+    let reads = state.reads.usage();
+    let units_per_second = usize::try_from(reads.units_per_second).unwrap_or(usize::MAX);
+    let constant = |name: &str, value: usize, in_use: usize, help: String| LimitDocument {
+        name: name.to_owned(),
+        value: value.into(),
+        in_use: u64::try_from(in_use).ok(),
         is_configurable: false,
-        help: "Streams of events that are open at a time.".to_owned(),
+        help,
     };
-    Json(LimitsDocument { limits: configured.chain([streams]).collect() })
+    let plain = |name, max, in_use, help: &str| constant(name, max, in_use, help.to_owned());
+    vec![
+        plain(
+            "event_streams",
+            events::STREAMS_MAX,
+            state.streams.in_use(),
+            "Streams of events that are open at a time.",
+        ),
+        plain(
+            "captures",
+            capture::CAPTURES_MAX,
+            state.captures.in_use(),
+            "Captures of packet-ins that run at a time.",
+        ),
+        plain(
+            "traces",
+            trace::TRACES_MAX,
+            state.traces.in_use(),
+            "Packets that are traced at a time.",
+        ),
+        plain(
+            "connections",
+            CONNECTIONS_MAX,
+            state.connections.in_use(),
+            "Connections to the API at a time, without those of streams and captures.",
+        ),
+        constant("live_reads", reads::READS_MAX, reads.queries, reads::queries_help()),
+        plain(
+            "deletion_reads",
+            reads::READS_MAX,
+            reads.deletions,
+            "Replies of switches that are read at a time to delete flow entries.",
+        ),
+        constant(
+            "live_reads_per_second",
+            usize::try_from(reads::READS_PER_SECOND).unwrap_or(usize::MAX),
+            units_per_second,
+            reads::rate_help(),
+        ),
+    ]
 }

@@ -23,6 +23,8 @@ use super::ApiState;
 use super::error::ApiError;
 use super::extract::{ApiPath, ApiQuery};
 use super::openapi::BySwitch;
+use super::reads::Client;
+use super::requests::Reader;
 use super::{names, requests, values};
 
 /// Deletions that are sent at a time.
@@ -129,12 +131,13 @@ impl Selection {
 async fn delete_at_switch(
     State(state): State<ApiState>,
     ApiPath(switch): ApiPath<String>,
+    client: Client,
     ApiQuery(filter): ApiQuery<DeletionFilter>,
 ) -> Result<Json<DeletedDocument>, ApiError> {
     let selection = Selection::new(&filter, &state.owners)?;
     let sessions = state.controller.switches();
     let session = names::find(&sessions, &state.given_names(), &switch)?;
-    let Deletion { deleted, error } = delete_selected(&state, session, &selection).await;
+    let Deletion { deleted, error } = delete_selected(&state, client, session, &selection).await;
     match error {
         None => Ok(Json(DeletedDocument { deleted })),
         Some(error) if deleted > 0 => {
@@ -153,6 +156,7 @@ async fn delete_at_switch(
 )]
 async fn delete_everywhere(
     State(state): State<ApiState>,
+    client: Client,
     ApiQuery(filter): ApiQuery<DeletionFilter>,
 ) -> Result<Json<DeletedEverywhereDocument>, ApiError> {
     let selection = Selection::new(&filter, &state.owners)?;
@@ -166,7 +170,7 @@ async fn delete_everywhere(
         tasks.spawn(async move {
             // Never closed.
             let _permit = permits.acquire().await;
-            (session.datapath_id, delete_selected(&state, &session, &selection).await)
+            (session.datapath_id, delete_selected(&state, client, &session, &selection).await)
         });
     }
     let deadline = Instant::now() + EVERYWHERE_TIMEOUT;
@@ -202,14 +206,18 @@ impl From<(DatapathId, Option<Deletion>)> for DeletedOfSwitchDocument {
 /// Deletes entries: by cookie where the version can, otherwise each of those that are listed.
 async fn delete_selected(
     state: &ApiState,
+    client: Client,
     session: &SwitchSession,
     selection: &Selection,
 ) -> Deletion {
+    let reader = state.reader(client).for_deletion();
     let cookies = selection.cookies(&state.owners);
     let mut deletion = Deletion::default();
     let result = match cookies.filter(|_| can_match_cookies(session.version)) {
-        Some(cookies) => delete_cookies(state, session.datapath_id, cookies, &mut deletion).await,
-        None => delete_listed(state, session.datapath_id, selection, &mut deletion).await,
+        Some(cookies) => {
+            delete_cookies((state, reader), session.datapath_id, cookies, &mut deletion).await
+        }
+        None => delete_listed((state, reader), session.datapath_id, selection, &mut deletion).await,
     };
     deletion.error = result.err();
     deletion
@@ -217,7 +225,7 @@ async fn delete_selected(
 
 /// Deletes the entries of some cookies, however many there are: they are only counted.
 async fn delete_cookies(
-    state: &ApiState,
+    (state, reader): (&ApiState, Reader<'_>),
     id: DatapathId,
     cookies: Vec<(u64, u64)>,
     deletion: &mut Deletion,
@@ -225,10 +233,10 @@ async fn delete_cookies(
     let mut count = 0;
     for &(cookie, cookie_mask) in &cookies {
         let selected = FlowStatsRequest { cookie, cookie_mask, ..FlowStatsRequest::default() };
-        count += match requests::count_flows(state, id, selected.clone()).await? {
+        count += match reader.count_flows(id, selected.clone()).await? {
             Some(count) => usize::try_from(count).unwrap_or(usize::MAX),
             // A switch that cannot count.
-            None => requests::read_flows(state, id, selected).await?.len(),
+            None => reader.read_flows(id, selected).await?.len(),
         };
     }
     send(state, id, cookies.into_iter().map(delete_by_cookie).collect()).await?;
@@ -238,12 +246,12 @@ async fn delete_cookies(
 
 /// Deletes entries one by one.
 async fn delete_listed(
-    state: &ApiState,
+    (state, reader): (&ApiState, Reader<'_>),
     id: DatapathId,
     selection: &Selection,
     deletion: &mut Deletion,
 ) -> Result<(), ApiError> {
-    let mut listed = requests::read_flows(state, id, FlowStatsRequest::default()).await?;
+    let mut listed = reader.read_flows(id, FlowStatsRequest::default()).await?;
     listed.retain(|entry| selection.contains(entry, &state.owners));
     for batch in listed.chunks(BATCH) {
         send(state, id, batch.iter().map(delete_strictly).collect()).await?;

@@ -20,6 +20,7 @@ use super::documents::{FlowDocument, FlowsDocument, ReplyDocument, flow_text};
 use super::error::ApiError;
 use super::extract::{ApiPath, ApiQuery};
 use super::openapi::BySwitch;
+use super::reads::Client;
 use super::{ApiState, names, requests, values};
 
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
@@ -83,6 +84,7 @@ enum Format {
 )]
 async fn flows(
     State(state): State<ApiState>,
+    client: Client,
     ApiPath(switch): ApiPath<String>,
     ApiQuery(filter): ApiQuery<FlowFilter>,
 ) -> Result<Response, ApiError> {
@@ -100,7 +102,7 @@ async fn flows(
     if let (Some((cookie, mask)), true) = (cookie, session.version >= Version::V1_1) {
         (selected.cookie, selected.cookie_mask) = (cookie & mask, mask);
     }
-    let mut flows = requests::read_flows(&state, id, selected).await?;
+    let mut flows = state.reader(client).read_flows(id, selected).await?;
     flows.retain(|flow| {
         cookie.is_none_or(|(cookie, mask)| flow.cookie & mask == cookie & mask)
             && owner.is_none_or(|it| state.owners.owner_of(flow.cookie, flow.priority) == it)
@@ -144,6 +146,7 @@ async fn flows(
 )]
 async fn multipart(
     State(state): State<ApiState>,
+    client: Client,
     ApiPath((switch, what)): ApiPath<(String, String)>,
     ApiQuery(query): ApiQuery<ReplyFormat>,
 ) -> Result<Response, ApiError> {
@@ -160,7 +163,7 @@ async fn multipart(
         return Err(ApiError::invalid(message));
     }
     let id = names::find(&state.controller.switches(), &state.given_names(), &switch)?.datapath_id;
-    Ok(match requests::read(&state, id, request()).await? {
+    Ok(match state.reader(client).read(id, request()).await? {
         MultipartReply::GroupDesc { groups } if is_text => {
             lines(groups.into_iter().map(group_text))
         }

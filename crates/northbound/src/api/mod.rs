@@ -18,7 +18,7 @@ mod packets;
 mod port_state;
 mod ports;
 mod quarantines;
-mod reads;
+pub(crate) mod reads;
 pub(crate) mod requests;
 mod static_documents;
 mod static_entries;
@@ -42,13 +42,16 @@ use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::connection_limit::{CONNECTIONS_MAX, ConnectionLimit};
 use crate::events::Events;
+use crate::metrics::WithApiMetrics;
 use crate::port_statistics::PortStatistics;
 use crate::settings::Settings;
 use crate::source_limit::SourceLimit;
 use crate::view_copy::ViewCopy;
 use access::Access;
 pub(crate) use handlers::{method_not_allowed, not_found};
+use reads::Reads;
 
 /// What the handlers use.
 #[derive(Clone)]
@@ -57,8 +60,11 @@ pub(crate) struct ApiState {
     pub(crate) view: Arc<ViewCopy>,
     pub(crate) events: Arc<Events>,
     pub(crate) statistics: Arc<PortStatistics>,
-    metrics: Arc<dyn MetricsSource>,
+    /// Those of the controller, followed by those of the API.
+    pub(crate) metrics: Arc<dyn MetricsSource>,
     settings: Arc<Mutex<Settings>>,
+    /// Limits the connections.
+    pub(crate) connections: ConnectionLimit,
     /// Limits the streams of events.
     streams: SourceLimit,
     pub(crate) started: Instant,
@@ -66,7 +72,7 @@ pub(crate) struct ApiState {
     /// Whose flow entry is which.
     owners: Arc<Allocations>,
     /// Limits how many replies of switches are read at a time.
-    reads: Arc<reads::Reads>,
+    pub(crate) reads: Arc<Reads>,
     /// Limits how many packets are traced at a time.
     traces: SourceLimit,
     /// Limits how many captures run at a time.
@@ -90,18 +96,22 @@ impl ApiState {
         started: Instant,
         access: Access,
     ) -> Self {
+        let reads = Arc::<Reads>::default();
+        let of_api =
+            WithApiMetrics { source: metrics, access: access.clone(), reads: reads.clone() };
         Self {
             controller,
             view: Arc::default(),
             events,
             statistics: Arc::default(),
-            metrics,
+            metrics: Arc::new(of_api),
             settings: Arc::default(),
+            connections: ConnectionLimit::new(CONNECTIONS_MAX),
             streams: SourceLimit::new(events::STREAMS_MAX),
             started,
             access,
             owners,
-            reads: Arc::default(),
+            reads,
             traces: SourceLimit::new(trace::TRACES_MAX),
             captures: SourceLimit::new(capture::CAPTURES_MAX),
             declared,

@@ -110,7 +110,7 @@ impl IntoResponses for BySwitch {
         all.extend(errors(&[
             ("501", "The OpenFlow version of the switch has no such request"),
             ("502", "The switch has answered with an ERROR, or with something else"),
-            ("503", "Too many requests wait for this switch"),
+            ("503", "Too many requests wait for this switch or for others"),
             ("504", "The switch did not answer in time"),
         ]));
         all

@@ -16,6 +16,7 @@ use super::{flows, groups, meters, ports, queues, tables};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::extract::{ApiBytes, ApiPath};
+use crate::api::reads::Client;
 
 /// What stands for all ports, queues, groups or meters in a path.
 const ALL: &str = "ALL";
@@ -27,10 +28,11 @@ pub(super) async fn switches(State(state): State<ApiState>) -> Json<Vec<u64>> {
 /// Flow entries, with a filter in the body if any.
 pub(super) async fn flows(
     State(state): State<ApiState>,
+    client: Client,
     ApiPath(dpid): ApiPath<String>,
     ApiBytes(filter): ApiBytes,
 ) -> ApiResult<Json<Value>> {
-    let switch = Switch::find(&state, &dpid.into())?;
+    let switch = Switch::find(&state, client, &dpid.into())?;
     let filter = body(&filter)?;
     let (request, priority) = flows::stats_request(&Object::new("", &filter)?, switch.version)?;
     let entries = switch.read_flows(request).await?;
@@ -43,10 +45,11 @@ pub(super) async fn flows(
 /// Sums over flow entries, with a filter in the body if any.
 pub(super) async fn aggregate(
     State(state): State<ApiState>,
+    client: Client,
     ApiPath(dpid): ApiPath<String>,
     ApiBytes(filter): ApiBytes,
 ) -> ApiResult<Json<Value>> {
-    let switch = Switch::find(&state, &dpid.into())?;
+    let switch = Switch::find(&state, client, &dpid.into())?;
     let filter = body(&filter)?;
     let (request, _) = flows::stats_request(&Object::new("", &filter)?, switch.version)?;
     let sums = match switch.read(MultipartRequest::AggregateStats(request)).await? {
@@ -61,9 +64,10 @@ pub(super) async fn aggregate(
 /// The role of the controller.
 pub(super) async fn role(
     State(state): State<ApiState>,
+    client: Client,
     ApiPath(dpid): ApiPath<String>,
 ) -> ApiResult<Json<Value>> {
-    let switch = Switch::find(&state, &dpid.into())?;
+    let switch = Switch::find(&state, client, &dpid.into())?;
     let request = RoleRequest { role: Role::NOCHANGE, ..RoleRequest::default() };
     let roles = match switch.ask(Message::RoleRequest(request)).await? {
         Message::RoleReply(it) => {
@@ -82,23 +86,26 @@ pub(super) async fn role(
 
 pub(super) async fn whole(
     State(state): State<ApiState>,
+    client: Client,
     ApiPath((what, dpid)): ApiPath<(String, String)>,
 ) -> ApiResult<Json<Value>> {
-    read(&state, &what, &dpid, None, None).await
+    read((&state, client), &what, &dpid, None, None).await
 }
 
 pub(super) async fn part(
     State(state): State<ApiState>,
+    client: Client,
     ApiPath((what, dpid, part)): ApiPath<(String, String, String)>,
 ) -> ApiResult<Json<Value>> {
-    read(&state, &what, &dpid, Some(&part), None).await
+    read((&state, client), &what, &dpid, Some(&part), None).await
 }
 
 pub(super) async fn queue(
     State(state): State<ApiState>,
+    client: Client,
     ApiPath((what, dpid, part, queue)): ApiPath<(String, String, String, String)>,
 ) -> ApiResult<Json<Value>> {
-    read(&state, &what, &dpid, Some(&part), Some(&queue)).await
+    read((&state, client), &what, &dpid, Some(&part), Some(&queue)).await
 }
 
 /// The parts of a path behind the datapath id.
@@ -159,7 +166,7 @@ const PARTS_MAX: [(&str, usize); 16] = [
 ];
 
 async fn read(
-    state: &ApiState,
+    (state, client): (&ApiState, Client),
     what: &str,
     dpid: &str,
     part: Option<&str>,
@@ -173,7 +180,7 @@ async fn read(
         );
         return Err(ApiError::not_found("no_such_path", message));
     }
-    let switch = Switch::find(state, &dpid.into())?;
+    let switch = Switch::find(state, client, &dpid.into())?;
     let parts = Parts { part, queue, version: switch.version };
     match what_to_json(&switch, what, &parts).await {
         // What one asks for does not exist: Ryu's answer then.

@@ -13,11 +13,13 @@ use super::input::{ApiResult, invalid, whole_number};
 use super::literal;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::requests;
+use crate::api::reads::Client;
+use crate::api::requests::{self, Reader};
 
 /// A connected switch.
 pub(super) struct Switch<'s> {
     state: &'s ApiState,
+    client: Client,
     pub(super) id: DatapathId,
     pub(super) version: Version,
     pub(super) ports: Vec<Port>,
@@ -34,7 +36,7 @@ pub(super) fn body(bytes: &Bytes) -> ApiResult<Value> {
 
 impl<'s> Switch<'s> {
     /// The switch with the datapath id in `value`: a number, or a text with one, in decimal or behind `0x` in hexadecimal digits.
-    pub(super) fn find(state: &'s ApiState, value: &Value) -> ApiResult<Self> {
+    pub(super) fn find(state: &'s ApiState, client: Client, value: &Value) -> ApiResult<Self> {
         let id = whole_number(value).and_then(|n| n.try_into().ok()).map(DatapathId);
         let id = id.ok_or_else(|| invalid("dpid", value, "a datapath id, such as 1 or 0x1"))?;
         let mut sessions = state.controller.switches().into_iter();
@@ -43,27 +45,28 @@ impl<'s> Switch<'s> {
             let message = format!("no switch with the datapath id {} is connected", id.0);
             ApiError::not_found("switch_not_connected", message)
         })?;
-        Ok(Self { state, id, version, ports: features.ports.clone() })
+        Ok(Self { state, client, id, version, ports: features.ports.clone() })
     }
 
     /// Asks for statistics or a description.
     pub(super) async fn read(&self, request: MultipartRequest) -> ApiResult<MultipartReply> {
-        requests::read(self.state, self.id, request).await
+        self.reader().read(self.id, request).await
     }
 
     /// Reads flow entries, unless they are too many for one reply.
     pub(super) async fn read_flows(&self, selected: FlowStatsRequest) -> ApiResult<Vec<FlowDesc>> {
-        let flows = requests::read_flows(self.state, self.id, selected).await;
+        let flows = self.reader().read_flows(self.id, selected).await;
         // Scripts for Ryu expect an error of the server.
         flows.map_err(|it| it.map_status(StatusCode::CONFLICT, StatusCode::SERVICE_UNAVAILABLE))
     }
 
-    /// Sends a message that has a reply.
+    /// Sends a message that changes nothing and has a reply.
     pub(super) async fn ask(&self, message: Message) -> ApiResult<Message> {
-        match requests::ask(self.state, self.id, vec![message]).await {
-            Answer::Reply(reply) => Ok(reply),
-            other => Err(ApiError::of_answer(&other)),
-        }
+        self.reader().ask(self.id, message).await
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        self.state.reader(self.client)
     }
 
     /// Sends a message that changes something. Answers as Ryu does, but not before the switch has done it.

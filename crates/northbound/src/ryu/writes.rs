@@ -12,10 +12,12 @@ use super::{flows, groups, meters, ports};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::extract::{ApiBytes, ApiPath};
+use crate::api::reads::Client;
 
 /// `POST /stats/flowentry/add` and so on: `command` is the part that the routes call a datapath id.
 pub(super) async fn change(
     State(state): State<ApiState>,
+    client: Client,
     ApiPath((what, command)): ApiPath<(String, String)>,
     ApiBytes(bytes): ApiBytes,
 ) -> ApiResult<StatusCode> {
@@ -23,14 +25,14 @@ pub(super) async fn change(
     let it = Object::new("", &body)?;
     if what == "experimenter" {
         let dpid = it.get("dpid").cloned().unwrap_or_else(|| Value::from(command));
-        let switch = Switch::find(&state, &dpid)?;
+        let switch = Switch::find(&state, client, &dpid)?;
         return switch.change(experimenter(&it)?).await;
     }
     if !["flowentry", "groupentry", "meterentry", "portdesc"].contains(&what.as_str()) {
         let message = format!("there is nothing to change at /stats/{what}: see docs/ryu.md");
         return Err(ApiError::not_found("no_such_path", message));
     }
-    let switch = Switch::find(&state, it.required("dpid")?)?;
+    let switch = Switch::find(&state, client, it.required("dpid")?)?;
     let version = switch.version;
     let message = match what.as_str() {
         "flowentry" => {
@@ -74,20 +76,22 @@ fn experimenter(it: &Object<'_>) -> ApiResult<Message> {
 /// Deletes all flow entries of a switch.
 pub(super) async fn clear(
     State(state): State<ApiState>,
+    client: Client,
     ApiPath(dpid): ApiPath<String>,
 ) -> ApiResult<StatusCode> {
-    let switch = Switch::find(&state, &dpid.into())?;
+    let switch = Switch::find(&state, client, &dpid.into())?;
     switch.change(Message::FlowMod(flows::clear(switch.version))).await
 }
 
 /// Requests a role.
 pub(super) async fn role(
     State(state): State<ApiState>,
+    client: Client,
     ApiBytes(bytes): ApiBytes,
 ) -> ApiResult<StatusCode> {
     let body = body(&bytes)?;
     let it = Object::new("", &body)?;
-    let switch = Switch::find(&state, it.required("dpid")?)?;
+    let switch = Switch::find(&state, client, it.required("dpid")?)?;
     let role = Role(it.named("role", &ROLES, Role::EQUAL.0)?);
     switch.change(Message::RoleRequest(RoleRequest { role, ..RoleRequest::default() })).await
 }

@@ -137,6 +137,11 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 impl Token {
+    /// Distinguishes it from others, without its secret.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.sha256.0.iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
+    }
+
     /// Makes a token: the text for the client, and what is stored. `now` is the time since 1970.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ pub(crate) fn quantile_function<'s>(samples: impl Iterator<Item = &'s Sample>) -
         .collect();
     let median = |share: f64| {
         let all: Vec<_> = rounds.iter().filter_map(|round| latency_at(round, share)).collect();
-        middle(all)
+        sluice_bench::median(&all)
     };
     let point = |bits: u64| {
         let share = f64::from_bits(bits);
@@ -38,14 +38,6 @@ fn latency_at(round: &[(f64, f64)], share: f64) -> Option<f64> {
     Some(low + part * (high - low))
 }
 
-/// The median; of an even number, the mean of the two middle values. [`sluice_bench::FigureSummary`] has it, too, but takes as long as
-/// its interval.
-fn middle(mut all: Vec<f64>) -> f64 {
-    all.sort_unstable_by(f64::total_cmp);
-    let at = |index: usize| all.get(index).copied().unwrap_or_default();
-    f64::midpoint(at(all.len().saturating_sub(1) / 2), at(all.len() / 2))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +48,5 @@ mod tests {
         let all = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| latency_at(&round, share).unwrap());
         assert_eq!(all.map(f64::to_bits), [10.0, 15.0, 20.0, 60.0, 100.0f64].map(f64::to_bits));
         assert_eq!(latency_at(&[], 0.5), None);
-        assert_eq!(middle(vec![3.0, 1.0, 2.0]).to_bits(), 2f64.to_bits());
     }
 }

@@ -1,246 +1,397 @@
 //! Limits how many replies of switches are read at a time, and per second: reading costs the workers time that switches need.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+mod budget;
+mod schedule;
+mod slow_switches;
+
+use std::convert::Infallible;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use sluice_base::HashMap;
 use sluice_io::clock;
 use sluice_openflow::DatapathId;
-use sluice_sdk::Answer;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::sleep;
+use sluice_sdk::{Answer, Controller, Request};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 
-/// Replies of all switches that are read at a time; each may have some megabytes. Further requests wait.
-const READS_MAX: usize = 16;
+pub(crate) use schedule::Purpose;
 
-/// Of these, replies of switches that did not answer the last time: otherwise a few switches that never answer would keep the others from
-/// being read.
-const UNRELIABLE_READS_MAX: usize = 4;
+use super::access::Permission;
+use crate::peer::Source;
+use budget::UNITS_MAX;
+pub(super) use budget::UNITS_PER_SECOND as READS_PER_SECOND;
+pub(super) use schedule::READS_MAX;
+use schedule::{AnswerSpeed, READS_PER_CLIENT_MAX, ReadId, ReadResult, SLOW_AFTER, Schedule};
 
-/// Replies of one switch that are read at a time: all its incomplete replies together may have 4 MiB.
-const READS_PER_SWITCH_MAX: usize = 2;
+/// Bytes of a reply that cost another unit: copying them takes as long as reading a short reply.
+const BYTES_PER_UNIT: usize = 64 << 10;
 
-/// Switches of which it is known that they did not answer. Beyond that, it is forgotten of those from which nothing is being read.
-const KNOWN_SWITCHES_MAX: usize = 1024;
+/// Units of a reply that was discarded as too long: it had at least 4 MiB.
+const UNITS_OF_DISCARDED: u32 = 64;
 
-/// Time that passes for each reply that is read, on average. A reply of some kilobytes costs the worker of its switch 50 to 140 µs, so that
-/// all of them together take at most 2 % of one.
-const READ_INTERVAL: Duration = Duration::from_micros(6_667);
-
-/// Bytes of a reply that count as another reply: copying them takes as long.
-const BYTES_PER_READ: usize = 64 << 10;
-
-/// Replies that are read at once, after nothing was read for a while.
-const READS_BURST: u32 = 100;
-
-/// Which replies are being read.
-#[derive(Debug)]
-pub(super) struct Reads {
-    all: Arc<Semaphore>,
-    unreliable: Arc<Semaphore>,
-    /// The switches from which something is being read, and those that did not answer.
-    switches: Mutex<HashMap<DatapathId, Arc<SwitchReads>>>,
-    rate: Arc<ReadRate>,
+/// On whose behalf switches are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Client {
+    /// All that present the same token, wherever they are.
+    Token(u64),
+    /// A program without a token.
+    Peer(Source),
+    /// The controller itself, for the statistics of ports at which somebody looks.
+    PortStatistics,
 }
 
-#[derive(Debug)]
-struct SwitchReads {
-    permits: Arc<Semaphore>,
-    has_timed_out: AtomicBool,
-}
+impl<S: Send + Sync> FromRequestParts<S> for Client {
+    type Rejection = Infallible;
 
-/// A reply may be read until this is dropped.
-#[derive(Debug)]
-pub(super) struct ReadPermit {
-    switch: Arc<SwitchReads>,
-    rate: Arc<ReadRate>,
-    _permits: [Option<OwnedSemaphorePermit>; 3],
-}
-
-impl ReadPermit {
-    /// The read has ended with this answer.
-    pub(super) fn end(self, answer: &Answer) {
-        self.switch.has_timed_out.store(matches!(answer, Answer::TimedOut), Ordering::Relaxed);
-        if let Answer::Multipart(reply) = answer {
-            let more = u32::try_from(reply.body().len() / BYTES_PER_READ).unwrap_or(u32::MAX);
-            self.rate.count(more, clock::now());
-        }
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        // Every request that needs a role has one.
+        let nowhere = Self::Peer(Source::Address(Ipv4Addr::UNSPECIFIED.into()));
+        Ok(parts.extensions.get().map_or(nowhere, Permission::client))
     }
 }
 
-impl Default for Reads {
-    fn default() -> Self {
-        Self {
-            all: Arc::new(Semaphore::new(READS_MAX)),
-            unreliable: Arc::new(Semaphore::new(UNRELIABLE_READS_MAX)),
-            switches: Mutex::default(),
-            rate: Arc::default(),
-        }
-    }
-}
-
-/// How many replies were read.
+/// Which replies are being read, and which reads wait.
 #[derive(Debug, Default)]
-struct ReadRate {
-    /// Until when all of them have had their time.
-    until: Mutex<Option<Instant>>,
-    /// Requests wait one after the other. One whose client leaves meanwhile counts nothing: otherwise a client that asks and leaves
-    /// again and again would keep the others from reading.
-    turn: tokio::sync::Mutex<()>,
+pub(crate) struct Reads {
+    state: Mutex<State>,
+    /// Reads wait for another time than before.
+    changed: Notify,
+    /// Reads that have waited too long.
+    refused: AtomicU64,
 }
 
-impl ReadRate {
-    /// Waits until another reply may be read, and counts it.
-    async fn acquire(&self) {
-        let _turn = self.turn.lock().await;
-        let wait = self.wait(clock::now());
-        if !wait.is_zero() {
-            sleep(wait).await;
-        }
-        self.count(1, clock::now());
-    }
+#[derive(Debug, Default)]
+struct State {
+    schedule: Schedule,
+    /// The reads that wait; each is notified when it may begin.
+    waiting: HashMap<ReadId, oneshot::Sender<()>>,
+}
 
-    /// How long to wait before another reply is read.
-    fn wait(&self, now: Instant) -> Duration {
-        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        let ahead = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        (ahead + READ_INTERVAL).saturating_sub(READ_INTERVAL * READS_BURST)
-    }
+/// How much is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadsUsage {
+    pub(crate) waiting: usize,
+    pub(crate) queries: usize,
+    pub(crate) deletions: usize,
+    pub(crate) units_per_second: u32,
+    pub(crate) refused: u64,
+}
 
-    fn count(&self, replies: u32, now: Instant) {
-        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        *until = Some(until.map_or(now, |until| until.max(now)) + READ_INTERVAL * replies);
-    }
+/// What the limit on queries means, for people.
+pub(super) fn queries_help() -> String {
+    format!("Replies of switches that are read at a time, {READS_PER_CLIENT_MAX} for one client.")
+}
+
+/// What the limit on reads per second means, for people.
+pub(super) fn rate_help() -> String {
+    let kib = BYTES_PER_UNIT >> 10;
+    format!(
+        "Reads of switches per second, after {UNITS_MAX} at once; each {kib} KiB of a reply count as one more. Clients have equal shares."
+    )
 }
 
 impl Reads {
-    /// Waits until another reply of a switch may be read.
-    pub(super) async fn acquire(&self, from: DatapathId) -> ReadPermit {
-        let switch = self.of_switch(from);
-        let acquire = |semaphore: &Arc<Semaphore>| semaphore.clone().acquire_owned();
-        // The switch first: a request that waits for a slow one keeps no place from others. None is ever closed.
-        let of_switch = acquire(&switch.permits).await.ok();
-        let of_unreliable = if switch.has_timed_out.load(Ordering::Relaxed) {
-            acquire(&self.unreliable).await.ok()
-        } else {
-            None
-        };
-        self.rate.acquire().await;
-        let of_all = acquire(&self.all).await.ok();
-        let permits = [of_switch, of_unreliable, of_all];
-        ReadPermit { switch, rate: self.rate.clone(), _permits: permits }
+    /// Starts reads when their time has come. Never ends.
+    pub(crate) async fn run(&self) {
+        loop {
+            let due_at = self.start_due();
+            let changed = self.changed.notified();
+            match due_at {
+                None => changed.await,
+                Some(at) => tokio::select! {
+                    () = sleep(at.saturating_duration_since(clock::now())) => {}
+                    () = changed => {}
+                },
+            }
+        }
     }
 
-    fn of_switch(&self, id: DatapathId) -> Arc<SwitchReads> {
-        let mut switches = self.switches.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = switches.get(&id) {
-            return known.clone();
+    /// Waits until a reply of a switch may be read.
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        client: Client,
+        purpose: Purpose,
+        from: DatapathId,
+    ) -> ReadPermit {
+        let (permit, begins) = self.enqueue(client, purpose, from);
+        self.start_due();
+        self.changed.notify_one();
+        // The sender is dropped only after it has sent.
+        let _ = begins.await;
+        permit
+    }
+
+    /// As [`acquire`](Self::acquire), but `None` if that takes longer than `time`.
+    pub(crate) async fn acquire_within(
+        self: &Arc<Self>,
+        client: Client,
+        purpose: Purpose,
+        from: DatapathId,
+        time: Duration,
+    ) -> Option<ReadPermit> {
+        let permit = timeout(time, self.acquire(client, purpose, from)).await.ok();
+        if permit.is_none() {
+            self.refused.fetch_add(1, Relaxed);
         }
-        let has_room = switches.len() < KNOWN_SWITCHES_MAX;
-        switches.retain(|_, it| {
-            Arc::strong_count(it) > 1 || has_room && it.has_timed_out.load(Ordering::Relaxed)
+        permit
+    }
+
+    pub(crate) fn usage(&self) -> ReadsUsage {
+        self.start_due();
+        let state = self.lock();
+        let schedule = &state.schedule;
+        ReadsUsage {
+            waiting: schedule.waiting(),
+            queries: schedule.in_progress(Purpose::Query),
+            deletions: schedule.in_progress(Purpose::Deletion),
+            units_per_second: schedule.units_per_second(),
+            refused: self.refused.load(Relaxed),
+        }
+    }
+
+    fn enqueue(
+        self: &Arc<Self>,
+        client: Client,
+        purpose: Purpose,
+        from: DatapathId,
+    ) -> (ReadPermit, oneshot::Receiver<()>) {
+        let (begin, begins) = oneshot::channel();
+        let mut state = self.lock();
+        let id = state.schedule.enqueue(client, purpose, from);
+        state.waiting.insert(id, begin);
+        (ReadPermit { reads: Arc::clone(self), id, from }, begins)
+    }
+
+    /// Starts the reads that may begin. Returns when more may.
+    fn start_due(&self) -> Option<Instant> {
+        let mut state = self.lock();
+        for id in state.schedule.start_due(clock::now()) {
+            if let Some(begin) = state.waiting.remove(&id) {
+                // Fails if the client leaves just now: then the permit is dropped, too.
+                let _ = begin.send(());
+            }
+        }
+        state.schedule.next_due_at()
+    }
+
+    fn remove(&self, id: ReadId) {
+        let mut state = self.lock();
+        state.waiting.remove(&id);
+        state.schedule.remove(id);
+        drop(state);
+        self.start_due();
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place for a reply, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct ReadPermit {
+    reads: Arc<Reads>,
+    id: ReadId,
+    from: DatapathId,
+}
+
+/// What a switch has answered. Whoever parses a reply keeps the permit until that is done: so no more replies are in memory than may be
+/// read at a time.
+#[derive(Debug)]
+pub(crate) struct LimitedAnswer {
+    pub(crate) answer: Answer,
+    /// When it was received.
+    pub(crate) at: Instant,
+    pub(crate) permit: ReadPermit,
+}
+
+impl ReadPermit {
+    /// Sends a request to the switch for which the permit is. The read keeps its place until the switch has answered, even if nobody
+    /// waits for the answer any more.
+    pub(crate) fn send(
+        self,
+        controller: &dyn Controller,
+        request: Request,
+    ) -> JoinHandle<LimitedAnswer> {
+        let (sender, answered) = oneshot::channel();
+        let sent_at = clock::now();
+        let on_answer = Box::new(move |answer| {
+            // Fails when the thread has ended.
+            let _ = sender.send((answer, clock::now()));
         });
-        let new = Arc::new(SwitchReads {
-            permits: Arc::new(Semaphore::new(READS_PER_SWITCH_MAX)),
-            has_timed_out: AtomicBool::new(false),
-        });
-        switches.insert(id, new.clone());
-        new
+        controller.request(self.from, request, on_answer);
+        // Not in the thread of the worker, which calls `on_answer`.
+        tokio::spawn(async move {
+            let none = |_| (Answer::Disconnected, clock::now());
+            let (answer, at) = answered.await.unwrap_or_else(none);
+            let result = result_of(&answer, at.saturating_duration_since(sent_at));
+            self.reads.lock().schedule.end(self.id, result, at);
+            LimitedAnswer { answer, at, permit: self }
+        })
+    }
+}
+
+/// What an answer says of its switch, and what it has cost.
+fn result_of(answer: &Answer, took: Duration) -> ReadResult {
+    let speed = match answer {
+        _ if answer.is_unsent() => AnswerSpeed::Unknown,
+        Answer::TimedOut => AnswerSpeed::Slow,
+        _ if took >= SLOW_AFTER => AnswerSpeed::Slow,
+        _ => AnswerSpeed::Fast,
+    };
+    let more_units = match answer {
+        Answer::Multipart(reply) => {
+            u32::try_from(reply.body().len() / BYTES_PER_UNIT).unwrap_or(u32::MAX)
+        }
+        Answer::TooLarge => UNITS_OF_DISCARDED,
+        _ => 0,
+    };
+    ReadResult { speed, more_units }
+}
+
+impl Drop for ReadPermit {
+    fn drop(&mut self) {
+        self.reads.remove(self.id);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::task::{Context, Waker};
+    use std::sync::mpsc;
+    use std::task::{Context, Poll, Waker};
+
+    use sluice_openflow::{
+        Message, MeterRequest, Multipart, MultipartRequest, MultipartType, Version,
+    };
+    use sluice_sdk::view::{ViewPublisher, ViewSubscription};
+    use sluice_sdk::{OnAnswer, ReceivedMultipart, SwitchSession};
 
     use super::*;
 
+    const CLIENT: Client = Client::Token(1);
+
+    /// A controller that leaves requests unanswered.
+    struct Silent(mpsc::Sender<OnAnswer>);
+
+    impl Controller for Silent {
+        fn request(&self, _: DatapathId, _: Request, on_answer: OnAnswer) {
+            self.0.send(on_answer).unwrap();
+        }
+
+        fn subscribe(&self, notify: Box<dyn Fn() + Send + Sync>) -> ViewSubscription {
+            ViewPublisher::new(notify).1
+        }
+
+        fn switches(&self) -> Vec<SwitchSession> {
+            vec![]
+        }
+    }
+
+    fn request() -> Request {
+        Request { messages: vec![], timeout: Duration::from_secs(30) }
+    }
+
+    fn reply(bytes: usize) -> Answer {
+        let (version, kind) = (Version::V1_3, MultipartType::FLOW);
+        Answer::Multipart(ReceivedMultipart::new(version, kind, vec![0; bytes]))
+    }
+
     /// The permit, if there is no need to wait for it.
-    fn try_acquire(reads: &Reads, id: u64) -> Option<ReadPermit> {
+    fn try_acquire(reads: &Arc<Reads>, purpose: Purpose, from: u64) -> Option<ReadPermit> {
         let mut context = Context::from_waker(Waker::noop());
-        match pin!(reads.acquire(DatapathId(id))).poll(&mut context) {
-            std::task::Poll::Ready(permit) => Some(permit),
-            std::task::Poll::Pending => None,
+        match pin!(reads.acquire(CLIENT, purpose, DatapathId(from))).poll(&mut context) {
+            Poll::Ready(permit) => Some(permit),
+            Poll::Pending => None,
         }
-    }
-
-    #[test]
-    fn of_one_switch_two_replies_are_read_and_of_all_sixteen() {
-        let reads = Reads::default();
-        let mut held: Vec<_> = (0..2).map(|_| try_acquire(&reads, 1).unwrap()).collect();
-        assert!(try_acquire(&reads, 1).is_none());
-        held.extend((2..16).map(|id| try_acquire(&reads, id).unwrap()));
-        assert!(try_acquire(&reads, 16).is_none());
-        held.remove(0);
-        assert!(try_acquire(&reads, 1).is_some());
-        drop(held);
-        assert!(try_acquire(&reads, 99).is_some());
-        assert_eq!(reads.switches.lock().unwrap().len(), 1, "switches without reads are forgotten");
-    }
-
-    #[test]
-    fn switches_that_did_not_answer_leave_places_to_the_others() {
-        let reads = Reads::default();
-        for id in 0..8 {
-            try_acquire(&reads, id).unwrap().end(&Answer::TimedOut);
-        }
-        let held: Vec<_> = (0..8).filter_map(|id| try_acquire(&reads, id)).collect();
-        assert_eq!(held.len(), 4);
-        let others: Vec<_> = (8..20).map(|id| try_acquire(&reads, id).unwrap()).collect();
-        assert!(try_acquire(&reads, 20).is_none());
-        drop(others);
-        // One that answers is like the others again.
-        for permit in held {
-            permit.end(&Answer::Disconnected);
-        }
-        assert_eq!(
-            (0..8).filter_map(|id| try_acquire(&reads, id)).map(std::mem::forget).count(),
-            8
-        );
-    }
-
-    #[test]
-    fn switches_that_come_and_go_without_an_answer_are_forgotten() {
-        let reads = Reads::default();
-        for id in 0..5000 {
-            reads.of_switch(DatapathId(id)).has_timed_out.store(true, Ordering::Relaxed);
-        }
-        assert!(reads.switches.lock().unwrap().len() <= KNOWN_SWITCHES_MAX);
-    }
-
-    #[test]
-    fn switches_have_to_answer_a_limited_number_of_reads_per_second() {
-        let (rate, mut now) = (ReadRate::default(), clock::now());
-        let start = now;
-        for _ in 0..READS_BURST {
-            assert_eq!(rate.wait(now), Duration::ZERO);
-            rate.count(1, now);
-        }
-        let mut reads = 0;
-        while now < start + Duration::from_secs(10) {
-            now += rate.wait(now);
-            rate.count(1, now);
-            reads += 1;
-        }
-        assert!((1400..1600).contains(&reads), "{reads}");
-        // After a pause, and a long reply counts as many.
-        now += Duration::from_secs(3600);
-        assert_eq!(rate.wait(now), Duration::ZERO);
-        rate.count(READS_BURST + 100, now);
-        assert!(rate.wait(now) >= READ_INTERVAL * 100);
     }
 
     #[tokio::test]
-    async fn requests_whose_clients_have_left_do_not_delay_others() {
-        let rate = ReadRate::default();
-        rate.count(READS_BURST + 1, clock::now());
-        let before = *rate.until.lock().unwrap();
-        for _ in 0..1000 {
-            let mut context = Context::from_waker(Waker::noop());
-            assert!(pin!(rate.acquire()).poll(&mut context).is_pending());
+    async fn a_reply_keeps_its_place_until_it_is_parsed() {
+        let (sender, requests) = mpsc::channel();
+        let (controller, reads) = (Silent(sender), Arc::new(Reads::default()));
+        let permit = try_acquire(&reads, Purpose::Query, 1).unwrap();
+        let answer = permit.send(&controller, request());
+        requests.recv().unwrap()(reply(100));
+        let answer = answer.await.unwrap();
+        assert_eq!(reads.usage().queries, 1);
+        drop(answer);
+        assert_eq!(reads.usage().queries, 0);
+    }
+
+    #[tokio::test]
+    async fn a_read_keeps_its_place_although_its_client_has_left() {
+        let (sender, requests) = mpsc::channel();
+        let (controller, reads) = (Silent(sender), Arc::new(Reads::default()));
+        let permit = try_acquire(&reads, Purpose::Query, 1).unwrap();
+        drop(permit.send(&controller, request()));
+        assert_eq!(reads.usage().queries, 1);
+        requests.recv().unwrap()(reply(100));
+        while reads.usage().queries > 0 {
+            tokio::task::yield_now().await;
         }
-        assert_eq!(*rate.until.lock().unwrap(), before);
+    }
+
+    #[tokio::test]
+    async fn reads_that_wait_begin_when_units_are_added() {
+        let reads = Arc::new(Reads::default());
+        let count = async {
+            for _ in 0..UNITS_MAX + 5 {
+                let (sender, requests) = mpsc::channel();
+                let permit = reads.acquire(CLIENT, Purpose::Query, DatapathId(1)).await;
+                let answer = permit.send(&Silent(sender), request());
+                requests.recv().unwrap()(reply(100));
+                answer.await.unwrap();
+            }
+        };
+        tokio::select! {
+            () = reads.run() => {}
+            () = count => {}
+        }
+    }
+
+    #[tokio::test]
+    async fn a_read_that_waits_too_long_is_given_up() {
+        let reads = Arc::new(Reads::default());
+        let held: Vec<_> =
+            (0..8).filter_map(|from| try_acquire(&reads, Purpose::Query, from)).collect();
+        assert_eq!(held.len(), 8);
+        let time = Duration::from_millis(1);
+        let waited = reads.acquire_within(CLIENT, Purpose::Query, DatapathId(9), time).await;
+        assert!(waited.is_none());
+        let usage = reads.usage();
+        assert_eq!((usage.waiting, usage.queries, usage.refused), (0, 8, 1));
+        assert!(try_acquire(&reads, Purpose::Deletion, 9).is_some());
+    }
+
+    #[test]
+    fn what_an_answer_says_of_its_switch_and_what_it_costs() {
+        let (fast, slow) = (Duration::from_millis(900), Duration::from_secs(20));
+        let meters = MultipartRequest::MeterDesc(MeterRequest::default());
+        let message = Message::MultipartRequest(Multipart::single(meters));
+        let error = message.to_vec(Version::V1_0, 1).unwrap_err();
+        let unsupported = Answer::Unsupported { index: 0, error };
+        for (answer, took, speed, more_units) in [
+            (reply(100), fast, AnswerSpeed::Fast, 0),
+            (reply(3 << 20), fast, AnswerSpeed::Fast, 48),
+            (reply(100), slow, AnswerSpeed::Slow, 0),
+            (Answer::TooLarge, fast, AnswerSpeed::Fast, 64),
+            (Answer::TimedOut, fast, AnswerSpeed::Slow, 0),
+            (Answer::Disconnected, fast, AnswerSpeed::Fast, 0),
+            (unsupported, slow, AnswerSpeed::Unknown, 0),
+            (Answer::Paused, fast, AnswerSpeed::Unknown, 0),
+            (Answer::TooMany, fast, AnswerSpeed::Unknown, 0),
+            (Answer::NotConnected, fast, AnswerSpeed::Unknown, 0),
+        ] {
+            let result = result_of(&answer, took);
+            assert_eq!((result.speed, result.more_units), (speed, more_units), "{answer:?}");
+        }
     }
 }

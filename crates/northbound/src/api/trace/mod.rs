@@ -61,7 +61,7 @@ pub(super) async fn trace(
 ) -> Result<Json<TraceDocument>, ApiError> {
     let start = packet::start(&state, request)?;
     let _permit = permit(&state, &permission)?;
-    walk::trace(&state, start).await.map(Json)
+    walk::trace(&state, permission.client(), start).await.map(Json)
 }
 
 /// The paths between two hosts, as installed and as computed.
@@ -77,7 +77,7 @@ pub(super) async fn paths(
     ApiQuery(query): ApiQuery<PathsQuery>,
 ) -> Result<Json<PathsDocument>, ApiError> {
     let _permit = permit(&state, &permission)?;
-    paths::paths(&state, query).await.map(Json)
+    paths::paths(&state, permission.client(), query).await.map(Json)
 }
 
 /// Permits a trace, if there are not too many.

@@ -12,11 +12,16 @@ use super::{PathsQuery, walk};
 use crate::api::ApiState;
 use crate::api::documents::Names;
 use crate::api::error::ApiError;
+use crate::api::reads::Client;
 
 /// Shortest paths that are listed.
 const PATHS_MAX: usize = 16;
 
-pub(super) async fn paths(state: &ApiState, query: PathsQuery) -> Result<PathsDocument, ApiError> {
+pub(super) async fn paths(
+    state: &ApiState,
+    client: Client,
+    query: PathsQuery,
+) -> Result<PathsDocument, ApiError> {
     let PathsQuery { from, to } = query;
     let (sessions, given) = (state.controller.switches(), state.given_names());
     let (from_host, to_host, computed) = {
@@ -39,7 +44,7 @@ pub(super) async fn paths(state: &ApiState, query: PathsQuery) -> Result<PathsDo
         (names.host(src, source), names.host(dst, destination), computed)
     };
     let start = packet::start(state, TraceRequest::between(from, to))?;
-    let trace = walk::trace(state, start).await?;
+    let trace = walk::trace(state, client, start).await?;
     let is_installed = trace.outcome == Outcome::Delivered;
     let installed = InstalledPathDocument {
         outcome: trace.outcome,

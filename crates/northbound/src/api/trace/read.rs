@@ -1,6 +1,6 @@
 //! Reads what decides how a switch processes packets.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use axum::http::StatusCode;
 use sluice_openflow::{
@@ -9,41 +9,29 @@ use sluice_openflow::{
 };
 use sluice_pipeline::trace::SwitchState;
 use sluice_sdk::{LISTED_ENTRIES_MAX, SwitchSession};
-use tokio::time::timeout;
 
 use crate::api::error::ApiError;
-use crate::api::{ApiState, requests};
+use crate::api::requests::{self, Reader};
 
 /// What may be read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadLimits {
-    pub(super) time: Duration,
+    /// Until when.
+    pub(super) deadline: Instant,
     /// Flow entries.
     pub(super) entries: u64,
 }
 
 /// Reads tables, and groups and meters if flow entries use some. Returns how many flow entries there are as well.
 pub(super) async fn state_of(
-    state: &ApiState,
+    reader: Reader<'_>,
     session: &SwitchSession,
     limits: ReadLimits,
 ) -> Result<(SwitchState, u64), ApiError> {
-    let time = limits.time;
-    let too_late = |_| {
-        let message = format!("it has not answered within {:.0} s", time.as_secs_f32());
-        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "switch_timed_out", message)
-    };
-    timeout(time, read_all(state, session, limits.entries)).await.map_err(too_late)?
-}
-
-async fn read_all(
-    state: &ApiState,
-    session: &SwitchSession,
-    entries_left: u64,
-) -> Result<(SwitchState, u64), ApiError> {
+    let (reader, entries_left) = (reader.until(limits.deadline), limits.entries);
     let (id, version) = (session.datapath_id, session.version);
     let mut read = SwitchState::new(version, session.features.ports.clone());
-    let tables = match requests::read(state, id, MultipartRequest::TableStats).await? {
+    let tables = match reader.read(id, MultipartRequest::TableStats).await? {
         MultipartReply::TableStats { tables } => tables,
         _ => vec![],
     };
@@ -57,7 +45,7 @@ async fn read_all(
     }
     read.add_table_configs(&tables);
     let request = MultipartRequest::FlowDesc(FlowStatsRequest::default());
-    let flows = match requests::read(state, id, request).await? {
+    let flows = match reader.read(id, request).await? {
         MultipartReply::FlowDesc { flows } => flows,
         _ => vec![],
     };
@@ -68,7 +56,7 @@ async fn read_all(
     read.add_flows(flows);
     if uses_groups && version > Version::V1_0 {
         let request = MultipartRequest::GroupDesc(GroupDescRequest::default());
-        if let MultipartReply::GroupDesc { groups } = requests::read(state, id, request).await? {
+        if let MultipartReply::GroupDesc { groups } = reader.read(id, request).await? {
             let mut actions = groups.iter().flat_map(|it| &it.buckets).flat_map(|it| &it.actions);
             uses_meters |= actions.any(|it| matches!(it, Action::Meter { .. }));
             read.add_groups(groups);
@@ -76,7 +64,7 @@ async fn read_all(
     }
     if uses_meters && version >= Version::V1_3 {
         let request = MultipartRequest::MeterDesc(MeterRequest::default());
-        if let MultipartReply::MeterDesc { meters } = requests::read(state, id, request).await? {
+        if let MultipartReply::MeterDesc { meters } = reader.read(id, request).await? {
             read.add_meters(meters);
         }
     }

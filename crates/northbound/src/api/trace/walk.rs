@@ -22,6 +22,8 @@ use super::packet::Start;
 use super::read::{self, ReadLimits};
 use crate::api::documents::{HostDocument, Names, PlaceDocument};
 use crate::api::error::ApiError;
+use crate::api::reads::Client;
+use crate::api::requests::Reader;
 use crate::api::{ApiState, names};
 
 /// Switches that a packet and its copies pass, each time counted.
@@ -64,6 +66,7 @@ struct Passed {
 /// A trace in the making.
 struct Walk<'a> {
     state: &'a ApiState,
+    reader: Reader<'a>,
     sessions: Vec<SwitchSession>,
     given: Arc<sluice_declared::Names>,
     destination: Option<SwitchPort>,
@@ -84,10 +87,15 @@ struct Walk<'a> {
 }
 
 /// Traces a packet.
-pub(super) async fn trace(state: &ApiState, start: Start) -> Result<TraceDocument, ApiError> {
+pub(super) async fn trace(
+    state: &ApiState,
+    client: Client,
+    start: Start,
+) -> Result<TraceDocument, ApiError> {
     let Start { at, frame, destination } = start;
     let mut walk = Walk {
         state,
+        reader: state.reader(client),
         sessions: state.controller.switches(),
         given: state.given_names(),
         destination,
@@ -123,8 +131,8 @@ impl Walk<'_> {
             None => Err("it is not connected".to_owned()),
             Some(_) if left.is_zero() => Err(format!("the trace takes more than {TIME_MAX:?}")),
             Some(session) => {
-                let limits = ReadLimits { time: left, entries: self.entries_left };
-                let read = read::state_of(self.state, session, limits).await;
+                let limits = ReadLimits { deadline: self.deadline, entries: self.entries_left };
+                let read = read::state_of(self.reader, session, limits).await;
                 read.map_err(|error| error.message().to_owned())
             }
         };
