@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 
-use sluice_engine::StartError;
+use sluice_engine::{StartError, Transport};
 use sluice_io::{cores, limits};
 use sluice_northbound::ListenError;
 
@@ -17,7 +17,13 @@ const ALLOWED_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_cont
 /// Why the engine did not start, and what to do.
 pub(crate) fn engine_start(error: &StartError) -> String {
     let advice = match error {
-        StartError::Listen(address, e) => listen(*address, e, "--listen"),
+        StartError::Listen(endpoint, e) => {
+            let keys = match endpoint.transport {
+                Transport::Tcp => "--listen",
+                Transport::Tls => "--tls-listen or in `tls.listeners`",
+            };
+            listen(endpoint.addr, e, keys)
+        }
         StartError::Pin(..) => {
             let cores: Vec<_> = cores::allowed().iter().map(usize::to_string).collect();
             format!("choose from {} with --pin, or use --pin off", cores.join(", "))
@@ -100,6 +106,8 @@ fn remedy_or(error: &Error, fallback: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use sluice_engine::Endpoint;
+
     use super::*;
 
     #[test]
@@ -110,5 +118,23 @@ mod tests {
             "cannot serve metrics on 127.0.0.1:8653: address in use; stop the program that uses the port \
              (`ss -ltnp 'sport = :8653'` shows it) or choose another port with --api, or use --no-api"
         );
+    }
+
+    #[test]
+    fn the_advice_about_a_tls_port_in_use_names_the_keys_of_tls_listeners() {
+        let error = |transport| {
+            let endpoint = Endpoint { addr: "127.0.0.1:6654".parse().unwrap(), transport };
+            engine_start(&StartError::Listen(endpoint, ErrorKind::AddrInUse.into()))
+        };
+        let tls = error(Transport::Tls);
+        assert!(
+            tls.starts_with("cannot listen on 127.0.0.1:6654 (TLS): address in use; "),
+            "{tls}"
+        );
+        assert!(
+            tls.ends_with("choose another port with --tls-listen or in `tls.listeners`"),
+            "{tls}"
+        );
+        assert!(error(Transport::Tcp).ends_with("choose another port with --listen"));
     }
 }

@@ -10,7 +10,7 @@ use std::{panic, thread};
 use sluice_apps::topology::WallClock;
 use sluice_declared::Declared;
 use sluice_declared::store::OPEN_THREAD;
-use sluice_engine::{Engine, StartError};
+use sluice_engine::{Engine, StartError, TlsListeners};
 use sluice_io::{clock, limits};
 use sluice_northbound::{EventLog, Listeners, Server};
 use sluice_sdk::{App, AppConfigs, Chain};
@@ -208,8 +208,8 @@ impl<'l> RunningController<'l> {
         let applied = key_names(&changed, |key| !key.needs_restart, &sections);
         let [old_tls, new_tls] = [&self.loaded, &new].map(|it| &it.config.engine.tls);
         let [old_api, new_api] = [&self.loaded, &new].map(|it| &it.config.api.access.tls);
-        let certificates_differ = old_api != new_api
-            || old_tls.iter().zip(new_tls).any(|(old, new)| old.server != new.server);
+        let certificates_differ =
+            old_api != new_api || listener_certificates_differ(old_tls, new_tls);
         if certificates_differ {
             info!("certificates reloaded; connections keep the old ones until they end");
         }
@@ -231,6 +231,17 @@ impl<'l> RunningController<'l> {
         }
         self.loaded = new;
     }
+}
+
+/// Whether a listener that both configurations contain has other certificates or authorities in the new one. A listener is known by its
+/// addresses.
+fn listener_certificates_differ(old: &[TlsListeners], new: &[TlsListeners]) -> bool {
+    let is_same = |old: &TlsListeners, new: &TlsListeners| {
+        old.listen.iter().any(|address| new.listen.contains(address))
+    };
+    let differs =
+        |old: &TlsListeners| new.iter().any(|new| is_same(old, new) && old.server != new.server);
+    old.iter().any(differs)
 }
 
 /// The names of the keys for which `is_included` holds, and of sections, separated by spaces.
@@ -359,6 +370,7 @@ mod tests {
     use std::net::TcpStream;
 
     use sluice_engine::{Config, Pin, Workers};
+    use sluice_io::{ClientAuth, TlsServer};
     use sluice_openflow::view::PacketIn;
     use sluice_openflow::{Encoder, Hello, Message, Version};
     use sluice_sdk::{Ctx, Verdict};
@@ -397,5 +409,41 @@ mod tests {
         engine.stop();
         // The connection is closed, so that the switch looks for another controller.
         while peer.read(&mut [0; 1000]).is_ok_and(|n| n > 0) {}
+    }
+
+    /// A self-signed certificate for listeners at this port. The files of the test have `name` in their names.
+    fn listeners(name: &str, port: u16) -> TlsListeners {
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(["controller".to_owned()]).unwrap();
+        let dir = std::env::temp_dir();
+        let files = [("pem", cert.pem()), ("key", signing_key.serialize_pem())];
+        let [certificate, key] = files.map(|(extension, text)| {
+            let path = dir.join(format!("sluice-run-{name}-{}.{extension}", std::process::id()));
+            std::fs::write(&path, text).unwrap();
+            path
+        });
+        let server = TlsServer::load(&certificate, &key, &ClientAuth::None).unwrap();
+        std::fs::remove_file(certificate).unwrap();
+        std::fs::remove_file(key).unwrap();
+        let listen = vec![([127, 0, 0, 1], port).into()];
+        TlsListeners { listen, server, bind_datapath_id: false }
+    }
+
+    #[test]
+    fn certificates_differ_if_a_listener_has_others_whichever_listeners_are_added_or_removed() {
+        let [first, second, third] = [1, 2, 3].map(|port| listeners("differ", port));
+        let both = [first.clone(), second.clone()];
+        for other in [
+            &both[1..],
+            &both[..1],
+            &[],
+            &[third.clone(), first.clone(), second.clone()],
+            &[second.clone(), first.clone()],
+        ] {
+            assert!(!listener_certificates_differ(&both, other), "{other:?}");
+            assert!(!listener_certificates_differ(other, &both), "{other:?}");
+        }
+        let replaced = TlsListeners { server: third.server.clone(), ..second };
+        assert!(listener_certificates_differ(&both, &[third, replaced]));
     }
 }

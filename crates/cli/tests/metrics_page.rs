@@ -69,11 +69,12 @@ The label `reason` of `sluice_connections_closed_total`, and the field `reason` 
 | `handshake_rejected` | the peer answered the handshake with an error |
 | `handshake_timeout` | the handshake was not complete in 10 s |
 | `handshake_too_large` | more than 256 KiB received before the handshake was complete, or more than 128 KiB before that of TLS was |
-| `too_many_handshakes` | `limits.handshakes_max` reached, or no file descriptor left. Of the address with the most handshakes, the peer was closed that had been silent for longest, or else the one with the oldest HELLO; or the new one was refused |
+| `too_many_handshakes` | `limits.handshakes_max` reached, or no file descriptor left. Of the listener with the most handshakes, and there of the address with the most, the peer was closed that had been silent for longest, or else the one with the oldest HELLO; or the new one was refused |
 | `too_many_switches` | `limits.switches_max` reached: the new switch was refused, or replaced the newest of the address with the most |
 | `too_many_ports` | `limits.ports_max` reached: the new switch was refused, or a switch with many ports of the address with the most was closed |
 | `duplicate_datapath_id` | another connection has the same datapath id and is alive |
 | `replaced_by_new_connection` | a new connection has the same datapath id, and this one did not answer a probe |
+| `datapath_id_reserved` | only a switch whose certificate names this datapath id may have it, since one has connected to a listener with `bind_datapath_id`; this one has no such certificate, or another listener |
 | `auxiliary_connection` | an auxiliary connection, which Sluice does not support |
 ";
 

@@ -36,6 +36,8 @@ pub enum CloseReason {
     DuplicateDatapathId(DatapathId),
     /// A new connection has this datapath id, and this one did not answer a probe.
     ReplacedByNewConnection(DatapathId),
+    /// Only a switch whose certificate names this datapath id may have it.
+    DatapathIdReserved(DatapathId),
     /// An auxiliary connection, which the controller does not use (§6.3.5).
     AuxiliaryConnection(DatapathId),
     /// The controller is shutting down.
@@ -44,7 +46,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All values of the label `reason` of the metric `connections_closed`.
-    pub(crate) const LABELS: [&'static str; 37] = [
+    pub(crate) const LABELS: [&'static str; 38] = [
         "closed_by_peer",
         "connection_reset",
         "connection_error",
@@ -68,6 +70,7 @@ impl CloseReason {
         "handshake_too_large",
         "duplicate_datapath_id",
         "replaced_by_new_connection",
+        "datapath_id_reserved",
         "auxiliary_connection",
         "shutdown",
         "malformed_message",
@@ -101,6 +104,7 @@ impl CloseReason {
             Self::HandshakeTooLarge => "handshake_too_large",
             Self::DuplicateDatapathId(_) => "duplicate_datapath_id",
             Self::ReplacedByNewConnection(_) => "replaced_by_new_connection",
+            Self::DatapathIdReserved(_) => "datapath_id_reserved",
             Self::AuxiliaryConnection(_) => "auxiliary_connection",
             Self::Shutdown => "shutdown",
         }
@@ -177,6 +181,9 @@ impl fmt::Display for CloseReason {
             Self::ReplacedByNewConnection(id) => {
                 write!(f, "no answer to a probe after datapath id {id} connected again")
             }
+            Self::DatapathIdReserved(id) => {
+                write!(f, "datapath id {id} is reserved for a switch whose certificate names it")
+            }
             Self::AuxiliaryConnection(id) => {
                 write!(f, "auxiliary connection of datapath id {id}, which is not supported")
             }
@@ -234,6 +241,7 @@ mod tests {
             CloseReason::HandshakeTooLarge,
             CloseReason::DuplicateDatapathId(id),
             CloseReason::ReplacedByNewConnection(id),
+            CloseReason::DatapathIdReserved(id),
             CloseReason::AuxiliaryConnection(id),
             CloseReason::Shutdown,
         ]

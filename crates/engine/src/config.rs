@@ -29,7 +29,7 @@ pub struct Config {
 /// Addresses on which switches are accepted over TLS, with the same settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsListeners {
-    /// The addresses.
+    /// The addresses. No other [`TlsListeners`] may have one of them, with port 0 neither.
     pub listen: Vec<SocketAddr>,
     /// Certificate, key and authorities.
     pub server: TlsServer,
@@ -45,16 +45,16 @@ impl TlsListeners {
 
 /// An address on which switches are accepted, and what they must use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Endpoint {
+pub struct Endpoint {
     /// The address.
-    pub(crate) addr: SocketAddr,
+    pub addr: SocketAddr,
     /// What connections use.
-    pub(crate) transport: Transport,
+    pub transport: Transport,
 }
 
 /// What connections of switches use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transport {
+pub enum Transport {
     /// Plain TCP.
     Tcp,
     /// TLS over TCP.
@@ -79,6 +79,11 @@ impl fmt::Display for Endpoint {
 }
 
 impl Config {
+    /// Whether the certificates of some switches must name their datapath ids.
+    pub(crate) fn binds_datapath_ids(&self) -> bool {
+        self.tls.iter().any(|tls| tls.bind_datapath_id)
+    }
+
     /// Where switches are accepted.
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = Endpoint> {
         let tls = self.tls.iter().flat_map(TlsListeners::endpoints);
@@ -121,11 +126,13 @@ pub const PORTS_PER_SWITCH_MAX: usize = 4096;
 pub struct Limits {
     /// Connections in the handshake. It bounds the memory that a flood of connections costs.
     ///
-    /// For one more, another connection is closed, or the new one is refused:
+    /// For one more, another connection is closed, or the new one is refused. Listeners share the number, where all TCP addresses
+    /// count as one, and so does each [`TlsListeners`]: if one of them has more connections than the new one's would have, the
+    /// connection to close is one of that listener; otherwise, it is one of the new one's. Among the connections of the listener,
     ///
-    /// - If an address has more connections than the new one's would have, it is one of that address: the one that was accepted
+    /// - if an address has more connections than the new one's would have, it is one of that address: the one that was accepted
     ///   first and has made no progress, or else the one whose progress is the oldest.
-    /// - Otherwise it is chosen among all in the same way, but progress must be older than `hello_grace`. If none is, the new
+    /// - otherwise it is chosen among all in the same way, but progress must be older than `hello_grace`. If none is, the new
     ///   connection is refused.
     ///
     /// Progress is the `HELLO`, or with TLS the end of the TLS handshake, which comes first.

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use sluice_base::metrics::MetricsSource;
-use sluice_io::{Epoll, WaitStrategy, cores, sock};
+use sluice_io::{Epoll, WaitStrategy, cores};
 use sluice_openflow::DatapathId;
 use sluice_sdk::App;
 
-use crate::acceptor::is_same_listener;
 use crate::config::{Config, Endpoint, Pin, Transport};
 use crate::counters::CounterRegistry;
 use crate::handle::EngineHandle;
+use crate::listen::{NewListeners, OpenEndpoint, check_tls_addresses, open_again, open_all};
 use crate::messages::{ToAcceptor, ToWorker};
 use crate::threads::{Senders, Threads};
 
@@ -22,7 +22,7 @@ use crate::threads::{Senders, Threads};
 #[derive(Debug)]
 pub enum StartError {
     /// It cannot listen on this address.
-    Listen(SocketAddr, io::Error),
+    Listen(Endpoint, io::Error),
     /// A worker cannot be bound to this core.
     Pin(usize, io::Error),
     /// The congestion control algorithm of this name is unknown to the system, or not permitted to this process.
@@ -34,7 +34,7 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listen(addr, error) => write!(f, "cannot listen on {addr}: {error}"),
+            Self::Listen(endpoint, error) => write!(f, "cannot listen on {endpoint}: {error}"),
             Self::Pin(core, error) => write!(f, "cannot run on core {core}: {error}"),
             Self::Congestion(name, error) => {
                 write!(f, "cannot use the congestion control `{name}`: {error}")
@@ -51,12 +51,35 @@ impl std::error::Error for StartError {}
 pub struct Engine<A> {
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
-    config: Mutex<Config>,
+    applied: Mutex<AppliedConfig>,
     senders: Senders<Epoll, A>,
     threads: Vec<JoinHandle<()>>,
     failure: Arc<ThreadFailure>,
     cores: Vec<Option<usize>>,
     registry: Arc<CounterRegistry>,
+}
+
+/// The configuration that was applied last, and the listeners that are open.
+#[derive(Debug)]
+struct AppliedConfig {
+    config: Config,
+    open: Vec<OpenEndpoint>,
+    /// Listeners of `open` that the acceptor could not use.
+    failed: mpsc::Receiver<OpenEndpoint>,
+    report_failed: mpsc::Sender<OpenEndpoint>,
+}
+
+impl AppliedConfig {
+    fn new(config: Config, open: Vec<OpenEndpoint>) -> Self {
+        let (report_failed, failed) = mpsc::channel();
+        Self { config, open, failed, report_failed }
+    }
+
+    /// Removes the listeners that the acceptor could not use, so that they are opened again.
+    fn remove_failed(&mut self) {
+        let failed: Vec<_> = self.failed.try_iter().collect();
+        self.open.retain(|it| !failed.contains(it));
+    }
 }
 
 impl<A: App + 'static> Engine<A> {
@@ -71,10 +94,12 @@ impl<A: App + 'static> Engine<A> {
         config: Config,
         make_app: impl Fn(usize) -> A + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
-        let listeners = bind(&config, config.endpoints())?;
+        check_tls_addresses(&config.tls)?;
+        let listeners = open_all(&config, config.endpoints())?;
+        let open: Vec<_> = listeners.iter().map(|(endpoint, _)| *endpoint).collect();
         let addresses_of = |transport| {
-            let endpoints = listeners.iter().map(|(endpoint, _)| endpoint);
-            endpoints.filter(|it| it.transport == transport).map(|it| it.addr).collect()
+            let endpoints = open.iter().filter(|it| it.configured.transport == transport);
+            endpoints.map(|it| it.addr).collect()
         };
         let addresses = addresses_of(Transport::Tcp);
         let tls_addresses = addresses_of(Transport::Tls);
@@ -97,8 +122,9 @@ impl<A: App + 'static> Engine<A> {
         let (acceptor, app_number) = (parts.acceptor, cores.len());
         let run = move || acceptor.run(make_app(app_number));
         threads.push(spawn("acceptor".to_owned(), &failure, run)?);
-        let (config, senders, registry) = (Mutex::new(config), parts.senders, parts.registry);
-        Ok(Self { addresses, tls_addresses, config, senders, threads, failure, cores, registry })
+        let applied = Mutex::new(AppliedConfig::new(config, open));
+        let (senders, registry) = (parts.senders, parts.registry);
+        Ok(Self { addresses, tls_addresses, applied, senders, threads, failure, cores, registry })
     }
 
     /// The addresses on which it listens without TLS, with the port that was chosen for port 0.
@@ -137,20 +163,20 @@ impl<A: App + 'static> Engine<A> {
         config: Config,
         change: impl Fn(&mut A) + Send + Sync + 'static,
     ) -> Result<Vec<&'static str>, StartError> {
-        let mut current = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new =
-            |wanted: &Endpoint| !current.endpoints().any(|open| is_same_listener(*wanted, open));
-        let new: Vec<_> = config.endpoints().filter(is_new).collect();
-        let listeners = self.bind_new(&config, &current, &new)?;
+        check_tls_addresses(&config.tls)?;
+        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        let new_listeners = self.open_new(&config, &mut applied)?;
         let mut restart = Vec::new();
-        if config.workers != current.workers {
+        if config.workers != applied.config.workers {
             restart.push("workers");
         }
-        if config.socket != current.socket {
+        if config.socket != applied.config.socket {
             restart.push("socket");
         }
-        self.senders.configure(config.clone(), change, listeners);
-        *current = config;
+        applied.open.retain(|open| config.endpoints().any(|wanted| wanted == open.configured));
+        applied.open.extend(new_listeners.listeners.iter().map(|(endpoint, _)| *endpoint));
+        self.senders.configure(config.clone(), change, new_listeners);
+        applied.config = config;
         Ok(restart)
     }
 
@@ -167,20 +193,27 @@ impl<A: App + 'static> Engine<A> {
         self.failure.subscribe(Box::new(notify));
     }
 
-    /// Opens listeners on `new`, and closes those first that are in the way and that `config` does not contain.
-    fn bind_new(
+    /// Opens the listeners of `config` that are not open, and closes those first that are in the way and that `config` does not
+    /// contain.
+    fn open_new(
         &self,
         config: &Config,
-        current: &Config,
-        new: &[Endpoint],
-    ) -> Result<Vec<(Endpoint, TcpListener)>, StartError> {
-        let is_obsolete = |open: &Endpoint| {
-            !config.endpoints().any(|wanted| is_same_listener(wanted, *open))
+        applied: &mut AppliedConfig,
+    ) -> Result<NewListeners<TcpListener>, StartError> {
+        applied.remove_failed();
+        let is_new = |wanted: &Endpoint| !applied.open.iter().any(|it| it.configured == *wanted);
+        let new: Vec<_> = config.endpoints().filter(is_new).collect();
+        let is_obsolete = |open: &OpenEndpoint| {
+            !config.endpoints().any(|wanted| wanted == open.configured)
                 && new.iter().any(|new| new.addr.port() == open.addr.port())
         };
-        let obsolete: Vec<_> = current.endpoints().filter(is_obsolete).collect();
-        let bind_new = || bind(config, new.iter().copied());
-        match bind_new() {
+        let obsolete: Vec<_> = applied.open.iter().copied().filter(is_obsolete).collect();
+        let open_new = || {
+            let listeners = open_all(config, new.iter().copied());
+            listeners
+                .map(|it| NewListeners { listeners: it, failed: applied.report_failed.clone() })
+        };
+        match open_new() {
             Err(StartError::Listen(_, error))
                 if error.kind() == io::ErrorKind::AddrInUse && !obsolete.is_empty() => {}
             result => return result,
@@ -189,12 +222,13 @@ impl<A: App + 'static> Engine<A> {
         self.senders.acceptor.send(ToAcceptor::StopListening(obsolete.clone(), done));
         // Fails if the acceptor has ended.
         let _ = is_done.recv();
-        bind_new().inspect_err(|_| match bind(current, obsolete) {
-            Ok(listeners) => {
-                let (cfg, no_change) = (Arc::new(current.clone()), Arc::new(|_: &mut A| {}));
-                self.senders.acceptor.send(ToAcceptor::Configure(cfg, no_change, listeners));
-            }
-            Err(error) => tracing::error!("cannot listen again: {error}"),
+        open_new().inspect_err(|_| {
+            let listeners = open_again(&applied.config, &obsolete);
+            applied.open.retain(|it| !obsolete.contains(it));
+            applied.open.extend(listeners.iter().map(|(endpoint, _)| *endpoint));
+            let again = NewListeners { listeners, failed: applied.report_failed.clone() };
+            let (cfg, no_change) = (Arc::new(applied.config.clone()), Arc::new(|_: &mut A| {}));
+            self.senders.acceptor.send(ToAcceptor::Configure(cfg, no_change, again));
         })
     }
 
@@ -210,26 +244,6 @@ impl<A: App + 'static> Engine<A> {
             }
         }
     }
-}
-
-/// Opens a listener for each of `endpoints`; returns it with its address, which has the port that was chosen for port 0.
-fn bind(
-    config: &Config,
-    endpoints: impl IntoIterator<Item = Endpoint>,
-) -> Result<Vec<(Endpoint, TcpListener)>, StartError> {
-    if let Some(name) = &config.socket.congestion {
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let result = sock::listen(any, &config.socket);
-        result.map_err(|error| StartError::Congestion(name.clone(), error))?;
-    }
-    let open = |endpoint: Endpoint| {
-        let listener = sock::listen(endpoint.addr, &config.socket)?;
-        Ok((Endpoint { addr: listener.local_addr()?, ..endpoint }, listener))
-    };
-    let listeners = endpoints
-        .into_iter()
-        .map(|endpoint| open(endpoint).map_err(|error| StartError::Listen(endpoint.addr, error)));
-    listeners.collect()
 }
 
 /// The core to which each worker is bound.
@@ -333,5 +347,29 @@ mod tests {
         let failure = Arc::new(ThreadFailure::default());
         failure.subscribe(Box::new(|| panic!("no thread has failed")));
         spawn("worker-0".to_owned(), &failure, || Ok(())).unwrap().join().unwrap();
+    }
+
+    struct EmptyApp;
+
+    impl App for EmptyApp {}
+
+    #[test]
+    fn a_listener_that_the_acceptor_could_not_use_is_opened_by_the_next_reload() {
+        let mut config = Config { listen: vec![([127, 0, 0, 1], 0).into()], ..Config::default() };
+        config.workers.threads = 1;
+        config.workers.pin = Pin::Off;
+        config.socket.congestion = None;
+        let engine = Engine::start(config.clone(), |_| EmptyApp).unwrap();
+        let open = || engine.applied.lock().unwrap().open.clone();
+        let (done, is_done) = channel();
+        engine.senders.acceptor.send(ToAcceptor::StopListening(open(), done));
+        is_done.recv().unwrap();
+        let failed = open()[0];
+        engine.applied.lock().unwrap().report_failed.send(failed).unwrap();
+        assert!(std::net::TcpStream::connect(failed.addr).is_err());
+        engine.apply(config, |_| {}).unwrap();
+        let [again] = *open() else { panic!("{:?}", open()) };
+        assert!(std::net::TcpStream::connect(again.addr).is_ok());
+        engine.stop();
     }
 }

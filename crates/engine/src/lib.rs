@@ -17,6 +17,7 @@ mod deadlines;
 mod engine;
 mod error_log;
 mod handle;
+mod listen;
 mod log_limit;
 mod messages;
 mod outstanding;
@@ -30,6 +31,8 @@ mod transmit_queue;
 mod worker;
 
 pub use close_reason::CloseReason;
-pub use config::{Config, Limits, PORTS_PER_SWITCH_MAX, Pin, TlsListeners, Workers};
+pub use config::{
+    Config, Endpoint, Limits, PORTS_PER_SWITCH_MAX, Pin, TlsListeners, Transport, Workers,
+};
 pub use engine::{Engine, StartError};
 pub use handle::EngineHandle;

@@ -10,8 +10,9 @@ use sluice_sdk::view::{PublishedFact, RecordFact, ViewPublisher};
 use sluice_sdk::{Answer, CaptureSender, OnState, Ticket};
 
 use crate::close_reason::CloseReason;
-use crate::config::{Config, Endpoint};
+use crate::config::Config;
 use crate::connection::EstablishedConnection;
+use crate::listen::{NewListeners, OpenEndpoint};
 use crate::queue::{Sender, Weigh};
 use crate::requests::RoutedRequest;
 
@@ -171,9 +172,9 @@ pub(crate) enum ToAcceptor<L, A> {
     /// A switch has this number of ports now.
     PortsChanged(SessionId, usize),
     /// Applies a new configuration, and the function to the applications; accepts on the new listeners too.
-    Configure(Arc<Config>, ChangeApp<A>, Vec<(Endpoint, L)>),
+    Configure(Arc<Config>, ChangeApp<A>, NewListeners<L>),
     /// Closes these listeners, then sends `()`.
-    StopListening(Vec<Endpoint>, mpsc::Sender<()>),
+    StopListening(Vec<OpenEndpoint>, mpsc::Sender<()>),
     /// Ends the thread.
     Stop,
 }

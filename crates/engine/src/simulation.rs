@@ -15,6 +15,7 @@ use crate::acceptor::Acceptor;
 use crate::config::Config;
 use crate::counters::CounterRegistry;
 use crate::handle::EngineHandle;
+use crate::listen::NewListeners;
 use crate::messages::{ToAcceptor, ToWorker};
 use crate::threads::{Senders, Threads};
 use crate::worker::{LoopControl, Worker};
@@ -182,7 +183,7 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
 
     /// Applies a configuration, in which only listeners do not change. See [`Engine::apply`](crate::Engine::apply).
     pub fn apply(&self, config: Config, change: impl Fn(&mut A) + Send + Sync + 'static) {
-        self.senders.configure(config, change, Vec::new());
+        self.senders.configure(config, change, NewListeners::none());
     }
 
     /// Moves a switch to another worker. See [`Engine::move_switch`](crate::Engine::move_switch).

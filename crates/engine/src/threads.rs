@@ -6,8 +6,9 @@ use sluice_io::Io;
 use sluice_sdk::App;
 
 use crate::acceptor::Acceptor;
-use crate::config::{Config, Endpoint};
+use crate::config::Config;
 use crate::counters::CounterRegistry;
+use crate::listen::{NewListeners, OpenEndpoint};
 use crate::messages::{AcceptorSender, ChangeApp, ToAcceptor, ToWorker, WorkerSender};
 use crate::queue::queue;
 use crate::worker::{Worker, WorkerQueues};
@@ -33,7 +34,7 @@ impl<I: Io, A> Senders<I, A> {
         &self,
         cfg: Config,
         change: impl Fn(&mut A) + Send + Sync + 'static,
-        listeners: Vec<(Endpoint, I::Listener)>,
+        listeners: NewListeners<I::Listener>,
     ) {
         let (cfg, change): (_, ChangeApp<A>) = (Arc::new(cfg), Arc::new(change));
         self.acceptor.send(ToAcceptor::Configure(cfg.clone(), change.clone(), listeners));
@@ -83,7 +84,7 @@ impl<I: Io, A: App> Threads<I, A> {
     /// Accepts connections on listeners with these addresses.
     pub(crate) fn listen(
         &mut self,
-        listeners: impl IntoIterator<Item = (Endpoint, I::Listener)>,
+        listeners: impl IntoIterator<Item = (OpenEndpoint, I::Listener)>,
     ) -> std::io::Result<()> {
         listeners
             .into_iter()

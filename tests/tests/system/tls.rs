@@ -96,6 +96,11 @@ fn tls_listeners_have_certificates_authorities_and_rules_of_their_own() {
     network.set_tls_controller("s4", second);
     controller.wait_for_log(&["certificate_mismatch", "dpid-0000000000000004"]);
     assert_eq!(controller.sessions(), 2);
+    // A switch of the first listener does not get the datapath id of one of the second.
+    network.bridge("s5", 3);
+    network.set_controller_at("s5", controller.address());
+    controller.wait_for_log(&["datapath_id_reserved", "0000000000000003"]);
+    assert_eq!(controller.sessions(), 2);
 }
 
 /// The peers have sent a part of their `ClientHello`, and nothing after it.

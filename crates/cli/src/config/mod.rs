@@ -86,3 +86,5 @@ impl fmt::Display for ConfigError {
 mod app_section_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;

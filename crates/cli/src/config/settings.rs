@@ -65,7 +65,7 @@ pub(super) struct Settings {
 #[derive(Debug, confique::Config)]
 pub(super) struct TlsSettings {
     /// Addresses on which switches are accepted over TLS, written as those of listen; none by default. They must differ from those of
-    /// listen, which may be empty then.
+    /// listen, which may be empty then, and none may include one of those.
     #[config(default = [])]
     pub(super) listen: ListenAddresses,
 
@@ -145,8 +145,8 @@ pub(super) struct SessionSettings {
     reason = "the name of a limit ends with `_max` in every section"
 )]
 pub(super) struct LimitSettings {
-    /// Connections that may be in the handshake at one time. For one more, one of the address that has the most is closed: the one
-    /// that has been silent for longest.
+    /// Connections that may be in the handshake at one time. For one more, one is closed: of the listener that has the most, and there of
+    /// the address that has the most, the one that has been silent for longest.
     #[config(default = 4096)]
     pub(super) handshakes_max: NonZeroUsize,
 

@@ -14,10 +14,10 @@ use super::removed::{REMOVED, Replacement};
 use super::*;
 
 /// A configuration file that is removed when it is dropped.
-struct TestFile(PathBuf);
+pub(super) struct TestFile(pub(super) PathBuf);
 
 impl TestFile {
-    fn new(name: &str, text: &str) -> Self {
+    pub(super) fn new(name: &str, text: &str) -> Self {
         let path = env::temp_dir().join(format!("sluice-{}-{name}.toml", process::id()));
         fs::write(&path, text).unwrap();
         Self(path)
@@ -44,12 +44,12 @@ fn sources(file: &TestFile, env: &[(&str, &str)], args: &str) -> ConfigSources {
     ConfigSources { flags, env, ..ConfigSources::default() }
 }
 
-fn load(name: &str, text: &str, env: &[(&str, &str)], args: &str) -> LoadedConfig {
+pub(super) fn load(name: &str, text: &str, env: &[(&str, &str)], args: &str) -> LoadedConfig {
     sources(&TestFile::new(name, text), env, args).load().unwrap()
 }
 
 /// The errors, with `F` for the path of the file.
-fn errors(name: &str, text: &str, env: &[(&str, &str)], args: &str) -> Vec<String> {
+pub(super) fn errors(name: &str, text: &str, env: &[(&str, &str)], args: &str) -> Vec<String> {
     let file = TestFile::new(name, text);
     let errors = sources(&file, env, args).load().unwrap_err();
     let path = file.0.display().to_string();
@@ -571,48 +571,4 @@ fn is_up_to_date(path: &str, generate: impl Fn(&str) -> String) {
             path.display()
         );
     }
-}
-
-#[test]
-fn a_key_for_tls_that_is_missing_or_names_a_bad_file_is_an_error_at_that_key() {
-    let error = |text: &str| errors("tls", text, &[], "").join("\n");
-    let listen = "listen = []\n[tls]\nlisten = [\"127.0.0.1:0\"]\n";
-    assert_eq!(
-        error(listen),
-        "default: `tls.certificate`: missing (expected the PEM file with the controller's certificate; \
-         `sluice pki` makes one)"
-    );
-    let files = "certificate = \"/dev/null\"\nkey = \"k\"\n";
-    let bound = "client_auth = \"none\"\nbind_datapath_id = true\n";
-    assert_eq!(
-        error(&format!("{listen}{files}{bound}")),
-        "F:7:1: `tls.bind_datapath_id`: needs certificates of the switches, but `client_auth` is none"
-    );
-    let bad = format!("{listen}{files}client_auth = \"none\"\n");
-    let found = error(&bad);
-    assert!(found.starts_with("F:4:1: `tls.certificate`: /dev/null: "), "{found}");
-    // Listeners with settings of their own.
-    let own = |keys: &str| {
-        let section = "[[tls.listeners]]\nlisten = [\"127.0.0.1:0\"]\n";
-        error(&format!("listen = []\n[tls]\nclient_auth = \"none\"\n{section}{keys}"))
-    };
-    let missing = own("");
-    assert!(
-        missing.starts_with("F:4:7: `tls.listeners`: listener 1: `certificate`: missing"),
-        "{missing}"
-    );
-    let bound = own(&format!("{files}bind_datapath_id = true\n"));
-    assert!(bound.contains("listener 1: `bind_datapath_id`: needs certificates"), "{bound}");
-    let unknown = own("port = 3\n");
-    assert!(unknown.contains("unknown field `port`"), "{unknown}");
-    let same = error("[tls]\n[[tls.listeners]]\nlisten = [\"[::]:6633\"]\n");
-    assert!(same.contains("[::]:6633 is an address of `listen`, too"), "{same}");
-    let none = error("listen = []\n[[tls.listeners]]\nlisten = []\n");
-    assert!(none.contains("no address"), "{none}");
-    let twice = "[tls]\nlisten = [\"[::]:6653\"]\n";
-    let found = error(twice);
-    assert!(
-        found.starts_with("F:2:1: `tls.listen`: [::]:6653 is an address of `listen`, too"),
-        "{found}"
-    );
 }

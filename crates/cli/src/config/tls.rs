@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use serde::Deserialize;
-use sluice_engine::TlsListeners;
+use sluice_engine::{TlsListeners, Transport};
 use sluice_io::{ClientAuth, TlsServer};
 
 use super::settings::{Settings, TlsSettings};
-use super::values::{ByName, ClientCertificates, ListenAddresses};
+use super::values::{ByName, ClientCertificates, ListenAddresses, includes};
 
 /// A key of a section, and what is wrong with its value.
 type KeyError = (&'static str, String);
@@ -38,10 +38,11 @@ pub(super) fn listeners(settings: &Settings) -> Result<Vec<TlsListeners>, KeyErr
             "no address (expected at least one here or in `tls.listen`)".to_owned(),
         ));
     }
-    let mut used: Vec<_> = tcp.iter().map(|&addr| (addr, "`listen`")).collect();
+    let mut used = UsedAddresses::default();
+    used.insert(tcp, "`listen`", Transport::Tcp).map_err(|error| ("listen", error))?;
     let mut listeners = vec![];
     if !tls.listen.0.is_empty() {
-        use_addresses(&mut used, &tls.listen.0, "`tls.listen`")
+        used.insert(&tls.listen.0, "`tls.listen`", Transport::Tls)
             .map_err(|error| ("tls.listen", error))?;
         listeners.push(load(&TlsListenerSettings::of_section(tls)).map_err(|(key, error)| {
             let key = match key {
@@ -58,7 +59,8 @@ pub(super) fn listeners(settings: &Settings) -> Result<Vec<TlsListeners>, KeyErr
         if listener.listen.0.is_empty() {
             return Err(in_list("`listen`: no address".to_owned()));
         }
-        use_addresses(&mut used, &listener.listen.0, "another listener").map_err(in_list)?;
+        let key = format!("listener {number} of `tls.listeners`");
+        used.insert(&listener.listen.0, &key, Transport::Tls).map_err(in_list)?;
         let merged = listener.clone().with_defaults(tls);
         let loaded = load(&merged).map_err(|(key, error)| in_list(format!("`{key}`: {error}")))?;
         listeners.push(loaded);
@@ -66,21 +68,52 @@ pub(super) fn listeners(settings: &Settings) -> Result<Vec<TlsListeners>, KeyErr
     Ok(listeners)
 }
 
-/// Records the addresses of a listener, unless another one has one of them.
-fn use_addresses(
-    used: &mut Vec<(SocketAddr, &'static str)>,
-    addresses: &[SocketAddr],
-    of: &'static str,
-) -> Result<(), String> {
-    for &addr in addresses {
-        if let Some((_, other)) = used.iter().find(|(it, _)| *it == addr && addr.port() != 0) {
-            return Err(format!(
-                "{addr} is an address of {other}, too: choose another port for one of them"
-            ));
+/// The addresses of listeners so far.
+#[derive(Default)]
+struct UsedAddresses(Vec<UsedAddress>);
+
+struct UsedAddress {
+    addr: SocketAddr,
+    transport: Transport,
+    /// The key that has the address.
+    key: String,
+}
+
+impl UsedAddresses {
+    /// Adds the addresses of a key.
+    ///
+    /// # Errors
+    /// Another key has one of them, so that they cannot both be opened. Or both have port 0 and TLS settings of their own: a reload
+    /// could not tell which listener has which settings.
+    fn insert(
+        &mut self,
+        addresses: &[SocketAddr],
+        key: &str,
+        transport: Transport,
+    ) -> Result<(), String> {
+        for &addr in addresses {
+            for UsedAddress { addr: used, transport: other, key } in &self.0 {
+                let both_tls = [transport, *other] == [Transport::Tls; 2];
+                let conflict = if addr == *used && addr.port() == 0 && both_tls {
+                    format!("{addr} is an address of {key}, too: give one of them a port")
+                } else if addr == *used && addr.port() != 0 {
+                    format!(
+                        "{addr} is an address of {key}, too: choose another port for one of them"
+                    )
+                } else if includes(addr, *used) {
+                    format!("{addr} includes {used} of {key}: choose another port for one of them")
+                } else if includes(*used, addr) {
+                    format!("{used} of {key} includes {addr}: choose another port for one of them")
+                } else {
+                    continue;
+                };
+                return Err(conflict);
+            }
         }
+        let added = addresses.iter();
+        self.0.extend(added.map(|&addr| UsedAddress { addr, transport, key: key.to_owned() }));
+        Ok(())
     }
-    used.extend(addresses.iter().map(|&addr| (addr, of)));
-    Ok(())
 }
 
 impl TlsListenerSettings {

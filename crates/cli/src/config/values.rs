@@ -222,7 +222,7 @@ impl TryFrom<Vec<String>> for ListenAddresses {
 }
 
 /// Whether a socket on `wide` accepts connections to `narrow` too, so that no other socket can be bound to `narrow`.
-fn includes(wide: SocketAddr, narrow: SocketAddr) -> bool {
+pub(super) fn includes(wide: SocketAddr, narrow: SocketAddr) -> bool {
     let covers_all = wide.ip().is_unspecified() && (wide.is_ipv6() || narrow.is_ipv4());
     covers_all && wide != narrow && wide.port() == narrow.port() && wide.port() != 0
 }

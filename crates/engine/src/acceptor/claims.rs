@@ -11,7 +11,7 @@ use crate::messages::SessionId;
 
 /// Connections that claim a datapath id which another connection has, at most one for each.
 ///
-/// The session that has the datapath id is probed. If it answers in time, the claimant is closed; otherwise that session is, and
+/// The session that has the datapath id is probed, unless it is being closed anyway. If it answers in time, the claimant is closed; otherwise that session is, and
 /// the claimant takes its place as soon as it has disconnected.
 #[derive(Debug, Default)]
 pub(crate) struct DuplicateClaims {
@@ -37,17 +37,26 @@ impl DuplicateClaims {
         self.by_session.contains_key(&session)
     }
 
-    /// Adds the claim of a connection to the datapath id of `session`, which must answer until `deadline`.
+    /// The connection that claims the datapath id of `session`.
+    pub(crate) fn claimant(&self, session: SessionId) -> Option<ConnId> {
+        self.by_session.get(&session).map(|claim| claim.claimant)
+    }
+
+    /// Adds the claim of a connection to the datapath id of `session`, which must answer until `deadline`, or is being closed if
+    /// there is none.
     pub(crate) fn insert(
         &mut self,
         session: SessionId,
         claimant: ConnId,
         features: Box<SwitchFeatures>,
-        deadline: Instant,
+        deadline: Option<Instant>,
     ) {
-        self.by_session.insert(session, DuplicateClaim { claimant, features, is_granted: false });
+        let is_granted = deadline.is_none();
+        self.by_session.insert(session, DuplicateClaim { claimant, features, is_granted });
         self.by_claimant.insert(claimant, session);
-        self.deadlines.set(session, deadline);
+        if let Some(deadline) = deadline {
+            self.deadlines.set(session, deadline);
+        }
     }
 
     /// Removes the claim of a connection, if it has one.
@@ -97,7 +106,8 @@ mod tests {
     fn claimed() -> (DuplicateClaims, Instant) {
         let (mut claims, now) = (DuplicateClaims::default(), sluice_io::clock::now());
         let features = SwitchFeatures { datapath_id: DatapathId(7), ..SwitchFeatures::default() };
-        claims.insert(OLD, ConnId::default(), Box::new(features), now + Duration::from_secs(2));
+        let deadline = Some(now + Duration::from_secs(2));
+        claims.insert(OLD, ConnId::default(), Box::new(features), deadline);
         (claims, now)
     }
 

@@ -10,7 +10,7 @@ use sluice_proto::{self as proto, ControllerSession, ReassemblyBudget};
 use sluice_sdk::App;
 
 use super::admission::HandshakeQueue;
-use super::pending::{HandshakeContext, PendingConnection, Security};
+use super::pending::{HandshakeContext, Origin, PendingConnection, Security};
 use super::source::SourceNetwork;
 use crate::close_reason::CloseReason;
 use crate::config::Limits;
@@ -53,15 +53,15 @@ impl Handshakes {
     /// Starts the handshake of a new connection. The `HELLO` is appended to `tx` if it is to be sent at once.
     pub(crate) fn open(
         &mut self,
-        (id, addr, security): (ConnId, SocketAddr, Security),
+        (id, addr, origin, security): (ConnId, SocketAddr, Origin, Security),
         cfg: &proto::Config,
         now: Instant,
         tx: &mut Vec<u8>,
     ) {
         self.opened += 1;
-        let (source, mut hello) = (SourceNetwork::new(addr.ip()), Vec::new());
+        let mut hello = Vec::new();
         let mut session = ControllerSession::open(cfg, first_xid(self.opened), now, &mut hello);
-        session.set_reassembly_budget(&self.budget, source.id());
+        session.set_reassembly_budget(&self.budget, origin.source.id());
         if !confuses_mininet(&hello) {
             tx.append(&mut hello);
         }
@@ -69,8 +69,8 @@ impl Handshakes {
             id,
             addr,
             security,
-            source,
-            queue_key: self.queue.insert(id, source),
+            origin,
+            queue_key: self.queue.insert(id, origin),
             is_complete: false,
             claimed_ports: 0,
             session,
@@ -93,7 +93,7 @@ impl Handshakes {
     pub(crate) fn record_tls_handshake(&mut self, id: ConnId, now: Instant) {
         let pending = self.connections.get_mut(id.slot()).and_then(Option::as_deref_mut);
         if let Some(pending) = pending.filter(|pending| pending.id == id) {
-            let key = self.queue.record_progress(pending.queue_key, pending.source, now);
+            let key = self.queue.record_progress(pending.queue_key, pending.origin, now);
             pending.queue_key = key;
         }
     }
@@ -116,7 +116,7 @@ impl Handshakes {
         let was_negotiated = pending.session.is_version_negotiated();
         let result = pending.process_read(ctx, bytes);
         if !was_negotiated && pending.session.is_version_negotiated() {
-            let key = self.queue.record_progress(pending.queue_key, pending.source, ctx.now);
+            let key = self.queue.record_progress(pending.queue_key, pending.origin, ctx.now);
             pending.queue_key = key;
         }
         if let Ok(Some(_)) = result {
@@ -158,18 +158,18 @@ impl Handshakes {
     pub(crate) fn remove(&mut self, id: ConnId) -> Option<Box<PendingConnection>> {
         self.get_mut(id)?;
         let pending = self.connections.get_mut(id.slot())?.take()?;
-        self.queue.remove(pending.queue_key, pending.source);
+        self.queue.remove(pending.queue_key, pending.origin);
         self.deadlines.remove(id);
         self.count -= 1;
         Some(pending)
     }
 
-    /// Whether there is no room for a connection from `source`, and the one to close for it.
-    pub(crate) fn admit(&self, source: SourceNetwork, now: Instant, limits: &Limits) -> Admission {
+    /// Whether there is no room for a connection from `origin`, and the one to close for it.
+    pub(crate) fn admit(&self, origin: Origin, now: Instant, limits: &Limits) -> Admission {
         if self.count < limits.handshakes_max {
             return Admission::Admitted;
         }
-        let evicted = self.queue.eviction_candidate(source, now, limits.hello_grace);
+        let evicted = self.queue.eviction_candidate(origin, now, limits.hello_grace);
         evicted.map_or(Admission::Refused, Admission::Replaces)
     }
 
@@ -178,7 +178,7 @@ impl Handshakes {
     /// # Cost
     /// Linear in the number of connections.
     pub(crate) fn claimant_with_most_ports(&self, source: SourceNetwork) -> Option<ConnId> {
-        let of_source = self.connections.iter().flatten().filter(|it| it.source == source);
+        let of_source = self.connections.iter().flatten().filter(|it| it.origin.source == source);
         let claimants = of_source.filter(|it| it.claimed_ports > 0);
         claimants.max_by_key(|it| it.claimed_ports).map(|it| it.id)
     }

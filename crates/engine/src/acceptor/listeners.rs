@@ -4,18 +4,28 @@ use std::io;
 
 use sluice_io::{ConnId, Io};
 
+use super::pending::Security;
 use crate::config::{Config, Endpoint, TlsListeners, Transport};
+use crate::listen::OpenEndpoint;
+
+/// Listeners with the same settings, which have the same share of the handshakes: all TCP listeners, or those of one
+/// [`TlsListeners`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ListenerGroup(pub(crate) usize);
+
+/// The TCP listeners. The others are numbered from 1.
+const TCP: ListenerGroup = ListenerGroup(0);
 
 /// The listeners of the acceptor, with their addresses.
 #[derive(Debug, Default)]
-pub(crate) struct Listeners(Vec<(Endpoint, ConnId)>);
+pub(crate) struct Listeners(Vec<(OpenEndpoint, ConnId)>);
 
 impl Listeners {
     /// Accepts connections on `listener`, which has the address of `endpoint`.
     pub(crate) fn add<I: Io>(
         &mut self,
         io: &mut I,
-        endpoint: Endpoint,
+        endpoint: OpenEndpoint,
         listener: I::Listener,
     ) -> io::Result<()> {
         let id = io.listen(listener)?;
@@ -23,47 +33,61 @@ impl Listeners {
         Ok(())
     }
 
-    /// Has each listener that expects TLS use its settings in `cfg` from now on.
+    /// Has each listener that expects TLS use its settings in `cfg` from now on. One without settings is closed.
     pub(crate) fn set_tls(&mut self, io: &mut impl Io, cfg: &Config) {
-        for &(endpoint, id) in &self.0 {
-            if endpoint.transport == Transport::Tls {
-                io.set_tls(id, tls_settings(endpoint, cfg).map(|tls| &tls.server));
+        self.0.retain(|&(endpoint, id)| {
+            if endpoint.configured.transport == Transport::Tcp {
+                return true;
+            }
+            let settings = tls_settings(endpoint.configured, cfg);
+            match settings {
+                Some((_, tls)) => io.set_tls(id, Some(&tls.server)),
+                None => {
+                    tracing::error!(addr = %endpoint, "stopped listening: the configuration has no TLS settings for this address");
+                    io.close(id);
+                }
+            }
+            settings.is_some()
+        });
+    }
+
+    /// The group of a listener, and what its connections use. `None` if it is not known, so that they must be closed.
+    pub(crate) fn settings(
+        &self,
+        listener: ConnId,
+        cfg: &Config,
+    ) -> Option<(ListenerGroup, Security)> {
+        let &(OpenEndpoint { configured, .. }, _) =
+            self.0.iter().find(|(_, id)| *id == listener)?;
+        match configured.transport {
+            Transport::Tcp => Some((TCP, Security::Plain)),
+            Transport::Tls => {
+                let (number, tls) = tls_settings(configured, cfg)?;
+                Some((ListenerGroup(number), Security::Tls { is_bound: tls.bind_datapath_id }))
             }
         }
     }
 
-    /// The settings of a listener that expects TLS.
-    pub(crate) fn tls<'c>(&self, listener: ConnId, cfg: &'c Config) -> Option<&'c TlsListeners> {
-        let (endpoint, _) = self.0.iter().find(|(_, id)| *id == listener)?;
-        tls_settings(*endpoint, cfg)
+    /// All listeners.
+    #[cfg(test)]
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ConnId> {
+        self.0.iter().map(|&(_, id)| id)
     }
 
-    /// Closes the listeners whose addresses are not `wanted`.
-    pub(crate) fn retain(&mut self, io: &mut impl Io, wanted: impl Fn(Endpoint) -> bool) {
-        self.0.retain(|&(endpoint, id)| {
+    /// Closes the listeners that are not `wanted`.
+    pub(crate) fn retain(&mut self, io: &mut impl Io, wanted: impl Fn(&OpenEndpoint) -> bool) {
+        self.0.retain(|(endpoint, id)| {
             let is_wanted = wanted(endpoint);
             if !is_wanted {
                 tracing::info!(addr = %endpoint, "stopped listening");
-                io.close(id);
+                io.close(*id);
             }
             is_wanted
         });
     }
 }
 
-/// The settings of the TLS listener at `open`. Those for its port come before those for a port that the system has chosen.
-fn tls_settings(open: Endpoint, cfg: &Config) -> Option<&TlsListeners> {
-    let all = || cfg.tls.iter().flat_map(|tls| tls.endpoints().map(move |it| (it, tls)));
-    let same = || all().filter(|(wanted, _)| is_same_listener(*wanted, open));
-    let exact = same().find(|(wanted, _)| wanted.addr.port() == open.addr.port());
-    exact.or_else(|| same().next()).map(|(_, tls)| tls)
-}
-
-/// Whether a listener at `open` serves the configured endpoint `wanted`.
-pub(crate) fn is_same_listener(wanted: Endpoint, open: Endpoint) -> bool {
-    let is_same_transport = wanted.transport == open.transport;
-    let (wanted, open) = (wanted.addr, open.addr);
-    let is_same_ip = wanted.ip() == open.ip()
-        || (wanted.ip().is_unspecified() && open.ip().is_unspecified() && wanted.is_ipv6());
-    is_same_transport && is_same_ip && (wanted.port() == open.port() || wanted.port() == 0)
+/// The number and the settings of the TLS listener for the configured endpoint.
+fn tls_settings(configured: Endpoint, cfg: &Config) -> Option<(usize, &TlsListeners)> {
+    (1..).zip(&cfg.tls).find(|(_, tls)| tls.listen.contains(&configured.addr))
 }

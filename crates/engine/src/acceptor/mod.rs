@@ -7,7 +7,10 @@ mod listeners;
 mod pending;
 mod placement;
 mod registry;
+mod reserved_ids;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,19 +25,19 @@ use sluice_sdk::App;
 use claims::DuplicateClaims;
 use handshakes::{Admission, Handshakes};
 use listeners::Listeners;
-use pending::{HandshakeContext, Security};
+use pending::{HandshakeContext, Origin};
 use registry::SwitchRegistry;
+use reserved_ids::ReservedIds;
 use source::SourceNetwork;
 
 use crate::close_reason::CloseReason;
-use crate::config::{Config, Endpoint};
+use crate::config::Config;
 use crate::counters::{CounterRegistry, ThreadCounters};
+use crate::listen::{NewListeners, OpenEndpoint};
 use crate::log_limit::LogLimiter;
 use crate::messages::{SwitchLocation, ToAcceptor, ToWorker, WorkerSender};
 use crate::queue::Receiver;
 use crate::worker::LoopControl;
-
-pub(crate) use listeners::is_same_listener;
 
 /// The acceptor thread.
 pub(crate) struct Acceptor<I: Io, A> {
@@ -50,6 +53,7 @@ struct AcceptorState<I: Io, A> {
     /// Of connections in `handshakes`.
     claims: DuplicateClaims,
     switches: SwitchRegistry,
+    reserved_ids: ReservedIds,
     last_session_id: u64,
     workers: Vec<WorkerSender<I, A>>,
     inbox: Receiver<ToAcceptor<I::Listener, A>>,
@@ -78,6 +82,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
             handshakes: Handshakes::default(),
             claims: DuplicateClaims::default(),
             switches: SwitchRegistry::new(workers.len()),
+            reserved_ids: ReservedIds::default(),
             last_session_id: 0,
             workers,
             inbox,
@@ -92,7 +97,11 @@ impl<I: Io, A: App> Acceptor<I, A> {
     }
 
     /// Accepts connections on `listener`, which has the address of `endpoint`.
-    pub(crate) fn listen(&mut self, endpoint: Endpoint, listener: I::Listener) -> io::Result<()> {
+    pub(crate) fn listen(
+        &mut self,
+        endpoint: OpenEndpoint,
+        listener: I::Listener,
+    ) -> io::Result<()> {
         self.state.listeners.add(&mut self.io, endpoint, listener)?;
         self.state.set_tls(&mut self.io);
         Ok(())
@@ -168,18 +177,19 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     /// Starts the handshake of a new connection, and closes another one or this one if there are too many.
     fn accept(&mut self, io: &mut I, stream: I::Conn, addr: SocketAddr, listener: ConnId) {
         self.counters().connections_accepted.add(1);
-        match self.handshakes.admit(SourceNetwork::new(addr.ip()), self.now, &self.cfg.limits) {
+        let Some((group, security)) = self.listeners.settings(listener, &self.cfg) else {
+            let refused = io::ErrorKind::ConnectionRefused;
+            return self.log_closed(addr, CloseReason::ConnectionError(refused));
+        };
+        let origin = Origin { listeners: group, source: SourceNetwork::new(addr.ip()) };
+        match self.handshakes.admit(origin, self.now, &self.cfg.limits) {
             Admission::Admitted => {}
             Admission::Replaces(id) => self.close(io, id, CloseReason::TooManyHandshakes),
             Admission::Refused => return self.log_closed(addr, CloseReason::TooManyHandshakes),
         }
         match io.adopt(stream) {
             Ok(id) => {
-                let security = match self.listeners.tls(listener, &self.cfg) {
-                    Some(tls) => Security::Tls { is_bound: tls.bind_datapath_id },
-                    None => Security::Plain,
-                };
-                let connection = (id, addr, security);
+                let connection = (id, addr, origin, security);
                 self.handshakes.open(connection, &self.cfg.session, self.now, &mut self.tx);
                 self.publish_handshake_count();
                 self.send_replies(io, id);
@@ -262,8 +272,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
                     self.configure(io, cfg, listeners);
                 }
                 ToAcceptor::StopListening(endpoints, done) => {
-                    let is_wanted = |open| !endpoints.iter().any(|&it| is_same_listener(it, open));
-                    self.listeners.retain(io, is_wanted);
+                    self.listeners.retain(io, |open| !endpoints.contains(open));
                     // The sender may have given up waiting.
                     let _ = done.send(());
                 }
@@ -279,14 +288,24 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     }
 
     /// Applies a configuration: adds the new listeners, and closes those that it does not contain.
-    fn configure(&mut self, io: &mut I, cfg: Arc<Config>, listeners: Vec<(Endpoint, I::Listener)>) {
-        let is_wanted = |open| cfg.endpoints().any(|wanted| is_same_listener(wanted, open));
+    fn configure(&mut self, io: &mut I, cfg: Arc<Config>, new: NewListeners<I::Listener>) {
+        let is_wanted =
+            |open: &OpenEndpoint| cfg.endpoints().any(|wanted| wanted == open.configured);
         self.listeners.retain(io, is_wanted);
-        for (endpoint, listener) in listeners {
+        for (endpoint, listener) in new.listeners {
             match self.listeners.add(io, endpoint, listener) {
                 Ok(()) => tracing::info!(addr = %endpoint, "listening"),
-                Err(error) => tracing::error!(addr = %endpoint, %error, "cannot listen"),
+                Err(error) => {
+                    tracing::error!(addr = %endpoint, %error, "cannot listen; a reload of the configuration tries again");
+                    // Fails when the engine ends.
+                    let _ = new.failed.send(endpoint);
+                }
             }
+        }
+        if !cfg.binds_datapath_ids() {
+            // Otherwise these switches could not connect again.
+            self.reserved_ids.clear();
+            self.switches.unbind_all();
         }
         self.cfg = cfg;
         self.set_tls(io);
@@ -343,6 +362,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         if let CloseReason::DuplicateDatapathId(_)
         | CloseReason::TooManySwitches
         | CloseReason::TooManyPorts
+        | CloseReason::DatapathIdReserved(_)
         | CloseReason::AuxiliaryConnection(_) = reason
         {
             let mut error = Vec::new();
@@ -374,92 +394,4 @@ impl<I: Io, A: App> AcceptorState<I, A> {
 #[expect(clippy::indexing_slicing, reason = "the registry has counters for the acceptor")]
 fn acceptor_counters(registry: &CounterRegistry) -> &ThreadCounters {
     &registry.threads[0]
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::net::TcpStream;
-
-    use sluice_io::{Connection, Epoll};
-
-    use super::handshakes::first_xid;
-    use crate::messages::SessionId;
-    use crate::queue::queue;
-
-    use super::*;
-
-    const HELLO: [u8; 8] = [1, 0, 0, 8, 0, 0, 0, 9];
-    /// The reply of datapath 7 to the features request of a connection.
-    fn features_reply(connection: u64) -> [u8; 32] {
-        let mut reply = [
-            1, 6, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 7, 0,
-            0, 0, 1,
-        ];
-        reply[4..8].copy_from_slice(&first_xid(connection).to_be_bytes());
-        reply
-    }
-
-    struct EmptyApp;
-
-    impl App for EmptyApp {}
-
-    /// The queue of the worker, and what was taken from it.
-    type WorkerInbox =
-        (Receiver<ToWorker<Connection, EmptyApp>>, VecDeque<ToWorker<Connection, EmptyApp>>);
-
-    /// Runs iterations until the worker receives a message; returns its kind.
-    fn next_worker_message(
-        acceptor: &mut Acceptor<Epoll, EmptyApp>,
-        (worker, received): &mut WorkerInbox,
-    ) -> &'static str {
-        for _ in 0..200 {
-            worker.take(received);
-            match received.pop_front() {
-                Some(ToWorker::Adopt(..)) => return "adopt",
-                Some(ToWorker::Probe(_)) => return "probe",
-                Some(ToWorker::Close(..)) => return "close",
-                Some(_) => return "other",
-                None => {
-                    let control = acceptor.run_iteration(&mut EmptyApp).unwrap();
-                    assert_eq!(control, LoopControl::Continue);
-                }
-            }
-        }
-        "none"
-    }
-
-    /// The answer to the probe arrives when the connection is already being closed.
-    #[test]
-    fn one_of_two_connections_with_one_datapath_id_stays_even_if_the_older_answers_late() {
-        let mut cfg = Config::default();
-        cfg.limits.duplicate_timeout = Duration::ZERO;
-        let io = Epoll::new(sluice_io::WaitStrategy::default()).unwrap();
-        let (to_acceptor, inbox) = queue(cfg.limits.queue_capacity, io.waker());
-        let (worker, inbox_of_worker) = queue(cfg.limits.queue_capacity, io.waker());
-        let mut worker_inbox = (inbox_of_worker, VecDeque::new());
-        let registry = Arc::new(CounterRegistry::new(1));
-        let mut acceptor =
-            Acceptor::<_, EmptyApp>::new(io, Arc::new(cfg), vec![worker], inbox, registry);
-        let listener = sluice_io::sock::listen(
-            ([127, 0, 0, 1], 0).into(),
-            &sluice_io::sock::Options::default(),
-        );
-        let listener = listener.unwrap();
-        let addr = listener.local_addr().unwrap();
-        acceptor.listen(addr.into(), listener).unwrap();
-        let connect = |connection| {
-            let mut peer = TcpStream::connect(addr).unwrap();
-            peer.write_all(&[&HELLO[..], &features_reply(connection)].concat()).unwrap();
-            peer
-        };
-        let _first = connect(1);
-        assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "adopt");
-        let _second = connect(2);
-        assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "probe");
-        assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "close");
-        to_acceptor.send(ToAcceptor::ProbeAnswered(SessionId(1)));
-        to_acceptor.send(ToAcceptor::Disconnected(SessionId(1)));
-        assert_eq!(next_worker_message(&mut acceptor, &mut worker_inbox), "adopt");
-    }
 }

@@ -9,6 +9,7 @@ use sluice_proto::{self as proto, ControllerEvent, ControllerSession};
 use sluice_sdk::App;
 
 use super::admission::QueueKey;
+use super::listeners::ListenerGroup;
 use super::source::SourceNetwork;
 use crate::close_reason::CloseReason;
 use crate::config::Config;
@@ -31,13 +32,28 @@ pub(crate) enum Security {
     },
 }
 
+impl Security {
+    /// Whether the certificate has to name the datapath id.
+    pub(crate) fn is_bound(self) -> bool {
+        matches!(self, Self::Tls { is_bound: true })
+    }
+}
+
+/// Where a connection comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The listeners of which one has accepted it.
+    pub(crate) listeners: ListenerGroup,
+    pub(crate) source: SourceNetwork,
+}
+
 /// A connection that has not completed the handshake, or waits because its datapath id is in use.
 #[derive(Debug)]
 pub(crate) struct PendingConnection {
     pub(crate) id: ConnId,
     pub(crate) addr: SocketAddr,
     pub(crate) security: Security,
-    pub(crate) source: SourceNetwork,
+    pub(crate) origin: Origin,
     pub(crate) queue_key: QueueKey,
     /// The handshake is complete; what is received from then on is kept for the worker.
     pub(crate) is_complete: bool,

@@ -1,11 +1,14 @@
 //! Switches that have completed the handshake: which ones get a place, and which worker serves them.
 
+use std::net::SocketAddr;
+use std::time::Instant;
+
 use sluice_io::{ConnId, Io, Reading};
 use sluice_openflow::{DatapathId, SwitchFeatures};
 use sluice_sdk::App;
 
 use super::AcceptorState;
-use super::pending::{PendingConnection, Security};
+use super::pending::{Origin, PendingConnection};
 use super::source::SourceNetwork;
 use crate::close_reason::{CloseReason, certificate_name};
 use crate::config::PORTS_PER_SWITCH_MAX;
@@ -36,19 +39,64 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         if features.auxiliary_id != 0 {
             return self.close(io, id, CloseReason::AuxiliaryConnection(datapath_id));
         }
-        let security = self.handshakes.get_mut(id).map(|it| it.security);
-        let is_bound = matches!(security, Some(Security::Tls { is_bound: true }));
-        let has_name = |io: &mut I| io.certificate_has_name(id, &certificate_name(datapath_id));
-        if is_bound && has_name(io) == Some(false) {
-            return self.close(io, id, CloseReason::CertificateMismatch(datapath_id));
+        let is_bound = self.is_bound(id);
+        if is_bound {
+            if io.certificate_has_name(id, &certificate_name(datapath_id)) != Some(true) {
+                return self.close(io, id, CloseReason::CertificateMismatch(datapath_id));
+            }
+            self.reserve(datapath_id);
+        } else if self.is_reserved(datapath_id) {
+            return self.close(io, id, CloseReason::DatapathIdReserved(datapath_id));
         }
         match self.switches.lookup(datapath_id) {
             None => self.place(io, id, features),
+            Some(current) if is_bound && !self.switches.is_bound(current.session_id) => {
+                self.replace_unbound(io, id, features, current);
+            }
             Some(current) if self.claims.is_claimed(current.session_id) => {
                 self.close(io, id, CloseReason::DuplicateDatapathId(datapath_id));
             }
             Some(current) => self.claim(io, id, features, current),
         }
+    }
+
+    /// Whether the certificate of a connection has to name its datapath id.
+    fn is_bound(&mut self, id: ConnId) -> bool {
+        self.handshakes.get_mut(id).is_some_and(|it| it.security.is_bound())
+    }
+
+    /// Lets only switches whose certificates name this datapath id have it, unless a reload has ended that rule.
+    fn reserve(&mut self, datapath_id: DatapathId) {
+        if self.cfg.binds_datapath_ids() {
+            self.reserved_ids.insert(datapath_id, self.cfg.limits.switches_max);
+        }
+    }
+
+    /// Whether only a switch whose certificate names this datapath id may have it.
+    fn is_reserved(&self, datapath_id: DatapathId) -> bool {
+        let current = self.switches.lookup(datapath_id);
+        self.reserved_ids.contains(datapath_id)
+            || current.is_some_and(|it| self.switches.is_bound(it.session_id))
+    }
+
+    /// For a connection whose certificate names the datapath id: closes the session that has it without such a certificate, and
+    /// another connection that claims it.
+    fn replace_unbound(
+        &mut self,
+        io: &mut I,
+        id: ConnId,
+        features: Box<SwitchFeatures>,
+        current: SwitchLocation,
+    ) {
+        let datapath_id = features.datapath_id;
+        if let Some(claimant) = self.claims.claimant(current.session_id) {
+            if self.is_bound(claimant) {
+                return self.close(io, id, CloseReason::DuplicateDatapathId(datapath_id));
+            }
+            self.close(io, claimant, CloseReason::DatapathIdReserved(datapath_id));
+        }
+        self.evict(current, CloseReason::DatapathIdReserved(datapath_id));
+        self.wait_for_session(io, id, features, (current.session_id, None));
     }
 
     /// Has the connection wait until the session that has its datapath id has answered a probe or was closed.
@@ -59,29 +107,42 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         features: Box<SwitchFeatures>,
         current: SwitchLocation,
     ) {
-        let Some((addr, source)) = self.handshakes.get_mut(id).map(|it| (it.addr, it.source))
-        else {
-            return;
-        };
-        let (dpid, ports) = (features.datapath_id, features.ports.len());
-        if !self.make_room_for_ports(io, source, ports) {
-            return self.close(io, id, CloseReason::TooManyPorts);
+        let deadline = self.now + self.cfg.limits.duplicate_timeout;
+        let (session_id, dpid) = (current.session_id, features.datapath_id);
+        if let Some(addr) = self.wait_for_session(io, id, features, (session_id, Some(deadline))) {
+            tracing::info!(%dpid, %addr, "datapath id in use: probing its connection");
+            self.send_to_worker(current.worker, ToWorker::Probe(session_id));
         }
-        tracing::info!(%dpid, %addr, "datapath id in use: probing its connection");
+    }
+
+    /// Has the connection wait for the end of the session that has its datapath id, which is being closed unless it has until
+    /// `deadline` to answer a probe. Returns the address of the connection, unless it is closed because there is no room.
+    fn wait_for_session(
+        &mut self,
+        io: &mut I,
+        id: ConnId,
+        features: Box<SwitchFeatures>,
+        (session_id, deadline): (SessionId, Option<Instant>),
+    ) -> Option<SocketAddr> {
+        let (addr, source) = self.handshakes.get_mut(id).map(|it| (it.addr, it.origin.source))?;
+        let ports = features.ports.len();
+        if !self.make_room_for_ports(io, source, ports) {
+            self.close(io, id, CloseReason::TooManyPorts);
+            return None;
+        }
         self.switches.count_claim(source, ports);
         if let Some(pending) = self.handshakes.get_mut(id) {
             pending.claimed_ports = ports;
         }
-        let deadline = self.now + self.cfg.limits.duplicate_timeout;
-        self.claims.insert(current.session_id, id, features, deadline);
+        self.claims.insert(session_id, id, features, deadline);
         io.set_reading(id, Reading::Off);
-        self.send_to_worker(current.worker, ToWorker::Probe(current.session_id));
+        Some(addr)
     }
 
     /// Hands a switch over to a worker. If there are too many switches or ports, others of a source that has more are closed for it,
     /// or else this one.
     fn place(&mut self, io: &mut I, id: ConnId, features: Box<SwitchFeatures>) {
-        let Some(source) = self.handshakes.get_mut(id).map(|pending| pending.source) else {
+        let Some(source) = self.handshakes.get_mut(id).map(|it| it.origin.source) else {
             return;
         };
         if self.switches.len() >= self.cfg.limits.switches_max {
@@ -143,7 +204,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     /// Stops counting the ports of a connection that claims a datapath id.
     pub(super) fn release_claim(&mut self, id: ConnId) {
         if let Some(pending) = self.handshakes.get_mut(id) {
-            let (source, ports) = (pending.source, std::mem::take(&mut pending.claimed_ports));
+            let source = pending.origin.source;
+            let ports = std::mem::take(&mut pending.claimed_ports);
             self.switches.uncount_claim(source, ports);
         }
     }
@@ -156,12 +218,16 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         };
         let Some(pending) = self.handshakes.remove(id) else { return };
         self.publish_handshake_count();
-        let PendingConnection { addr, source, session, buffers, .. } = *pending;
+        let PendingConnection { addr, origin, security, session, buffers, .. } = *pending;
+        let Origin { source, .. } = origin;
         let datapath_id = features.datapath_id;
         self.last_session_id += 1;
         let session_id = SessionId(self.last_session_id);
         let ports = features.ports.len();
         let assigned = self.switches.assign(datapath_id, session_id, source, ports);
+        if security.is_bound() && self.cfg.binds_datapath_ids() {
+            self.switches.bind(session_id);
+        }
         let worker = assigned.worker;
         let connection = EstablishedConnection {
             conn,
@@ -178,7 +244,11 @@ impl<I: Io, A: App> AcceptorState<I, A> {
 
     /// Removes a switch, and places the connection that claims its datapath id, if any.
     pub(super) fn on_disconnected(&mut self, io: &mut I, session_id: SessionId) {
-        self.switches.remove(session_id);
+        let was_bound = self.switches.is_bound(session_id);
+        let datapath_id = self.switches.remove(session_id);
+        if let Some(datapath_id) = datapath_id.filter(|_| was_bound) {
+            self.reserve(datapath_id);
+        }
         if let Some(claim) = self.claims.remove(session_id) {
             self.place(io, claim.claimant, claim.features);
         }

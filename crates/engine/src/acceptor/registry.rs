@@ -40,6 +40,8 @@ struct AssignedSession {
     source: SourceNetwork,
     worker: usize,
     ports: usize,
+    /// The certificate of the switch names the datapath id.
+    is_bound: bool,
 }
 
 impl SwitchRegistry {
@@ -82,7 +84,8 @@ impl SwitchRegistry {
         }
         let location = SwitchLocation { session_id, worker };
         self.by_datapath.insert(datapath_id, location);
-        self.sessions.insert(session_id, AssignedSession { datapath_id, source, worker, ports });
+        let session = AssignedSession { datapath_id, source, worker, ports, is_bound: false };
+        self.sessions.insert(session_id, session);
         let sessions = self.by_source.entry(source).or_default();
         sessions.by_age.insert(session_id);
         sessions.by_ports.insert((ports, session_id));
@@ -91,6 +94,23 @@ impl SwitchRegistry {
         self.counts.add(source, 1);
         self.open_count += 1;
         location
+    }
+
+    /// Records that the certificate of a switch names its datapath id.
+    pub(crate) fn bind(&mut self, session_id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(&session_id) {
+            session.is_bound = true;
+        }
+    }
+
+    /// Whether the certificate of a switch names its datapath id, and the configuration requires that of some switches.
+    pub(crate) fn is_bound(&self, session_id: SessionId) -> bool {
+        self.sessions.get(&session_id).is_some_and(|session| session.is_bound)
+    }
+
+    /// Records that the configuration requires of no switch that its certificate names the datapath id.
+    pub(crate) fn unbind_all(&mut self) {
+        self.sessions.values_mut().for_each(|session| session.is_bound = false);
     }
 
     /// The session to close for a new one from `source` when there are too many: the newest of the source with the most, if that

@@ -1,6 +1,7 @@
 //! Where connections come from, and how many each source has.
 
 use std::collections::BTreeSet;
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 
 use sluice_base::hash::HashMap;
@@ -29,35 +30,41 @@ impl SourceNetwork {
 }
 
 /// Number of connections, or of ports, of each source, to share a limited number among sources: each may have all, as long as no
-/// other source wants them.
+/// other source wants them. `K` may be something else than a source that connections have in common.
 ///
 /// # Cost
 /// Logarithmic in the number of sources.
-#[derive(Debug, Default)]
-pub(crate) struct SourceCounts {
-    by_source: HashMap<SourceNetwork, usize>,
-    by_count: BTreeSet<(usize, SourceNetwork)>,
+#[derive(Debug)]
+pub(crate) struct SourceCounts<K = SourceNetwork> {
+    by_source: HashMap<K, usize>,
+    by_count: BTreeSet<(usize, K)>,
 }
 
-impl SourceCounts {
+impl<K> Default for SourceCounts<K> {
+    fn default() -> Self {
+        Self { by_source: HashMap::default(), by_count: BTreeSet::new() }
+    }
+}
+
+impl<K: Copy + Ord + Hash> SourceCounts<K> {
     /// How many `source` has.
-    pub(crate) fn count(&self, source: SourceNetwork) -> usize {
+    pub(crate) fn count(&self, source: K) -> usize {
         self.by_source.get(&source).copied().unwrap_or(0)
     }
 
     /// Counts `n` more of `source`.
-    pub(crate) fn add(&mut self, source: SourceNetwork, n: usize) {
+    pub(crate) fn add(&mut self, source: K, n: usize) {
         let count = self.count(source);
         self.set(source, count, count + n);
     }
 
     /// Counts `n` less of `source`.
-    pub(crate) fn remove(&mut self, source: SourceNetwork, n: usize) {
+    pub(crate) fn remove(&mut self, source: K, n: usize) {
         let count = self.count(source);
         self.set(source, count, count.saturating_sub(n));
     }
 
-    fn set(&mut self, source: SourceNetwork, old: usize, new: usize) {
+    fn set(&mut self, source: K, old: usize, new: usize) {
         self.by_count.remove(&(old, source));
         if new == 0 {
             self.by_source.remove(&source);
@@ -68,13 +75,13 @@ impl SourceCounts {
     }
 
     /// The source that has the most.
-    pub(crate) fn largest(&self) -> Option<SourceNetwork> {
+    pub(crate) fn largest(&self) -> Option<K> {
         self.by_count.last().map(|&(_, source)| source)
     }
 
     /// The source that must give up something for `n` more of `newcomer`: the largest, if it has more than `newcomer` would have
     /// then.
-    pub(crate) fn larger_than(&self, newcomer: SourceNetwork, n: usize) -> Option<SourceNetwork> {
+    pub(crate) fn larger_than(&self, newcomer: K, n: usize) -> Option<K> {
         let &(count, source) = self.by_count.last()?;
         (count > self.count(newcomer) + n).then_some(source)
     }

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+mod datapath_binding;
 mod duplicates;
 mod facts;
 mod limits;
@@ -19,3 +20,4 @@ mod switch_metrics;
 mod test_engine;
 mod test_peer;
 mod tls;
+mod tls_peer;

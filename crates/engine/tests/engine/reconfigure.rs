@@ -1,13 +1,14 @@
 //! Applying a new configuration to a running engine.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
 use sluice_apps::learning::Config as LearningConfig;
-use sluice_engine::StartError;
+use sluice_engine::{StartError, TlsListeners};
 use sluice_openflow::Version;
 
 use crate::test_engine::{TestEngine, config, wait_until};
 use crate::test_peer::TestPeer;
+use crate::tls_peer::{Authority, TlsPeer};
 
 /// A free port on a loopback address that no other test uses, so that the port stays free.
 fn free_addr(host: u8) -> SocketAddr {
@@ -40,7 +41,7 @@ fn an_address_in_use_is_an_error_and_changes_nothing() {
     let engine = test.engine.as_ref().unwrap();
     let mut switch = TestPeer::connect_switch(test.addr, Version::V1_3, 1);
     let result = engine.apply(config(|cfg| cfg.listen = vec![addr]), |_| {});
-    assert!(matches!(result, Err(StartError::Listen(at, _)) if at == addr), "{result:?}");
+    assert!(matches!(result, Err(StartError::Listen(at, _)) if at.addr == addr), "{result:?}");
     switch.expect_reply();
     TestPeer::connect_switch(test.addr, Version::V1_3, 2).expect_reply();
 }
@@ -57,13 +58,63 @@ fn a_wildcard_address_can_be_changed_to_a_specific_one_on_the_same_port() {
     // 192.0.2.0/24 is for documentation; no host has such an address.
     let unavailable = SocketAddr::from(([192, 0, 2, 1], port));
     let result = engine.apply(config(|cfg| cfg.listen = vec![specific, unavailable]), |_| {});
-    assert!(matches!(result, Err(StartError::Listen(at, _)) if at == unavailable), "{result:?}");
+    assert!(
+        matches!(result, Err(StartError::Listen(at, _)) if at.addr == unavailable),
+        "{result:?}"
+    );
     wait_until("the old listener again", || TcpStream::connect(specific).is_ok());
     for listen in [specific, any] {
         engine.apply(config(|cfg| cfg.listen = vec![listen]), |_| {}).unwrap();
         TestPeer::connect_switch(specific, Version::V1_3, 2).expect_reply();
     }
     switch.expect_reply();
+}
+
+#[test]
+fn the_wildcard_address_of_ipv4_can_be_changed_to_that_of_ipv6_and_back() {
+    let port = TcpListener::bind("[::]:0").unwrap().local_addr().unwrap().port();
+    let (v4, v6) = (SocketAddr::from(([0; 4], port)), SocketAddr::from(([0; 16], port)));
+    let test = TestEngine::new(|cfg| cfg.listen = vec![v4]);
+    let engine = test.engine.as_ref().unwrap();
+    let local = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+    assert!(TcpStream::connect(local).is_err());
+    engine.apply(config(|cfg| cfg.listen = vec![v6]), |_| {}).unwrap();
+    TestPeer::connect_switch(local, Version::V1_3, 1).expect_reply();
+    engine.apply(config(|cfg| cfg.listen = vec![v4]), |_| {}).unwrap();
+    wait_until("the old listener to close", || TcpStream::connect(local).is_err());
+    let local = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    TestPeer::connect_switch(local, Version::V1_3, 2).expect_reply();
+}
+
+#[test]
+fn a_port_that_the_system_has_chosen_can_be_configured() {
+    let test = TestEngine::new(|_| {});
+    let engine = test.engine.as_ref().unwrap();
+    engine.apply(config(|cfg| cfg.listen = vec![test.addr]), |_| {}).unwrap();
+    TestPeer::connect_switch(test.addr, Version::V1_3, 1).expect_reply();
+}
+
+/// The listener would serve connections of both with the settings of one.
+#[test]
+fn tls_listeners_whose_addresses_include_each_other_are_an_error() {
+    let (strict, open) = (Authority::new(), Authority::new());
+    let listener = |addr, authority: &Authority, bind_datapath_id| TlsListeners {
+        listen: vec![addr],
+        server: authority.server(),
+        bind_datapath_id,
+    };
+    let port = TcpListener::bind("[::]:0").unwrap().local_addr().unwrap().port();
+    let (v4, v6) = (SocketAddr::from(([0; 4], port)), SocketAddr::from(([0; 16], port)));
+    let test = TestEngine::new(|cfg| cfg.tls = vec![listener(v4, &open, false)]);
+    let engine = test.engine.as_ref().unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    for (first, second) in [(v6, v4), (v4, v6), (any, any)] {
+        let both = vec![listener(first, &strict, true), listener(second, &open, false)];
+        let result = engine.apply(config(|cfg| cfg.tls = both), |_| {});
+        assert!(matches!(result, Err(StartError::Listen(..))), "{first} {second}: {result:?}");
+    }
+    let local = SocketAddr::from(([127, 0, 0, 1], port));
+    TlsPeer::connect_switch(local, &open.client("switch"), 1).expect_no_close();
 }
 
 #[test]
