@@ -6,11 +6,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
-use sluice_emu::live::{LiveError, LiveNetwork, PingPacing, PingRounds};
+use sluice_emu::live::{LiveError, LiveNetwork, MessageSender, PingPacing, PingRounds};
 use sluice_emu::net::{NetworkError, NetworkOptions};
 use sluice_emu::topology::Topology;
 use sluice_io::{ConnId, Epoll, Io as _, IoEvent, WaitStrategy, clock, sock};
-use sluice_openflow::{Action, PacketOutRef, PortNo, split_message};
+use sluice_openflow::{Action, MessageType, PacketOutRef, PortNo, RawMessage, split_message};
 use sluice_proto::{Config, ControllerEvent, ControllerSession};
 
 /// How long a test may take.
@@ -150,4 +150,41 @@ fn a_failed_connection_is_reported() {
     let refused = |rounds: &PingRounds| rounds.network().connect_error().is_some();
     run(&mut other, &mut rounds, refused).unwrap();
     assert_eq!(rounds.network().connect_error(), Some(std::io::ErrorKind::ConnectionRefused));
+}
+
+#[test]
+fn messages_and_frames_are_recorded_with_their_times() {
+    let mut controller = FloodingController::new();
+    let mut rounds = start_pings(&controller, "minimal");
+    let start = clock::now();
+    rounds.network_mut().record_messages(&[MessageType::PACKET_IN, MessageType::PACKET_OUT]);
+    rounds.network_mut().data_plane_mut().1.capture_frames(1);
+    run(&mut controller, &mut rounds, |rounds| rounds.status().rounds == 1).unwrap();
+    let messages = rounds.network_mut().take_recorded_messages();
+    for (sender, kind) in [
+        (MessageSender::Switch, MessageType::PACKET_IN),
+        (MessageSender::Controller, MessageType::PACKET_OUT),
+    ] {
+        let of_kind = |bytes| RawMessage::new(bytes).unwrap().kind() == kind;
+        let own: Vec<_> = messages.iter().filter(|it| it.sender == sender).collect();
+        assert!(!own.is_empty() && own.iter().all(|it| it.switch == 0 && of_kind(&it.bytes)));
+    }
+    assert!(messages.iter().all(|it| it.at >= start && it.at <= clock::now()));
+    assert_eq!(rounds.network().messages_not_recorded(), 0);
+    let frames = rounds.network_mut().data_plane_mut().1.take_captured_frames();
+    assert!(!frames.is_empty() && frames.iter().all(|it| it.host == 1 && it.at >= start));
+    assert_eq!(rounds.network_mut().take_recorded_messages(), []);
+}
+
+#[test]
+fn switches_that_lose_their_connection_connect_to_the_new_address() {
+    let mut controller = FloodingController::new();
+    let mut other = FloodingController::new();
+    let mut rounds = start_pings(&controller, "minimal");
+    run(&mut controller, &mut rounds, |rounds| rounds.status().connected_switches == 1).unwrap();
+    rounds.network_mut().set_controller(other.addr);
+    assert_eq!(rounds.network().connected_switches(), 1);
+    drop(controller);
+    run(&mut other, &mut rounds, |rounds| rounds.status().connected_switches == 0).unwrap();
+    run(&mut other, &mut rounds, |rounds| rounds.status().connected_switches == 1).unwrap();
 }

@@ -160,8 +160,8 @@ pub struct HttpCount {
 
 /// A request that installs a path, or one or all of its flow entries.
 ///
-/// Address, body and entry may also contain `{name}` (letters, digits and hyphens, unique to the request), `{dpid}` (decimal), `{dpid_hex}` (16
-/// digits), `{in_port}`, `{out_port}`, `{src_mac}` and `{dst_mac}`.
+/// Address, body and entry may also contain `{name}` (letters, digits and hyphens, unique to the switch and the path), `{dpid}`
+/// (decimal), `{dpid_hex}` (16 digits), `{dpid_colons}` (in pairs), `{in_port}`, `{out_port}`, `{src_mac}` and `{dst_mac}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathRequest {

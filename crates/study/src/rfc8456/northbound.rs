@@ -124,9 +124,13 @@ impl NorthboundClient {
         if status.is_success() {
             return Ok(text);
         }
-        let quoted: String = text.chars().take(QUOTED_CHARS).collect();
-        Err(error(&format!("{status} {quoted}")))
+        Err(error(&format!("{status} {}", quoted(&text))))
     }
+}
+
+/// The beginning of a response, for an error.
+pub(super) fn quoted(response: &str) -> String {
+    response.chars().take(QUOTED_CHARS).collect()
 }
 
 /// Number of members of an array or object of a JSON text.

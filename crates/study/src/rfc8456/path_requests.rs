@@ -36,11 +36,12 @@ impl<'t> PathInstaller<'t> {
         Ok(Self { client: client.with_own_connections(), request, topology })
     }
 
-    /// Requests a path: one request for all of it, or one for each switch, one after the other.
+    /// Requests a path: one request for all of it, or one for each switch, one after the other. Returns the last response.
     ///
     /// # Errors
     /// A request failed.
-    pub(super) fn install(&self, order: PathOrder<'_>) -> Result<(), String> {
+    pub(super) fn install(&self, order: PathOrder<'_>) -> Result<String, String> {
+        let mut response = String::new();
         let requests = match self.request.per {
             PathRequestScope::Entry => order.hops,
             PathRequestScope::Entries | PathRequestScope::Path => {
@@ -57,9 +58,9 @@ impl<'t> PathInstaller<'t> {
             let body = fill(&self.request.body, hop);
             let body = Placeholders::replace(&body, &[("entries", entries.join(", "))]);
             let login = self.request.login.as_deref();
-            self.client.send(&self.request.method, &url, &body, login)?;
+            response = self.client.send(&self.request.method, &url, &body, login)?;
         }
-        Ok(())
+        Ok(response)
     }
 }
 
@@ -69,12 +70,19 @@ fn fill(text: &str, order: PathOrder<'_>, hop: Hop, datapath_id: DatapathId) -> 
         ("name", format!("path-{}-{:016x}", order.number, datapath_id.0)),
         ("dpid", datapath_id.0.to_string()),
         ("dpid_hex", format!("{:016x}", datapath_id.0)),
+        ("dpid_colons", colons(datapath_id)),
         ("in_port", hop.in_port.0.to_string()),
         ("out_port", hop.out_port.0.to_string()),
         ("src_mac", order.src.to_string()),
         ("dst_mac", order.dst.to_string()),
     ];
     Placeholders::replace(text, &values)
+}
+
+/// The 16 digits of a datapath id in pairs, separated by colons.
+fn colons(datapath_id: DatapathId) -> String {
+    let pairs = datapath_id.0.to_be_bytes().map(|byte| format!("{byte:02x}"));
+    pairs.join(":")
 }
 
 #[cfg(test)]
@@ -88,10 +96,10 @@ mod tests {
         let hop = Hop { switch: 1, in_port: PortNo(3), out_port: PortNo(4) };
         let [src, dst] = [1, 2].map(MacAddr::from_u64);
         let order = PathOrder { number: 7, src, dst, hops: &[hop] };
-        let text = "{name} {dpid} {dpid_hex} {in_port} {out_port} {src_mac} {dst_mac} {port}";
+        let text = "{name} {dpid} {dpid_hex} {dpid_colons} {in_port} {out_port} {src_mac} {dst_mac} {port}";
         assert_eq!(
             fill(text, order, hop, DatapathId(26)),
-            "path-7-000000000000001a 26 000000000000001a 3 4 00:00:00:00:00:01 00:00:00:00:00:02 {port}"
+            "path-7-000000000000001a 26 000000000000001a 00:00:00:00:00:00:00:1a 3 4 00:00:00:00:00:01 00:00:00:00:00:02 {port}"
         );
     }
 }

@@ -116,7 +116,9 @@ pub(super) fn proactive(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
     let mut network = trial.connect()?;
     network.wait_for_discovery()?;
     // Requests for whole paths name hosts, which the controller has to know.
-    network.announce(0..topology.hosts.len())?;
+    if client.path()?.per == PathRequestScope::Path {
+        network.announce(0..topology.hosts.len())?;
+    }
     network.clear();
     let requests = Requests {
         topology: &topology,
@@ -207,7 +209,7 @@ fn request_paths(
         let Some((src, dst)) = hosts.get(from).zip(hosts.get(to)) else { return };
         let hops: Vec<Hop> = path::shortest(requests.topology, from, to).unwrap_or_default();
         let order = PathOrder { number, src: src.mac, dst: dst.mac, hops: &hops };
-        if results.send((number, installer.install(order))).is_err() {
+        if results.send((number, installer.install(order).map(drop))).is_err() {
             return;
         }
     }

@@ -9,9 +9,11 @@ use sluice_io::clock;
 use super::frames::{self, FrameEnds};
 use super::messages;
 use super::network::TestNetwork;
+use super::northbound::quoted;
 use super::path;
 use super::path_requests::{PathInstaller, PathOrder};
 use super::trial::{Trial, milliseconds};
+use crate::definition::PathRequestScope;
 use crate::measure::Measured;
 
 /// Time after the arrival of the first frame in which further responses of the controller belong to the same path.
@@ -160,7 +162,12 @@ pub(super) fn proactive(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
     else {
         return Err("the topology has no such hosts".to_owned());
     };
-    let mut network = trial.connect_discovered()?;
+    let mut network = trial.connect()?;
+    network.wait_for_discovery()?;
+    // A request for a whole path names hosts, which the controller has to know.
+    if client.path()?.per == PathRequestScope::Path {
+        network.announce([ends.from, ends.to])?;
+    }
     network.capture(ends.to);
     network.clear();
     let order = PathOrder { number: 0, src: from.mac, dst: to.mac, hops: &hops };
@@ -168,7 +175,7 @@ pub(super) fn proactive(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
     let request = thread::scope(|scope| {
         let request = scope.spawn(|| {
             let start = clock::now();
-            installer.install(order).map(|()| (start, clock::now()))
+            installer.install(order).map(|response| (start, clock::now(), response))
         });
         let is_done = |network: &mut TestNetwork<'_>| {
             request.is_finished() && hops.iter().all(|hop| has_entry(&network.messages, hop.switch))
@@ -177,12 +184,15 @@ pub(super) fn proactive(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
         network.run(deadline, is_done)?;
         request.join().map_err(|_| "the thread of the request failed".to_owned())?
     });
-    let (start, end) = request?;
+    let (start, end, response) = request?;
     network.run_for(QUIET)?;
     let entries = network.messages.iter().filter(|message| messages::is_flow_entry(message));
     let entries: Vec<_> = entries.map(|message| message.at).collect();
     let last = entries.iter().max().ok_or_else(|| {
-        "the request was accepted, but no flow entry was sent to a switch".to_owned()
+        format!(
+            "the request was accepted, but no flow entry was sent to a switch; the response: {}",
+            quoted(&response)
+        )
     })?;
     let mut measured = Measured::default();
     measured.set("path_ms", milliseconds(last.saturating_duration_since(start)));
