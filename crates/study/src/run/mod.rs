@@ -54,14 +54,14 @@ pub fn run(
     earlier: &[Sample],
     observer: &mut dyn StudyObserver,
 ) -> Result<StudyEnd, JournalError> {
-    let mut start_up_s = BTreeMap::new();
+    let mut elapsed_s = BTreeMap::new();
     let mut disturbed = 0;
     let mut failures: BTreeMap<(usize, usize), u32> = BTreeMap::new();
     for (number, task) in plan.tasks.iter().enumerate() {
         if earlier.iter().any(|sample| plan.is_of(sample, task)) {
             continue;
         }
-        let left = plan.estimate(number, &start_up_s);
+        let left = plan.estimate(number, &elapsed_s);
         observer.on_task(number, plan.tasks.len(), &plan.describe(task), left);
         let failed = failures.entry((task.experiment, task.controller)).or_default();
         let mut attempt = 0;
@@ -88,9 +88,7 @@ pub fn run(
         }
         disturbed = if sample.machine.is_disturbed { disturbed + 1 } else { 0 };
         *failed = if sample.failure.is_some() { *failed + 1 } else { 0 };
-        if let Some(usage) = &sample.usage {
-            start_up_s.insert(task.controller, usage.start_up_s);
-        }
+        elapsed_s.insert((task.experiment, task.controller), sample.elapsed_s);
         journal.add(&sample)?;
         observer.on_sample(&sample);
     }

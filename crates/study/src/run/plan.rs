@@ -13,7 +13,7 @@ use crate::definition::{Axis, AxisValue, Catalogue, Cell, ControllerRow, Experim
 use crate::process::{self, Placeholders};
 use crate::record::{ControllerRecord, ExperimentRecord, SCHEMA, StudyRecord};
 
-/// Seconds that a start takes if it is not known yet.
+/// Seconds that a start takes as long as it is not known.
 const START_UP_S: f64 = 2.0;
 
 /// Seconds of a sample that are neither start nor load.
@@ -132,15 +132,17 @@ impl StudyPlan {
         Ok(Self { record, home, sluice: sluice.to_owned(), tasks })
     }
 
-    /// How long the tasks from `first` on will take. `start_up_s` has the start-up times that are known, by controller.
-    pub fn estimate(&self, first: usize, start_up_s: &BTreeMap<usize, f64>) -> Duration {
+    /// How long the tasks from `first` on will take. `elapsed_s` has the durations of earlier samples, by experiment and controller.
+    pub fn estimate(&self, first: usize, elapsed_s: &BTreeMap<(usize, usize), f64>) -> Duration {
         let seconds = self.tasks.iter().skip(first).map(|task| {
-            let start = start_up_s.get(&task.controller).copied().unwrap_or(START_UP_S);
+            if let Some(elapsed_s) = elapsed_s.get(&(task.experiment, task.controller)) {
+                return *elapsed_s;
+            }
             let row = self.record.controllers.get(task.controller).map(|it| &it.row);
             let settle = row.map_or(0.0, |row| row.ready.settle_s);
             let experiment = self.record.experiments.get(task.experiment);
             let warm_up_s = row.map_or(0.0, |row| row.warm_up_s);
-            start + settle + experiment.map_or(0.0, |it| measure_s(&it.experiment, warm_up_s))
+            START_UP_S + settle + experiment.map_or(0.0, |it| measure_s(&it.experiment, warm_up_s))
         });
         Duration::try_from_secs_f64(seconds.sum()).unwrap_or_default()
     }
