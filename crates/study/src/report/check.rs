@@ -53,13 +53,6 @@ fn figures(experiment: &ExperimentSummary<'_>, problems: &mut Vec<String>) {
 
 fn cells(experiment: &ExperimentSummary<'_>, problems: &mut Vec<String>) {
     let (id, rounds) = (&experiment.record.id, experiment.record.experiment.rounds as usize);
-    if !experiment.record.experiment.controllers.is_empty() {
-        for name in &experiment.record.experiment.controllers {
-            if !experiment.controllers.iter().any(|it| it.id == *name) {
-                problems.push(format!("{id}: unknown controller `{name}`"));
-            }
-        }
-    }
     for cell in &experiment.cells {
         let n = cell.successful().count();
         if cell.controller.missing.is_some() || n >= rounds {

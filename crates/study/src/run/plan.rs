@@ -112,6 +112,10 @@ impl StudyPlan {
                 ExperimentRecord { id: id.clone(), experiment }
             })
             .collect();
+        for ExperimentRecord { id, experiment } in &experiments {
+            select("controller", &experiment.controllers, &catalogue.controllers)
+                .map_err(|PlanError(why)| PlanError(format!("experiment {id}: {why}")))?;
+        }
         let record = StudyRecord {
             schema: SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

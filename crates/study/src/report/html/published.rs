@@ -79,7 +79,11 @@ fn measured_cell(
     let text = |cell: &super::super::summary::CellSummary<'_>| {
         let metric = cell.metrics.get(figure.metric.as_str());
         metric.map_or_else(
-            || cell.absence(&figure.metric).unwrap_or_default(),
+            // The reason is in the list below the figure.
+            || {
+                let absence = cell.absence(&figure.metric).unwrap_or_default();
+                absence.split(':').next().unwrap_or_default().to_owned()
+            },
             |it| it.mean_text(&figure.unit),
         )
     };
