@@ -326,6 +326,20 @@ mod tests {
         }
     }
 
+    /// All connections have sent `HELLO` a moment ago.
+    #[test]
+    fn a_listener_over_its_share_loses_connections_to_others_without_a_grace_period() {
+        let (mut queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
+        for n in 0..10 {
+            let origin = at_listener(0, n);
+            let key = queue.insert(n, origin);
+            queue.record_progress(key, origin, now);
+        }
+        // All sources have one connection.
+        assert!(queue.eviction_candidate(at_listener(1, 200), now, GRACE).is_some());
+        assert_eq!(queue.eviction_candidate(at_listener(0, 200), now, GRACE), None);
+    }
+
     #[test]
     fn nothing_is_kept_of_removed_connections() {
         let (mut queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());

@@ -40,12 +40,11 @@ impl Listeners {
                 return true;
             }
             let settings = tls_settings(endpoint.configured, cfg);
-            match settings {
-                Some((_, tls)) => io.set_tls(id, Some(&tls.server)),
-                None => {
-                    tracing::error!(addr = %endpoint, "stopped listening: the configuration has no TLS settings for this address");
-                    io.close(id);
-                }
+            if let Some((_, tls)) = settings {
+                io.set_tls(id, Some(&tls.server));
+            } else {
+                tracing::error!(addr = %endpoint, "stopped listening: the configuration has no TLS settings for this address");
+                io.close(id);
             }
             settings.is_some()
         });
