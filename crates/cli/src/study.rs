@@ -105,7 +105,7 @@ struct SourceArgs {
     /// Folder with further files, in its folders controllers and experiments.
     #[arg(long, value_name = "DIR")]
     definitions: Option<PathBuf>,
-    /// Folder in which controllers are installed [default: $SLUICE_CONTROLLERS, or ~/.local/share/sluice/controllers].
+    /// Folder in which controllers are installed [default: `$SLUICE_CONTROLLERS`, or ~/.local/share/sluice/controllers].
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
 }
@@ -146,6 +146,7 @@ enum StudyError {
 }
 
 impl StudyError {
+    #[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
     fn failure(error: impl ToString) -> Self {
         Self::Failure(error.to_string())
     }

@@ -1,4 +1,5 @@
 //! Studies of several controllers, with those that come with the binary, and with controllers that misbehave.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::Path;
@@ -172,8 +173,8 @@ fn controllers_that_misbehave_are_named_and_the_others_are_measured() {
     // Two cells of each but the one that is not there.
     assert_eq!(samples.len(), 2 * (BAD.len() + 1), "{err}");
     let of = |name: &str| {
-        let named = samples.iter().filter(|sample| sample["controller"] == name);
-        named.cloned().collect::<Vec<_>>()
+        let found = samples.iter().filter(|sample| sample["controller"] == name);
+        found.cloned().collect::<Vec<_>>()
     };
     for (name, why, _) in BAD {
         for sample in of(name) {
