@@ -201,6 +201,83 @@ fn controllers_that_misbehave_are_named_and_the_others_are_measured() {
 }
 
 #[test]
+fn the_tests_of_rfc_8456_in_the_short_study_succeed_with_the_default_applications() {
+    let env = TestEnv::shared();
+    let tests = "5.1.1,5.1.2,5.1.4,5.1.8,5.4.2";
+    let arguments = [
+        "rfc8456",
+        "--test",
+        tests,
+        "--short",
+        "--rounds",
+        "1",
+        "--controllers",
+        "sluice",
+        "--output",
+        "out",
+    ];
+    let output = study(&env, &arguments);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    let samples = samples(&env.dir().join("out"));
+    let figures = [
+        ("rfc8456-5-1-1", "discovery_ms"),
+        ("rfc8456-5-1-2", "processing_us"),
+        ("rfc8456-5-1-4", "path_ms"),
+        ("rfc8456-5-1-8", "detection_ms"),
+        ("rfc8456-5-4-2", "reprovisioning_ms"),
+    ];
+    for (experiment, figure) in figures {
+        let sample = samples.iter().find(|sample| sample["experiment"] == experiment).unwrap();
+        assert!(sample["figures"][figure].as_f64().unwrap() > 0.0, "{sample}");
+    }
+    // Without a northbound interface there is no topology to be asked for.
+    let row = "title = \"x\"\nsource = \"x\"\napplication = \"x\"\nlanguage = \"x\"\nopenflow = [\"1.3\"]\n\
+               [start]\nprogram = \"{sluice}\"\narguments = [\"run\", \"--listen\", \"127.0.0.1:{port}\", \"--no-api\", \
+               \"--app\", \"learning\", \"--state-dir\", \"{directory}\"]\n";
+    fs::create_dir_all(env.dir().join("more/controllers")).unwrap();
+    fs::write(env.dir().join("more/controllers/mute.toml"), row).unwrap();
+    let arguments = [
+        "rfc8456",
+        "--test",
+        "5.1.1",
+        "--rounds",
+        "1",
+        "--definitions",
+        "more",
+        "--controllers",
+        "mute",
+        "--output",
+        "none",
+    ];
+    let output = study(&env, &arguments);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    let err = text(&output.stderr);
+    assert!(err.contains("the controller's file has no [northbound]"), "{err}");
+}
+
+#[test]
+fn two_processes_do_not_use_the_folder_of_a_study_at_a_time() {
+    let env = TestEnv::shared();
+    let arguments = [
+        "run",
+        "--short",
+        "--controllers",
+        "null",
+        "--experiments",
+        "response-least",
+        "--output",
+        "out",
+    ];
+    let mut first =
+        command(&env, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until(LONG_TIMEOUT, "the first one", || env.dir().join("out/study.json").exists());
+    let second = study(&env, &arguments);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(text(&second.stderr).contains("another process carries out a study in out"));
+    assert!(first.wait().unwrap().success());
+}
+
+#[test]
 fn a_plan_is_checked_before_anything_starts() {
     let env = TestEnv::shared();
     let write = |name: &str, text: &str| fs::write(env.dir().join(name), text).unwrap();
@@ -212,7 +289,14 @@ fn a_plan_is_checked_before_anything_starts() {
         "title = \"x\"\nquestion = \"x\"\n[measure]\nkind = \"bench\"\n[axes]\ntopology = [\"ring,4\"]\n\
          [[figures]]\nid = \"a\"\nkind = \"bars\"\ntitle = \"x\"\ncaption = \"x\"\nmetric = \"rate\"\n",
     );
-    let cases: [(&[&str], &str); 5] = [
+    fs::create_dir_all(env.dir().join("metric/experiments")).unwrap();
+    write(
+        "metric/experiments/wrong.toml",
+        "title = \"x\"\nquestion = \"x\"\n[measure]\nkind = \"bench\"\n[[figures]]\nid = \"a\"\nkind = \"bars\"\n\
+         title = \"x\"\ncaption = \"x\"\nmetric = \"speed\"\n",
+    );
+    let cases: [(&[&str], &str); 6] = [
+        (&["run", "--definitions", "metric"], "figure a: unknown metric \"speed\" (known: rate, "),
         (
             &["run", "--plan", "unknown-key.toml"],
             "unknown-key.toml: TOML parse error at line 2, column 1",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::escape;
+use super::{Scale, escape};
 
 /// Size of the picture, in its own units.
 const SIZE: [f64; 2] = [640.0, 300.0];
@@ -10,98 +10,8 @@ const SIZE: [f64; 2] = [640.0, 300.0];
 /// Space for labels at the left, right, top and bottom.
 const MARGINS: [f64; 4] = [96.0, 20.0, 12.0, 44.0];
 
-/// Most labels along an axis.
-const TICKS_MAX: usize = 12;
-
-/// Maps values to a range of coordinates.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Scale {
-    kind: ScaleKind,
-    values: [f64; 2],
-    coordinates: [f64; 2],
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ScaleKind {
-    Linear,
-    Logarithmic,
-}
-
 /// A label of an axis at a value.
 pub(super) type Tick = (f64, String);
-
-impl Scale {
-    /// From 0 to a round number of at least `max`.
-    pub(super) fn from_zero(max: f64) -> Self {
-        let step = round_step(max.max(1e-9));
-        let top = (max.max(1e-9) / step).ceil() * step;
-        Self::between(0.0, top)
-    }
-
-    /// From `min` to `max`.
-    pub(super) fn between(min: f64, max: f64) -> Self {
-        Self { kind: ScaleKind::Linear, values: [min, max], coordinates: [0.0, 1.0] }
-    }
-
-    /// Logarithmic, from the power of ten below `min` to that above `max`, or closer to both if they are near each other.
-    pub(super) fn logarithmic(min: f64, max: f64) -> Self {
-        let (min, max) = (min.max(1.0), max.max(min).max(1.0));
-        let ends = [min / 1.05, max * 1.05];
-        let [low, high] = ends.map(|end| 10f64.powf(end.log10().floor()));
-        // The nearest of 1, 2, 5 times a power of ten.
-        let below = [5.0, 2.0, 1.0].map(|n| n * low).into_iter().find(|&n| n <= ends[0]);
-        let above = [1.0, 2.0, 5.0, 10.0].map(|n| n * high).into_iter().find(|&n| n >= ends[1]);
-        let values = [below.unwrap_or(low), above.unwrap_or(high * 10.0)];
-        Self { kind: ScaleKind::Logarithmic, values, coordinates: [0.0, 1.0] }
-    }
-
-    /// The coordinate of `value`, which is moved into the range.
-    fn at(&self, value: f64) -> f64 {
-        let [min, max] = self.values;
-        let value = value.clamp(min, max);
-        let share = match self.kind {
-            _ if max <= min => 0.0,
-            ScaleKind::Linear => (value - min) / (max - min),
-            ScaleKind::Logarithmic => (value / min).ln() / (max / min).ln(),
-        };
-        self.coordinates[0] + share * (self.coordinates[1] - self.coordinates[0])
-    }
-
-    /// Round values within the range, with labels.
-    pub(super) fn ticks(&self, label: impl Fn(f64) -> String) -> Vec<Tick> {
-        let [min, max] = self.values;
-        let mut values = Vec::new();
-        match self.kind {
-            ScaleKind::Linear => {
-                let step = round_step(max - min);
-                let mut value = (min / step).ceil() * step;
-                while value <= max * (1.0 + 1e-9) && values.len() < TICKS_MAX {
-                    values.push(value);
-                    value += step;
-                }
-            }
-            ScaleKind::Logarithmic => {
-                let decades = (max / min).log10();
-                let factors: &[f64] = if decades <= 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-                let mut power = 10f64.powf(min.log10().floor());
-                while power <= max * (1.0 + 1e-9) {
-                    let all = factors.iter().map(|factor| factor * power);
-                    values.extend(all.filter(|v| (min * 0.999..=max * 1.001).contains(v)));
-                    power *= 10.0;
-                }
-            }
-        }
-        values.into_iter().map(|value| (value, label(value))).collect()
-    }
-}
-
-/// 1, 2 or 5 times a power of ten, about a fifth of `range`.
-fn round_step(range: f64) -> f64 {
-    let rough = range / 5.0;
-    let power = 10f64.powf(rough.log10().floor());
-    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= rough * 0.999);
-    factor.unwrap_or(10.0) * power
-}
 
 /// What the text alternative of a diagram says.
 pub(super) struct Caption<'c> {
@@ -129,10 +39,10 @@ impl<'c> Chart<'c> {
         names: [&str; 2],
     ) -> Self {
         let [left, right, top, bottom] = MARGINS;
-        let x = Scale { coordinates: [left, SIZE[0] - right], ..x };
-        let y = Scale { coordinates: [SIZE[1] - bottom, top], ..y };
+        let x = x.over([left, SIZE[0] - right]);
+        let y = y.over([SIZE[1] - bottom, top]);
         let mut chart = Self { caption, x, y, body: String::new() };
-        let ([x0, x1], [y0, y1]) = (x.coordinates, y.coordinates);
+        let ([x0, x1], [y0, y1]) = (x.coordinates(), y.coordinates());
         for (value, label) in y_ticks {
             let at = y.at(value);
             chart.segment("grid", [x0, at], [x1, at]);
@@ -178,7 +88,7 @@ impl<'c> Chart<'c> {
     /// A line across the diagram at the height `y`.
     pub(super) fn reference(&mut self, y: f64) {
         let at = self.y.at(y);
-        let [x0, x1] = self.x.coordinates;
+        let [x0, x1] = self.x.coordinates();
         self.segment("reference", [x0, at], [x1, at]);
     }
 
@@ -204,7 +114,7 @@ impl<'c> Chart<'c> {
     /// A bar from the axis to the height `y`, between `xs`, with a tooltip.
     pub(super) fn bar(&mut self, class: &str, xs: [f64; 2], y: f64, tooltip: &str) {
         let [x0, x1] = xs.map(|x| self.x.at(x));
-        let (bottom, top) = (self.y.coordinates[0], self.y.at(y));
+        let (bottom, top) = (self.y.coordinates()[0], self.y.at(y));
         let (width, height, tooltip) = ((x1 - x0).max(0.5), bottom - top, escape(tooltip));
         let _ = write!(
             self.body,
@@ -224,7 +134,7 @@ impl<'c> Chart<'c> {
 
     /// The range of values of both axes.
     pub(super) fn ranges(&self) -> [[f64; 2]; 2] {
-        [self.x.values, self.y.values]
+        [self.x.values(), self.y.values()]
     }
 
     /// The figure with its caption; `note` explains how to read it.
@@ -243,34 +153,6 @@ impl<'c> Chart<'c> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn labels(scale: Scale) -> Vec<String> {
-        scale.ticks(|value| value.to_string()).into_iter().map(|(_, label)| label).collect()
-    }
-
-    #[test]
-    fn axes_have_round_labels() {
-        assert_eq!(labels(Scale::from_zero(23.0)), ["0", "5", "10", "15", "20", "25"]);
-        assert_eq!(labels(Scale::from_zero(100.0)), ["0", "20", "40", "60", "80", "100"]);
-        assert_eq!(
-            labels(Scale::logarithmic(30.0, 800.0)),
-            ["20", "50", "100", "200", "500", "1000"]
-        );
-        assert_eq!(labels(Scale::logarithmic(3.0, 5e6)).first().unwrap(), "10");
-        assert!(labels(Scale::from_zero(0.0)).len() > 1);
-    }
-
-    #[test]
-    fn values_are_mapped_linearly_and_logarithmically() {
-        let linear = Scale { coordinates: [100.0, 200.0], ..Scale::between(0.0, 10.0) };
-        for (value, at) in [(-1.0, 100.0), (0.0, 100.0), (5.0, 150.0), (99.0, 200.0)] {
-            assert!((linear.at(value) - at).abs() < 1e-9, "{value}");
-        }
-        let logarithmic = Scale { coordinates: [0.0, 3.0], ..Scale::logarithmic(10.5, 9500.0) };
-        for (value, at) in [(10.0, 0.0), (100.0, 1.0), (10_000.0, 3.0)] {
-            assert!((logarithmic.at(value) - at).abs() < 1e-9, "{value}");
-        }
-    }
 
     #[test]
     fn a_figure_has_a_title_and_a_description_and_escapes_them() {

@@ -1,6 +1,7 @@
 //! The diagrams of a page: rates and latencies per loop and per run, percentiles, fairness.
 
-use super::chart::{Caption, Chart, Scale, Tick};
+use super::Scale;
+use super::chart::{Caption, Chart, Tick};
 use crate::report::{LoopFigures, Report};
 use crate::text_report::{counted, quantity, seconds};
 use crate::{LatencyDistribution, Quantile};
@@ -66,7 +67,7 @@ fn rate_bars<'c>(
     (mean, confidence): (f64, [f64; 2]),
 ) -> Chart<'c> {
     let y = Scale::from_zero(bars.iter().map(|bar| bar.0).fold(mean, f64::max));
-    let ticks = y.ticks(|rate| format!("{}/s", quantity(rate)));
+    let ticks = labelled(y, |rate| format!("{}/s", quantity(rate)));
     let mut chart = Chart::new(caption, numbers(bars.len()), (y, ticks), [unit, "answers"]);
     for (number, &(rate, is_measured)) in (1u32..).zip(bars) {
         let class = if is_measured { "bar" } else { "bar unmeasured" };
@@ -80,13 +81,18 @@ fn rate_bars<'c>(
     chart
 }
 
+/// The round values along an axis, with labels.
+fn labelled(axis: Scale, label: impl Fn(f64) -> String) -> Vec<Tick> {
+    axis.ticks(0.0).into_iter().map(|value| (value, label(value))).collect()
+}
+
 /// The axis of the numbers 1 to `n`.
 fn numbers(n: usize) -> (Scale, Vec<Tick>) {
     let n = u32::try_from(n.max(1)).unwrap_or(u32::MAX);
     let every = n.div_ceil(u32::try_from(LABELS_MAX).unwrap_or(1)).max(1);
     let labelled = (1..=n).filter(|number| *number == 1 || number.is_multiple_of(every));
     let ticks = labelled.map(|number| (f64::from(number), number.to_string())).collect();
-    (Scale::between(0.4, f64::from(n) + 0.6), ticks)
+    (Scale::linear(0.4, f64::from(n) + 0.6), ticks)
 }
 
 /// Median and 99th percentile of each loop; empty if no loop has an answer.
@@ -127,9 +133,9 @@ fn latency_lines(id: &str, title: &str, unit: &str, latencies: &[&LatencyDistrib
             time(max)
         ),
     };
-    let y = Scale::logarithmic(min, max);
+    let y = Scale::round_logarithmic(min.max(1.0), max);
     let mut chart =
-        Chart::new(caption, numbers(latencies.len()), (y, y.ticks(time)), [unit, "latency"]);
+        Chart::new(caption, numbers(latencies.len()), (y, labelled(y, time)), [unit, "latency"]);
     for (class, dots, points, (end, label)) in [
         ("first", "dot-first", &median, (first.0, "median")),
         ("second", "dot-second", &p99, (last.0, "99th percentile")),
@@ -177,9 +183,9 @@ pub(super) fn percentiles(id: &str, latency: &LatencyDistribution) -> String {
     };
     let ends = points.first().map(|it| it[1]).zip(points.last().map(|it| it[1]));
     let (min, max) = ends.unwrap_or((1.0, 1.0));
-    let y = Scale::logarithmic(min, max);
-    let x = (Scale::between(0.0, nines), percentile_ticks(nines));
-    let mut chart = Chart::new(caption, x, (y, y.ticks(time)), ["percentile", "latency"]);
+    let y = Scale::round_logarithmic(min.max(1.0), max);
+    let x = (Scale::linear(0.0, nines), percentile_ticks(nines));
+    let mut chart = Chart::new(caption, x, (y, labelled(y, time)), ["percentile", "latency"]);
     let [xs, ys] = chart.ranges();
     if latency.unanswered > 0 {
         let share = latency.unanswered as f64 / latency.len() as f64;
@@ -230,7 +236,7 @@ pub(super) fn fairness(id: &str, report: &Report) -> String {
         ),
     };
     let y = Scale::from_zero(max.max(100.0));
-    let ticks = y.ticks(|percent| format!("{percent:.0} %"));
+    let ticks = labelled(y, |percent| format!("{percent:.0} %"));
     let has_bars = shares.len() <= SWITCH_BARS_MAX;
     let name = if has_bars { "switch" } else { "switches, slowest first" };
     let mut chart =

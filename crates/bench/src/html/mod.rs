@@ -2,6 +2,7 @@
 
 mod chart;
 mod diagrams;
+mod scale;
 mod tables;
 
 use crate::entries::NO_BREAK_SPACE;
@@ -10,6 +11,8 @@ use crate::provenance::rfc3339;
 use crate::report::Report;
 use crate::text_report::{bounded_time, grouped, quantity};
 use crate::{RunsSummary, text_report, text_runs};
+
+pub use scale::Scale;
 
 /// Colors and layout, for light and dark screens and for paper.
 const STYLE: &str = include_str!("style.css");
@@ -130,8 +133,9 @@ fn key_figures_list(figures: &[(String, String)]) -> String {
     format!("<dl class=\"figures\">\n{figures}</dl>\n")
 }
 
-/// `text` without characters that have a meaning in HTML.
-fn escape(text: &str) -> String {
+/// `text` without characters that have a meaning in HTML or SVG, in content and in quoted attributes, and without those that are not
+/// allowed there.
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -139,6 +143,8 @@ fn escape(text: &str) -> String {
             '<' => escaped += "&lt;",
             '>' => escaped += "&gt;",
             '"' => escaped += "&quot;",
+            '\'' => escaped += "&#39;",
+            c if c.is_control() && !c.is_whitespace() => escaped.push('\u{fffd}'),
             NO_BREAK_SPACE => escaped += "&nbsp;",
             c => escaped.push(c),
         }

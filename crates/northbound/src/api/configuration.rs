@@ -110,7 +110,7 @@ async fn limits(State(state): State<ApiState>) -> Json<LimitsDocument> {
     Json(LimitsDocument { limits: configured.chain(constant_limits(&state)).collect() })
 }
 
-/// The limits that cannot be configured.
+/// Fixed limits of the API, which no configuration key changes.
 fn constant_limits(state: &ApiState) -> Vec<LimitDocument> {
     let reads = state.reads.usage();
     let units_per_second = usize::try_from(reads.units_per_second).unwrap_or(usize::MAX);

@@ -204,6 +204,10 @@ fn check_figure(experiment: &Experiment, figure: &Figure) -> Result<(), String> 
     if needs_metric && figure.metric.is_empty() {
         return Err("metric is missing".to_owned());
     }
+    let names = super::metrics::names(&experiment.measure).filter(|_| needs_metric);
+    if let Some(names) = names.filter(|names| !names.contains(&figure.metric.as_str())) {
+        return Err(format!("unknown metric {:?} (known: {})", figure.metric, names.join(", ")));
+    }
     if figure.kind == FigureKind::Lines && figure.x.is_none() {
         return Err("x is missing: the axis along which the line is drawn".to_owned());
     }

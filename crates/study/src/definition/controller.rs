@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::experiment::{Axis, AxisValue, Cell};
+
 /// A controller that a study measures. `study/controllers/NAME.toml`.
 ///
 /// Texts of [`Start`], [`Northbound`] and `version` may contain placeholders, which [`crate::process`] replaces: `{port}`, `{api_port}`,
@@ -50,6 +52,16 @@ pub struct ControllerRow {
     pub variants: BTreeMap<String, Vec<String>>,
 }
 
+impl ControllerRow {
+    /// Further arguments of the variant that a cell names; none if it names none.
+    pub fn variant_arguments(&self, cell: &Cell) -> &[String] {
+        match cell.get(&Axis::Variant) {
+            Some(AxisValue::Text(name)) => self.variants.get(name).map_or(&[], Vec::as_slice),
+            _ => &[],
+        }
+    }
+}
+
 fn one() -> u32 {
     1
 }
@@ -64,7 +76,7 @@ fn two() -> u32 {
 pub struct Start {
     /// The program: a path, or a name that is looked up in `PATH`.
     pub program: String,
-    /// Port on which it accepts switches, if that cannot be set by `{port}`.
+    /// Fixed port on which it accepts switches; without it, `{port}` in the arguments sets the port.
     #[serde(default)]
     pub port: Option<u16>,
     /// Its arguments.

@@ -5,6 +5,7 @@ mod check;
 mod controller;
 mod experiment;
 mod figure;
+mod metrics;
 
 pub use catalogue::{Catalogue, DefinitionError};
 pub use controller::{

@@ -13,12 +13,9 @@ use sluice_io::sock;
 use sluice_openflow::Version;
 
 use super::control_link::{self, ControlLink, link_command};
-use super::{Measured, Subject};
+use super::{LOOPS, Measured, Subject, loops};
 use crate::definition::{Axis, AxisValue, BenchSettings, Cell, LoadSetting, PathsSettings};
 use crate::process::RunningController;
-
-/// Loops into which the measured time is divided.
-const LOOPS: u32 = 5;
 
 /// Open connections of a flood; beyond it, the oldest one is closed.
 const FLOOD_OPEN_MAX: usize = 10_000;
@@ -76,27 +73,13 @@ pub(super) fn number(value: &AxisValue) -> f64 {
     value.as_number().unwrap_or_default()
 }
 
-/// Milliseconds of a loop, and number of loops before the measured ones.
-fn loops(seconds: f64, warm_up_s: f64) -> (u64, u32) {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked settings")]
-    let loop_ms = (seconds * 1000.0 / f64::from(LOOPS)).max(1.0) as u64;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "checked settings"
-    )]
-    let warm_up = (warm_up_s * 1000.0 / loop_ms as f64).ceil() as u32;
-    (loop_ms, warm_up)
-}
-
 fn milliseconds(seconds: f64) -> u128 {
     Duration::try_from_secs_f64(seconds).unwrap_or_default().as_millis()
 }
 
 /// The plan of the bench.
 fn plan(settings: &BenchSettings, target: SocketAddr, version: Version, cores: &[usize]) -> Plan {
-    let (loop_ms, warmup) = loops(settings.seconds, settings.warm_up_s);
+    let (loop_time, warmup) = loops(settings.seconds, settings.warm_up_s);
     Plan {
         targets: vec![target],
         switches: settings.switches,
@@ -112,7 +95,7 @@ fn plan(settings: &BenchSettings, target: SocketAddr, version: Version, cores: &
         new_sources: settings.new_sources,
         loops: warmup + LOOPS,
         warmup,
-        loop_time: Duration::from_millis(loop_ms),
+        loop_time,
         delay: Duration::try_from_secs_f64(settings.delay_s).unwrap_or_default(),
         pin: cores.to_vec(),
         ..Plan::default()
@@ -121,7 +104,7 @@ fn plan(settings: &BenchSettings, target: SocketAddr, version: Version, cores: &
 
 /// The command line of the same measurement.
 pub(super) fn command(settings: &BenchSettings, version: Version, cores: &[usize]) -> String {
-    let (loop_ms, warm_up) = loops(settings.seconds, settings.warm_up_s);
+    let (loop_time, warm_up) = loops(settings.seconds, settings.warm_up_s);
     let load = match settings.load {
         LoadSetting::Unlimited => "-t".to_owned(),
         LoadSetting::Window(n) => format!("--window {n}"),
@@ -132,10 +115,11 @@ pub(super) fn command(settings: &BenchSettings, version: Version, cores: &[usize
     let parts = [
         link_command(&settings.link),
         format!(
-            "sluice bench -s {} -M {} {load} --openflow {version} -l {} -w {warm_up} -m {loop_ms} -D {}",
+            "sluice bench -s {} -M {} {load} --openflow {version} -l {} -w {warm_up} -m {} -D {}",
             settings.switches,
             settings.hosts,
             warm_up + LOOPS,
+            loop_time.as_millis(),
             milliseconds(settings.delay_s),
         ),
         option(!settings.link.is_ideal(), format!(" -p {}", control_link::PORT)),
@@ -167,7 +151,8 @@ pub(super) fn measure(
     let link = ControlLink::open(&settings.link, subject.target)?;
     let plan = plan(&settings, link.target(), subject.version, subject.generator_cores);
     let time = plan.loop_time * plan.loops + plan.delay + Duration::from_secs(1);
-    let flood = (settings.flood > 0).then(|| flood_plan(&settings, link.target(), time));
+    let flood = (settings.flood > 0)
+        .then(|| flood_plan(link.target(), f64::from(settings.flood), time, FLOOD_OPEN_MAX));
     let (report, used) = thread::scope(|scope| {
         let flood = flood.map(|plan| scope.spawn(move || flood::run(&plan)));
         let mut observer = Observer::new(subject.controller, &plan);
@@ -198,13 +183,19 @@ pub(super) fn measure(
     Ok(measured)
 }
 
-fn flood_plan(settings: &BenchSettings, target: SocketAddr, time: Duration) -> flood::Plan {
+/// A flood of `rate` connections per second that send nothing.
+pub(crate) fn flood_plan(
+    target: SocketAddr,
+    rate: f64,
+    time: Duration,
+    open_max: usize,
+) -> flood::Plan {
     flood::Plan {
         target,
-        rate: f64::from(settings.flood),
+        rate,
         time,
         hold: None,
-        open_max: FLOOD_OPEN_MAX,
+        open_max,
         payload: flood::Payload::Nothing,
         seed: 0,
         socket: sock::Options::default(),
@@ -219,13 +210,13 @@ fn paths_plan(
     cores: &[usize],
 ) -> Result<Plan, sluice_bench::Error> {
     let network = NetworkPlan::from_shape(&settings.topology, Directions::Both)?;
-    let (loop_ms, warmup) = loops(settings.seconds, settings.warm_up_s);
+    let (loop_time, warmup) = loops(settings.seconds, settings.warm_up_s);
     Ok(Plan {
         targets: vec![target],
         version,
         loops: warmup + LOOPS,
         warmup,
-        loop_time: Duration::from_millis(loop_ms),
+        loop_time,
         delay: Duration::try_from_secs_f64(settings.delay_s).unwrap_or_default(),
         pin: cores.to_vec(),
         ..Plan::for_network(network, settings.window)
@@ -234,12 +225,13 @@ fn paths_plan(
 
 /// The command line of the same measurement.
 pub(super) fn paths_command(settings: &PathsSettings, version: Version, cores: &[usize]) -> String {
-    let (loop_ms, warm_up) = loops(settings.seconds, settings.warm_up_s);
+    let (loop_time, warm_up) = loops(settings.seconds, settings.warm_up_s);
     format!(
-        "sluice bench paths --topo {} --window {} --openflow {version} -l {} -w {warm_up} -m {loop_ms} -D {}{}",
+        "sluice bench paths --topo {} --window {} --openflow {version} -l {} -w {warm_up} -m {} -D {}{}",
         settings.topology,
         settings.window,
         warm_up + LOOPS,
+        loop_time.as_millis(),
         milliseconds(settings.delay_s),
         pinning(cores),
     )

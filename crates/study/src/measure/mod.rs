@@ -6,12 +6,29 @@ mod startup;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use sluice_openflow::Version;
 
 use crate::definition::{Cell, ControllerRow, Measure};
 use crate::process::{Placeholders, RunningController};
 use crate::rfc8456;
+
+pub(crate) use bench::flood_plan;
+
+/// Loops into which the measured time is divided.
+pub(crate) const LOOPS: u32 = 5;
+
+/// Duration of a loop, and number of loops before the measured ones.
+pub(crate) fn loops(seconds: f64, warm_up_s: f64) -> (Duration, u32) {
+    let time = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let loop_time = time(seconds / f64::from(LOOPS)).max(Duration::from_millis(1));
+    // In whole milliseconds, as on the command line.
+    let loop_ms = loop_time.as_millis().max(1);
+    let warm_up = time(warm_up_s).as_millis().div_ceil(loop_ms);
+    let loop_time = Duration::from_millis(u64::try_from(loop_ms).unwrap_or(u64::MAX));
+    (loop_time, u32::try_from(warm_up).unwrap_or(u32::MAX))
+}
 
 /// A running controller and how it is reached.
 #[derive(Debug)]

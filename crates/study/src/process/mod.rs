@@ -6,5 +6,5 @@ mod readiness;
 mod running;
 
 pub use discovery::{Found, find};
-pub use placeholders::Placeholders;
+pub use placeholders::{Placeholders, free_port};
 pub use running::{RunningController, StartError};

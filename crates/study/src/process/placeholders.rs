@@ -1,5 +1,7 @@
 //! Placeholders in the texts of a controller's file.
 
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 
 /// What the placeholders of a controller stand for.
@@ -52,6 +54,14 @@ impl Placeholders {
     pub fn fill_all(&self, texts: &[String]) -> Vec<String> {
         texts.iter().map(|text| self.fill(text)).collect()
     }
+}
+
+/// A port on which nobody listens.
+///
+/// # Errors
+/// There is none.
+pub fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 #[cfg(test)]

@@ -99,7 +99,9 @@ impl RunningController {
     ) -> Result<Self, StartError> {
         let program = program(row, arguments, placeholders)
             .map_err(|error| StartError::Io(error.to_string()))?;
-        if TcpListener::bind((Ipv4Addr::UNSPECIFIED, placeholders.port)).is_err() {
+        // Other errors, such as that of a port that only root may use, are the controller's to report.
+        let is_in_use = |error: io::Error| error.kind() == io::ErrorKind::AddrInUse;
+        if TcpListener::bind((Ipv4Addr::UNSPECIFIED, placeholders.port)).is_err_and(is_in_use) {
             return Err(StartError::PortInUse(placeholders.port));
         }
         let started_at = clock::now();

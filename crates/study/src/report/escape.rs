@@ -1,22 +1,6 @@
 //! Text that must not be taken for markup: HTML and SVG, CSV, LaTeX.
 
-/// `text` without characters that have a meaning in HTML or SVG, in content and in attributes with quotes.
-pub(crate) fn html(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            '\'' => escaped += "&#39;",
-            // Not allowed in XML and HTML.
-            c if c.is_control() && !c.is_whitespace() => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
+pub(crate) use sluice_bench::html::escape as html;
 
 /// A field of CSV (RFC 4180), in quotes if it needs them.
 pub(crate) fn csv(field: &str) -> String {

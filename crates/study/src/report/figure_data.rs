@@ -19,7 +19,7 @@ pub(crate) struct FigureData<'a, 's> {
     pub(crate) legend: Vec<SeriesName>,
     /// Sentences about cells without values, and cells of which only a part of the samples has values.
     pub(crate) failures: Vec<String>,
-    /// Sentences about values that are shown instead of others, as in a short form.
+    /// Notes for the reader: which value is shown where the one that the figure asks for was not measured, as in a short form.
     pub(crate) substitutions: Vec<String>,
 }
 

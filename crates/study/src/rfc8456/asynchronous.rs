@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sluice_bench::{Buffering, Load, Plan, Report};
 
-use super::trial::{LOOPS, Trial};
-use crate::measure::Measured;
+use super::trial::Trial;
+use crate::measure::{LOOPS, Measured};
 
 /// Hosts of each switch.
 const HOSTS: u32 = 1000;

@@ -258,7 +258,7 @@ fn request_entries(
     while !requests.is_over.load(Ordering::Relaxed) {
         let number = requests.next.fetch_add(1, Ordering::Relaxed);
         let ends = FrameEnds::unique(u32::try_from(number).unwrap_or(u32::MAX));
-        let order = PathOrder { number, src: ends.src.0, dst: ends.dst.0, hops: first };
+        let order = PathOrder { number, src: ends.src.mac, dst: ends.dst.mac, hops: first };
         let result = installer.install(order).map(drop);
         if result.is_err() || number + 1 >= REQUESTS_MAX {
             requests.is_over.store(true, Ordering::Relaxed);

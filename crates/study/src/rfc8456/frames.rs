@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
+use etherparse::PacketBuilder;
 use sluice_emu::net::CapturedFrame;
 use sluice_emu::topology::HostNode;
 use sluice_openflow::MacAddr;
@@ -10,13 +11,8 @@ use sluice_openflow::MacAddr;
 /// The first bytes of the data of a frame; its sequence number follows.
 const MAGIC: [u8; 8] = *b"RFC 8456";
 
-/// Lengths of the headers.
-const ETHERNET: usize = 14;
-const IPV4: usize = 20;
-const UDP: usize = 8;
-
-/// Where the data of a frame begins.
-const DATA_AT: usize = ETHERNET + IPV4 + UDP;
+/// Where the data of a frame begins: after the headers of Ethernet, IPv4 and UDP.
+const DATA_AT: usize = 14 + 20 + 8;
 
 /// Length of the shortest frame in bytes: that of Ethernet, without FCS.
 pub(super) const FRAME_BYTES_MIN: u32 = 60;
@@ -24,25 +20,41 @@ pub(super) const FRAME_BYTES_MIN: u32 = 60;
 /// UDP port of source and destination: that of the discard protocol (RFC 863).
 const PORT: u16 = 9;
 
+/// Time to live of packets.
+const TTL: u8 = 64;
+
+/// The addresses at one end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FrameEnd {
+    pub(super) mac: MacAddr,
+    pub(super) ipv4: Ipv4Addr,
+}
+
+impl FrameEnd {
+    pub(super) fn of(host: &HostNode) -> Self {
+        Self { mac: host.mac, ipv4: host.ipv4 }
+    }
+}
+
 /// Source and destination of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameEnds {
-    pub(super) src: (MacAddr, Ipv4Addr),
-    pub(super) dst: (MacAddr, Ipv4Addr),
+    pub(super) src: FrameEnd,
+    pub(super) dst: FrameEnd,
 }
 
 impl FrameEnds {
     /// From one host to another.
     pub(super) fn of(from: &HostNode, to: &HostNode) -> Self {
-        Self { src: (from.mac, from.ipv4), dst: (to.mac, to.ipv4) }
+        Self { src: FrameEnd::of(from), dst: FrameEnd::of(to) }
     }
 
     /// Addresses that no host has: pair number `n` of a series.
     pub(super) fn unique(n: u32) -> Self {
         let [_, high, middle, low] = n.to_be_bytes();
-        let end = |kind| {
-            let mac = MacAddr([2, 0x84, 0x56, high | kind, middle, low]);
-            (mac, Ipv4Addr::new(10, 0x80 | (high | kind), middle, low))
+        let end = |kind| FrameEnd {
+            mac: MacAddr([2, 0x84, 0x56, high | kind, middle, low]),
+            ipv4: Ipv4Addr::new(10, 0x80 | (high | kind), middle, low),
         };
         Self { src: end(0), dst: end(0x40) }
     }
@@ -54,50 +66,16 @@ impl FrameEnds {
 
     /// A UDP packet over IPv4 with a sequence number, of `bytes` bytes in all.
     pub(super) fn frame(&self, sequence: u64, bytes: usize) -> Vec<u8> {
-        let length = bytes.max(DATA_AT + MAGIC.len() + size_of::<u64>());
-        let mut frame = Vec::with_capacity(length);
-        frame.extend(self.dst.0.0);
-        frame.extend(self.src.0.0);
-        frame.extend([8, 0]);
-        frame.extend(self.ipv4_header(length - ETHERNET));
-        for field in [PORT, PORT, u16_of(length - ETHERNET - IPV4), 0] {
-            // The checksum of UDP is optional with IPv4.
-            frame.extend(field.to_be_bytes());
-        }
-        frame.extend(MAGIC);
-        frame.extend(sequence.to_be_bytes());
-        frame.resize(length, 0);
+        let mut data = [&MAGIC[..], &sequence.to_be_bytes()].concat();
+        data.resize(bytes.saturating_sub(DATA_AT).max(data.len()), 0);
+        let packet = PacketBuilder::ethernet2(self.src.mac.0, self.dst.mac.0)
+            .ipv4(self.src.ipv4.octets(), self.dst.ipv4.octets(), TTL)
+            .udp(PORT, PORT);
+        let mut frame = Vec::with_capacity(packet.size(data.len()));
+        // Writing to memory does not fail, and frames are shorter than a packet of IPv4 may be.
+        let _ = packet.write(&mut frame, &data);
         frame
     }
-
-    fn ipv4_header(&self, length: usize) -> [u8; IPV4] {
-        let [length_high, length_low] = u16_of(length).to_be_bytes();
-        // No fragments, TTL 64, UDP.
-        let mut header = [0; IPV4];
-        header[..10].copy_from_slice(&[0x45, 0, length_high, length_low, 0, 0, 0x40, 0, 64, 17]);
-        header[12..16].copy_from_slice(&self.src.1.octets());
-        header[16..].copy_from_slice(&self.dst.1.octets());
-        let [high, low] = internet_checksum(&header).to_be_bytes();
-        (header[10], header[11]) = (high, low);
-        header
-    }
-}
-
-fn u16_of(n: usize) -> u16 {
-    u16::try_from(n).unwrap_or(u16::MAX)
-}
-
-/// RFC 1071.
-fn internet_checksum(header: &[u8]) -> u16 {
-    let words = header.chunks_exact(2).map(|pair| match pair {
-        [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
-        _ => 0,
-    });
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !u16::try_from(sum).unwrap_or(u16::MAX)
 }
 
 /// The sequence number of a frame that [`FrameEnds::frame`] has made, also of its beginning.
@@ -164,7 +142,14 @@ mod tests {
             let frame = ends.frame(77, bytes);
             assert_eq!(frame.len(), bytes);
             assert_eq!(sequence_of(&frame), Some(77));
-            assert_eq!(internet_checksum(&frame[14..34]), 0);
+            let packet = etherparse::SlicedPacket::from_ethernet(&frame).unwrap();
+            let Some(etherparse::NetSlice::Ipv4(ipv4)) = packet.net else { panic!("{packet:?}") };
+            assert_eq!(ipv4.header().source_addr(), ends.src.ipv4);
+            assert_eq!(ipv4.header().destination_addr(), ends.dst.ipv4);
+            assert_eq!(
+                ipv4.header().header_checksum(),
+                ipv4.header().to_header().calc_header_checksum()
+            );
         }
         assert_ne!(ends.src, ends.dst);
         assert_eq!(sequence_of(&[0; 128]), None);

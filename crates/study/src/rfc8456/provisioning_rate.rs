@@ -18,9 +18,9 @@ use super::network::TestNetwork;
 use super::northbound::NorthboundClient;
 use super::path::{self, Hop};
 use super::path_requests::{PathInstaller, PathOrder};
-use super::trial::{LOOPS, Trial};
+use super::trial::Trial;
 use crate::definition::PathRequestScope;
-use crate::measure::Measured;
+use crate::measure::{LOOPS, Measured};
 
 /// Outstanding path requests, if the network has hosts for them.
 const WINDOW: u32 = 256;

@@ -1,17 +1,17 @@
 //! Sections 5.4.1 and 5.4.2: interruptions when the controller or a link fails.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sluice_io::clock;
 
 use super::change::set_or_bound;
-use super::frames::{self, FrameEnds, Interruption};
+use super::frames::{self, FrameEnd, FrameEnds, Interruption};
 use super::network::TestNetwork;
 use super::trial::{Trial, milliseconds};
 use crate::measure::Measured;
-use crate::process::{Placeholders, RunningController};
+use crate::process::{Placeholders, RunningController, free_port};
 
 /// Interval between the frames of a stream over one path.
 const STREAM_INTERVAL: Duration = Duration::from_millis(1);
@@ -202,7 +202,7 @@ pub(super) fn controller_failover(trial: &mut Trial<'_, '_>) -> Result<Measured,
     let Some(destination) = trial.topology.hosts.get(to) else {
         return Err("the topology has no such host".to_owned());
     };
-    let (dst, bytes) = ((destination.mac, destination.ipv4), trial.frame_bytes());
+    let (dst, bytes) = (FrameEnd::of(destination), trial.frame_bytes());
     // The instance that is running becomes the standby, and this one is active until it is killed.
     let (active, target) = second_instance(trial)?;
     let (topology, version) = (trial.topology.clone(), trial.subject.version);
@@ -272,10 +272,6 @@ fn fail_over(
 /// Starts a second instance of the controller, with ports and a folder of its own. Returns it and its address.
 fn second_instance(trial: &Trial<'_, '_>) -> Result<(RunningController, SocketAddr), String> {
     let error = |error: &dyn std::fmt::Display| format!("the second instance: {error}");
-    let free_port = || {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        listener.local_addr().map(|address| address.port())
-    };
     let first = trial.subject.placeholders;
     let directory = first.directory.join("second");
     std::fs::create_dir_all(&directory).map_err(|e| error(&e))?;
@@ -287,7 +283,7 @@ fn second_instance(trial: &Trial<'_, '_>) -> Result<(RunningController, SocketAd
     };
     let controller = RunningController::start(
         trial.subject.row,
-        &trial.arguments,
+        trial.variant_arguments,
         &placeholders,
         trial.subject.version,
         trial.is_interrupted,

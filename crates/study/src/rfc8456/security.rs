@@ -6,7 +6,6 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_bench::flood;
-use sluice_io::sock;
 
 use super::change::{cut_first_link, set_or_bound};
 use super::invalid_messages::InvalidMessageProxy;
@@ -14,7 +13,7 @@ use super::network::TestNetwork;
 use super::provisioning_rate;
 use super::provisioning_time::{PathEnds, provision_reactively};
 use super::trial::{Trial, milliseconds};
-use crate::measure::Measured;
+use crate::measure::{Measured, flood_plan};
 
 /// Open connections of an attack; beyond it, the oldest one is closed.
 const OPEN_MAX: usize = 1000;
@@ -62,16 +61,7 @@ pub(super) fn denial_of_service(trial: &mut Trial<'_, '_>) -> Result<Measured, S
     if trial.flood <= 0.0 {
         return measure_all(trial, target);
     }
-    let plan = flood::Plan {
-        target,
-        rate: trial.flood,
-        time: ATTACK_PART,
-        hold: None,
-        open_max: OPEN_MAX,
-        payload: flood::Payload::Nothing,
-        seed: 0,
-        socket: sock::Options::default(),
-    };
+    let plan = flood_plan(target, trial.flood, ATTACK_PART, OPEN_MAX);
     let is_over = AtomicBool::new(false);
     let (result, attack) = thread::scope(|scope| {
         let attack = scope.spawn(|| {

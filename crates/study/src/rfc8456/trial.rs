@@ -9,14 +9,11 @@ use super::frames::FRAME_BYTES_MIN;
 use super::network::TestNetwork;
 use super::northbound::NorthboundClient;
 use crate::definition::{Axis, AxisValue, Cell, Rfc8456Settings};
-use crate::measure::Subject;
+use crate::measure::{self, Subject};
 use crate::process::RunningController;
 
 /// Longest data frame: that of Ethernet, without FCS.
 const FRAME_BYTES_MAX: u32 = 1514;
-
-/// Loops of the bench into which the measured time is divided.
-pub(super) const LOOPS: u32 = 5;
 
 /// One trial of a test.
 pub(super) struct Trial<'t, 's> {
@@ -29,7 +26,7 @@ pub(super) struct Trial<'t, 's> {
     /// Connections per second of an attack.
     pub(super) flood: f64,
     /// Further arguments of the controller.
-    pub(super) arguments: Vec<String>,
+    pub(super) variant_arguments: &'s [String],
     /// The controller.
     pub(super) subject: &'t mut Subject<'s>,
     pub(super) is_interrupted: &'t dyn Fn() -> bool,
@@ -51,18 +48,12 @@ impl<'t, 's> Trial<'t, 's> {
         let topology =
             Topology::from_text(&settings.topology).map_err(|error| error.to_string())?;
         let number = |axis| cell.get(&axis).and_then(AxisValue::as_number).unwrap_or_default();
-        let arguments = match cell.get(&Axis::Variant) {
-            Some(AxisValue::Text(name)) => {
-                subject.row.variants.get(name).cloned().unwrap_or_default()
-            }
-            _ => Vec::new(),
-        };
         Ok(Self {
             invalid: number(Axis::Invalid),
             flood: number(Axis::Flood),
             settings,
             topology,
-            arguments,
+            variant_arguments: subject.row.variant_arguments(cell),
             subject,
             is_interrupted,
         })
@@ -75,10 +66,10 @@ impl<'t, 's> Trial<'t, 's> {
 
     /// Duration of a loop of the bench, and number of loops before the measured ones.
     pub(super) fn loops(&self, warm_up_min: Duration) -> (Duration, u32) {
-        let loop_time = (self.time() / LOOPS).max(Duration::from_millis(1));
-        let wanted = Duration::try_from_secs_f64(self.subject.row.warm_up_s).unwrap_or_default();
-        let discarded = wanted.max(warm_up_min).as_millis().div_ceil(loop_time.as_millis().max(1));
-        (loop_time, u32::try_from(discarded).unwrap_or(u32::MAX))
+        measure::loops(
+            self.settings.seconds,
+            self.subject.row.warm_up_s.max(warm_up_min.as_secs_f64()),
+        )
     }
 
     /// Length of the data frames in bytes, without FCS.

@@ -1,7 +1,7 @@
 //! The folder of a study: its plan, and one line per sample, which survive an interruption.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,16 @@ const PLAN: &str = "study.json";
 /// Name of the file with the samples.
 const SAMPLES: &str = "samples.jsonl";
 
-/// The folder of a study.
+/// Name of the file that is locked while a study runs.
+const LOCK: &str = "lock";
+
+/// The folder of a study. No other process can open it until this is dropped.
 #[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,
     samples: File,
+    /// Holds the lock.
+    _lock: File,
 }
 
 /// Why the folder of a study cannot be used.
@@ -29,6 +34,8 @@ pub enum JournalError {
     Damaged(PathBuf, String),
     /// It contains a study with another plan.
     OtherPlan(PathBuf),
+    /// Another process carries out a study there.
+    InUse(PathBuf),
 }
 
 impl fmt::Display for JournalError {
@@ -41,11 +48,28 @@ impl fmt::Display for JournalError {
                 "{} contains a study with another plan: name another folder, or the same controllers and experiments",
                 path.display()
             ),
+            Self::InUse(path) => write!(
+                f,
+                "another process carries out a study in {}: wait for it, or name another folder",
+                path.display()
+            ),
         }
     }
 }
 
 impl std::error::Error for JournalError {}
+
+/// Locks the folder of a study. The lock ends with the process, however that ends.
+fn lock(folder: &Path) -> Result<File, JournalError> {
+    let path = folder.join(LOCK);
+    let io_error = |error| JournalError::Io(path.clone(), error);
+    let file = File::options().create(true).append(true).open(&path).map_err(io_error)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(JournalError::InUse(folder.to_owned())),
+        Err(TryLockError::Error(error)) => Err(io_error(error)),
+    }
+}
 
 impl Journal {
     /// Opens the folder of a study, which is made if it does not exist. Returns the samples that it has from an earlier run with the
@@ -55,6 +79,7 @@ impl Journal {
     /// See [`JournalError`].
     pub fn open(folder: &Path, record: &StudyRecord) -> Result<(Self, Vec<Sample>), JournalError> {
         fs::create_dir_all(folder).map_err(|error| JournalError::Io(folder.to_owned(), error))?;
+        let lock = lock(folder)?;
         let plan = folder.join(PLAN);
         let samples = if plan.exists() {
             let (earlier, samples) = read(folder)?;
@@ -78,7 +103,7 @@ impl Journal {
         let text = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>();
         write_file(&path, &text).map_err(io_error)?;
         let file = File::options().append(true).open(&path).map_err(io_error)?;
-        Ok((Self { folder: folder.to_owned(), samples: file }, samples))
+        Ok((Self { folder: folder.to_owned(), samples: file, _lock: lock }, samples))
     }
 
     /// The folder.

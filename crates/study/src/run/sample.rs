@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use sluice_io::clock;
@@ -11,9 +11,9 @@ use sluice_openflow::Version;
 
 use super::machine::MachineReading;
 use super::plan::{StudyPlan, Task};
-use crate::definition::{Axis, AxisValue, Cell, ControllerRow};
+use crate::definition::{Axis, AxisValue, ControllerRow};
 use crate::measure::{self, Measured, Subject};
-use crate::process::{Placeholders, RunningController};
+use crate::process::{Placeholders, RunningController, free_port};
 use crate::record::{ControllerRecord, ExperimentRecord, MachineState, Sample, Usage};
 
 /// Folder in that of the study in which controllers run; kept if a sample failed.
@@ -107,8 +107,8 @@ fn fill(
         .map_err(|error| format!("no free port was found: {error}"))?;
     let text = row.openflow.first().map_or("1.3", String::as_str);
     let version = Version::from_text(text).unwrap_or(Version::V1_3);
-    let variant = variant(row, &task.cell);
-    sample.controller_command = command_line(row, &variant, &placeholders);
+    let variant = row.variant_arguments(&task.cell);
+    sample.controller_command = command_line(row, variant, &placeholders);
     sample.command = measure::command(
         &experiment.measure,
         &task.cell,
@@ -116,7 +116,7 @@ fn fill(
         &plan.record.machine.generator_cores,
     );
     let mut controller =
-        RunningController::start(row, &variant, &placeholders, version, is_interrupted)
+        RunningController::start(row, variant, &placeholders, version, is_interrupted)
             .map_err(|error| error.to_string())?;
     let before = (MachineReading::take(), controller.cpu_s());
     let mut subject = Subject {
@@ -178,14 +178,6 @@ fn fresh_folder(path: &Path) -> io::Result<PathBuf> {
     path.canonicalize()
 }
 
-/// Further arguments of the variant that the cell names.
-fn variant(row: &ControllerRow, cell: &Cell) -> Vec<String> {
-    match cell.get(&Axis::Variant) {
-        Some(AxisValue::Text(name)) => row.variants.get(name).cloned().unwrap_or_default(),
-        _ => Vec::new(),
-    }
-}
-
 fn placeholders(
     plan: &StudyPlan,
     task: &Task,
@@ -223,11 +215,6 @@ fn cores_for(threads: u32, machine: &crate::record::Machine) -> Vec<usize> {
     }
     cores.truncate(usize::try_from(threads).unwrap_or(usize::MAX).max(1));
     cores
-}
-
-/// A port on which nobody listens.
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 /// The command line of a controller.

@@ -6,8 +6,8 @@ use super::super::summary::{CellSummary, axis_name};
 use super::COLORS;
 use super::canvas::{CHARACTER, Canvas, Description, shortened, width_of};
 use super::lines::metric_scale;
-use super::scale::Scale;
 use crate::definition::AxisValue;
+use sluice_bench::html::Scale;
 
 /// Width of the only picture of a figure, and of one of several.
 const WIDTHS: [f64; 2] = [560.0, 400.0];
@@ -76,7 +76,7 @@ fn bar(
     (data, series): (&FigureData<'_, '_>, &Series<'_, '_>),
 ) -> String {
     let figure = data.figure;
-    let [start, end] = x.coordinates;
+    let [start, end] = x.coordinates();
     let Some(metric) = cell.metrics.get(figure.metric.as_str()) else {
         let reason = cell.absence(&figure.metric).unwrap_or_default();
         let width = canvas.size[0] - start - 8.0;
@@ -103,7 +103,7 @@ fn bar(
 
 /// Labels and lines of the metric's axis, below the bars.
 fn axis(canvas: &mut Canvas, [x, y]: [Scale; 2], data: &FigureData<'_, '_>) {
-    let ([x0, x1], [y0, y1]) = (x.coordinates, y.coordinates);
+    let ([x0, x1], [y0, y1]) = (x.coordinates(), y.coordinates());
     let ticks: Vec<_> =
         x.ticks(58.0).into_iter().map(|it| (it, format::tick(it, &data.figure.unit))).collect();
     for (value, _) in &ticks {

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::super::escape::html;
-use super::scale::Scale;
 use super::{COLORS, MARKERS};
+use sluice_bench::html::Scale;
 
 /// Width of a character of the labels, at most, in units of the picture.
 pub(super) const CHARACTER: f64 = 7.6;
@@ -41,7 +41,7 @@ impl Canvas {
 
     /// Labels and lines across at the values of `y`, and its name at the left.
     pub(super) fn y_axis(&mut self, [x, y]: [Scale; 2], ticks: &[(f64, String)], name: &str) {
-        let ([x0, x1], [y0, y1]) = (x.coordinates, y.coordinates);
+        let ([x0, x1], [y0, y1]) = (x.coordinates(), y.coordinates());
         for (value, label) in ticks {
             let at = y.at(*value);
             self.segment("grid", [x0, at], [x1, at]);
@@ -57,7 +57,7 @@ impl Canvas {
 
     /// Labels and small lines at the values of `x`, and its name below.
     pub(super) fn x_axis(&mut self, [x, y]: [Scale; 2], ticks: &[(f64, String)], name: &str) {
-        let ([x0, x1], [y0, _]) = (x.coordinates, y.coordinates);
+        let ([x0, x1], [y0, _]) = (x.coordinates(), y.coordinates());
         for (value, label) in ticks {
             let at = x.at(*value);
             self.segment("axis", [at, y0], [at, y0 + 4.0]);

@@ -6,7 +6,7 @@ use super::super::format;
 use super::canvas::{Canvas, Description};
 use super::classes_without_markers;
 use super::lines::{MARGINS, size};
-use super::scale::Scale;
+use sluice_bench::html::Scale;
 
 pub(super) fn draw(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>, id: &str) -> String {
     let figure = data.figure;

@@ -5,7 +5,9 @@ use super::super::format;
 use super::super::summary::{MetricSummary, axis_name};
 use super::canvas::{CHARACTER, Canvas, Description, Margins};
 use super::classes;
-use super::scale::{Scale, VariedAxis, label};
+use sluice_bench::html::Scale;
+
+use super::scale::{VariedAxis, label};
 
 /// Size of the only picture of a figure, and of one of several.
 const SIZES: [[f64; 2]; 2] = [[560.0, 330.0], [400.0, 290.0]];
@@ -25,7 +27,7 @@ pub(super) fn draw(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>, id: &str) -
     let varied = VariedAxis::new(&panel.xs);
     let mut canvas = Canvas::new(size(data.panels.len()));
     let [x, y] = canvas.area(MARGINS, varied.scale, metric_scale(data));
-    let varied = varied.over(x.coordinates);
+    let varied = varied.over(x.coordinates());
     let ticks = y.ticks(22.0).into_iter().map(|it| (it, format::tick(it, unit)));
     canvas.y_axis([x, y], &ticks.collect::<Vec<_>>(), &data.metric_name());
     canvas.x_axis([x, y], &varied.ticks(CHARACTER), figure.x.map_or("", axis_name));

@@ -6,8 +6,8 @@ use super::super::memory::{peak_mib, resident_mib, typical_sample};
 use super::canvas::{Canvas, Description};
 use super::classes_without_markers;
 use super::lines::{MARGINS, size};
-use super::scale::Scale;
 use crate::record::Sample;
+use sluice_bench::html::Scale;
 
 pub(super) fn draw(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>, id: &str) -> String {
     let figure = data.figure;
