@@ -9,11 +9,7 @@ osken=3.1.1
 # Sends requests to the API that its OpenAPI document allows, and others that it does not.
 schemathesis=4.32.5
 
-missing=
-need() {
-    [ "$(dpkg-query -W -f '${Status}' "$1" 2>/dev/null)" = 'install ok installed' ] ||
-        missing="$missing $1"
-}
+. scripts/packages.sh
 need openvswitch-switch # switches for tests/, which start its programs themselves, not the service
 need mininet            # emulated networks of the tests
 need iproute2           # network namespaces and veth pairs
@@ -34,23 +30,7 @@ need valgrind           # instructions per message
 need strace             # system calls per message
 need g++                # the fuzzer's runtime
 
-if [ -n "$missing" ]; then
-    if [ "$(id -u)" != 0 ]; then
-        echo "setup: run this once as root, or: apt-get install --no-install-recommends$missing" >&2
-        exit 1
-    fi
-    # The tests do not need the service of Open vSwitch: 101 keeps new services from starting.
-    policy=/usr/sbin/policy-rc.d
-    if [ ! -e $policy ]; then
-        printf '#!/bin/sh\nexit 101\n' >$policy
-        chmod +x $policy
-        trap 'rm -f $policy' EXIT
-    fi
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq
-    # shellcheck disable=SC2086 # a list of words
-    apt-get install -qq -y --no-install-recommends $missing
-fi
+install_needed setup
 
 # A Python program in an environment of its own. The marker is written last, so that an interrupted installation is repeated.
 install() {

@@ -9,34 +9,13 @@ osken=3.1.1 # the last release with osken-manager
 faucet=1.10.12
 ryu=4.34 # the last release
 
-missing=
-need() {
-    [ "$(dpkg-query -W -f '${Status}' "$1" 2>/dev/null)" = 'install ok installed' ] ||
-        missing="$missing $1"
-}
+. scripts/packages.sh
 need openvswitch-testcontroller
 need python3-venv # environments for the programs in Python
 need python3-dev  # some of their dependencies are compiled
 need gcc
 
-if [ -n "$missing" ]; then
-    if [ "$(id -u)" != 0 ]; then
-        echo "study-controllers: run this once as root, or: apt-get install --no-install-recommends$missing" >&2
-        exit 1
-    fi
-    # The service of the test controller would occupy port 6653: 101 keeps new services from starting.
-    policy=/usr/sbin/policy-rc.d
-    if [ ! -e $policy ]; then
-        printf '#!/bin/sh\nexit 101\n' >$policy
-        chmod +x $policy
-        trap 'rm -f $policy' EXIT
-    fi
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq
-    # shellcheck disable=SC2086 # a list of words
-    apt-get install -qq -y --no-install-recommends $missing >/dev/null
-    echo "study-controllers: installed$missing"
-fi
+install_needed study-controllers
 
 # Whether the Python program $1 of version $2 has to be installed. If so, $venv is an empty environment for it.
 begin() {
