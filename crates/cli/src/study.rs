@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use sluice_study::definition::Catalogue;
-use sluice_study::record::Sample;
+use sluice_study::record::{LeftOut, Sample};
 use sluice_study::run::{Journal, StudyEnd, StudyObserver, StudyOptions, StudyPlan, read};
 use sluice_study::{compare, report};
 
@@ -327,6 +327,9 @@ fn describe(plan: &StudyPlan) -> String {
         let samples = plan.tasks.iter().filter(|task| task.experiment == index).count();
         let _ = writeln!(text, "{:<24} {samples} samples", experiment.id);
     }
+    for LeftOut { experiment, why } in &plan.record.left_out {
+        let _ = writeln!(text, "{experiment:<24} left out: {why}");
+    }
     let time = plan.estimate(0, &std::collections::BTreeMap::new());
     let _ = writeln!(text, "\n{} samples, about {}", plan.tasks.len(), duration(time));
     text
@@ -408,6 +411,9 @@ impl ListArgs {
                 "{:<24} {}\n{:<24} {repeats}",
                 experiment.id, experiment.experiment.title, ""
             );
+        }
+        for LeftOut { experiment, why } in &plan.record.left_out {
+            let _ = writeln!(text, "{experiment:<24} left out: {why}");
         }
         write_stdout(&text).map_err(StudyError::Failure)?;
         Ok(0)

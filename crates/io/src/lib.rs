@@ -7,6 +7,7 @@ pub mod clock;
 pub mod command;
 mod connection;
 pub mod cores;
+pub mod energy;
 mod epoll;
 pub mod files;
 #[expect(unsafe_code, reason = "an allocator cannot be written otherwise")]

@@ -5,6 +5,7 @@
 pub mod compare;
 pub mod definition;
 pub mod measure;
+mod network;
 pub mod process;
 pub mod record;
 pub mod report;

@@ -28,6 +28,18 @@ pub struct StudyRecord {
     pub controllers: Vec<ControllerRecord>,
     /// The experiments, in the order of the plan.
     pub experiments: Vec<ExperimentRecord>,
+    /// Experiments that the machine cannot carry out.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// An experiment that the machine cannot carry out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Name of its file.
+    pub experiment: String,
+    /// What the machine does not have.
+    pub why: String,
 }
 
 /// The machine of a study.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -253,6 +254,64 @@ fn the_tests_of_rfc_8456_in_the_short_study_succeed_with_the_default_application
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     let err = text(&output.stderr);
     assert!(err.contains("the controller's file has no [northbound]"), "{err}");
+}
+
+/// Prints a result as cbench does.
+const CBENCH: &str = "#!/bin/sh\n\
+    echo 'RESULT: 16 switches 5 tests min/max/avg/stdev = 100.00/300.00/200.00/1.00 responses/s'\n";
+
+#[test]
+fn connections_streams_churn_and_cbench_are_measured() {
+    let env = TestEnv::shared();
+    let cbench = env.dir().join("home/cbench/cbench");
+    fs::create_dir_all(cbench.parent().unwrap()).unwrap();
+    fs::write(&cbench, CBENCH).unwrap();
+    fs::set_permissions(&cbench, fs::Permissions::from_mode(0o755)).unwrap();
+    let arguments = [
+        "run",
+        "--short",
+        "--rounds",
+        "1",
+        "--home",
+        "home",
+        "--controllers",
+        "sluice",
+        "--experiments",
+        "first-connection,first-packets,churn,cbench",
+        "--output",
+        "out",
+    ];
+    let output = study(&env, &arguments);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    let samples = samples(&env.dir().join("out"));
+    let figure = |experiment: &str, name: &str| {
+        let sample = samples.iter().rfind(|sample| sample["experiment"] == experiment).unwrap();
+        sample["figures"][name].as_f64().unwrap_or_else(|| panic!("no {name}: {sample}"))
+    };
+    // The controller is 50 ms away: the first packet of a connection waits for two round trips at most after those of ARP, and all
+    // packets of a stream before the entries go through the controller.
+    let first = figure("first-connection", "first_connection_s");
+    assert!((0.1..5.0).contains(&first), "{first}");
+    assert!(figure("first-connection", "second_connection_s") < first);
+    assert!(figure("first-connection", "first_packet_ins") >= 1.0);
+    assert!(figure("first-packets", "stream_packet_ins") >= 50.0);
+    assert!(figure("first-packets", "lost") < 0.5);
+    assert!(figure("churn", "unanswered") < 0.5);
+    assert!((figure("cbench", "throughput_cbench") - 200.0).abs() < 1e-9);
+    assert!(figure("cbench", "latency_ratio") > 0.0);
+
+    // What the machine does not have is said.
+    let output = study(&env, &["run", "--dry-run", "--home", "nowhere", "--controllers", "null"]);
+    assert!(
+        text(&output.stdout)
+            .contains("cbench                   left out: nowhere/cbench/cbench was not found")
+    );
+    let named = ["run", "--experiments", "cbench", "--home", "nowhere", "--controllers", "null"];
+    let output = study(&env, &named);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("experiment cbench: nowhere/cbench/cbench was not found")
+    );
 }
 
 #[test]

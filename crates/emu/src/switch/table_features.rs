@@ -111,22 +111,50 @@ impl EmulatedSwitch {
             metadata_match: u64::MAX,
             metadata_write: u64::MAX,
             max_entries: u32::try_from(self.config.table_entries_max).unwrap_or(u32::MAX),
-            properties: vec![
-                TableFeatureProp::Instructions { instruction_ids: instruction_ids.clone() },
-                TableFeatureProp::NextTables {
-                    next_table_ids: TableIds((table_id + 1..n_tables).collect()),
-                },
-                TableFeatureProp::WriteActions { action_ids: action_ids.clone() },
-                TableFeatureProp::ApplyActions { action_ids: action_ids.clone() },
-                TableFeatureProp::Match { oxm_ids: matched.clone() },
-                TableFeatureProp::Wildcards { oxm_ids: wildcards.clone() },
-                TableFeatureProp::WriteSetfield { oxm_ids: settable.clone() },
-                TableFeatureProp::ApplySetfield { oxm_ids: settable.clone() },
-            ],
+            properties: properties(&TableCapabilities {
+                instruction_ids: instruction_ids.clone(),
+                next_table_ids: TableIds((table_id + 1..n_tables).collect()),
+                action_ids: action_ids.clone(),
+                matched: matched.clone(),
+                wildcards: wildcards.clone(),
+                settable: settable.clone(),
+            }),
             ..TableFeatures::default()
         };
         (0..n_tables).map(features).collect()
     }
+}
+
+/// What a table supports, also in its table-miss flow entry.
+struct TableCapabilities {
+    instruction_ids: Vec<InstructionId>,
+    next_table_ids: TableIds,
+    action_ids: Vec<ActionId>,
+    matched: Vec<FieldHeader>,
+    wildcards: Vec<FieldHeader>,
+    settable: Vec<FieldHeader>,
+}
+
+/// The properties of a table. Those of the table-miss flow entry could be left out, since they are the same; but Open vSwitch sends
+/// them, and Floodlight installs no table-miss flow entry without them.
+fn properties(table: &TableCapabilities) -> Vec<TableFeatureProp> {
+    let TableCapabilities { instruction_ids, next_table_ids, action_ids, .. } = table;
+    vec![
+        TableFeatureProp::Instructions { instruction_ids: instruction_ids.clone() },
+        TableFeatureProp::InstructionsMiss { instruction_ids: instruction_ids.clone() },
+        TableFeatureProp::NextTables { next_table_ids: next_table_ids.clone() },
+        TableFeatureProp::NextTablesMiss { next_table_ids: next_table_ids.clone() },
+        TableFeatureProp::WriteActions { action_ids: action_ids.clone() },
+        TableFeatureProp::WriteActionsMiss { action_ids: action_ids.clone() },
+        TableFeatureProp::ApplyActions { action_ids: action_ids.clone() },
+        TableFeatureProp::ApplyActionsMiss { action_ids: action_ids.clone() },
+        TableFeatureProp::Match { oxm_ids: table.matched.clone() },
+        TableFeatureProp::Wildcards { oxm_ids: table.wildcards.clone() },
+        TableFeatureProp::WriteSetfield { oxm_ids: table.settable.clone() },
+        TableFeatureProp::WriteSetfieldMiss { oxm_ids: table.settable.clone() },
+        TableFeatureProp::ApplySetfield { oxm_ids: table.settable.clone() },
+        TableFeatureProp::ApplySetfieldMiss { oxm_ids: table.settable.clone() },
+    ]
 }
 
 fn table_name(table_id: u8) -> String {

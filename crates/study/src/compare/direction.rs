@@ -38,7 +38,7 @@ const BY_SUFFIX: [(&str, Direction); 8] = [
 ];
 
 /// Parts of names; the first that a name contains counts.
-const BY_PART: [(&str, Direction); 20] = [
+const BY_PART: [(&str, Direction); 23] = [
     ("unanswered", Direction::LowerIsBetter),
     ("never", Direction::LowerIsBetter),
     ("lost", Direction::LowerIsBetter),
@@ -49,6 +49,9 @@ const BY_PART: [(&str, Direction); 20] = [
     ("disconnect", Direction::LowerIsBetter),
     ("dropped", Direction::LowerIsBetter),
     ("per_answer", Direction::LowerIsBetter),
+    ("power", Direction::LowerIsBetter),
+    ("reordered", Direction::LowerIsBetter),
+    ("duplicates", Direction::LowerIsBetter),
     ("latency", Direction::LowerIsBetter),
     ("answered", Direction::HigherIsBetter),
     ("reached", Direction::HigherIsBetter),

@@ -2,6 +2,7 @@
 
 use super::{
     Axis, AxisValue, ControllerRow, Experiment, Figure, FigureKind, Measure, PathRequestScope,
+    SocketCores,
 };
 
 /// Most samples of a cell.
@@ -112,6 +113,17 @@ fn check_measure(measure: &Measure) -> Result<(), String> {
             seconds("measure.delay_s", it.delay_s)
         }
         Measure::Startup(it) => positive_seconds("measure.timeout_s", it.timeout_s),
+        Measure::Connection(it) => positive_seconds("measure.timeout_s", it.timeout_s),
+        Measure::Cbench(it) => {
+            positive_seconds("measure.seconds", it.seconds)?;
+            seconds("measure.warm_up_s", it.warm_up_s)
+        }
+        Measure::Stream(it) => {
+            if it.packets_per_s == 0 {
+                return Err("measure.packets_per_s: 0 (expected at least 1)".to_owned());
+            }
+            positive_seconds("measure.seconds", it.seconds)
+        }
         Measure::Rfc8456(it) => {
             if !crate::rfc8456::is_known(&it.test) {
                 return Err(format!(
@@ -127,8 +139,8 @@ fn check_measure(measure: &Measure) -> Result<(), String> {
 /// The axes that a measurement has.
 fn axes(measure: &Measure) -> &'static [Axis] {
     use Axis::{
-        Cores, DelayMs, Flood, FrameBytes, Hosts, Invalid, NewSources, Rate, RateMbit, Switches,
-        Threads, Topology, Variant, Window, WindowTotal,
+        Churn, Cores, DelayMs, Flood, FrameBytes, Hosts, Invalid, NewSources, Rate, RateMbit,
+        Switches, Threads, Topology, Variant, Window, WindowTotal,
     };
     match measure {
         Measure::Bench(_) => &[
@@ -142,11 +154,16 @@ fn axes(measure: &Measure) -> &'static [Axis] {
             NewSources,
             Hosts,
             Flood,
+            Churn,
             DelayMs,
             RateMbit,
         ],
         Measure::Paths(_) => &[Threads, Cores, Variant, Topology, Window],
-        Measure::Startup(_) => &[Threads, Cores, Variant, Topology, DelayMs, RateMbit],
+        Measure::Startup(_) | Measure::Connection(_) => {
+            &[Threads, Cores, Variant, Topology, DelayMs, RateMbit]
+        }
+        Measure::Stream(_) => &[Threads, Cores, Variant, Topology, DelayMs, RateMbit, Rate],
+        Measure::Cbench(_) => &[Threads, Cores, Variant],
         Measure::Rfc8456(_) => &[Threads, Cores, Variant, Topology, Flood, Invalid, FrameBytes],
     }
 }
@@ -162,8 +179,10 @@ fn check_axis(measure: &Measure, axis: Axis, values: &[AxisValue]) -> Result<(),
     }
     for value in values {
         let is_valid = match (axis, value) {
-            (Axis::Cores | Axis::Variant | Axis::Topology, AxisValue::Text(_)) => true,
+            (Axis::Cores, AxisValue::Text(text)) => is_core_set(text),
+            (Axis::Variant | Axis::Topology, AxisValue::Text(_)) => true,
             (Axis::Flood, AxisValue::Integer(n)) => *n <= 1_000_000,
+            (Axis::Churn, AxisValue::Integer(n)) => *n <= 1000,
             (
                 Axis::Threads
                 | Axis::Switches
@@ -187,6 +206,12 @@ fn check_axis(measure: &Measure, axis: Axis, values: &[AxisValue]) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Whether this is a list of cores, or the name of a set of them.
+fn is_core_set(text: &str) -> bool {
+    SocketCores::from_name(text).is_some()
+        || text.split(',').all(|core| core.trim().parse::<usize>().is_ok())
 }
 
 fn check_figure(experiment: &Experiment, figure: &Figure) -> Result<(), String> {

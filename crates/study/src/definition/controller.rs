@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::experiment::{Axis, AxisValue, Cell};
+use super::axis::{Axis, AxisValue, Cell};
 
 /// A controller that a study measures. `study/controllers/NAME.toml`.
 ///

@@ -23,16 +23,23 @@ const CONTROLLERS: &[(&str, &str)] = embedded!("controllers":
 
 /// Experiments of this program, by name of file.
 const EXPERIMENTS: &[(&str, &str)] = embedded!("experiments":
+    "cbench",
+    "churn",
     "distant-controller",
+    "energy",
+    "first-connection",
+    "first-packets",
     "flood",
     "many-hosts",
     "many-switches",
     "many-switches-latency",
     "many-threads",
+    "mixed-load",
     "new-addresses",
     "offered-load",
     "paths",
     "placement",
+    "placement-sockets",
     "response-distribution",
     "response-least",
     "response-switches",

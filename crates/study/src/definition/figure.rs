@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::experiment::{Axis, AxisValue, Cell};
+use super::axis::{Axis, AxisValue, Cell};
 
 /// A figure or table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

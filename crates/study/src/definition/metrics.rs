@@ -3,7 +3,7 @@
 use super::Measure;
 
 /// Figures of every measurement by the bench: name, unit and meaning.
-const BENCH: [(&str, &str, &str); 14] = [
+const BENCH: [(&str, &str, &str); 16] = [
     ("rate", "1/s", "requests answered per second; of `paths`, paths installed per second"),
     ("mean_us", "us", "mean response time of the requests that were answered"),
     ("deviation_us", "us", "standard deviation of the response times within the sample"),
@@ -16,6 +16,12 @@ const BENCH: [(&str, &str, &str); 14] = [
     ("unanswered", "", "share of the requests that were not answered in time"),
     ("cpu_cores", "cores", "processor time of the controller, divided by the measured time"),
     ("cpu_us_per_answer", "us", "processor time of the controller for each answer"),
+    (
+        "power_w",
+        "W",
+        "power of all processor packages, with that of the generator; only where the machine has energy counters (RAPL)",
+    ),
+    ("energy_uj_per_answer", "uJ", "the same for each answer"),
     ("resident_mib", "MiB", "largest resident memory of the controller during the load"),
     ("resident_after_mib", "MiB", "resident memory `after_s` seconds after the load"),
 ];
@@ -33,12 +39,61 @@ const STARTUP: [(&str, &str, &str); 3] = [
     ("all_reached_s", "s", "time until all hosts have reached another"),
 ];
 
+/// Figures of TCP connections.
+const CONNECTION: [(&str, &str, &str); 6] = [
+    (
+        "first_connection_s",
+        "s",
+        "time to establish a TCP connection between hosts that have never sent anything before, with address resolution",
+    ),
+    ("second_connection_s", "s", "the same for another connection between them, afterwards"),
+    ("first_packet_ins", "", "packet-ins of all switches because of the first connection"),
+    ("second_packet_ins", "", "packet-ins because of the second"),
+    (
+        "first_flow_entries",
+        "",
+        "flow-mods that add or modify entries, because of the first connection",
+    ),
+    ("second_flow_entries", "", "the same because of the second"),
+];
+
+/// Figures of a UDP stream.
+const STREAM: [(&str, &str, &str); 6] = [
+    ("lost", "", "share of the packets that did not arrive"),
+    ("lost_packets", "", "packets that did not arrive"),
+    ("duplicates", "", "packets that arrived once more"),
+    ("reordered", "", "packets that arrived after one that was sent later"),
+    ("stream_packet_ins", "", "packet-ins of all switches"),
+    ("stream_flow_entries", "", "flow-mods that add or modify entries"),
+];
+
+/// Figures of a comparison with cbench.
+const CBENCH: [(&str, &str, &str); 6] = [
+    (
+        "throughput_cbench",
+        "1/s",
+        "flow-mods and packet-outs per second that cbench has counted with as many requests as the sockets take",
+    ),
+    ("throughput_bench", "1/s", "the same, counted by `sluice bench`"),
+    ("throughput_ratio", "", "the second divided by the first"),
+    (
+        "latency_cbench",
+        "1/s",
+        "flow-mods and packet-outs per second that cbench has counted with one request per switch",
+    ),
+    ("latency_bench", "1/s", "the same, counted by `sluice bench`"),
+    ("latency_ratio", "", "the second divided by the first"),
+];
+
 /// Names of the figures that samples of `measure` have; `None` for the tests of RFC 8456, each of which has its own.
 pub(super) fn names(measure: &Measure) -> Option<Vec<&'static str>> {
     let tables: &[&[(&str, &str, &str)]] = match measure {
         Measure::Bench(_) => &[&BENCH],
         Measure::Paths(_) => &[&BENCH, &PATHS],
         Measure::Startup(_) => &[&STARTUP],
+        Measure::Connection(_) => &[&CONNECTION],
+        Measure::Stream(_) => &[&STREAM],
+        Measure::Cbench(_) => &[&CBENCH],
         Measure::Rfc8456(_) => return None,
     };
     Some(tables.iter().flat_map(|table| table.iter().map(|(name, ..)| *name)).collect())
@@ -51,7 +106,14 @@ mod tests {
     #[test]
     fn the_documentation_lists_all_figures() {
         let page = include_str!("../../../../docs/study.md");
-        for (name, unit, meaning) in BENCH.iter().chain(&PATHS).chain(&STARTUP) {
+        let tables = BENCH
+            .iter()
+            .chain(&PATHS)
+            .chain(&STARTUP)
+            .chain(&CONNECTION)
+            .chain(&STREAM)
+            .chain(&CBENCH);
+        for (name, unit, meaning) in tables {
             let row = format!("| `{name}` | {unit} | {meaning} |");
             assert!(page.contains(&row), "missing in docs/study.md: {row}");
         }

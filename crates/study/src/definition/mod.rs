@@ -1,19 +1,23 @@
 //! What is measured: controllers and experiments as files, checked before anything starts.
 
+mod axis;
 mod catalogue;
 mod check;
 mod controller;
 mod experiment;
 mod figure;
+mod measure;
 mod metrics;
 
+pub use axis::{Axis, AxisValue, Cell, SocketCores};
 pub use catalogue::{Catalogue, DefinitionError};
 pub use controller::{
     ControllerRow, HttpCount, Northbound, PathRequest, PathRequestScope, Ready, Start, Stop,
     StopSignal,
 };
-pub use experiment::{
-    Axis, AxisValue, BenchSettings, Cell, Experiment, LinkSettings, LoadSetting, Measure,
-    PathsSettings, Rfc8456Settings, Shorter, StartupSettings,
-};
+pub use experiment::{Experiment, Requirement, Shorter};
 pub use figure::{Figure, FigureKind, PublishedValue, PublishedValues};
+pub use measure::{
+    BenchSettings, CbenchSettings, ConnectionSettings, LinkSettings, LoadSetting, Measure,
+    PathsSettings, Rfc8456Settings, StartupSettings, StreamSettings,
+};

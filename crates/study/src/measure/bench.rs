@@ -1,24 +1,17 @@
 //! Measurements of `sluice bench` and `sluice bench paths`.
 
 use std::net::SocketAddr;
-use std::thread;
 use std::time::Duration;
 
-use sluice_bench::flood;
 use sluice_bench::paths::{Directions, NetworkPlan};
-use sluice_bench::{
-    Buffering, Load, LoopFigures, Plan, Quantile, Report, RunObserver, RunProgress,
-};
-use sluice_io::sock;
+use sluice_bench::{Buffering, Load, Plan, Quantile, Report};
 use sluice_openflow::Version;
 
+use super::beside::{Beside, FLOOD_OPEN_MAX, flood_plan};
 use super::control_link::{self, ControlLink, link_command};
-use super::{LOOPS, Measured, Subject, loops};
+use super::observer::{Observer, Used};
+use super::{LOOPS, Measured, Subject, churn, loops};
 use crate::definition::{Axis, AxisValue, BenchSettings, Cell, LoadSetting, PathsSettings};
-use crate::process::RunningController;
-
-/// Open connections of a flood; beyond it, the oldest one is closed.
-const FLOOD_OPEN_MAX: usize = 10_000;
 
 /// Points of a recorded distribution.
 const QUANTILES: u32 = 200;
@@ -35,6 +28,7 @@ pub(super) fn resolve(settings: &BenchSettings, cell: &Cell) -> BenchSettings {
             Axis::Rate => resolved.load = LoadSetting::Rate(number(value)),
             Axis::NewSources => resolved.new_sources = number(value),
             Axis::Flood => resolved.flood = whole(value),
+            Axis::Churn => resolved.churn = whole(value),
             Axis::DelayMs => resolved.link.delay_ms = number(value),
             Axis::RateMbit => resolved.link.rate_mbit = number(value),
             // Those of the controller, and those that were refused when the experiment was read.
@@ -98,6 +92,7 @@ fn plan(settings: &BenchSettings, target: SocketAddr, version: Version, cores: &
         loop_time,
         delay: Duration::try_from_secs_f64(settings.delay_s).unwrap_or_default(),
         pin: cores.to_vec(),
+        dpid_offset: if settings.churn > 0 { churn::DPID_OFFSET } else { 1 },
         ..Plan::default()
     }
 }
@@ -151,22 +146,17 @@ pub(super) fn measure(
     let link = ControlLink::open(&settings.link, subject.target)?;
     let plan = plan(&settings, link.target(), subject.version, subject.generator_cores);
     let time = plan.loop_time * plan.loops + plan.delay + Duration::from_secs(1);
-    let flood = (settings.flood > 0)
-        .then(|| flood_plan(link.target(), f64::from(settings.flood), time, FLOOD_OPEN_MAX));
-    let (report, used) = thread::scope(|scope| {
-        let flood = flood.map(|plan| scope.spawn(move || flood::run(&plan)));
-        let mut observer = Observer::new(subject.controller, &plan);
-        let report = sluice_bench::run(&plan, &mut observer);
-        let used = (observer.cpu, observer.resident_bytes_max);
-        // A flood that failed is no flood.
-        match flood.map(thread::ScopedJoinHandle::join) {
-            None | Some(Ok(Ok(_))) => report.map(|report| (report, used)),
-            Some(Ok(Err(error))) => Err(error),
-            Some(Err(_)) => Err(sluice_bench::Error::Thread),
-        }
-    })
-    .map_err(|error| error.to_string())?;
-    let mut measured = figures(&report, used);
+    let beside = Beside {
+        target: link.target(),
+        version: subject.version,
+        cores: subject.generator_cores,
+        flood: (settings.flood > 0)
+            .then(|| flood_plan(link.target(), f64::from(settings.flood), time, FLOOD_OPEN_MAX)),
+        churn: settings.churn,
+    };
+    let mut observer = Observer::new(subject.controller, &plan);
+    let report = beside.run_with(|| sluice_bench::run(&plan, &mut observer))?;
+    let mut measured = figures(&report, &observer.used());
     if settings.distribution {
         measured.distribution = distribution(&report);
     }
@@ -181,25 +171,6 @@ pub(super) fn measure(
         return Err("no request was answered in the measured time".to_owned());
     }
     Ok(measured)
-}
-
-/// A flood of `rate` connections per second that send nothing.
-pub(crate) fn flood_plan(
-    target: SocketAddr,
-    rate: f64,
-    time: Duration,
-    open_max: usize,
-) -> flood::Plan {
-    flood::Plan {
-        target,
-        rate,
-        time,
-        hold: None,
-        open_max,
-        payload: flood::Payload::Nothing,
-        seed: 0,
-        socket: sock::Options::default(),
-    }
 }
 
 /// The plan of `bench paths`.
@@ -249,8 +220,7 @@ pub(super) fn measure_paths(
         .map_err(|error| error.to_string())?;
     let mut observer = Observer::new(subject.controller, &plan);
     let report = sluice_bench::run(&plan, &mut observer).map_err(|error| error.to_string())?;
-    let used = (observer.cpu, observer.resident_bytes_max);
-    let mut measured = figures(&report, used);
+    let mut measured = figures(&report, &observer.used());
     if let Some(paths) = &report.paths {
         measured.set("flow_mods_per_s", paths.flow_mods_per_second);
         measured.set("packet_outs_per_s", paths.packet_outs_per_second);
@@ -264,43 +234,9 @@ pub(super) fn measure_paths(
 /// Bytes in a MiB.
 pub(super) const MIB: f64 = 1_048_576.0;
 
-/// Reads what the controller uses while the bench runs.
-struct Observer<'c> {
-    controller: &'c mut RunningController,
-    warmup: u32,
-    last: u32,
-    /// Processor time at the beginning and at the end of the measured loops.
-    cpu: [f64; 2],
-    resident_bytes_max: u64,
-}
-
-impl<'c> Observer<'c> {
-    fn new(controller: &'c mut RunningController, plan: &Plan) -> Self {
-        let cpu = [controller.cpu_s(); 2];
-        let last = plan.measured().end.saturating_sub(1);
-        Self { controller, warmup: plan.warmup, last, cpu, resident_bytes_max: 0 }
-    }
-}
-
-impl RunObserver for Observer<'_> {
-    fn on_progress(&mut self, _: RunProgress) {
-        self.controller.observe();
-        self.resident_bytes_max = self.resident_bytes_max.max(self.controller.resident_bytes());
-    }
-
-    fn on_loop(&mut self, figures: &LoopFigures) {
-        if figures.number + 1 == self.warmup {
-            self.cpu[0] = self.controller.cpu_s();
-        }
-        if figures.number == self.last {
-            self.cpu[1] = self.controller.cpu_s();
-        }
-    }
-}
-
 /// What an experiment may show of a report of the bench.
 #[expect(clippy::cast_precision_loss, reason = "no figure needs 16 digits")]
-fn figures(report: &Report, (cpu, resident_bytes_max): ([f64; 2], u64)) -> Measured {
+fn figures(report: &Report, used: &Used) -> Measured {
     let mut measured = Measured { warnings: report.warnings.clone(), ..Measured::default() };
     measured.set("rate", report.rate.mean);
     let latency = &report.latency;
@@ -321,12 +257,16 @@ fn figures(report: &Report, (cpu, resident_bytes_max): ([f64; 2], u64)) -> Measu
     measured.set("unanswered", (counts.sent - counts.answered) as f64 / counts.sent.max(1) as f64);
     let loops = report.loops.iter().filter(|figures| figures.measured);
     let elapsed: f64 = loops.map(|figures| figures.elapsed.as_secs_f64()).sum();
-    let cpu = cpu[1] - cpu[0];
     if elapsed > 0.0 {
-        measured.set("cpu_cores", cpu / elapsed);
-        measured.set("cpu_us_per_answer", cpu * 1e6 / (report.rate.mean * elapsed).max(1.0));
+        let answers = (report.rate.mean * elapsed).max(1.0);
+        measured.set("cpu_cores", used.cpu_s / elapsed);
+        measured.set("cpu_us_per_answer", used.cpu_s * 1e6 / answers);
+        if let Some(joules) = used.joules {
+            measured.set("power_w", joules / elapsed);
+            measured.set("energy_uj_per_answer", joules * 1e6 / answers);
+        }
     }
-    measured.set("resident_mib", resident_bytes_max as f64 / MIB);
+    measured.set("resident_mib", used.resident_bytes_max as f64 / MIB);
     measured
 }
 

@@ -1,8 +1,13 @@
 //! Takes one measurement of a running controller.
 
 mod bench;
+mod beside;
+pub(crate) mod cbench;
+mod churn;
 mod control_link;
+mod observer;
 mod startup;
+mod traffic;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,7 +19,7 @@ use crate::definition::{Cell, ControllerRow, Measure};
 use crate::process::{Placeholders, RunningController};
 use crate::rfc8456;
 
-pub(crate) use bench::flood_plan;
+pub(crate) use beside::flood_plan;
 
 /// Loops into which the measured time is divided.
 pub(crate) const LOOPS: u32 = 5;
@@ -80,13 +85,32 @@ pub fn take(
         Measure::Bench(settings) => bench::measure(settings, cell, subject, is_interrupted),
         Measure::Paths(settings) => bench::measure_paths(settings, cell, subject),
         Measure::Startup(settings) => startup::measure(settings, cell, subject, is_interrupted),
+        Measure::Connection(settings) => {
+            traffic::measure_connection(settings, cell, subject, is_interrupted)
+        }
+        Measure::Stream(settings) => {
+            traffic::measure_stream(settings, cell, subject, is_interrupted)
+        }
+        Measure::Cbench(settings) => cbench::measure(settings, subject),
         Measure::Rfc8456(settings) => rfc8456::measure(settings, cell, subject, is_interrupted),
     }
 }
 
-/// The command line that repeats a measurement with a running controller on the default port.
-pub fn command(measure: &Measure, cell: &Cell, version: Version, cores: &[usize]) -> String {
+/// The command line that repeats a measurement of `experiment` with a running controller on the default port, or, where no command does
+/// that, the one that repeats the experiment.
+pub fn command(
+    (experiment, measure): (&str, &Measure),
+    cell: &Cell,
+    version: Version,
+    cores: &[usize],
+) -> String {
     match measure {
+        Measure::Bench(settings) if bench::resolve(settings, cell).churn > 0 => {
+            format!("sluice study run --experiments {experiment}")
+        }
+        Measure::Connection(_) | Measure::Stream(_) | Measure::Cbench(_) => {
+            format!("sluice study run --experiments {experiment}")
+        }
         Measure::Bench(settings) => bench::command(&bench::resolve(settings, cell), version, cores),
         Measure::Paths(settings) => {
             bench::paths_command(&bench::resolve_paths(settings, cell), version, cores)

@@ -42,7 +42,7 @@ pub fn find(row: &ControllerRow, placeholders: &Placeholders) -> Result<Found, S
 }
 
 /// The path of a program, by `PATH` unless it is a path itself.
-fn executable(program: &str) -> Option<PathBuf> {
+pub(crate) fn executable(program: &str) -> Option<PathBuf> {
     let is_executable = |path: &PathBuf| {
         path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
     };

@@ -5,6 +5,7 @@ mod placeholders;
 mod readiness;
 mod running;
 
+pub(crate) use discovery::executable;
 pub use discovery::{Found, find};
 pub use placeholders::{Placeholders, free_port};
 pub use running::{RunningController, StartError};

@@ -265,6 +265,7 @@ pub(crate) fn axis_name(axis: Axis) -> &'static str {
         Axis::NewSources => "share of new sources",
         Axis::Hosts => "hosts per switch",
         Axis::Flood => "connections per second of the flood",
+        Axis::Churn => "changes per second of a network beside",
         Axis::Variant => "variant",
         Axis::Topology => "topology",
         Axis::DelayMs => "one-way delay in ms",

@@ -10,13 +10,13 @@ use sluice_emu::topology::Topology;
 use sluice_io::{clock, limits};
 
 use super::frames::FrameEnds;
-use super::network::TestNetwork;
 use super::northbound::NorthboundClient;
 use super::path;
 use super::path_requests::{PathInstaller, PathOrder};
 use super::trial::Trial;
 use crate::definition::PathRequestScope;
 use crate::measure::Measured;
+use crate::network::TestNetwork;
 
 /// File descriptors besides those of the sessions.
 const FILES_SPARE: u64 = 256;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use sluice_emu::live::RecordedMessage;
 use sluice_io::clock;
 
-use super::messages;
-use super::network::TestNetwork;
 use super::northbound::{DiscoveredTopology, NorthboundClient, TopologyPoller};
 use super::trial::{Trial, milliseconds};
 use crate::measure::Measured;
+use crate::network::TestNetwork;
+use crate::network::messages;
 
 /// Interval at which the northbound interface is asked for the topology.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -110,8 +110,8 @@ mod tests {
     use sluice_emu::live::MessageSender;
     use sluice_openflow::{Message, Port, PortReason, PortStatus, Version};
 
-    use super::super::messages::tests::{frame, packet_out};
     use super::*;
+    use crate::network::messages::tests::{frame, packet_out};
 
     #[test]
     fn the_first_discovery_message_after_the_notification_counts() {

@@ -7,11 +7,11 @@ use sluice_emu::live::RecordedMessage;
 use sluice_emu::topology::{PortRef, Topology};
 use sluice_io::clock;
 
-use super::messages;
-use super::network::TestNetwork;
 use super::northbound::{DiscoveredTopology, NorthboundClient, TopologyPoller};
 use super::trial::{Trial, milliseconds};
 use crate::measure::Measured;
+use crate::network::TestNetwork;
+use crate::network::messages;
 
 /// Interval between two requests for the topology.
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
@@ -203,9 +203,7 @@ pub(super) fn network_discovery_size(trial: &mut Trial<'_, '_>) -> Result<Measur
     while let Some(leaves) = search.next().filter(|_| clock::now() < deadline) {
         let topology = Topology::from_text(&format!("leafspine,{SPINES},{leaves},0"))
             .map_err(|error| error.to_string())?;
-        let target = trial.subject.target;
-        let mut network =
-            TestNetwork::connect(target, topology, trial.subject.version, trial.is_interrupted)?;
+        let mut network = trial.connect_to(trial.subject.target, topology)?;
         let controller = &mut *trial.subject.controller;
         let discovery = discover(&mut network, &northbound, before, &mut || controller.observe());
         drop(network);
@@ -284,8 +282,8 @@ impl SizeSearch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::messages::tests::{frame, packet_in_of, packet_out};
     use super::*;
+    use crate::network::messages::tests::{frame, packet_in_of, packet_out};
 
     const NONE: DiscoveredTopology = DiscoveredTopology { switches: 0, links: 0 };
 

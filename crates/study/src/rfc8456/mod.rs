@@ -10,8 +10,6 @@ mod change;
 mod discovery;
 mod frames;
 mod invalid_messages;
-mod messages;
-mod network;
 mod northbound;
 mod path;
 mod path_requests;

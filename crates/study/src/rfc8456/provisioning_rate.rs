@@ -13,14 +13,14 @@ use sluice_emu::topology::Topology;
 use sluice_io::clock;
 
 use super::frames::{self, FrameEnds};
-use super::messages;
-use super::network::TestNetwork;
 use super::northbound::NorthboundClient;
 use super::path::{self, Hop};
 use super::path_requests::{PathInstaller, PathOrder};
 use super::trial::Trial;
 use crate::definition::PathRequestScope;
 use crate::measure::{LOOPS, Measured};
+use crate::network::TestNetwork;
+use crate::network::messages;
 
 /// Outstanding path requests, if the network has hosts for them.
 const WINDOW: u32 = 256;

@@ -7,14 +7,14 @@ use sluice_emu::live::RecordedMessage;
 use sluice_io::clock;
 
 use super::frames::{self, FrameEnds};
-use super::messages;
-use super::network::TestNetwork;
 use super::northbound::quoted;
 use super::path;
 use super::path_requests::{PathInstaller, PathOrder};
 use super::trial::{Trial, milliseconds};
 use crate::definition::PathRequestScope;
 use crate::measure::Measured;
+use crate::network::TestNetwork;
+use crate::network::messages;
 
 /// Time after the arrival of the first frame in which further responses of the controller belong to the same path.
 const QUIET: Duration = Duration::from_millis(200);
@@ -217,8 +217,8 @@ fn has_entry(messages: &[RecordedMessage], switch: usize) -> bool {
 mod tests {
     use sluice_openflow::FlowModCommand;
 
-    use super::super::messages::tests::{flow_mod, packet_in_of};
     use super::*;
+    use crate::network::messages::tests::{flow_mod, packet_in_of};
 
     #[test]
     fn the_path_takes_from_the_first_packet_in_to_the_last_flow_entry() {

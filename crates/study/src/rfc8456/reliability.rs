@@ -8,9 +8,9 @@ use sluice_io::clock;
 
 use super::change::set_or_bound;
 use super::frames::{self, FrameEnd, FrameEnds, Interruption};
-use super::network::TestNetwork;
 use super::trial::{Trial, milliseconds};
 use crate::measure::Measured;
+use crate::network::TestNetwork;
 use crate::process::{Placeholders, RunningController, free_port};
 
 /// Interval between the frames of a stream over one path.
@@ -205,8 +205,7 @@ pub(super) fn controller_failover(trial: &mut Trial<'_, '_>) -> Result<Measured,
     let (dst, bytes) = (FrameEnd::of(destination), trial.frame_bytes());
     // The instance that is running becomes the standby, and this one is active until it is killed.
     let (active, target) = second_instance(trial)?;
-    let (topology, version) = (trial.topology.clone(), trial.subject.version);
-    let mut network = TestNetwork::connect(target, topology, version, trial.is_interrupted)?;
+    let mut network = trial.connect_to(target, trial.topology.clone())?;
     network.wait_for_discovery()?;
     network.announce([from, to])?;
     let frame = |n: u64| {

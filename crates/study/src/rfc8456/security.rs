@@ -9,7 +9,6 @@ use sluice_bench::flood;
 
 use super::change::{cut_first_link, set_or_bound};
 use super::invalid_messages::InvalidMessageProxy;
-use super::network::TestNetwork;
 use super::provisioning_rate;
 use super::provisioning_time::{PathEnds, provision_reactively};
 use super::trial::{Trial, milliseconds};
@@ -28,8 +27,7 @@ const ATTACK_LEAD: Duration = Duration::from_secs(1);
 fn measure_all(trial: &mut Trial<'_, '_>, target: SocketAddr) -> Result<Measured, String> {
     let ends = PathEnds::of(trial)?;
     let mut measured = Measured::default();
-    let (topology, version) = (trial.topology.clone(), trial.subject.version);
-    let mut network = TestNetwork::connect(target, topology, version, trial.is_interrupted)?;
+    let mut network = trial.connect_to(target, trial.topology.clone())?;
     network.wait_for_discovery()?;
     network.announce([ends.from, ends.to])?;
     let (path, frame) = provision_reactively(&mut network, ends, trial.time())?;

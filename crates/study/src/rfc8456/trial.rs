@@ -1,15 +1,16 @@
 //! One trial: what is measured, with which settings.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluice_bench::{Error, Report, RunObserver, RunProgress};
 use sluice_emu::topology::Topology;
 
 use super::frames::FRAME_BYTES_MIN;
-use super::network::TestNetwork;
 use super::northbound::NorthboundClient;
 use crate::definition::{Axis, AxisValue, Cell, Rfc8456Settings};
 use crate::measure::{self, Subject};
+use crate::network::{self, TestNetwork};
 use crate::process::RunningController;
 
 /// Longest data frame: that of Ethernet, without FCS.
@@ -87,12 +88,17 @@ impl<'t, 's> Trial<'t, 's> {
 
     /// A network whose switches are about to connect to the controller.
     pub(super) fn connect(&self) -> Result<TestNetwork<'t>, String> {
-        TestNetwork::connect(
-            self.subject.target,
-            self.topology.clone(),
-            self.subject.version,
-            self.is_interrupted,
-        )
+        self.connect_to(self.subject.target, self.topology.clone())
+    }
+
+    /// A network of `topology` whose switches are about to connect to `target`.
+    pub(super) fn connect_to(
+        &self,
+        target: SocketAddr,
+        topology: Topology,
+    ) -> Result<TestNetwork<'t>, String> {
+        let switch = network::switch_config(self.subject.version);
+        TestNetwork::connect(target, topology, switch, self.is_interrupted)
     }
 
     /// A network that the controller has discovered, and whose first and last host have announced themselves.
@@ -107,10 +113,8 @@ impl<'t, 's> Trial<'t, 's> {
 
     /// Two hosts at different ends of the network: the first and the last.
     pub(super) fn end_hosts(&self) -> Result<(usize, usize), String> {
-        match self.topology.hosts.len() {
-            0 | 1 => Err(format!("{} has fewer than two hosts", self.settings.topology)),
-            n => Ok((0, n - 1)),
-        }
+        network::end_hosts(&self.topology)
+            .map_err(|why| format!("{}: {why}", self.settings.topology))
     }
 
     /// Number of switches.

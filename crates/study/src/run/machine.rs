@@ -3,8 +3,12 @@
 use std::fs;
 
 use sluice_bench::Host;
+use sluice_io::energy::EnergyMeter;
 use sluice_io::{clock, cores};
 
+use crate::definition::Requirement;
+use crate::measure::cbench;
+use crate::process::{self, Placeholders};
 use crate::record::{Machine, MachineState};
 
 /// Unit of times in `/proc/stat` (`USER_HZ` is 100).
@@ -29,6 +33,27 @@ pub(super) fn read(generator_cores: Vec<usize>, controller_cores: Vec<usize>) ->
         congestion: text("/proc/sys/net/ipv4/tcp_congestion_control"),
         generator_cores,
         controller_cores,
+    }
+}
+
+/// What the machine does not have of what an experiment requires, as a sentence without its end.
+pub(super) fn missing(
+    requirement: Requirement,
+    machine: &Machine,
+    placeholders: &Placeholders,
+) -> Option<String> {
+    match requirement {
+        Requirement::EnergyCounters if EnergyMeter::open().is_none() => {
+            Some("this machine has no energy counters (RAPL) that can be read".to_owned())
+        }
+        Requirement::TwoSockets if machine.sockets.len() < 2 => {
+            Some("this machine has one processor socket".to_owned())
+        }
+        Requirement::Cbench => {
+            let program = placeholders.fill(cbench::PROGRAM);
+            process::executable(&program).is_none().then(|| format!("{program} was not found"))
+        }
+        Requirement::EnergyCounters | Requirement::TwoSockets => None,
     }
 }
 
@@ -59,7 +84,7 @@ fn text(path: &str) -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Processor times of the machine and of this process at one moment, in seconds.
+/// Processor times of the machine and of this process with the commands that it has run, at one moment, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct MachineReading {
     at: f64,
@@ -76,7 +101,7 @@ impl MachineReading {
             at: clock::since_epoch().as_secs_f64(),
             busy,
             stolen,
-            own: clock::process_cpu().as_secs_f64(),
+            own: clock::process_cpu().as_secs_f64() + children_cpu_s().unwrap_or_default(),
         }
     }
 
@@ -92,6 +117,17 @@ impl MachineReading {
         let is_disturbed = other_cores > OTHER_CORES_MAX || stolen_cores > STOLEN_CORES_MAX;
         MachineState { other_cores, stolen_cores, is_disturbed }
     }
+}
+
+/// Processor time of the children of this process that have ended, in seconds, from `/proc/self/stat` (proc(5)).
+fn children_cpu_s() -> Option<f64> {
+    let text = text("/proc/self/stat")?;
+    // The name of the program, which comes before, may contain anything.
+    let (_, fields) = text.rsplit_once(')')?;
+    // cutime and cstime are fields 16 and 17; the first here is field 3.
+    let ticks: Vec<f64> =
+        fields.split_whitespace().skip(13).take(2).filter_map(|it| it.parse().ok()).collect();
+    Some(ticks.iter().sum::<f64>() / TICKS_PER_S)
 }
 
 /// Seconds that all cores were busy, and that the hypervisor took, from the first line of `/proc/stat` (proc(5)).

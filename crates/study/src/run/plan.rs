@@ -11,13 +11,16 @@ use sluice_io::clock;
 use super::machine;
 use crate::definition::{Axis, AxisValue, Catalogue, Cell, ControllerRow, Experiment, Measure};
 use crate::process::{self, Placeholders};
-use crate::record::{ControllerRecord, ExperimentRecord, SCHEMA, StudyRecord};
+use crate::record::{ControllerRecord, ExperimentRecord, LeftOut, SCHEMA, StudyRecord};
 
 /// Seconds that a start takes as long as it is not known.
 const START_UP_S: f64 = 2.0;
 
 /// Seconds of a sample that are neither start nor load.
 const OVERHEAD_S: f64 = 1.5;
+
+/// Seconds until an emulated network has been discovered, and hosts have exchanged their first packets.
+const CONNECTION_S: f64 = 8.0;
 
 /// What a study is asked to do. A file of it is a plan.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -100,9 +103,19 @@ impl StudyPlan {
         };
         let controllers: Vec<_> =
             wanted.into_iter().map(|(id, row)| controller_record(id, row, &placeholders)).collect();
+        let machine = machine::read(generator_cores, controller_cores);
         let experiments = select("experiment", &options.experiments, &catalogue.experiments)?;
+        let mut left_out = Vec::new();
+        let mut can_be_carried_out = |(id, experiment): &(&String, &Experiment)| {
+            let missing =
+                experiment.requires.and_then(|it| machine::missing(it, &machine, &placeholders));
+            let is_possible = missing.is_none();
+            left_out.extend(missing.map(|why| LeftOut { experiment: (*id).clone(), why }));
+            is_possible
+        };
         let experiments: Vec<_> = experiments
             .into_iter()
+            .filter(&mut can_be_carried_out)
             .map(|(id, experiment)| {
                 let mut experiment = experiment.clone();
                 if options.short {
@@ -112,6 +125,11 @@ impl StudyPlan {
                 ExperimentRecord { id: id.clone(), experiment }
             })
             .collect();
+        if let Some(LeftOut { experiment, why }) =
+            left_out.first().filter(|_| !options.experiments.is_empty())
+        {
+            return Err(PlanError(format!("experiment {experiment}: {why}")));
+        }
         for ExperimentRecord { id, experiment } in &experiments {
             select("controller", &experiment.controllers, &catalogue.controllers)
                 .map_err(|PlanError(why)| PlanError(format!("experiment {id}: {why}")))?;
@@ -122,9 +140,10 @@ impl StudyPlan {
             started_at: sluice_bench::rfc3339(clock::since_epoch()),
             command,
             is_short: options.short,
-            machine: machine::read(generator_cores, controller_cores),
+            machine,
             controllers,
             experiments,
+            left_out,
         };
         let tasks = tasks(&record);
         if tasks.is_empty() {
@@ -170,6 +189,10 @@ fn measure_s(experiment: &Experiment, warm_up_s: f64) -> f64 {
             Measure::Paths(it) => it.seconds + it.warm_up_s.max(warm_up_s) + 2.0 * it.delay_s,
             // As long as a fast controller takes.
             Measure::Startup(it) => it.timeout_s.min(5.0),
+            Measure::Connection(_) => CONNECTION_S,
+            Measure::Stream(it) => it.seconds + CONNECTION_S,
+            // Each program in each of its two modes.
+            Measure::Cbench(it) => 4.0 * (it.seconds + it.warm_up_s.max(warm_up_s) + OVERHEAD_S),
             Measure::Rfc8456(it) => 2.0 * it.seconds,
         }
 }

@@ -11,7 +11,7 @@ use sluice_openflow::Version;
 
 use super::machine::MachineReading;
 use super::plan::{StudyPlan, Task};
-use crate::definition::{Axis, AxisValue, ControllerRow};
+use crate::definition::{Axis, AxisValue, ControllerRow, SocketCores};
 use crate::measure::{self, Measured, Subject};
 use crate::process::{Placeholders, RunningController, free_port};
 use crate::record::{ControllerRecord, ExperimentRecord, MachineState, Sample, Usage};
@@ -95,7 +95,7 @@ fn fill(
     folder: &Path,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<(), String> {
-    let Some((ExperimentRecord { experiment, .. }, ControllerRecord { id, row, .. })) =
+    let Some((ExperimentRecord { id: name, experiment }, ControllerRecord { id, row, .. })) =
         plan.parts(task)
     else {
         return Err("the plan has no such task".to_owned());
@@ -110,7 +110,7 @@ fn fill(
     let variant = row.variant_arguments(&task.cell);
     sample.controller_command = command_line(row, variant, &placeholders);
     sample.command = measure::command(
-        &experiment.measure,
+        (name, &experiment.measure),
         &task.cell,
         version,
         &plan.record.machine.generator_cores,
@@ -189,9 +189,10 @@ fn placeholders(
         _ => 1,
     };
     let cores = match task.cell.get(&Axis::Cores) {
-        Some(AxisValue::Text(list)) => {
-            list.split(',').filter_map(|core| core.trim().parse().ok()).collect()
-        }
+        Some(AxisValue::Text(text)) => match SocketCores::from_name(text) {
+            Some(set) => socket_cores(set, threads, &plan.record.machine),
+            None => text.split(',').filter_map(|core| core.trim().parse().ok()).collect(),
+        },
         _ => cores_for(threads, &plan.record.machine),
     };
     Ok(Placeholders {
@@ -217,9 +218,55 @@ fn cores_for(threads: u32, machine: &crate::record::Machine) -> Vec<usize> {
     cores
 }
 
+/// As many of the controller's cores as it has threads, in one socket or in two.
+fn socket_cores(set: SocketCores, threads: u32, machine: &crate::record::Machine) -> Vec<usize> {
+    let sockets = machine.sockets.iter().map(|cores| parse_cores(cores));
+    let mut sockets: Vec<Vec<usize>> = sockets
+        .map(|cores| cores.into_iter().filter(|it| machine.controller_cores.contains(it)).collect())
+        .collect();
+    // The largest first, since the generator has taken a core of one of them.
+    sockets.sort_by_key(|cores| std::cmp::Reverse(cores.len()));
+    sockets.truncate(match set {
+        SocketCores::OneSocket => 1,
+        SocketCores::TwoSockets => 2,
+    });
+    let most = sockets.iter().map(Vec::len).max().unwrap_or_default();
+    let in_turn = (0..most).flat_map(|n| sockets.iter().filter_map(move |cores| cores.get(n)));
+    in_turn.copied().take(usize::try_from(threads).unwrap_or(usize::MAX).max(1)).collect()
+}
+
+/// The cores of a list such as `0-3,8`.
+fn parse_cores(text: &str) -> Vec<usize> {
+    let ranges = text.split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
 /// The command line of a controller.
 fn command_line(row: &ControllerRow, variant: &[String], placeholders: &Placeholders) -> String {
     let words =
         [std::slice::from_ref(&row.start.program), &row.start.arguments[..], variant].concat();
     placeholders.fill_all(&words).join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Machine;
+
+    #[test]
+    fn cores_of_sockets_are_those_of_the_controller_in_turn() {
+        let machine = Machine {
+            sockets: vec!["0-2,6-8".to_owned(), "3-5,9-11".to_owned()],
+            generator_cores: vec![0],
+            controller_cores: (1..12).collect(),
+            ..Machine::default()
+        };
+        // The socket without the generator has more of them.
+        assert_eq!(socket_cores(SocketCores::OneSocket, 4, &machine), [3, 4, 5, 9]);
+        assert_eq!(socket_cores(SocketCores::TwoSockets, 4, &machine), [3, 1, 4, 2]);
+        assert_eq!(socket_cores(SocketCores::TwoSockets, 100, &machine).len(), 11);
+    }
 }

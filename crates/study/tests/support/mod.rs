@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use sluice_base::Rng;
 use sluice_study::definition::{AxisValue, Cell, ControllerRow, Experiment, Measure};
 use sluice_study::record::{
-    ControllerRecord, ExperimentRecord, Machine, MachineState, SCHEMA, Sample, StudyRecord, Usage,
-    UsageReading,
+    ControllerRecord, ExperimentRecord, LeftOut, Machine, MachineState, SCHEMA, Sample,
+    StudyRecord, Usage, UsageReading,
 };
 
 /// An experiment with a figure of each kind.
@@ -141,6 +141,10 @@ pub(crate) fn study(
         },
         controllers,
         experiments: experiments.iter().map(experiment).collect(),
+        left_out: vec![LeftOut {
+            experiment: "energy".to_owned(),
+            why: "this machine has no <counters>".to_owned(),
+        }],
     }
 }
 

@@ -13,7 +13,7 @@ use super::escape::{html, slug};
 use super::format::counted;
 use super::summary::{ExperimentSummary, StudySummary};
 use crate::definition::Figure;
-use crate::record::StudyRecord;
+use crate::record::{LeftOut, StudyRecord};
 
 /// Colors and layout, for light and dark screens, for telephones and for paper.
 const STYLE: &str = include_str!("style.css");
@@ -73,8 +73,12 @@ fn contents(study: &StudySummary<'_>) -> String {
         format!("<li><a href=\"#{id}\">{title}</a><ul>{figures}</ul></li>\n")
     };
     let entries: String = study.experiments.iter().map(one).collect();
+    let left_out = study.record.left_out.iter().map(|LeftOut { experiment, why }| {
+        format!("<p>Left out: {}, since {}.</p>\n", html(experiment), html(why))
+    });
+    let left_out: String = left_out.collect();
     format!(
-        "<nav aria-labelledby=\"contents\">\n<h2 id=\"contents\">Experiments</h2>\n<ol>\n{entries}</ol>\n\
+        "<nav aria-labelledby=\"contents\">\n<h2 id=\"contents\">Experiments</h2>\n<ol>\n{entries}</ol>\n{left_out}\
          <p><a href=\"#controllers\">How each controller was run</a></p>\n</nav>\n"
     )
 }

@@ -1,17 +1,20 @@
-//! The emulated network of a test, and what was recorded in it.
+//! An emulated network with which a controller is tested, and what was recorded in it.
+
+pub(crate) mod messages;
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use sluice_emu::host::{HostEvent, TcpResult, UdpStream};
 use sluice_emu::live::{LiveNetwork, RecordedMessage};
-use sluice_emu::net::{CapturedFrame, LinkState, NetworkOptions};
+use sluice_emu::net::{CapturedFrame, IpFamily, LinkState, NetworkOptions};
 use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::{PortRef, Topology};
 use sluice_io::clock;
-use sluice_openflow::{Version, Versions};
+use sluice_openflow::{MacAddr, Version, Versions};
 
-use super::messages::{self, RECORDED};
+use messages::RECORDED;
 
 /// Longest time between two looks at what has happened.
 const STEP: Duration = Duration::from_millis(1);
@@ -39,37 +42,47 @@ const SILENCE_MESSAGES: usize = 10;
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time after which a switch that has lost its connection connects again.
-pub(super) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
+pub(crate) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
+
+/// Destination port of TCP connections.
+const TCP_PORT: u16 = 80;
+
+/// Ports of UDP streams.
+const UDP_PORT: u16 = 5001;
 
 /// Most flow entries of a table: more than tests install.
 const TABLE_ENTRIES_MAX: usize = 1 << 20;
 
+/// A switch that speaks `version` and, like Open vSwitch, buffers no packets.
+pub(crate) fn switch_config(version: Version) -> EmulatedSwitchConfig {
+    EmulatedSwitchConfig {
+        versions: Versions::of(&[version]),
+        n_buffers: 0,
+        table_entries_max: TABLE_ENTRIES_MAX,
+        ..EmulatedSwitchConfig::default()
+    }
+}
+
 /// An emulated network in real time, with what was recorded since [`TestNetwork::clear`].
-pub(super) struct TestNetwork<'t> {
+pub(crate) struct TestNetwork<'t> {
     live: LiveNetwork,
     /// Control messages in the order in which they were sent or received.
-    pub(super) messages: Vec<RecordedMessage>,
+    pub(crate) messages: Vec<RecordedMessage>,
     /// Frames that arrived at captured hosts.
-    pub(super) frames: Vec<CapturedFrame>,
+    pub(crate) frames: Vec<CapturedFrame>,
     is_interrupted: &'t dyn Fn() -> bool,
 }
 
 impl<'t> TestNetwork<'t> {
-    /// A network whose switches are about to connect to `target`.
-    pub(super) fn connect(
+    /// A network of switches like `switch`, which are about to connect to `target`.
+    pub(crate) fn connect(
         target: SocketAddr,
         topology: Topology,
-        version: Version,
+        switch: EmulatedSwitchConfig,
         is_interrupted: &'t dyn Fn() -> bool,
     ) -> Result<Self, String> {
         let options = NetworkOptions {
-            switch: EmulatedSwitchConfig {
-                versions: Versions::of(&[version]),
-                // As Open vSwitch, which buffers no packets.
-                n_buffers: 0,
-                table_entries_max: TABLE_ENTRIES_MAX,
-                ..EmulatedSwitchConfig::default()
-            },
+            switch,
             reconnect_delay: RECONNECT_DELAY,
             ..NetworkOptions::default()
         };
@@ -80,7 +93,7 @@ impl<'t> TestNetwork<'t> {
     }
 
     /// Runs the network until `is_done`, which is asked at least every millisecond, or until `deadline`. Returns whether it was done.
-    pub(super) fn run(
+    pub(crate) fn run(
         &mut self,
         deadline: Instant,
         mut is_done: impl FnMut(&mut Self) -> bool,
@@ -89,7 +102,7 @@ impl<'t> TestNetwork<'t> {
     }
 
     /// As [`run`](Self::run), with a condition that can fail.
-    pub(super) fn run_checked(
+    pub(crate) fn run_checked(
         &mut self,
         deadline: Instant,
         mut is_done: impl FnMut(&mut Self) -> Result<bool, String>,
@@ -114,18 +127,18 @@ impl<'t> TestNetwork<'t> {
     }
 
     /// Runs the network for `time`.
-    pub(super) fn run_for(&mut self, time: Duration) -> Result<(), String> {
+    pub(crate) fn run_for(&mut self, time: Duration) -> Result<(), String> {
         self.run(clock::now() + time, |_| false).map(drop)
     }
 
     /// Forgets what was recorded.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.messages.clear();
         self.frames.clear();
     }
 
     /// Waits until all switches are connected.
-    pub(super) fn wait_for_connections(&mut self) -> Result<(), String> {
+    pub(crate) fn wait_for_connections(&mut self) -> Result<(), String> {
         let all = self.topology().switches.len();
         let is_connected = |network: &mut Self| network.live.connected_switches() == all;
         if self.run(clock::now() + CONNECT_TIMEOUT, is_connected)? {
@@ -138,7 +151,7 @@ impl<'t> TestNetwork<'t> {
 
     /// Waits until the controller has discovered the topology: a discovery frame of each link was reported to it in each direction. A
     /// controller that sends none is accepted in a topology without loops, where it needs none.
-    pub(super) fn wait_for_discovery(&mut self) -> Result<(), String> {
+    pub(crate) fn wait_for_discovery(&mut self) -> Result<(), String> {
         self.wait_for_connections()?;
         let mut missing = link_ports(self.topology());
         let all = missing.len();
@@ -174,7 +187,7 @@ impl<'t> TestNetwork<'t> {
     }
 
     /// Lets hosts announce themselves, by ARP and neighbour discovery, and waits until the controller has nothing to do any more.
-    pub(super) fn announce(
+    pub(crate) fn announce(
         &mut self,
         hosts: impl IntoIterator<Item = usize>,
     ) -> Result<(), String> {
@@ -188,7 +201,7 @@ impl<'t> TestNetwork<'t> {
     }
 
     /// Waits until hardly any message but those of discovery is exchanged.
-    fn wait_for_silence(&mut self) -> Result<(), String> {
+    pub(crate) fn wait_for_silence(&mut self) -> Result<(), String> {
         let deadline = clock::now() + SILENCE_TIMEOUT;
         while clock::now() < deadline {
             let before = self.messages.len();
@@ -201,25 +214,85 @@ impl<'t> TestNetwork<'t> {
             }
         }
         Err(format!(
-            "the controller still exchanged messages {} s after hosts had announced themselves",
+            "switches and controller still exchanged messages after {} s without anything new",
             SILENCE_TIMEOUT.as_secs()
         ))
     }
 
     /// Captures the frames that arrive at a host.
-    pub(super) fn capture(&mut self, host: usize) {
+    pub(crate) fn capture(&mut self, host: usize) {
         self.live.data_plane_mut().1.capture_frames(host);
     }
 
     /// Lets a host send a frame at the time of the last iteration. Returns that time.
-    pub(super) fn send(&mut self, host: usize, frame: Vec<u8>) -> Result<Instant, String> {
+    pub(crate) fn send(&mut self, host: usize, frame: Vec<u8>) -> Result<Instant, String> {
         let (now, data_plane) = self.live.data_plane_mut();
         data_plane.send_frame(now, host, frame).map_err(|error| error.to_string())?;
         Ok(now)
     }
 
+    /// Lets `from` open a TCP connection to `to`, send a byte and close it. Returns how that went; `None` if it was not over in `timeout`.
+    pub(crate) fn open_connection(
+        &mut self,
+        (from, to): (usize, usize),
+        timeout: Duration,
+    ) -> Result<Option<TcpResult>, String> {
+        let (address, _) = self.addresses(to)?;
+        self.run_once_now()?;
+        let (now, data_plane) = self.live.data_plane_mut();
+        let id = data_plane
+            .open_tcp(now, from, (address, TCP_PORT, 1))
+            .map_err(|error| error.to_string())?;
+        let mut result = None;
+        self.run(now + timeout, |network| {
+            let events = network.live.data_plane_mut().1.take_host_events();
+            result = events.into_iter().find_map(|(host, event)| match event {
+                HostEvent::Tcp(tcp) if host == from && tcp.id == id => Some(tcp),
+                _ => None,
+            });
+            result.is_some()
+        })?;
+        Ok(result)
+    }
+
+    /// Lets `from` send a UDP stream to `to`, and waits until `drain` after its end. Neither has to resolve the other's address.
+    pub(crate) fn send_stream(
+        &mut self,
+        (from, to): (usize, usize),
+        stream: &UdpStream,
+        drain: Duration,
+    ) -> Result<StreamCounts, String> {
+        let (source, target) = (self.addresses(from)?, self.addresses(to)?);
+        self.run_once_now()?;
+        let (now, data_plane) = self.live.data_plane_mut();
+        let stream = UdpStream { to: target.0, port: UDP_PORT, ..*stream };
+        let id = data_plane
+            .add_neighbour(now, from, target)
+            .and_then(|()| data_plane.add_neighbour(now, to, source))
+            .and_then(|()| data_plane.start_stream(now, from, stream))
+            .map_err(|error| error.to_string())?
+            .ok_or_else(|| "the host has too many streams".to_owned())?;
+        let packets = u32::try_from(stream.packets).unwrap_or(u32::MAX);
+        let time = Duration::from_secs(packets.into()) / stream.rate_pps.max(1);
+        self.run_for(time + drain)?;
+        let host = |host| self.live.data_plane().host(host);
+        let stats = host(to).and_then(|host| host.stream_stats(source.0, id));
+        Ok(StreamCounts {
+            sent: host(from).map_or(0, |host| host.stream_packets_sent(id)),
+            received: stats.map_or(0, |stats| stats.received),
+            duplicates: stats.map_or(0, |stats| stats.duplicates),
+            reordered: stats.map_or(0, |stats| stats.reordered),
+        })
+    }
+
+    fn addresses(&self, host: usize) -> Result<(IpAddr, MacAddr), String> {
+        let node = self.topology().hosts.get(host);
+        node.map(|node| (IpFamily::V4.address_of(node), node.mac))
+            .ok_or_else(|| format!("the network has no host {}", host + 1))
+    }
+
     /// One iteration that does not wait, after which the time of the network is the present.
-    pub(super) fn run_once_now(&mut self) -> Result<(), String> {
+    pub(crate) fn run_once_now(&mut self) -> Result<(), String> {
         self.live
             .run_once(Some(clock::now()))
             .map(drop)
@@ -227,39 +300,58 @@ impl<'t> TestNetwork<'t> {
     }
 
     /// Cuts a link: the ports at both ends go down.
-    pub(super) fn cut_link(&mut self, link: usize) -> Result<(), String> {
+    pub(crate) fn cut_link(&mut self, link: usize) -> Result<(), String> {
         self.run_once_now()?;
         let (now, data_plane) = self.live.data_plane_mut();
         data_plane.set_link_state(now, link, LinkState::Down).map_err(|error| error.to_string())
     }
 
     /// Frames delivered by each link between switches, both directions together.
-    pub(super) fn link_frames(&self) -> Vec<u64> {
+    pub(crate) fn link_frames(&self) -> Vec<u64> {
         let links = 0..self.topology().links.len();
         let counters = links.filter_map(|link| self.live.data_plane().link(link));
         counters.map(|(_, counters)| counters.delivered).collect()
     }
 
     /// Flow entries of all switches.
-    pub(super) fn flow_entries(&self) -> usize {
+    pub(crate) fn flow_entries(&self) -> usize {
         let switches = 0..self.topology().switches.len();
         let switches = switches.filter_map(|n| self.live.data_plane().switch(n));
         switches.map(sluice_emu::switch::EmulatedSwitch::flow_entry_count).sum()
     }
 
     /// The address to which switches connect when they have lost their connection.
-    pub(super) fn set_controller(&mut self, target: SocketAddr) {
+    pub(crate) fn set_controller(&mut self, target: SocketAddr) {
         self.live.set_controller(target);
     }
 
     /// Number of switches whose handshake is complete.
-    pub(super) fn connected_switches(&self) -> usize {
+    pub(crate) fn connected_switches(&self) -> usize {
         self.live.connected_switches()
     }
 
     /// The topology.
-    pub(super) fn topology(&self) -> &Topology {
+    pub(crate) fn topology(&self) -> &Topology {
         self.live.data_plane().topology()
+    }
+}
+
+/// Packets of a UDP stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StreamCounts {
+    pub(crate) sent: u64,
+    /// Without duplicates.
+    pub(crate) received: u64,
+    pub(crate) duplicates: u64,
+    /// Received after one that was sent later.
+    pub(crate) reordered: u64,
+}
+
+/// Two hosts at different ends of a network: the first and the last.
+pub(crate) fn end_hosts(topology: &Topology) -> Result<(usize, usize), String> {
+    match topology.hosts.len() {
+        n @ (0 | 1) => Err(format!("the network has {n} hosts (expected at least 2)")),
+        n => Ok((0, n - 1)),
     }
 }
 

@@ -8,7 +8,7 @@ use sluice_openflow::{EtherType, FlowModCommand, MessageType, RawMessage, view};
 const BDDP: u16 = 0x8942;
 
 /// The types of messages that tests need.
-pub(super) const RECORDED: [MessageType; 4] = [
+pub(crate) const RECORDED: [MessageType; 4] = [
     MessageType::PACKET_IN,
     MessageType::PORT_STATUS,
     MessageType::PACKET_OUT,
@@ -16,7 +16,7 @@ pub(super) const RECORDED: [MessageType; 4] = [
 ];
 
 /// Whether a frame is one by which controllers discover links.
-pub(super) fn is_discovery_frame(frame: &[u8]) -> bool {
+pub(crate) fn is_discovery_frame(frame: &[u8]) -> bool {
     let ethertype = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
     let (outer, inner) = (ethertype(12), ethertype(16));
     let tags = [EtherType::VLAN.0, EtherType::QINQ.0];
@@ -25,32 +25,32 @@ pub(super) fn is_discovery_frame(frame: &[u8]) -> bool {
 }
 
 /// Whether this is a discovery message that the controller has sent.
-pub(super) fn is_discovery_message(message: &RecordedMessage) -> bool {
+pub(crate) fn is_discovery_message(message: &RecordedMessage) -> bool {
     let packet_out = of_kind(message, MessageSender::Controller, MessageType::PACKET_OUT)
         .and_then(|raw| view::PacketOut::new(raw).ok());
     packet_out.is_some_and(|it| is_discovery_frame(it.frame))
 }
 
 /// The port at which a discovery frame arrived, if this message reports one to the controller.
-pub(super) fn reported_port(message: &RecordedMessage) -> Option<PortRef> {
+pub(crate) fn reported_port(message: &RecordedMessage) -> Option<PortRef> {
     let packet_in = packet_in(message)?;
     is_discovery_frame(packet_in.frame)
         .then_some(PortRef { switch: message.switch, port: packet_in.in_port })
 }
 
 /// The packet-in, if it is one.
-pub(super) fn packet_in(message: &RecordedMessage) -> Option<view::PacketIn<'_>> {
+pub(crate) fn packet_in(message: &RecordedMessage) -> Option<view::PacketIn<'_>> {
     let raw = of_kind(message, MessageSender::Switch, MessageType::PACKET_IN)?;
     view::PacketIn::new(raw).ok()
 }
 
 /// Whether this is a notification that a port has changed.
-pub(super) fn is_port_status(message: &RecordedMessage) -> bool {
+pub(crate) fn is_port_status(message: &RecordedMessage) -> bool {
     of_kind(message, MessageSender::Switch, MessageType::PORT_STATUS).is_some()
 }
 
 /// Whether this adds or modifies a flow entry.
-pub(super) fn is_flow_entry(message: &RecordedMessage) -> bool {
+pub(crate) fn is_flow_entry(message: &RecordedMessage) -> bool {
     let deletes = [FlowModCommand::DELETE, FlowModCommand::DELETE_STRICT];
     of_kind(message, MessageSender::Controller, MessageType::FLOW_MOD)
         .and_then(|raw| view::FlowMod::new(raw).ok())
@@ -67,7 +67,7 @@ fn of_kind(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::time::Instant;
 
     use sluice_openflow::{

@@ -1,0 +1,104 @@
+//! A network that changes while the bench measures other switches.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use sluice_emu::live::{LiveNetwork, PingPacing, PingRounds};
+use sluice_emu::net::{LinkState, NetworkOptions};
+use sluice_emu::topology::Topology;
+use sluice_io::clock;
+use sluice_openflow::Version;
+
+use crate::network::{RECONNECT_DELAY, switch_config};
+
+/// The network: without loops, so that learning switches can be measured.
+pub(super) const TOPOLOGY: &str = "tree,2,2";
+
+/// Added to the datapath ids of the bench, so that they are not those of the network.
+pub(super) const DPID_OFFSET: u64 = 1 << 16;
+
+/// Longest time between two looks at whether to stop.
+const STEP: Duration = Duration::from_millis(10);
+
+/// How long a link stays down.
+const LINK_DOWN: Duration = Duration::from_millis(200);
+
+/// A network whose hosts ping each other, while links go down and switches lose their connections.
+struct ChangingNetwork {
+    pings: PingRounds,
+    /// Changes so far.
+    changes: usize,
+    /// The link that is down, and until when.
+    down: Option<(usize, Instant)>,
+}
+
+impl ChangingNetwork {
+    fn connect(target: SocketAddr, version: Version) -> Result<Self, String> {
+        let topology = Topology::from_text(TOPOLOGY).map_err(|error| error.to_string())?;
+        let options = NetworkOptions {
+            switch: switch_config(version),
+            reconnect_delay: RECONNECT_DELAY,
+            ..NetworkOptions::default()
+        };
+        let network = LiveNetwork::connect(target, topology, &options)
+            .map_err(|error| format!("the network of the churn could not be started: {error}"))?;
+        let pacing = PingPacing { timeout: Duration::from_secs(1), ..PingPacing::default() };
+        Ok(Self { pings: PingRounds::new(network, pacing), changes: 0, down: None })
+    }
+
+    fn run_until(&mut self, until: Instant) -> Result<(), String> {
+        let failed = |error| format!("the network of the churn failed: {error}");
+        while self.pings.run_once(Some(until)).map_err(failed)? < until {}
+        Ok(())
+    }
+
+    /// Closes the connection of a switch, or cuts a link, in turn.
+    fn change(&mut self, now: Instant) -> Result<(), String> {
+        let network = self.pings.network_mut();
+        let topology = network.data_plane().topology();
+        let (switches, links) = (topology.switches.len(), topology.links.len());
+        let turn = self.changes / 2;
+        if self.changes.is_multiple_of(2) || links == 0 {
+            network.close_control_connection(turn % switches.max(1));
+        } else if self.down.is_none() {
+            let link = turn % links;
+            self.down = Some((link, now + LINK_DOWN));
+            self.set_link(link, LinkState::Down)?;
+        }
+        self.changes += 1;
+        Ok(())
+    }
+
+    fn restore(&mut self, now: Instant) -> Result<(), String> {
+        let Some((link, _)) = self.down.take_if(|(_, until)| *until <= now) else { return Ok(()) };
+        self.set_link(link, LinkState::Up)
+    }
+
+    fn set_link(&mut self, link: usize, state: LinkState) -> Result<(), String> {
+        let (now, data_plane) = self.pings.network_mut().data_plane_mut();
+        data_plane.set_link_state(now, link, state).map_err(|error| error.to_string())
+    }
+}
+
+/// Changes a network `per_second` times per second until `is_over`.
+pub(super) fn run(
+    target: SocketAddr,
+    version: Version,
+    per_second: u32,
+    is_over: &AtomicBool,
+) -> Result<(), String> {
+    let mut network = ChangingNetwork::connect(target, version)?;
+    let interval = Duration::from_secs(1) / per_second.max(1);
+    let mut next = clock::now() + interval;
+    while !is_over.load(Ordering::Relaxed) {
+        let now = clock::now();
+        network.restore(now)?;
+        if next <= now {
+            network.change(now)?;
+            next += interval;
+        }
+        network.run_until(next.min(now + STEP))?;
+    }
+    Ok(())
+}
