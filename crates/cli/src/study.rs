@@ -239,6 +239,7 @@ impl CommonArgs {
         };
         if !self.controllers.is_empty() {
             options.controllers.clone_from(&self.controllers);
+            options.only.clear();
         }
         options.short |= self.short;
         options.rounds = self.rounds.or(options.rounds);

@@ -167,8 +167,7 @@ mod tests {
             "crates/study/src/definition/embedded.rs"
         );
         for (name, experiment) in &catalogue.experiments {
-            let short = experiment.short.iter().flat_map(|short| &short.controllers);
-            for id in experiment.controllers.iter().chain(short) {
+            for id in &experiment.controllers {
                 assert!(catalogue.controllers.contains_key(id), "{name}: {id}");
             }
         }

@@ -72,9 +72,6 @@ pub struct Shorter {
     /// Duration of a sample in seconds.
     #[serde(default)]
     pub seconds: Option<f64>,
-    /// Controllers that take part; empty for all of the study.
-    #[serde(default)]
-    pub controllers: Vec<String>,
 }
 
 impl Experiment {
@@ -84,9 +81,6 @@ impl Experiment {
         let Some(short) = self.short.take() else { return self };
         self.axes.extend(short.axes);
         self.rounds = short.rounds.unwrap_or(self.rounds);
-        if !short.controllers.is_empty() {
-            self.controllers = short.controllers;
-        }
         if let Some(seconds) = short.seconds {
             match &mut self.measure {
                 Measure::Bench(it) => it.seconds = seconds,

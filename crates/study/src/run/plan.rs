@@ -30,6 +30,8 @@ pub struct StudyOptions {
     pub controllers: Vec<String>,
     /// Experiments by name; empty for all.
     pub experiments: Vec<String>,
+    /// Controllers of single experiments, of which not all of the plan take part.
+    pub only: BTreeMap<String, Vec<String>>,
     /// Whether the short forms are carried out.
     pub short: bool,
     /// Number of samples of each cell, instead of that of the experiments.
@@ -104,36 +106,10 @@ impl StudyPlan {
         let controllers: Vec<_> =
             wanted.into_iter().map(|(id, row)| controller_record(id, row, &placeholders)).collect();
         let machine = machine::read(generator_cores, controller_cores);
-        let experiments = select("experiment", &options.experiments, &catalogue.experiments)?;
-        let mut left_out = Vec::new();
-        let mut can_be_carried_out = |(id, experiment): &(&String, &Experiment)| {
-            let missing =
-                experiment.requires.and_then(|it| machine::missing(it, &machine, &placeholders));
-            let is_possible = missing.is_none();
-            left_out.extend(missing.map(|why| LeftOut { experiment: (*id).clone(), why }));
-            is_possible
+        let requirement_missing = |experiment: &Experiment| {
+            machine::missing(experiment.requires?, &machine, &placeholders)
         };
-        let experiments: Vec<_> = experiments
-            .into_iter()
-            .filter(&mut can_be_carried_out)
-            .map(|(id, experiment)| {
-                let mut experiment = experiment.clone();
-                if options.short {
-                    experiment = experiment.shortened();
-                }
-                experiment.rounds = options.rounds.unwrap_or(experiment.rounds);
-                ExperimentRecord { id: id.clone(), experiment }
-            })
-            .collect();
-        if let Some(LeftOut { experiment, why }) =
-            left_out.first().filter(|_| !options.experiments.is_empty())
-        {
-            return Err(PlanError(format!("experiment {experiment}: {why}")));
-        }
-        for ExperimentRecord { id, experiment } in &experiments {
-            select("controller", &experiment.controllers, &catalogue.controllers)
-                .map_err(|PlanError(why)| PlanError(format!("experiment {id}: {why}")))?;
-        }
+        let (experiments, left_out) = choose_experiments(options, catalogue, &requirement_missing)?;
         let record = StudyRecord {
             schema: SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -177,6 +153,43 @@ impl StudyPlan {
         let cell = task.cell.iter().map(|(axis, value)| format!(", {} {value}", axis.name()));
         format!("{experiment}: {controller}{}", cell.collect::<String>())
     }
+}
+
+/// The experiments of a plan, and those that the machine cannot carry out, by what `missing` says.
+fn choose_experiments(
+    options: &StudyOptions,
+    catalogue: &Catalogue,
+    missing: &dyn Fn(&Experiment) -> Option<String>,
+) -> Result<(Vec<ExperimentRecord>, Vec<LeftOut>), PlanError> {
+    let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
+    for (id, experiment) in select("experiment", &options.experiments, &catalogue.experiments)? {
+        if let Some(why) = missing(experiment) {
+            left_out.push(LeftOut { experiment: id.clone(), why });
+            continue;
+        }
+        let mut experiment = experiment.clone();
+        if options.short {
+            experiment = experiment.shortened();
+        }
+        experiment.rounds = options.rounds.unwrap_or(experiment.rounds);
+        if let Some(controllers) = options.only.get(id) {
+            experiment.controllers.clone_from(controllers);
+        }
+        select("controller", &experiment.controllers, &catalogue.controllers)
+            .map_err(|PlanError(why)| PlanError(format!("experiment {id}: {why}")))?;
+        chosen.push(ExperimentRecord { id: id.clone(), experiment });
+    }
+    let is_known = |id: &String| {
+        let left_out = left_out.iter().map(|it| &it.experiment);
+        chosen.iter().map(|it| &it.id).chain(left_out).any(|it| it == id)
+    };
+    if let Some(id) = options.only.keys().find(|id| !is_known(id)) {
+        return Err(PlanError(format!("only: {id:?} is not one of the experiments")));
+    }
+    if let (true, Some(LeftOut { experiment, why })) = (chosen.is_empty(), left_out.first()) {
+        return Err(PlanError(format!("experiment {experiment}: {why}")));
+    }
+    Ok((chosen, left_out))
 }
 
 /// Seconds of one measurement.
