@@ -18,7 +18,7 @@ pub struct ControllerRow {
     pub title: String,
     /// Where it comes from, and how one gets it.
     pub source: String,
-    /// The application that answers packet-ins, and what it does.
+    /// The application that answers packet-ins, and after a colon what it does.
     pub application: String,
     /// Programming language.
     pub language: String,
@@ -53,6 +53,11 @@ pub struct ControllerRow {
 }
 
 impl ControllerRow {
+    /// The application without what it does.
+    pub fn application_name(&self) -> &str {
+        self.application.split_once(':').map_or(&*self.application, |(name, _)| name)
+    }
+
     /// Further arguments of the variant that a cell names; none if it names none.
     pub fn variant_arguments(&self, cell: &Cell) -> &[String] {
         match cell.get(&Axis::Variant) {

@@ -48,9 +48,12 @@ pub(super) fn measure(
         return Err("it does not speak OpenFlow 1.0, the only version of cbench".to_owned());
     }
     let mut measured = Measured::default();
+    // Code that is compiled while it runs is compiled after the first.
+    let mut warm_up_s = settings.warm_up_s.max(subject.row.warm_up_s);
     for mode in [Mode::Throughput, Mode::Latency] {
-        let cbench = run_cbench(settings, mode, subject)?;
-        let bench = run_bench(settings, mode, subject)?;
+        let cbench = run_cbench(settings, (mode, warm_up_s), subject)?;
+        warm_up_s = settings.warm_up_s;
+        let bench = run_bench(settings, (mode, warm_up_s), subject)?;
         measured.set(&format!("{}_cbench", mode.name()), cbench);
         measured.set(&format!("{}_bench", mode.name()), bench);
         if cbench > 0.0 {
@@ -63,17 +66,12 @@ pub(super) fn measure(
     Ok(measured)
 }
 
-/// Loops of the measurement, and number of loops before the measured ones.
-fn plan_loops(settings: &CbenchSettings, subject: &Subject<'_>) -> (Duration, u32) {
-    loops(settings.seconds, settings.warm_up_s.max(subject.row.warm_up_s))
-}
-
 fn run_cbench(
     settings: &CbenchSettings,
-    mode: Mode,
+    (mode, warm_up_s): (Mode, f64),
     subject: &mut Subject<'_>,
 ) -> Result<f64, String> {
-    let (loop_time, warm_up) = plan_loops(settings, subject);
+    let (loop_time, warm_up) = loops(settings.seconds, warm_up_s);
     let loops = warm_up + LOOPS;
     let port = subject.target.port().to_string();
     let arguments = [
@@ -123,10 +121,10 @@ fn mean_of(output: &str) -> Option<f64> {
 
 fn run_bench(
     settings: &CbenchSettings,
-    mode: Mode,
+    (mode, warm_up_s): (Mode, f64),
     subject: &mut Subject<'_>,
 ) -> Result<f64, String> {
-    let (loop_time, warmup) = plan_loops(settings, subject);
+    let (loop_time, warmup) = loops(settings.seconds, warm_up_s);
     let plan = Plan {
         targets: vec![subject.target],
         switches: settings.switches,

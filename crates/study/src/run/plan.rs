@@ -205,7 +205,7 @@ fn measure_s(experiment: &Experiment, warm_up_s: f64) -> f64 {
             Measure::Connection(_) => CONNECTION_S,
             Measure::Stream(it) => it.seconds + CONNECTION_S,
             // Each program in each of its two modes.
-            Measure::Cbench(it) => 4.0 * (it.seconds + it.warm_up_s.max(warm_up_s) + OVERHEAD_S),
+            Measure::Cbench(it) => warm_up_s + 4.0 * (it.seconds + it.warm_up_s + OVERHEAD_S),
             Measure::Rfc8456(it) => 2.0 * it.seconds,
         }
 }

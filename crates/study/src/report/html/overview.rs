@@ -56,7 +56,7 @@ fn row(
     let mut cells = vec![
         TableCell::Head(row.title.clone()),
         TableCell::Text(row.language.clone()),
-        TableCell::Text(row.application.clone()),
+        TableCell::Text(row.application_name().to_owned()),
         TableCell::Text(row.openflow.join(", ")),
     ];
     cells.push(match (&controller.missing, &controller.version) {
