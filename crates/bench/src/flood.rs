@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -48,8 +50,10 @@ pub struct Plan {
     pub target: SocketAddr,
     /// Connections opened per second.
     pub rate: f64,
-    /// Duration of the flood.
+    /// Longest duration of the flood.
     pub time: Duration,
+    /// Ends the flood earlier, when it is set.
+    pub is_over: Arc<AtomicBool>,
     /// How long each connection stays open; `None` for until the end.
     pub hold: Option<Duration>,
     /// Maximum number of open connections; beyond it, the oldest one is closed.
@@ -166,7 +170,7 @@ impl<'p> Flood<'p> {
         let is_slow = self.plan.payload == Payload::SlowHello;
         let mut now = start;
         let mut next_byte = start;
-        while now < end {
+        while now < end && !self.plan.is_over.load(Ordering::Relaxed) {
             while schedule.next_due() <= now {
                 self.open_connection(now)?;
                 schedule.advance();

@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_bench::{
@@ -334,6 +335,7 @@ fn every_connection_of_a_flood_is_counted_once() {
         target: null.addr(),
         rate: 500.0,
         time: Duration::from_millis(200),
+        is_over: Arc::default(),
         hold: None,
         open_max: 20,
         payload: flood::Payload::Hello,

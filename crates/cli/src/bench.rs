@@ -505,6 +505,7 @@ impl FloodArgs {
             target: resolve(&self.controller, self.port)?,
             rate: self.rate,
             time: Duration::from_secs(self.seconds),
+            is_over: std::sync::Arc::default(),
             hold: self.hold.map(Duration::from_millis),
             open_max: self.max_open,
             payload: match self.send {

@@ -156,14 +156,19 @@ impl StudyArgs {
     pub(crate) fn run(self) -> ExitCode {
         let result = match self.command {
             StudyCommand::Run(args) => {
-                let experiments = |catalogue: &Catalogue| {
-                    let all = catalogue.experiments.keys().filter(|it| !it.starts_with("rfc8456"));
-                    Ok(or(args.experiments.clone(), || all.cloned().collect()))
+                let all = |catalogue: &Catalogue| {
+                    let names = catalogue.experiments.keys().cloned();
+                    names.filter(|it| !it.starts_with("rfc8456")).collect()
                 };
-                args.common.run(experiments)
+                args.common.run(|_| Ok(args.experiments.clone()), all)
             }
             StudyCommand::Rfc8456(args) => {
-                args.common.run(|catalogue| tests(&args.test, catalogue))
+                let all = |catalogue: &Catalogue| tests(&[], catalogue).unwrap_or_default();
+                let named = |catalogue: &Catalogue| match &args.test[..] {
+                    [] => Ok(Vec::new()),
+                    sections => tests(sections, catalogue),
+                };
+                args.common.run(named, all)
             }
             StudyCommand::List(args) => args.run(),
             StudyCommand::Report(args) => args.run(),
@@ -177,11 +182,6 @@ impl StudyArgs {
         print_error(&error);
         ExitCode::from(code)
     }
-}
-
-/// `given`, or `otherwise` if nothing is given.
-fn or(given: Vec<String>, otherwise: impl FnOnce() -> Vec<String>) -> Vec<String> {
-    if given.is_empty() { otherwise() } else { given }
 }
 
 /// The experiments of tests of RFC 8456.
@@ -246,9 +246,11 @@ impl CommonArgs {
         Ok(options)
     }
 
+    /// Carries out the experiments that are `named`, else those of the plan, else `all`.
     fn run(
         &self,
-        experiments: impl FnOnce(&Catalogue) -> Result<Vec<String>, String>,
+        named: impl FnOnce(&Catalogue) -> Result<Vec<String>, String>,
+        all: impl FnOnce(&Catalogue) -> Vec<String>,
     ) -> Result<u8, StudyError> {
         let mut options = self.options()?;
         let sources = SourceArgs {
@@ -256,14 +258,25 @@ impl CommonArgs {
             home: self.sources.home.clone().or_else(|| options.home.clone()),
         };
         let catalogue = sources.catalogue()?;
+        let named = named(&catalogue).map_err(StudyError::Usage)?;
+        if !named.is_empty() {
+            options.only.retain(|id, _| named.contains(id));
+            options.experiments = named;
+        }
         if options.experiments.is_empty() {
-            options.experiments = experiments(&catalogue).map_err(StudyError::Usage)?;
+            options.experiments = all(&catalogue);
         }
         options.home = Some(sources.home());
         let sluice = env::current_exe().map_err(StudyError::failure)?;
         let command = env::args().collect();
         let plan = StudyPlan::new(&options, &catalogue, &sluice, command)
             .map_err(|error| StudyError::Usage(error.to_string()))?;
+        if let Some(it) = plan.record.controllers.iter().find(|it| it.missing.is_some())
+            && self.controllers.contains(&it.id)
+        {
+            let missing = it.missing.as_deref().unwrap_or_default();
+            return Err(StudyError::Usage(format!("controller {}: {missing}", it.id)));
+        }
         write_stdout(&describe(&plan)).map_err(StudyError::Failure)?;
         if self.dry_run {
             return Ok(0);
@@ -454,8 +467,22 @@ impl CompareArgs {
         }
         write_stdout(&text).map_err(StudyError::Failure)?;
         let Some(threshold) = threshold else { return Ok(0) };
-        let is_worse =
-            !comparison.regressions(threshold).is_empty() || !comparison.lost().is_empty();
-        Ok(if is_worse { EXIT_FAILURE } else { 0 })
+        let (worse, lost) = (comparison.regressions(threshold), comparison.lost());
+        for row in &worse {
+            let percent = 100.0 * row.worsening();
+            print_error(&format!(
+                "gate: {}: {}: {} is {percent:.1} % worse",
+                row.experiment,
+                row.cell_text(),
+                row.metric
+            ));
+        }
+        for cell in &lost {
+            print_error(&format!(
+                "gate: {}: {}: {}",
+                cell.experiment, cell.controller, cell.reason
+            ));
+        }
+        Ok(if worse.is_empty() && lost.is_empty() { 0 } else { EXIT_FAILURE })
     }
 }

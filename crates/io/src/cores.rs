@@ -11,15 +11,25 @@ pub fn allowed() -> Vec<usize> {
     if cores.is_empty() { vec![0] } else { cores }
 }
 
+/// Binds the calling thread, and those that it starts from now on, to these cores; if there are none, it stays where it is.
+///
+/// # Errors
+/// `InvalidInput` if one does not exist; those of the system if none is allowed.
+pub fn pin_to(cores: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for &core in cores {
+        if core >= CpuSet::MAX_CPU {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        set.set(core);
+    }
+    if cores.is_empty() { Ok(()) } else { Ok(sched_setaffinity(None, &set)?) }
+}
+
 /// Binds the calling thread to `core`.
 ///
 /// # Errors
 /// `InvalidInput` if the core does not exist or is not allowed.
 pub fn pin(core: usize) -> io::Result<()> {
-    if core >= CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut set = CpuSet::new();
-    set.set(core);
-    Ok(sched_setaffinity(None, &set)?)
+    pin_to(&[core])
 }

@@ -4,6 +4,7 @@
 
 pub mod compare;
 pub mod definition;
+mod interval;
 pub mod measure;
 mod network;
 pub mod process;

@@ -143,3 +143,26 @@ fn losses_that_appear_are_regressions_although_they_have_no_ratio() {
     assert_eq!(regressions.len(), 10);
     assert!(regressions.iter().all(|row| row.metric == "unanswered" && row.ratio.is_none()));
 }
+
+#[test]
+fn more_failures_and_missing_figures_are_losses() {
+    let record = record(1);
+    let first = Sampler::new(6).samples(&record);
+    let mut second = first.clone();
+    let of_cell = |samples: &mut Vec<Sample>, switches: f64| -> Vec<usize> {
+        let is_of = |it: &Sample| it.cell.values().any(|it| it.as_number() == Some(switches));
+        samples.iter().enumerate().filter(|(_, it)| is_of(it)).map(|(at, _)| at).collect()
+    };
+    // Two of five samples fail in one cell, and another one has lost a figure.
+    for at in of_cell(&mut second, 4.0).into_iter().take(2) {
+        second[at].failure = Some("the controller ended during the measurement".to_owned());
+    }
+    for at in of_cell(&mut second, 8.0) {
+        second[at].figures.remove("p50_us");
+    }
+    let comparison = compared(&record, [&first, &second]);
+    let lost: Vec<_> = comparison.lost().into_iter().map(|it| it.reason.as_str()).collect();
+    let failed = "2 of 5 samples failed: the controller ended during the measurement";
+    assert_eq!(lost, [failed, "it has no p50_us"]);
+    assert!(compared(&record, [&second, &first]).lost().is_empty());
+}

@@ -19,9 +19,9 @@ enum ScaleKind {
 }
 
 impl Scale {
-    /// From 0 to a round number of at least `max`.
+    /// From 0 to a round number of at least `max`; to 1 if all values are 0.
     pub fn from_zero(max: f64) -> Self {
-        let max = max.max(1e-9);
+        let max = if max > 0.0 { max } else { 1.0 };
         let step = round_step(max);
         Self::linear(0.0, (max / step - 1e-9).ceil() * step)
     }

@@ -14,7 +14,11 @@ pub enum Direction {
 }
 
 /// Parts of the names of settings and of counts that are neither good nor bad.
-const NEUTRAL: [&str; 8] = [
+const NEUTRAL: [&str; 12] = [
+    "flood_per_s",
+    "attack_per_s",
+    "changes",
+    "_ratio",
     "offered",
     "generator",
     "sent",

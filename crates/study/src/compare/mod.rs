@@ -2,7 +2,6 @@
 
 mod differences;
 mod direction;
-mod interval;
 mod print;
 
 use sluice_bench::ConfidenceInterval;
@@ -11,11 +10,11 @@ pub use direction::Direction;
 pub use print::SCHEMA;
 
 use crate::definition::Cell;
+use crate::interval::{ERROR, RatioBootstrap};
 use crate::record::{Sample, StudyRecord};
 use crate::report::summary::{
     CellSummary, INTERVAL_VALUES_MIN, MetricSummary, StudySummary, cell_text, is_same_cell,
 };
-use interval::{ERROR, RatioBootstrap};
 
 /// A study that is compared.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +67,8 @@ pub struct Row {
     pub interval: Option<ConfidenceInterval>,
     /// The interval for the gate. With a probability of 95 %, all of these intervals contain their true ratio (Bonferroni correction).
     pub joint_interval: Option<ConfidenceInterval>,
+    /// Whether a figure of the report shows it.
+    pub is_shown: bool,
     /// Whether all values of the first study are 0, and none of the second is.
     pub is_new: bool,
 }
@@ -116,7 +117,8 @@ pub fn compare(first: Study<'_>, second: Study<'_>) -> Comparison {
                 Some((*name, experiment.unit_of(name), [metric, other.metrics.get(name)?]))
             });
             rows.extend(shared.map(|(name, unit, metrics)| {
-                row(&experiment.record.id, cell, (name, unit), metrics)
+                let (row, bootstrap) = row(&experiment.record.id, cell, (name, unit), metrics);
+                (Row { is_shown: experiment.shows(name), ..row }, bootstrap)
             }));
         }
     }
@@ -139,13 +141,20 @@ fn counterpart<'a, 's>(
         .find(|it| it.controller.id == cell.controller.id && is_same_cell(&it.cell, &cell.cell))
 }
 
-/// The cells of study number `study` with values that `other` has none of.
+/// The cells of study number `study` of which `other` has fewer figures, or more failures.
 fn unmatched(study: usize, own: &StudySummary<'_>, other: &StudySummary<'_>) -> Vec<UnmatchedCell> {
     let mut all = Vec::new();
     for experiment in &own.experiments {
         for cell in experiment.cells.iter().filter(|cell| !cell.metrics.is_empty()) {
             let counterpart = counterpart(other, &experiment.record.id, cell);
-            if counterpart.is_some_and(|it| !it.metrics.is_empty()) {
+            if let Some(it) = counterpart.filter(|it| !it.metrics.is_empty()) {
+                all.extend(fewer(cell, it).map(|reason| UnmatchedCell {
+                    experiment: experiment.record.id.clone(),
+                    controller: cell.controller.id.clone(),
+                    cell: cell.cell.clone(),
+                    study,
+                    reason,
+                }));
                 continue;
             }
             let missing = other.record.controllers.iter().find(|it| it.id == cell.controller.id);
@@ -165,6 +174,19 @@ fn unmatched(study: usize, own: &StudySummary<'_>, other: &StudySummary<'_>) -> 
         }
     }
     all
+}
+
+/// What a cell with figures lacks of those of `own`.
+fn fewer(own: &CellSummary<'_>, other: &CellSummary<'_>) -> Option<String> {
+    let failed = |cell: &CellSummary<'_>| cell.failures().values().sum::<usize>();
+    if failed(other) > failed(own) {
+        let reasons: Vec<_> = other.failures().into_keys().collect();
+        let of = other.samples.len();
+        return Some(format!("{} of {of} samples failed: {}", failed(other), reasons.join("; ")));
+    }
+    let names: Vec<_> =
+        own.metrics.keys().filter(|name| !other.metrics.contains_key(*name)).copied().collect();
+    (!names.is_empty()).then(|| format!("it has no {}", names.join(", ")))
 }
 
 /// A row and the bootstrap of its ratio.
@@ -199,6 +221,7 @@ fn row(
         ratio,
         interval: bootstrap.map(|it| it.at(ERROR)),
         joint_interval: None,
+        is_shown: false,
         is_new: first.iter().all(|&it| it == 0.0) && second.iter().all(|&it| it > 0.0),
     };
     (row, bootstrap)
@@ -206,8 +229,7 @@ fn row(
 
 /// Adds the intervals that all contain their true ratio with a probability of 95 %.
 fn with_joint_intervals(rows: Vec<DrawnRow>) -> Vec<Row> {
-    let tested =
-        rows.iter().filter(|(row, it)| it.is_some() && row.direction != Direction::Neutral);
+    let tested = rows.iter().filter(|(row, it)| it.is_some() && row.can_fail_the_gate());
     let tests = f64::from(u32::try_from(tested.count().max(1)).unwrap_or(u32::MAX));
     let one = |(row, bootstrap): DrawnRow| {
         let joint_interval = bootstrap.map(|it| it.at(ERROR / tests));
@@ -220,6 +242,11 @@ impl Row {
     /// How the second study differs from the first, by the 95 % interval of this row alone.
     pub fn change(&self) -> Change {
         self.change_by(self.interval)
+    }
+
+    /// Whether the gate tests it: a figure that the report shows, or a loss where there was none.
+    fn can_fail_the_gate(&self) -> bool {
+        (self.is_shown || self.is_new) && self.direction != Direction::Neutral
     }
 
     fn change_by(&self, interval: Option<ConfidenceInterval>) -> Change {
@@ -257,7 +284,7 @@ impl Row {
     }
 
     /// Controller and cell, such as `sluice, threads 2`.
-    fn cell_text(&self) -> String {
+    pub fn cell_text(&self) -> String {
         let values = cell_text(&self.cell);
         if values.is_empty() {
             self.controller.clone()
@@ -271,15 +298,18 @@ impl Comparison {
     /// The rows in which the second study is worse, beyond what chance explains in so many rows, and by more than the share `threshold`
     /// (0.05 for 5 %).
     ///
-    /// Cells that have no values any more are not among them; see [`Comparison::lost`].
+    /// Cells that have figures no more are not among them; see [`Comparison::lost`]. Only figures that the report shows count, and
+    /// losses where there were none.
     pub fn regressions(&self, threshold: f64) -> Vec<&Row> {
         let is_regression = |row: &&Row| {
-            row.change_by(row.joint_interval) == Change::Worse && row.worsening() > threshold
+            row.can_fail_the_gate()
+                && row.change_by(row.joint_interval) == Change::Worse
+                && row.worsening() > threshold
         };
         self.rows.iter().filter(is_regression).collect()
     }
 
-    /// The cells that have values in the first study only.
+    /// The cells that have figures in the first study only, or more failures in the second.
     pub fn lost(&self) -> Vec<&UnmatchedCell> {
         self.unmatched.iter().filter(|it| it.study == 0).collect()
     }

@@ -5,6 +5,8 @@ use super::{
     SocketCores,
 };
 
+use crate::measure::CHANGES_PER_S_MAX;
+
 /// Most samples of a cell.
 const ROUNDS_MAX: u32 = 1000;
 
@@ -182,7 +184,7 @@ fn check_axis(measure: &Measure, axis: Axis, values: &[AxisValue]) -> Result<(),
             (Axis::Cores, AxisValue::Text(text)) => is_core_set(text),
             (Axis::Variant | Axis::Topology, AxisValue::Text(_)) => true,
             (Axis::Flood, AxisValue::Integer(n)) => *n <= 1_000_000,
-            (Axis::Churn, AxisValue::Integer(n)) => *n <= 1000,
+            (Axis::Churn, AxisValue::Integer(n)) => *n <= CHANGES_PER_S_MAX,
             (
                 Axis::Threads
                 | Axis::Switches

@@ -22,11 +22,8 @@ pub struct ControllerRow {
     pub application: String,
     /// Programming language.
     pub language: String,
-    /// OpenFlow versions that it speaks, `1.0` to `1.5`; the first is measured unless an experiment demands another.
+    /// OpenFlow versions that it speaks, `1.0` to `1.5`; the first is measured, except by cbench.
     pub openflow: Vec<String>,
-    /// Messages that answer one packet-in, as `cbench` counts them.
-    #[serde(default = "one")]
-    pub messages_per_answer: u32,
     /// The greatest number of threads that handle messages; `None` if an option sets it.
     #[serde(default)]
     pub threads_max: Option<u32>,
@@ -65,10 +62,6 @@ impl ControllerRow {
             _ => &[],
         }
     }
-}
-
-fn one() -> u32 {
-    1
 }
 
 fn two() -> u32 {

@@ -55,6 +55,9 @@ pub enum Requirement {
     Cbench,
 }
 
+/// Samples of each cell in the short form, unless it says otherwise.
+const SHORT_ROUNDS: u32 = 3;
+
 fn default_rounds() -> u32 {
     5
 }
@@ -78,9 +81,12 @@ impl Experiment {
     /// The experiment with the values of its short form.
     #[must_use]
     pub fn shortened(mut self) -> Self {
-        let Some(short) = self.short.take() else { return self };
+        let Some(short) = self.short.take() else {
+            self.rounds = self.rounds.min(SHORT_ROUNDS);
+            return self;
+        };
         self.axes.extend(short.axes);
-        self.rounds = short.rounds.unwrap_or(self.rounds);
+        self.rounds = short.rounds.unwrap_or_else(|| SHORT_ROUNDS.min(self.rounds));
         if let Some(seconds) = short.seconds {
             match &mut self.measure {
                 Measure::Bench(it) => it.seconds = seconds,

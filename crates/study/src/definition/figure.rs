@@ -37,6 +37,9 @@ pub struct Figure {
     /// Unit of the metric.
     #[serde(default)]
     pub unit: String,
+    /// Whether its best value of each controller is in the summary: a rate as throughput, a time as latency.
+    #[serde(default)]
+    pub headline: bool,
     /// Whether the axis of the metric is logarithmic.
     #[serde(default)]
     pub logarithmic: bool,

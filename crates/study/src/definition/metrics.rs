@@ -3,7 +3,7 @@
 use super::Measure;
 
 /// Figures of every measurement by the bench: name, unit and meaning.
-const BENCH: [(&str, &str, &str); 16] = [
+const BENCH: [(&str, &str, &str); 18] = [
     ("rate", "1/s", "requests answered per second; of `paths`, paths installed per second"),
     ("mean_us", "us", "mean response time of the requests that were answered"),
     ("deviation_us", "us", "standard deviation of the response times within the sample"),
@@ -22,6 +22,12 @@ const BENCH: [(&str, &str, &str); 16] = [
         "power of all processor packages, with that of the generator; only where the machine has energy counters (RAPL)",
     ),
     ("energy_uj_per_answer", "uJ", "the same for each answer"),
+    ("flood_per_s", "1/s", "connections of the flood that were opened per second"),
+    (
+        "changes",
+        "",
+        "changes of the network of the churn, from the first handshake of the bench to its end",
+    ),
     ("resident_mib", "MiB", "largest resident memory of the controller during the load"),
     ("resident_after_mib", "MiB", "resident memory `after_s` seconds after the load"),
 ];
@@ -85,18 +91,29 @@ const CBENCH: [(&str, &str, &str); 6] = [
     ("latency_ratio", "", "the second divided by the first"),
 ];
 
-/// Names of the figures that samples of `measure` have; `None` for the tests of RFC 8456, each of which has its own.
-pub(super) fn names(measure: &Measure) -> Option<Vec<&'static str>> {
-    let tables: &[&[(&str, &str, &str)]] = match measure {
+/// The figures that samples of `measure` have; none of the tests of RFC 8456, each of which has its own.
+fn tables(measure: &Measure) -> &'static [&'static [(&'static str, &'static str, &'static str)]] {
+    match measure {
         Measure::Bench(_) => &[&BENCH],
         Measure::Paths(_) => &[&BENCH, &PATHS],
         Measure::Startup(_) => &[&STARTUP],
         Measure::Connection(_) => &[&CONNECTION],
         Measure::Stream(_) => &[&STREAM],
         Measure::Cbench(_) => &[&CBENCH],
-        Measure::Rfc8456(_) => return None,
-    };
-    Some(tables.iter().flat_map(|table| table.iter().map(|(name, ..)| *name)).collect())
+        Measure::Rfc8456(_) => &[],
+    }
+}
+
+/// Names of the figures that samples of `measure` have; `None` if they are not known.
+pub(super) fn names(measure: &Measure) -> Option<Vec<&'static str>> {
+    let all = tables(measure).iter().flat_map(|table| table.iter().map(|(name, ..)| *name));
+    Some(all.collect::<Vec<_>>()).filter(|names| !names.is_empty())
+}
+
+/// The unit of a figure; `None` if it is not known.
+pub(crate) fn unit(measure: &Measure, name: &str) -> Option<&'static str> {
+    let mut all = tables(measure).iter().flat_map(|table| table.iter());
+    all.find(|(known, ..)| *known == name).map(|(_, unit, _)| *unit)
 }
 
 #[cfg(test)]

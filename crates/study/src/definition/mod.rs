@@ -7,7 +7,7 @@ mod controller;
 mod experiment;
 mod figure;
 mod measure;
-mod metrics;
+pub(crate) mod metrics;
 
 pub use axis::{Axis, AxisValue, Cell, SocketCores};
 pub use catalogue::{Catalogue, DefinitionError};

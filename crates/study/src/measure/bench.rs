@@ -7,18 +7,24 @@ use sluice_bench::paths::{Directions, NetworkPlan};
 use sluice_bench::{Buffering, Load, Plan, Quantile, Report};
 use sluice_openflow::Version;
 
-use super::beside::{Beside, FLOOD_OPEN_MAX, flood_plan};
+use super::beside::Beside;
 use super::control_link::{self, ControlLink, link_command};
 use super::observer::{Observer, Used};
 use super::{LOOPS, Measured, Subject, churn, loops};
-use crate::definition::{Axis, AxisValue, BenchSettings, Cell, LoadSetting, PathsSettings};
+use crate::definition::{
+    Axis, AxisValue, BenchSettings, Cell, ControllerRow, LoadSetting, PathsSettings,
+};
+
+/// Share of a flood below which a sample has a warning.
+const FLOOD_SHARE_MIN: f64 = 0.9;
 
 /// Points of a recorded distribution.
 const QUANTILES: u32 = 200;
 
-/// The settings of a cell: those of the experiment, overridden by the axes.
-pub(super) fn resolve(settings: &BenchSettings, cell: &Cell) -> BenchSettings {
+/// The settings of a cell: those of the experiment, overridden by the axes, with the warm-up that the controller needs.
+pub(super) fn resolve(settings: &BenchSettings, cell: &Cell, row: &ControllerRow) -> BenchSettings {
     let mut resolved = settings.clone();
+    resolved.warm_up_s = resolved.warm_up_s.max(row.warm_up_s);
     for (axis, value) in cell {
         match axis {
             Axis::Switches => resolved.switches = whole(value),
@@ -44,8 +50,13 @@ pub(super) fn resolve(settings: &BenchSettings, cell: &Cell) -> BenchSettings {
 }
 
 /// The same of paths.
-pub(super) fn resolve_paths(settings: &PathsSettings, cell: &Cell) -> PathsSettings {
+pub(super) fn resolve_paths(
+    settings: &PathsSettings,
+    cell: &Cell,
+    row: &ControllerRow,
+) -> PathsSettings {
     let mut resolved = settings.clone();
+    resolved.warm_up_s = resolved.warm_up_s.max(row.warm_up_s);
     if let Some(AxisValue::Text(topology)) = cell.get(&Axis::Topology) {
         resolved.topology.clone_from(topology);
     }
@@ -123,7 +134,7 @@ pub(super) fn command(settings: &BenchSettings, version: Version, cores: &[usize
         pinning(cores),
         option(
             settings.flood > 0,
-            format!(" & sluice bench flood --rate {} --max-open {FLOOD_OPEN_MAX}", settings.flood),
+            format!(" & sluice bench flood --rate {} --seconds 3600", settings.flood),
         ),
     ];
     parts.concat()
@@ -141,22 +152,31 @@ pub(super) fn measure(
     subject: &mut Subject<'_>,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Measured, String> {
-    let mut settings = resolve(settings, cell);
-    settings.warm_up_s = settings.warm_up_s.max(subject.row.warm_up_s);
+    let settings = resolve(settings, cell, subject.row);
     let link = ControlLink::open(&settings.link, subject.target)?;
     let plan = plan(&settings, link.target(), subject.version, subject.generator_cores);
-    let time = plan.loop_time * plan.loops + plan.delay + Duration::from_secs(1);
     let beside = Beside {
         target: link.target(),
         version: subject.version,
-        cores: subject.generator_cores,
-        flood: (settings.flood > 0)
-            .then(|| flood_plan(link.target(), f64::from(settings.flood), time, FLOOD_OPEN_MAX)),
+        flood: settings.flood,
         churn: settings.churn,
     };
     let mut observer = Observer::new(subject.controller, &plan);
-    let report = beside.run_with(|| sluice_bench::run(&plan, &mut observer))?;
+    let bench = || sluice_bench::run(&plan, &mut observer).map_err(|error| error.to_string());
+    let (report, counts) = beside.run_with(bench)?;
     let mut measured = figures(&report, &observer.used());
+    if let Some(flood) = counts.flood {
+        measured.set("flood_per_s", flood.established_per_s);
+        if flood.established_per_s < FLOOD_SHARE_MIN * f64::from(settings.flood) {
+            measured.warnings.push(format!(
+                "the flood opened {:.0} connections per second instead of {}",
+                flood.established_per_s, settings.flood
+            ));
+        }
+    }
+    if let Some(changes) = counts.changes {
+        measured.set("changes", f64::from(u32::try_from(changes).unwrap_or(u32::MAX)));
+    }
     if settings.distribution {
         measured.distribution = distribution(&report);
     }
@@ -167,8 +187,8 @@ pub(super) fn measure(
         let resident = subject.controller.resident_bytes() as f64;
         measured.set("resident_after_mib", resident / MIB);
     }
-    if report.rate.mean <= 0.0 {
-        return Err("no request was answered in the measured time".to_owned());
+    if report.counts.answered + report.counts.late == 0 {
+        return Err("no request was answered".to_owned());
     }
     Ok(measured)
 }
@@ -214,8 +234,7 @@ pub(super) fn measure_paths(
     cell: &Cell,
     subject: &mut Subject<'_>,
 ) -> Result<Measured, String> {
-    let mut settings = resolve_paths(settings, cell);
-    settings.warm_up_s = settings.warm_up_s.max(subject.row.warm_up_s);
+    let settings = resolve_paths(settings, cell, subject.row);
     let plan = paths_plan(&settings, subject.target, subject.version, subject.generator_cores)
         .map_err(|error| error.to_string())?;
     let mut observer = Observer::new(subject.controller, &plan);
@@ -253,10 +272,8 @@ fn figures(report: &Report, used: &Used) -> Measured {
         measured.set("deviation_us", latency.answered.stdev() / 1e3);
     }
     measured.set("fairness", report.fairness);
-    let counts = &report.counts;
-    measured.set("unanswered", (counts.sent - counts.answered) as f64 / counts.sent.max(1) as f64);
-    let loops = report.loops.iter().filter(|figures| figures.measured);
-    let elapsed: f64 = loops.map(|figures| figures.elapsed.as_secs_f64()).sum();
+    measured.set("unanswered", unanswered_share(report));
+    let elapsed = measured_s(report);
     if elapsed > 0.0 {
         let answers = (report.rate.mean * elapsed).max(1.0);
         measured.set("cpu_cores", used.cpu_s / elapsed);
@@ -268,6 +285,18 @@ fn figures(report: &Report, used: &Used) -> Measured {
     }
     measured.set("resident_mib", used.resident_bytes_max as f64 / MIB);
     measured
+}
+
+/// Share of the requests of the measured loops that were not answered in time.
+pub(crate) fn unanswered_share(report: &Report) -> f64 {
+    let offered = &report.offered;
+    if offered.sent > 0.0 { (1.0 - offered.answered / offered.sent).max(0.0) } else { 0.0 }
+}
+
+/// Duration of the measured loops in seconds.
+pub(crate) fn measured_s(report: &Report) -> f64 {
+    let loops = report.loops.iter().filter(|figures| figures.measured);
+    loops.map(|figures| figures.elapsed.as_secs_f64()).sum()
 }
 
 /// Quantiles of the latencies of all requests.

@@ -1,84 +1,110 @@
-//! What runs beside the bench: a flood of connections, a network that changes.
+//! What runs beside a measurement: a flood of connections, a network that changes.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use sluice_bench::{Report, flood};
-use sluice_io::{cores, sock};
+use sluice_bench::flood;
+use sluice_io::sock;
 use sluice_openflow::Version;
 
 use super::churn;
 
 /// Open connections of a flood; beyond it, the oldest one is closed.
-pub(super) const FLOOD_OPEN_MAX: usize = 10_000;
+const FLOOD_OPEN_MAX: usize = 10_000;
+
+/// Longest flood.
+const FLOOD_TIME: Duration = Duration::from_secs(86_400);
+
+/// A flood of connections that send nothing, from when it starts until it is stopped.
+pub(crate) struct Flood {
+    plan: flood::Plan,
+}
+
+/// What a flood has done.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct FloodCounts {
+    /// Connections that were opened.
+    pub(crate) established: u64,
+    /// The same per second.
+    pub(crate) established_per_s: f64,
+}
+
+impl Flood {
+    /// A flood of `rate` connections per second.
+    pub(crate) fn new(target: SocketAddr, rate: f64) -> Self {
+        Self {
+            plan: flood::Plan {
+                target,
+                rate,
+                time: FLOOD_TIME,
+                is_over: Arc::new(AtomicBool::new(false)),
+                hold: None,
+                open_max: FLOOD_OPEN_MAX,
+                payload: flood::Payload::Nothing,
+                seed: 0,
+                socket: sock::Options::default(),
+            },
+        }
+    }
+
+    /// Runs it in the calling thread until [`stop`](Self::stop).
+    pub(crate) fn run(&self) -> Result<FloodCounts, String> {
+        let report = flood::run(&self.plan).map_err(|error| error.to_string())?;
+        #[expect(clippy::cast_precision_loss, reason = "a number of connections")]
+        let established_per_s =
+            report.established as f64 / report.elapsed.as_secs_f64().max(f64::EPSILON);
+        Ok(FloodCounts { established: report.established, established_per_s })
+    }
+
+    /// Ends it.
+    pub(crate) fn stop(&self) {
+        self.plan.is_over.store(true, Ordering::Relaxed);
+    }
+}
 
 /// What runs while the bench measures.
-pub(super) struct Beside<'c> {
+pub(super) struct Beside {
     pub(super) target: SocketAddr,
     pub(super) version: Version,
-    /// Cores of the load generator.
-    pub(super) cores: &'c [usize],
-    pub(super) flood: Option<flood::Plan>,
-    /// Changes per second of a network.
+    /// Connections per second of a flood; 0 for none.
+    pub(super) flood: u32,
+    /// Changes per second of a network; 0 for none.
     pub(super) churn: u32,
 }
 
-impl Beside<'_> {
-    /// Runs `measure` with all of it beside. If a part of it fails, the measurement is not what it says.
-    pub(super) fn run_with(
-        &self,
-        measure: impl FnOnce() -> Result<Report, sluice_bench::Error>,
-    ) -> Result<Report, String> {
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let flood = self.flood.as_ref().map(|plan| {
-                scope.spawn(move || {
-                    self.pin();
-                    flood::run(plan).map(drop).map_err(|error| error.to_string())
-                })
-            });
-            let is_over = &is_over;
-            let churn = (self.churn > 0).then(|| {
-                scope.spawn(move || {
-                    self.pin();
-                    churn::run(self.target, self.version, self.churn, is_over)
-                })
-            });
-            let report = measure().map_err(|error| error.to_string());
-            is_over.store(true, Ordering::Relaxed);
-            for thread in [flood, churn].into_iter().flatten() {
-                thread.join().map_err(|_| sluice_bench::Error::Thread.to_string())??;
-            }
-            report
-        })
-    }
-
-    /// Binds the calling thread to the core of the generator, so that it takes nothing from the controller.
-    fn pin(&self) {
-        if let [core, ..] = self.cores {
-            // Without it, the thread may run anywhere.
-            let _ = cores::pin(*core);
-        }
-    }
+/// What has run while the bench has measured.
+#[derive(Debug, Default)]
+pub(super) struct BesideCounts {
+    pub(super) flood: Option<FloodCounts>,
+    /// Changes of the network.
+    pub(super) changes: Option<usize>,
 }
 
-/// A flood of `rate` connections per second that send nothing.
-pub(crate) fn flood_plan(
-    target: SocketAddr,
-    rate: f64,
-    time: Duration,
-    open_max: usize,
-) -> flood::Plan {
-    flood::Plan {
-        target,
-        rate,
-        time,
-        hold: None,
-        open_max,
-        payload: flood::Payload::Nothing,
-        seed: 0,
-        socket: sock::Options::default(),
+impl Beside {
+    /// Runs `measure` with all of it beside. If a part of it fails, the measurement is not what it says.
+    pub(super) fn run_with<T>(
+        &self,
+        measure: impl FnOnce() -> Result<T, String>,
+    ) -> Result<(T, BesideCounts), String> {
+        let flood = Flood::new(self.target, f64::from(self.flood));
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let flooding = (self.flood > 0).then(|| scope.spawn(|| flood.run()));
+            let churn = (self.churn > 0).then(|| {
+                scope.spawn(|| churn::run(self.target, self.version, self.churn, &is_over))
+            });
+            let result = measure();
+            flood.stop();
+            is_over.store(true, Ordering::Relaxed);
+            let failed = |_| sluice_bench::Error::Thread.to_string();
+            let counts = BesideCounts {
+                flood: flooding.map(|it| it.join().map_err(failed)?).transpose()?,
+                changes: churn.map(|it| it.join().map_err(failed)?).transpose()?,
+            };
+            Ok((result?, counts))
+        })
     }
 }

@@ -1,11 +1,10 @@
 //! The original cbench against the same controller, to check `sluice bench`.
 
 use std::io::ErrorKind;
-use std::thread;
 use std::time::Duration;
 
 use sluice_bench::{Buffering, Load, Plan, ReplyCounting};
-use sluice_io::{command, cores};
+use sluice_io::command;
 use sluice_openflow::Version;
 
 use super::observer::Observer;
@@ -87,27 +86,14 @@ fn run_cbench(
     words.extend(arguments.iter().flat_map(|(option, value)| [*option, value.as_str()]));
     words.extend((mode == Mode::Throughput).then_some("-t"));
     let program = subject.placeholders.fill(PROGRAM);
-    let core = subject.generator_cores.first().copied();
     let timeout = loop_time * loops + SPARE;
-    // In a thread of its own, whose core the program inherits.
-    let output = thread::scope(|scope| {
-        let run = || {
-            if let Some(core) = core {
-                // Without it, cbench may run anywhere.
-                let _ = cores::pin(core);
-            }
-            command::output(&program, &words, timeout)
-        };
-        scope.spawn(run).join()
-    });
+    // On the cores of the generator, like this thread.
+    let output = command::output(&program, &words, timeout);
     subject.controller.observe();
-    let output =
-        output.map_err(|_| sluice_bench::Error::Thread.to_string())?.map_err(
-            |error| match error.kind() {
-                ErrorKind::TimedOut => format!("cbench did not end within {} s", timeout.as_secs()),
-                _ => format!("{program}: {error}"),
-            },
-        )?;
+    let output = output.map_err(|error| match error.kind() {
+        ErrorKind::TimedOut => format!("cbench did not end within {} s", timeout.as_secs()),
+        _ => format!("{program}: {error}"),
+    })?;
     mean_of(&output.stdout)
         .ok_or_else(|| "cbench has printed no result: not all switches were accepted".to_owned())
 }

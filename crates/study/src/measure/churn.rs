@@ -1,5 +1,6 @@
 //! A network that changes while the bench measures other switches.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,16 +22,19 @@ pub(super) const DPID_OFFSET: u64 = 1 << 16;
 /// Longest time between two looks at whether to stop.
 const STEP: Duration = Duration::from_millis(10);
 
-/// How long a link stays down.
-const LINK_DOWN: Duration = Duration::from_millis(200);
+/// How long a link stays down: less than the time between two changes of the same link.
+const LINK_DOWN: Duration = Duration::from_millis(50);
+
+/// Most changes per second: with more, links would be down most of the time.
+pub(crate) const CHANGES_PER_S_MAX: u64 = 40;
 
 /// A network whose hosts ping each other, while links go down and switches lose their connections.
 struct ChangingNetwork {
     pings: PingRounds,
     /// Changes so far.
     changes: usize,
-    /// The link that is down, and until when.
-    down: Option<(usize, Instant)>,
+    /// Links that are down, and until when, earliest first.
+    down: VecDeque<(Instant, usize)>,
 }
 
 impl ChangingNetwork {
@@ -44,7 +48,7 @@ impl ChangingNetwork {
         let network = LiveNetwork::connect(target, topology, &options)
             .map_err(|error| format!("the network of the churn could not be started: {error}"))?;
         let pacing = PingPacing { timeout: Duration::from_secs(1), ..PingPacing::default() };
-        Ok(Self { pings: PingRounds::new(network, pacing), changes: 0, down: None })
+        Ok(Self { pings: PingRounds::new(network, pacing), changes: 0, down: VecDeque::new() })
     }
 
     fn run_until(&mut self, until: Instant) -> Result<(), String> {
@@ -61,9 +65,9 @@ impl ChangingNetwork {
         let turn = self.changes / 2;
         if self.changes.is_multiple_of(2) || links == 0 {
             network.close_control_connection(turn % switches.max(1));
-        } else if self.down.is_none() {
+        } else {
             let link = turn % links;
-            self.down = Some((link, now + LINK_DOWN));
+            self.down.push_back((now + LINK_DOWN, link));
             self.set_link(link, LinkState::Down)?;
         }
         self.changes += 1;
@@ -71,8 +75,13 @@ impl ChangingNetwork {
     }
 
     fn restore(&mut self, now: Instant) -> Result<(), String> {
-        let Some((link, _)) = self.down.take_if(|(_, until)| *until <= now) else { return Ok(()) };
-        self.set_link(link, LinkState::Up)
+        while let Some(&(until, link)) = self.down.front()
+            && until <= now
+        {
+            self.down.pop_front();
+            self.set_link(link, LinkState::Up)?;
+        }
+        Ok(())
     }
 
     fn set_link(&mut self, link: usize, state: LinkState) -> Result<(), String> {
@@ -81,13 +90,13 @@ impl ChangingNetwork {
     }
 }
 
-/// Changes a network `per_second` times per second until `is_over`.
+/// Changes a network `per_second` times per second until `is_over`. Returns the number of changes.
 pub(super) fn run(
     target: SocketAddr,
     version: Version,
     per_second: u32,
     is_over: &AtomicBool,
-) -> Result<(), String> {
+) -> Result<usize, String> {
     let mut network = ChangingNetwork::connect(target, version)?;
     let interval = Duration::from_secs(1) / per_second.max(1);
     let mut next = clock::now() + interval;
@@ -100,5 +109,5 @@ pub(super) fn run(
         }
         network.run_until(next.min(now + STEP))?;
     }
-    Ok(())
+    Ok(network.changes)
 }

@@ -19,7 +19,9 @@ use crate::definition::{Cell, ControllerRow, Measure};
 use crate::process::{Placeholders, RunningController};
 use crate::rfc8456;
 
-pub(crate) use beside::flood_plan;
+pub(crate) use bench::{measured_s, unanswered_share};
+pub(crate) use beside::Flood;
+pub(crate) use churn::CHANGES_PER_S_MAX;
 
 /// Loops into which the measured time is divided.
 pub(crate) const LOOPS: u32 = 5;
@@ -101,19 +103,21 @@ pub fn take(
 pub fn command(
     (experiment, measure): (&str, &Measure),
     cell: &Cell,
-    version: Version,
+    (row, version): (&ControllerRow, Version),
     cores: &[usize],
 ) -> String {
     match measure {
-        Measure::Bench(settings) if bench::resolve(settings, cell).churn > 0 => {
+        Measure::Bench(settings) if bench::resolve(settings, cell, row).churn > 0 => {
             format!("sluice study run --experiments {experiment}")
         }
         Measure::Connection(_) | Measure::Stream(_) | Measure::Cbench(_) => {
             format!("sluice study run --experiments {experiment}")
         }
-        Measure::Bench(settings) => bench::command(&bench::resolve(settings, cell), version, cores),
+        Measure::Bench(settings) => {
+            bench::command(&bench::resolve(settings, cell, row), version, cores)
+        }
         Measure::Paths(settings) => {
-            bench::paths_command(&bench::resolve_paths(settings, cell), version, cores)
+            bench::paths_command(&bench::resolve_paths(settings, cell, row), version, cores)
         }
         Measure::Startup(settings) => startup::command(&startup::resolve(settings, cell), version),
         Measure::Rfc8456(settings) => format!("sluice study rfc8456 --test {}", settings.test),

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use sluice_emu::live::{LiveNetwork, StartupTest};
 use sluice_emu::net::NetworkOptions;
-use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::Topology;
 use sluice_io::clock;
-use sluice_openflow::{Version, Versions};
+use sluice_openflow::Version;
 
 use super::bench::number;
 use super::control_link::{self, ControlLink, link_command};
 use super::{Measured, Subject};
 use crate::definition::{Axis, AxisValue, Cell, StartupSettings};
+use crate::network::{RECONNECT_DELAY, switch_config};
 
 /// Interval at which the use of resources is read.
 const OBSERVE_INTERVAL: Duration = Duration::from_millis(100);
@@ -57,10 +57,8 @@ pub(super) fn measure(
     let topology = Topology::from_text(&settings.topology).map_err(|error| error.to_string())?;
     let link = ControlLink::open(&settings.link, subject.target)?;
     let options = NetworkOptions {
-        switch: EmulatedSwitchConfig {
-            versions: Versions::of(&[subject.version]),
-            ..EmulatedSwitchConfig::default()
-        },
+        switch: switch_config(subject.version),
+        reconnect_delay: RECONNECT_DELAY,
         ..NetworkOptions::default()
     };
     let network = LiveNetwork::connect(link.target(), topology, &options)

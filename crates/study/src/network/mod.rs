@@ -4,6 +4,7 @@ pub(crate) mod messages;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use sluice_emu::host::{HostEvent, TcpResult, UdpStream};
@@ -43,6 +44,9 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time after which a switch that has lost its connection connects again.
 pub(crate) const RECONNECT_DELAY: Duration = Duration::from_millis(100);
+
+/// Time for requests to end, more than that of each of them.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Destination port of TCP connections.
 const TCP_PORT: u16 = 80;
@@ -122,8 +126,20 @@ impl<'t> TestNetwork<'t> {
                 .run_once(Some(deadline.min(now + STEP)))
                 .map_err(|error| format!("the emulated network failed: {error}"))?;
             self.messages.append(&mut self.live.take_recorded_messages());
+            if self.live.messages_not_recorded() > 0 {
+                return Err("more control messages were exchanged than are recorded".to_owned());
+            }
             self.frames.append(&mut self.live.data_plane_mut().1.take_captured_frames());
         }
+    }
+
+    /// Runs the network until threads that wait for the controller have ended: it may answer them only when switches have answered it.
+    pub(crate) fn run_until_finished(
+        &mut self,
+        threads: &[ScopedJoinHandle<'_, ()>],
+    ) -> Result<(), String> {
+        let are_finished = |_: &mut Self| threads.iter().all(ScopedJoinHandle::is_finished);
+        self.run(clock::now() + FINISH_TIMEOUT, are_finished).map(drop)
     }
 
     /// Runs the network for `time`.

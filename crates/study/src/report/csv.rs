@@ -155,7 +155,8 @@ fn values(cell: &Cell, axes: &[Axis]) -> Vec<String> {
 }
 
 fn axis_key(axis: Axis) -> String {
-    axis.name().replace('-', "_")
+    // A figure may have the same name.
+    format!("axis_{}", axis.name().replace('-', "_"))
 }
 
 fn line(fields: impl IntoIterator<Item = String>) -> String {

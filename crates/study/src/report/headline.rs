@@ -46,12 +46,12 @@ pub(crate) struct Headline<'a, 's> {
 }
 
 impl<'a, 's> Headline<'a, 's> {
-    /// The first figure with a rate of packet-ins of which a controller has a value.
+    /// The figure with a rate of packet-ins that says so, or the first, of which a controller has a value.
     pub(crate) fn throughput(study: &'a StudySummary<'s>) -> Option<Self> {
         Self::find(study, Quantity::Rate, true)
     }
 
-    /// The first figure with a time of packet-ins of which a controller has a value.
+    /// The figure with a time of packet-ins that says so, or the first, of which a controller has a value.
     pub(crate) fn latency(study: &'a StudySummary<'s>) -> Option<Self> {
         Self::find(study, Quantity::Time(1.0), false)
     }
@@ -61,16 +61,18 @@ impl<'a, 's> Headline<'a, 's> {
             .experiments
             .iter()
             .filter(|experiment| matches!(experiment.record.experiment.measure, Measure::Bench(_)));
-        let mut figures = benches.flat_map(|experiment| {
+        let figures = benches.flat_map(|experiment| {
             experiment.record.experiment.figures.iter().map(move |figure| (experiment, figure))
         });
-        let (experiment, figure) = figures.find(|(experiment, figure)| {
+        let fits = |(experiment, figure): &(&ExperimentSummary<'_>, &Figure)| {
             discriminant(&quantity_of(&figure.unit)) == discriminant(&what)
                 && experiment
                     .cells_of(figure)
                     .iter()
                     .any(|cell| cell.metrics.contains_key(figure.metric.as_str()))
-        })?;
+        };
+        let headline = figures.clone().filter(|(_, figure)| figure.headline).find(&fits);
+        let (experiment, figure) = headline.or_else(|| figures.into_iter().find(&fits))?;
         Some(Self { experiment, figure, is_higher_better })
     }
 

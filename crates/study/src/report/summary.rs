@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use sluice_bench::FigureSummary;
 
 use super::format::{bound_mark, value};
+use crate::definition::metrics;
 use crate::definition::{Axis, AxisValue, Cell, Figure};
+use crate::interval::widened;
 use crate::record::{ControllerRecord, ExperimentRecord, Sample, StudyRecord};
 use crate::run::can_run;
 
@@ -123,10 +125,17 @@ impl<'s> ExperimentSummary<'s> {
         figure.only.iter().filter_map(one).collect()
     }
 
-    /// Unit of a metric, as far as a figure of the experiment says so.
+    /// Unit of a metric: what a figure of the experiment says, or what its measurement has; empty if neither is known.
     pub(crate) fn unit_of(&self, metric: &str) -> &'s str {
-        let mut figures = self.record.experiment.figures.iter();
-        figures.find(|figure| figure.metric == metric).map_or("", |figure| figure.unit.as_str())
+        let experiment = &self.record.experiment;
+        let mut figures = experiment.figures.iter();
+        let unit = figures.find(|figure| figure.metric == metric).map(|it| it.unit.as_str());
+        unit.or_else(|| metrics::unit(&experiment.measure, metric)).unwrap_or_default()
+    }
+
+    /// Whether a figure of the experiment shows a metric.
+    pub(crate) fn shows(&self, metric: &str) -> bool {
+        self.record.experiment.figures.iter().any(|figure| figure.metric == metric)
     }
 }
 
@@ -196,13 +205,14 @@ impl MetricSummary {
         self.statistics.get_or_init(|| FigureSummary::of(&self.values))
     }
 
-    /// The 95 % bootstrap interval of the mean, or the range if there are fewer than three values.
+    /// The 95 % bootstrap interval of the mean, widened for few samples, or the range if there are fewer than three values.
     pub(crate) fn interval(&self) -> [f64; 2] {
-        let FigureSummary { confidence, min, max, .. } = *self.statistics();
+        let FigureSummary { confidence, mean, min, max, .. } = *self.statistics();
         if self.values.len() < INTERVAL_VALUES_MIN {
             [min, max]
         } else {
-            [confidence.low, confidence.high]
+            let interval = widened(confidence, mean, self.values.len());
+            [interval.low, interval.high]
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sluice_bench::{Buffering, Load, Plan, Report};
 
 use super::trial::Trial;
-use crate::measure::{LOOPS, Measured};
+use crate::measure::{LOOPS, Measured, measured_s, unanswered_share};
 
 /// Hosts of each switch.
 const HOSTS: u32 = 1000;
@@ -59,11 +59,9 @@ pub(super) fn processing_time(trial: &mut Trial<'_, '_>) -> Result<Measured, Str
     {
         measured.set("p50_us", answered.value_at_quantile(0.5) as f64 / 1e3);
         measured.set("p99_us", answered.value_at_quantile(0.99) as f64 / 1e3);
-        measured.set("exchanged", report.counts.answered as f64);
-        let unanswered = report.counts.sent - report.counts.answered;
-        let share = unanswered as f64 / report.counts.sent.max(1) as f64;
-        measured.set("unanswered_percent", 100.0 * share);
     }
+    measured.set("exchanged", (report.offered.answered * measured_s(&report)).round());
+    measured.set("unanswered_percent", 100.0 * unanswered_share(&report));
     Ok(measured)
 }
 
@@ -106,31 +104,33 @@ fn offered_rates(maximum: f64) -> impl Iterator<Item = f64> {
 struct Loss {
     /// Of those that were due.
     share: f64,
-    /// Sent and never answered.
-    unanswered: u64,
+    /// Sent and not answered.
+    unanswered: f64,
     /// Due and not sent, of those that were due.
     not_sent: f64,
 }
 
 impl Loss {
     fn of(report: &Report) -> Self {
-        let counts = &report.counts;
-        let not_sent = counts.not_sent.total();
-        Self::new(counts.sent, not_sent, counts.answered + counts.late)
+        let offered = &report.offered;
+        // Whole messages, so that rounding is no loss.
+        let [sent, not_sent, answered] = [offered.sent, offered.not_sent, offered.answered]
+            .map(|rate| (rate * measured_s(report)).round());
+        Self::new(sent, not_sent, answered)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "no figure needs 16 digits")]
-    fn new(sent: u64, not_sent: u64, answered: u64) -> Self {
-        let due = (sent + not_sent).max(1) as f64;
+    /// Of numbers of messages.
+    fn new(sent: f64, not_sent: f64, answered: f64) -> Self {
+        let due = (sent + not_sent).max(1.0);
         Self {
-            share: 1.0 - answered as f64 / due,
-            unanswered: sent.saturating_sub(answered),
-            not_sent: not_sent as f64 / due,
+            share: 1.0 - answered / due,
+            unanswered: (sent - answered).max(0.0),
+            not_sent: not_sent / due,
         }
     }
 
     fn is_none(&self) -> bool {
-        self.unanswered == 0 && self.not_sent <= NOT_SENT_MAX
+        self.unanswered < 0.5 && self.not_sent <= NOT_SENT_MAX
     }
 }
 
@@ -148,11 +148,11 @@ mod tests {
 
     #[test]
     fn one_message_without_an_answer_is_a_loss() {
-        assert!(Loss::new(1000, 0, 1000).is_none());
-        assert!(!Loss::new(1000, 0, 999).is_none());
+        assert!(Loss::new(1000.0, 0.0, 1000.0).is_none());
+        assert!(!Loss::new(1000.0, 0.0, 999.0).is_none());
         // What was not sent cannot be lost, but it was not the offered rate either.
-        assert!(Loss::new(960, 40, 960).is_none());
-        assert!(!Loss::new(500, 500, 500).is_none());
-        assert!((Loss::new(500, 500, 500).share - 0.5).abs() < 1e-9);
+        assert!(Loss::new(960.0, 40.0, 960.0).is_none());
+        assert!(!Loss::new(500.0, 500.0, 500.0).is_none());
+        assert!((Loss::new(500.0, 500.0, 500.0).share - 0.5).abs() < 1e-9);
     }
 }

@@ -30,7 +30,7 @@ const SESSIONS_LOAD: f64 = 1000.0;
 /// Datapath id of the first switch, which no other test uses.
 const FIRST_DATAPATH_ID: u64 = 0x8456_0100_0000;
 
-/// Pairs of addresses per second that begin to exchange frames.
+/// Interval at which another pair of addresses begins to exchange frames.
 const PAIRS_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Pairs between the first frame of a pair in one direction and that in the other.
@@ -216,16 +216,18 @@ fn proactive_entries(
     let (sender, results) = channel();
     let deadline = clock::now() + trial.time();
     thread::scope(|scope| {
+        let mut threads = Vec::new();
         for _ in 0..REQUESTERS {
             let installer = PathInstaller::new(client, &topology)?;
             let (sender, requests) = (sender.clone(), &requests);
-            scope.spawn(move || request_entries(&installer, requests, &sender));
+            threads.push(scope.spawn(move || request_entries(&installer, requests, &sender)));
         }
         drop(sender);
         let is_done = |_: &mut TestNetwork<'_>| requests.is_over.load(Ordering::Relaxed);
         let ran = network.run(deadline, is_done);
         requests.is_over.store(true, Ordering::Relaxed);
-        ran.map(drop)
+        ran?;
+        network.run_until_finished(&threads)
     })?;
     let (mut accepted, mut why) = (0_u32, None);
     for result in results {

@@ -233,7 +233,7 @@ pub(super) fn network_discovery_size(trial: &mut Trial<'_, '_>) -> Result<Measur
             SIZE_TIMEOUT.as_secs()
         ));
     }
-    if search.failed.is_none() {
+    if search.failed.is_none() || search.next().is_some() {
         measured.lower_bounds.push("nodes".to_owned());
     }
     Ok(measured)

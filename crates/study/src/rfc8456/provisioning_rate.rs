@@ -127,7 +127,6 @@ pub(super) fn proactive(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
         is_over: AtomicBool::new(false),
     };
     let responses = request_all(&mut network, &client, &requests, trial.time())?;
-    network.run_for(SETTLE)?;
     if let Some(why) = responses.why.as_ref().filter(|_| responses.accepted.is_empty()) {
         return Err(format!("no request for a path was accepted: {why}"));
     }
@@ -169,10 +168,11 @@ fn request_all(
     let (sender, results) = channel();
     let start = clock::now();
     thread::scope(|scope| {
+        let mut threads = Vec::new();
         for _ in 0..REQUESTERS {
             let installer = PathInstaller::new(client, requests.topology)?;
             let sender = sender.clone();
-            scope.spawn(move || request_paths(&installer, requests, &sender));
+            threads.push(scope.spawn(move || request_paths(&installer, requests, &sender)));
         }
         drop(sender);
         // All pairs may have been requested before.
@@ -180,9 +180,14 @@ fn request_all(
             |_: &mut TestNetwork<'_>| requests.next.load(Ordering::Relaxed) >= requests.pairs.len();
         let ran = network.run(start + time, is_done);
         requests.is_over.store(true, Ordering::Relaxed);
-        ran.map(drop)
+        ran?;
+        network.run_until_finished(&threads)
     })?;
-    let elapsed_s = (clock::now() - start).as_secs_f64();
+    network.run_for(SETTLE)?;
+    // The last flow entry may come before the last response, or after it.
+    let entries = network.messages.iter().filter(|message| messages::is_flow_entry(message));
+    let last = entries.map(|message| message.at).max().unwrap_or(start);
+    let elapsed_s = last.saturating_duration_since(start).as_secs_f64().max(f64::EPSILON);
     let mut responses = Responses { elapsed_s, ..Responses::default() };
     for (path, result) in results {
         match result {

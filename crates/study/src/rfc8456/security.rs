@@ -1,24 +1,15 @@
 //! Sections 5.3.1 and 5.3.2: the tests of paths and changes with invalid messages, and under attack.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-
-use sluice_bench::flood;
 
 use super::change::{cut_first_link, set_or_bound};
 use super::invalid_messages::InvalidMessageProxy;
 use super::provisioning_rate;
 use super::provisioning_time::{PathEnds, provision_reactively};
 use super::trial::{Trial, milliseconds};
-use crate::measure::{Measured, flood_plan};
-
-/// Open connections of an attack; beyond it, the oldest one is closed.
-const OPEN_MAX: usize = 1000;
-
-/// Duration of one part of an attack, after which the next begins.
-const ATTACK_PART: Duration = Duration::from_secs(1);
+use crate::measure::{Flood, Measured};
 
 /// Time between the beginning of an attack and the first measurement.
 const ATTACK_LEAD: Duration = Duration::from_secs(1);
@@ -59,28 +50,21 @@ pub(super) fn denial_of_service(trial: &mut Trial<'_, '_>) -> Result<Measured, S
     if trial.flood <= 0.0 {
         return measure_all(trial, target);
     }
-    let plan = flood_plan(target, trial.flood, ATTACK_PART, OPEN_MAX);
-    let is_over = AtomicBool::new(false);
+    let flood = Flood::new(target, trial.flood);
     let (result, attack) = thread::scope(|scope| {
-        let attack = scope.spawn(|| {
-            let mut attempted = 0;
-            while !is_over.load(Ordering::Relaxed) {
-                attempted += flood::run(&plan)?.attempted;
-            }
-            Ok::<_, sluice_bench::Error>(attempted)
-        });
+        let attack = scope.spawn(|| flood.run());
         trial.subject.controller.observe_for(ATTACK_LEAD, trial.is_interrupted);
         let result = measure_all(trial, target);
-        is_over.store(true, Ordering::Relaxed);
+        flood.stop();
         (result, attack.join())
     });
-    let attempted = match attack {
-        Ok(Ok(attempted)) => attempted,
-        Ok(Err(error)) => return Err(format!("the attack failed: {error}")),
-        Err(_) => return Err("the attack failed".to_owned()),
-    };
+    let attack = attack
+        .map_err(|_| "its thread failed".to_owned())
+        .and_then(|attack| attack)
+        .map_err(|error| format!("the attack failed: {error}"))?;
     let mut measured = result?;
     #[expect(clippy::cast_precision_loss, reason = "a number of connections")]
-    measured.set("attack_connections", attempted as f64);
+    measured.set("attack_connections", attack.established as f64);
+    measured.set("attack_per_s", attack.established_per_s);
     Ok(measured)
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use crate::record::{Sample, StudyRecord};
+use crate::record::{Machine, Sample, StudyRecord};
 
 /// Name of the file with the plan.
 const PLAN: &str = "study.json";
@@ -34,8 +34,12 @@ pub enum JournalError {
     Damaged(PathBuf, String),
     /// It contains a study with another plan.
     OtherPlan(PathBuf),
+    /// It was begun on another machine, or with another version of Sluice.
+    OtherMachine(PathBuf),
     /// Another process carries out a study there.
     InUse(PathBuf),
+    /// The threads of the load generator could not be bound to their cores.
+    Cores(io::Error),
 }
 
 impl fmt::Display for JournalError {
@@ -48,6 +52,14 @@ impl fmt::Display for JournalError {
                 "{} contains a study with another plan: name another folder, or the same controllers and experiments",
                 path.display()
             ),
+            Self::OtherMachine(path) => write!(
+                f,
+                "{} contains a study of another machine, of other cores of it, or of another version of Sluice: name another folder",
+                path.display()
+            ),
+            Self::Cores(error) => {
+                write!(f, "the load generator could not be bound to its cores: {error}")
+            }
             Self::InUse(path) => write!(
                 f,
                 "another process carries out a study in {}: wait for it, or name another folder",
@@ -87,6 +99,11 @@ impl Journal {
                 == (&record.controllers, &record.experiments, record.is_short);
             if !is_same {
                 return Err(JournalError::OtherPlan(folder.to_owned()));
+            }
+            let memory_bytes = record.machine.memory_bytes;
+            let machine = Machine { memory_bytes, ..earlier.machine };
+            if (&earlier.version, &machine) != (&record.version, &record.machine) {
+                return Err(JournalError::OtherMachine(folder.to_owned()));
             }
             samples
         } else {

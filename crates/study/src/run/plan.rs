@@ -12,6 +12,7 @@ use super::machine;
 use crate::definition::{Axis, AxisValue, Catalogue, Cell, ControllerRow, Experiment, Measure};
 use crate::process::{self, Placeholders};
 use crate::record::{ControllerRecord, ExperimentRecord, LeftOut, SCHEMA, StudyRecord};
+use crate::rfc8456;
 
 /// Seconds that a start takes as long as it is not known.
 const START_UP_S: f64 = 2.0;
@@ -206,7 +207,7 @@ fn measure_s(experiment: &Experiment, warm_up_s: f64) -> f64 {
             Measure::Stream(it) => it.seconds + CONNECTION_S,
             // Each program in each of its two modes.
             Measure::Cbench(it) => warm_up_s + 4.0 * (it.seconds + it.warm_up_s + OVERHEAD_S),
-            Measure::Rfc8456(it) => 2.0 * it.seconds,
+            Measure::Rfc8456(it) => rfc8456::estimate_s(it),
         }
 }
 

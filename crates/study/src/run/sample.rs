@@ -39,14 +39,8 @@ impl StudyPlan {
     }
 }
 
-/// The sample of a task that is not tried, since the controller has failed `failures` times before.
-pub(super) fn skipped(plan: &StudyPlan, task: &Task, failures: u32) -> Sample {
-    let mut sample = empty(plan, task, 0);
-    sample.failure = Some(format!("not tried, after {failures} failures one after the other"));
-    sample
-}
-
-fn empty(plan: &StudyPlan, task: &Task, attempt: u32) -> Sample {
+/// The sample of a task, without figures.
+pub(super) fn empty(plan: &StudyPlan, task: &Task, attempt: u32) -> Sample {
     let (experiment, controller) = plan
         .parts(task)
         .map_or_else(Default::default, |(it, other)| (it.id.clone(), other.id.clone()));
@@ -70,16 +64,15 @@ fn empty(plan: &StudyPlan, task: &Task, attempt: u32) -> Sample {
     }
 }
 
-/// Takes the sample of a task.
+/// Takes the sample of a task into `sample`, which is empty.
 pub(super) fn take(
     plan: &StudyPlan,
     task: &Task,
-    attempt: u32,
+    mut sample: Sample,
     folder: &Path,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Sample {
     let started_at = clock::now();
-    let mut sample = empty(plan, task, attempt);
     if let Err(why) = fill(&mut sample, plan, task, folder, is_interrupted) {
         sample.failure = Some(why);
     }
@@ -95,12 +88,12 @@ fn fill(
     folder: &Path,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<(), String> {
-    let Some((ExperimentRecord { id: name, experiment }, ControllerRecord { id, row, .. })) =
+    let Some((ExperimentRecord { id: name, experiment }, ControllerRecord { row, .. })) =
         plan.parts(task)
     else {
         return Err("the plan has no such task".to_owned());
     };
-    let directory = folder.join(RUNS).join(format!("{id}-{}", task.experiment));
+    let directory = folder.join(RUNS).join(run_folder(sample));
     let directory =
         fresh_folder(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let placeholders = placeholders(plan, task, row.start.port, &directory)
@@ -112,7 +105,7 @@ fn fill(
     sample.command = measure::command(
         (name, &experiment.measure),
         &task.cell,
-        version,
+        (row, version),
         &plan.record.machine.generator_cores,
     );
     let mut controller =
@@ -167,6 +160,16 @@ fn shared_cores_warning(sample: &mut Sample, placeholders: &Placeholders, genera
     if placeholders.cores.iter().any(|core| generator.contains(core)) {
         sample.warnings.push("controller and generator shared a core".to_owned());
     }
+}
+
+/// Name of the folder of a sample: experiment, controller, cell, round and attempt.
+fn run_folder(sample: &Sample) -> String {
+    let cell = sample.cell.iter().map(|(axis, value)| format!("-{}-{value}", axis.name()));
+    let cell: String = cell.collect();
+    // A variant or a topology may contain anything.
+    let cell = cell.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-");
+    let Sample { experiment, controller, round, attempt, .. } = sample;
+    format!("{experiment}-{controller}{cell}-{round}-{attempt}")
 }
 
 /// Makes a folder that did not exist before.

@@ -17,7 +17,6 @@ fn controller(controller: &ControllerRecord) -> String {
         ("Application", html(&row.application)),
         ("Language", html(&row.language)),
         ("OpenFlow", html(&row.openflow.join(", "))),
-        ("Messages per answer", row.messages_per_answer.to_string()),
         ("Command", code(&controller.command)),
     ];
     if let Some(missing) = &controller.missing {

@@ -5,7 +5,7 @@ use super::super::figure_data::FigureData;
 use super::super::format::counted;
 use super::super::summary::{ExperimentSummary, axis_name};
 use super::{cells, experiment_id, figure_id, figures, published};
-use crate::definition::Measure;
+use crate::definition::{Axis, Experiment};
 use crate::record::StudyRecord;
 
 pub(super) fn section(
@@ -46,7 +46,7 @@ fn facts(experiment: &ExperimentSummary<'_>, study: &StudyRecord) -> String {
     if !axes.is_empty() {
         facts.push(("Varied", html(&axes.join("; "))));
     }
-    facts.push(("Settings", html(&settings(&definition.measure))));
+    facts.push(("Settings", html(&settings(definition))));
     let rounds = counted(definition.rounds as usize, "sample", "samples");
     facts.push(("Samples", format!("{rounds} of each cell")));
     let short = if study.is_short { " --short" } else { "" };
@@ -57,11 +57,26 @@ fn facts(experiment: &ExperimentSummary<'_>, study: &StudyRecord) -> String {
     format!("<dl class=\"facts\">\n{entries}</dl>\n")
 }
 
-/// The settings of the file, such as `bench: hosts 1000, switches 16`.
-fn settings(measure: &Measure) -> String {
-    let Ok(serde_json::Value::Object(mut fields)) = serde_json::to_value(measure) else {
+/// The settings that are the same in all cells, such as `bench: hosts 1000, switches 16`, without what is switched off.
+fn settings(experiment: &Experiment) -> String {
+    let Ok(serde_json::Value::Object(mut fields)) = serde_json::to_value(&experiment.measure)
+    else {
         return String::new();
     };
+    let is_varied = |name: &str| {
+        experiment.axes.keys().any(|axis| match axis {
+            Axis::Window | Axis::WindowTotal | Axis::Rate => name == "load",
+            Axis::DelayMs | Axis::RateMbit => name == "link",
+            _ => axis.name().replace('-', "_") == name,
+        })
+    };
+    let is_off = |value: &serde_json::Value| match value {
+        serde_json::Value::Object(fields) => {
+            fields.values().all(|it| it.as_f64().is_some_and(|it| it == 0.0))
+        }
+        other => other.as_f64() == Some(0.0) || other == &serde_json::Value::Bool(false),
+    };
+    fields.retain(|name, value| !is_varied(name) && !is_off(value));
     let text = |value: &serde_json::Value| match value {
         serde_json::Value::String(text) => text.clone(),
         serde_json::Value::Object(fields) => {

@@ -1,9 +1,9 @@
-//! Intervals of ratios of few samples, at the confidence that many comparisons need.
+//! Intervals of means and ratios of few samples, at the confidence that many comparisons need.
 
 use sluice_bench::ConfidenceInterval;
 
 /// Probability that an interval does not contain the true ratio.
-pub(super) const ERROR: f64 = 0.05;
+pub(crate) const ERROR: f64 = 0.05;
 
 /// The quantile of the normal distribution that bounds its middle 95 %.
 const NORMAL: f64 = 1.959_964;
@@ -14,31 +14,31 @@ const NORMAL: f64 = 1.959_964;
 /// of 5 %. It is widened as T. Hesterberg proposes (What Teachers Should Know About the Bootstrap, The American Statistician 69, 2015,
 /// section 4.2), by the quantiles of Student's t distribution and by the bias of the deviation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RatioBootstrap {
+pub(crate) struct RatioBootstrap {
     interval: ConfidenceInterval,
     ratio: f64,
+    /// Samples of the study that has fewer.
+    n: u32,
     /// Degrees of freedom.
     freedom: u32,
-    bias: f64,
 }
 
 impl RatioBootstrap {
     /// Of samples whose means are greater than 0, at least two on each side.
-    pub(super) fn new(first: &[f64], second: &[f64], ratio: f64) -> Self {
+    pub(crate) fn new(first: &[f64], second: &[f64], ratio: f64) -> Self {
         let n = first.len().min(second.len()).max(2);
-        let smaller = f64::from(u32::try_from(n).unwrap_or(u32::MAX));
         let all = first.len() + second.len();
         Self {
             interval: ConfidenceInterval::of_ratio(second, first),
             ratio,
+            n: u32::try_from(n).unwrap_or(u32::MAX),
             freedom: u32::try_from(all.saturating_sub(2).max(1)).unwrap_or(u32::MAX),
-            bias: (smaller / (smaller - 1.0)).sqrt(),
         }
     }
 
     /// The interval that excludes the true ratio with the probability `error`.
-    pub(super) fn at(&self, error: f64) -> ConfidenceInterval {
-        let factor = self.bias * student_quantile(self.freedom, error) / NORMAL;
+    pub(crate) fn at(&self, error: f64) -> ConfidenceInterval {
+        let factor = factor(self.n, self.freedom, error);
         // Distances are widened as factors, so that no bound is below 0.
         let widened = |bound: f64| {
             if bound > 0.0 && self.ratio > 0.0 {
@@ -50,6 +50,20 @@ impl RatioBootstrap {
         let ConfidenceInterval { low, high } = self.interval;
         ConfidenceInterval { low: widened(low), high: widened(high) }
     }
+}
+
+/// The 95 % interval of a mean of `n` samples, at least two, from its percentile bootstrap.
+pub(crate) fn widened(interval: ConfidenceInterval, mean: f64, n: usize) -> ConfidenceInterval {
+    let n = u32::try_from(n).unwrap_or(u32::MAX).max(2);
+    let factor = factor(n, n - 1, ERROR);
+    let ConfidenceInterval { low, high } = interval;
+    ConfidenceInterval { low: mean - (mean - low) * factor, high: mean + (high - mean) * factor }
+}
+
+/// The factor by which the distances of a percentile bootstrap of `n` samples are too small.
+fn factor(n: u32, freedom: u32, error: f64) -> f64 {
+    let n = f64::from(n.max(2));
+    (n / (n - 1.0)).sqrt() * student_quantile(freedom, error) / NORMAL
 }
 
 /// The `t` that a variable with Student's t distribution exceeds in magnitude with the probability `error`.
