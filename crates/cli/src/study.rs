@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use sluice_study::definition::Catalogue;
+use sluice_study::definition::{Catalogue, read_definition};
 use sluice_study::record::{LeftOut, Sample};
 use sluice_study::run::{Journal, StudyEnd, StudyObserver, StudyOptions, StudyPlan, read};
 use sluice_study::{compare, report};
@@ -233,7 +233,7 @@ impl CommonArgs {
             None => StudyOptions::default(),
             Some(path) => {
                 let error = |why: String| StudyError::Usage(format!("{}: {why}", path.display()));
-                let text = std::fs::read_to_string(path).map_err(|it| error(it.to_string()))?;
+                let text = read_definition(path).map_err(|it| StudyError::Usage(it.to_string()))?;
                 toml::from_str(&text).map_err(|it| error(it.to_string().trim_end().to_owned()))?
             }
         };
@@ -268,7 +268,7 @@ impl CommonArgs {
         }
         options.home = Some(sources.home());
         let sluice = env::current_exe().map_err(StudyError::failure)?;
-        let command = env::args().collect();
+        let command = env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
         let plan = StudyPlan::new(&options, &catalogue, &sluice, command)
             .map_err(|error| StudyError::Usage(error.to_string()))?;
         if let Some(it) = plan.record.controllers.iter().find(|it| it.missing.is_some())
@@ -483,6 +483,11 @@ impl CompareArgs {
                 cell.experiment, cell.controller, cell.reason
             ));
         }
-        Ok(if worse.is_empty() && lost.is_empty() { 0 } else { EXIT_FAILURE })
+        let is_tested = comparison.can_be_tested();
+        if !is_tested {
+            print_error("gate: no figure has three samples in both studies");
+        }
+        let has_passed = worse.is_empty() && lost.is_empty() && is_tested;
+        Ok(if has_passed { 0 } else { EXIT_FAILURE })
     }
 }

@@ -1,9 +1,13 @@
 //! Commands whose output is read.
 
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use std::{mem, thread};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::clock;
 
@@ -32,15 +36,28 @@ pub fn output(program: &str, arguments: &[&str], timeout: Duration) -> io::Resul
     let deadline = clock::now() + timeout;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn()?;
-    // In threads of their own, since a program that fills one pipe waits for its reader.
-    let stdout = mem::take(&mut child.stdout).map(|pipe| thread::spawn(move || read(pipe)));
-    let stderr = mem::take(&mut child.stderr).map(|pipe| thread::spawn(move || read(pipe)));
+    let mut child = command.process_group(0).spawn()?;
+    let stdout = mem::take(&mut child.stdout).map(read_in_background);
+    let stderr = mem::take(&mut child.stderr).map(read_in_background);
     let is_success = wait(&mut child, deadline)?;
-    let text = |reader: Option<thread::JoinHandle<String>>| {
-        reader.and_then(|reader| reader.join().ok()).unwrap_or_default()
+    // Processes that it has left behind may keep the pipes open.
+    let text = |reader: Option<Receiver<String>>| {
+        let left = deadline.saturating_duration_since(clock::now());
+        let text = reader.map(|reader| reader.recv_timeout(left));
+        text.unwrap_or_else(|| Ok(String::new())).map_err(|_| {
+            // They may have ended meanwhile.
+            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+            io::Error::from(io::ErrorKind::TimedOut)
+        })
     };
-    Ok(CommandOutput { is_success, stdout: text(stdout), stderr: text(stderr) })
+    Ok(CommandOutput { is_success, stdout: text(stdout)?, stderr: text(stderr)? })
+}
+
+/// Reads a pipe in a thread of its own, since a program that fills one pipe waits for its reader.
+fn read_in_background(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || sender.send(read(pipe)));
+    receiver
 }
 
 fn wait(child: &mut Child, deadline: std::time::Instant) -> io::Result<bool> {
@@ -49,7 +66,8 @@ fn wait(child: &mut Child, deadline: std::time::Instant) -> io::Result<bool> {
             return Ok(status.success());
         }
         if clock::now() >= deadline {
-            child.kill()?;
+            // With all that it has started.
+            kill_process_group(Pid::from_child(child), Signal::KILL)?;
             child.wait()?;
             return Err(io::ErrorKind::TimedOut.into());
         }
@@ -91,5 +109,7 @@ mod tests {
         assert_eq!(none.unwrap_err().kind(), io::ErrorKind::NotFound);
         let hung = output("sleep", &["600"], Duration::from_millis(50));
         assert_eq!(hung.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let left = shell("sleep 600 & echo 1.0", Duration::from_millis(300));
+        assert_eq!(left.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

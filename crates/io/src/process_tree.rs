@@ -1,7 +1,8 @@
 //! A program that runs in the background, with all processes that it starts.
 //!
 //! Programs that are started by scripts fork, move into sessions of their own or outlive their parent. Whatever descends from the program
-//! is found nevertheless: this process adopts orphans (`PR_SET_CHILD_SUBREAPER`), and an environment variable marks them.
+//! is found nevertheless: this process adopts orphans (`PR_SET_CHILD_SUBREAPER`), and an environment variable marks them. An orphan that has
+//! cleared its environment is recognised by its session, which is not that of this process; if several trees run, each of them claims it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,6 +13,7 @@ use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::param::page_size;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -22,9 +24,6 @@ const MARK: &str = "SLUICE_PROCESS_TREE";
 
 /// Unit of CPU times in `/proc/PID/stat` (`USER_HZ` is 100).
 const TICKS_PER_S: f64 = 100.0;
-
-/// Size of a page in `/proc/PID/stat`.
-const PAGE_BYTES: u64 = 4096;
 
 /// Interval at which processes are checked for their end.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -52,7 +51,7 @@ pub struct Program {
     pub cores: Vec<usize>,
 }
 
-/// A running program and its descendants. All of them are killed when this is dropped.
+/// A running program and its descendants. All of them get `SIGKILL` when this is dropped.
 #[derive(Debug)]
 pub struct ProcessTree {
     root: Child,
@@ -154,6 +153,11 @@ impl ProcessTree {
         if self.wait(grace) {
             return TreeEnd::InOrder;
         }
+        self.kill();
+        TreeEnd::Killed
+    }
+
+    fn kill(&mut self) {
         let deadline = clock::now() + KILL_TIMEOUT;
         // Repeatedly, since a process may have forked meanwhile.
         while clock::now() < deadline {
@@ -162,7 +166,6 @@ impl ProcessTree {
                 break;
             }
         }
-        TreeEnd::Killed
     }
 
     fn signal(&mut self, signal: Signal) {
@@ -192,12 +195,18 @@ impl ProcessTree {
     fn find(&self) -> Vec<Process> {
         let all = processes();
         let own = rustix::process::getpid().as_raw_nonzero().get();
+        let own_session = all.get(&own).map_or(own, |process| process.session);
         let root = i32::try_from(self.root.id()).unwrap_or_default();
         let mut is_member: BTreeMap<i32, bool> = all
             .iter()
             .map(|(&pid, process)| {
                 let is_known = self.members.contains_key(&(pid, process.start));
-                let is_orphan = process.parent == own && pid != root && self.is_marked(pid);
+                let is_orphan = process.parent == own
+                    && pid != root
+                    && match mark_of(pid) {
+                        Some(mark) => mark == self.mark,
+                        None => process.session != own_session,
+                    };
                 let is_root = pid == root && self.status.is_none();
                 (pid, is_root || is_known || process.group == root || is_orphan)
             })
@@ -223,17 +232,19 @@ impl ProcessTree {
         }
         running
     }
+}
 
-    fn is_marked(&self, pid: i32) -> bool {
-        let wanted = format!("{MARK}={}", self.mark);
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
-    }
+/// The tree that a process was started in, by its environment.
+fn mark_of(pid: i32) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let mut variables = environment.split(|&byte| byte == 0);
+    let mark = variables.find_map(|it| it.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="))?;
+    Some(String::from_utf8_lossy(mark).into_owned())
 }
 
 impl Drop for ProcessTree {
     fn drop(&mut self) {
-        self.stop(StopSignal::Term, Duration::ZERO);
+        self.kill();
         // So that it leaves no zombie.
         let _ = self.root.try_wait();
     }
@@ -274,6 +285,7 @@ struct Process {
     is_zombie: bool,
     parent: i32,
     group: i32,
+    session: i32,
     cpu_ticks: u64,
     threads: u32,
     start: u64,
@@ -306,10 +318,11 @@ fn parse_stat(text: &str) -> Option<Process> {
         is_zombie: matches!(field(3)?, "Z" | "X"),
         parent: field(4)?.parse().ok()?,
         group: field(5)?.parse().ok()?,
+        session: field(6)?.parse().ok()?,
         cpu_ticks: number(14)?.checked_add(number(15)?)?,
         threads: field(20)?.parse().ok()?,
         start: number(22)?,
-        resident_bytes: number(24)?.checked_mul(PAGE_BYTES)?,
+        resident_bytes: number(24)?.checked_mul(page_size() as u64)?,
     })
 }
 
@@ -366,6 +379,15 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_that_has_cleared_its_environment_is_part_of_the_tree() {
+        let mut tree = start("env -i setsid sh -c 'sleep 600 & exit' & exit 0");
+        wait_for(&mut tree, 1);
+        assert_eq!(tree.exit_status().and_then(|status| status.code()), Some(0));
+        assert_eq!(tree.stop(StopSignal::Term, Duration::from_secs(60)), TreeEnd::InOrder);
+        assert!(!tree.is_running());
+    }
+
+    #[test]
     fn the_processor_time_of_processes_that_have_ended_counts() {
         let mut tree = start("timeout 0.3 sh -c 'while :; do :; done'; exec sleep 600");
         let deadline = clock::now() + Duration::from_secs(60);
@@ -399,10 +421,11 @@ mod tests {
             is_zombie: false,
             parent: 7,
             group: 42,
+            session: 42,
             cpu_ticks: 75,
             threads: 9,
             start: 1234,
-            resident_bytes: 300 * 4096,
+            resident_bytes: 300 * page_size() as u64,
         };
         assert_eq!(parse_stat(stat), Some(expected));
         assert_eq!(parse_stat("42 (x"), None);

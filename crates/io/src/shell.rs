@@ -1,7 +1,9 @@
 //! Commands of the shell.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -18,10 +20,36 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// # Errors
 /// Those of starting the shell and of waiting for it.
 pub fn run(command: &str, timeout: Duration) -> io::Result<Option<ExitStatus>> {
-    let deadline = clock::now() + timeout;
+    let mut shell = shell(command);
+    shell.stdout(Stdio::null());
+    wait(shell, timeout)
+}
+
+/// As [`run`], in `folder`, with all output appended to `log`.
+///
+/// # Errors
+/// As [`run`], and those of opening `log`.
+pub fn run_in(
+    folder: &Path,
+    command: &str,
+    log: &Path,
+    timeout: Duration,
+) -> io::Result<Option<ExitStatus>> {
+    let log = File::options().create(true).append(true).open(log)?;
+    let mut shell = shell(command);
+    shell.current_dir(folder).stdout(log.try_clone()?).stderr(log);
+    wait(shell, timeout)
+}
+
+fn shell(command: &str) -> Command {
     let mut shell = Command::new("sh");
-    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut shell = shell.process_group(0).spawn()?;
+    shell.args(["-c", command]).stdin(Stdio::null()).process_group(0);
+    shell
+}
+
+fn wait(mut shell: Command, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+    let deadline = clock::now() + timeout;
+    let mut shell = shell.spawn()?;
     loop {
         if let Some(status) = shell.try_wait()? {
             return Ok(Some(status));
@@ -46,6 +74,17 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn a_command_runs_in_its_folder_and_writes_into_its_log() {
+        let log = std::env::temp_dir().join(format!("sluice-shell-log-{}", std::process::id()));
+        let minute = Duration::from_secs(60);
+        let status = run_in(Path::new("/"), "pwd; echo error >&2", &log, minute).unwrap().unwrap();
+        let text = fs::read_to_string(&log).unwrap();
+        fs::remove_file(&log).unwrap();
+        assert!(status.success());
+        assert_eq!(text, "/\nerror\n");
+    }
 
     #[test]
     fn the_exit_status_of_a_command_is_returned() {

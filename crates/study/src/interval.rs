@@ -60,6 +60,26 @@ pub(crate) fn widened(interval: ConfidenceInterval, mean: f64, n: usize) -> Conf
     ConfidenceInterval { low: mean - (mean - low) * factor, high: mean + (high - mean) * factor }
 }
 
+/// Probability that [`is_greater`] is wrong for equal distributions.
+const GREATER_ERROR: f64 = 0.01;
+
+/// Whether the mean of `second` is greater beyond noise, by the t test: for values that may be 0, of which there is no ratio.
+#[expect(clippy::cast_precision_loss, reason = "there are few samples")]
+pub(crate) fn is_greater(first: &[f64], second: &[f64]) -> bool {
+    if first.len() < 3 || second.len() < 3 {
+        return false;
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let variance_of_mean = |values: &[f64]| {
+        let center = mean(values);
+        let squares: f64 = values.iter().map(|value| (value - center).powi(2)).sum();
+        squares / (values.len() - 1) as f64 / values.len() as f64
+    };
+    let freedom = u32::try_from(first.len().min(second.len()) - 1).unwrap_or(u32::MAX);
+    let error = (variance_of_mean(first) + variance_of_mean(second)).sqrt();
+    mean(second) - mean(first) > student_quantile(freedom, 2.0 * GREATER_ERROR) * error
+}
+
 /// The factor by which the distances of a percentile bootstrap of `n` samples are too small.
 fn factor(n: u32, freedom: u32, error: f64) -> f64 {
     let n = f64::from(n.max(2));
@@ -121,6 +141,16 @@ mod tests {
             let actual = student_quantile(freedom, error);
             assert!((actual - t).abs() < 0.001, "{freedom} {error}: {actual}");
         }
+    }
+
+    #[test]
+    fn losses_that_appear_are_greater_and_single_ones_are_not() {
+        let none = [0.0; 5];
+        assert!(is_greater(&none, &[1.0, 1.0, 1.0, 1.0, 0.0]));
+        assert!(is_greater(&[0.0, 1e-4, 0.0, 0.0, 0.0], &[1.0; 5]));
+        assert!(!is_greater(&none, &[0.0, 0.0, 1.0, 0.0, 0.0]));
+        assert!(!is_greater(&none, &none) && !is_greater(&[1.0; 5], &none));
+        assert!(!is_greater(&none, &[1.0; 2]), "too few to tell");
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub struct StudyRecord {
     pub schema: String,
     /// Version of Sluice.
     pub version: String,
+    /// Length and hash of the program, so that a study does not go on with another build.
+    #[serde(default)]
+    pub program: String,
     /// When it began, in UTC (RFC 3339).
     pub started_at: String,
     /// The command line.

@@ -1,6 +1,10 @@
 //! `sluice show` of networks of Open vSwitch, which is the witness for what it lists.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Child;
+
 use sluice_system_tests::{
     Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, both_versions,
     output_of, over, wait_until,
@@ -9,6 +13,10 @@ use sluice_system_tests::{
 both_versions! {
     the_network_is_shown_as_it_is() = network;
     tables_fit_80_columns() = tables_fit;
+}
+
+mod live_commands_show_what_has_changed {
+    super::over!(over_openflow_1_3, V13, live_commands());
 }
 
 mod groups_and_meters_are_shown_as_ovs_ofctl_takes_them {
@@ -206,6 +214,51 @@ fn groups_and_meters(version: OpenFlow) {
     }
     let after = ["dump-groups", "dump-meters"].map(|command| listed(&network, command));
     assert_eq!(after.map(|text| sorted(&text)), before.map(|text| sorted(&text)));
+}
+
+/// A command that shows something again and again, into a file.
+struct LiveCommand {
+    child: Child,
+    output: PathBuf,
+}
+
+impl LiveCommand {
+    fn start(network: &OvsNetwork, name: &str, arguments: &[&str]) -> Self {
+        let output = network.env().file(name);
+        let mut command = network.env().command(&binary().to_string_lossy());
+        let child = command.args(arguments).stdout(File::create(&output).unwrap()).spawn().unwrap();
+        Self { child, output }
+    }
+
+    /// Whether the last whole text has a row of a switch, by its name. Texts begin with the time.
+    fn has_switch(&self, name: &str) -> bool {
+        let text = fs::read_to_string(&self.output).unwrap();
+        let is_time = |line: &&str| line.starts_with("20") && line.ends_with('Z');
+        let rows = text.lines().rev().skip_while(|line| !is_time(line)).skip(1);
+        rows.take_while(|line| !is_time(line))
+            .any(|line| line.split_whitespace().take(2).any(|word| word == name))
+    }
+}
+
+impl Drop for LiveCommand {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn live_commands(version: OpenFlow) {
+    let (network, _controller, _hosts) = start(version);
+    let show = LiveCommand::start(&network, "show.txt", &["show", "switches", "--watch=0.5"]);
+    let top = LiveCommand::start(&network, "top.txt", &["top", "--interval", "0.5"]);
+    let both = [&show, &top];
+    wait_until(LONG_TIMEOUT, "both switches", || {
+        both.iter().all(|it| it.has_switch("s1") && it.has_switch("s2"))
+    });
+    network.set_controller_at("s2", "127.0.0.1:9");
+    wait_until(LONG_TIMEOUT, "one of them", || {
+        both.iter().all(|it| it.has_switch("s1") && !it.has_switch("s2"))
+    });
 }
 
 fn sorted(text: &str) -> Vec<String> {

@@ -302,16 +302,11 @@ fn connections_streams_churn_and_cbench_are_measured() {
 
     // What the machine does not have is said.
     let output = study(&env, &["run", "--dry-run", "--home", "nowhere", "--controllers", "null"]);
-    assert!(
-        text(&output.stdout)
-            .contains("cbench                   left out: nowhere/cbench/cbench was not found")
-    );
+    assert!(text(&output.stdout).contains("/nowhere/cbench/cbench was not found"));
     let named = ["run", "--experiments", "cbench", "--home", "nowhere", "--controllers", "null"];
     let output = study(&env, &named);
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("experiment cbench: nowhere/cbench/cbench was not found")
-    );
+    assert!(text(&output.stderr).contains("/nowhere/cbench/cbench was not found"));
 }
 
 #[test]
@@ -354,7 +349,22 @@ fn a_plan_is_checked_before_anything_starts() {
         "title = \"x\"\nquestion = \"x\"\n[measure]\nkind = \"bench\"\n[[figures]]\nid = \"a\"\nkind = \"bars\"\n\
          title = \"x\"\ncaption = \"x\"\nmetric = \"speed\"\n",
     );
-    let cases: [(&[&str], &str); 6] = [
+    fs::create_dir_all(env.dir().join("nan/experiments")).unwrap();
+    write(
+        "nan/experiments/wrong.toml",
+        "title = \"x\"\nquestion = \"x\"\n[measure]\nkind = \"bench\"\nload = { rate = nan }\n[[figures]]\nid = \"a\"\n\
+         kind = \"bars\"\ntitle = \"x\"\ncaption = \"x\"\nmetric = \"rate\"\n",
+    );
+    write("many-rounds.toml", "rounds = 4294967295\n");
+    let cases: [(&[&str], &str); 11] = [
+        (&["run", "--definitions", "nan"], "wrong.toml: measure.load.rate: NaN (expected 0.001"),
+        (&["run", "--plan", "many-rounds.toml"], "4294967295 rounds (expected 1 to 1000)"),
+        (&["run", "--plan", "/dev/zero"], "/dev/zero: not a regular file"),
+        (&["run", "--controllers", "null,null"], "controller \"null\" is named twice"),
+        (
+            &["run", "--controllers", "onos", "--home", "nowhere"],
+            "/nowhere/onos/bin/onos-service was not found",
+        ),
         (&["run", "--definitions", "metric"], "figure a: unknown metric \"speed\" (known: rate, "),
         (
             &["run", "--plan", "unknown-key.toml"],

@@ -10,7 +10,7 @@ pub use direction::Direction;
 pub use print::SCHEMA;
 
 use crate::definition::Cell;
-use crate::interval::{ERROR, RatioBootstrap};
+use crate::interval::{ERROR, RatioBootstrap, is_greater};
 use crate::record::{Sample, StudyRecord};
 use crate::report::summary::{
     CellSummary, INTERVAL_VALUES_MIN, MetricSummary, StudySummary, cell_text, is_same_cell,
@@ -69,7 +69,7 @@ pub struct Row {
     pub joint_interval: Option<ConfidenceInterval>,
     /// Whether a figure of the report shows it.
     pub is_shown: bool,
-    /// Whether all values of the first study are 0, and none of the second is.
+    /// Whether a value of the first study is 0, and those of the second are greater beyond noise.
     pub is_new: bool,
 }
 
@@ -222,7 +222,7 @@ fn row(
         interval: bootstrap.map(|it| it.at(ERROR)),
         joint_interval: None,
         is_shown: false,
-        is_new: first.iter().all(|&it| it == 0.0) && second.iter().all(|&it| it > 0.0),
+        is_new: first.contains(&0.0) && is_greater(first, second),
     };
     (row, bootstrap)
 }
@@ -251,7 +251,7 @@ impl Row {
 
     fn change_by(&self, interval: Option<ConfidenceInterval>) -> Change {
         let is_higher = match (interval, self.at_least) {
-            _ if self.is_new && self.samples.iter().all(|&n| n >= INTERVAL_VALUES_MIN) => true,
+            _ if self.is_new => true,
             (None, _) | (_, [true, true]) => return Change::Unknown,
             // The true ratio is at least the measured one, or at most.
             (Some(it), [false, true]) if it.low <= 1.0 => return Change::None,
@@ -307,6 +307,11 @@ impl Comparison {
                 && row.worsening() > threshold
         };
         self.rows.iter().filter(is_regression).collect()
+    }
+
+    /// Whether the gate can test any figure.
+    pub fn can_be_tested(&self) -> bool {
+        self.rows.iter().any(|row| row.can_fail_the_gate() && row.joint_interval.is_some())
     }
 
     /// The cells that have figures in the first study only, or more failures in the second.

@@ -118,6 +118,22 @@ fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, DefinitionErr
     })
 }
 
+/// The text of a file with definitions, or of a plan.
+///
+/// # Errors
+/// It is not a regular file, too long, or not UTF-8.
+pub fn read_definition(path: &Path) -> Result<String, DefinitionError> {
+    let error = |why: String| DefinitionError { file: path.display().to_string(), why };
+    let metadata = path.metadata().map_err(|it| error(it.to_string()))?;
+    if !metadata.is_file() {
+        return Err(error("not a regular file".to_owned()));
+    }
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(error(format!("{} bytes (at most {FILE_BYTES_MAX})", metadata.len())));
+    }
+    fs::read_to_string(path).map_err(|it| error(it.to_string()))
+}
+
 /// The files of a folder by name, with path and text; none if it does not exist.
 fn files(folder: &Path) -> Result<Vec<(String, String, String)>, DefinitionError> {
     let error = |path: &Path, error: &dyn fmt::Display| DefinitionError {
@@ -136,11 +152,7 @@ fn files(folder: &Path) -> Result<Vec<(String, String, String)>, DefinitionError
         ) else {
             continue;
         };
-        let bytes = path.metadata().map_err(|e| error(&path, &e))?.len();
-        if bytes > FILE_BYTES_MAX {
-            return Err(error(&path, &format!("{bytes} bytes (at most {FILE_BYTES_MAX})")));
-        }
-        let text = fs::read_to_string(&path).map_err(|e| error(&path, &e))?;
+        let text = read_definition(&path)?;
         files.push((name.to_owned(), path.display().to_string(), text));
     }
     files.sort();

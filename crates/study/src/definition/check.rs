@@ -1,8 +1,10 @@
 //! Whether what a file says can be carried out.
 
+use sluice_emu::topology::Topology;
+
 use super::{
-    Axis, AxisValue, ControllerRow, Experiment, Figure, FigureKind, Measure, PathRequestScope,
-    SocketCores,
+    Axis, AxisValue, ControllerRow, Experiment, Figure, FigureKind, LinkSettings, LoadSetting,
+    Measure, PathRequestScope, SocketCores,
 };
 
 use crate::measure::CHANGES_PER_S_MAX;
@@ -61,14 +63,22 @@ pub(super) fn check_controller(row: &ControllerRow) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks a number of samples of each cell.
+pub(crate) fn check_rounds(rounds: u32) -> Result<(), String> {
+    if (1..=ROUNDS_MAX).contains(&rounds) {
+        return Ok(());
+    }
+    Err(format!("{rounds} rounds (expected 1 to {ROUNDS_MAX})"))
+}
+
 /// Checks an experiment.
 pub(super) fn check_experiment(experiment: &Experiment) -> Result<(), String> {
     let short = experiment.short.as_ref();
     for (key, rounds) in
         [("rounds", Some(experiment.rounds)), ("short.rounds", short.and_then(|it| it.rounds))]
     {
-        if rounds.is_some_and(|rounds| !(1..=ROUNDS_MAX).contains(&rounds)) {
-            return Err(format!("{key}: expected 1 to {ROUNDS_MAX}"));
+        if let Some(rounds) = rounds {
+            check_rounds(rounds).map_err(|_| format!("{key}: expected 1 to {ROUNDS_MAX}"))?;
         }
     }
     if let Some(time) = short.and_then(|it| it.seconds) {
@@ -90,12 +100,22 @@ pub(super) fn check_experiment(experiment: &Experiment) -> Result<(), String> {
     if experiment.figures.is_empty() {
         return Err("figures is empty: nothing would be shown".to_owned());
     }
-    for figure in &experiment.figures {
+    for (n, figure) in experiment.figures.iter().enumerate() {
+        if experiment.figures.iter().take(n).any(|other| other.id == figure.id) {
+            return Err(format!("figure {}: there are two with this id", figure.id));
+        }
         check_figure(experiment, figure).map_err(|why| format!("figure {}: {why}", figure.id))?;
     }
     for published in &experiment.published {
         if !experiment.figures.iter().any(|figure| figure.id == published.figure) {
             return Err(format!("published: there is no figure {:?}", published.figure));
+        }
+        for value in &published.values {
+            let x = value.x.as_ref().and_then(AxisValue::as_number);
+            let numbers = [Some(value.y), value.deviation, x];
+            if !numbers.into_iter().flatten().all(f64::is_finite) {
+                return Err(format!("published: {:?} has a value that is no number", value.series));
+            }
         }
     }
     Ok(())
@@ -104,23 +124,39 @@ pub(super) fn check_experiment(experiment: &Experiment) -> Result<(), String> {
 fn check_measure(measure: &Measure) -> Result<(), String> {
     match measure {
         Measure::Bench(it) => {
+            if let LoadSetting::Rate(rate) = it.load {
+                within("measure.load.rate", rate, 1e-3, 1e9)?;
+            }
+            within("measure.new_sources", it.new_sources, 0.0, 1.0)?;
+            check_link(&it.link)?;
             positive_seconds("measure.seconds", it.seconds)?;
             seconds("measure.warm_up_s", it.warm_up_s)?;
             seconds("measure.delay_s", it.delay_s)?;
             seconds("measure.after_s", it.after_s)
         }
         Measure::Paths(it) => {
+            check_topology("measure.topology", &it.topology)?;
             positive_seconds("measure.seconds", it.seconds)?;
             seconds("measure.warm_up_s", it.warm_up_s)?;
             seconds("measure.delay_s", it.delay_s)
         }
-        Measure::Startup(it) => positive_seconds("measure.timeout_s", it.timeout_s),
-        Measure::Connection(it) => positive_seconds("measure.timeout_s", it.timeout_s),
+        Measure::Startup(it) => {
+            check_topology("measure.topology", &it.topology)?;
+            check_link(&it.link)?;
+            positive_seconds("measure.timeout_s", it.timeout_s)
+        }
+        Measure::Connection(it) => {
+            check_topology("measure.topology", &it.topology)?;
+            check_link(&it.link)?;
+            positive_seconds("measure.timeout_s", it.timeout_s)
+        }
         Measure::Cbench(it) => {
             positive_seconds("measure.seconds", it.seconds)?;
             seconds("measure.warm_up_s", it.warm_up_s)
         }
         Measure::Stream(it) => {
+            check_topology("measure.topology", &it.topology)?;
+            check_link(&it.link)?;
             if it.packets_per_s == 0 {
                 return Err("measure.packets_per_s: 0 (expected at least 1)".to_owned());
             }
@@ -133,9 +169,27 @@ fn check_measure(measure: &Measure) -> Result<(), String> {
                     it.test
                 ));
             }
+            check_topology("measure.topology", &it.topology)?;
             positive_seconds("measure.seconds", it.seconds)
         }
     }
+}
+
+fn check_topology(key: &str, topology: &str) -> Result<(), String> {
+    Topology::from_text(topology).map(drop).map_err(|error| format!("{key}: {topology}: {error}"))
+}
+
+fn check_link(link: &LinkSettings) -> Result<(), String> {
+    within("measure.link.delay_ms", link.delay_ms, 0.0, 1e6)?;
+    within("measure.link.rate_mbit", link.rate_mbit, 0.0, 1e6)
+}
+
+/// Whether a number is in a range, which NaN is not.
+fn within(key: &str, value: f64, min: f64, max: f64) -> Result<(), String> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{key}: {value} (expected {min} to {max})"))
 }
 
 /// The axes that a measurement has.
@@ -179,7 +233,17 @@ fn check_axis(measure: &Measure, axis: Axis, values: &[AxisValue]) -> Result<(),
     if values.is_empty() || values.len() > VALUES_MAX {
         return Err(format!("{} values (expected 1 to {VALUES_MAX})", values.len()));
     }
-    for value in values {
+    for (n, value) in values.iter().enumerate() {
+        let is_equal = |other: &AxisValue| match (other.as_number(), value.as_number()) {
+            (Some(a), Some(b)) => a.to_bits() == b.to_bits(),
+            _ => other == value,
+        };
+        if values.iter().take(n).any(is_equal) {
+            return Err(format!("{value} is there twice"));
+        }
+        if let (Axis::Topology, AxisValue::Text(text)) = (axis, value) {
+            check_topology("topology", text)?;
+        }
         let is_valid = match (axis, value) {
             (Axis::Cores, AxisValue::Text(text)) => is_core_set(text),
             (Axis::Variant | Axis::Topology, AxisValue::Text(_)) => true,
@@ -242,10 +306,7 @@ fn check_figure(experiment: &Experiment, figure: &Figure) -> Result<(), String> 
 }
 
 fn seconds(key: &str, value: f64) -> Result<(), String> {
-    if (0.0..=SECONDS_MAX).contains(&value) {
-        return Ok(());
-    }
-    Err(format!("{key}: {value} (expected 0 to {SECONDS_MAX})"))
+    within(key, value, 0.0, SECONDS_MAX)
 }
 
 fn positive_seconds(key: &str, value: f64) -> Result<(), String> {

@@ -10,7 +10,8 @@ mod measure;
 pub(crate) mod metrics;
 
 pub use axis::{Axis, AxisValue, Cell, SocketCores};
-pub use catalogue::{Catalogue, DefinitionError};
+pub use catalogue::{Catalogue, DefinitionError, read_definition};
+pub(crate) use check::check_rounds;
 pub use controller::{
     ControllerRow, HttpCount, Northbound, PathRequest, PathRequestScope, Ready, Start, Stop,
     StopSignal,

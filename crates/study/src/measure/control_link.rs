@@ -27,7 +27,7 @@ impl ControlLink {
         let delay = Duration::try_from_secs_f64(settings.delay_ms / 1e3)
             .map_err(|error| format!("invalid delay of the control link: {error}"))?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate")]
-        let rate_bps = NonZeroU64::new((settings.rate_mbit * 1e6) as u64);
+        let rate_bps = NonZeroU64::new((settings.rate_mbit * 1e6).ceil() as u64);
         let impairments = LinkImpairments { delay, rate_bps, ..LinkImpairments::default() };
         let config = LinkConfig {
             endpoints: LinkEndpoints::TcpProxy {

@@ -68,8 +68,11 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Sets a figure. What is not finite is none.
     pub(crate) fn set(&mut self, name: &str, value: f64) {
-        self.figures.insert(name.to_owned(), value);
+        if value.is_finite() {
+            self.figures.insert(name.to_owned(), value);
+        }
     }
 }
 

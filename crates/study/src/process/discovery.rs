@@ -60,7 +60,8 @@ fn version(command: &[String], placeholders: &Placeholders) -> Option<String> {
     let output = command::output(program, &arguments, VERSION_TIMEOUT).ok()?;
     let text = if output.stdout.trim().is_empty() { output.stderr } else { output.stdout };
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
-    Some(line.chars().take(VERSION_CHARS_MAX).collect())
+    let characters = line.chars().map(|c| if c.is_control() { ' ' } else { c });
+    Some(characters.take(VERSION_CHARS_MAX).collect())
 }
 
 #[cfg(test)]

@@ -13,6 +13,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// Time for one attempt to connect, on this machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Time for one handshake, after which it is asked whether the controller still runs.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Datapath id of the switch of the probe, which no measurement uses.
 const PROBE_DATAPATH_ID: u64 = 0x5_1ce0_0000;
 
@@ -78,7 +81,7 @@ pub(super) fn check(
         loop_time: PROBE_TIME,
         delay: (PROBE_DELAY * unanswered).min(PROBE_DELAY_MAX),
         dpid_offset: PROBE_DATAPATH_ID,
-        handshake_timeout: left.max(Duration::from_millis(1)),
+        handshake_timeout: left.clamp(Duration::from_millis(1), HANDSHAKE_TIMEOUT),
         connect_attempts: ConnectAttempts::UntilTimeout,
         timeout: Duration::from_secs(1),
         ..Plan::default()

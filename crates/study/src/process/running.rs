@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sluice_io::process_tree::{self, ProcessTree, Program, TreeEnd};
@@ -22,6 +22,15 @@ const READING_INTERVAL: Duration = Duration::from_millis(200);
 /// Most readings that are kept; beyond them, every second one is discarded.
 const READINGS_MAX: usize = 2000;
 
+/// Name of the file with the output of a controller.
+const LOG: &str = "controller.log";
+
+/// The end of a log that is searched for its last lines.
+const LOG_BYTES: u64 = 64 << 10;
+
+/// Size beyond which the log of a running controller is emptied.
+const LOG_BYTES_MAX: u64 = 64 << 20;
+
 /// Lines of a controller's log that an error quotes.
 const LOG_LINES: usize = 3;
 
@@ -32,6 +41,7 @@ const LOG_LINE_CHARS: usize = 200;
 #[derive(Debug)]
 pub struct RunningController {
     tree: ProcessTree,
+    log: PathBuf,
     started_at: Instant,
     start_up: Duration,
     stop_signal: process_tree::StopSignal,
@@ -109,6 +119,7 @@ impl RunningController {
             .map_err(|error| StartError::Io(format!("{}: {error}", program.program)))?;
         let mut controller = Self {
             tree,
+            log: program.log.clone(),
             started_at,
             start_up: Duration::ZERO,
             stop_signal: match row.stop.signal {
@@ -181,6 +192,10 @@ impl RunningController {
     }
 
     fn take_reading(&mut self, now: Instant) {
+        if self.log.metadata().is_ok_and(|it| it.len() > LOG_BYTES_MAX) {
+            // What cannot be emptied is not the controller's fault.
+            let _ = fs::File::options().write(true).truncate(true).open(&self.log);
+        }
         let usage = self.tree.usage();
         self.survived &= usage.processes > 0;
         self.taken += 1;
@@ -247,7 +262,8 @@ fn run_command_after_start(
     let Some(command) = &row.start.then else { return Ok(()) };
     let command = placeholders.fill(command);
     let timeout = Duration::try_from_secs_f64(row.ready.timeout_s).unwrap_or_default();
-    match shell::run(&command, timeout) {
+    let (folder, log) = (&placeholders.directory, placeholders.directory.join(LOG));
+    match shell::run_in(folder, &command, &log, timeout) {
         Ok(Some(status)) if status.success() => Ok(()),
         Ok(Some(status)) => Err(StartError::Then(format!("{command}: {status}"))),
         Ok(None) => Err(StartError::Then(format!("{command}: it did not end in time"))),
@@ -281,15 +297,25 @@ fn program(
             .map(|(name, value)| (name.clone(), placeholders.fill(value)))
             .collect(),
         directory: placeholders.directory.clone(),
-        log: placeholders.directory.join("controller.log"),
+        log: placeholders.directory.join(LOG),
         cores: placeholders.cores.clone(),
     })
 }
 
+/// The last bytes of a file, which may be of any size.
+fn end_of_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
+    let mut end = Vec::new();
+    file.take(LOG_BYTES).read_to_end(&mut end)?;
+    Ok(end)
+}
+
 /// The last lines of a log, as the end of a sentence; empty if there are none.
 fn end_of_log(path: &Path) -> String {
-    let text = fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    let text = end_of_file(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).replace(|c: char| c.is_control() && c != '\n', " ");
     let mut lines: Vec<_> =
         text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(LOG_LINES).collect();
     if lines.is_empty() {

@@ -50,6 +50,8 @@ impl NorthboundClient {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(REQUEST_TIMEOUT))
             .http_status_as_error(false)
+            // The controller is on this machine.
+            .proxy(None)
             .build();
         Ok(Self {
             agent: config.into(),

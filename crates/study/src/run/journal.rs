@@ -32,10 +32,8 @@ pub enum JournalError {
     Io(PathBuf, io::Error),
     /// A file is damaged.
     Damaged(PathBuf, String),
-    /// It contains a study with another plan.
-    OtherPlan(PathBuf),
-    /// It was begun on another machine, or with another version of Sluice.
-    OtherMachine(PathBuf),
+    /// It contains a study with another plan, or of another machine.
+    OtherPlan(PathBuf, String),
     /// Another process carries out a study there.
     InUse(PathBuf),
     /// The threads of the load generator could not be bound to their cores.
@@ -47,14 +45,9 @@ impl fmt::Display for JournalError {
         match self {
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Damaged(path, why) => write!(f, "{}: {why}", path.display()),
-            Self::OtherPlan(path) => write!(
+            Self::OtherPlan(path, why) => write!(
                 f,
-                "{} contains a study with another plan: name another folder, or the same controllers and experiments",
-                path.display()
-            ),
-            Self::OtherMachine(path) => write!(
-                f,
-                "{} contains a study of another machine, of other cores of it, or of another version of Sluice: name another folder",
+                "{} contains a study with another plan ({why}): name another folder, or do the same as before",
                 path.display()
             ),
             Self::Cores(error) => {
@@ -95,21 +88,15 @@ impl Journal {
         let plan = folder.join(PLAN);
         let samples = if plan.exists() {
             let (earlier, samples) = read(folder)?;
-            let is_same = (&earlier.controllers, &earlier.experiments, earlier.is_short)
-                == (&record.controllers, &record.experiments, record.is_short);
-            if !is_same {
-                return Err(JournalError::OtherPlan(folder.to_owned()));
+            if let Some(why) = difference(&earlier, record) {
+                return Err(JournalError::OtherPlan(folder.to_owned(), why));
             }
-            let memory_bytes = record.machine.memory_bytes;
-            let machine = Machine { memory_bytes, ..earlier.machine };
-            if (&earlier.version, &machine) != (&record.version, &record.machine) {
-                return Err(JournalError::OtherMachine(folder.to_owned()));
-            }
+            // A controller may have been installed since.
+            let record = StudyRecord { started_at: earlier.started_at, ..record.clone() };
+            write_record(&plan, &record)?;
             samples
         } else {
-            let text = serde_json::to_string_pretty(record)
-                .map_err(|error| JournalError::Damaged(plan.clone(), error.to_string()))?;
-            write_file(&plan, &text).map_err(|error| JournalError::Io(plan.clone(), error))?;
+            write_record(&plan, record)?;
             Vec::new()
         };
         let path = folder.join(SAMPLES);
@@ -144,6 +131,48 @@ impl Journal {
     }
 }
 
+/// Why a study cannot go on with that of `earlier`, if it cannot.
+fn difference(earlier: &StudyRecord, record: &StudyRecord) -> Option<String> {
+    let ids = |record: &StudyRecord| {
+        let controllers = record.controllers.iter().map(|it| it.id.clone());
+        let experiments = record.experiments.iter().map(|it| it.id.clone());
+        [controllers.collect::<Vec<_>>(), experiments.collect()]
+    };
+    let memory_bytes = record.machine.memory_bytes;
+    if ids(earlier) != ids(record) || earlier.is_short != record.is_short {
+        return Some("other controllers, experiments or form".to_owned());
+    }
+    if (Machine { memory_bytes, ..earlier.machine.clone() }) != record.machine {
+        return Some("another machine, or other cores of it".to_owned());
+    }
+    if (&earlier.version, &earlier.program) != (&record.version, &record.program) {
+        return Some("another build of Sluice".to_owned());
+    }
+    let mut controllers = earlier.controllers.iter().zip(&record.controllers);
+    let changed = controllers.find_map(|(before, now)| {
+        let has_other_version =
+            before.version.is_some() && now.version.is_some() && before.version != now.version;
+        if before.row != now.row {
+            Some(format!("controller {}: its file has changed", now.id))
+        } else if has_other_version {
+            Some(format!("controller {}: its version has changed", now.id))
+        } else {
+            None
+        }
+    });
+    let mut experiments = earlier.experiments.iter().zip(&record.experiments);
+    changed.or_else(|| {
+        let (_, now) = experiments.find(|(before, now)| before.experiment != now.experiment)?;
+        Some(format!("experiment {}: its file, rounds or controllers have changed", now.id))
+    })
+}
+
+fn write_record(path: &Path, record: &StudyRecord) -> Result<(), JournalError> {
+    let text = serde_json::to_string_pretty(record)
+        .map_err(|error| JournalError::Damaged(path.to_owned(), error.to_string()))?;
+    write_file(path, &text).map_err(|error| JournalError::Io(path.to_owned(), error))
+}
+
 /// Reads the folder of a study. A last line that was cut off is left out.
 ///
 /// # Errors
@@ -161,12 +190,12 @@ pub fn read(folder: &Path) -> Result<(StudyRecord, Vec<Sample>), JournalError> {
     };
     let mut samples = Vec::new();
     let mut damage = None;
-    for (number, line) in BufReader::new(file).lines().enumerate() {
+    for (number, line) in BufReader::new(file).split(b'\n').enumerate() {
         let line = line.map_err(|error| JournalError::Io(path.clone(), error))?;
         if let Some(why) = damage {
             return Err(JournalError::Damaged(path, why));
         }
-        match serde_json::from_str(&line) {
+        match serde_json::from_slice(&line) {
             Ok(sample) => samples.push(sample),
             Err(error) => damage = Some(format!("line {}: {error}", number + 1)),
         }

@@ -5,7 +5,7 @@ mod machine;
 mod plan;
 mod sample;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sluice_io::{cores, limits};
@@ -13,7 +13,6 @@ use sluice_io::{cores, limits};
 pub use journal::{Journal, JournalError, read};
 pub use plan::{PlanError, StudyOptions, StudyPlan, Task, can_run};
 
-use crate::definition::Cell;
 use crate::record::Sample;
 
 /// How often a disturbed sample is taken again.
@@ -68,12 +67,13 @@ pub fn run(
     cores::pin_to(&plan.record.machine.generator_cores).map_err(JournalError::Cores)?;
     let mut elapsed_s = BTreeMap::new();
     let mut disturbed = 0;
+    let done: BTreeSet<_> = earlier.iter().map(sample::key).collect();
     let mut failures = Failures::default();
     for sample in earlier {
         failures.add(sample);
     }
     for (number, task) in plan.tasks.iter().enumerate() {
-        if earlier.iter().any(|sample| plan.is_of(sample, task)) {
+        if done.contains(&plan.key(task)) {
             continue;
         }
         let left = plan.estimate(number, &elapsed_s);
@@ -100,7 +100,7 @@ pub fn run(
             journal.add(&sample)?;
             attempt += 1;
         };
-        if observer.is_interrupted() {
+        if observer.is_interrupted() && !plan.is_complete(task, &sample) {
             return Ok(StudyEnd::Interrupted);
         }
         disturbed = if sample.machine.is_disturbed { disturbed + 1 } else { 0 };
@@ -117,42 +117,33 @@ pub fn run(
 struct Failures {
     /// By experiment and controller: failures, and whether a sample succeeded.
     experiments: BTreeMap<(String, String), (u32, bool)>,
-    /// Failures one after the other in each cell of a controller.
-    cells: Vec<((String, String, Cell), u32)>,
+    /// By experiment, controller and cell: failures one after the other.
+    cells: BTreeMap<(String, String, String), u32>,
 }
 
 impl Failures {
-    /// A sample was taken or skipped; skipped ones are like those before.
+    /// A sample was taken or skipped; skipped ones have failed like those before.
     fn add(&mut self, sample: &Sample) {
-        let key = (sample.experiment.clone(), sample.controller.clone());
-        let (failed, has_succeeded) = self.experiments.entry(key).or_default();
-        *failed += u32::from(sample.failure.is_some());
-        *has_succeeded |= sample.failure.is_none();
-        let (experiment, controller) = (sample.experiment.clone(), sample.controller.clone());
-        let key = (experiment, controller, sample.cell.clone());
-        let known = self.cells.iter_mut().find(|(cell, _)| *cell == key);
-        match (known, &sample.failure) {
-            (Some((_, failed)), Some(_)) => *failed += 1,
-            (Some((_, failed)), None) => *failed = 0,
-            (None, failure) => self.cells.push((key, u32::from(failure.is_some()))),
-        }
+        let (experiment, controller, cell, _) = sample::key(sample);
+        let has_failed = sample.failure.is_some();
+        let in_cell = self.cells.entry((experiment.clone(), controller.clone(), cell)).or_default();
+        *in_cell = if has_failed { *in_cell + 1 } else { 0 };
+        let (failed, has_succeeded) = self.experiments.entry((experiment, controller)).or_default();
+        *failed += u32::from(has_failed);
+        *has_succeeded |= !has_failed;
     }
 
     /// Why a sample is not tried, if it is not.
     fn reason_to_skip(&self, sample: &Sample) -> Option<String> {
-        let key = (sample.experiment.clone(), sample.controller.clone());
-        if self.experiments.get(&key).is_some_and(|&(failed, ok)| failed >= FAILURES_MAX && !ok) {
+        let (experiment, controller, cell, _) = sample::key(sample);
+        let in_cell = self.cells.get(&(experiment.clone(), controller.clone(), cell));
+        let in_experiment = self.experiments.get(&(experiment, controller));
+        if in_experiment.is_some_and(|&(failed, ok)| failed >= FAILURES_MAX && !ok) {
             return Some(format!(
                 "not tried: the first {FAILURES_MAX} samples of this experiment failed"
             ));
         }
-        let is_same = |(experiment, controller, cell): &(String, String, Cell)| {
-            *experiment == sample.experiment
-                && *controller == sample.controller
-                && *cell == sample.cell
-        };
-        let failed = self.cells.iter().find(|(cell, _)| is_same(cell)).map_or(0, |(_, n)| *n);
-        (failed >= CELL_FAILURES_MAX).then(|| {
+        in_cell.is_some_and(|&failed| failed >= CELL_FAILURES_MAX).then(|| {
             format!(
                 "not tried: {CELL_FAILURES_MAX} samples of this cell failed one after the other"
             )
@@ -163,7 +154,7 @@ impl Failures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::{Axis, AxisValue};
+    use crate::definition::{Axis, AxisValue, Cell};
 
     fn sample(threads: u64, failure: Option<&str>) -> Sample {
         let cell: Cell = [(Axis::Threads, AxisValue::Integer(threads))].into_iter().collect();

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs;
+use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +11,9 @@ use serde::Deserialize;
 use sluice_io::clock;
 
 use super::machine;
-use crate::definition::{Axis, AxisValue, Catalogue, Cell, ControllerRow, Experiment, Measure};
+use crate::definition::{
+    Axis, AxisValue, Catalogue, Cell, ControllerRow, Experiment, Measure, SocketCores, check_rounds,
+};
 use crate::process::{self, Placeholders};
 use crate::record::{ControllerRecord, ExperimentRecord, LeftOut, SCHEMA, StudyRecord};
 use crate::rfc8456;
@@ -110,10 +114,13 @@ impl StudyPlan {
         let requirement_missing = |experiment: &Experiment| {
             machine::missing(experiment.requires?, &machine, &placeholders)
         };
-        let (experiments, left_out) = choose_experiments(options, catalogue, &requirement_missing)?;
+        let allowed = [&machine.generator_cores[..], &machine.controller_cores].concat();
+        let (experiments, left_out) =
+            choose_experiments(options, catalogue, &requirement_missing, &allowed)?;
         let record = StudyRecord {
             schema: SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            program: identity(sluice),
             started_at: sluice_bench::rfc3339(clock::since_epoch()),
             command,
             is_short: options.short,
@@ -122,6 +129,7 @@ impl StudyPlan {
             experiments,
             left_out,
         };
+        check_size(&record)?;
         let tasks = tasks(&record);
         if tasks.is_empty() {
             return Err(PlanError(
@@ -161,6 +169,7 @@ fn choose_experiments(
     options: &StudyOptions,
     catalogue: &Catalogue,
     missing: &dyn Fn(&Experiment) -> Option<String>,
+    allowed: &[usize],
 ) -> Result<(Vec<ExperimentRecord>, Vec<LeftOut>), PlanError> {
     let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
     for (id, experiment) in select("experiment", &options.experiments, &catalogue.experiments)? {
@@ -173,6 +182,9 @@ fn choose_experiments(
             experiment = experiment.shortened();
         }
         experiment.rounds = options.rounds.unwrap_or(experiment.rounds);
+        check_rounds(experiment.rounds).map_err(PlanError)?;
+        check_cores(&experiment, allowed)
+            .map_err(|why| PlanError(format!("experiment {id}: {why}")))?;
         if let Some(controllers) = options.only.get(id) {
             experiment.controllers.clone_from(controllers);
         }
@@ -191,6 +203,45 @@ fn choose_experiments(
         return Err(PlanError(format!("experiment {experiment}: {why}")));
     }
     Ok((chosen, left_out))
+}
+
+/// Whether all cores that an experiment names may be used.
+fn check_cores(experiment: &Experiment, allowed: &[usize]) -> Result<(), String> {
+    for value in experiment.axes.get(&Axis::Cores).into_iter().flatten() {
+        let AxisValue::Text(text) = value else { continue };
+        if SocketCores::from_name(text).is_some() {
+            continue;
+        }
+        let unknown = |core: &&str| !core.trim().parse().is_ok_and(|it| allowed.contains(&it));
+        if let Some(core) = text.split(',').find(unknown) {
+            return Err(format!("cores: core {core} does not exist or must not be used"));
+        }
+    }
+    Ok(())
+}
+
+/// Most samples of a study: months of them.
+const SAMPLES_MAX: u128 = 1 << 20;
+
+/// Refuses a plan whose samples cannot be listed.
+fn check_size(record: &StudyRecord) -> Result<(), PlanError> {
+    let samples = record.experiments.iter().map(|ExperimentRecord { experiment, .. }| {
+        let cells = experiment.axes.values().map(|values| values.len() as u128).product::<u128>();
+        cells * u128::from(experiment.rounds) * record.controllers.len() as u128
+    });
+    let samples = samples.sum::<u128>();
+    if samples > SAMPLES_MAX {
+        return Err(PlanError(format!("{samples} samples (at most {SAMPLES_MAX})")));
+    }
+    Ok(())
+}
+
+/// Length and hash of a program.
+fn identity(program: &Path) -> String {
+    let bytes = fs::read(program).unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&bytes);
+    format!("{} bytes, {:016x}", bytes.len(), hasher.finish())
 }
 
 /// Seconds of one measurement.
@@ -219,6 +270,11 @@ fn select<'a, T>(
 ) -> Result<Vec<(&'a String, &'a T)>, PlanError> {
     if wanted.is_empty() {
         return Ok(all.iter().collect());
+    }
+    for (n, name) in wanted.iter().enumerate() {
+        if wanted.iter().take(n).any(|earlier| earlier == name) {
+            return Err(PlanError(format!("{kind} {name:?} is named twice")));
+        }
     }
     let find = |name: &'a String| {
         all.get(name).map(|it| (name, it)).ok_or_else(|| {

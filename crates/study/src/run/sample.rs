@@ -11,7 +11,7 @@ use sluice_openflow::Version;
 
 use super::machine::MachineReading;
 use super::plan::{StudyPlan, Task};
-use crate::definition::{Axis, AxisValue, ControllerRow, SocketCores};
+use crate::definition::{Axis, AxisValue, ControllerRow, Measure, SocketCores};
 use crate::measure::{self, Measured, Subject};
 use crate::process::{Placeholders, RunningController, free_port};
 use crate::record::{ControllerRecord, ExperimentRecord, MachineState, Sample, Usage};
@@ -19,15 +19,30 @@ use crate::record::{ControllerRecord, ExperimentRecord, MachineState, Sample, Us
 /// Folder in that of the study in which controllers run; kept if a sample failed.
 const RUNS: &str = "runs";
 
+/// What tells the samples of a task from all others: experiment, controller, cell and round.
+pub(super) type SampleKey = (String, String, String, u32);
+
+/// The key of a sample.
+pub(super) fn key(sample: &Sample) -> SampleKey {
+    let cell = serde_json::to_string(&sample.cell).unwrap_or_default();
+    (sample.experiment.clone(), sample.controller.clone(), cell, sample.round)
+}
+
 impl StudyPlan {
-    /// Whether a sample is that of a task.
-    pub(super) fn is_of(&self, sample: &Sample, task: &Task) -> bool {
-        let experiment = self.record.experiments.get(task.experiment).map(|it| &it.id);
-        let controller = self.record.controllers.get(task.controller).map(|it| &it.id);
-        experiment == Some(&sample.experiment)
-            && controller == Some(&sample.controller)
-            && sample.cell == task.cell
-            && sample.round == task.round
+    /// The key of the samples of a task.
+    pub(super) fn key(&self, task: &Task) -> SampleKey {
+        key(&empty(self, task, 0))
+    }
+
+    /// Whether a sample is whole although the study was interrupted while it was taken.
+    pub(super) fn is_complete(&self, task: &Task, sample: &Sample) -> bool {
+        let experiment = self.record.experiments.get(task.experiment);
+        let is_measured_in_one_go = experiment.is_some_and(|it| match &it.experiment.measure {
+            Measure::Bench(settings) => settings.after_s <= 0.0,
+            Measure::Paths(_) | Measure::Cbench(_) => true,
+            _ => false,
+        });
+        is_measured_in_one_go && sample.failure.is_none()
     }
 
     /// Experiment and controller of a task.

@@ -125,6 +125,7 @@ pub(crate) fn study(
     StudyRecord {
         schema: SCHEMA.to_owned(),
         version: "0.1.0".to_owned(),
+        program: String::new(),
         started_at: "2026-01-02T03:04:05Z".to_owned(),
         command: ["sluice", "study", "run", "<all>"].map(str::to_owned).to_vec(),
         is_short: false,

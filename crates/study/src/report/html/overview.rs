@@ -57,7 +57,7 @@ fn row(
         TableCell::Head(row.title.clone()),
         TableCell::Text(row.language.clone()),
         TableCell::Text(row.application_name().to_owned()),
-        TableCell::Text(row.openflow.join(", ")),
+        TableCell::Text(versions(&row.openflow)),
     ];
     cells.push(match (&controller.missing, &controller.version) {
         (Some(missing), _) => TableCell::Failed(format!("not found: {missing}")),
@@ -83,6 +83,15 @@ fn row(
         n => TableCell::Failed(format!("no, ended early in {} of {n} samples", n - survived)),
     });
     cells
+}
+
+/// The version that is measured, and the others.
+fn versions(all: &[String]) -> String {
+    match all.split_first() {
+        None => String::new(),
+        Some((first, [])) => first.clone(),
+        Some((first, others)) => format!("{first} (also {})", others.join(", ")),
+    }
 }
 
 /// The machine, and what else happened on it.
