@@ -271,17 +271,20 @@ impl CommonArgs {
         let command = env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
         let plan = StudyPlan::new(&options, &catalogue, &sluice, command)
             .map_err(|error| StudyError::Usage(error.to_string()))?;
-        if let Some(it) = plan.record.controllers.iter().find(|it| it.missing.is_some())
-            && self.controllers.contains(&it.id)
-        {
-            let missing = it.missing.as_deref().unwrap_or_default();
-            return Err(StudyError::Usage(format!("controller {}: {missing}", it.id)));
-        }
         write_stdout(&describe(&plan)).map_err(StudyError::Failure)?;
         if self.dry_run {
             return Ok(0);
         }
-        self.carry_out(&plan)
+        let code = self.carry_out(&plan)?;
+        let named = plan.record.controllers.iter().filter(|it| self.controllers.contains(&it.id));
+        let mut missing = named.filter_map(|it| Some((&it.id, it.missing.as_ref()?))).peekable();
+        if code != 0 || missing.peek().is_none() {
+            return Ok(code);
+        }
+        for (id, why) in missing {
+            print_error(&format!("controller {id} was not measured: {why}"));
+        }
+        Ok(EXIT_FAILURE)
     }
 
     fn carry_out(&self, plan: &StudyPlan) -> Result<u8, StudyError> {

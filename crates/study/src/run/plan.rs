@@ -132,10 +132,15 @@ impl StudyPlan {
         check_size(&record)?;
         let tasks = tasks(&record);
         if tasks.is_empty() {
-            return Err(PlanError(
-                "there is nothing to do: none of the controllers was found, or none takes part in these experiments"
-                    .to_owned(),
-            ));
+            let missing =
+                record.controllers.iter().find_map(|it| Some((&it.id, it.missing.as_ref()?)));
+            return Err(PlanError(missing.map_or_else(
+                || {
+                    "there is nothing to do: no controller takes part in these experiments"
+                        .to_owned()
+                },
+                |(id, why)| format!("there is nothing to do: controller {id}: {why}"),
+            )));
         }
         Ok(Self { record, home, sluice: sluice.to_owned(), tasks })
     }
