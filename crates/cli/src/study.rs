@@ -472,9 +472,12 @@ impl CompareArgs {
         let Some(threshold) = threshold else { return Ok(0) };
         let (worse, lost) = (comparison.regressions(threshold), comparison.lost());
         for row in &worse {
-            let percent = 100.0 * row.worsening();
+            let how = match row.worsening() {
+                share if share.is_finite() => format!("is {:.1} % worse", 100.0 * share),
+                _ => "was 0 before".to_owned(),
+            };
             print_error(&format!(
-                "gate: {}: {}: {} is {percent:.1} % worse",
+                "gate: {}: {}: {} {how}",
                 row.experiment,
                 row.cell_text(),
                 row.metric

@@ -18,6 +18,9 @@ const VALUES_MAX: usize = 100;
 /// Longest time of a setting in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
 
+/// Most packets per second of a stream: more than an emulated network forwards.
+const PACKETS_PER_S_MAX: u32 = 1_000_000;
+
 /// Versions of OpenFlow.
 const VERSIONS: [&str; 6] = ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"];
 
@@ -157,8 +160,11 @@ fn check_measure(measure: &Measure) -> Result<(), String> {
         Measure::Stream(it) => {
             check_topology("measure.topology", &it.topology)?;
             check_link(&it.link)?;
-            if it.packets_per_s == 0 {
-                return Err("measure.packets_per_s: 0 (expected at least 1)".to_owned());
+            if !(1..=PACKETS_PER_S_MAX).contains(&it.packets_per_s) {
+                return Err(format!(
+                    "measure.packets_per_s: {} (expected 1 to {PACKETS_PER_S_MAX})",
+                    it.packets_per_s
+                ));
             }
             positive_seconds("measure.seconds", it.seconds)
         }
@@ -260,6 +266,9 @@ fn check_axis(measure: &Measure, axis: Axis, values: &[AxisValue]) -> Result<(),
             ) => (1..=1 << 24).contains(n),
             (Axis::NewSources | Axis::Invalid, value) => {
                 value.as_number().is_some_and(|share| (0.0..=1.0).contains(&share))
+            }
+            (Axis::Rate, value) if matches!(measure, Measure::Stream(_)) => {
+                matches!(value, AxisValue::Integer(n) if (1..=PACKETS_PER_S_MAX.into()).contains(n))
             }
             (Axis::Rate, value) => value.as_number().is_some_and(|rate| rate > 0.0 && rate <= 1e9),
             (Axis::DelayMs | Axis::RateMbit, value) => {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use sluice_openflow::Version;
 
-use crate::definition::{Cell, ControllerRow, Measure};
+use crate::definition::{Axis, AxisValue, Cell, ControllerRow, LinkSettings, Measure};
 use crate::process::{Placeholders, RunningController};
 use crate::rfc8456;
 
@@ -73,6 +73,19 @@ impl Measured {
         if value.is_finite() {
             self.figures.insert(name.to_owned(), value);
         }
+    }
+}
+
+/// Sets topology and control link as a cell says.
+fn resolve_network(topology: &mut String, link: &mut LinkSettings, cell: &Cell) {
+    if let Some(AxisValue::Text(text)) = cell.get(&Axis::Topology) {
+        topology.clone_from(text);
+    }
+    if let Some(delay) = cell.get(&Axis::DelayMs) {
+        link.delay_ms = bench::number(delay);
+    }
+    if let Some(rate) = cell.get(&Axis::RateMbit) {
+        link.rate_mbit = bench::number(rate);
     }
 }
 

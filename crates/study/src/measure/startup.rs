@@ -8,10 +8,9 @@ use sluice_emu::topology::Topology;
 use sluice_io::clock;
 use sluice_openflow::Version;
 
-use super::bench::number;
 use super::control_link::{self, ControlLink, link_command};
-use super::{Measured, Subject};
-use crate::definition::{Axis, AxisValue, Cell, StartupSettings};
+use super::{Measured, Subject, resolve_network};
+use crate::definition::{Cell, StartupSettings};
 use crate::network::{RECONNECT_DELAY, switch_config};
 
 /// Interval at which the use of resources is read.
@@ -20,15 +19,7 @@ const OBSERVE_INTERVAL: Duration = Duration::from_millis(100);
 /// The settings of a cell.
 pub(super) fn resolve(settings: &StartupSettings, cell: &Cell) -> StartupSettings {
     let mut resolved = settings.clone();
-    if let Some(AxisValue::Text(topology)) = cell.get(&Axis::Topology) {
-        resolved.topology.clone_from(topology);
-    }
-    if let Some(delay) = cell.get(&Axis::DelayMs) {
-        resolved.link.delay_ms = number(delay);
-    }
-    if let Some(rate) = cell.get(&Axis::RateMbit) {
-        resolved.link.rate_mbit = number(rate);
-    }
+    resolve_network(&mut resolved.topology, &mut resolved.link, cell);
     resolved
 }
 

@@ -7,10 +7,10 @@ use sluice_emu::host::UdpStream;
 use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::Topology;
 
-use super::bench::{number, whole};
+use super::bench::whole;
 use super::control_link::ControlLink;
-use super::{Measured, Subject};
-use crate::definition::{Axis, AxisValue, Cell, ConnectionSettings, LinkSettings, StreamSettings};
+use super::{Measured, Subject, resolve_network};
+use crate::definition::{Axis, Cell, ConnectionSettings, LinkSettings, StreamSettings};
 use crate::network::{self, TestNetwork, messages};
 
 /// Time for what is still on its way after the last packet of a stream, besides two round trips of the control link.
@@ -31,18 +31,6 @@ fn resolve_stream(settings: &StreamSettings, cell: &Cell) -> StreamSettings {
         resolved.packets_per_s = whole(rate).max(1);
     }
     resolved
-}
-
-fn resolve_network(topology: &mut String, link: &mut LinkSettings, cell: &Cell) {
-    if let Some(AxisValue::Text(text)) = cell.get(&Axis::Topology) {
-        topology.clone_from(text);
-    }
-    if let Some(delay) = cell.get(&Axis::DelayMs) {
-        link.delay_ms = number(delay);
-    }
-    if let Some(rate) = cell.get(&Axis::RateMbit) {
-        link.rate_mbit = number(rate);
-    }
 }
 
 /// An emulated network that the controller has discovered, and the link to it.
