@@ -328,7 +328,16 @@ fn parse_stat(text: &str) -> Option<Process> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
     use super::*;
+
+    /// Held by each test that starts processes, since an orphan without the mark belongs to every tree of this process.
+    static TREES_OF_A_TEST: Mutex<()> = Mutex::new(());
+
+    fn one_test_at_a_time() -> MutexGuard<'static, ()> {
+        TREES_OF_A_TEST.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     fn start(script: &str) -> ProcessTree {
         let program = Program {
@@ -351,8 +360,21 @@ mod tests {
         }
     }
 
+    /// Waits until the program itself has ended, and returns its exit code.
+    fn exit_code(tree: &mut ProcessTree) -> Option<i32> {
+        let deadline = clock::now() + Duration::from_secs(60);
+        loop {
+            if let Some(status) = tree.exit_status() {
+                return status.code();
+            }
+            assert!(clock::now() < deadline, "{:?}", tree.usage());
+            clock::sleep(POLL_INTERVAL);
+        }
+    }
+
     #[test]
     fn a_program_ends_at_the_signal() {
+        let _guard = one_test_at_a_time();
         let mut tree = start("exec sleep 600");
         wait_for(&mut tree, 1);
         assert_eq!(tree.stop(StopSignal::Term, Duration::from_secs(60)), TreeEnd::InOrder);
@@ -361,6 +383,7 @@ mod tests {
 
     #[test]
     fn a_program_that_ignores_signals_is_killed() {
+        let _guard = one_test_at_a_time();
         let mut tree = start("trap '' TERM INT; while :; do sleep 0.01; done");
         wait_for(&mut tree, 2);
         assert_eq!(tree.stop(StopSignal::Int, Duration::from_millis(100)), TreeEnd::Killed);
@@ -369,9 +392,10 @@ mod tests {
 
     #[test]
     fn processes_that_outlive_their_parents_and_leave_the_session_are_part_of_the_tree() {
+        let _guard = one_test_at_a_time();
         let mut tree = start("setsid sh -c 'setsid sleep 600 & sleep 600 & exit' & exit 3");
+        assert_eq!(exit_code(&mut tree), Some(3));
         wait_for(&mut tree, 2);
-        assert_eq!(tree.exit_status().and_then(|status| status.code()), Some(3));
         let mut other = start("exec sleep 600");
         wait_for(&mut other, 1);
         assert_eq!(tree.stop(StopSignal::Term, Duration::from_secs(60)), TreeEnd::InOrder);
@@ -380,15 +404,17 @@ mod tests {
 
     #[test]
     fn a_daemon_that_has_cleared_its_environment_is_part_of_the_tree() {
+        let _guard = one_test_at_a_time();
         let mut tree = start("env -i setsid sh -c 'sleep 600 & exit' & exit 0");
+        assert_eq!(exit_code(&mut tree), Some(0));
         wait_for(&mut tree, 1);
-        assert_eq!(tree.exit_status().and_then(|status| status.code()), Some(0));
         assert_eq!(tree.stop(StopSignal::Term, Duration::from_secs(60)), TreeEnd::InOrder);
         assert!(!tree.is_running());
     }
 
     #[test]
     fn the_processor_time_of_processes_that_have_ended_counts() {
+        let _guard = one_test_at_a_time();
         let mut tree = start("timeout 0.3 sh -c 'while :; do :; done'; exec sleep 600");
         let deadline = clock::now() + Duration::from_secs(60);
         while tree.usage().cpu_s < 0.1 || tree.usage().processes > 1 {
