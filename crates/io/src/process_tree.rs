@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn processes_that_outlive_their_parents_and_leave_the_session_are_part_of_the_tree() {
         let _guard = one_test_at_a_time();
-        let mut tree = start("setsid sh -c 'setsid sleep 600 & sleep 600 & exit' & exit 3");
+        let mut tree = start("setsid sh -c 'setsid sleep 600 & exec sleep 600' & exit 3");
         assert_eq!(exit_code(&mut tree), Some(3));
         wait_for(&mut tree, 2);
         let mut other = start("exec sleep 600");
@@ -405,7 +405,10 @@ mod tests {
     #[test]
     fn a_daemon_that_has_cleared_its_environment_is_part_of_the_tree() {
         let _guard = one_test_at_a_time();
-        let mut tree = start("env -i setsid sh -c 'sleep 600 & exit' & exit 0");
+        let is_daemon = "[ \"$(cat /proc/$!/comm)\" = sleep ]";
+        let mut tree = start(&format!(
+            "env -i setsid sleep 600 & until {is_daemon}; do sleep 0.01; done; exit 0"
+        ));
         assert_eq!(exit_code(&mut tree), Some(0));
         wait_for(&mut tree, 1);
         assert_eq!(tree.stop(StopSignal::Term, Duration::from_secs(60)), TreeEnd::InOrder);
@@ -415,9 +418,9 @@ mod tests {
     #[test]
     fn the_processor_time_of_processes_that_have_ended_counts() {
         let _guard = one_test_at_a_time();
-        let mut tree = start("timeout 0.3 sh -c 'while :; do :; done'; exec sleep 600");
+        let mut tree = start("sh -c 'ulimit -t 1; while :; do :; done'; exec sleep 600");
         let deadline = clock::now() + Duration::from_secs(60);
-        while tree.usage().cpu_s < 0.1 || tree.usage().processes > 1 {
+        while tree.usage().cpu_s < 0.5 || tree.usage().processes > 1 {
             assert!(clock::now() < deadline, "{:?}", tree.usage());
             clock::sleep(POLL_INTERVAL);
         }
