@@ -29,6 +29,7 @@ need groff-base         # checks the manual pages
 need valgrind           # instructions per message
 need strace             # system calls per message
 need g++                # the fuzzer's runtime
+need clang              # the BPF program of crates/kernel
 
 install_needed setup
 

@@ -29,6 +29,9 @@ pub(crate) fn engine_start(error: &StartError) -> String {
             format!("choose from {} with --pin, or use --pin off", cores.join(", "))
         }
         StartError::Congestion(name, e) => congestion(name, e),
+        StartError::InKernel(_) => {
+            "use --engine epoll, or --engine auto, which falls back to it".to_owned()
+        }
         StartError::Io(e) => remedy_or(e, CHECK_LIMITS),
     };
     format!("{error}; {advice}")

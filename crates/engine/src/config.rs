@@ -100,6 +100,45 @@ pub struct Workers {
     pub pin: Pin,
     /// Whether an idle worker sleeps or polls.
     pub waiting: WaitStrategy,
+    /// Whether packet-ins are answered inside the kernel.
+    pub in_kernel: InKernelAnswers,
+}
+
+/// Whether packet-ins are answered inside the kernel, as far as the application [publishes](sluice_sdk::App::publish_answers) how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InKernelAnswers {
+    /// The workers answer everything.
+    #[default]
+    Off,
+    /// While little is waiting; the workers answer under load. If the kernel cannot, the workers answer everything, which is logged.
+    WhileIdle,
+    /// As much as possible. If the kernel cannot, the engine does not start.
+    Always,
+}
+
+/// Hosts of each worker that the kernel knows, as many as `learning` has by default for one switch.
+const HOSTS_IN_KERNEL: u32 = 131_072;
+
+/// Switches that the kernel knows.
+const SWITCHES_IN_KERNEL: u32 = 16_384;
+
+/// Bytes of a socket buffer that the kernel answers while little is waiting: half a dozen packet-ins.
+const INPUT_WHILE_IDLE: u32 = 600;
+
+/// The same under any load.
+const INPUT_ALWAYS: u32 = 16 << 10;
+
+impl InKernelAnswers {
+    /// The limits of the program; `None` if there is none.
+    pub(crate) fn limits(self, workers: usize) -> Option<sluice_kernel::Limits> {
+        let input_bytes = match self {
+            Self::Off => return None,
+            Self::WhileIdle => INPUT_WHILE_IDLE,
+            Self::Always => INPUT_ALWAYS,
+        };
+        let (sessions, hosts_per_worker) = (SWITCHES_IN_KERNEL, HOSTS_IN_KERNEL);
+        Some(sluice_kernel::Limits { workers, sessions, hosts_per_worker, input_bytes })
+    }
 }
 
 /// The cores on which workers run.

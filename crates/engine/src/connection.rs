@@ -29,6 +29,8 @@ pub(crate) struct EstablishedConnection<C> {
     pub(crate) requests: OutstandingRequests,
     /// Those that another worker has begun to count with.
     pub(crate) counters: Option<Arc<SwitchCounters>>,
+    /// If the kernel answers in the place of the workers.
+    pub(crate) kernel_session: Option<sluice_kernel::Session>,
 }
 
 /// Buffers of a connection, and the state of its back-pressure.

@@ -104,6 +104,8 @@ pub(crate) struct ThreadCounters {
     pub(crate) permanent_entries_removed: Counter,
     /// Packet-ins discarded because their switch was not read for too long.
     pub(crate) packet_ins_shed: Counter,
+    /// Packet-ins that the kernel has answered in the place of this worker.
+    pub(crate) packet_ins_in_kernel: Counter,
     /// From the read that returned a burst to the write of the responses.
     pub(crate) response_latency: Histogram,
     /// Counters of each connected switch.
@@ -306,7 +308,7 @@ impl CounterRegistry {
 }
 
 /// Counters that have no labels.
-const COUNTERS: [MetricRow<u64>; 11] = [
+const COUNTERS: [MetricRow<u64>; 12] = [
     ("connections_accepted", "Connections accepted", |c| c.connections_accepted.get()),
     ("malformed_messages", "Messages from switches that could not be parsed", |c| {
         c.malformed_messages.get()
@@ -345,6 +347,11 @@ const COUNTERS: [MetricRow<u64>; 11] = [
         "packet_ins_shed",
         "Packet-ins discarded because their switch is too slow in reading the responses",
         |c| c.packet_ins_shed.get(),
+    ),
+    (
+        "packet_ins_answered_in_kernel",
+        "Packet-ins answered inside the kernel, as of the last time that the worker served the switch",
+        |c| c.packet_ins_in_kernel.get(),
     ),
     ("received_bytes", "Bytes received from switches", |c| c.bytes_received.get()),
     ("sent_bytes", "Bytes sent to switches", |c| c.bytes_sent.get()),

@@ -8,10 +8,11 @@ use std::thread::JoinHandle;
 
 use sluice_base::metrics::MetricsSource;
 use sluice_io::{Epoll, WaitStrategy, cores};
+use sluice_kernel::{KernelAnswers, KernelError};
 use sluice_openflow::DatapathId;
 use sluice_sdk::App;
 
-use crate::config::{Config, Endpoint, Pin, Transport};
+use crate::config::{Config, Endpoint, InKernelAnswers, Pin, Transport};
 use crate::counters::CounterRegistry;
 use crate::handle::EngineHandle;
 use crate::listen::{NewListeners, OpenEndpoint, check_tls_addresses, open_again, open_all};
@@ -27,6 +28,8 @@ pub enum StartError {
     Pin(usize, io::Error),
     /// The congestion control algorithm of this name is unknown to the system, or not permitted to this process.
     Congestion(String, io::Error),
+    /// Packet-ins cannot be answered inside the kernel.
+    InKernel(KernelError),
     /// A thread or its file descriptors cannot be created.
     Io(io::Error),
 }
@@ -39,6 +42,7 @@ impl fmt::Display for StartError {
             Self::Congestion(name, error) => {
                 write!(f, "cannot use the congestion control `{name}`: {error}")
             }
+            Self::InKernel(error) => write!(f, "cannot use the in-kernel engine: {error}"),
             Self::Io(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
@@ -104,6 +108,7 @@ impl<A: App + 'static> Engine<A> {
         let addresses = addresses_of(Transport::Tcp);
         let tls_addresses = addresses_of(Transport::Tls);
         let cores = worker_cores(&config)?;
+        let in_kernel = load_in_kernel(config.workers.in_kernel, cores.len())?;
         let io = Epoll::new(WaitStrategy::default()).map_err(StartError::Io)?;
         let worker_ios = cores.iter().map(|_| Epoll::new(config.workers.waiting));
         let worker_ios = worker_ios.collect::<io::Result<_>>().map_err(StartError::Io)?;
@@ -113,10 +118,11 @@ impl<A: App + 'static> Engine<A> {
         let failure = Arc::new(ThreadFailure::default());
         for ((worker, setup), &core) in parts.workers.into_iter().enumerate().zip(&cores) {
             let make_app = make_app.clone();
+            let answers = in_kernel.as_ref().map(|it| it.worker(worker));
             threads.push(spawn(format!("worker-{worker}"), &failure, move || {
                 // `worker_cores` has checked that the core is allowed.
                 core.map_or(Ok(()), cores::pin)?;
-                setup.start(make_app(worker)).run()
+                setup.start(make_app(worker), answers).run()
             })?);
         }
         let (acceptor, app_number) = (parts.acceptor, cores.len());
@@ -243,6 +249,22 @@ impl<A: App + 'static> Engine<A> {
                 tracing::error!("a thread panicked");
             }
         }
+    }
+}
+
+/// Loads the program that answers inside the kernel, if it is wanted and if it must be there or can be.
+fn load_in_kernel(
+    wanted: InKernelAnswers,
+    workers: usize,
+) -> Result<Option<KernelAnswers>, StartError> {
+    let Some(limits) = wanted.limits(workers) else { return Ok(None) };
+    match KernelAnswers::load(&limits) {
+        Ok(answers) => Ok(Some(answers)),
+        Err(error) if wanted == InKernelAnswers::WhileIdle => {
+            tracing::info!("packet-ins are not answered inside the kernel: {error}");
+            Ok(None)
+        }
+        Err(error) => Err(StartError::InKernel(error)),
     }
 }
 

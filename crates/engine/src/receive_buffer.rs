@@ -63,6 +63,11 @@ impl ReceiveBuffer {
         self.partial.extend_from_slice(bytes);
     }
 
+    /// Whether no message is incomplete.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.partial.is_empty()
+    }
+
     /// Takes everything that was kept.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.partial)

@@ -83,7 +83,7 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
         Ok(Self {
             acceptor: threads.acceptor,
             acceptor_app,
-            workers: setups.map(|(number, setup)| setup.start(make_app(number))).collect(),
+            workers: setups.map(|(number, setup)| setup.start(make_app(number), None)).collect(),
             senders: threads.senders,
             registry: threads.registry,
         })

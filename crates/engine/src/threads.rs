@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sluice_io::Io;
+use sluice_kernel::WorkerAnswers;
 use sluice_sdk::App;
 
 use crate::acceptor::Acceptor;
@@ -53,8 +54,9 @@ pub(crate) struct WorkerSetup<I: Io, A> {
 }
 
 impl<I: Io, A: App> WorkerSetup<I, A> {
-    pub(crate) fn start(self, app: A) -> Worker<I, A> {
-        Worker::new(self.io, app, self.cfg, self.queues, self.registry)
+    /// The worker, with the part of the program in the kernel that answers in its place, if there is one.
+    pub(crate) fn start(self, app: A, answers: Option<WorkerAnswers>) -> Worker<I, A> {
+        Worker::new(self.io, app, self.cfg, self.queues, self.registry, answers)
     }
 }
 

@@ -51,8 +51,7 @@ impl TransmitQueue {
         messages: &[u8],
     ) -> usize {
         if !self.is_empty() {
-            self.urgent.buffer().extend_from_slice(urgent);
-            self.append(messages);
+            self.keep(urgent, messages);
             return self.flush(io, id);
         }
         if !urgent.is_empty() {
@@ -64,6 +63,12 @@ impl TransmitQueue {
         let sent = io.send(id, messages);
         self.keep_rest(messages, sent);
         sent
+    }
+
+    /// Keeps `urgent` before everything that waits, and `messages` after it. [`flush`](Self::flush) sends them.
+    pub(crate) fn keep(&mut self, urgent: &[u8], messages: &[u8]) {
+        self.urgent.buffer().extend_from_slice(urgent);
+        self.append(messages);
     }
 
     /// Sends urgent and other messages at once, since nothing waits.

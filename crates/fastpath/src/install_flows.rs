@@ -17,6 +17,13 @@ pub struct FlowTemplates<'a> {
     pub packet_out: &'a MessageTemplate,
 }
 
+impl<'a> FlowTemplates<'a> {
+    /// Both messages as bytes, if they have the layout that [`install_flows_v1_0`] or [`install_flows_v1_3`] writes.
+    pub fn common_form(&self) -> Option<[&'a [u8]; 2]> {
+        Some([self.flow.common_bytes()?, self.packet_out.common_bytes()?])
+    }
+}
+
 /// Answers each of the next packet-ins of OpenFlow 1.0 with a `FLOW_MOD`, which releases the frame if the switch has
 /// buffered it, or else with a `FLOW_MOD` and a `PACKET_OUT` that has the frame.
 ///

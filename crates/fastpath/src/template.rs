@@ -179,6 +179,17 @@ impl MessageTemplate {
         versions.contains(&self.version) && usize::from(self.len) == len && own == offsets
     }
 
+    /// The message, if it has the layout that the burst loops write.
+    pub(crate) fn common_bytes(&self) -> Option<&[u8]> {
+        let bytes = self.bytes.get(..self.len.into())?;
+        (self.is_flow_mod || self.is_packet_out).then_some(bytes)
+    }
+
+    /// The version of the message.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
     /// The message as layout `F`; `None` if it has another layout or is of another version than `version`.
     #[inline]
     pub(crate) fn flow_mod_layout<F: FlowModLayout>(&self, version: Version) -> Option<&F> {

@@ -748,6 +748,17 @@ impl Io for Epoll {
         }
     }
 
+    fn plain_socket(&self, id: ConnId) -> Option<BorrowedFd<'_>> {
+        match self.slab.get(id)? {
+            Socket::Stream { stream, tls: None, .. } => Some(stream.as_fd()),
+            Socket::Stream { .. } | Socket::Listener(..) => None,
+        }
+    }
+
+    fn request_writable(&mut self, id: ConnId) {
+        self.set_interest(id, |interest| interest | EventFlags::OUT);
+    }
+
     fn adopt(&mut self, connection: Connection) -> io::Result<ConnId> {
         let mut interest = EventFlags::IN | EventFlags::RDHUP;
         let tls = connection.tls.as_ref();

@@ -21,6 +21,10 @@ pub mod poll;
 pub mod priority;
 pub mod process_tree;
 mod read_order;
+#[expect(unsafe_code, reason = "rustix does not have this option")]
+mod sent_bytes;
+#[expect(unsafe_code, reason = "a mapping cannot be made otherwise")]
+mod shared_memory;
 pub mod shell;
 pub mod simulated;
 mod slab;
@@ -32,11 +36,14 @@ mod waker;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 pub use connection::Connection;
 pub use epoll::{Epoll, OnPeerShutdown, READ_BYTES_MAX, WaitStrategy};
 pub use huge_pages::HugePageAlloc;
+pub use sent_bytes::taken_bytes;
+pub use shared_memory::SharedMemory;
 pub use tls::{
     ClientAuth, ConnectionError, TlsClient, TlsError, TlsFileError, TlsServer, https_client,
 };
@@ -170,6 +177,17 @@ pub trait Io {
 
     /// Stops or resumes reading from a connection.
     fn set_reading(&mut self, id: ConnId, reading: Reading);
+
+    /// The socket of a connection that carries no TLS; `None` if there is none, as of simulated connections.
+    fn plain_socket(&self, id: ConnId) -> Option<BorrowedFd<'_>> {
+        let _ = id;
+        None
+    }
+
+    /// Has [`Writable`](IoEvent::Writable) follow once the connection takes bytes, although nothing was sent that it did not take.
+    fn request_writable(&mut self, id: ConnId) {
+        let _ = id;
+    }
 
     /// Adds a connection.
     ///

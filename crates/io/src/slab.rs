@@ -44,6 +44,11 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    pub(crate) fn get(&self, id: ConnId) -> Option<&T> {
+        let slot = self.slots.get(id.slot())?;
+        if u64::from(slot.generation) == id.0 >> 32 { slot.value.as_ref() } else { None }
+    }
+
     #[inline]
     pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut T> {
         let slot = self.slots.get_mut(id.slot())?;

@@ -156,6 +156,18 @@ impl EthHeader {
         let (_, bytes) = self.as_bytes().split_at(6);
         bytes.first_chunk().map_or(0, |&bytes| u64::from_le_bytes(bytes) << 16)
     }
+
+    /// An address in the same format.
+    pub fn bits_of_mac(mac: MacAddr) -> u64 {
+        let [a, b, c, d, e, f] = mac.0;
+        u64::from_le_bytes([0, 0, a, b, c, d, e, f])
+    }
+
+    /// The address that is `bits` in this format. The low 16 bits do not matter.
+    pub fn mac_of_bits(bits: u64) -> MacAddr {
+        let [_, _, a, b, c, d, e, f] = bits.to_le_bytes();
+        MacAddr([a, b, c, d, e, f])
+    }
 }
 
 #[derive(Debug, FromBytes, Immutable, KnownLayout, Unaligned)]

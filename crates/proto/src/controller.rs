@@ -233,6 +233,16 @@ impl ControllerSession {
         Encoder::new(tx, self.version, &mut self.next_xid)
     }
 
+    /// The transaction id of the next message.
+    pub fn next_xid(&self) -> u32 {
+        self.next_xid
+    }
+
+    /// Sets the transaction id of the next message, since others were sent in the name of this session.
+    pub fn set_next_xid(&mut self, next_xid: u32) {
+        self.next_xid = next_xid;
+    }
+
     /// Records that data was received, which postpones the next echo request. Once per read is enough.
     #[inline]
     pub fn record_activity(&mut self, now: Instant) {

@@ -6,6 +6,7 @@ use sluice_openflow::value::Value;
 use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
 use sluice_openflow::{Encoder, MultipartType, PortStatus, SwitchFeatures};
 
+use crate::answers::AnswerCache;
 use crate::ctx::{Ctx, SwitchIndex};
 use crate::metric::AppMetric;
 use crate::network::Network;
@@ -29,6 +30,24 @@ pub trait App {
     /// An event-loop iteration begins; all its events happen at the time `now`. At least once a second.
     fn on_iteration(&mut self, now: Instant) {
         let _ = now;
+    }
+
+    /// Whether an engine may answer in the place of this application, by what it [publishes](Self::publish_answers). A chain of several
+    /// applications does not, since the others must get the packet-ins.
+    fn can_publish_answers(&self) -> bool {
+        false
+    }
+
+    /// Takes over from `cache` when hosts were seen whose packet-ins the engine has answered. Called before
+    /// [`on_iteration`](Self::on_iteration) by an engine that answers.
+    fn update_from_answers(&mut self, now: Instant, cache: &mut dyn AnswerCache) {
+        let _ = (now, cache);
+    }
+
+    /// Brings what `cache` has about a switch up to date. Called by an engine that answers, after a message of this switch or another event has
+    /// changed something, and before it answers again.
+    fn publish_answers(&mut self, switch: SwitchIndex, cache: &mut dyn AnswerCache) {
+        let _ = (switch, cache);
     }
 
     /// Writes the messages that every switch gets as soon as its version is known, a round trip before

@@ -29,6 +29,7 @@
 //! ```
 
 pub mod allocation;
+mod answers;
 mod app;
 mod application;
 mod capture;
@@ -52,6 +53,7 @@ pub mod view;
 
 use sluice_openflow::{EtherType, Ethernet};
 
+pub use answers::{AnswerCache, AnswerForm};
 pub use app::{App, Verdict};
 pub use application::{AppConfig, AppConfigs, Application};
 pub use capture::{Capture, CaptureFilter, CaptureSender, CapturedPacket};

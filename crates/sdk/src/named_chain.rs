@@ -7,6 +7,7 @@ use sluice_openflow::value::Value;
 use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
 use sluice_openflow::{Encoder, MultipartType, PortStatus, SwitchFeatures};
 
+use crate::answers::AnswerCache;
 use crate::app::{App, Verdict};
 use crate::application::AppConfigs;
 use crate::ctx::{Ctx, SwitchIndex};
@@ -62,6 +63,21 @@ impl Chain {
 }
 
 impl App for Chain {
+    fn can_publish_answers(&self) -> bool {
+        match &*self.0 {
+            [alone] => alone.app.can_publish_answers(),
+            _ => false,
+        }
+    }
+
+    fn update_from_answers(&mut self, now: Instant, cache: &mut dyn AnswerCache) {
+        self.apps().for_each(|app| app.update_from_answers(now, cache));
+    }
+
+    fn publish_answers(&mut self, switch: SwitchIndex, cache: &mut dyn AnswerCache) {
+        self.apps().for_each(|app| app.publish_answers(switch, cache));
+    }
+
     fn on_iteration(&mut self, now: Instant) {
         self.apps().for_each(|app| app.on_iteration(now));
     }

@@ -10,9 +10,9 @@ use sluice_openflow::{
     MacAddr, PacketOutRef, PortNo, VlanId,
 };
 use sluice_sdk::flow_space::LEARNED;
-use sluice_sdk::{Ctx, Verdict};
+use sluice_sdk::{AnswerCache, AnswerForm, Ctx, SwitchIndex, Verdict};
 
-use super::table::{BurstTable, HashedKey, HostChange, Key, Table, Tick};
+use super::table::{BurstTable, ChangedHosts, HashedKey, HostChange, Key, Table, Tick};
 use super::{Config, Matching};
 
 /// Packet-ins that are parsed and prefetched before the first of them is handled. `lab/look-ahead` has the
@@ -30,6 +30,8 @@ pub(super) struct Bridge {
     flow: MessageTemplate,
     /// Template of the packet-out with one output.
     packet_out: MessageTemplate,
+    /// An engine that answers in the place of the application has the templates.
+    is_form_published: bool,
 }
 
 /// The current time and the age at which hosts expire.
@@ -64,7 +66,8 @@ impl Bridge {
         let packet = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame: &[] };
         let flow = MessageTemplate::flow_mod(out, &flow_mod(cfg))?;
         let table = Table::new(cfg.hosts_max as usize, seed);
-        Ok(Self { table, flow, packet_out: MessageTemplate::packet_out(out, &packet)? })
+        let packet_out = MessageTemplate::packet_out(out, &packet)?;
+        Ok(Self { table, flow, packet_out, is_form_published: false })
     }
 
     /// Applies a new configuration. Hosts stay known.
@@ -72,6 +75,42 @@ impl Bridge {
         self.table.set_max(cfg.hosts_max as usize);
         let encoded = self.flow.set_flow_mod(&flow_mod(cfg));
         debug_assert!(encoded.is_ok(), "every version can express it");
+        self.is_form_published = false;
+    }
+
+    #[cfg(test)]
+    pub(super) fn templates(&self) -> [&MessageTemplate; 2] {
+        [&self.flow, &self.packet_out]
+    }
+
+    /// Brings what an engine knows, which answers in the place of the application, up to date.
+    pub(super) fn publish_answers(
+        &mut self,
+        switch: SwitchIndex,
+        timeout: Tick,
+        cache: &mut dyn AnswerCache,
+    ) {
+        let templates = FlowTemplates { flow: &self.flow, packet_out: &self.packet_out };
+        let Some([flow_mod, packet_out]) = templates.common_form() else {
+            return cache.withdraw_all(switch);
+        };
+        if !std::mem::replace(&mut self.is_form_published, true) {
+            let version = self.flow.version();
+            cache.set_form(switch, &AnswerForm { version, flow_mod, packet_out, timeout });
+        }
+        let changed = match self.table.take_changes() {
+            ChangedHosts::Some(hosts) => hosts,
+            ChangedHosts::All(hosts) => {
+                cache.withdraw_all(switch);
+                hosts
+            }
+        };
+        for (host, location) in changed {
+            match location {
+                Some((port, tick)) => cache.publish(switch, host, port, tick),
+                None => cache.withdraw(switch, host),
+            }
+        }
     }
 
     /// Handles one packet-in.

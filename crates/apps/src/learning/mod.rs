@@ -10,7 +10,7 @@ use sluice_openflow::view::{PacketIn, PacketIns};
 use sluice_openflow::{
     Action, Encoder, FlowMod, FlowModCommand, PortReason, PortStatus, SwitchFeatures,
 };
-use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict, send_misses_up};
+use sluice_sdk::{AnswerCache, App, AppMetric, Ctx, Network, SwitchIndex, Verdict, send_misses_up};
 
 use bridge::{Ageing, Bridge, Counters, debug_assert_encoded};
 use table::{Table, Tick};
@@ -103,6 +103,14 @@ impl Learning {
         }
     }
 
+    /// Seconds since the first call.
+    fn tick(&mut self, now: Instant) -> Tick {
+        let started = *self.started.get_or_insert(now);
+        #[expect(clippy::cast_possible_truncation, reason = "the count wraps")]
+        let tick = (now - started).as_secs() as Tick;
+        tick
+    }
+
     /// Applies a new configuration. Installed flow entries stay as they are.
     pub fn configure(&mut self, cfg: &Config) {
         self.cfg = cfg.clone();
@@ -114,10 +122,32 @@ impl Learning {
 }
 
 impl App for Learning {
+    fn can_publish_answers(&self) -> bool {
+        true
+    }
+
+    fn update_from_answers(&mut self, now: Instant, cache: &mut dyn AnswerCache) {
+        let (last, tick) = (self.now, self.tick(now));
+        if tick == last {
+            return;
+        }
+        let bridges = &mut self.bridges;
+        cache.for_each_seen(last, &mut |switch, host, seen| {
+            if let Some(Some(bridge)) = bridges.get_mut(switch.index()) {
+                bridge.table.record_seen(host, seen, tick);
+            }
+        });
+        cache.set_tick(tick);
+    }
+
+    fn publish_answers(&mut self, switch: SwitchIndex, cache: &mut dyn AnswerCache) {
+        if let Some(Some(bridge)) = self.bridges.get_mut(switch.index()) {
+            bridge.publish_answers(switch, self.host_timeout, cache);
+        }
+    }
+
     fn on_iteration(&mut self, now: Instant) {
-        let started = *self.started.get_or_insert(now);
-        #[expect(clippy::cast_possible_truncation, reason = "the count wraps")]
-        let tick = (now - started).as_secs() as Tick;
+        let tick = self.tick(now);
         if self.now != tick {
             // Once, even if several seconds have passed: a flood has not ended because the worker was busy.
             self.bridges.iter_mut().flatten().for_each(|bridge| bridge.table.next_second());
@@ -211,10 +241,14 @@ fn ticks(time: Duration) -> Tick {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use sluice_base::Rng;
+    use sluice_fastpath::TemplateValues;
     use sluice_openflow::{
-        DatapathId, Encoder, MacAddr, PacketInReason, PortNo, Version, Versions, VlanId,
+        DatapathId, Encoder, Ethernet, MacAddr, PacketInReason, PortNo, Version, Versions, VlanId,
     };
+    use sluice_sdk::AnswerForm;
 
     use super::table::Key;
     use super::*;
@@ -338,6 +372,131 @@ mod tests {
                 compare(&Config { hosts_max, ..Config::default() }, version, 150, seed);
             }
         }
+    }
+
+    /// What an engine knows that answers in the place of the application, and how it decides.
+    #[derive(Debug, Default)]
+    struct ModelCache {
+        tick: u16,
+        timeout: u16,
+        hosts: BTreeMap<MacAddr, (PortNo, u16)>,
+    }
+
+    impl AnswerCache for ModelCache {
+        fn set_tick(&mut self, tick: u16) {
+            self.tick = tick;
+        }
+
+        fn for_each_seen(&self, tick: u16, each: &mut dyn FnMut(SwitchIndex, MacAddr, u16)) {
+            let seen = self.hosts.iter().filter(|(_, (_, seen))| *seen >= tick);
+            seen.for_each(|(&mac, &(_, seen))| each(SwitchIndex(0), mac, seen));
+        }
+
+        fn set_form(&mut self, _: SwitchIndex, form: &AnswerForm<'_>) {
+            self.timeout = form.timeout;
+        }
+
+        fn publish(&mut self, _: SwitchIndex, host: MacAddr, port: PortNo, tick: u16) {
+            let later = self.hosts.get(&host).filter(|known| known.0 == port).map(|known| known.1);
+            self.hosts.insert(host, (port, tick.max(later.unwrap_or(0))));
+        }
+
+        fn withdraw(&mut self, _: SwitchIndex, host: MacAddr) {
+            self.hosts.remove(&host);
+        }
+
+        fn withdraw_all(&mut self, _: SwitchIndex) {
+            self.hosts.clear();
+        }
+    }
+
+    impl ModelCache {
+        /// The output port for a packet-in that it answers.
+        fn route(&mut self, p: &PacketIn<'_>) -> Option<PortNo> {
+            let eth = Ethernet::new(p.frame).filter(|eth| !eth.tagged)?;
+            if p.buffer_id.is_none() && p.frame.len() + 4 < p.total_len.into() {
+                return None;
+            }
+            let find = |mac| {
+                let &(port, seen) = self.hosts.get(&mac)?;
+                (self.tick - seen <= self.timeout).then_some(port)
+            };
+            let (at, to) = (find(eth.src)?, find(eth.dst)?);
+            if at != p.in_port || to == p.in_port {
+                return None;
+            }
+            self.hosts.insert(eth.src, (at, self.tick));
+            Some(to)
+        }
+    }
+
+    /// Appends the answer to a packet-in in the form that the application has published.
+    fn answer_in_form(switch: &mut TestSwitch, p: &PacketIn<'_>, out_port: PortNo) {
+        let bridge = switch.app.bridges[0].as_ref().unwrap();
+        let (buffer_id, in_port) = (p.buffer_id, p.in_port);
+        let eth = Ethernet::new(p.frame).unwrap().header;
+        let values = TemplateValues { buffer_id, in_port, eth, vlan: None, out_port };
+        let mut out = Encoder::new(&mut switch.tx, switch.version, &mut switch.xid);
+        let [flow, packet_out] = bridge.templates();
+        flow.encode(&mut out, &values).unwrap();
+        if buffer_id.is_none() {
+            packet_out.encode_with_frame(&mut out, &values, p.frame).unwrap();
+        }
+    }
+
+    /// An engine that answers in the place of the application, and asks it for the rest, sends what the application alone would send:
+    /// hosts move and expire, and ports go down.
+    #[test]
+    fn an_engine_that_repeats_what_was_published_sends_what_the_application_would_send() {
+        for hosts in [20, 100] {
+            for version in [Version::V1_0, Version::V1_3] {
+                compare_with_cache(hosts, version);
+            }
+        }
+    }
+
+    fn compare_with_cache(hosts: u32, version: Version) {
+        let cfg = Config { host_timeout: Duration::from_secs(5), ..Config::default() };
+        let (mut rng, mut cache, mut answered) = (Rng::new(9), ModelCache::default(), 0);
+        let [mut alone, mut behind] = [(); 2].map(|()| TestSwitch::new(&cfg, version, 9));
+        let start = alone.now;
+        for second in 0..300 {
+            let now = start + Duration::from_secs(second);
+            behind.app.update_from_answers(now, &mut cache);
+            for switch in [&mut alone, &mut behind] {
+                switch.app.on_iteration(now);
+                switch.now = now;
+            }
+            let (mut rx, mut xid) = (Vec::new(), 0);
+            let mut out = Encoder::new(&mut rx, version, &mut xid);
+            let packets = if rng.below(5) == 0 { 300 } else { rng.below(20) };
+            (0..packets).for_each(|_| put_frame(&mut rng, hosts, 5, &mut out));
+            for p in PacketIns::new(version, &rx) {
+                alone.with_ctx(|app, ctx| _ = app.on_packet_in(&p, ctx));
+                if let Some(out_port) = cache.route(&p) {
+                    answer_in_form(&mut behind, &p, out_port);
+                    answered += 1;
+                } else {
+                    behind.with_ctx(|app, ctx| _ = app.on_packet_in(&p, ctx));
+                    behind.app.publish_answers(SwitchIndex(0), &mut cache);
+                }
+                assert!(alone.tx == behind.tx, "{version} {hosts} second {second}");
+            }
+            alone.tx.clear();
+            behind.tx.clear();
+            if rng.below(10) == 0 {
+                let port = sluice_openflow::Port {
+                    port_no: PortNo(1 + rng.below(4)),
+                    ..sluice_openflow::Port::default()
+                };
+                let status = PortStatus { reason: PortReason::DELETE, port };
+                alone.with_ctx(|app, ctx| app.on_port_status(&status, ctx));
+                behind.with_ctx(|app, ctx| app.on_port_status(&status, ctx));
+                behind.app.publish_answers(SwitchIndex(0), &mut cache);
+            }
+            assert_eq!(alone.metrics(), behind.metrics(), "second {second}");
+        }
+        assert!(answered > 1000, "{answered}");
     }
 
     #[test]

@@ -238,6 +238,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             buffers,
             requests: OutstandingRequests::default(),
             counters: None,
+            kernel_session: None,
         };
         self.send_to_worker(worker, ToWorker::Adopt(Box::new(connection), features));
     }

@@ -18,12 +18,21 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.check_captures();
         if self.captures.len() < CAPTURES_MAX {
             self.captures.push(capture);
+            // Captures get every packet-in.
+            self.close_all_gates();
         }
     }
 
     /// Forgets captures whose other ends were dropped. Four times a second.
     pub(super) fn check_captures(&mut self) {
+        if self.captures.is_empty() {
+            return;
+        }
         self.captures.retain(CaptureSender::is_open);
+        if self.captures.is_empty() {
+            // They are opened again.
+            self.close_all_gates();
+        }
     }
 }
 

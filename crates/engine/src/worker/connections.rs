@@ -67,6 +67,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
                 ToWorker::Configure(cfg, change) => {
                     self.cfg = cfg;
                     change(&mut self.app);
+                    self.close_all_gates();
                     for id in self.switches.ids() {
                         self.deadlines.set(id, self.now);
                     }
@@ -93,6 +94,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let EstablishedConnection { conn, session_id, addr, datapath_id, .. } = connection;
         let (mut session, mut buffers) = (connection.session, connection.buffers);
         let (mut requests, counted) = (connection.requests, connection.counters);
+        let released = connection.kernel_session;
         self.answers.outstanding += requests.message_count();
         session.move_reassembly_budget(&self.reassembly_budget);
         let id = match io.adopt(conn) {
@@ -148,6 +150,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             buffers,
             requests,
             counters: None,
+            kernel_session: None,
         };
         self.switches.insert(id, connection, Arc::clone(&features), counters);
         self.set_deadline(id);
@@ -159,6 +162,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.flush_switch(io, id);
         let result = self.process_read(id, &received);
         self.send_replies(io, id);
+        self.attach_to_kernel(io, id, released);
         result.unwrap_or_else(|reason| self.disconnect(io, id, reason));
     }
 
@@ -175,6 +179,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
     pub(super) fn disconnect(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
         let Some(mut switch) = self.switches.remove(id) else { return };
         io.close(id);
+        // After the connection is closed: nothing is lost that way.
+        drop(self.switches.in_kernel.as_mut().and_then(|it| it.remove(switch.index)));
         switch.requests.disconnect(&mut self.answers);
         self.deadlines.remove(id);
         let (dpid, addr, version) = (switch.datapath_id, switch.addr, switch.session.version());

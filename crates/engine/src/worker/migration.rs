@@ -157,6 +157,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
             return self.disconnect(io, id, CloseReason::ClosedByPeer);
         };
         let Some(mut switch) = self.switches.remove(id) else { return };
+        let in_kernel = self.switches.in_kernel.as_mut();
+        let kernel_session = in_kernel.and_then(|it| it.release(switch.index));
         self.deadlines.remove(id);
         if let Some(features) = switch.take_changed_features() {
             switch.counters.set_features(features);
@@ -184,6 +186,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             buffers: switch.buffers,
             requests: switch.requests,
             counters: Some(switch.counters),
+            kernel_session,
         };
         let features = Box::new(Arc::unwrap_or_clone(switch.features));
         self.outgoing.send_to(to, ToWorker::Adopt(Box::new(connection), features));

@@ -4,6 +4,7 @@ mod captures;
 mod connections;
 mod delivery;
 mod dispatch;
+mod in_kernel;
 pub(crate) mod migration;
 mod outgoing;
 pub(crate) mod ports;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
 use sluice_io::{ConnId, Io, IoEvent, READ_BYTES_MAX};
+use sluice_kernel::WorkerAnswers;
 use sluice_openflow::DatapathId;
 use sluice_proto::ReassemblyBudget;
 use sluice_sdk::view::ViewPublisher;
@@ -37,6 +39,7 @@ use crate::queue::Receiver;
 use crate::requests::Answers;
 use crate::switch_counters::SwitchCounters;
 use dispatch::Dispatcher;
+use in_kernel::InKernel;
 use migration::ArrivingSwitch;
 use outgoing::Outgoing;
 use switches::Switches;
@@ -119,12 +122,15 @@ impl<I: Io, A: App> Worker<I, A> {
         cfg: Arc<Config>,
         queues: WorkerQueues<I, A>,
         registry: Arc<CounterRegistry>,
+        answers: Option<WorkerAnswers>,
     ) -> Self {
         let now = io.now();
+        let answers = answers.filter(|_| app.can_publish_answers());
+        let switches = Switches::new(answers.map(InKernel::new));
         let state = WorkerState {
             app,
             cfg,
-            switches: Switches::default(),
+            switches,
             reassembly_budget: ReassemblyBudget::default(),
             remote_switches: HashMap::default(),
             arriving: HashMap::default(),
@@ -181,6 +187,7 @@ impl<I: Io, A: App> Worker<I, A> {
                 IoEvent::Data(id, bytes) => {
                     let len = bytes.len();
                     state.counters().read(len);
+                    state.count_received_beside_kernel(id, len);
                     let result = state.process_read(id, bytes);
                     state.record_received(id, io.received_bytes(len));
                     let has_replies = state.has_replies_to_send_at_once(id);
@@ -216,6 +223,7 @@ impl<I: Io, A: App> Worker<I, A> {
         state.deliver_from_apps(io);
         state.send_views();
         state.flush(io);
+        state.open_gates();
         state.counters().iteration(io.now() - state.started, io.now() - state.now);
     }
 
@@ -288,6 +296,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
     fn begin_iteration(&mut self, now: Instant) {
         self.now = now;
         self.network.begin_iteration(now);
+        self.update_from_kernel();
         self.app.on_iteration(now);
     }
 
@@ -332,6 +341,10 @@ impl<I: Io, A: App> WorkerState<I, A> {
     #[inline]
     fn send_replies(&mut self, io: &mut I, id: ConnId) -> usize {
         let limits = self.backlog_limits();
+        if self.waits_for_kernel(io, id) {
+            self.keep_replies(id);
+            return 0;
+        }
         let counters = worker_counters(&self.registry, self.outgoing.worker());
         let mut sent = 0;
         if let Some(switch) = self.switches.get_mut(id) {
@@ -340,6 +353,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             let backlog = buffers.backlog();
             count_sent(counters, &switch.counters, sent, backlog, &mut self.backlog_count);
         }
+        self.count_sent_beside_kernel(id, sent);
         self.tx.clear();
         self.urgent.clear();
         sent
@@ -348,6 +362,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
     /// Sends what waits for a switch.
     fn flush_switch(&mut self, io: &mut I, id: ConnId) {
         let limits = self.backlog_limits();
+        if self.waits_for_kernel(io, id) {
+            return;
+        }
         let counters = worker_counters(&self.registry, self.outgoing.worker());
         let Some(switch) = self.switches.get_mut(id) else { return };
         let sent = switch.buffers.flush(io, id, self.now, limits);
@@ -357,6 +374,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
         let backlog = switch.buffers.backlog();
         count_sent(counters, &switch.counters, sent, backlog, &mut self.backlog_count);
+        self.count_sent_beside_kernel(id, sent);
         if self.queue_packet_out_barrier(id) {
             return self.flush_switch(io, id);
         }

@@ -12,6 +12,7 @@ use sluice_openflow::{DatapathId, PortStatus, SwitchFeatures};
 use sluice_proto::ControllerSession;
 use sluice_sdk::SwitchIndex;
 
+use super::in_kernel::InKernel;
 use super::ports::{PortChange, PortIndex};
 use crate::connection::{ConnectionBuffers, EstablishedConnection};
 use crate::messages::SessionId;
@@ -78,6 +79,18 @@ impl ConnectedSwitch {
         }
     }
 
+    /// Whether nothing waits: no message is incomplete, nothing is left to be sent, and the switch stays here.
+    pub(super) fn is_idle(&self) -> bool {
+        let buffers = &self.buffers;
+        buffers.received.is_empty()
+            && buffers.backlog() == 0
+            && !buffers.backpressure.is_paused()
+            && !buffers.backpressure.is_lagging()
+            && !buffers.has_lost_changes
+            && self.unflushed == Unflushed::Nothing
+            && self.migration.is_none()
+    }
+
     /// The number of ports, if it is another than at the last call.
     pub(super) fn take_changed_port_count(&mut self) -> Option<usize> {
         let count = self.port_index.count().filter(|&count| count != self.counted_ports)?;
@@ -112,9 +125,16 @@ pub(super) struct Switches {
     index_end: u32,
     /// Switches to which messages were queued in this iteration, and not sent yet.
     unflushed: Vec<ConnId>,
+    /// If the kernel answers in the place of the worker.
+    pub(super) in_kernel: Option<InKernel>,
 }
 
 impl Switches {
+    /// No switches. `in_kernel` answers in their place.
+    pub(super) fn new(in_kernel: Option<InKernel>) -> Self {
+        Self { in_kernel, ..Self::default() }
+    }
+
     /// Adds a switch, whose index is the lowest that is free.
     pub(super) fn insert(
         &mut self,
@@ -160,9 +180,30 @@ impl Switches {
         Some(switch)
     }
 
+    /// A switch, to do something with it. The kernel answers nothing in its place from now on until the end of the iteration.
     #[inline]
     pub(super) fn get_mut(&mut self, id: ConnId) -> Option<&mut ConnectedSwitch> {
-        self.slots.get_mut(id.slot())?.as_deref_mut().filter(|switch| switch.id == id)
+        let switch = self.slots.get_mut(id.slot())?.as_deref_mut()?;
+        if switch.id != id {
+            return None;
+        }
+        if let Some(in_kernel) = &mut self.in_kernel {
+            in_kernel.close(switch.index, id, &mut switch.session);
+        }
+        Some(switch)
+    }
+
+    /// A switch of a worker in whose place the kernel answers, without closing its gate.
+    pub(super) fn get_with_kernel(
+        &mut self,
+        id: ConnId,
+    ) -> Option<(&mut ConnectedSwitch, &mut InKernel)> {
+        let switch = self.slots.get_mut(id.slot())?.as_deref_mut();
+        Some((switch.filter(|switch| switch.id == id)?, self.in_kernel.as_mut()?))
+    }
+
+    pub(super) fn index_of(&self, id: ConnId) -> Option<SwitchIndex> {
+        self.get(id).map(|switch| switch.index)
     }
 
     #[inline]

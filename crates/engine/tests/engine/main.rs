@@ -9,6 +9,7 @@
 mod datapath_binding;
 mod duplicates;
 mod facts;
+mod in_kernel;
 mod limits;
 mod malformed;
 mod messages;

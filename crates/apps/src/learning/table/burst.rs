@@ -133,12 +133,15 @@ pub(super) fn insert_at_home(
             return None;
         }
         occupancy.add_host();
+        occupancy.changes.record(hashed.key);
         bucket.insert(slot, hashed.key, port, now);
     } else if occupancy.is_full() || occupancy.is_flooded() {
         // Displaced hosts are counted by the buckets before, so they stay. During a flood a host is evicted rather
         // than one more displaced, so that searches end in the home bucket.
         let slot = bucket.victim_at_home()?;
         occupancy.evict_host();
+        occupancy.changes.record(bucket.keys.get(slot).copied().unwrap_or(0));
+        occupancy.changes.record(hashed.key);
         bucket.overwrite(slot, hashed.key, port, now);
     } else {
         return None;

@@ -2,6 +2,7 @@
 
 mod bucket;
 mod burst;
+mod changes;
 mod occupancy;
 mod removal;
 
@@ -17,6 +18,7 @@ use occupancy::Occupancy;
 
 pub(super) use bucket::{HashedKey, Key, Tick};
 pub(super) use burst::BurstTable;
+pub(super) use changes::ChangedHosts;
 
 /// Buckets of an empty table: 1 KiB, so that ten thousand idle switches cost 10 MiB.
 const BUCKETS_MIN: usize = 16;
@@ -140,6 +142,7 @@ impl Table {
         }
         match bucket.ports.get_mut(slot) {
             Some(old) if *old != port.0 => {
+                self.occupancy.changes.record(hashed.key);
                 HostChange::Moved(PortNo(std::mem::replace(old, port.0)))
             }
             _ => HostChange::Unchanged,
@@ -160,6 +163,7 @@ impl Table {
         if insert_at_home(&mut self.buckets, &mut self.occupancy, hashed, port.0, now).is_some() {
             return;
         }
+        self.occupancy.changes.record(hashed.key);
         if self.occupancy.has_room(self.buckets.len())
             && self.try_insert(hashed, port.0, now).is_some()
         {

@@ -1,6 +1,7 @@
 //! Number of hosts in a table, its limit, and detection of address floods.
 
 use super::bucket::{HostBucket, SLOTS, Tick};
+use super::changes::Changes;
 
 /// Unconfirmed hosts that a table keeps during a flood: few enough that their buckets stay in the cache of the core
 /// for the length of a burst. `lab/throughput` has the measurement.
@@ -26,6 +27,8 @@ pub(super) struct Occupancy {
     /// Hosts evicted in earlier seconds.
     evicted_before: u64,
     is_flooded: bool,
+    /// Hosts that have changed since they were last published.
+    pub(super) changes: Changes,
 }
 
 impl Occupancy {
@@ -40,6 +43,7 @@ impl Occupancy {
             evicted_this_second,
             evicted_before,
             is_flooded: false,
+            changes: Changes::Ignored,
         }
     }
 
@@ -67,6 +71,7 @@ impl Occupancy {
         if let Some(seen) = bucket.seen.get_mut(slot) {
             *seen = now;
         }
+        self.changes.record(bucket.keys.get(slot).copied().unwrap_or(0));
         if !bucket.is_confirmed(slot) {
             self.confirm(bucket, slot);
         }

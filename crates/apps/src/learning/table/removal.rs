@@ -31,6 +31,7 @@ impl Table {
     /// Scans the whole table.
     pub(crate) fn remove_port(&mut self, port: PortNo) {
         if self.scanned >= SCANNED_MAX {
+            self.occupancy.changes.record_all();
             return self.resize(BUCKETS_MIN, |_| false);
         }
         self.scanned += self.buckets.len();
@@ -42,6 +43,7 @@ impl Table {
     pub(super) fn evict_unconfirmed(&mut self) {
         let slots = self.occupancy.begin_flood() * 8 / 5;
         let buckets = slots.div_ceil(SLOTS).next_power_of_two().max(BUCKETS_MIN);
+        self.occupancy.changes.record_all();
         self.resize(buckets, |host| host.is_confirmed);
     }
 
@@ -87,6 +89,7 @@ impl Table {
     fn remove(&mut self, at: usize, slot: usize) {
         let Some(bucket) = self.buckets.get_mut(at) else { return };
         let key = bucket.keys.get(slot).copied().unwrap_or(0);
+        self.occupancy.changes.record(key);
         self.occupancy.remove_host(bucket, slot);
         bucket.clear(slot);
         self.leave_overflow(key, at);

@@ -1,0 +1,182 @@
+//! An engine that answers inside the kernel sends what one without it sends.
+//!
+//! Loading the program needs privileges, and clang when it was built: both are part of the set-up of the tests.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use sluice_base::Rng;
+use sluice_engine::InKernelAnswers;
+use sluice_io::clock;
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{
+    Encoder, MacAddr, Message, MessageType, PacketInReason, Port, PortNo, PortReason, PortStatus,
+    RawMessage, Version, split_message,
+};
+
+use crate::test_engine::{TestEngine, wait_until};
+use crate::test_peer::{TestPeer, broadcast, bytes, echo_request, lldp};
+
+/// Buffer of the last packet-in of a stream, whose answer ends the comparison.
+const LAST_BUFFER: u32 = 0xffff_ff00;
+
+/// Hosts of a switch, at four ports.
+const HOSTS: u32 = 200;
+
+/// Lengths of frames; those of 3000 bytes are too long for the program.
+const FRAME_LENS: [usize; 8] = [15, 60, 64, 65, 128, 129, 1500, 3000];
+
+/// What a switch sends: packet-ins of hosts that appear and move, other messages in between.
+fn random_message(rng: &mut Rng, version: Version, tx: &mut Vec<u8>) {
+    match rng.below(2000) {
+        0 => tx.extend(bytes(version, &echo_request(b"random"))),
+        1 => tx.extend(bytes(version, &lldp())),
+        2 => tx.extend(bytes(version, &broadcast(Some(7)))),
+        3 => {
+            let port_no = PortNo(1 + rng.below(4));
+            let port = Port { port_no, ..Port::default() };
+            let status = PortStatus { reason: PortReason::DELETE, port };
+            tx.extend(bytes(version, &Message::PortStatus(status)));
+        }
+        _ => random_packet_in(rng, version, tx),
+    }
+}
+
+fn random_packet_in(rng: &mut Rng, version: Version, tx: &mut Vec<u8>) {
+    let host = |n: u32| MacAddr::from_u64(0x0200_0000_0000 | u64::from(n)).0;
+    let (dst, src) = (rng.below(HOSTS), rng.below(HOSTS));
+    let mut few = |n| rng.below(n);
+    let in_port = PortNo(1 + if few(200) == 0 { few(4) } else { src % 4 });
+    let dst = if few(100) == 0 { [0xff; 6] } else { host(dst) };
+    let tag: &[u8] = if few(50) == 0 { &[0x81, 0, 0, 5] } else { &[] };
+    let mut frame = [&dst[..], &host(src), tag, &[8, 0, 69]].concat();
+    let len = FRAME_LENS[few(8) as usize].max(frame.len());
+    frame.resize(len, 7);
+    let missing = if few(50) == 0 { 100 } else { 0 };
+    if few(200) == 0 {
+        frame.truncate(13);
+    }
+    let buffer_id = (few(2) == 0).then(|| few(1000));
+    let p = PacketIn {
+        buffer_id,
+        in_port,
+        total_len: u16::try_from(frame.len()).unwrap() + missing,
+        reason: PacketInReason::NO_MATCH,
+        table_id: 0,
+        cookie: u64::MAX,
+        frame: &frame,
+    };
+    let mut xid = 5;
+    p.encode(&mut Encoder::new(tx, version, &mut xid)).unwrap();
+}
+
+/// Sends `messages` random messages, in pieces of random lengths with random pauses, and returns the answers, except those to echo requests,
+/// which may overtake others.
+fn answers(addr: SocketAddr, version: Version, id: u64, messages: u32, seed: u64) -> Vec<Vec<u8>> {
+    let peer = TestPeer::connect_switch(addr, version, id);
+    let mut sender = peer.stream.try_clone().unwrap();
+    let sending = thread::spawn(move || {
+        use std::io::Write;
+        let (mut rng, mut tx, mut left) = (Rng::new(seed), Vec::new(), messages);
+        while left > 0 {
+            let burst = match rng.below(4) {
+                0 => 200,
+                _ => 3,
+            };
+            let count = (1 + rng.below(burst)).min(left);
+            (0..count).for_each(|_| random_message(&mut rng, version, &mut tx));
+            left -= count;
+            if left == 0 {
+                tx.extend(bytes(version, &broadcast(Some(LAST_BUFFER))));
+            }
+            // Sometimes a message is split, and its rest follows later.
+            let end =
+                if left > 0 && rng.below(8) == 0 { tx.len() - tx.len().min(20) } else { tx.len() };
+            sender.write_all(&tx[..end]).unwrap();
+            tx.drain(..end);
+            if rng.below(50) == 0 {
+                clock::sleep(Duration::from_micros(rng.below(300).into()));
+            }
+        }
+    });
+    let answers = receive_answers(peer);
+    sending.join().unwrap();
+    answers
+}
+
+/// Receives until the answer to the last packet-in. The transaction ids count from that of the first answer.
+fn receive_answers(mut peer: TestPeer) -> Vec<Vec<u8>> {
+    use std::io::Read;
+    let (mut rx, mut buffer, mut answers) = (Vec::new(), vec![0; 256 << 10], Vec::new());
+    let mut first_xid = None;
+    loop {
+        let n = peer.stream.read(&mut buffer).unwrap();
+        assert!(n > 0, "the connection was closed after {} answers", answers.len());
+        rx.extend_from_slice(&buffer[..n]);
+        let mut rest = &rx[..];
+        while let Some((message, after)) = split_message(rest).unwrap() {
+            rest = after;
+            if [MessageType::ECHO_REPLY, MessageType::ECHO_REQUEST].contains(&message.kind()) {
+                continue;
+            }
+            let first = *first_xid.get_or_insert(message.xid());
+            let mut bytes = message.bytes().to_vec();
+            bytes[4..8].copy_from_slice(&message.xid().wrapping_sub(first).to_be_bytes());
+            let is_last = is_last(message);
+            answers.push(bytes);
+            if is_last {
+                return answers;
+            }
+        }
+        let len = rest.len();
+        rx.drain(..rx.len() - len);
+    }
+}
+
+fn is_last(message: RawMessage<'_>) -> bool {
+    message.kind() == MessageType::PACKET_OUT
+        && message.body().get(..4) == Some(&LAST_BUFFER.to_be_bytes()[..])
+}
+
+/// A million random messages.
+#[test]
+fn the_kernel_sends_what_the_worker_would_send() {
+    let modes = [InKernelAnswers::Off, InKernelAnswers::Always, InKernelAnswers::WhileIdle];
+    let engines = modes.map(|mode| TestEngine::new(|cfg| cfg.workers.in_kernel = mode));
+    for (round, version) in [Version::V1_0, Version::V1_3, Version::V1_4].into_iter().enumerate() {
+        let id = round as u64 + 1;
+        let messages = 333_334;
+        let [expected, others @ ..] = engines
+            .each_ref()
+            .map(|engine| engine.addr)
+            .map(|addr| thread::spawn(move || answers(addr, version, id, messages, id)));
+        let closed = |at: usize| {
+            let reasons = [
+                "closed_by_peer",
+                "malformed_message",
+                "connection_error",
+                "send_timeout",
+                "receive_timeout",
+                "shutdown",
+                "kernel",
+            ];
+            reasons.map(|reason| (reason, engines[at].closed(reason)))
+        };
+        let expected = expected.join().unwrap_or_else(|_| panic!("{:?}", closed(0)));
+        for (other, mode) in others.into_iter().zip(&modes[1..]) {
+            let other =
+                other.join().unwrap_or_else(|_| panic!("{mode:?} {:?} {:?}", closed(1), closed(2)));
+            let differs = other.iter().zip(&expected).position(|(one, other)| one != other);
+            assert_eq!(differs, None, "{version} {mode:?}: the first answer that differs");
+            assert_eq!(other.len(), expected.len(), "{version} {mode:?}");
+        }
+    }
+    for (engine, mode) in engines.iter().zip(modes) {
+        let in_kernel = || engine.metric("packet_ins_answered_in_kernel", "");
+        match mode {
+            InKernelAnswers::Off => assert_eq!(in_kernel(), 0),
+            _ => wait_until("a share of the kernel", || in_kernel() > 50_000),
+        }
+    }
+}

@@ -1,0 +1,688 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+//
+// Answers PACKET_IN messages inside the kernel.
+//
+// `decide` runs for each socket buffer that a switch sends, before the worker that serves the switch sees it. If nothing before it waits for
+// the worker, and it consists of packet-ins between hosts that the worker has published, it is answered; everything else goes to the
+// worker, untouched and in order. ../src/lib.rs has the protocol between both.
+//
+// The kernel takes the length that a buffer has after `decide` for the number of bytes that were received, so that the answers, which are longer,
+// are written in a second step: `decide` writes output ports and transaction ids into fields of the packet-ins that are not needed any more, and
+// sends the buffer through a pair of sockets, the relay. At its other end, `answer` replaces it by the answers, and sends these to the switch.
+
+#include <linux/bpf.h>
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define MAP_UINT(name, value) int(*name)[value]
+#define MAP_TYPE(name, value) typeof(value) *name
+#define inline_always static __attribute__((always_inline)) inline
+
+static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
+static long (*const bpf_skb_store_bytes)(struct __sk_buff *, u32 at, const void *from, u32 len, u64 flags) =
+    (void *)BPF_FUNC_skb_store_bytes;
+static long (*const bpf_skb_load_bytes)(const void *skb, u32 at, void *to, u32 len) = (void *)BPF_FUNC_skb_load_bytes;
+static long (*const bpf_skb_change_tail)(struct __sk_buff *, u32 len, u64 flags) = (void *)BPF_FUNC_skb_change_tail;
+static long (*const bpf_skb_pull_data)(struct __sk_buff *, u32 len) = (void *)BPF_FUNC_skb_pull_data;
+static u64 (*const bpf_get_socket_cookie)(void *skb) = (void *)BPF_FUNC_get_socket_cookie;
+static long (*const bpf_sk_redirect_map)(struct __sk_buff *, void *map, u32 key, u64 flags) = (void *)BPF_FUNC_sk_redirect_map;
+static struct tcp_sock *(*const bpf_skc_to_tcp_sock)(void *sk) = (void *)BPF_FUNC_skc_to_tcp_sock;
+static long (*const bpf_loop)(u32 count, void *callback, void *context, u64 flags) = (void *)BPF_FUNC_loop;
+
+// The part of the kernel's type that is used. The loader adjusts the offset to the running kernel.
+struct tcp_sock {
+    u32 write_seq;
+} __attribute__((preserve_access_index));
+
+#define INPUT_BYTES_MAX 16384
+// Longer frames go to the worker.
+#define FRAME_BYTES_MAX 2048
+#define FRAME_BYTES_MIN 14
+// Answers to one socket buffer.
+#define OUTPUT_BYTES_MAX 16384
+#define FLOW_MOD_BYTES_MAX 112
+#define PACKET_OUT_BYTES_MAX 40
+// Room behind the answers for one more.
+#define OUTPUT_SLACK 4096
+// Answers that the socket has not taken yet. With more, everything goes to the worker, whose back-pressure applies.
+#define UNSENT_BYTES_MAX 16384
+// The least PACKET_IN has 32 bytes.
+#define MESSAGES_MAX (INPUT_BYTES_MAX / 32)
+#define SCRATCH_BUFFERS 4
+
+#define PACKET_IN 10
+#define NO_BUFFER 0xffffffff
+#define FCS_BYTES 4
+#define V1_0 1
+#define V1_3 4
+// From here on, port numbers of OpenFlow 1.0 are reserved.
+#define PORT_MAX_V1_0 0xff00
+
+#define UNKNOWN_BASE (~0ULL)
+
+// State of a connection, which is shared with its worker. ../src/session.rs has the same layout.
+struct session {
+    // Written by the worker. Bytes passed to it after which nothing waits for it, or another number.
+    u64 gate;
+    // Bytes that the worker has written to the socket.
+    u64 written;
+    // First bucket of the worker's hosts.
+    u64 hosts;
+    // Index of the worker's clock.
+    u64 clock;
+    // Age at which hosts expire, in ticks.
+    u64 timeout;
+    u64 unused[3];
+    // Written by this program, and by the worker while the gate is closed.
+    u64 busy;
+    // Bytes passed to the worker.
+    u64 passed;
+    // Bytes of answers.
+    u64 answered_bytes;
+    // Packet-ins answered.
+    u64 packets;
+    // Transaction id of the next answer.
+    u64 xid;
+    // Sequence number of the socket before anything was counted.
+    u64 base;
+    // A socket buffer was lost after it had been changed.
+    u64 failed;
+    // Bytes of the packet-ins answered.
+    u64 received_bytes;
+};
+
+// The messages that answer a packet-in. All other values are patched in.
+struct answer_template {
+    u8 version;
+    u8 unused[7];
+    u8 flow_mod[FLOW_MOD_BYTES_MAX];
+    u8 packet_out[PACKET_OUT_BYTES_MAX];
+};
+
+struct host {
+    // Slot of the session, and address; 0 for none.
+    u64 key;
+    u32 port;
+    // Tick at which it was last seen.
+    u32 seen;
+};
+
+#define HOSTS_PER_BUCKET 4
+
+struct bucket {
+    struct host hosts[HOSTS_PER_BUCKET];
+};
+
+struct clock {
+    u64 tick;
+    u64 unused[7];
+};
+
+// What changes from packet-in to packet-in is in maps, since the verifier follows values on the stack, and would try every number of
+// packet-ins.
+
+// Decisions about the packet-ins of one buffer.
+struct decisions {
+    u64 is_used;
+    // Bytes decided about.
+    u32 at;
+    u32 count;
+    // Bytes of the answers.
+    u32 out_len;
+    u32 xid;
+    u32 is_complete;
+    u32 unused;
+    u32 out_ports[MESSAGES_MAX];
+};
+
+// Answers while they are written.
+struct output {
+    u64 is_used;
+    // Bytes read, and bytes written.
+    u32 at;
+    u32 len;
+    u32 is_complete;
+    u32 unused;
+    u8 bytes[OUTPUT_BYTES_MAX + OUTPUT_SLACK];
+};
+
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_SOCKMAP);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, u32);
+    MAP_TYPE(value, u32);
+} sockets SEC(".maps");
+
+// The ends of the relay of each worker: what is sent to the first ends arrives at the second.
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_SOCKMAP);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, u32);
+    MAP_TYPE(value, u32);
+} relay_entries SEC(".maps");
+
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_SOCKMAP);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, u32);
+    MAP_TYPE(value, u32);
+} relay_exits SEC(".maps");
+
+// Slots by socket cookie.
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_HASH);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, u64);
+    MAP_TYPE(value, u32);
+} slots SEC(".maps");
+
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
+    MAP_UINT(map_flags, BPF_F_MMAPABLE);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, u32);
+    MAP_TYPE(value, struct session);
+} sessions SEC(".maps");
+
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
+    MAP_UINT(map_flags, BPF_F_MMAPABLE);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, u32);
+    MAP_TYPE(value, struct answer_template);
+} templates SEC(".maps");
+
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
+    MAP_UINT(map_flags, BPF_F_MMAPABLE);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, u32);
+    MAP_TYPE(value, struct bucket);
+} hosts SEC(".maps");
+
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
+    MAP_UINT(map_flags, BPF_F_MMAPABLE);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, u32);
+    MAP_TYPE(value, struct clock);
+} clocks SEC(".maps");
+
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    MAP_UINT(max_entries, SCRATCH_BUFFERS);
+    MAP_TYPE(key, u32);
+    MAP_TYPE(value, struct decisions);
+} decision_buffers SEC(".maps");
+
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    MAP_UINT(max_entries, SCRATCH_BUFFERS);
+    MAP_TYPE(key, u32);
+    MAP_TYPE(value, struct output);
+} output_buffers SEC(".maps");
+
+// Secret odd factor of the hash function, and the number of bits of its result.
+const volatile u64 hash_factor = 1;
+const volatile u32 hash_bits = 1;
+// Longer socket buffers go to the worker: much is waiting then, and the worker is faster.
+const volatile u32 input_bytes_max = INPUT_BYTES_MAX;
+
+// A buffer that is decided about.
+struct burst {
+    struct __sk_buff *skb;
+    struct decisions *decisions;
+    u64 first_bucket;
+    u64 slot;
+    u32 version;
+    u32 tick;
+    u32 timeout;
+    u32 len;
+};
+
+// A buffer that is answered.
+struct relayed {
+    struct __sk_buff *skb;
+    const struct answer_template *template;
+    struct output *output;
+    u32 len;
+};
+
+inline_always u16 get16(const u8 *at)
+{
+    return (u16)(at[0] << 8 | at[1]);
+}
+
+inline_always u32 get32(const u8 *at)
+{
+    return (u32)get16(at) << 16 | get16(at + 2);
+}
+
+inline_always void put16(u8 *at, u16 value)
+{
+    *(u16 *)at = __builtin_bswap16(value);
+}
+
+inline_always void put32(u8 *at, u32 value)
+{
+    *(u32 *)at = __builtin_bswap32(value);
+}
+
+inline_always u64 get_mac(const u8 *at)
+{
+    return (u64)get16(at) << 32 | get32(at + 2);
+}
+
+inline_always void copy_mac(u8 *to, const u8 *from)
+{
+    *(u16 *)to = *(const u16 *)from;
+    *(u16 *)(to + 2) = *(const u16 *)(from + 2);
+    *(u16 *)(to + 4) = *(const u16 *)(from + 4);
+}
+
+inline_always struct host *find_in(u64 index, u64 key)
+{
+    u32 at = (u32)index;
+    struct bucket *bucket = bpf_map_lookup_elem(&hosts, &at);
+    if (!bucket)
+        return 0;
+#pragma unroll
+    for (int i = 0; i < HOSTS_PER_BUCKET; i++) {
+        if (bucket->hosts[i].key == key)
+            return &bucket->hosts[i];
+    }
+    return 0;
+}
+
+// A host is in the bucket of its hash, or in the other one of the same pair.
+inline_always struct host *find(const struct burst *burst, u64 mac)
+{
+    u64 key = burst->slot << 48 | mac;
+    u64 index = burst->first_bucket + ((key * hash_factor) >> (64 - hash_bits));
+    struct host *host = find_in(index, key);
+    return host ? host : find_in(index ^ 1, key);
+}
+
+inline_always int is_expired(const struct burst *burst, const struct host *host)
+{
+    return (u16)(burst->tick - host->seen) > burst->timeout;
+}
+
+// The output port for a frame, or 0 if the worker has to decide.
+inline_always u32 route(const struct burst *burst, const u8 *eth, u32 in_port)
+{
+    struct host *src = find(burst, get_mac(eth + 6));
+    if (!src || src->port != in_port || is_expired(burst, src))
+        return 0;
+    struct host *dst = find(burst, get_mac(eth));
+    if (!dst || dst->port == in_port || is_expired(burst, dst))
+        return 0;
+    // An unmodified entry stays clean in the caches.
+    if (src->seen != burst->tick)
+        src->seen = burst->tick;
+    return dst->port;
+}
+
+inline_always int is_tagged(const u8 *eth)
+{
+    u16 type = get16(eth + 12);
+    return type == 0x8100 || type == 0x88a8;
+}
+
+inline_always void copy_words(u8 *to, const u8 *from, u32 words)
+{
+#pragma unroll
+    for (u32 i = 0; i < words; i++)
+        *(u64 *)(to + 8 * i) = *(const u64 *)(from + 8 * i);
+}
+
+// Offsets of the messages of a version.
+struct layout {
+    u32 version;
+    // PACKET_IN
+    u32 head_bytes, frame;
+    // FLOW_MOD
+    u32 flow_bytes, flow_buffer_id, flow_in_port, flow_src, flow_dst, flow_out_port;
+    // PACKET_OUT
+    u32 out_bytes, out_in_port, out_out_port;
+    u32 port_bytes;
+};
+
+#define LAYOUT_V1_0 \
+    ((struct layout){V1_0, 32, 18, 80, 64, 12, 14, 20, 76, 24, 12, 20, 2})
+#define LAYOUT_V1_3 \
+    ((struct layout){V1_3, 56, 42, 112, 32, 56, 64, 74, 100, 40, 12, 28, 4})
+
+inline_always void put_port(u8 *at, u32 port, struct layout layout)
+{
+    if (layout.port_bytes == 2)
+        put16(at, (u16)port);
+    else
+        put32(at, port);
+}
+
+// Decides about the next packet-in. Returns 0, or 1 if the burst ends here.
+inline_always long decide_packet_in(struct burst *burst, struct layout layout)
+{
+    u8 head[56] __attribute__((aligned(8)));
+    struct decisions *decisions = burst->decisions;
+    u32 at = decisions->at, count = decisions->count;
+    if (at >= burst->len) {
+        decisions->is_complete = at == burst->len;
+        return 1;
+    }
+    if (bpf_skb_load_bytes(burst->skb, at, head, layout.head_bytes))
+        return 1;
+    if (head[0] != burst->version || head[1] != PACKET_IN)
+        return 1;
+    u32 message_len = get16(head + 2), frame_len = message_len - layout.frame;
+    if (message_len < layout.frame || at + message_len > burst->len)
+        return 1;
+    if (frame_len < FRAME_BYTES_MIN || frame_len > FRAME_BYTES_MAX)
+        return 1;
+    u32 buffer_id = get32(head + 8), total_len = get16(head + 12), in_port;
+    if (layout.version == V1_0) {
+        in_port = get16(head + 14);
+        if (in_port >= PORT_MAX_V1_0)
+            return 1;
+    } else {
+        // A match of the ingress port and of nothing else.
+        if (get32(head + 24) != 0x0001000c || get32(head + 28) != 0x80000004)
+            return 1;
+        in_port = get32(head + 32);
+    }
+    const u8 *eth = head + layout.frame;
+    if (is_tagged(eth))
+        return 1;
+    if (buffer_id == NO_BUFFER && frame_len + FCS_BYTES < total_len)
+        return 1;
+    u32 out_port = route(burst, eth, in_port);
+    if (!out_port || count >= MESSAGES_MAX)
+        return 1;
+    decisions->out_ports[count] = out_port;
+    decisions->count = count + 1;
+    decisions->out_len += layout.flow_bytes;
+    if (buffer_id == NO_BUFFER)
+        decisions->out_len += layout.out_bytes + frame_len;
+    decisions->at = at + message_len;
+    return 0;
+}
+
+static long decide_v1_0(u64 number, struct burst *burst)
+{
+    return decide_packet_in(burst, LAYOUT_V1_0);
+}
+
+static long decide_v1_3(u64 number, struct burst *burst)
+{
+    return decide_packet_in(burst, LAYOUT_V1_3);
+}
+
+// Where `decide` writes for `answer`, in the layouts of PACKET_IN: version, type and length stay, and so do buffer id, ingress port and frame.
+//
+//                   1.0                   1.3
+// transaction id    4: the same           4: the same
+// output port       12: total_len         20: cookie, second half
+// slot              16: reason, padding   16: cookie, first half
+
+// Writes the decision into the next packet-in. Returns 0, or 1 after the last one or an error.
+static long write_decision(u64 number, struct burst *burst)
+{
+    struct decisions *decisions = burst->decisions;
+    u32 at = decisions->at, count = decisions->count;
+    if (at >= burst->len) {
+        decisions->is_complete = at == burst->len;
+        return 1;
+    }
+    u8 head[24] __attribute__((aligned(8)));
+    // The least packet-in has 32 bytes.
+    if (count >= MESSAGES_MAX || bpf_skb_load_bytes(burst->skb, at, head, sizeof(head)))
+        return 1;
+    u32 out_port = decisions->out_ports[count];
+    put32(head + 4, decisions->xid);
+    u32 len = 18;
+    put16(head + 16, (u16)burst->slot);
+    if (burst->version == V1_0) {
+        put16(head + 12, (u16)out_port);
+    } else {
+        put32(head + 20, out_port);
+        len = 24;
+    }
+    if (bpf_skb_store_bytes(burst->skb, at, head, len == 18 ? 18 : 24, 0))
+        return 1;
+    decisions->xid += get32(head + 8) == NO_BUFFER ? 2 : 1;
+    decisions->count = count + 1;
+    decisions->at = at + get16(head + 2);
+    return 0;
+}
+
+// Decides about a buffer, and writes the decisions into it. Returns 0 if the worker has to answer.
+inline_always int decide_burst(struct burst *burst, struct session *session)
+{
+    struct decisions *decisions = burst->decisions;
+    if (burst->version == V1_0)
+        bpf_loop(MESSAGES_MAX + 1, decide_v1_0, burst, 0);
+    else
+        bpf_loop(MESSAGES_MAX + 1, decide_v1_3, burst, 0);
+    u32 out_len = decisions->out_len, packets = decisions->count;
+    if (!decisions->is_complete || out_len == 0 || out_len > OUTPUT_BYTES_MAX)
+        return 0;
+    // The relay keeps a buffer in one piece if it is linear.
+    if (bpf_skb_pull_data(burst->skb, burst->len))
+        return 0;
+    decisions->at = 0;
+    decisions->count = 0;
+    decisions->is_complete = 0;
+    bpf_loop(MESSAGES_MAX + 1, write_decision, burst, 0);
+    if (!decisions->is_complete)
+        session->failed = 1;
+    session->answered_bytes += out_len;
+    session->packets += packets;
+    session->received_bytes += burst->len;
+    session->xid = decisions->xid;
+    return 1;
+}
+
+// Whether the socket has taken nearly all answers before.
+inline_always int has_room(struct __sk_buff *skb, struct session *session)
+{
+    struct bpf_sock *sk = skb->sk;
+    if (!sk)
+        return 0;
+    struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+    if (!tcp)
+        return 0;
+    u32 counted = (u32)(session->written + session->answered_bytes);
+    u32 write_seq = tcp->write_seq;
+    if (session->base == UNKNOWN_BASE)
+        session->base = write_seq - counted;
+    u32 unsent = (u32)session->base + counted - write_seq;
+    return unsent <= UNSENT_BYTES_MAX;
+}
+
+// Another run on this processor may have been interrupted, so that there are several buffers.
+inline_always struct decisions *take_decisions(void)
+{
+    for (u32 i = 0; i < SCRATCH_BUFFERS; i++) {
+        u32 index = i;
+        struct decisions *decisions = bpf_map_lookup_elem(&decision_buffers, &index);
+        if (decisions && !__sync_lock_test_and_set(&decisions->is_used, 1))
+            return decisions;
+    }
+    return 0;
+}
+
+inline_always struct output *take_output(void)
+{
+    for (u32 i = 0; i < SCRATCH_BUFFERS; i++) {
+        u32 index = i;
+        struct output *output = bpf_map_lookup_elem(&output_buffers, &index);
+        if (output && !__sync_lock_test_and_set(&output->is_used, 1))
+            return output;
+    }
+    return 0;
+}
+
+inline_always int can_answer(struct __sk_buff *skb, struct session *session, u32 slot)
+{
+    u32 clock_index = (u32)session->clock;
+    struct clock *clock = bpf_map_lookup_elem(&clocks, &clock_index);
+    struct answer_template *template = bpf_map_lookup_elem(&templates, &slot);
+    if (!clock || !template || skb->len == 0 || skb->len > input_bytes_max || !has_room(skb, session))
+        return 0;
+    struct decisions *decisions = take_decisions();
+    if (!decisions)
+        return 0;
+    decisions->at = 0;
+    decisions->count = 0;
+    decisions->out_len = 0;
+    decisions->xid = (u32)session->xid;
+    decisions->is_complete = 0;
+    struct burst burst = {
+        .skb = skb,
+        .decisions = decisions,
+        .first_bucket = session->hosts,
+        .slot = slot,
+        .version = template->version,
+        .tick = (u16)clock->tick,
+        .timeout = (u32)session->timeout,
+        .len = skb->len,
+    };
+    int answered = decide_burst(&burst, session);
+    __sync_lock_test_and_set(&decisions->is_used, 0);
+    return answered;
+}
+
+SEC("sk_skb/stream_verdict/decide")
+int decide(struct __sk_buff *skb)
+{
+    u64 cookie = bpf_get_socket_cookie(skb);
+    u32 *slot = bpf_map_lookup_elem(&slots, &cookie);
+    if (!slot)
+        return SK_PASS;
+    u32 index = *slot, len = skb->len;
+    struct session *session = bpf_map_lookup_elem(&sessions, &index);
+    if (!session)
+        return SK_PASS;
+    // Both are full barriers: either the worker sees that this runs, or this sees that the gate is closed.
+    __sync_lock_test_and_set(&session->busy, 1);
+    u64 gate = __sync_fetch_and_add(&session->gate, 0);
+    u32 worker = (u32)session->clock;
+    int answered = gate == session->passed && can_answer(skb, session, index);
+    if (!answered)
+        session->passed += len;
+    __sync_lock_test_and_set(&session->busy, 0);
+    return answered ? bpf_sk_redirect_map(skb, &relay_entries, worker, 0) : SK_PASS;
+}
+
+// Writes the answer to the next packet-in. Returns 0, or 1 after the last one or an error.
+inline_always long write_answer(struct relayed *relayed, struct layout layout)
+{
+    u8 head[56] __attribute__((aligned(8)));
+    struct output *output = relayed->output;
+    u32 at = output->at, out_len = output->len;
+    if (at >= relayed->len) {
+        output->is_complete = at == relayed->len;
+        return 1;
+    }
+    if (out_len > OUTPUT_BYTES_MAX || bpf_skb_load_bytes(relayed->skb, at, head, layout.head_bytes))
+        return 1;
+    u32 message_len = get16(head + 2), frame_len = message_len - layout.frame, xid = get32(head + 4);
+    u32 in_port, out_port;
+    if (layout.version == V1_0) {
+        in_port = get16(head + 14);
+        out_port = get16(head + 12);
+    } else {
+        in_port = get32(head + 32);
+        out_port = get32(head + 20);
+    }
+    const u8 *eth = head + layout.frame;
+    u8 *flow = output->bytes + out_len;
+    copy_words(flow, relayed->template->flow_mod, layout.flow_bytes / 8);
+    put32(flow + 4, xid);
+    *(u32 *)(flow + layout.flow_buffer_id) = *(const u32 *)(head + 8);
+    put_port(flow + layout.flow_in_port, in_port, layout);
+    copy_mac(flow + layout.flow_src, eth + 6);
+    copy_mac(flow + layout.flow_dst, eth);
+    put_port(flow + layout.flow_out_port, out_port, layout);
+    out_len += layout.flow_bytes;
+    if (get32(head + 8) == NO_BUFFER) {
+        u8 *out = flow + layout.flow_bytes;
+        copy_words(out, relayed->template->packet_out, layout.out_bytes / 8);
+        put16(out + 2, (u16)(layout.out_bytes + frame_len));
+        put32(out + 4, xid + 1);
+        *(u32 *)(out + 8) = NO_BUFFER;
+        put_port(out + layout.out_in_port, in_port, layout);
+        put_port(out + layout.out_out_port, out_port, layout);
+        if (frame_len < FRAME_BYTES_MIN || frame_len > FRAME_BYTES_MAX)
+            return 1;
+        if (bpf_skb_load_bytes(relayed->skb, at + layout.frame, out + layout.out_bytes, frame_len))
+            return 1;
+        out_len += layout.out_bytes + frame_len;
+    }
+    output->len = out_len;
+    output->at = at + message_len;
+    return 0;
+}
+
+static long write_answer_v1_0(u64 number, struct relayed *relayed)
+{
+    return write_answer(relayed, LAYOUT_V1_0);
+}
+
+static long write_answer_v1_3(u64 number, struct relayed *relayed)
+{
+    return write_answer(relayed, LAYOUT_V1_3);
+}
+
+// Replaces packet-ins by their answers. Returns whether that was possible.
+inline_always int write_answers(struct relayed *relayed)
+{
+    struct output *output = relayed->output;
+    output->at = 0;
+    output->len = 0;
+    output->is_complete = 0;
+    if (relayed->template->version == V1_0)
+        bpf_loop(MESSAGES_MAX + 1, write_answer_v1_0, relayed, 0);
+    else
+        bpf_loop(MESSAGES_MAX + 1, write_answer_v1_3, relayed, 0);
+    u32 len = output->len;
+    if (!output->is_complete || len == 0 || len > OUTPUT_BYTES_MAX)
+        return 0;
+    // What is not linear cannot grow.
+    return !bpf_skb_pull_data(relayed->skb, relayed->len) && !bpf_skb_change_tail(relayed->skb, len, 0)
+        && !bpf_skb_store_bytes(relayed->skb, 0, output->bytes, len, 0);
+}
+
+SEC("sk_skb/stream_verdict/answer")
+int answer(struct __sk_buff *skb)
+{
+    u8 head[24] __attribute__((aligned(8)));
+    if (bpf_skb_load_bytes(skb, 0, head, sizeof(head)))
+        return SK_DROP;
+    u32 slot = get16(head + 16);
+    struct answer_template *template = bpf_map_lookup_elem(&templates, &slot);
+    struct session *session = bpf_map_lookup_elem(&sessions, &slot);
+    if (!template || !session)
+        return SK_DROP;
+    struct output *output = take_output();
+    int is_written = 0;
+    if (output) {
+        struct relayed relayed = {.skb = skb, .template = template, .output = output, .len = skb->len};
+        is_written = write_answers(&relayed);
+        __sync_lock_test_and_set(&output->is_used, 0);
+    }
+    if (!is_written) {
+        // The worker closes the connection, since its stream has a gap.
+        session->failed = 1;
+        return SK_DROP;
+    }
+    return bpf_sk_redirect_map(skb, &sockets, slot, 0);
+}
+
+// The helpers that read the kernel's own types are for programs with a licence of this name.
+char licence_name[] SEC("license") = "GPL";

@@ -1,0 +1,30 @@
+//! Answers packet-ins inside the kernel, by a BPF program (`bpf/answers.bpf.c`).
+//!
+//! A worker that sleeps is woken for each packet-in, which takes longer than everything else. The program runs when the packet-in
+//! arrives, on the processor that received it, and sends the answer back on the same connection. It decides nothing: it repeats what the
+//! application of the worker has decided. The worker publishes the hosts of a switch and the form of the answers; the program answers
+//! packet-ins between published hosts that are at the ports where they were, and passes everything else to the worker.
+//!
+//! # Who answers
+//! Each connection has a gate ([`Session`]). While it is open, the program answers if nothing that was passed to the worker waits for it:
+//! the gate holds the number of bytes that the worker has received, and the program compares it with the number that it has passed. A
+//! socket buffer goes to the worker as a whole, so that nothing overtakes it, and the next ones follow until the worker has answered and
+//! opens the gate again. Under load, something always waits for the worker, which then answers everything, in bursts.
+//!
+//! The worker closes the gate before it writes to the connection or changes the hosts of it, and waits until the program does not run for
+//! it. So only one of both writes, and transaction ids continue.
+//!
+//! # Memory
+//! All is allocated when the program is loaded: see [`Limits`]. The program sends nothing while the socket has not taken more than 16 KiB of
+//! earlier answers.
+
+mod error;
+mod host_table;
+mod program;
+mod session;
+mod worker;
+
+pub use error::KernelError;
+pub use program::{KERNEL_MIN, KernelAnswers, Limits};
+pub use session::{AnswerForm, Answered, Closed, Session};
+pub use worker::WorkerAnswers;

@@ -1,0 +1,292 @@
+//! Loads the program, and holds its maps.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aya::maps::{HashMap, Map, MapData, MapError, SockMap};
+use aya::programs::{ProgramError, SkSkb};
+use aya::{Ebpf, EbpfLoader};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_cookie;
+use sluice_base::hash::derive_secret;
+use sluice_io::SharedMemory;
+
+use crate::error::KernelError;
+use crate::host_table::{BUCKET_WORDS, Hash};
+use crate::session::{SESSION_WORDS, Session, TEMPLATE_WORDS};
+use crate::worker::{CLOCK_WORDS, WorkerAnswers};
+
+/// The oldest kernel that is known to work: earlier ones count what is received from connections of such programs wrongly.
+pub const KERNEL_MIN: (u32, u32) = (6, 14);
+
+/// Types of the running kernel.
+const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// Sessions that the keys of hosts can tell apart; slot 0 is not used.
+const SESSIONS_MAX: u32 = u16::MAX as u32;
+
+/// Buckets of a worker's table of hosts, as a power of two.
+const HASH_BITS_MIN: u32 = 4;
+const HASH_BITS_MAX: u32 = 24;
+
+/// Longest socket buffer that the program can answer.
+const INPUT_BYTES_MAX: u32 = 16 << 10;
+
+/// How much memory the program has. All of it is allocated at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Number of workers.
+    pub workers: usize,
+    /// Connections; 288 bytes each, at most 65 534. Further ones are answered by the worker.
+    pub sessions: u32,
+    /// Hosts of each worker; 32 bytes each, so that nearly all find a place. Packet-ins of further ones are answered by the worker.
+    pub hosts_per_worker: u32,
+    /// Bytes of a socket buffer that the program answers; longer ones go to the worker. At most 16 KiB.
+    pub input_bytes: u32,
+}
+
+/// The loaded program. It stays loaded until this and all that was made of it is dropped.
+#[derive(Debug, Clone)]
+pub struct KernelAnswers {
+    shared: Arc<Shared>,
+}
+
+/// The maps of the program.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    sessions: SharedMemory,
+    templates: SharedMemory,
+    pub(crate) hosts: SharedMemory,
+    pub(crate) clocks: SharedMemory,
+    pub(crate) hash: Hash,
+    registry: Mutex<Registry>,
+}
+
+/// Which connections the program sees.
+struct Registry {
+    sockets: SockMap<MapData>,
+    /// The ends of the relay of each worker.
+    _relays: Vec<(UnixStream, UnixStream)>,
+    slots: HashMap<MapData, u64, u32>,
+    free: Vec<u16>,
+    /// Slots of ended sessions of each worker, whose hosts are still published.
+    ended: Vec<Vec<u16>>,
+    /// Keeps the program.
+    _program: Ebpf,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry").field("free", &self.free.len()).finish_non_exhaustive()
+    }
+}
+
+impl KernelAnswers {
+    /// Loads the program.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn load(limits: &Limits) -> Result<Self, KernelError> {
+        let Some(object) = OBJECT else { return Err(KernelError::NotBuilt) };
+        check_kernel()?;
+        let sessions = limits.sessions.clamp(1, SESSIONS_MAX - 1) + 1;
+        let buckets = limits.hosts_per_worker.div_ceil(2).next_power_of_two();
+        let bits = buckets.ilog2().clamp(HASH_BITS_MIN, HASH_BITS_MAX);
+        let hash = Hash { factor: derive_secret("kernel") | 1, bits };
+        let workers = u32::try_from(limits.workers.max(1)).unwrap_or(u32::MAX);
+        let all_buckets = workers.saturating_mul(1 << bits);
+        let input_bytes = limits.input_bytes.min(INPUT_BYTES_MAX);
+        let mut loader = EbpfLoader::new();
+        loader
+            .override_global("hash_factor", &hash.factor, true)
+            .override_global("hash_bits", &hash.bits, true)
+            .override_global("input_bytes_max", &input_bytes, true)
+            .map_max_entries("sockets", sessions)
+            .map_max_entries("relay_entries", workers)
+            .map_max_entries("relay_exits", workers)
+            .map_max_entries("slots", sessions)
+            .map_max_entries("sessions", sessions)
+            .map_max_entries("templates", sessions)
+            .map_max_entries("hosts", all_buckets)
+            .map_max_entries("clocks", workers);
+        let mut program = loader.load(object).map_err(refused)?;
+        let len = |entries: u32, words: usize| entries as usize * words;
+        let shared = Shared {
+            sessions: map_memory(&mut program, "sessions", len(sessions, SESSION_WORDS))?,
+            templates: map_memory(&mut program, "templates", len(sessions, TEMPLATE_WORDS))?,
+            hosts: map_memory(&mut program, "hosts", len(all_buckets, BUCKET_WORDS))?,
+            clocks: map_memory(&mut program, "clocks", len(workers, CLOCK_WORDS))?,
+            hash,
+            registry: Mutex::new(Registry::new(program, sessions, workers)?),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The part of a worker, by its number. Each worker has one.
+    pub fn worker(&self, number: usize) -> WorkerAnswers {
+        WorkerAnswers::new(self.shared.clone(), number)
+    }
+}
+
+/// The compiled program.
+#[cfg(has_program)]
+const OBJECT: Option<&[u8]> =
+    Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/answers.o")));
+#[cfg(not(has_program))]
+const OBJECT: Option<&[u8]> = None;
+
+fn check_kernel() -> Result<(), KernelError> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = release.trim();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    if let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next())
+        && (major, minor) < KERNEL_MIN
+    {
+        return Err(KernelError::Old(release.to_owned()));
+    }
+    if Path::new(KERNEL_TYPES).exists() { Ok(()) } else { Err(KernelError::NoTypes) }
+}
+
+fn map_memory(program: &mut Ebpf, name: &str, words: usize) -> Result<SharedMemory, KernelError> {
+    match program.map(name) {
+        Some(Map::Array(map)) => Ok(SharedMemory::map(map.fd(), words)?),
+        _ => Err(KernelError::Refused(format!("there is no map {name}"))),
+    }
+}
+
+/// The error of a system call anywhere in `error`, or the whole text.
+fn refused(error: impl std::error::Error + 'static) -> KernelError {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(error) = cause {
+        let system = error.downcast_ref::<io::Error>();
+        // The kernel reports `EACCES` for a program that it does not accept.
+        if system.is_some_and(|it| it.raw_os_error() == Some(Errno::PERM.raw_os_error())) {
+            return KernelError::NoPermission;
+        }
+        cause = error.source();
+    }
+    KernelError::Refused(error.to_string())
+}
+
+impl Registry {
+    fn new(mut program: Ebpf, sessions: u32, workers: u32) -> Result<Self, KernelError> {
+        let sockets = take_sock_map(&mut program, "sockets")?;
+        let mut entries = take_sock_map(&mut program, "relay_entries")?;
+        let mut exits = take_sock_map(&mut program, "relay_exits")?;
+        attach(&mut program, "decide", &sockets)?;
+        attach(&mut program, "answer", &exits)?;
+        let mut relays = Vec::new();
+        for worker in 0..workers {
+            let (entry, exit) = UnixStream::pair()?;
+            entries.set(worker, &entry, 0).map_err(refused)?;
+            exits.set(worker, &exit, 0).map_err(refused)?;
+            relays.push((entry, exit));
+        }
+        let slots = HashMap::try_from(take_map(&mut program, "slots")?).map_err(refused)?;
+        let last = u16::try_from(sessions - 1).unwrap_or(u16::MAX);
+        Ok(Self {
+            sockets,
+            _relays: relays,
+            slots,
+            free: (1..=last).rev().collect(),
+            ended: vec![Vec::new(); workers as usize],
+            _program: program,
+        })
+    }
+}
+
+fn take_map(program: &mut Ebpf, name: &str) -> Result<Map, KernelError> {
+    program.take_map(name).ok_or_else(|| KernelError::Refused(format!("there is no map {name}")))
+}
+
+fn take_sock_map(program: &mut Ebpf, name: &str) -> Result<SockMap<MapData>, KernelError> {
+    SockMap::try_from(take_map(program, name)?).map_err(|error: MapError| refused(error))
+}
+
+/// Loads a part of the program, and has it run for what the sockets of `map` receive.
+fn attach(program: &mut Ebpf, name: &str, map: &SockMap<MapData>) -> Result<(), KernelError> {
+    let part = program.program_mut(name);
+    let part = part.and_then(|program| <&mut SkSkb>::try_from(program).ok());
+    let part = part.ok_or_else(|| KernelError::Refused(format!("there is no program {name}")))?;
+    part.load().map_err(refused)?;
+    part.attach(map.fd()).map_err(|error: ProgramError| refused(error))?;
+    Ok(())
+}
+
+impl Shared {
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number of a session.
+    #[inline]
+    pub(crate) fn session(&self, slot: u16, word: usize) -> &AtomicU64 {
+        static NONE: AtomicU64 = AtomicU64::new(0);
+        self.sessions.words().get(usize::from(slot) * SESSION_WORDS + word).unwrap_or(&NONE)
+    }
+
+    /// The numbers of a session's template.
+    pub(crate) fn template(&self, slot: u16) -> &[AtomicU64] {
+        let start = usize::from(slot) * TEMPLATE_WORDS;
+        self.templates.words().get(start..start + TEMPLATE_WORDS).unwrap_or_default()
+    }
+
+    /// Finds a slot for a connection, and has the program see what it receives. Returns slot and cookie.
+    pub(crate) fn begin_session(&self, socket: &(impl AsFd + AsRawFd)) -> io::Result<(u16, u64)> {
+        let cookie = socket_cookie(socket)?;
+        let mut registry = self.registry();
+        let slot = registry.free.pop().ok_or(io::ErrorKind::OutOfMemory)?;
+        Session::clear(self, slot);
+        let registry = &mut *registry;
+        let slot_number = u32::from(slot);
+        let result = registry.slots.insert(cookie, slot_number, 0).and_then(|()| {
+            // From here on, the program counts what the connection receives.
+            let added = registry.sockets.set(slot_number, socket, 0);
+            added.inspect_err(|_| _ = registry.slots.remove(&cookie))
+        });
+        if let Err(error) = result {
+            registry.free.push(slot);
+            return Err(system_error(error));
+        }
+        Ok((slot, cookie))
+    }
+
+    /// Ends a session, whose hosts are still published by `worker`.
+    pub(crate) fn end_session(&self, slot: u16, cookie: u64, worker: usize) {
+        let mut registry = self.registry();
+        // They are gone already if the socket is closed.
+        let _ = registry.sockets.clear_index(&slot.into());
+        let _ = registry.slots.remove(&cookie);
+        match registry.ended.get_mut(worker) {
+            Some(ended) => ended.push(slot),
+            None => registry.free.push(slot),
+        }
+    }
+
+    /// The slots of ended sessions of a worker, if there are `least` of them or no other ones are free.
+    pub(crate) fn take_ended(&self, worker: usize, least: usize) -> Vec<u16> {
+        let mut registry = self.registry();
+        let is_full = registry.free.is_empty();
+        match registry.ended.get_mut(worker) {
+            Some(ended) if is_full || ended.len() >= least => std::mem::take(ended),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Frees slots, of which no host is published any more.
+    pub(crate) fn free(&self, slots: &[u16]) {
+        self.registry().free.extend_from_slice(slots);
+    }
+}
+
+fn system_error(error: MapError) -> io::Error {
+    match error {
+        MapError::SyscallError(error) => error.io_error,
+        error => io::Error::other(error.to_string()),
+    }
+}

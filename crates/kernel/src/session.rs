@@ -1,0 +1,283 @@
+//! A connection whose packet-ins the program may answer.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sluice_io::taken_bytes;
+
+use crate::program::Shared;
+
+/// Numbers of a session in the map `sessions`, and where they are. The program has the same layout.
+pub(crate) const SESSION_WORDS: usize = 16;
+const GATE: usize = 0;
+const WRITTEN: usize = 1;
+const HOSTS: usize = 2;
+const CLOCK: usize = 3;
+const TIMEOUT: usize = 4;
+const BUSY: usize = 8;
+const PASSED: usize = 9;
+const ANSWERED_BYTES: usize = 10;
+const PACKETS: usize = 11;
+const XID: usize = 12;
+const BASE: usize = 13;
+const FAILED: usize = 14;
+const RECEIVED_BYTES: usize = 15;
+
+/// A gate that is closed. No connection passes so many bytes.
+const CLOSED: u64 = u64::MAX;
+
+/// No sequence number is known yet.
+const UNKNOWN_BASE: u64 = u64::MAX;
+
+/// Numbers of a template in the map `templates`: the version, then the messages.
+pub(crate) const TEMPLATE_WORDS: usize = (8 + FLOW_MOD_MAX + PACKET_OUT_MAX) / 8;
+
+/// Bytes of the longest `FLOW_MOD`.
+const FLOW_MOD_MAX: usize = 112;
+
+/// Bytes of the longest `PACKET_OUT` without a frame.
+const PACKET_OUT_MAX: usize = 40;
+
+/// The messages that answer a packet-in between known hosts, in the form in which the application encodes them. Transaction id, buffer
+/// id, ports, addresses and length are filled in for each answer.
+#[derive(Debug, Clone, Copy)]
+pub struct AnswerForm<'a> {
+    /// Version of OpenFlow as in message headers: 1 for 1.0, 4 for 1.3, 5 for 1.4. There is no program for other versions.
+    pub version: u8,
+    /// The flow entry: a match of ingress port, source, destination and VLAN, in this order, and an output.
+    pub flow_mod: &'a [u8],
+    /// The `PACKET_OUT` with one output, without its frame.
+    pub packet_out: &'a [u8],
+    /// Ticks after which a host that was not seen is unknown.
+    pub timeout: u16,
+}
+
+impl AnswerForm<'_> {
+    /// Whether the program answers in this form.
+    pub fn is_supported(&self) -> bool {
+        let lens = (self.flow_mod.len(), self.packet_out.len());
+        match self.version {
+            1 => lens == (80, 24),
+            4 | 5 => lens == (FLOW_MOD_MAX, PACKET_OUT_MAX),
+            _ => false,
+        }
+    }
+}
+
+/// Whether the gate of a session was open before it was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closed {
+    /// It was; the next message has this transaction id.
+    WasOpen(u32),
+    /// It was closed already.
+    WasClosed,
+}
+
+/// What the program has answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Answered {
+    /// Number of packet-ins.
+    pub packet_ins: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Bytes of the answers.
+    pub sent_bytes: u64,
+}
+
+/// A connection whose packet-ins the program may answer while its gate is open. The worker that owns it closes the gate before it writes.
+#[derive(Debug)]
+pub struct Session {
+    shared: Arc<Shared>,
+    slot: u16,
+    cookie: u64,
+    /// The worker that owns it.
+    worker: usize,
+    is_open: bool,
+    has_form: bool,
+    /// The table of the owner may have hosts of this session.
+    pub(crate) has_hosts: bool,
+    /// Bytes received from the connection since it has a session.
+    received: u64,
+    /// Bytes written to it.
+    written: u64,
+    /// What the socket had taken before.
+    taken_before: u64,
+    /// Bytes of answers that the socket has taken for certain.
+    sent_answers: u64,
+}
+
+impl Session {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        slot: u16,
+        cookie: u64,
+        socket: impl AsFd,
+    ) -> io::Result<Self> {
+        let taken_before = taken_bytes(socket)?;
+        let (worker, is_open, has_form, has_hosts) = (0, false, false, false);
+        let (received, written, sent_answers) = (0, 0, 0);
+        Ok(Self {
+            shared,
+            slot,
+            cookie,
+            worker,
+            is_open,
+            has_form,
+            has_hosts,
+            received,
+            written,
+            taken_before,
+            sent_answers,
+        })
+    }
+
+    /// A number that no other session has at the same time.
+    pub fn slot(&self) -> u16 {
+        self.slot
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    fn word(&self, word: usize) -> &AtomicU64 {
+        self.shared.session(self.slot, word)
+    }
+
+    /// Makes `worker` the owner, which publishes hosts in its own table.
+    pub(crate) fn set_owner(&mut self, worker: usize, first_bucket: u64) {
+        self.close();
+        self.worker = worker;
+        self.word(HOSTS).store(first_bucket, Ordering::Relaxed);
+        self.word(CLOCK).store(worker as u64, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that the worker has received from the connection.
+    #[inline]
+    pub fn count_received(&mut self, bytes: usize) {
+        self.received += bytes as u64;
+    }
+
+    /// Counts bytes that the worker has written to the connection.
+    #[inline]
+    pub fn count_written(&mut self, bytes: usize) {
+        debug_assert!(!self.is_open, "the gate is closed while the worker writes");
+        self.written += bytes as u64;
+        self.word(WRITTEN).store(self.written, Ordering::Relaxed);
+    }
+
+    /// Sets how packet-ins are answered. The gate is closed, and stays so if the program does not have this form.
+    pub fn set_form(&mut self, form: &AnswerForm<'_>) {
+        debug_assert!(!self.is_open, "the gate is closed while the form changes");
+        self.has_form = form.is_supported();
+        if !self.has_form {
+            return;
+        }
+        let template = self.shared.template(self.slot);
+        let (flow_mod, packet_out) = (form.flow_mod.iter(), form.packet_out.iter());
+        let padding = FLOW_MOD_MAX.saturating_sub(form.flow_mod.len());
+        let bytes = [form.version, 0, 0, 0, 0, 0, 0, 0].into_iter().chain(flow_mod.copied());
+        let bytes = bytes.chain(std::iter::repeat_n(0, padding)).chain(packet_out.copied());
+        let bytes: Vec<u8> = bytes.collect();
+        for (word, bytes) in template.iter().zip(bytes.chunks_exact(8)) {
+            let number = bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+            word.store(number, Ordering::Relaxed);
+        }
+        self.word(TIMEOUT).store(form.timeout.into(), Ordering::Relaxed);
+    }
+
+    /// Lets the program answer, from now on and as long as nothing is passed to the worker. The worker has answered everything that it has
+    /// received, which ends with a complete message, and the socket has taken all that it has written.
+    ///
+    /// Does nothing without a form.
+    #[inline]
+    pub fn open(&mut self, next_xid: u32) {
+        if !self.has_form {
+            return;
+        }
+        self.word(XID).store(next_xid.into(), Ordering::Relaxed);
+        self.is_open = true;
+        // After everything else, which the program reads after the gate.
+        self.word(GATE).store(self.received, Ordering::SeqCst);
+    }
+
+    /// Keeps the program from answering. When this returns, the program does not run for this connection, or passes what it got to the
+    /// worker.
+    ///
+    /// # Cost
+    /// An exchange and a load if the gate was open. If the program is just running, its time, which is less than a millisecond.
+    #[inline]
+    pub fn close(&mut self) -> Closed {
+        if !self.is_open {
+            return Closed::WasClosed;
+        }
+        self.is_open = false;
+        self.word(GATE).swap(CLOSED, Ordering::SeqCst);
+        while self.word(BUSY).load(Ordering::SeqCst) != 0 {
+            std::hint::spin_loop();
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "the program counts in 32 bits")]
+        let xid = self.word(XID).load(Ordering::Relaxed) as u32;
+        Closed::WasOpen(xid)
+    }
+
+    /// Whether the socket has taken all answers of the program, so that the worker can write. The gate is closed.
+    ///
+    /// # Cost
+    /// Two system calls if the program has answered since the last call.
+    ///
+    /// # Errors
+    /// Those of [`taken_bytes`].
+    pub fn are_answers_sent(&mut self, socket: impl AsFd) -> io::Result<bool> {
+        let answered = self.word(ANSWERED_BYTES).load(Ordering::Relaxed);
+        if answered == self.sent_answers {
+            return Ok(true);
+        }
+        let taken = taken_bytes(socket)?.wrapping_sub(self.taken_before);
+        if taken < self.written.wrapping_add(answered) {
+            return Ok(false);
+        }
+        self.sent_answers = answered;
+        Ok(true)
+    }
+
+    /// What the program has answered since the connection was attached.
+    pub fn answered(&self) -> Answered {
+        let load = |word| self.word(word).load(Ordering::Relaxed);
+        Answered {
+            packet_ins: load(PACKETS),
+            received_bytes: load(RECEIVED_BYTES),
+            sent_bytes: load(ANSWERED_BYTES),
+        }
+    }
+
+    /// Number of bytes that were passed to the worker and that it has not received yet.
+    pub fn unread_bytes(&self) -> u64 {
+        self.word(PASSED).load(Ordering::Relaxed).saturating_sub(self.received)
+    }
+
+    /// Whether the stream has a gap, since the kernel had no memory for a change that it had begun: the connection has to be closed.
+    pub fn has_failed(&self) -> bool {
+        self.word(FAILED).load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn clear(shared: &Shared, slot: u16) {
+        for word in 0..SESSION_WORDS {
+            let value = match word {
+                GATE => CLOSED,
+                BASE => UNKNOWN_BASE,
+                _ => 0,
+            };
+            shared.session(slot, word).store(value, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.close();
+        self.shared.end_session(self.slot, self.cookie, self.worker);
+    }
+}

@@ -1,0 +1,122 @@
+//! What a worker does with the program.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::host_table::{BUCKET_WORDS, HostTable, key};
+use crate::program::Shared;
+use crate::session::{Closed, Session};
+
+/// Numbers of a clock in the map `clocks`.
+pub(crate) const CLOCK_WORDS: usize = 8;
+
+/// Slots of ended sessions that are freed at once, since that reads the whole table of hosts.
+const ENDED_SLOTS: usize = 64;
+
+/// The part of the program that belongs to one worker: the hosts that it has published, and its clock.
+#[derive(Debug)]
+pub struct WorkerAnswers {
+    shared: Arc<Shared>,
+    worker: usize,
+}
+
+impl WorkerAnswers {
+    pub(crate) fn new(shared: Arc<Shared>, worker: usize) -> Self {
+        Self { shared, worker }
+    }
+
+    /// Sets the time, in ticks of the application. The program compares it with the times at which hosts were seen.
+    pub fn set_tick(&self, tick: u16) {
+        if let Some(clock) = self.shared.clocks.words().get(self.worker * CLOCK_WORDS) {
+            clock.store(tick.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// Has the program see what the connection receives from now on. The gate is closed, and stays so until the session has a
+    /// [form](Session::set_form).
+    ///
+    /// # Errors
+    /// `OutOfMemory` if there are as many sessions as there can be; those of the system calls. The connection stays as it was.
+    pub fn attach(&mut self, socket: &(impl AsFd + AsRawFd)) -> io::Result<Session> {
+        self.free_slots();
+        let (slot, cookie) = self.shared.begin_session(socket)?;
+        let mut session = Session::new(self.shared.clone(), slot, cookie, socket)?;
+        session.set_owner(self.worker, self.first_bucket());
+        Ok(session)
+    }
+
+    /// Takes a session over that another worker has released.
+    pub fn adopt(&mut self, session: &mut Session) {
+        session.set_owner(self.worker, self.first_bucket());
+    }
+
+    /// Closes the gate of a session that another worker will own, and withdraws its hosts.
+    ///
+    /// # Cost
+    /// That of [`withdraw_all`](Self::withdraw_all).
+    pub fn release(&mut self, session: &mut Session) -> Closed {
+        let closed = session.close();
+        self.withdraw_all(session);
+        closed
+    }
+
+    /// Publishes that a host is at `port`, and was seen at `tick`, unless the program has seen it there later. Returns whether there was room.
+    /// The gate is closed.
+    pub fn publish(&mut self, session: &mut Session, mac: [u8; 6], port: u32, tick: u16) -> bool {
+        debug_assert!(!session.is_open(), "the gate is closed while hosts change");
+        session.has_hosts = true;
+        self.table().publish(key(session.slot(), mac), port, tick)
+    }
+
+    /// Withdraws a host. The gate is closed.
+    pub fn withdraw(&mut self, session: &Session, mac: [u8; 6]) {
+        debug_assert!(!session.is_open(), "the gate is closed while hosts change");
+        self.table().withdraw(key(session.slot(), mac));
+    }
+
+    /// Withdraws all hosts of a session. The gate is closed.
+    ///
+    /// # Cost
+    /// Reads the whole table of hosts if it has some of this session.
+    pub fn withdraw_all(&mut self, session: &mut Session) {
+        debug_assert!(!session.is_open(), "the gate is closed while hosts change");
+        if std::mem::take(&mut session.has_hosts) {
+            self.table().withdraw_slots(&[session.slot()]);
+        }
+    }
+
+    /// Calls `each` with the slot of the session, the address, and the time of all published hosts that were seen at `tick` or later.
+    ///
+    /// # Cost
+    /// Reads the whole table of hosts.
+    pub fn for_each_seen(&self, tick: u16, each: impl FnMut(u16, [u8; 6], u16)) {
+        self.table().for_each_seen(tick, each);
+    }
+
+    /// The tick at which a published host was last seen, by the worker or by the program.
+    pub fn last_seen(&self, session: &Session, mac: [u8; 6]) -> Option<u16> {
+        self.table().last_seen(key(session.slot(), mac))
+    }
+
+    fn first_bucket(&self) -> u64 {
+        (self.worker as u64) << self.shared.hash.bits
+    }
+
+    fn table(&self) -> HostTable<'_> {
+        let len = BUCKET_WORDS << self.shared.hash.bits;
+        let start = self.worker * len;
+        let words = self.shared.hosts.words().get(start..start + len).unwrap_or_default();
+        HostTable { words, hash: self.shared.hash }
+    }
+
+    /// Withdraws all hosts of ended sessions, so that their slots can be used again.
+    fn free_slots(&mut self) {
+        let ended = self.shared.take_ended(self.worker, ENDED_SLOTS);
+        if !ended.is_empty() {
+            self.table().withdraw_slots(&ended);
+            self.shared.free(&ended);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The program answers packet-ins between published hosts on real connections, and passes everything else.
+//!
+//! Loading it needs privileges, and a program that was built with clang: both are part of the set-up of the tests.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod switch;
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use sluice_kernel::{Closed, KernelAnswers, Limits};
+use sluice_openflow::Version;
+
+use switch::{Forms, Peer, answers, packet_in};
+
+const LIMITS: Limits =
+    Limits { workers: 2, sessions: 100, hosts_per_worker: 1000, input_bytes: 16 << 10 };
+
+const VERSIONS: [Version; 3] = [Version::V1_0, Version::V1_3, Version::V1_4];
+
+/// An address.
+fn mac(n: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, n]
+}
+
+#[test]
+fn packet_ins_between_published_hosts_are_answered_and_the_others_are_passed() {
+    let program = KernelAnswers::load(&LIMITS).unwrap();
+    let mut worker = program.worker(0);
+    worker.set_tick(7);
+    for version in VERSIONS {
+        for buffer_id in [None, Some(5)] {
+            let forms = Forms::new(version);
+            let mut peer = Peer::new();
+            let mut session = worker.attach(&peer.controller).unwrap();
+            session.set_form(&forms.form(10));
+            for (n, port) in [(1, 1), (2, 2)] {
+                assert!(worker.publish(&mut session, mac(n), port, 0));
+            }
+            assert!(worker.publish(&mut session, mac(4), 1, 60_000), "a host that has expired");
+            session.open(100);
+
+            let known = packet_in(version, (mac(1), mac(2)), 1, buffer_id);
+            peer.switch.write_all(&known).unwrap();
+            let expected = answers(version, 100, &[((mac(1), mac(2)), [1, 2], buffer_id)]);
+            assert_eq!(peer.receive(expected.len()), expected, "{version}");
+            assert_eq!(session.answered().packet_ins, 1);
+            assert_eq!(worker.last_seen(&session, mac(1)), Some(7));
+            assert_eq!(worker.last_seen(&session, mac(2)), Some(0));
+
+            let unknown = packet_in(version, (mac(1), mac(3)), 1, buffer_id);
+            peer.switch.write_all(&unknown).unwrap();
+            assert_eq!(peer.read_up(unknown.len()), unknown);
+            let mut received = unknown.len();
+            for (hosts, in_port) in [
+                ((mac(4), mac(2)), 1),
+                ((mac(2), mac(4)), 2),
+                ((mac(1), mac(2)), 3),
+                ((mac(1), mac(1)), 1),
+                ((mac(1), [0xff; 6]), 1),
+            ] {
+                session.count_received(received);
+                assert!(matches!(session.close(), Closed::WasOpen(_)));
+                session.open(101 + u32::from(buffer_id.is_none()));
+                let other = packet_in(version, hosts, in_port, buffer_id);
+                peer.switch.write_all(&other).unwrap();
+                assert_eq!(peer.read_up(other.len()), other, "{version} {hosts:?}");
+                received = other.len();
+            }
+            // Something waits for the worker.
+            peer.switch.write_all(&known).unwrap();
+            assert_eq!(peer.read_up(known.len()), known);
+            session.count_received(received + known.len());
+            let next = 100 + u32::from(buffer_id.is_none()) + 1;
+            assert_eq!(session.close(), Closed::WasOpen(next));
+            assert_eq!(session.close(), Closed::WasClosed);
+            peer.switch.write_all(&known).unwrap();
+            assert_eq!(peer.read_up(known.len()), known);
+            session.count_received(known.len());
+            session.open(200);
+            peer.switch.write_all(&known.repeat(3)).unwrap();
+            let one = ((mac(1), mac(2)), [1, 2], buffer_id);
+            let expected = answers(version, 200, &[one; 3]);
+            assert_eq!(peer.receive(expected.len()), expected, "{version}");
+            assert!(!session.has_failed());
+        }
+    }
+}
+
+#[test]
+fn messages_that_are_split_anywhere_arrive_in_order() {
+    let program = KernelAnswers::load(&LIMITS).unwrap();
+    let mut worker = program.worker(1);
+    let (version, forms) = (Version::V1_3, Forms::new(Version::V1_3));
+    let mut peer = Peer::new();
+    let mut session = worker.attach(&peer.controller).unwrap();
+    session.set_form(&forms.form(10));
+    worker.publish(&mut session, mac(1), 1, 0);
+    worker.publish(&mut session, mac(2), 2, 0);
+    session.open(1);
+    let message = packet_in(version, (mac(1), mac(2)), 1, None);
+    let (mut answered, mut next) = (0, 1);
+    for at in 1..message.len() {
+        peer.switch.write_all(&message[..at]).unwrap();
+        assert_eq!(peer.read_up(at), message[..at]);
+        session.count_received(at);
+        peer.switch.write_all(&message[at..]).unwrap();
+        assert_eq!(peer.read_up(message.len() - at), message[at..]);
+        session.count_received(message.len() - at);
+        assert_eq!(session.close(), Closed::WasOpen(next));
+        assert_eq!(session.answered().packet_ins, answered);
+        session.open(next);
+        peer.switch.write_all(&message).unwrap();
+        let expected = answers(version, next, &[((mac(1), mac(2)), [1, 2], None)]);
+        assert_eq!(peer.receive(expected.len()), expected);
+        (answered, next) = (answered + 1, next + 2);
+    }
+}
+
+#[test]
+fn what_was_received_before_the_connection_was_attached_is_not_lost() {
+    let program = KernelAnswers::load(&LIMITS).unwrap();
+    let mut worker = program.worker(0);
+    let forms = Forms::new(Version::V1_3);
+    let mut peer = Peer::new();
+    let message = packet_in(Version::V1_3, (mac(1), mac(2)), 1, None);
+    peer.switch.write_all(&message).unwrap();
+    peer.await_unread(message.len());
+    let mut session = worker.attach(&peer.controller).unwrap();
+    session.set_form(&forms.form(10));
+    assert_eq!(peer.read_up(message.len()), message);
+    session.count_received(message.len());
+    worker.publish(&mut session, mac(1), 1, 0);
+    worker.publish(&mut session, mac(2), 2, 0);
+    session.open(1);
+    peer.switch.write_all(&message).unwrap();
+    assert_eq!(peer.receive(8)[..2], [4, 14]);
+}
+
+#[test]
+fn a_switch_that_does_not_read_gets_back_pressure_and_every_answer() {
+    let program = KernelAnswers::load(&LIMITS).unwrap();
+    let mut worker = program.worker(0);
+    let forms = Forms::new(Version::V1_3);
+    let mut peer = Peer::new();
+    let mut session = worker.attach(&peer.controller).unwrap();
+    session.set_form(&forms.form(10));
+    worker.publish(&mut session, mac(1), 1, 0);
+    worker.publish(&mut session, mac(2), 2, 0);
+    session.open(1);
+    let message = packet_in(Version::V1_3, (mac(1), mac(2)), 1, None);
+    let one = answers(Version::V1_3, 1, &[((mac(1), mac(2)), [1, 2], None)]);
+    // Until a message goes to the worker, since the answers before it fill the buffers of both ends.
+    let mut sent = 0;
+    while session.unread_bytes() == 0 {
+        peer.switch.write_all(&message).unwrap();
+        sent += 1;
+        let is_seen = || session.answered().packet_ins == sent || session.unread_bytes() > 0;
+        while !is_seen() {
+            sluice_io::clock::sleep(Duration::from_micros(10));
+        }
+        assert!(sent < 1_000_000, "bounded by the buffers of both ends");
+    }
+    let answered = session.answered();
+    assert_eq!(answered.packet_ins, sent - 1);
+    assert_eq!(answered.received_bytes, answered.packet_ins * message.len() as u64);
+    assert_eq!(answered.sent_bytes, answered.packet_ins * one.len() as u64);
+    assert!(matches!(session.close(), Closed::WasOpen(_)));
+    assert!(!session.are_answers_sent(&peer.controller).unwrap());
+    let received = peer.receive(usize::try_from(answered.sent_bytes).unwrap());
+    assert_eq!(received[..one.len()], one);
+    while !session.are_answers_sent(&peer.controller).unwrap() {
+        sluice_io::clock::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(peer.read_up(message.len()), message);
+}
+
+#[test]
+fn the_end_of_a_connection_is_seen_after_its_data_and_frees_its_slot() {
+    let program = KernelAnswers::load(&Limits { sessions: 2, ..LIMITS }).unwrap();
+    let mut worker = program.worker(0);
+    let forms = Forms::new(Version::V1_0);
+    let message = packet_in(Version::V1_0, (mac(1), mac(2)), 1, None);
+    for round in 0..20 {
+        let mut peer = Peer::new();
+        let mut session = worker.attach(&peer.controller).unwrap();
+        session.set_form(&forms.form(10));
+        assert_eq!(worker.last_seen(&session, mac(1)), None, "of the session before");
+        worker.publish(&mut session, mac(1), 1, 0);
+        session.open(1);
+        peer.switch.write_all(&message).unwrap();
+        drop(peer.switch);
+        let mut received = Vec::new();
+        peer.controller.read_to_end(&mut received).unwrap();
+        assert_eq!(received, message, "{round}");
+        drop(peer.controller);
+        drop(session);
+    }
+}
