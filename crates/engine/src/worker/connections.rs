@@ -162,7 +162,10 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.flush_switch(io, id);
         let result = self.process_read(id, &received);
         self.send_replies(io, id);
-        self.attach_to_kernel(io, id, released);
+        match released {
+            Some(session) => self.adopt_kernel_session(id, session),
+            None => self.attach_to_kernel(io, id),
+        }
         result.unwrap_or_else(|reason| self.disconnect(io, id, reason));
     }
 

@@ -125,24 +125,29 @@ impl AnswerCache for InKernel {
 }
 
 impl<I: Io, A: App> WorkerState<I, A> {
-    /// Has the program see what a switch sends, if it can be seen: a switch that another worker has released, or one that has just connected.
-    pub(super) fn attach_to_kernel(&mut self, io: &I, id: ConnId, released: Option<Session>) {
+    /// Takes over the session of a switch that another worker has released.
+    pub(super) fn adopt_kernel_session(&mut self, id: ConnId, mut session: Session) {
+        if let Some(index) = self.switches.index_of(id)
+            && let Some(in_kernel) = &mut self.switches.in_kernel
+        {
+            in_kernel.answers.adopt(&mut session);
+            in_kernel.insert(index, session);
+        }
+    }
+
+    /// Has the program see what a switch sends from now on, unless it does so or cannot. Nothing is unread, since the program would get the
+    /// whole of a buffer of which a part was read.
+    pub(super) fn attach_to_kernel(&mut self, io: &mut I, id: ConnId) {
         let Some(index) = self.switches.index_of(id) else { return };
         let Some(in_kernel) = &mut self.switches.in_kernel else { return };
-        let session = match released {
-            Some(mut session) => {
-                in_kernel.answers.adopt(&mut session);
-                Ok(session)
-            }
-            None => match io.plain_socket(id) {
-                Some(socket) => in_kernel.answers.attach(&socket),
-                None => return,
-            },
-        };
-        match session {
+        if in_kernel.get_mut(index).is_some() || io.unread_bytes(id) > 0 {
+            return;
+        }
+        let Some(socket) = io.plain_socket(id) else { return };
+        match in_kernel.answers.attach(&socket) {
             Ok(session) => in_kernel.insert(index, session),
             // The worker answers.
-            Err(error) => tracing::debug!(%error, "a switch has no answers from the kernel"),
+            Err(error) => tracing::debug!(%error, "a switch gets no answers from the kernel"),
         }
     }
 

@@ -55,6 +55,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             }
             done += weight;
             self.ticking.pop_front();
+            self.attach_to_kernel(io, id);
             self.report_ports(id);
             self.check_backlog(io, id);
             self.tick(io, id);
