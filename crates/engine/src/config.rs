@@ -100,6 +100,18 @@ pub struct Workers {
     pub pin: Pin,
     /// Whether an idle worker sleeps or polls.
     pub waiting: WaitStrategy,
+    /// How they receive and send.
+    pub engine: WorkerEngine,
+}
+
+/// How workers receive and send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WorkerEngine {
+    /// With `epoll`, and a system call for each read and each write.
+    #[default]
+    Epoll,
+    /// With `io_uring`, and one system call for all small reads and writes of an iteration. Needs Linux 6.1.
+    Uring,
 }
 
 /// The cores on which workers run.

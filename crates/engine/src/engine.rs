@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use sluice_base::metrics::MetricsSource;
-use sluice_io::{Epoll, WaitStrategy, cores};
+use sluice_io::{Connection, Epoll, Io, Uring, UringError, WaitStrategy, Waker, cores};
 use sluice_openflow::DatapathId;
 use sluice_sdk::App;
 
-use crate::config::{Config, Endpoint, Pin, Transport};
+use crate::config::{Config, Endpoint, Pin, Transport, WorkerEngine};
 use crate::counters::CounterRegistry;
 use crate::handle::EngineHandle;
 use crate::listen::{NewListeners, OpenEndpoint, check_tls_addresses, open_again, open_all};
@@ -27,6 +27,8 @@ pub enum StartError {
     Pin(usize, io::Error),
     /// The congestion control algorithm of this name is unknown to the system, or not permitted to this process.
     Congestion(String, io::Error),
+    /// `io_uring` cannot be used.
+    Uring(UringError),
     /// A thread or its file descriptors cannot be created.
     Io(io::Error),
 }
@@ -39,6 +41,7 @@ impl fmt::Display for StartError {
             Self::Congestion(name, error) => {
                 write!(f, "cannot use the congestion control `{name}`: {error}")
             }
+            Self::Uring(error) => write!(f, "cannot use the engine `uring`: {error}"),
             Self::Io(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
@@ -89,11 +92,32 @@ impl<A: App + 'static> Engine<A> {
     /// the number of workers, for the acceptor, which calls only [`initial_messages`](App::initial_messages).
     ///
     /// # Errors
-    /// If an address, a core or the congestion control cannot be used, or a thread cannot be created.
+    /// If an address, a core, the congestion control or the engine of the workers cannot be used, or a thread cannot be created.
     pub fn start(
         config: Config,
         make_app: impl Fn(usize) -> A + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
+        let waiting = config.workers.waiting;
+        match config.workers.engine {
+            WorkerEngine::Epoll => {
+                Self::start_with(config, make_app, || Epoll::new(waiting).map_err(StartError::Io))
+            }
+            WorkerEngine::Uring => Self::start_with(config, make_app, || {
+                Uring::new(waiting).map_err(StartError::Uring)
+            }),
+        }
+    }
+
+    /// As [`start`](Self::start), with the [`Io`] of each worker. The acceptor always uses [`Epoll`]: it has few connections, each for a
+    /// short time.
+    fn start_with<W>(
+        config: Config,
+        make_app: impl Fn(usize) -> A + Send + Sync + 'static,
+        new_io: impl Fn() -> Result<W, StartError>,
+    ) -> Result<Self, StartError>
+    where
+        W: Io<Conn = Connection, Listener = TcpListener, Waker = Waker> + Send + 'static,
+    {
         check_tls_addresses(&config.tls)?;
         let listeners = open_all(&config, config.endpoints())?;
         let open: Vec<_> = listeners.iter().map(|(endpoint, _)| *endpoint).collect();
@@ -105,8 +129,7 @@ impl<A: App + 'static> Engine<A> {
         let tls_addresses = addresses_of(Transport::Tls);
         let cores = worker_cores(&config)?;
         let io = Epoll::new(WaitStrategy::default()).map_err(StartError::Io)?;
-        let worker_ios = cores.iter().map(|_| Epoll::new(config.workers.waiting));
-        let worker_ios = worker_ios.collect::<io::Result<_>>().map_err(StartError::Io)?;
+        let worker_ios = cores.iter().map(|_| new_io()).collect::<Result<_, _>>()?;
         let mut parts = Threads::new(&Arc::new(config.clone()), io, worker_ios);
         parts.listen(listeners).map_err(StartError::Io)?;
         let (mut threads, make_app) = (Vec::new(), Arc::new(make_app));
