@@ -29,9 +29,8 @@ pub(crate) fn engine_start(error: &StartError) -> String {
             format!("choose from {} with --pin, or use --pin off", cores.join(", "))
         }
         StartError::Congestion(name, e) => congestion(name, e),
-        StartError::Uring(UringError::Io(e)) => remedy_or(e, CHECK_LIMITS),
+        StartError::Io(e) | StartError::Uring(UringError::Io(e)) => remedy_or(e, CHECK_LIMITS),
         StartError::Uring(_) => "or use --engine epoll".to_owned(),
-        StartError::Io(e) => remedy_or(e, CHECK_LIMITS),
     };
     format!("{error}; {advice}")
 }

@@ -119,6 +119,7 @@ impl ReceiveBuffers {
     #[expect(clippy::needless_pass_by_value, reason = "it must not be used afterwards")]
     pub(super) fn recycle(&mut self, buffer: ReceivedBuffer) {
         let slot = usize::from(self.tail % RECEIVE_BUFFERS);
+        #[expect(clippy::cast_ptr_alignment, reason = "it is aligned to a page")]
         let ring = self.ring.start.as_ptr().cast::<BufRingEntry>();
         // SAFETY: the slot is within the ring, whose memory is aligned to a page. The kernel reads a slot only after the
         // tail below was moved behind it, and there are as many slots as buffers, so that it is done with what was in this one.

@@ -104,7 +104,7 @@ enum Socket {
 }
 
 struct Listener {
-    listener: TcpListener,
+    socket: TcpListener,
     tls: Option<TlsServer>,
     /// A request for connections is in flight.
     is_polled: bool,
@@ -297,7 +297,7 @@ impl Uring {
     fn accept(&mut self, id: ConnId) -> Option<IoEvent<'static, Connection>> {
         let left = self.accepts_left.checked_sub(1)?;
         let Some(Socket::Listener(listener)) = self.slab.get_mut(id) else { return None };
-        match accept(id, &listener.listener, listener.tls.as_ref()) {
+        match accept(id, &listener.socket, listener.tls.as_ref()) {
             Accept::One(event) => {
                 self.accepts_left = left;
                 Some(event)
@@ -321,7 +321,7 @@ impl Uring {
         if let Some(Socket::Stream(mut stream)) = removed {
             if let Some(mut tls) = stream.tls.take() {
                 // A peer whose certificate was rejected gets the alert that says so.
-                tls.close(&stream.stream);
+                tls.close(&stream.socket);
                 self.close_stream(&stream);
             }
             return true;
@@ -332,8 +332,8 @@ impl Uring {
     /// Closes the sending side of a stream that is about to be dropped. Closing a socket with unread data resets the connection, and
     /// the peer could lose what was sent last.
     fn close_stream(&mut self, stream: &Stream) {
-        let _ = rustix::net::shutdown(&stream.stream, Shutdown::Write);
-        let _ = recv(&stream.stream, &mut *self.rx, RecvFlags::DONTWAIT);
+        let _ = rustix::net::shutdown(&stream.socket, Shutdown::Write);
+        let _ = recv(&stream.socket, &mut *self.rx, RecvFlags::DONTWAIT);
     }
 
     /// Sends without a copy, at once.
@@ -344,14 +344,13 @@ impl Uring {
             UnsentCap::Off => bytes,
             UnsentCap::On => bytes.get(..sock::UNSENT_MAX.into()).unwrap_or(bytes),
         };
-        let result = match &mut stream.tls {
-            Some(tls) => tls.send(&stream.stream, bytes_now, bytes.len()),
-            None => {
-                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-                match send(&stream.stream, bytes_now, flags) {
-                    Err(Errno::AGAIN | Errno::INTR) => Ok(0),
-                    sent => sent.map_err(|e| e.kind().into()),
-                }
+        let result = if let Some(tls) = &mut stream.tls {
+            tls.send(&stream.socket, bytes_now, bytes.len())
+        } else {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match send(&stream.socket, bytes_now, flags) {
+                Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+                sent => sent.map_err(|e| e.kind().into()),
             }
         };
         match result {
@@ -388,7 +387,7 @@ impl Io for Uring {
     }
 
     fn listen(&mut self, listener: TcpListener) -> io::Result<ConnId> {
-        let listener = Listener { listener, tls: None, is_polled: false, is_paused: false };
+        let listener = Listener { socket: listener, tls: None, is_polled: false, is_paused: false };
         let id = self.slab.insert(Socket::Listener(listener));
         self.poll_listener(id);
         Ok(id)
@@ -499,7 +498,7 @@ impl Io for Uring {
             self.flush();
         } else if stream.tls.is_none()
             && stream.unsent.is_empty()
-            && self.ring.send(stream.stream.as_fd(), id, bytes)
+            && self.ring.send(stream.socket.as_fd(), id, bytes)
         {
             stream.has_send = true;
             return bytes.len();
@@ -523,7 +522,7 @@ impl Io for Uring {
     fn set_unsent_cap(&mut self, id: ConnId, cap: UnsentCap) {
         if let Some(stream) = self.stream(id) {
             stream.unsent_cap = cap;
-            sock::set_unsent_cap(&stream.stream, cap);
+            sock::set_unsent_cap(&stream.socket, cap);
         }
     }
 
@@ -535,7 +534,7 @@ impl Io for Uring {
         let waiting = self.completions.iter().filter(|it| it.id == id);
         let in_ring: usize = waiting.flat_map(|it| &it.buffer).map(ReceivedBuffer::len).sum();
         let Some(stream) = self.stream(id) else { return 0 };
-        let in_kernel = rustix::io::ioctl_fionread(&stream.stream).unwrap_or(0);
+        let in_kernel = rustix::io::ioctl_fionread(&stream.socket).unwrap_or(0);
         in_ring + stream.early.len() + usize::try_from(in_kernel).unwrap_or(usize::MAX)
     }
 
@@ -582,7 +581,7 @@ impl Io for Uring {
         if let Some(Socket::Stream(mut stream)) = self.remove(id) {
             self.paused_listeners.end_pause();
             if let Some(mut tls) = stream.tls.take() {
-                tls.close(&stream.stream);
+                tls.close(&stream.socket);
             }
             self.close_stream(&stream);
         }

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv, sockopt};
 
 use super::ring::{Completion, Purpose};
-use super::stream::InputRequest;
+use super::stream::{EndOfStream, InputRequest, Stream};
 use super::{Socket, Uring};
 use crate::connection::send_rest;
 use crate::tls::StreamEnd;
@@ -98,11 +98,11 @@ impl Uring {
         match (request, stream.reading, result) {
             (_, _, Err(Errno::CANCELED)) => {}
             (_, _, Err(error)) => return StreamEvent::Closed(Some(error.kind().into())),
-            (InputRequest::Failure, Reading::Off, Ok(events)) => {
-                if events_of(events).intersects(PollFlags::HUP | PollFlags::ERR) {
-                    let error = if stream.wants_room() { socket_error(stream) } else { None };
-                    return StreamEvent::Closed(error);
-                }
+            (InputRequest::Failure, Reading::Off, Ok(events))
+                if events_of(events).intersects(PollFlags::HUP | PollFlags::ERR) =>
+            {
+                let error = if stream.wants_room() { socket_error(stream) } else { None };
+                return StreamEvent::Closed(error);
             }
             (InputRequest::Readable, Reading::On, Ok(_)) if !stream.is_queued => {
                 if stream.load.is_bulk() {
@@ -149,18 +149,21 @@ impl Uring {
         let room = rx.get_mut(len..).filter(|room| !room.is_empty());
         let receives = stream.input == Some(InputRequest::Receive);
         if let Some(room) = room.filter(|_| !receives && stream.end.is_none()) {
-            match recv(&stream.stream, room, RecvFlags::DONTWAIT) {
-                Ok((0, _)) => stream.end = Some(None),
+            match recv(&stream.socket, room, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => stream.end = Some(EndOfStream::Closed),
                 Ok((n, _)) => len += n,
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(error) => stream.end = Some(Some(error.kind().into())),
+                Err(error) => stream.end = Some(EndOfStream::Failed(error.kind().into())),
             }
         }
         if len == 0 {
             return match (stream.end, &mut stream.tls) {
                 (None, _) => StreamEvent::None,
-                (Some(None), Some(tls)) => StreamEvent::Closed(tls.receive_end().error()),
-                (Some(error), _) => StreamEvent::Closed(error),
+                (Some(EndOfStream::Closed), Some(tls)) => {
+                    StreamEvent::Closed(tls.receive_end().error())
+                }
+                (Some(EndOfStream::Closed), None) => StreamEvent::Closed(None),
+                (Some(EndOfStream::Failed(error)), _) => StreamEvent::Closed(Some(error)),
             };
         }
         stream.load = stream.load.after_read(len, self.read_max);
@@ -180,7 +183,7 @@ impl Uring {
         let ciphertext = self.rx.get(..len).unwrap_or_default();
         let plaintext = tls.receive(ciphertext, &mut self.plaintext);
         // Messages of the handshake, or an alert.
-        let flushed = tls.flush(&stream.stream);
+        let flushed = tls.flush(&stream.socket);
         let end = tls.end().map(StreamEnd::error).or_else(|| flushed.err().map(Some));
         if tls.take_newly_established() && end.is_none() {
             self.established.push(id);
@@ -199,7 +202,7 @@ impl Uring {
     /// A connection takes bytes again, or has failed.
     fn handle_room(&mut self, id: ConnId, result: Result<u32, Errno>) -> StreamEvent {
         let Some(Socket::Stream(stream)) = self.slab.get_mut(id) else { return StreamEvent::None };
-        if let Some(Some(error)) = stream.end {
+        if let Some(EndOfStream::Failed(error)) = stream.end {
             return StreamEvent::Closed(Some(error));
         }
         match result {
@@ -210,8 +213,8 @@ impl Uring {
             Err(error) => return StreamEvent::Closed(Some(error.kind().into())),
         }
         let flushed = match &mut stream.tls {
-            Some(tls) => tls.flush(&stream.stream),
-            None => send_rest(&stream.stream, &mut stream.unsent),
+            Some(tls) => tls.flush(&stream.socket),
+            None => send_rest(&stream.socket, &mut stream.unsent),
         };
         if let Err(error) = flushed {
             return StreamEvent::Closed(Some(error));
@@ -229,7 +232,7 @@ fn events_of(bits: u32) -> PollFlags {
     PollFlags::from_bits_retain(u16::try_from(bits & 0xffff).unwrap_or(0))
 }
 
-fn socket_error(stream: &super::stream::Stream) -> Option<ConnectionError> {
-    let error = sockopt::socket_error(&stream.stream).ok().and_then(Result::err);
+fn socket_error(stream: &Stream) -> Option<ConnectionError> {
+    let error = sockopt::socket_error(&stream.socket).ok().and_then(Result::err);
     error.map(|errno| errno.kind().into())
 }

@@ -7,9 +7,9 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 
 use super::ring::{Completion, Purpose};
-use super::stream::InputRequest;
+use super::stream::{EndOfStream, InputRequest};
 use super::{Socket, Uring};
-use crate::{ConnId, ConnectionError};
+use crate::ConnId;
 
 /// How often the ends of cancelled requests are waited for, and for how long each time. They come at once.
 const CANCEL_ATTEMPTS: usize = 100;
@@ -31,7 +31,7 @@ impl Uring {
         match (stream.input, stream.wanted_input()) {
             (None, Some(request)) => {
                 stream.input = Some(request);
-                let fd = stream.stream.as_fd();
+                let fd = stream.socket.as_fd();
                 let readable = PollFlags::IN | PollFlags::RDHUP;
                 match request {
                     InputRequest::Receive => self.ring.receive(fd, id),
@@ -55,7 +55,7 @@ impl Uring {
         let Some(Socket::Stream(stream)) = self.slab.get_mut(id) else { return };
         if stream.wants_room() && !stream.is_output_polled {
             stream.is_output_polled = true;
-            self.ring.poll(stream.stream.as_fd(), PollFlags::OUT, Purpose::Output, id);
+            self.ring.poll(stream.socket.as_fd(), PollFlags::OUT, Purpose::Output, id);
         }
     }
 
@@ -64,7 +64,7 @@ impl Uring {
         let Some(Socket::Listener(listener)) = self.slab.get_mut(id) else { return };
         if !listener.is_polled && !listener.is_paused {
             listener.is_polled = true;
-            self.ring.poll(listener.listener.as_fd(), PollFlags::IN, Purpose::Input, id);
+            self.ring.poll(listener.socket.as_fd(), PollFlags::IN, Purpose::Input, id);
         }
     }
 
@@ -168,7 +168,7 @@ impl Uring {
                             self.early_bytes += buffer.len();
                             stream.early.append(self.ring.received.get(buffer));
                         }
-                        _ => stream.end = stream.end.or(stream_end(result)),
+                        _ => stream.end = stream.end.or_else(|| end_of_stream(result)),
                     }
                 }
             }
@@ -182,11 +182,11 @@ impl Uring {
 }
 
 /// How the stream has ended according to a completion without bytes; `None` if it has not.
-fn stream_end(result: Result<u32, Errno>) -> Option<Option<ConnectionError>> {
+fn end_of_stream(result: Result<u32, Errno>) -> Option<EndOfStream> {
     match result {
-        Ok(_) => Some(None),
+        Ok(_) => Some(EndOfStream::Closed),
         // No buffer was left, or the request was cancelled.
         Err(Errno::NOBUFS | Errno::CANCELED | Errno::AGAIN | Errno::INTR) => None,
-        Err(error) => Some(Some(error.kind().into())),
+        Err(error) => Some(EndOfStream::Failed(error.kind().into())),
     }
 }

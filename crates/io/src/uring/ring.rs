@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn a_token_has_the_purpose_and_the_id_of_its_request() {
         for purpose in Purpose::ALL {
-            for id in [0, 1, 5 << 32 | 77, u64::from(u32::MAX) << 32 | 0x1fff_ffff].map(ConnId) {
+            for id in [0, 1, 5 << 32 | 0x4d, u64::from(u32::MAX) << 32 | 0x1fff_ffff].map(ConnId) {
                 let token = Token::new(purpose, id);
                 assert_eq!((token.purpose(), token.id()), (purpose, id));
             }

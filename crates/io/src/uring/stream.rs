@@ -9,8 +9,9 @@ use crate::{Connection, ConnectionError, Reading, UnsentCap};
 
 /// The state of a connection.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Stream {
-    pub(super) stream: TcpStream,
+    pub(super) socket: TcpStream,
     pub(super) tls: Option<Box<TlsSession>>,
     pub(super) reading: Reading,
     pub(super) unsent_cap: UnsentCap,
@@ -26,13 +27,21 @@ pub(super) struct Stream {
     /// Received bytes that precede those in the kernel.
     pub(super) early: EarlyBytes,
     /// How the received stream has ended, after the early bytes.
-    pub(super) end: Option<Option<ConnectionError>>,
+    pub(super) end: Option<EndOfStream>,
     /// A send waits to be submitted.
     pub(super) has_send: bool,
     /// Bytes of the last send that the kernel did not take.
     pub(super) unsent: Vec<u8>,
     /// The owner waits for [`Writable`](crate::IoEvent::Writable).
     pub(super) wants_writable: bool,
+}
+
+/// How a received stream has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndOfStream {
+    /// The peer sends nothing more.
+    Closed,
+    Failed(ConnectionError),
 }
 
 /// A request for input.
@@ -51,7 +60,7 @@ impl Stream {
         connection.keep_open();
         let Connection { stream, tls, received, unsent } = connection;
         Self {
-            stream,
+            socket: stream,
             reading: Reading::On,
             unsent_cap: UnsentCap::default(),
             load: Load::Sparse,
@@ -70,8 +79,8 @@ impl Stream {
 
     /// The connection without a set.
     pub(super) fn into_connection(self) -> Connection {
-        let Self { stream, tls, early, unsent, .. } = self;
-        Connection::with_bytes(stream, tls, early.into_bytes(), unsent)
+        let Self { socket, tls, early, unsent, .. } = self;
+        Connection::with_bytes(socket, tls, early.into_bytes(), unsent)
     }
 
     /// The request for input that should be in flight.
