@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 
 use sluice_engine::{StartError, Transport};
-use sluice_io::{cores, limits};
+use sluice_io::{UringError, cores, limits};
 use sluice_northbound::ListenError;
 
 /// Lists the congestion controls of the system.
@@ -29,10 +29,11 @@ pub(crate) fn engine_start(error: &StartError) -> String {
             format!("choose from {} with --pin, or use --pin off", cores.join(", "))
         }
         StartError::Congestion(name, e) => congestion(name, e),
+        StartError::Io(e) | StartError::Uring(UringError::Io(e)) => remedy_or(e, CHECK_LIMITS),
+        StartError::Uring(_) => "or use --engine epoll".to_owned(),
         StartError::InKernel(_) => {
             "use --engine epoll, or --engine auto, which falls back to it".to_owned()
         }
-        StartError::Io(e) => remedy_or(e, CHECK_LIMITS),
     };
     format!("{error}; {advice}")
 }

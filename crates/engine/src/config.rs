@@ -100,20 +100,24 @@ pub struct Workers {
     pub pin: Pin,
     /// Whether an idle worker sleeps or polls.
     pub waiting: WaitStrategy,
-    /// Whether packet-ins are answered inside the kernel.
-    pub in_kernel: InKernelAnswers,
+    /// How they receive and send.
+    pub engine: WorkerEngine,
 }
 
-/// Whether packet-ins are answered inside the kernel, as far as the application [publishes](sluice_sdk::App::publish_answers) how.
+/// How workers receive and send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum InKernelAnswers {
-    /// The workers answer everything.
+pub enum WorkerEngine {
+    /// With `epoll`, and a system call for each read and each write.
     #[default]
-    Off,
-    /// While little is waiting; the workers answer under load. If the kernel cannot, the workers answer everything, which is logged.
-    WhileIdle,
-    /// As much as possible. If the kernel cannot, the engine does not start.
-    Always,
+    Epoll,
+    /// With `io_uring`, and one system call for all small reads and writes of an iteration. Needs Linux 6.1.
+    Uring,
+    /// As [`Epoll`](Self::Epoll), and the kernel answers packet-ins in the place of the workers, as far as the application
+    /// [publishes](sluice_sdk::App::publish_answers) how. Needs Linux 6.14 and privileges.
+    Kernel,
+    /// As [`Kernel`](Self::Kernel) while little is waiting, and the workers answer under load. If the kernel cannot, the workers answer
+    /// everything, which is logged.
+    Auto,
 }
 
 /// Hosts of each worker that the kernel knows, as many as `learning` has by default for one switch.
@@ -128,13 +132,13 @@ const INPUT_WHILE_IDLE: u32 = 600;
 /// The same under any load.
 const INPUT_ALWAYS: u32 = 16 << 10;
 
-impl InKernelAnswers {
-    /// The limits of the program; `None` if there is none.
-    pub(crate) fn limits(self, workers: usize) -> Option<sluice_kernel::Limits> {
+impl WorkerEngine {
+    /// The limits of the program that answers in the kernel; `None` if there is none.
+    pub(crate) fn kernel_limits(self, workers: usize) -> Option<sluice_kernel::Limits> {
         let input_bytes = match self {
-            Self::Off => return None,
-            Self::WhileIdle => INPUT_WHILE_IDLE,
-            Self::Always => INPUT_ALWAYS,
+            Self::Epoll | Self::Uring => return None,
+            Self::Auto => INPUT_WHILE_IDLE,
+            Self::Kernel => INPUT_ALWAYS,
         };
         let (sessions, hosts_per_worker) = (SWITCHES_IN_KERNEL, HOSTS_IN_KERNEL);
         Some(sluice_kernel::Limits { workers, sessions, hosts_per_worker, input_bytes })

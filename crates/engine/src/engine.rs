@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use sluice_base::metrics::MetricsSource;
-use sluice_io::{Epoll, WaitStrategy, cores};
+use sluice_io::{Connection, Epoll, Io, Uring, UringError, WaitStrategy, Waker, cores};
 use sluice_kernel::{KernelAnswers, KernelError};
 use sluice_openflow::DatapathId;
 use sluice_sdk::App;
 
-use crate::config::{Config, Endpoint, InKernelAnswers, Pin, Transport};
+use crate::config::{Config, Endpoint, Pin, Transport, WorkerEngine};
 use crate::counters::CounterRegistry;
 use crate::handle::EngineHandle;
 use crate::listen::{NewListeners, OpenEndpoint, check_tls_addresses, open_again, open_all};
@@ -30,6 +30,8 @@ pub enum StartError {
     Congestion(String, io::Error),
     /// Packet-ins cannot be answered inside the kernel.
     InKernel(KernelError),
+    /// `io_uring` cannot be used.
+    Uring(UringError),
     /// A thread or its file descriptors cannot be created.
     Io(io::Error),
 }
@@ -43,6 +45,7 @@ impl fmt::Display for StartError {
                 write!(f, "cannot use the congestion control `{name}`: {error}")
             }
             Self::InKernel(error) => write!(f, "cannot use the in-kernel engine: {error}"),
+            Self::Uring(error) => write!(f, "cannot use the engine `uring`: {error}"),
             Self::Io(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
@@ -93,11 +96,32 @@ impl<A: App + 'static> Engine<A> {
     /// the number of workers, for the acceptor, which calls only [`initial_messages`](App::initial_messages).
     ///
     /// # Errors
-    /// If an address, a core or the congestion control cannot be used, or a thread cannot be created.
+    /// If an address, a core, the congestion control or the engine of the workers cannot be used, or a thread cannot be created.
     pub fn start(
         config: Config,
         make_app: impl Fn(usize) -> A + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
+        let waiting = config.workers.waiting;
+        match config.workers.engine {
+            WorkerEngine::Epoll | WorkerEngine::Kernel | WorkerEngine::Auto => {
+                Self::start_with(config, make_app, || Epoll::new(waiting).map_err(StartError::Io))
+            }
+            WorkerEngine::Uring => Self::start_with(config, make_app, || {
+                Uring::new(waiting).map_err(StartError::Uring)
+            }),
+        }
+    }
+
+    /// As [`start`](Self::start), with the [`Io`] of each worker. The acceptor always uses [`Epoll`]: it has few connections, each for a
+    /// short time.
+    fn start_with<W>(
+        config: Config,
+        make_app: impl Fn(usize) -> A + Send + Sync + 'static,
+        new_io: impl Fn() -> Result<W, StartError>,
+    ) -> Result<Self, StartError>
+    where
+        W: Io<Conn = Connection, Listener = TcpListener, Waker = Waker> + Send + 'static,
+    {
         check_tls_addresses(&config.tls)?;
         let listeners = open_all(&config, config.endpoints())?;
         let open: Vec<_> = listeners.iter().map(|(endpoint, _)| *endpoint).collect();
@@ -108,10 +132,9 @@ impl<A: App + 'static> Engine<A> {
         let addresses = addresses_of(Transport::Tcp);
         let tls_addresses = addresses_of(Transport::Tls);
         let cores = worker_cores(&config)?;
-        let in_kernel = load_in_kernel(config.workers.in_kernel, cores.len())?;
+        let in_kernel = load_in_kernel(config.workers.engine, cores.len())?;
         let io = Epoll::new(WaitStrategy::default()).map_err(StartError::Io)?;
-        let worker_ios = cores.iter().map(|_| Epoll::new(config.workers.waiting));
-        let worker_ios = worker_ios.collect::<io::Result<_>>().map_err(StartError::Io)?;
+        let worker_ios = cores.iter().map(|_| new_io()).collect::<Result<_, _>>()?;
         let mut parts = Threads::new(&Arc::new(config.clone()), io, worker_ios);
         parts.listen(listeners).map_err(StartError::Io)?;
         let (mut threads, make_app) = (Vec::new(), Arc::new(make_app));
@@ -252,15 +275,24 @@ impl<A: App + 'static> Engine<A> {
     }
 }
 
+/// Whether the engines [`WorkerEngine::Kernel`] and [`WorkerEngine::Auto`] can answer inside the kernel.
+///
+/// # Errors
+/// What is missing.
+pub fn try_in_kernel() -> Result<(), KernelError> {
+    let limits = WorkerEngine::Kernel.kernel_limits(1).ok_or(KernelError::NotBuilt)?;
+    KernelAnswers::load(&limits).map(drop)
+}
+
 /// Loads the program that answers inside the kernel, if it is wanted and if it must be there or can be.
 fn load_in_kernel(
-    wanted: InKernelAnswers,
+    wanted: WorkerEngine,
     workers: usize,
 ) -> Result<Option<KernelAnswers>, StartError> {
-    let Some(limits) = wanted.limits(workers) else { return Ok(None) };
+    let Some(limits) = wanted.kernel_limits(workers) else { return Ok(None) };
     match KernelAnswers::load(&limits) {
         Ok(answers) => Ok(Some(answers)),
-        Err(error) if wanted == InKernelAnswers::WhileIdle => {
+        Err(error) if wanted == WorkerEngine::Auto => {
             tracing::info!("packet-ins are not answered inside the kernel: {error}");
             Ok(None)
         }

@@ -14,10 +14,11 @@ use crate::messages::{AcceptorSender, ChangeApp, ToAcceptor, ToWorker, WorkerSen
 use crate::queue::queue;
 use crate::worker::{Worker, WorkerQueues};
 
-/// The threads of an engine before they run.
-pub(crate) struct Threads<I: Io, A> {
+/// The threads of an engine before they run. The workers may use another kind of [`Io`] than the acceptor, one with the same type of
+/// connections.
+pub(crate) struct Threads<I: Io, W: Io, A> {
     pub(crate) acceptor: Acceptor<I, A>,
-    pub(crate) workers: Vec<WorkerSetup<I, A>>,
+    pub(crate) workers: Vec<WorkerSetup<W, A>>,
     pub(crate) senders: Senders<I, A>,
     pub(crate) registry: Arc<CounterRegistry>,
 }
@@ -60,9 +61,13 @@ impl<I: Io, A: App> WorkerSetup<I, A> {
     }
 }
 
-impl<I: Io, A: App> Threads<I, A> {
+impl<I, W, A: App> Threads<I, W, A>
+where
+    I: Io,
+    W: Io<Conn = I::Conn, Listener = I::Listener, Waker = I::Waker>,
+{
     /// An acceptor that uses `io`, and a worker for each of `worker_ios`.
-    pub(crate) fn new(cfg: &Arc<Config>, io: I, worker_ios: Vec<I>) -> Self {
+    pub(crate) fn new(cfg: &Arc<Config>, io: I, worker_ios: Vec<W>) -> Self {
         let registry = Arc::new(CounterRegistry::new(worker_ios.len()));
         let capacity = cfg.limits.queue_capacity;
         let (acceptor, acceptor_inbox) = queue(capacity, io.waker());

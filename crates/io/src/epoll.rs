@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,9 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, sockopt};
 use rustix::time::Timespec;
 
+use crate::accepting::{ACCEPTS_MAX, Accept, PausedListeners, accept, is_out_of_resources};
+use crate::connection::send_rest;
+use crate::early_bytes::EarlyBytes;
 use crate::read_order::{BulkQueue, Load};
 use crate::slab::Slab;
 use crate::sock::EffectiveOptions;
@@ -26,12 +29,6 @@ pub const READ_BYTES_MAX: usize = 128 << 10;
 
 /// Ready connections per wait.
 pub(crate) const EVENTS_MAX: usize = 256;
-
-/// Connections accepted from each listener per wait, so that a flood of connections does not delay others for long.
-pub(crate) const ACCEPTS_MAX: u32 = 64;
-
-/// Pause after accepting failed for lack of file descriptors or memory, since the listener stays ready all the time.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Tokens of the waker and of the set of bulk connections. No [`ConnId`] has these values, since slots are less than
 /// `u32::MAX - 1`.
@@ -60,9 +57,9 @@ pub struct Epoll {
     current: Option<ReadyEvent>,
     bulk_queue: BulkQueue<ReadyEvent>,
     accepts_left: u32,
-    /// Listeners on which accepting has failed; they are enabled again at `resume_accept_at`, or when a connection was closed.
-    paused_listeners: Vec<ConnId>,
-    resume_accept_at: Option<Instant>,
+    paused_listeners: PausedListeners,
+    /// Connections with received bytes that are not in the kernel, which does not report them.
+    early: Vec<ConnId>,
     /// Connections that failed while sending, or whose last read has ended the TLS stream; reported by `next_event`.
     ended: Vec<(ConnId, Option<ConnectionError>)>,
     /// Accepted connections whose TLS handshake is complete; reported by `next_event`.
@@ -106,6 +103,10 @@ enum Socket {
         is_connecting: bool,
         unsent_cap: UnsentCap,
         load: Load,
+        /// Received bytes that precede those in the kernel.
+        early: EarlyBytes,
+        /// Bytes that another set has taken to be sent.
+        unsent: Vec<u8>,
     },
 }
 
@@ -114,9 +115,11 @@ type ReadyEvent = (u64, EventFlags);
 
 impl Socket {
     fn stream(connection: Connection, interest: EventFlags, is_connecting: bool) -> Self {
-        let Connection { stream, tls } = connection;
+        connection.keep_open();
+        let Connection { stream, tls, received, unsent } = connection;
         let (unsent_cap, load) = (UnsentCap::default(), Load::Sparse);
-        Self::Stream { stream, tls, interest, is_connecting, unsent_cap, load }
+        let early = received.into();
+        Self::Stream { stream, tls, interest, is_connecting, unsent_cap, load, early, unsent }
     }
 }
 
@@ -149,8 +152,8 @@ impl Epoll {
             current: None,
             bulk_queue: BulkQueue::new(),
             accepts_left: ACCEPTS_MAX,
-            paused_listeners: Vec::new(),
-            resume_accept_at: None,
+            paused_listeners: PausedListeners::default(),
+            early: Vec::new(),
             ended: Vec::new(),
             established: Vec::new(),
             received_bytes: 0,
@@ -224,6 +227,7 @@ impl Epoll {
             tv_nsec: t.subsec_nanos().into(),
         });
         self.ready.extend(ready_events(&self.set, &mut EventBuffer::new(), timeout.as_ref())?);
+        self.ready.extend(self.early.drain(..).map(|id| (id.0, EventFlags::IN)));
         let bulk = self.ready.iter().position(|&(token, _)| token == BULK);
         if let Some(at) = bulk {
             self.ready.swap_remove(at);
@@ -255,7 +259,7 @@ impl Epoll {
     fn wait_until(&mut self, deadline: Option<Instant>) -> io::Result<Instant> {
         let deadline = self.resume_listeners(deadline);
         let has_reports = !self.ended.is_empty() || !self.established.is_empty();
-        if has_reports || !self.bulk_queue.is_empty() {
+        if has_reports || !self.early.is_empty() || !self.bulk_queue.is_empty() {
             self.poll(Some(Duration::ZERO))?;
             return Ok(clock::now());
         }
@@ -332,6 +336,15 @@ impl Epoll {
         }
     }
 
+    /// Has the bytes of a connection reported that are not in the kernel.
+    fn queue_early(&mut self, id: ConnId) {
+        if let Some(Socket::Stream { early, .. }) = self.slab.get_mut(id)
+            && !early.is_empty()
+        {
+            self.early.push(id);
+        }
+    }
+
     /// Whether a connection carries TLS.
     fn has_tls(&mut self, id: ConnId) -> bool {
         matches!(self.slab.get_mut(id), Some(Socket::Stream { tls: Some(_), .. }))
@@ -341,29 +354,18 @@ impl Epoll {
     fn accept(&mut self, id: ConnId) -> Option<IoEvent<'static, Connection>> {
         let left = self.accepts_left.checked_sub(1)?;
         let Some(Socket::Listener(listener, tls)) = self.slab.get_mut(id) else { return None };
-        match listener.accept() {
-            Ok((stream, addr)) => {
+        match accept(id, listener, tls.as_ref()) {
+            Accept::One(event) => {
                 self.accepts_left = left;
-                let connection = stream.set_nonblocking(true).and_then(|()| match tls {
-                    Some(tls) => tls.accept(stream),
-                    None => Ok(stream.into()),
-                });
-                Some(match connection {
-                    Ok(connection) => {
-                        let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
-                        IoEvent::Accepted(connection, addr, id)
-                    }
-                    Err(e) => IoEvent::AcceptFailed(e),
-                })
+                Some(event)
             }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => None,
-            Err(e) => {
+            Accept::None => None,
+            Accept::Failed(e) => {
                 self.accepts_left = 0;
                 if is_out_of_resources(&e)
                     && epoll::modify(&self.set, &*listener, token(id), NO_EVENTS).is_ok()
                 {
-                    self.paused_listeners.push(id);
-                    self.resume_accept_at = Some(clock::now() + ACCEPT_PAUSE);
+                    self.paused_listeners.add(id);
                 }
                 Some(IoEvent::AcceptFailed(e))
             }
@@ -372,13 +374,8 @@ impl Epoll {
 
     /// Enables paused listeners again, when it is time; returns until when to wait at most.
     fn resume_listeners(&mut self, deadline: Option<Instant>) -> Option<Instant> {
-        if self.paused_listeners.is_empty() {
-            return deadline;
-        }
-        if let Some(resume_at) = self.resume_accept_at.filter(|&at| clock::now() < at) {
-            return deadline.into_iter().chain([resume_at]).min();
-        }
-        for id in self.paused_listeners.drain(..) {
+        let (deadline, resumed) = self.paused_listeners.resume(deadline);
+        for id in resumed {
             if let Some(Socket::Listener(listener, _)) = self.slab.get_mut(id) {
                 // Cannot fail: the listener is registered.
                 let _ = epoll::modify(&self.set, &*listener, token(id), EventFlags::IN);
@@ -408,8 +405,9 @@ impl Epoll {
 
     /// The next event of a ready stream: first whether it is connected or writable, then what a read returns.
     fn stream_event(&mut self, id: ConnId, flags: EventFlags) -> StreamEvent {
-        let Some(Socket::Stream { stream, tls, interest, is_connecting, load, .. }) =
-            self.slab.get_mut(id)
+        let Some(socket) = self.slab.get_mut(id) else { return StreamEvent::None };
+        let Socket::Stream { stream, tls, interest, is_connecting, load, early, unsent, .. } =
+            socket
         else {
             return StreamEvent::None;
         };
@@ -421,7 +419,14 @@ impl Epoll {
             if std::mem::take(is_connecting) {
                 return StreamEvent::Connected;
             }
-            return if tls.is_some() { self.flush_tls(id) } else { StreamEvent::Writable };
+            if tls.is_some() {
+                return self.flush_tls(id);
+            }
+            return match send_rest(stream, unsent) {
+                Ok(()) if unsent.is_empty() => StreamEvent::Writable,
+                Ok(()) => StreamEvent::Flushed,
+                Err(error) => StreamEvent::Closed(Some(error)),
+            };
         }
         if !interest.contains(EventFlags::IN) {
             let is_closed = flags.intersects(EventFlags::HUP | EventFlags::ERR);
@@ -433,6 +438,19 @@ impl Epoll {
         }
         let load = *load;
         let rx = self.rx.get_mut(..load.read_max(self.read_max)).unwrap_or_default();
+        let early_len = if early.is_empty() { 0 } else { early.take(rx) };
+        if early_len > 0 {
+            if !early.is_empty() {
+                self.early.push(id);
+            }
+            let has_tls = tls.is_some();
+            self.set_load(id, load.after_read(early_len, self.read_max));
+            return if has_tls {
+                self.receive_tls(id, early_len)
+            } else {
+                StreamEvent::Read(early_len)
+            };
+        }
         match recv(&*stream, rx, RecvFlags::DONTWAIT) {
             Ok((0, _)) if self.on_peer_shutdown == OnPeerShutdown::KeepOpen => {
                 StreamEvent::PeerShutdown
@@ -536,12 +554,6 @@ fn ready_events<'a>(
 
 fn token(id: ConnId) -> EventData {
     EventData::new_u64(id.0)
-}
-
-/// Whether the error is a lack of file descriptors or memory.
-fn is_out_of_resources(error: &io::Error) -> bool {
-    let errors = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    Errno::from_io_error(error).is_some_and(|errno| errors.contains(&errno))
 }
 
 /// An event of a ready stream.
@@ -676,9 +688,14 @@ impl Io for Epoll {
     }
 
     fn send(&mut self, id: ConnId, bytes: &[u8]) -> usize {
-        let Some(Socket::Stream { stream, tls, unsent_cap, .. }) = self.slab.get_mut(id) else {
+        let Some(Socket::Stream { stream, tls, unsent_cap, unsent, .. }) = self.slab.get_mut(id)
+        else {
             return bytes.len();
         };
+        if !unsent.is_empty() {
+            // Its interest is in room already.
+            return 0;
+        }
         // The kernel takes a whole send even if that exceeds the limit, so each send is limited too.
         let bytes_now = match unsent_cap {
             UnsentCap::Off => bytes,
@@ -719,6 +736,7 @@ impl Io for Epoll {
     fn unsent_bytes(&mut self, id: ConnId) -> usize {
         match self.slab.get_mut(id) {
             Some(Socket::Stream { tls: Some(tls), .. }) => tls.unsent_bytes(),
+            Some(Socket::Stream { unsent, .. }) => unsent.len(),
             _ => 0,
         }
     }
@@ -728,9 +746,9 @@ impl Io for Epoll {
     }
 
     fn unread_bytes(&mut self, id: ConnId) -> usize {
-        let Some(Socket::Stream { stream, .. }) = self.slab.get_mut(id) else { return 0 };
+        let Some(Socket::Stream { stream, early, .. }) = self.slab.get_mut(id) else { return 0 };
         let unread = rustix::io::ioctl_fionread(&*stream).unwrap_or(0);
-        usize::try_from(unread).unwrap_or(usize::MAX)
+        early.len() + usize::try_from(unread).unwrap_or(usize::MAX)
     }
 
     fn received_bytes(&self, _: usize) -> usize {
@@ -743,8 +761,9 @@ impl Io for Epoll {
             Reading::On => interest | read_events,
             Reading::Off => interest - read_events,
         });
-        if reading == Reading::Off {
-            self.set_load(id, Load::Sparse);
+        match reading {
+            Reading::Off => self.set_load(id, Load::Sparse),
+            Reading::On => self.queue_early(id),
         }
     }
 
@@ -763,10 +782,11 @@ impl Io for Epoll {
         let mut interest = EventFlags::IN | EventFlags::RDHUP;
         let tls = connection.tls.as_ref();
         let end = tls.and_then(|tls| tls.end());
-        if tls.is_some_and(|tls| tls.wants_room()) {
+        if tls.is_some_and(|tls| tls.wants_room()) || !connection.unsent.is_empty() {
             interest |= EventFlags::OUT;
         }
         let id = self.add_stream(connection, interest, false)?;
+        self.queue_early(id);
         // The socket does not become readable for an end that was received before.
         self.ended.extend(end.map(|end| (id, end.error())));
         Ok(id)
@@ -774,11 +794,11 @@ impl Io for Epoll {
 
     fn release(&mut self, id: ConnId) -> Option<Connection> {
         match self.slab.remove(id)? {
-            Socket::Stream { stream, tls, load, .. } => {
+            Socket::Stream { stream, tls, load, early, unsent, .. } => {
                 let set = if load.is_bulk() { &self.bulk_set } else { &self.set };
                 // If this fails, events of the stream are ignored, since the id is no longer in the table.
                 let _ = epoll::delete(set, &stream);
-                Some(Connection { stream, tls })
+                Some(Connection::with_bytes(stream, tls, early.into_bytes(), unsent))
             }
             Socket::Listener(..) => None,
         }
@@ -787,7 +807,7 @@ impl Io for Epoll {
     fn close(&mut self, id: ConnId) {
         if let Some(Socket::Stream { stream, tls, .. }) = self.slab.remove(id) {
             // There is a file descriptor for the next one.
-            self.resume_accept_at = None;
+            self.paused_listeners.end_pause();
             if let Some(mut tls) = tls {
                 tls.close(&stream);
             }

@@ -3,10 +3,12 @@
 //! An event loop calls [`Io::wait`], then [`Io::next_event`] until there are no more events, and [`Io::send`] and
 //! [`Io::close`] as needed. Backends transfer bytes and do not interpret them.
 
+mod accepting;
 pub mod clock;
 pub mod command;
 mod connection;
 pub mod cores;
+mod early_bytes;
 pub mod energy;
 mod epoll;
 pub mod files;
@@ -32,6 +34,7 @@ pub mod sock;
 pub mod terminal;
 mod tls;
 pub mod tun;
+mod uring;
 mod waker;
 
 use std::io;
@@ -47,6 +50,7 @@ pub use shared_memory::SharedMemory;
 pub use tls::{
     ClientAuth, ConnectionError, TlsClient, TlsError, TlsFileError, TlsServer, https_client,
 };
+pub use uring::{Uring, UringError};
 pub use waker::Waker;
 
 /// Wakes a thread that waits in [`Io::wait`].
@@ -151,9 +155,12 @@ pub trait Io {
     ///
     /// With TLS, up to 64 KiB more are taken, encrypted, and kept until the kernel takes them; see
     /// [`unsent_bytes`](Self::unsent_bytes). Before the end of the TLS handshake, up to 64 KiB are taken and kept in all.
+    ///
+    /// [`Uring`] may send up to 4 KiB with the next [`wait`](Self::wait), and counts them as sent until then.
     fn send(&mut self, id: ConnId, bytes: &[u8]) -> usize;
 
-    /// Number of bytes that [`send`](Self::send) has taken and the kernel has not; always zero without TLS.
+    /// Number of bytes that [`send`](Self::send) has taken and the kernel has not, when it was offered them; with [`Epoll`] always zero
+    /// without TLS.
     fn unsent_bytes(&mut self, id: ConnId) -> usize {
         let _ = id;
         0
@@ -162,11 +169,11 @@ pub trait Io {
     /// Sets or removes the limit on unsent bytes in the kernel.
     fn set_unsent_cap(&mut self, id: ConnId, cap: UnsentCap);
 
-    /// Limits the bytes of one read. With TLS, [`Data`](IoEvent::Data) has up to 16 KiB more: the start of its first record, which
+    /// Limits the bytes of one [`Data`](IoEvent::Data). With TLS, [`Data`](IoEvent::Data) has up to 16 KiB more: the start of its first record, which
     /// earlier reads have taken.
     fn set_read_max(&mut self, bytes: usize);
 
-    /// Number of received bytes that are not read yet. With TLS they are encrypted, which makes them more.
+    /// Number of received bytes that are not reported yet. With TLS they are encrypted, which makes them more.
     fn unread_bytes(&mut self, id: ConnId) -> usize;
 
     /// By how many bytes [`unread_bytes`](Self::unread_bytes) was reduced for the last [`Data`](IoEvent::Data), whose length is

@@ -134,6 +134,11 @@ pub fn reset(stream: &TcpStream) {
     let _ = sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));
 }
 
+/// Makes `stream` end normally, after [`reset`].
+pub(crate) fn no_reset(stream: &TcpStream) {
+    let _ = sockopt::set_socket_linger(stream, None);
+}
+
 fn open_tcp(addr: SocketAddr) -> io::Result<std::os::fd::OwnedFd> {
     let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

@@ -22,7 +22,12 @@ impl Waker {
 
     /// Resets the waker after it has woken the thread.
     pub fn clear(&self) {
-        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
+        self.take();
+    }
+
+    /// Resets the waker. Returns whether it was used since the last time.
+    pub(crate) fn take(&self) -> bool {
+        rustix::io::read(&self.0, &mut [0u8; 8]).is_ok()
     }
 }
 

@@ -53,6 +53,7 @@ const FLAGS: &[Flag] = &[
     flag("workers.threads", "threads", "N"),
     flag("workers.pin", "pin", "on|off|CORES"),
     flag("workers.spin_us", "spin", "US"),
+    flag("workers.engine", "engine", "epoll|uring"),
     flag("state.dir", "state-dir", "DIR"),
     flag("api.listen", "api", "ADDR"),
     Flag {
@@ -78,6 +79,7 @@ const NEEDS_RESTART: &[&str] = &[
     "workers.threads",
     "workers.pin",
     "workers.spin_us",
+    "workers.engine",
     "socket.congestion",
     "topology.secret",
     "state.dir",

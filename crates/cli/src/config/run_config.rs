@@ -59,6 +59,7 @@ impl RunConfig {
                     PinSetting::Cores(cores) => sluice_engine::Pin::Cores(cores.0),
                 },
                 waiting: sluice_io::WaitStrategy { spin: workers.spin_us.0 },
+                engine: workers.engine.0,
             },
             session: sluice_proto::Config {
                 versions: session.versions.0,

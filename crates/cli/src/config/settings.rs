@@ -7,6 +7,7 @@ use sluice_apps::forwarding::multicast::UnregisteredGroups;
 use sluice_apps::hosts::ConflictPolicy;
 use sluice_apps::topology::UnexpectedLinks;
 use sluice_apps::{forwarding, learning};
+use sluice_engine::WorkerEngine;
 use sluice_northbound::tokens::Role as ApiRole;
 use sluice_openflow::Role;
 use tracing_subscriber::filter::LevelFilter;
@@ -111,6 +112,13 @@ pub(super) struct WorkerSettings {
     /// by tens of microseconds and keep the core busy; 0 sleeps at once.
     #[config(default = 0)]
     pub(super) spin_us: Micros,
+
+    /// How workers receive and send: epoll (a system call for each read and each write), uring (`io_uring`: one system call for all
+    /// small reads and writes of an iteration; needs Linux 6.1), kernel (as epoll, and the kernel answers in the place of the application
+    /// learning; needs Linux 6.14 and privileges), or auto (as kernel while little is waiting, or else as epoll). docs/engines.md
+    /// compares them.
+    #[config(default = "epoll")]
+    pub(super) engine: ByName<WorkerEngine>,
 }
 
 #[derive(Debug, confique::Config)]

@@ -6,7 +6,7 @@ use std::{env, fs, process};
 use clap::{Args as _, FromArgMatches as _};
 use sluice_apps::learning;
 use sluice_apps::topology::StaticBundle;
-use sluice_engine::Pin;
+use sluice_engine::{Pin, WorkerEngine};
 use sluice_openflow::{Action, DatapathId, PortNo, Role, Version, Versions};
 
 use super::keys::{FlagValue, KEYS};
@@ -82,13 +82,14 @@ fn a_flag_overrides_the_environment_overrides_the_file_overrides_the_default() {
 #[test]
 fn every_flag_sets_its_configuration() {
     let args = "--listen 127.0.0.1:1 --listen [::1]:2,0.0.0.0:3 --threads 4 --pin 0,1 --spin 50.5 \
-                 --app hub,learning --api 127.0.0.1:0 --log-level debug --log-format json";
+                 --engine uring --app hub,learning --api 127.0.0.1:0 --log-level debug --log-format json";
     let config = load("flags", "", &[], args).config;
     let listen: Vec<_> = config.engine.listen.iter().map(ToString::to_string).collect();
     assert_eq!(listen, ["127.0.0.1:1", "[::1]:2", "0.0.0.0:3"]);
     assert_eq!(config.engine.workers.threads, 4);
     assert_eq!(config.engine.workers.pin, Pin::Cores(vec![0, 1]));
     assert_eq!(config.engine.workers.waiting.spin, Duration::from_nanos(50_500));
+    assert_eq!(config.engine.workers.engine, WorkerEngine::Uring);
     assert_eq!(config.app_names, ["hub", "learning"]);
     assert_eq!(config.api.listen.unwrap().to_string(), "127.0.0.1:0");
     assert_eq!(config.log.level.to_string(), "debug");
@@ -322,6 +323,7 @@ fn an_invalid_value_is_rejected_with_its_position_and_what_was_expected() {
             r#"workers.pin = "0""#,
             r#"invalid value "0" (expected true, false or a list of cores, such as [0, 1])"#,
         ),
+        (r#"workers.engine = "kqueue""#, r#"unknown value "kqueue" (known: epoll, uring)"#),
         ("hosts.arp_proxy = 1", "invalid value 1 (expected true or false)"),
         (
             r#"listen = ["localhost"]"#,

@@ -9,6 +9,7 @@ use sluice_apps::forwarding::multicast::UnregisteredGroups;
 use sluice_apps::hosts::ConflictPolicy;
 use sluice_apps::topology::{Secret, StaticBundle, UnexpectedLinks};
 use sluice_apps::{forwarding, learning};
+use sluice_engine::WorkerEngine;
 use sluice_northbound::tokens::Role as ApiRole;
 use sluice_openflow::{DatapathId, PortNo, Role, Version, Versions};
 use sluice_sdk::flow_space::LEARNED;
@@ -125,6 +126,15 @@ impl Names for Option<ApiRole> {
         ("read", Some(ApiRole::Read)),
         ("operate", Some(ApiRole::Operate)),
         ("administer", Some(ApiRole::Administer)),
+    ];
+}
+
+impl Names for WorkerEngine {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("epoll", Self::Epoll),
+        ("uring", Self::Uring),
+        ("kernel", Self::Kernel),
+        ("auto", Self::Auto),
     ];
 }
 

@@ -4,6 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sluice_engine::WorkerEngine;
+use sluice_io::{Uring, WaitStrategy};
+
 use super::report::Finding;
 use crate::config::LoadedConfig;
 
@@ -46,6 +49,7 @@ pub(super) fn check(root: &Root, loaded: Option<&LoadedConfig>, now: Duration) -
     findings.extend(loaded.map(|loaded| backlog(root, loaded)));
     findings.extend(loaded.and_then(|loaded| congestion(root, loaded)));
     findings.extend(loaded.map(workers));
+    findings.push(io_uring(loaded));
     findings.extend([huge_pages(root), governor(root), clock(root, now)]);
     findings
 }
@@ -138,6 +142,28 @@ fn workers(loaded: &LoadedConfig) -> Finding {
     }
     let threads = if threads == 0 { cores } else { threads };
     Finding::ok("workers", format!("{threads} for {cores} cores"))
+}
+
+fn io_uring(loaded: Option<&LoadedConfig>) -> Finding {
+    let engine = loaded.map(|loaded| loaded.config.engine.workers.engine);
+    match Uring::new(WaitStrategy::default()) {
+        Ok(_) => Finding::ok("io_uring", "can be used by workers.engine = \"uring\""),
+        Err(error) if engine == Some(WorkerEngine::Uring) => {
+            Finding::problem("io_uring", error.to_string(), "or set workers.engine = \"epoll\"")
+        }
+        Err(error) => Finding::ok("io_uring", format!("not used; {error}")),
+    }
+}
+
+fn in_kernel(loaded: Option<&LoadedConfig>) -> Finding {
+    let engine = loaded.map(|loaded| loaded.config.engine.workers.engine);
+    match sluice_engine::try_in_kernel() {
+        Ok(()) => Finding::ok("kernel", "can be used by workers.engine = \"kernel\" or \"auto\""),
+        Err(error) if engine == Some(WorkerEngine::Kernel) => {
+            Finding::problem("kernel", error.to_string(), "or set workers.engine = \"epoll\"")
+        }
+        Err(error) => Finding::ok("kernel", format!("not used; {error}")),
+    }
 }
 
 fn huge_pages(root: &Root) -> Finding {

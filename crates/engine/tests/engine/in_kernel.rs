@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_base::Rng;
-use sluice_engine::InKernelAnswers;
+use sluice_engine::WorkerEngine;
 use sluice_io::clock;
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
@@ -142,8 +142,8 @@ fn is_last(message: RawMessage<'_>) -> bool {
 /// A million random messages.
 #[test]
 fn the_kernel_sends_what_the_worker_would_send() {
-    let modes = [InKernelAnswers::Off, InKernelAnswers::Always, InKernelAnswers::WhileIdle];
-    let engines = modes.map(|mode| TestEngine::new(|cfg| cfg.workers.in_kernel = mode));
+    let modes = [WorkerEngine::Epoll, WorkerEngine::Kernel, WorkerEngine::Auto];
+    let engines = modes.map(|mode| TestEngine::new(|cfg| cfg.workers.engine = mode));
     for (round, version) in [Version::V1_0, Version::V1_3, Version::V1_4].into_iter().enumerate() {
         let id = round as u64 + 1;
         let messages = 333_334;
@@ -163,7 +163,7 @@ fn the_kernel_sends_what_the_worker_would_send() {
     for (engine, mode) in engines.iter().zip(modes) {
         let in_kernel = || engine.metric("packet_ins_answered_in_kernel", "");
         match mode {
-            InKernelAnswers::Off => assert_eq!(in_kernel(), 0),
+            WorkerEngine::Epoll => assert_eq!(in_kernel(), 0),
             _ => wait_until("a share of the kernel", || in_kernel() > 10_000),
         }
     }

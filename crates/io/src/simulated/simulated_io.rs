@@ -7,7 +7,8 @@ use rustix::event::epoll::EventFlags;
 
 use super::kernel::{SimulatedConn, SimulatedKernel, SimulatedListener, SimulatedWaker};
 use super::state::{Ready, SimulatedThread};
-use crate::epoll::{ACCEPT_PAUSE, ACCEPTS_MAX, READ_BYTES_MAX};
+use crate::accepting::{ACCEPT_PAUSE, ACCEPTS_MAX};
+use crate::epoll::READ_BYTES_MAX;
 use crate::read_order::{BulkQueue, Load};
 use crate::slab::Slab;
 use crate::{ConnId, Io, IoEvent, Reading, UnsentCap};

@@ -1,13 +1,14 @@
 //! The backends, and their peers, as the tests see them.
 
 use std::io::{ErrorKind, Read, Write};
+use std::marker::PhantomData;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use sluice_io::simulated::{
     ClockError, PeerId, PeerState, SimulatedIo, SimulatedKernel, SimulatedListener,
 };
-use sluice_io::{Epoll, Io, WaitStrategy, sock};
+use sluice_io::{Connection, Epoll, Io, Uring, WaitStrategy, sock};
 
 /// A kind of [`Io`], and the peers of its connections.
 pub(crate) trait Backend {
@@ -37,19 +38,36 @@ pub(crate) trait Backend {
     fn reset(&self, peer: Self::Peer);
 }
 
-/// [`Epoll`] with connections over the loopback interface.
-pub(crate) struct Loopback;
+/// A set of sockets.
+pub(crate) trait SocketSet: Io<Conn = Connection, Listener = TcpListener> {
+    fn create() -> Self;
+}
 
-impl Backend for Loopback {
-    type Io = Epoll;
+impl SocketSet for Epoll {
+    fn create() -> Self {
+        Self::new(WaitStrategy::default()).unwrap()
+    }
+}
+
+impl SocketSet for Uring {
+    fn create() -> Self {
+        Self::new(WaitStrategy::default()).unwrap()
+    }
+}
+
+/// A [`SocketSet`] with connections over the loopback interface.
+pub(crate) struct Loopback<I>(PhantomData<I>);
+
+impl<I: SocketSet> Backend for Loopback<I> {
+    type Io = I;
     type Peer = TcpStream;
 
     fn new() -> Self {
-        Self
+        Self(PhantomData)
     }
 
-    fn add_thread(&self) -> Epoll {
-        Epoll::new(WaitStrategy::default()).unwrap()
+    fn add_thread(&self) -> I {
+        I::create()
     }
 
     fn listen(&self) -> (TcpListener, SocketAddr) {

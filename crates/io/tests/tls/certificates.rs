@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
@@ -29,8 +30,11 @@ impl Drop for Authority {
 
 impl Authority {
     pub(crate) fn new(test: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("tls-{test}-{}", std::process::id()));
+        // A test runs several times at once.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let folder =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tls-{test}-{process}-{count}"));
         fs::create_dir_all(&folder).unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, format!("authority of {test}"));

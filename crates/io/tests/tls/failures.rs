@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 
-use sluice_io::{ClientAuth, ConnectionError, Io, TlsClient, TlsError, TlsServer};
+use sluice_io::{ClientAuth, ConnectionError, Epoll, Io, TlsClient, TlsError, TlsServer};
 
 use crate::certificates::{Authority, Identity};
 use crate::threads::{Pair, Thread, listen};
@@ -17,7 +17,7 @@ fn tls(error: TlsError) -> End {
 
 /// How a connection with this client ends on the side of the server.
 fn end_with(server: &TlsServer, client: &TlsClient) -> End {
-    let mut it = Pair::connect(server, client);
+    let mut it = Pair::<Epoll>::connect(server, client);
     it.run_until("closed", |it| it.server.closed.is_some());
     it.run_until("closed", |it| it.client.closed.is_some());
     assert_eq!(it.server.received, b"");
@@ -83,7 +83,8 @@ fn each_peer_that_speaks_something_else_has_a_reason() {
 #[test]
 fn without_client_authentication_a_peer_needs_no_certificate() {
     let authority = Authority::new("none");
-    let mut it = Pair::connect(&authority.server(&ClientAuth::None), &authority.client(None));
+    let mut it =
+        Pair::<Epoll>::connect(&authority.server(&ClientAuth::None), &authority.client(None));
     it.client.io.send(it.client_id, b"hello");
     it.run_until("data", |it| it.server.received == b"hello");
     assert_eq!(it.server.io.certificate_has_name(it.server_id, "switch"), Some(false));
@@ -94,7 +95,7 @@ fn the_names_of_a_certificate_are_its_dns_names_and_the_first_word_of_its_common
     let authority = Authority::new("names");
     let server = authority.server(&ClientAuth::Required(authority.file()));
     let switch = authority.issue("dpid-01 id:1234", "dpid-02", 2999);
-    let mut it = Pair::connect(&server, &authority.client(Some(&switch)));
+    let mut it = Pair::<Epoll>::connect(&server, &authority.client(Some(&switch)));
     it.client.io.send(it.client_id, b"hello");
     it.run_until("data", |it| it.server.received == b"hello");
     let mut has_name = |name| it.server.io.certificate_has_name(it.server_id, name);

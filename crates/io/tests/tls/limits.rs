@@ -5,7 +5,7 @@ use rustls::crypto::ring::cipher_suite::TLS13_AES_256_GCM_SHA384;
 use rustls::crypto::tls13::OkmBlock;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ContentType, ProtocolVersion, Tls13CipherSuite};
-use sluice_io::{ClientAuth, ConnId, ConnectionError, Io, Reading, TlsError};
+use sluice_io::{ClientAuth, ConnId, ConnectionError, Epoll, Io, Reading, TlsError};
 
 use crate::certificates::Authority;
 use crate::raw_client::RawClient;
@@ -14,7 +14,7 @@ use crate::{pair, raw};
 
 #[test]
 fn what_is_taken_and_not_sent_is_counted_until_writable() {
-    let mut it = pair(&Authority::new("counted"));
+    let mut it = pair::<Epoll>(&Authority::new("counted"));
     it.client.io.send(it.client_id, b"hello");
     it.run_until("the handshake", |it| !it.server.received.is_empty());
     it.client.io.set_reading(it.client_id, Reading::Off);
@@ -98,7 +98,7 @@ fn encrypter(suite: &Tls13CipherSuite, secret: &[u8]) -> Box<dyn MessageEncrypte
 
 /// A connection of which the client's records are made here.
 fn with_records(authority: &Authority) -> (Thread, ConnId, std::net::TcpStream, Records) {
-    let (server, id, RawClient { stream, secrets, .. }) = raw(authority);
+    let (server, id, RawClient { stream, secrets, .. }) = raw::<Epoll>(authority);
     let secret = secrets.client();
     (server, id, stream, Records::new(secret))
 }
@@ -199,7 +199,7 @@ fn what_is_kept_until_the_end_of_the_handshake_is_sent_even_if_data_arrives_with
 /// The owner has more to send and waits for room when the connection moves.
 #[test]
 fn a_connection_that_moves_is_writable_if_its_owner_has_waited_for_that() {
-    let mut it = pair(&Authority::new("moves"));
+    let mut it = pair::<Epoll>(&Authority::new("moves"));
     it.client.io.send(it.client_id, b"hello");
     it.run_until("the handshake", |it| !it.server.received.is_empty());
     let bytes = pattern(20 << 10);

@@ -1,4 +1,4 @@
-//! TLS behind `Epoll`, over the loopback interface.
+//! TLS behind `Epoll` and `Uring`, over the loopback interface.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,17 +21,42 @@ use sluice_io::{ClientAuth, ConnectionError, Io, Reading, TlsError, UnsentCap};
 
 use certificates::Authority;
 use raw_client::RawClient;
-use threads::{Pair, Thread, listen, pattern};
+use threads::{Pair, SocketSet, Thread, listen, pattern};
 
-fn pair(authority: &Authority) -> Pair {
+/// Runs the functions of these names, which have the kind of set of the server as type parameter, with each kind.
+macro_rules! for_each_set {
+    ($($name:ident)*) => {
+        mod over_epoll {
+            $(#[test] fn $name() { super::$name::<sluice_io::Epoll>(); })*
+        }
+        mod over_uring {
+            $(#[test] fn $name() { super::$name::<sluice_io::Uring>(); })*
+        }
+    };
+}
+
+for_each_set! {
+    both_sides_send_before_the_handshake_and_then_much_more_than_the_buffers_hold
+    a_send_that_takes_less_than_all_is_followed_by_writable_once_and_nothing_is_taken_before
+    what_is_encrypted_but_not_sent_is_sent_by_itself
+    sends_are_limited_while_unsent_bytes_are_capped
+    records_may_be_split_and_joined_anywhere_in_both_versions
+    all_records_of_a_read_are_reported_though_the_socket_is_empty_then
+    a_connection_moves_with_half_a_record_with_unsent_bytes_and_with_its_end
+    a_busy_connection_is_bulk_and_a_connection_with_tls_moves_between_both_sets
+    an_orderly_close_is_no_error_on_either_side
+    a_stream_that_ends_without_close_notify_is_truncated
+}
+
+fn pair<I: SocketSet>(authority: &Authority) -> Pair<I> {
     let server = authority.server(&ClientAuth::Required(authority.file()));
     let switch = authority.issue("switch", "switch", 2999);
     Pair::connect(&server, &authority.client(Some(&switch)))
 }
 
 /// A thread with a raw client whose handshake is complete.
-fn raw(authority: &Authority) -> (Thread, sluice_io::ConnId, RawClient) {
-    let mut server = Thread::new();
+fn raw<I: SocketSet>(authority: &Authority) -> (Thread<I>, sluice_io::ConnId, RawClient) {
+    let mut server = Thread::<I>::start();
     let addr = listen(&mut server, &authority.server(&ClientAuth::Required(authority.file())));
     let switch = authority.issue("switch", "switch", 2999);
     let mut client = RawClient::new(authority, &switch, addr, &TLS13);
@@ -43,9 +68,8 @@ fn raw(authority: &Authority) -> (Thread, sluice_io::ConnId, RawClient) {
     (server, id, client)
 }
 
-#[test]
-fn both_sides_send_before_the_handshake_and_then_much_more_than_the_buffers_hold() {
-    let mut it = pair(&Authority::new("transfer"));
+fn both_sides_send_before_the_handshake_and_then_much_more_than_the_buffers_hold<I: SocketSet>() {
+    let mut it = pair::<I>(&Authority::new("transfer"));
     let bytes = pattern(3_000_000);
     let (mut from_server, mut from_client) = (0, 0);
     for _ in 0..100_000 {
@@ -61,9 +85,10 @@ fn both_sides_send_before_the_handshake_and_then_much_more_than_the_buffers_hold
     assert_eq!((it.server.closed, it.client.closed), (None, None));
 }
 
-#[test]
-fn a_send_that_takes_less_than_all_is_followed_by_writable_once_and_nothing_is_taken_before() {
-    let mut it = pair(&Authority::new("backlog"));
+fn a_send_that_takes_less_than_all_is_followed_by_writable_once_and_nothing_is_taken_before<
+    I: SocketSet,
+>() {
+    let mut it = pair::<I>(&Authority::new("backlog"));
     it.client.io.send(it.client_id, b"hello");
     it.run_until("the handshake", |it| !it.server.received.is_empty());
     it.client.io.set_reading(it.client_id, Reading::Off);
@@ -86,9 +111,8 @@ fn a_send_that_takes_less_than_all_is_followed_by_writable_once_and_nothing_is_t
     assert!(it.client.received == bytes);
 }
 
-#[test]
-fn what_is_encrypted_but_not_sent_is_sent_by_itself() {
-    let mut it = pair(&Authority::new("unsent"));
+fn what_is_encrypted_but_not_sent_is_sent_by_itself<I: SocketSet>() {
+    let mut it = pair::<I>(&Authority::new("unsent"));
     it.client.io.send(it.client_id, b"hello");
     it.run_until("the handshake", |it| !it.server.received.is_empty());
     it.client.io.set_reading(it.client_id, Reading::Off);
@@ -100,9 +124,8 @@ fn what_is_encrypted_but_not_sent_is_sent_by_itself() {
     assert!(it.client.received == bytes[..sent]);
 }
 
-#[test]
-fn sends_are_limited_while_unsent_bytes_are_capped() {
-    let mut it = pair(&Authority::new("capped"));
+fn sends_are_limited_while_unsent_bytes_are_capped<I: SocketSet>() {
+    let mut it = pair::<I>(&Authority::new("capped"));
     it.client.io.send(it.client_id, b"hello");
     it.run_until("the handshake", |it| !it.server.received.is_empty());
     it.server.io.set_unsent_cap(it.server_id, UnsentCap::On);
@@ -113,14 +136,13 @@ fn sends_are_limited_while_unsent_bytes_are_capped() {
     it.run_until("all", |it| it.client.received.len() == bytes.len());
 }
 
-#[test]
-fn records_may_be_split_and_joined_anywhere_in_both_versions() {
+fn records_may_be_split_and_joined_anywhere_in_both_versions<I: SocketSet>() {
     let authority = Authority::new("splits");
     let tls = authority.server(&ClientAuth::Required(authority.file()));
     let switch = authority.issue("switch", "switch", 2999);
     for (seed, version) in [(1, &TLS12), (2, &TLS13), (3, &TLS12), (4, &TLS13)] {
         let mut rng = Rng::new(seed);
-        let mut server = Thread::new();
+        let mut server = Thread::<I>::start();
         let addr = listen(&mut server, &tls);
         let mut client = RawClient::new(&authority, &switch, addr, version);
         while server.accepted.is_empty() {
@@ -157,9 +179,8 @@ fn records_may_be_split_and_joined_anywhere_in_both_versions() {
     }
 }
 
-#[test]
-fn all_records_of_a_read_are_reported_though_the_socket_is_empty_then() {
-    let (mut server, id, mut client) = raw(&Authority::new("records"));
+fn all_records_of_a_read_are_reported_though_the_socket_is_empty_then<I: SocketSet>() {
+    let (mut server, id, mut client) = raw::<I>(&Authority::new("records"));
     server.io.set_read_max(10);
     // A record that is larger than the read limit, and many that are smaller.
     std::io::Write::write_all(&mut client.tls.writer(), &pattern(16_000)).unwrap();
@@ -177,10 +198,9 @@ fn all_records_of_a_read_are_reported_though_the_socket_is_empty_then() {
     assert_eq!(server.received.len(), 16_100);
 }
 
-#[test]
-fn a_connection_moves_with_half_a_record_with_unsent_bytes_and_with_its_end() {
-    let (mut server, id, mut client) = raw(&Authority::new("move"));
-    let mut other = Thread::new();
+fn a_connection_moves_with_half_a_record_with_unsent_bytes_and_with_its_end<I: SocketSet>() {
+    let (mut server, id, mut client) = raw::<I>(&Authority::new("move"));
+    let mut other = Thread::<I>::start();
     let bytes = pattern(30_000);
     std::io::Write::write_all(&mut client.tls.writer(), &bytes).unwrap();
     client.tls.send_close_notify();
@@ -211,7 +231,7 @@ fn a_connection_moves_with_half_a_record_with_unsent_bytes_and_with_its_end() {
         }
     }
     assert!([&server.received[..], &other.received].concat() == bytes);
-    let mut last = Thread::new();
+    let mut last = Thread::<I>::start();
     last.io.adopt(released.unwrap()).unwrap();
     let mut received = client.receive();
     while last.closed.is_none() {
@@ -222,9 +242,8 @@ fn a_connection_moves_with_half_a_record_with_unsent_bytes_and_with_its_end() {
     assert!(received == replies[..received.len()]);
 }
 
-#[test]
-fn a_busy_connection_is_bulk_and_a_connection_with_tls_moves_between_both_sets() {
-    let mut it = pair(&Authority::new("bulk"));
+fn a_busy_connection_is_bulk_and_a_connection_with_tls_moves_between_both_sets<I: SocketSet>() {
+    let mut it = pair::<I>(&Authority::new("bulk"));
     let bytes = pattern(2 << 20);
     for _ in 0..3 {
         it.server.received.clear();
@@ -243,9 +262,8 @@ fn a_busy_connection_is_bulk_and_a_connection_with_tls_moves_between_both_sets()
     }
 }
 
-#[test]
-fn an_orderly_close_is_no_error_on_either_side() {
-    let mut it = pair(&Authority::new("close"));
+fn an_orderly_close_is_no_error_on_either_side<I: SocketSet>() {
+    let mut it = pair::<I>(&Authority::new("close"));
     it.client.io.send(it.client_id, b"last words");
     it.run_until("the handshake", |it| !it.server.received.is_empty());
     it.server.io.send(it.server_id, b"goodbye");
@@ -253,7 +271,7 @@ fn an_orderly_close_is_no_error_on_either_side() {
     it.run_until("closed", |it| it.client.closed.is_some());
     assert_eq!((&it.client.received[..], it.client.closed), (&b"goodbye"[..], Some(Ok(()))));
 
-    let (mut server, _, mut client) = raw(&Authority::new("close-client"));
+    let (mut server, _, mut client) = raw::<I>(&Authority::new("close-client"));
     std::io::Write::write_all(&mut client.tls.writer(), b"last words").unwrap();
     client.tls.send_close_notify();
     let encrypted = client.take_encrypted();
@@ -264,9 +282,8 @@ fn an_orderly_close_is_no_error_on_either_side() {
     assert_eq!((&server.received[..], server.closed), (&b"last words"[..], Some(Ok(()))));
 }
 
-#[test]
-fn a_stream_that_ends_without_close_notify_is_truncated() {
-    let (mut server, _, mut client) = raw(&Authority::new("truncated"));
+fn a_stream_that_ends_without_close_notify_is_truncated<I: SocketSet>() {
+    let (mut server, _, mut client) = raw::<I>(&Authority::new("truncated"));
     std::io::Write::write_all(&mut client.tls.writer(), b"last words").unwrap();
     let encrypted = client.take_encrypted();
     client.send(&encrypted, &mut server);

@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, KeyLog, RootCertStore, SupportedProtocolVersion};
 
 use crate::certificates::{Authority, Identity};
-use crate::threads::Thread;
+use crate::threads::{SocketSet, Thread};
 
 /// A client that sends encrypted bytes in parts of its choice.
 pub(crate) struct RawClient {
@@ -88,7 +88,7 @@ impl RawClient {
     }
 
     /// Sends `bytes` as they are; `server` runs if there is no room.
-    pub(crate) fn send(&mut self, mut bytes: &[u8], server: &mut Thread) {
+    pub(crate) fn send<I: SocketSet>(&mut self, mut bytes: &[u8], server: &mut Thread<I>) {
         while !bytes.is_empty() {
             match self.stream.write(bytes) {
                 Ok(n) => bytes = &bytes[n..],
@@ -98,7 +98,7 @@ impl RawClient {
     }
 
     /// Completes the handshake with `server`; returns the plaintext that has arrived with it.
-    pub(crate) fn shake_hands(&mut self, server: &mut Thread) -> Vec<u8> {
+    pub(crate) fn shake_hands<I: SocketSet>(&mut self, server: &mut Thread<I>) -> Vec<u8> {
         let mut received = vec![];
         for _ in 0..1000 {
             let bytes = self.take_encrypted();

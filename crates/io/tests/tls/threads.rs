@@ -1,16 +1,33 @@
 //! Two sets of connections, of which one has a listener with TLS.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use sluice_io::{
-    ConnId, Connection, ConnectionError, Epoll, Io, IoEvent, TlsClient, TlsServer, WaitStrategy,
-    sock,
+    ConnId, Connection, ConnectionError, Epoll, Io, IoEvent, TlsClient, TlsServer, Uring,
+    WaitStrategy, sock,
 };
 
+/// A kind of set of sockets.
+pub(crate) trait SocketSet: Io<Conn = Connection, Listener = TcpListener> {
+    fn create() -> Self;
+}
+
+impl SocketSet for Epoll {
+    fn create() -> Self {
+        Self::new(WaitStrategy::default()).unwrap()
+    }
+}
+
+impl SocketSet for Uring {
+    fn create() -> Self {
+        Self::new(WaitStrategy::default()).unwrap()
+    }
+}
+
 /// A set of connections, and what it has reported.
-pub(crate) struct Thread {
-    pub(crate) io: Epoll,
+pub(crate) struct Thread<I = Epoll> {
+    pub(crate) io: I,
     pub(crate) accepted: Vec<Connection>,
     pub(crate) received: Vec<u8>,
     pub(crate) writable: usize,
@@ -20,7 +37,13 @@ pub(crate) struct Thread {
 
 impl Thread {
     pub(crate) fn new() -> Self {
-        let io = Epoll::new(WaitStrategy::default()).unwrap();
+        Self::start()
+    }
+}
+
+impl<I: SocketSet> Thread<I> {
+    pub(crate) fn start() -> Self {
+        let io = I::create();
         Self { io, accepted: vec![], received: vec![], writable: 0, connected: 0, closed: None }
     }
 
@@ -54,7 +77,7 @@ impl Thread {
 }
 
 /// Opens a listener with TLS.
-pub(crate) fn listen(thread: &mut Thread, server: &TlsServer) -> SocketAddr {
+pub(crate) fn listen<I: SocketSet>(thread: &mut Thread<I>, server: &TlsServer) -> SocketAddr {
     let options = sock::Options { send_buffer: Some(32 << 10), ..sock::Options::default() };
     let listener = sock::listen((Ipv4Addr::LOCALHOST, 0).into(), &options).unwrap();
     let addr = listener.local_addr().unwrap();
@@ -64,17 +87,17 @@ pub(crate) fn listen(thread: &mut Thread, server: &TlsServer) -> SocketAddr {
 }
 
 /// Two ends of a connection.
-pub(crate) struct Pair {
-    pub(crate) server: Thread,
+pub(crate) struct Pair<I = Epoll> {
+    pub(crate) server: Thread<I>,
     pub(crate) server_id: ConnId,
     pub(crate) client: Thread,
     pub(crate) client_id: ConnId,
 }
 
-impl Pair {
+impl<I: SocketSet> Pair<I> {
     /// Connects; the handshake is not complete.
     pub(crate) fn connect(server_tls: &TlsServer, client_tls: &TlsClient) -> Self {
-        let (mut server, mut client) = (Thread::new(), Thread::new());
+        let (mut server, mut client) = (Thread::<I>::start(), Thread::new());
         let addr = listen(&mut server, server_tls);
         let options = sock::Options { send_buffer: Some(32 << 10), ..sock::Options::default() };
         let stream = sock::start_connect(addr, &options).unwrap();

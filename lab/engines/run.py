@@ -1,0 +1,67 @@
+"""Which engine of the workers is faster: epoll or io_uring?"""
+import json
+import os
+import pathlib
+import statistics
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import lab
+
+SECONDS = os.environ.get("SECONDS_PER_RUN", "4")
+COMMON = ["-l", SECONDS, "-m", "500", "-M", "1000"]
+THROUGHPUT = {
+    "full sockets": [*COMMON, "-s", "16", "-t"],
+    "100 outstanding per switch": [*COMMON, "-s", "16", "--window", "100"],
+    "16 outstanding per switch": [*COMMON, "-s", "16", "--window", "16"],
+}
+SPIN = ["--spin", "200"]
+LATENCY = {
+    "1 outstanding, sleeping": (["-s", "1", "--window", "1"], []),
+    "16 outstanding on 16 switches, sleeping": (["-s", "16", "--window", "1"], []),
+    "16 outstanding on one switch, sleeping": (["-s", "1", "--window", "16"], []),
+    "1 outstanding, both ends poll": (["-s", "1", "--window", "1"], SPIN),
+    "16 outstanding on 16 switches, both ends poll": (["-s", "16", "--window", "1"], SPIN),
+}
+
+
+def subjects(*options):
+    return [lab.null(*options), *(lab.learning("--engine", name, *options, name=name) for name in ("epoll", "uring"))]
+
+
+def measure(case, started, arguments):
+    """Runs of each subject, by round."""
+    name = case.replace(" ", "-").replace(",", "")
+    lab.compare(f"engines/{name}", started, arguments, lab.rounds())
+    return json.loads((lab.ROOT / f"lab/engines/data/{name}.json").read_text())["runs"]
+
+
+def median_and_range(values, digits):
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def ratios(runs, of, to, figure):
+    """Ratio of two subjects in each round."""
+    return [a[figure] / b[figure] for a, b in zip(runs[of], runs[to])]
+
+
+lab.table("16 switches", "null M/s", "epoll M/s", "uring M/s", "uring / epoll", "epoll / null", "uring / null")
+started = subjects()
+for case, arguments in THROUGHPUT.items():
+    runs = measure(case, started, arguments)
+    rates = [median_and_range([run["per_second"] / 1e6 for run in runs[it.name]], 2) for it in started]
+    pairs = (("uring", "epoll"), ("epoll", "null"), ("uring", "null"))
+    lab.row(case, *rates, *(median_and_range(ratios(runs, a, b, "per_second"), 2) for a, b in pairs))
+for subject in started:
+    subject.stop()
+
+print()
+lab.table("outstanding requests", "null p50 µs", "epoll p50 µs", "uring p50 µs", "uring / epoll", "epoll p99 µs", "uring p99 µs")
+for case, (arguments, spin) in LATENCY.items():
+    started = subjects(*spin)
+    runs = measure(case, started, [*COMMON, *arguments, *spin])
+    medians = [median_and_range([run["p50_us"] for run in runs[it.name]], 1) for it in started]
+    tails = [median_and_range([run["p99_us"] for run in runs[it.name]], 1) for it in started[1:]]
+    lab.row(case, *medians, median_and_range(ratios(runs, "uring", "epoll", "p50_us"), 2), *tails)
+    for subject in started:
+        subject.stop()
