@@ -50,6 +50,7 @@ pub(super) fn check(root: &Root, loaded: Option<&LoadedConfig>, now: Duration) -
     findings.extend(loaded.and_then(|loaded| congestion(root, loaded)));
     findings.extend(loaded.map(workers));
     findings.push(io_uring(loaded));
+    findings.push(in_kernel(loaded));
     findings.extend([huge_pages(root), governor(root), clock(root, now)]);
     findings
 }
