@@ -4,7 +4,7 @@
 
 mod support;
 
-use sluice_study::compare::{Change, Comparison, Study, Undecided, compare};
+use sluice_study::compare::{Change, Comparison, Row, Study, Undecided, compare};
 use sluice_study::record::{Sample, StudyRecord};
 use support::{ALL_KINDS, Sampler, controller, study};
 
@@ -179,7 +179,7 @@ fn figures_that_are_lower_bounds_in_both_studies_do_not_pass_silently() {
     // The latencies can be compared, so that the rates do not count; but they are named.
     assert!(verdict.has_passed() && verdict.is_tested);
     assert_eq!(verdict.undecided.len(), 10);
-    let both = |(row, why): &(&sluice_study::compare::Row, Undecided)| {
+    let both = |(row, why): &(&Row, Undecided)| {
         row.metric == "rate" && *why == Undecided::BothAreLowerBounds
     };
     assert!(verdict.undecided.iter().all(both), "{:?}", verdict.undecided);
@@ -214,9 +214,8 @@ fn a_lower_bound_on_one_side_decides_in_one_direction_only() {
     let slower = sampler.samples(&record);
     let rates = |first: &[Sample], second: &[Sample]| {
         let comparison = compared(&record, [first, second]);
-        let of_rates = |it: &&sluice_study::compare::Row| it.metric == "rate";
-        let changes: Vec<_> =
-            comparison.rows.iter().filter(of_rates).map(|it| it.change()).collect();
+        let of_rates = |it: &&Row| it.metric == "rate";
+        let changes: Vec<_> = comparison.rows.iter().filter(of_rates).map(Row::change).collect();
         let undecided =
             comparison.gate(0.05).undecided.iter().map(|(_, why)| *why).collect::<Vec<_>>();
         (changes, undecided)
@@ -244,12 +243,12 @@ fn losses_by_chance_fail_no_study_of_many_rows() {
     let mut failed = 0;
     for seed in 0..4 {
         let [first, second] = [1, 2].map(|half| {
-            let mut sampler = Sampler::new(100 * seed + half);
-            let mut samples = sampler.samples(&record);
+            let mut draws = Sampler::new(100 * seed + half);
+            let mut samples = draws.samples(&record);
             for sample in &mut samples {
                 sample.figures.clear();
                 // None, or up to three packets of a thousand: many rows have a 0.
-                let lost = f64::from(sampler.rng.below(4)) / 1000.0;
+                let lost = f64::from(draws.rng.below(4)) / 1000.0;
                 sample.figures.insert("unanswered".to_owned(), lost);
             }
             samples

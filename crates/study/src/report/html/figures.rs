@@ -103,7 +103,7 @@ fn means(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>) -> String {
         for column in &columns {
             let cell = series.cells.iter().find(|(x, _)| x.as_ref() == *column);
             row.push(cell.map_or_else(
-                || TableCell::Text("–".to_owned()),
+                || TableCell::Number("–".to_owned()),
                 |(_, cell)| mean_cell(cell, &figure.metric, &figure.unit),
             ));
         }

@@ -93,6 +93,7 @@ fn row(
         n => TableCell::Failed(format!("no, ended early in {} of {n} samples", n - survived)),
     });
     cells.push(match restarts {
+        0 if observed == 0 => none(),
         0 => TableCell::Text("none".to_owned()),
         n => TableCell::Failed(format!("{n}: it ended before it was ready, and was started again")),
     });

@@ -116,7 +116,7 @@ fn published_cell(
     };
     let values: Vec<_> = source.values.iter().filter(is_here).map(text).collect();
     if values.is_empty() {
-        TableCell::Text("–".to_owned())
+        TableCell::Number("–".to_owned())
     } else {
         TableCell::Number(values.join(", "))
     }
@@ -156,7 +156,7 @@ fn measured_cell(
         )
     };
     match cells.as_slice() {
-        [] => TableCell::Text("–".to_owned()),
+        [] => TableCell::Number("–".to_owned()),
         [cell] if cell.metrics.contains_key(figure.metric.as_str()) => {
             TableCell::Number(text(cell))
         }
