@@ -5,6 +5,9 @@ use super::super::figure_data::FigureData;
 /// Space above the greatest value of a linear axis, as a share of it.
 const MARGIN: f64 = 0.05;
 
+/// Most labels of a logarithmic axis.
+const LABELS_MAX: i32 = 8;
+
 /// The range of an axis and its scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Range {
@@ -49,8 +52,20 @@ impl Range {
 
     /// The options of an axis, `x` or `y`.
     pub(super) fn options(&self, axis: char) -> String {
-        let mode = if self.is_logarithmic { format!("{axis}mode=log,") } else { String::new() };
-        format!("{mode}{axis}min={},{axis}max={}", self.min, self.max)
+        let range = format!("{axis}min={},{axis}max={}", self.min, self.max);
+        if !self.is_logarithmic {
+            return range;
+        }
+        let decades: Vec<_> = self.decades().iter().map(ToString::to_string).collect();
+        format!("{axis}mode=log,{range},{axis}tickten={{{}}}", decades.join(","))
+    }
+
+    /// The powers of ten that are labelled, at most [`LABELS_MAX`]: without them, pgfplots labels fractions of powers in short ranges.
+    #[expect(clippy::cast_possible_truncation, reason = "exponents of numbers are small")]
+    fn decades(&self) -> Vec<i32> {
+        let [low, high] = [self.min, self.max].map(|end| end.log10().round() as i32);
+        let step = (high - low) / LABELS_MAX + 1;
+        (low..=high).filter(|decade| (decade - low) % step == 0).collect()
     }
 
     /// Whether a value can be drawn.
@@ -75,9 +90,24 @@ mod tests {
     #[test]
     fn ranges_start_at_zero_or_have_whole_decades() {
         assert_eq!(range(&[0.0, 2.0, 10.0], false).options('y'), "ymin=0,ymax=10.5");
-        assert_eq!(range(&[0.0, 20.0, 9000.0], true).options('y'), "ymode=log,ymin=10,ymax=10000");
-        assert_eq!(range(&[1.0, 100.0], true).options('x'), "xmode=log,xmin=1,xmax=100");
-        assert_eq!(range(&[100.0], true).options('y'), "ymode=log,ymin=100,ymax=1000");
+        assert_eq!(
+            range(&[0.0, 20.0, 9000.0], true).options('y'),
+            "ymode=log,ymin=10,ymax=10000,ytickten={1,2,3,4}"
+        );
+        assert_eq!(
+            range(&[1.0, 100.0], true).options('x'),
+            "xmode=log,xmin=1,xmax=100,xtickten={0,1,2}"
+        );
+        assert_eq!(
+            range(&[100.0], true).options('y'),
+            "ymode=log,ymin=100,ymax=1000,ytickten={2,3}"
+        );
+    }
+
+    #[test]
+    fn only_whole_powers_of_ten_are_labelled() {
+        assert_eq!(range(&[2e6, 7e6], true).decades(), [6, 7]);
+        assert_eq!(range(&[0.002, 1e13], true).decades(), [-3, 0, 3, 6, 9, 12]);
     }
 
     #[test]
