@@ -12,7 +12,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use sluice_study::definition::{Catalogue, read_definition};
 use sluice_study::record::{LeftOut, Sample};
-use sluice_study::run::{Journal, StudyEnd, StudyObserver, StudyOptions, StudyPlan, read};
+use sluice_study::run::{
+    Journal, StudyEnd, StudyObserver, StudyOptions, StudyPlan, StudyProgress, read,
+};
 use sluice_study::{compare, report};
 
 use crate::{EXIT_FAILURE, EXIT_USAGE, print_error, signals, write_stdout};
@@ -267,6 +269,7 @@ impl CommonArgs {
             options.experiments = all(&catalogue);
         }
         options.home = Some(sources.home());
+        options.definitions.clone_from(&sources.definitions);
         let sluice = env::current_exe().map_err(StudyError::failure)?;
         let command = env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
         let plan = StudyPlan::new(&options, &catalogue, &sluice, command)
@@ -293,8 +296,6 @@ impl CommonArgs {
         let mut observer = Progress {
             stop: signals::stop_flag().map_err(StudyError::failure)?,
             is_terminal: io::stderr().is_terminal(),
-            failed: 0,
-            disturbed: 0,
         };
         let end = sluice_study::run::run(plan, &mut journal, &earlier, &mut observer)
             .map_err(StudyError::failure)?;
@@ -347,8 +348,15 @@ fn describe(plan: &StudyPlan) -> String {
     for LeftOut { experiment, why } in &plan.record.left_out {
         let _ = writeln!(text, "{experiment:<24} left out: {why}");
     }
-    let time = plan.estimate(0, &std::collections::BTreeMap::new());
-    let _ = writeln!(text, "\n{} samples, about {}", plan.tasks.len(), duration(time));
+    let time = duration(plan.estimate());
+    let _ = writeln!(
+        text,
+        "\n{} samples, about {time} if controllers start in 2 s and nothing disturbs",
+        plan.tasks.len()
+    );
+    for warning in plan.record.machine.warnings() {
+        let _ = writeln!(text, "Warning: {warning}");
+    }
     text
 }
 
@@ -366,13 +374,21 @@ fn duration(time: Duration) -> String {
 struct Progress {
     stop: Arc<AtomicBool>,
     is_terminal: bool,
-    failed: usize,
-    disturbed: usize,
+}
+
+/// A line such as `[3/120] churn: sluice, threads 1, repetition 1 since it was disturbed; about 5 min 20 s left`.
+fn progress_line(progress: &StudyProgress) -> String {
+    let StudyProgress { number, of, attempt, description, left } = progress;
+    let repetition = match attempt {
+        0 => String::new(),
+        n => format!(", repetition {n} since it was disturbed"),
+    };
+    format!("[{}/{of}] {description}{repetition}; about {} left", number + 1, duration(*left))
 }
 
 impl StudyObserver for Progress {
-    fn on_task(&mut self, number: usize, of: usize, description: &str, left: Duration) {
-        let line = format!("[{}/{of}] {description}; {} left", number + 1, duration(left));
+    fn on_start(&mut self, progress: &StudyProgress) {
+        let line = progress_line(progress);
         // The terminal may be gone; the study goes on.
         let _ = if self.is_terminal {
             write!(io::stderr(), "\r\x1b[K{line}")
@@ -383,9 +399,7 @@ impl StudyObserver for Progress {
     }
 
     fn on_sample(&mut self, sample: &Sample) {
-        self.disturbed += usize::from(sample.machine.is_disturbed);
         if let Some(why) = &sample.failure {
-            self.failed += 1;
             let start = if self.is_terminal { "\r\x1b[K" } else { "" };
             let _ = writeln!(
                 io::stderr(),
@@ -470,30 +484,32 @@ impl CompareArgs {
         }
         write_stdout(&text).map_err(StudyError::Failure)?;
         let Some(threshold) = threshold else { return Ok(0) };
-        let (worse, lost) = (comparison.regressions(threshold), comparison.lost());
-        for row in &worse {
-            let how = match row.worsening() {
-                share if share.is_finite() => format!("is {:.1} % worse", 100.0 * share),
-                _ => "was 0 before".to_owned(),
-            };
-            print_error(&format!(
-                "gate: {}: {}: {} {how}",
-                row.experiment,
-                row.cell_text(),
-                row.metric
-            ));
-        }
-        for cell in &lost {
-            print_error(&format!(
-                "gate: {}: {}: {}",
-                cell.experiment, cell.controller, cell.reason
-            ));
-        }
-        let is_tested = comparison.can_be_tested();
-        if !is_tested {
-            print_error("gate: no figure has three samples in both studies");
-        }
-        let has_passed = worse.is_empty() && lost.is_empty() && is_tested;
-        Ok(if has_passed { 0 } else { EXIT_FAILURE })
+        let verdict = comparison.gate(threshold);
+        verdict.reasons().iter().for_each(|reason| print_error(&format!("gate: {reason}")));
+        Ok(if verdict.has_passed() { 0 } else { EXIT_FAILURE })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_shows_repetitions_and_the_time_left() {
+        let progress = |attempt| StudyProgress {
+            number: 2,
+            of: 120,
+            attempt,
+            description: "churn: sluice, threads 1".to_owned(),
+            left: Duration::from_secs(320),
+        };
+        assert_eq!(
+            progress_line(&progress(0)),
+            "[3/120] churn: sluice, threads 1; about 5 min 20 s left"
+        );
+        assert_eq!(
+            progress_line(&progress(1)),
+            "[3/120] churn: sluice, threads 1, repetition 1 since it was disturbed; about 5 min 20 s left"
+        );
     }
 }

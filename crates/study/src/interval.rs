@@ -60,14 +60,33 @@ pub(crate) fn widened(interval: ConfidenceInterval, mean: f64, n: usize) -> Conf
     ConfidenceInterval { low: mean - (mean - low) * factor, high: mean + (high - mean) * factor }
 }
 
-/// Probability that [`is_greater`] is wrong for equal distributions.
+/// Probability that [`greater_beyond_noise`] finds any row, if the distributions of all of them are equal.
 const GREATER_ERROR: f64 = 0.01;
 
-/// Whether the mean of `second` is greater beyond noise, by the t test: for values that may be 0, of which there is no ratio.
+/// Which of several values have become greater beyond noise, by their probabilities from [`probability_of_greater`].
+///
+/// Holm's correction: it bounds the probability of a single error in all rows, as a gate needs it, which must not fail a study by chance. It holds
+/// for figures of the same samples, which depend on each other, and finds no less than Bonferroni's. Benjamini and Hochberg's
+/// would bound the share of errors among the rows that are found, so that it could fail a study by chance.
+#[expect(clippy::cast_precision_loss, reason = "there are few rows")]
+pub(crate) fn greater_beyond_noise(probabilities: &[f64]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..probabilities.len()).collect();
+    let probability = |at: &usize| probabilities.get(*at).copied().unwrap_or(1.0);
+    order.sort_by(|a, b| probability(a).total_cmp(&probability(b)));
+    let all = probabilities.len();
+    let is_found =
+        |(rank, at): &(usize, &usize)| probability(at) <= GREATER_ERROR / (all - rank) as f64;
+    let found: Vec<usize> =
+        order.iter().enumerate().take_while(is_found).map(|(_, at)| *at).collect();
+    (0..all).map(|at| found.contains(&at)).collect()
+}
+
+/// The probability of means that differ as much as those of `first` and `second`, the greater one, if both have the same distribution, by the t
+/// test: for values that may be 0, of which there is no ratio. `None` with fewer than three samples.
 #[expect(clippy::cast_precision_loss, reason = "there are few samples")]
-pub(crate) fn is_greater(first: &[f64], second: &[f64]) -> bool {
+pub(crate) fn probability_of_greater(first: &[f64], second: &[f64]) -> Option<f64> {
     if first.len() < 3 || second.len() < 3 {
-        return false;
+        return None;
     }
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let variance_of_mean = |values: &[f64]| {
@@ -76,8 +95,12 @@ pub(crate) fn is_greater(first: &[f64], second: &[f64]) -> bool {
         squares / (values.len() - 1) as f64 / values.len() as f64
     };
     let freedom = u32::try_from(first.len().min(second.len()) - 1).unwrap_or(u32::MAX);
+    let difference = mean(second) - mean(first);
+    if difference <= 0.0 {
+        return Some(1.0);
+    }
     let error = (variance_of_mean(first) + variance_of_mean(second)).sqrt();
-    mean(second) - mean(first) > student_quantile(freedom, 2.0 * GREATER_ERROR) * error
+    Some((1.0 - student_within(freedom, difference / error)) / 2.0)
 }
 
 /// The factor by which the distances of a percentile bootstrap of `n` samples are too small.
@@ -145,12 +168,30 @@ mod tests {
 
     #[test]
     fn losses_that_appear_are_greater_and_single_ones_are_not() {
+        let is_greater = |first: &[f64], second: &[f64]| {
+            probability_of_greater(first, second).is_some_and(|p| greater_beyond_noise(&[p])[0])
+        };
         let none = [0.0; 5];
         assert!(is_greater(&none, &[1.0, 1.0, 1.0, 1.0, 0.0]));
         assert!(is_greater(&[0.0, 1e-4, 0.0, 0.0, 0.0], &[1.0; 5]));
+        assert!(is_greater(&none, &[1.0; 5]));
         assert!(!is_greater(&none, &[0.0, 0.0, 1.0, 0.0, 0.0]));
         assert!(!is_greater(&none, &none) && !is_greater(&[1.0; 5], &none));
-        assert!(!is_greater(&none, &[1.0; 2]), "too few to tell");
+        assert_eq!(probability_of_greater(&none, &[1.0; 2]), None, "too few to tell");
+    }
+
+    #[test]
+    fn the_more_rows_are_tested_the_less_is_found_by_chance() {
+        // Holm's example: the smallest one is compared with a hundredth of the error, the next ones with a little more.
+        let mut probabilities = vec![0.5; 100];
+        probabilities[7] = 0.000_09;
+        assert_eq!(greater_beyond_noise(&probabilities).iter().filter(|it| **it).count(), 1);
+        probabilities[7] = 0.000_11;
+        assert!(!greater_beyond_noise(&probabilities).contains(&true));
+        assert_eq!(greater_beyond_noise(&[0.004, 0.02, 0.001]), [true, false, true]);
+        // One that is not small enough ends the search, also for those that would be on their own.
+        assert_eq!(greater_beyond_noise(&[0.006, 0.007]), [false, false]);
+        assert_eq!(greater_beyond_noise(&[]), [false; 0]);
     }
 
     #[test]

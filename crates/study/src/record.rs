@@ -31,6 +31,9 @@ pub struct StudyRecord {
     pub controllers: Vec<ControllerRecord>,
     /// The experiments, in the order of the plan.
     pub experiments: Vec<ExperimentRecord>,
+    /// Folder with further controllers and experiments, if there was one.
+    #[serde(default)]
+    pub definitions: Option<String>,
     /// Experiments that the machine cannot carry out.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
@@ -66,6 +69,23 @@ pub struct Machine {
     pub generator_cores: Vec<usize>,
     /// Cores of the controller, unless an experiment says otherwise.
     pub controller_cores: Vec<usize>,
+}
+
+/// TCP congestion controls that do not limit the rate over loopback.
+const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
+
+impl Machine {
+    /// Reasons to distrust what is measured on this machine, as sentences without their end.
+    pub fn warnings(&self) -> Vec<String> {
+        let other = self.congestion.as_deref().filter(|it| !CONGESTION_CONTROLS.contains(it));
+        let warning = |name: &str| {
+            format!(
+                "the TCP congestion control of this machine is {name}: with BBR, the throughput over loopback was about half of that with \
+                 CUBIC; `sysctl -w net.ipv4.tcp_congestion_control=cubic` changes it"
+            )
+        };
+        other.map(warning).into_iter().collect()
+    }
 }
 
 /// A controller of the plan, and whether it was found on this machine.
@@ -105,6 +125,9 @@ pub struct Sample {
     pub round: u32,
     /// Number of earlier samples of the same cell and round that were disturbed and repeated.
     pub attempt: u32,
+    /// How often the controller was started again, since it had ended before it was ready.
+    #[serde(default)]
+    pub restarts: u32,
     /// When it began, in UTC (RFC 3339).
     pub started_at: String,
     /// Duration in seconds, with the start of the controller.
@@ -136,6 +159,9 @@ pub struct Sample {
 pub struct Usage {
     /// Seconds from the start until it was ready.
     pub start_up_s: f64,
+    /// Seconds before, since when it may have been ready: it was last found not to be then.
+    #[serde(default)]
+    pub start_up_resolution_s: f64,
     /// Whether it ran until it was stopped.
     pub survived: bool,
     /// Whether it ended at the signal, rather than by `SIGKILL`.
@@ -168,4 +194,21 @@ pub struct MachineState {
     pub stolen_cores: f64,
     /// Whether that was too much, so that the sample was repeated or, after too many repetitions, is marked.
     pub is_disturbed: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn congestion_controls_that_cost_throughput_are_a_reason_to_distrust() {
+        let machine = |name: Option<&str>| Machine {
+            congestion: name.map(str::to_owned),
+            ..Machine::default()
+        };
+        assert!(machine(Some("bbr")).warnings().concat().contains("this machine is bbr"));
+        for name in [None, Some("cubic"), Some("reno")] {
+            assert_eq!(machine(name).warnings(), [""; 0]);
+        }
+    }
 }

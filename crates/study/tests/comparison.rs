@@ -4,7 +4,7 @@
 
 mod support;
 
-use sluice_study::compare::{Change, Comparison, Study, compare};
+use sluice_study::compare::{Change, Comparison, Row, Study, Undecided, compare};
 use sluice_study::record::{Sample, StudyRecord};
 use support::{ALL_KINDS, Sampler, controller, study};
 
@@ -165,4 +165,98 @@ fn more_failures_and_missing_figures_are_losses() {
     let failed = "2 of 5 samples failed: the controller ended during the measurement";
     assert_eq!(lost, [failed, "it has no p50_us"]);
     assert!(compared(&record, [&second, &first]).lost().is_empty());
+}
+
+#[test]
+fn figures_that_are_lower_bounds_in_both_studies_do_not_pass_silently() {
+    let record = record(1);
+    let mut first = Sampler::new(7).samples(&record);
+    for sample in &mut first {
+        sample.lower_bounds = vec!["rate".to_owned()];
+    }
+    let comparison = compared(&record, [&first, &first]);
+    let verdict = comparison.gate(0.05);
+    // The latencies can be compared, so that the rates do not count; but they are named.
+    assert!(verdict.has_passed() && verdict.is_tested);
+    assert_eq!(verdict.undecided.len(), 10);
+    let both = |(row, why): &(&Row, Undecided)| {
+        row.metric == "rate" && *why == Undecided::BothAreLowerBounds
+    };
+    assert!(verdict.undecided.iter().all(both), "{:?}", verdict.undecided);
+    let reasons = verdict.reasons();
+    assert!(
+        reasons[0].starts_with(
+            "cannot tell whether throughput: c0, switches 1: rate is worse: both values"
+        ),
+        "{reasons:?}"
+    );
+
+    // Without anything else, there is no verdict, which is a failure.
+    for sample in &mut first {
+        sample.figures.remove("p50_us");
+    }
+    let comparison = compared(&record, [&first, &first]);
+    let verdict = comparison.gate(0.05);
+    assert!(!verdict.has_passed() && verdict.worse.is_empty() && verdict.lost.is_empty());
+    assert_eq!(verdict.reasons().last().unwrap(), "no figure can be compared");
+}
+
+#[test]
+fn a_lower_bound_on_one_side_decides_in_one_direction_only() {
+    let record = record(1);
+    let mut sampler = Sampler { noise: 0.01, ..Sampler::new(8) };
+    let exact = sampler.samples(&record);
+    let mut bounded = exact.clone();
+    for sample in &mut bounded {
+        sample.lower_bounds = vec!["rate".to_owned()];
+    }
+    sampler.speed = 0.5;
+    let slower = sampler.samples(&record);
+    let rates = |first: &[Sample], second: &[Sample]| {
+        let comparison = compared(&record, [first, second]);
+        let of_rates = |it: &&Row| it.metric == "rate";
+        let changes: Vec<_> = comparison.rows.iter().filter(of_rates).map(Row::change).collect();
+        let undecided =
+            comparison.gate(0.05).undecided.iter().map(|(_, why)| *why).collect::<Vec<_>>();
+        (changes, undecided)
+    };
+    // At least as much before, and half of it now: worse, whatever it was before.
+    assert_eq!(rates(&bounded, &slower), (vec![Change::Worse; 10], vec![]));
+    // As much as before at least.
+    let (changes, undecided) = rates(&exact, &bounded);
+    assert!(changes.iter().all(|it| *it == Change::None) && undecided.is_empty(), "{changes:?}");
+    // It may have been more before.
+    let (changes, undecided) = rates(&bounded, &exact);
+    assert!(changes.iter().all(|it| *it == Change::Unknown), "{changes:?}");
+    assert_eq!(undecided, vec![Undecided::FirstIsLowerBound; 10]);
+    // Half of it at least now: it may be as much as before.
+    let mut slower = slower;
+    for sample in &mut slower {
+        sample.lower_bounds = vec!["rate".to_owned()];
+    }
+    assert_eq!(rates(&exact, &slower).1, vec![Undecided::SecondIsLowerBound; 10]);
+}
+
+#[test]
+fn losses_by_chance_fail_no_study_of_many_rows() {
+    let record = record(10);
+    let mut failed = 0;
+    for seed in 0..4 {
+        let [first, second] = [1, 2].map(|half| {
+            let mut draws = Sampler::new(100 * seed + half);
+            let mut samples = draws.samples(&record);
+            for sample in &mut samples {
+                sample.figures.clear();
+                // None, or up to three packets of a thousand: many rows have a 0.
+                let lost = f64::from(draws.rng.below(4)) / 1000.0;
+                sample.figures.insert("unanswered".to_owned(), lost);
+            }
+            samples
+        });
+        let comparison = compared(&record, [&first, &second]);
+        let verdict = comparison.gate(0.0);
+        failed += usize::from(verdict.worse.iter().any(|row| row.metric == "unanswered"));
+    }
+    // A test of each row by itself, at 1 %, would fail most of these studies, of 100 rows each.
+    assert_eq!(failed, 0, "of 4 studies");
 }

@@ -123,9 +123,11 @@ fn the_page_has_all_kinds_of_figures_and_needs_nothing_else() {
     }
     assert_eq!(page.matches("http").count(), page.matches("https://example.org/").count());
     assert!(page.contains("<html lang=\"en\">"));
-    // One picture of lines and memory, one with bars, one of the distribution for each number of threads.
+    // Lines, bars and memory for wide and for narrow screens, and the distribution for each number of threads.
     let pictures = page.matches("role=\"img\"").count();
-    assert_eq!(pictures, 3 + 5, "pictures");
+    assert_eq!(pictures, 2 * 3 + 5, "pictures");
+    assert_eq!(page.matches("class=\"narrow\"").count(), 3);
+    assert_eq!(page.matches("class=\"wide\"").count(), 3);
     assert_eq!(page.matches("<desc").count(), pictures);
     assert!(
         page.matches("class=\"marker").count() >= 9
@@ -135,7 +137,9 @@ fn the_page_has_all_kinds_of_figures_and_needs_nothing_else() {
     for title in ["Throughput as a table", "Trials as in RFC 8456", "Variance", "Average"] {
         assert!(page.contains(title), "{title}");
     }
-    assert!(page.contains("sluice study run --experiments all-kinds"));
+    assert!(page.contains(
+        "sluice study run --experiments all-kinds --controllers first,single,third --rounds 5</code>"
+    ));
 }
 
 #[test]
@@ -155,10 +159,11 @@ fn titles_from_files_are_text_in_each_format() {
     );
     assert!(lines.contains("error bars/.cd") && lines.contains("\\begin{tikzpicture}"));
     let table = read(&folder, "latex/all-kinds-table.tex");
-    assert!(
-        table.contains("\\toprule")
-            && table.contains(r"failed: the controller \textless{}crashed\textgreater{} \& left")
-    );
+    // The reason is below the table, once for both cells.
+    let reason =
+        r"\textsuperscript{a}~failed: the controller \textless{}crashed\textgreater{} \& left";
+    assert!(table.contains("\\toprule") && table.matches(reason).count() == 1, "{table}");
+    assert_eq!(table.matches(r"--\textsuperscript{a}").count(), 2, "{table}");
     for name in ["lines", "bars", "cdf", "memory", "table", "trials"] {
         let text = read(&folder, &format!("latex/all-kinds-{name}.tex"));
         assert_eq!(text.matches("\\begin{").count(), text.matches("\\end{").count(), "{name}");
@@ -188,6 +193,9 @@ fn what_failed_is_visible_in_figures_tables_and_warnings() {
         "published values have their deviation"
     );
     assert!(page.contains("First &lt;&amp;&gt; &quot;one&quot; 50 % $_, measured here"));
+    assert_eq!(page.matches("NOX, published").count(), 1, "a row for each published controller");
+    assert_eq!(page.matches("Source: A. Author").count(), 1);
+    assert!(page.contains("<th scope=\"col\" class=\"number\">threads 8</th>"));
 }
 
 #[test]
@@ -295,4 +303,109 @@ fn each_experiment_of_the_catalogue_has_a_report() {
     }
     assert!(!page.contains("NaN"));
     assert_eq!(report::check(&record, &samples), [""; 0]);
+}
+
+#[test]
+fn failures_that_differ_in_a_number_are_one_line() {
+    let (record, mut samples) = faulty();
+    let mut port = 40_000;
+    for sample in samples.iter_mut().filter(|it| it.controller == "single") {
+        port += 1;
+        sample.failure =
+            Some(format!("port {port}, which it needs, is in use by process {}", port * 3));
+        sample.figures.clear();
+    }
+    let folder = written("grouped", &record, &samples);
+    let page = read(&folder, "report.html");
+    let warnings = page.split("<h2>Machine</h2>").nth(1).unwrap().split("<nav").next().unwrap();
+    let example =
+        "port 40001, which it needs, is in use by process 120003 (and 4 with other numbers)";
+    assert_eq!(warnings.matches("which it needs").count(), 1, "{warnings}");
+    assert!(warnings.contains(&format!("failed: {example}: 5 samples")), "{warnings}");
+    let figure = page.split("id=\"figure-all-kinds-lines\"").nth(1).unwrap();
+    let figure = figure.split("</figure>").next().unwrap();
+    assert!(figure.contains(&format!("Single thread: failed: {example} (threads 1)")), "{figure}");
+    let problems = report::check(&record, &samples);
+    assert!(problems.iter().any(|it| it.contains(example)), "{problems:?}");
+    let table = read(&folder, "latex/all-kinds-table.tex");
+    let (_, code) = table.split_once("\\begin").unwrap();
+    assert_eq!(code.matches("which it needs").count(), 1, "{table}");
+}
+
+#[test]
+fn restarts_and_the_resolution_of_the_start_up_time_are_shown() {
+    let (mut record, mut samples) = faulty();
+    record.machine.congestion = Some("bbr".to_owned());
+    samples[0].restarts = 1;
+    samples[0]
+        .warnings
+        .push("the controller was started again: it ended before it was ready".to_owned());
+    let folder = written("restarts", &record, &samples);
+    let page = read(&folder, "report.html");
+    assert!(page.contains("1: it ended before it was ready, and was started again"));
+    assert!(page.contains("the controller was started again: it ended before it was ready"));
+    assert!(page.contains("exact to 50.0\u{202f}ms"));
+    assert!(page.contains("the TCP congestion control of this machine is bbr"));
+    let rows = parse_csv(&read(&folder, "samples.csv"));
+    let column = |name: &str| rows[0].iter().position(|it| it == name).unwrap();
+    assert_eq!(rows[1][column("restarts")], "1");
+    assert_eq!(rows[1][column("start_up_resolution_s")], "0.05");
+    let document: serde_json::Value = serde_json::from_str(&read(&folder, "report.json")).unwrap();
+    assert_eq!(document["controllers"][0]["restarts"], 1);
+    assert!(document["warnings"][0].as_str().unwrap().contains("bbr"));
+}
+
+/// The ranges that the axes of a picture have.
+fn ranges(picture: &str) -> Vec<&str> {
+    let parts = picture.split(['\n', ',']).map(str::trim);
+    parts.filter(|it| it.starts_with("ymin=") || it.starts_with("ymax=")).collect()
+}
+
+#[test]
+fn pictures_of_latex_have_ranges_and_differ_without_colors() {
+    let (record, mut samples) = faulty();
+    for sample in samples.iter_mut().filter(|it| it.controller == "single") {
+        sample.figures.insert("rate".to_owned(), 0.0);
+    }
+    let folder = written("latex", &record, &samples);
+    let lines = read(&folder, "latex/all-kinds-lines.tex");
+    // 0 is not on the logarithmic axis, and no line is drawn for it.
+    assert!(
+        lines.contains("% At 1, the value is 0, which a logarithmic axis does not have."),
+        "{lines}"
+    );
+    assert_eq!(ranges(&lines), ["ymin=100000", "ymax=10000000"], "{lines}");
+    let mut rows = lines.lines().map(|it| it.split(' ').collect::<Vec<_>>());
+    assert!(rows.all(|row| row.len() != 4 || row[1] != "0"), "{lines}");
+    // Each line has a pattern and a mark of its own.
+    let plots: Vec<_> = lines.lines().filter(|it| it.starts_with("\\addlegendimage")).collect();
+    let styles: std::collections::BTreeSet<_> = plots
+        .iter()
+        .map(|it| it.split(',').skip(1).step_by(2).take(2).collect::<Vec<_>>())
+        .collect();
+    assert_eq!((plots.len(), styles.len()), (3, 3), "{plots:?}");
+    let memory = read(&folder, "latex/all-kinds-memory.tex");
+    assert!(memory.contains("ymin=0,ymax=") && memory.contains("mark repeat="), "{memory}");
+    let distribution = read(&folder, "latex/all-kinds-cdf.tex");
+    assert!(distribution.contains("xmode=log,xmin=10,xmax="), "{distribution}");
+    for name in ["lines", "bars", "cdf", "memory", "table", "trials", ""] {
+        let name = if name.is_empty() { "all".to_owned() } else { format!("all-kinds-{name}") };
+        let text = read(&folder, &format!("latex/{name}.tex"));
+        let code: String = text.lines().filter(|it| !it.starts_with('%')).collect();
+        assert!(code.is_ascii(), "{name}: {:?}", code.chars().find(|c| !c.is_ascii()));
+        let plain = code.replace("\\{", "").replace("\\}", "");
+        assert_eq!(plain.matches('{').count(), plain.matches('}').count(), "{name}");
+    }
+}
+
+#[test]
+fn titles_in_other_scripts_can_be_set_by_pdflatex() {
+    let controllers = vec![controller("first", "Контроллер 控制器 «Žluťoučký» --fast")];
+    let record = study(controllers, &[("all-kinds", ALL_KINDS)]);
+    let samples = Sampler::new(4).samples(&record);
+    let folder = written("scripts", &record, &samples);
+    let table = read(&folder, "latex/all-kinds-table.tex");
+    let title =
+        r"Kontroller {[}U+63A7{]}{[}U+5236{]}{[}U+5668{]} ``\v{Z}lu\v{t}ou\v{c}k\'{y}'' -{}-fast";
+    assert!(table.contains(title), "{table}");
 }

@@ -101,7 +101,7 @@ fn a_short_study_has_all_samples_and_a_report_and_goes_on_after_an_interruption(
 }
 
 /// Files of controllers that misbehave, by name: what the failure of their samples says, and the file.
-const BAD: [(&str, &str, &str); 7] = [
+const BAD: [(&str, &str, &str); 8] = [
     (
         "accepts-only",
         "no handshake completes",
@@ -113,6 +113,12 @@ arguments = ["-c", "import socket,sys,time\ns=socket.create_server(('127.0.0.1',
         "it ended before it was ready; its log ends with: no licence",
         r#"program = "sh"
 arguments = ["-c", "echo no licence; exit 3"]"#,
+    ),
+    (
+        "flaky",
+        "",
+        r#"program = "sh"
+arguments = ["-c", "[ -e ../../flaky ] || { : > ../../flaky; echo the first start fails; exit 1; }; exec {sluice} bench null --no-buffer --listen 127.0.0.1:{port}"]"#,
     ),
     (
         "ends-later",
@@ -205,6 +211,13 @@ fn controllers_that_misbehave_are_named_and_the_others_are_measured() {
         assert_eq!(sample["usage"]["stopped_in_order"], false, "{sample}");
         assert!(sample["figures"]["rate"].as_f64().unwrap() > 100.0, "{sample}");
     }
+    // Its first start failed, and cost no sample.
+    let restarts: Vec<_> = of("flaky").iter().map(|it| it["restarts"].as_u64().unwrap()).collect();
+    assert_eq!(restarts.iter().sum::<u64>(), 1, "{restarts:?}");
+    let warned =
+        of("flaky").iter().any(|it| it["warnings"].to_string().contains("the first start fails"));
+    assert!(warned);
+    assert!(of("ends-at-once").iter().any(|it| it["restarts"] == 1));
     // With one switch all is well; with 32, all but one are refused.
     let shown = of("one-switch")
         .into_iter()
@@ -275,7 +288,7 @@ fn the_tests_of_rfc_8456_in_the_short_study_succeed_with_the_default_application
 
 /// Prints a result as cbench does.
 const CBENCH: &str = "#!/bin/sh\n\
-    echo 'RESULT: 16 switches 5 tests min/max/avg/stdev = 100.00/300.00/200.00/1.00 responses/s'\n";
+    echo 'RESULT: 8 switches 5 tests min/max/avg/stdev = 100.00/300.00/200.00/1.00 responses/s'\n";
 
 #[test]
 fn connections_streams_churn_and_cbench_are_measured() {
@@ -373,7 +386,17 @@ fn a_plan_is_checked_before_anything_starts() {
          kind = \"bars\"\ntitle = \"x\"\ncaption = \"x\"\nmetric = \"rate\"\n",
     );
     write("many-rounds.toml", "rounds = 4294967295\n");
-    let cases: [(&[&str], &str); 11] = [
+    fs::create_dir_all(env.dir().join("misspelled/controllers")).unwrap();
+    write(
+        "misspelled/controllers/wrong.toml",
+        "title = \"x\"\nsource = \"x\"\napplication = \"x\"\nlanguage = \"x\"\nopenflow = [\"1.3\"]\n[start]\n\
+         program = \"x\"\narguments = [\"--port\", \"{prot}\"]\n",
+    );
+    let cases: [(&[&str], &str); 12] = [
+        (
+            &["run", "--definitions", "misspelled"],
+            "wrong.toml: start.arguments[1]: unknown placeholder {prot} (known: {port}, ",
+        ),
         (&["run", "--definitions", "nan"], "wrong.toml: measure.load.rate: NaN (expected 0.001"),
         (&["run", "--plan", "many-rounds.toml"], "4294967295 rounds (expected 1 to 1000)"),
         (&["run", "--plan", "/dev/zero"], "/dev/zero: not a regular file"),

@@ -1,19 +1,22 @@
 //! Compares two studies: the ratio of each metric of each cell, with an interval.
 
 mod differences;
-mod direction;
+mod gate;
 mod print;
 
 use sluice_bench::ConfidenceInterval;
 
-pub use direction::Direction;
+pub use gate::{GateVerdict, Undecided};
 pub use print::SCHEMA;
 
-use crate::definition::Cell;
-use crate::interval::{ERROR, RatioBootstrap, is_greater};
+pub use crate::definition::Direction;
+
+use crate::definition::{Cell, Measure, metrics};
+use crate::interval::{ERROR, RatioBootstrap, greater_beyond_noise, probability_of_greater};
 use crate::record::{Sample, StudyRecord};
+use crate::report::failures::SentenceGroup;
 use crate::report::summary::{
-    CellSummary, INTERVAL_VALUES_MIN, MetricSummary, StudySummary, cell_text, is_same_cell,
+    CellSummary, INTERVAL_VALUES_MIN, MetricSummary, StudySummary, is_same_cell,
 };
 
 /// A study that is compared.
@@ -49,6 +52,8 @@ pub struct Row {
     pub controller: String,
     /// The cell.
     pub cell: Cell,
+    /// The cell as text, such as `threads 2`; empty if nothing is varied.
+    pub values: String,
     /// Name of the metric.
     pub metric: String,
     /// Its unit, if a figure of the experiment shows it; may be empty.
@@ -69,7 +74,9 @@ pub struct Row {
     pub joint_interval: Option<ConfidenceInterval>,
     /// Whether a figure of the report shows it.
     pub is_shown: bool,
-    /// Whether a value of the first study is 0, and those of the second are greater beyond noise.
+    /// Whether a value of the first study is 0, so that there is no ratio that has an interval.
+    pub has_zero: bool,
+    /// Whether a value of the first study is 0, and those of the second are greater beyond the noise of all such rows (Holm's correction).
     pub is_new: bool,
 }
 
@@ -82,6 +89,8 @@ pub struct UnmatchedCell {
     pub controller: String,
     /// The cell.
     pub cell: Cell,
+    /// The cell as text; empty if nothing is varied.
+    pub values: String,
     /// The study that has values: 0 for the first, 1 for the second.
     pub study: usize,
     /// Why the other study has none.
@@ -99,7 +108,7 @@ pub enum Change {
     Different,
     /// Not significantly different.
     None,
-    /// Not known, with too few samples.
+    /// Not known: there are too few samples, or a mean is only a lower bound.
     Unknown,
 }
 
@@ -117,14 +126,15 @@ pub fn compare(first: Study<'_>, second: Study<'_>) -> Comparison {
                 Some((*name, experiment.unit_of(name), [metric, other.metrics.get(name)?]))
             });
             rows.extend(shared.map(|(name, unit, metrics)| {
-                let (row, bootstrap) = row(&experiment.record.id, cell, (name, unit), metrics);
-                (Row { is_shown: experiment.shows(name), ..row }, bootstrap)
+                let mut drawn = row(&experiment.record.id, cell, (name, unit), metrics);
+                drawn.row.is_shown = experiment.shows(name);
+                drawn
             }));
         }
     }
     let unmatched = (unmatched(0, first, second).into_iter()).chain(unmatched(1, second, first));
     let unmatched = unmatched.collect();
-    let rows = with_joint_intervals(rows);
+    let rows = tested_together(rows);
     Comparison { names, rows, unmatched, warnings }
 }
 
@@ -152,6 +162,7 @@ fn unmatched(study: usize, own: &StudySummary<'_>, other: &StudySummary<'_>) -> 
                     experiment: experiment.record.id.clone(),
                     controller: cell.controller.id.clone(),
                     cell: cell.cell.clone(),
+                    values: cell.text(),
                     study,
                     reason,
                 }));
@@ -168,6 +179,7 @@ fn unmatched(study: usize, own: &StudySummary<'_>, other: &StudySummary<'_>) -> 
                 experiment: experiment.record.id.clone(),
                 controller: cell.controller.id.clone(),
                 cell: cell.cell.clone(),
+                values: cell.text(),
                 study,
                 reason,
             });
@@ -180,7 +192,7 @@ fn unmatched(study: usize, own: &StudySummary<'_>, other: &StudySummary<'_>) -> 
 fn fewer(own: &CellSummary<'_>, other: &CellSummary<'_>) -> Option<String> {
     let failed = |cell: &CellSummary<'_>| cell.failures().values().sum::<usize>();
     if failed(other) > failed(own) {
-        let reasons: Vec<_> = other.failures().into_keys().collect();
+        let reasons: Vec<_> = other.failure_groups().iter().map(SentenceGroup::text).collect();
         let of = other.samples.len();
         return Some(format!("{} of {of} samples failed: {}", failed(other), reasons.join("; ")));
     }
@@ -189,8 +201,14 @@ fn fewer(own: &CellSummary<'_>, other: &CellSummary<'_>) -> Option<String> {
     (!names.is_empty()).then(|| format!("it has no {}", names.join(", ")))
 }
 
-/// A row and the bootstrap of its ratio.
-type DrawnRow = (Row, Option<RatioBootstrap>);
+/// A row, and what its tests need together with those of the other rows.
+struct DrawnRow {
+    row: Row,
+    /// Of its ratio.
+    bootstrap: Option<RatioBootstrap>,
+    /// That of means which differ as much, if nothing has changed; for rows whose first study has a 0.
+    probability: Option<f64>,
+}
 
 fn row(
     experiment: &str,
@@ -208,13 +226,19 @@ fn row(
     let bootstrap = ratio
         .filter(|_| are_enough && are_positive)
         .map(|ratio| RatioBootstrap::new(first, second, ratio));
+    let has_zero = first.contains(&0.0);
+    // A lower bound may have been greater already.
+    let is_tested = has_zero && !at_least[0];
+    let probability = is_tested.then(|| probability_of_greater(first, second)).flatten();
+    let measure: &Measure = cell.measure;
     let row = Row {
         experiment: experiment.to_owned(),
         controller: cell.controller.id.clone(),
         cell: cell.cell.clone(),
+        values: cell.text(),
         metric: metric.to_owned(),
         unit: unit.to_owned(),
-        direction: Direction::of(metric, unit),
+        direction: metrics::direction(measure, metric),
         samples,
         means,
         at_least,
@@ -222,16 +246,24 @@ fn row(
         interval: bootstrap.map(|it| it.at(ERROR)),
         joint_interval: None,
         is_shown: false,
-        is_new: first.contains(&0.0) && is_greater(first, second),
+        has_zero,
+        is_new: false,
     };
-    (row, bootstrap)
+    DrawnRow { row, bootstrap, probability }
 }
 
-/// Adds the intervals that all contain their true ratio with a probability of 95 %.
-fn with_joint_intervals(rows: Vec<DrawnRow>) -> Vec<Row> {
-    let tested = rows.iter().filter(|(row, it)| it.is_some() && row.can_fail_the_gate());
+/// Adds what depends on the number of rows: which are greater than 0 beyond noise, and the intervals that all contain their true ratio with a
+/// probability of 95 %.
+fn tested_together(mut rows: Vec<DrawnRow>) -> Vec<Row> {
+    let probabilities: Vec<f64> = rows.iter().filter_map(|it| it.probability).collect();
+    let found = greater_beyond_noise(&probabilities);
+    let tested = rows.iter_mut().filter(|it| it.probability.is_some());
+    for (drawn, is_new) in tested.zip(found) {
+        drawn.row.is_new = is_new;
+    }
+    let tested = rows.iter().filter(|it| it.bootstrap.is_some() && it.row.can_fail_the_gate());
     let tests = f64::from(u32::try_from(tested.count().max(1)).unwrap_or(u32::MAX));
-    let one = |(row, bootstrap): DrawnRow| {
+    let one = |DrawnRow { row, bootstrap, .. }: DrawnRow| {
         let joint_interval = bootstrap.map(|it| it.at(ERROR / tests));
         Row { joint_interval, ..row }
     };
@@ -244,18 +276,19 @@ impl Row {
         self.change_by(self.interval)
     }
 
-    /// Whether the gate tests it: a figure that the report shows, or a loss where there was none.
-    fn can_fail_the_gate(&self) -> bool {
-        (self.is_shown || self.is_new) && self.direction != Direction::Neutral
-    }
-
     fn change_by(&self, interval: Option<ConfidenceInterval>) -> Change {
         let is_higher = match (interval, self.at_least) {
             _ if self.is_new => true,
             (None, _) | (_, [true, true]) => return Change::Unknown,
-            // The true ratio is at least the measured one, or at most.
-            (Some(it), [false, true]) if it.low <= 1.0 => return Change::None,
-            (Some(it), [true, false]) if it.high >= 1.0 => return Change::None,
+            // The true ratio is at least the measured one, or at most: beyond the other side, it may be anything.
+            (Some(it), [false, true]) if it.low <= 1.0 => {
+                let is_not_worse = it.high >= 1.0 && self.direction == Direction::HigherIsBetter;
+                return if is_not_worse { Change::None } else { Change::Unknown };
+            }
+            (Some(it), [true, false]) if it.high >= 1.0 => {
+                let is_not_worse = it.low <= 1.0 && self.direction == Direction::LowerIsBetter;
+                return if is_not_worse { Change::None } else { Change::Unknown };
+            }
             (Some(it), _) if it.contains(1.0) => return Change::None,
             (Some(it), _) => it.low > 1.0,
         };
@@ -285,40 +318,15 @@ impl Row {
 
     /// Controller and cell, such as `sluice, threads 2`.
     pub fn cell_text(&self) -> String {
-        let values = cell_text(&self.cell);
-        if values.is_empty() {
+        if self.values.is_empty() {
             self.controller.clone()
         } else {
-            format!("{}, {values}", self.controller)
+            format!("{}, {}", self.controller, self.values)
         }
     }
 }
 
 impl Comparison {
-    /// The rows in which the second study is worse, beyond what chance explains in so many rows, and by more than the share `threshold`
-    /// (0.05 for 5 %).
-    ///
-    /// Cells that have figures no more are not among them; see [`Comparison::lost`]. Only figures that the report shows count, and
-    /// losses where there were none.
-    pub fn regressions(&self, threshold: f64) -> Vec<&Row> {
-        let is_regression = |row: &&Row| {
-            row.can_fail_the_gate()
-                && row.change_by(row.joint_interval) == Change::Worse
-                && row.worsening() > threshold
-        };
-        self.rows.iter().filter(is_regression).collect()
-    }
-
-    /// Whether the gate can test any figure.
-    pub fn can_be_tested(&self) -> bool {
-        self.rows.iter().any(|row| row.can_fail_the_gate() && row.joint_interval.is_some())
-    }
-
-    /// The cells that have figures in the first study only, or more failures in the second.
-    pub fn lost(&self) -> Vec<&UnmatchedCell> {
-        self.unmatched.iter().filter(|it| it.study == 0).collect()
-    }
-
     /// The number of rows with an interval, and of those that differ significantly.
     pub fn significant(&self) -> [usize; 2] {
         let known = self.rows.iter().map(Row::change).filter(|it| *it != Change::Unknown);

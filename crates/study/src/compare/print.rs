@@ -5,10 +5,9 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::{Change, Comparison, Direction, Row, UnmatchedCell};
+use super::{Change, Comparison, Row, UnmatchedCell};
 use crate::definition::Cell;
 use crate::report::format::{self, THIN_SPACE};
-use crate::report::summary::cell_text;
 
 /// Name and version of the format, the value of the field `schema`.
 pub const SCHEMA: &str = "sluice-study-compare/1";
@@ -33,7 +32,9 @@ impl fmt::Display for Comparison {
         let unknown = if unknown == 0 {
             String::new()
         } else {
-            format!("; {unknown} have too few samples to tell")
+            format!(
+                "; {unknown} have too few samples, or are lower bounds, so that it cannot be told"
+            )
         };
         entry(
             f,
@@ -170,8 +171,8 @@ fn unmatched(f: &mut fmt::Formatter<'_>, cells: &[UnmatchedCell]) -> fmt::Result
         }
         writeln!(f, "\nCells with values in the {name} study only: {}", own.len())?;
         for it in own.iter().take(shown) {
-            let values = cell_text(&it.cell);
-            let values = if values.is_empty() { values } else { format!(", {values}") };
+            let values = &it.values;
+            let values = if values.is_empty() { String::new() } else { format!(", {values}") };
             let text = format!("{}: {}{values}: {}", it.experiment, it.controller, it.reason);
             for (number, line) in wrapped(&text, WIDTH - 4).iter().enumerate() {
                 writeln!(f, "{}{line}", if number == 0 { "  " } else { "    " })?;
@@ -230,11 +231,7 @@ impl<'c> From<&'c Row> for RowDocument<'c> {
             cell: &row.cell,
             metric: &row.metric,
             unit: &row.unit,
-            better: match row.direction {
-                Direction::HigherIsBetter => Some("higher"),
-                Direction::LowerIsBetter => Some("lower"),
-                Direction::Neutral => None,
-            },
+            better: row.direction.name(),
             samples: row.samples,
             means: row.means,
             at_least: row.at_least,

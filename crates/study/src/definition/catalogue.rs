@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use super::check::{check_controller, check_experiment};
-use super::{ControllerRow, Experiment};
+use super::{ControllerRow, Experiment, metrics};
 
 /// Files of this program: name without extension, and text.
 macro_rules! embedded {
@@ -103,9 +103,13 @@ impl Catalogue {
         file: &str,
         text: &str,
     ) -> Result<(), DefinitionError> {
-        let experiment = parse(file, text)?;
+        let mut experiment: Experiment = parse(file, text)?;
         check_experiment(&experiment)
             .map_err(|why| DefinitionError { file: file.to_owned(), why })?;
+        for figure in experiment.figures.iter_mut().filter(|figure| figure.unit.is_empty()) {
+            let unit = metrics::unit(&experiment.measure, &figure.metric);
+            figure.unit = unit.unwrap_or_default().to_owned();
+        }
         self.experiments.insert(name.to_owned(), experiment);
         Ok(())
     }

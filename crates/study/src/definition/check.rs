@@ -1,10 +1,11 @@
 //! Whether what a file says can be carried out.
 
+use sluice_emu::host::{STREAM_DATA_MAX, STREAM_DATA_MIN};
 use sluice_emu::topology::Topology;
 
 use super::{
     Axis, AxisValue, ControllerRow, Experiment, Figure, FigureKind, LinkSettings, LoadSetting,
-    Measure, PathRequestScope, SocketCores,
+    Measure, PathRequestScope, SocketCores, metrics, placeholder_names,
 };
 
 use crate::measure::CHANGES_PER_S_MAX;
@@ -63,7 +64,7 @@ pub(super) fn check_controller(row: &ControllerRow) -> Result<(), String> {
             return Err(format!("start.files: {name:?} is not a path inside of the folder"));
         }
     }
-    Ok(())
+    placeholder_names::check(row)
 }
 
 /// Checks a number of samples of each cell.
@@ -164,6 +165,12 @@ fn check_measure(measure: &Measure) -> Result<(), String> {
                 return Err(format!(
                     "measure.packets_per_s: {} (expected 1 to {PACKETS_PER_S_MAX})",
                     it.packets_per_s
+                ));
+            }
+            if !(STREAM_DATA_MIN..=STREAM_DATA_MAX).contains(&(it.packet_bytes as usize)) {
+                return Err(format!(
+                    "measure.packet_bytes: {} (expected {STREAM_DATA_MIN} to {STREAM_DATA_MAX})",
+                    it.packet_bytes
                 ));
             }
             positive_seconds("measure.seconds", it.seconds)
@@ -304,14 +311,25 @@ fn check_figure(experiment: &Experiment, figure: &Figure) -> Result<(), String> 
     if needs_metric && figure.metric.is_empty() {
         return Err("metric is missing".to_owned());
     }
-    let names = super::metrics::names(&experiment.measure).filter(|_| needs_metric);
-    if let Some(names) = names.filter(|names| !names.contains(&figure.metric.as_str())) {
-        return Err(format!("unknown metric {:?} (known: {})", figure.metric, names.join(", ")));
+    if needs_metric {
+        check_metric(&experiment.measure, figure)?;
     }
     if figure.kind == FigureKind::Lines && figure.x.is_none() {
         return Err("x is missing: the axis along which the line is drawn".to_owned());
     }
     Ok(())
+}
+
+/// Whether samples have the metric of a figure, in its unit.
+fn check_metric(measure: &Measure, figure: &Figure) -> Result<(), String> {
+    let Some(metric) = metrics::find(measure, &figure.metric) else {
+        let names = metrics::names(measure).join(", ");
+        return Err(format!("unknown metric {:?} (known: {names})", figure.metric));
+    };
+    if figure.unit.is_empty() || figure.unit == metric.unit {
+        return Ok(());
+    }
+    Err(format!("unit {:?}: {} has the unit {:?}", figure.unit, metric.name, metric.unit))
 }
 
 fn seconds(key: &str, value: f64) -> Result<(), String> {
@@ -323,5 +341,44 @@ fn positive_seconds(key: &str, value: f64) -> Result<(), String> {
         seconds(key, value)
     } else {
         Err(format!("{key}: {value} (expected more than 0)"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(measure: &str, figure: &str) -> Result<(), String> {
+        let text = format!(
+            "title = \"x\"\nquestion = \"x\"\n[measure]\n{measure}\n[[figures]]\nid = \"a\"\nkind = \"bars\"\ntitle = \"x\"\n\
+             caption = \"x\"\n{figure}\n"
+        );
+        check_experiment(&toml::from_str(&text).unwrap())
+    }
+
+    #[test]
+    fn metrics_have_declared_names_and_units() {
+        let rfc8456 = "kind = \"rfc8456\"\ntest = \"5.1.8\"";
+        assert_eq!(checked(rfc8456, "metric = \"detection_ms\"\nunit = \"ms\""), Ok(()));
+        assert_eq!(checked(rfc8456, "metric = \"detection_ms\""), Ok(()));
+        assert_eq!(
+            checked(rfc8456, "metric = \"detection_ms\"\nunit = \"s\""),
+            Err("figure a: unit \"s\": detection_ms has the unit \"ms\"".to_owned())
+        );
+        assert_eq!(
+            checked(rfc8456, "metric = \"rate\""),
+            Err("figure a: unknown metric \"rate\" (known: detection_ms, northbound_ms)".to_owned())
+        );
+    }
+
+    #[test]
+    fn the_length_of_packets_is_refused_rather_than_changed() {
+        let stream = |bytes: u32| {
+            checked(&format!("kind = \"stream\"\npacket_bytes = {bytes}"), "metric = \"lost\"")
+        };
+        assert_eq!(stream(1452), Ok(()));
+        for bytes in [0, 27, 1453, u32::MAX] {
+            assert!(stream(bytes).unwrap_err().starts_with("measure.packet_bytes"), "{bytes}");
+        }
     }
 }

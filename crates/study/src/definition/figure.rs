@@ -34,7 +34,7 @@ pub struct Figure {
     /// What the metric is, as the label of its axis.
     #[serde(default)]
     pub label: String,
-    /// Unit of the metric.
+    /// Unit of the metric; by default the one that it has.
     #[serde(default)]
     pub unit: String,
     /// Whether its best value of each controller is in the summary: a rate as throughput, a time as latency.

@@ -210,7 +210,7 @@ impl Default for StreamSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CbenchSettings {
-    /// Emulated switches.
+    /// Emulated switches. Some controllers take no more than 16, with the one that tests whether they are ready.
     pub switches: u32,
     /// Hosts of each switch.
     pub hosts: u32,
@@ -222,7 +222,7 @@ pub struct CbenchSettings {
 
 impl Default for CbenchSettings {
     fn default() -> Self {
-        Self { switches: 16, hosts: 1000, seconds: 5.0, warm_up_s: 1.0 }
+        Self { switches: 8, hosts: 1000, seconds: 5.0, warm_up_s: 1.0 }
     }
 }
 

@@ -8,6 +8,7 @@ mod experiment;
 mod figure;
 mod measure;
 pub(crate) mod metrics;
+mod placeholder_names;
 
 pub use axis::{Axis, AxisValue, Cell, SocketCores};
 pub use catalogue::{Catalogue, DefinitionError, read_definition};
@@ -22,3 +23,4 @@ pub use measure::{
     BenchSettings, CbenchSettings, ConnectionSettings, LinkSettings, LoadSetting, Measure,
     PathsSettings, Rfc8456Settings, StartupSettings, StreamSettings,
 };
+pub use metrics::Direction;

@@ -174,8 +174,14 @@ pub(super) fn measure(
             ));
         }
     }
-    if let Some(changes) = counts.changes {
-        measured.set("changes", f64::from(u32::try_from(changes).unwrap_or(u32::MAX)));
+    if let Some(churn) = counts.churn {
+        measured.set("changes", f64::from(u32::try_from(churn.changes).unwrap_or(u32::MAX)));
+        if churn.connected_most < churn.switches {
+            measured.warnings.push(format!(
+                "at most {} of {} switches of the network that changes were connected",
+                churn.connected_most, churn.switches
+            ));
+        }
     }
     if settings.distribution {
         measured.distribution = distribution(&report);
@@ -258,6 +264,9 @@ pub(super) const MIB: f64 = 1_048_576.0;
 fn figures(report: &Report, used: &Used) -> Measured {
     let mut measured = Measured { warnings: report.warnings.clone(), ..Measured::default() };
     measured.set("rate", report.rate.mean);
+    if is_generator_the_limit(report) {
+        measured.lower_bounds.push("rate".to_owned());
+    }
     let latency = &report.latency;
     if !latency.answered.is_empty() {
         for (name, q) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99), ("p999_us", 0.999)] {
@@ -285,6 +294,15 @@ fn figures(report: &Report, used: &Used) -> Measured {
     }
     measured.set("resident_mib", used.resident_bytes_max as f64 / MIB);
     measured
+}
+
+/// Share of the time from which a thread of the load generator may have been the limit, as that of the warning of the bench.
+const BUSY_MAX: f64 = 0.95;
+
+/// Whether the load generator, and not the controller, may have been the limit of the rate.
+pub(crate) fn is_generator_the_limit(report: &Report) -> bool {
+    let is_closed_loop = !matches!(report.plan.load, Load::Rate(_));
+    is_closed_loop && report.threads.iter().any(|thread| thread.busy > BUSY_MAX)
 }
 
 /// Share of the requests of the measured loops that were not answered in time.

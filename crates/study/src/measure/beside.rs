@@ -10,7 +10,7 @@ use sluice_bench::flood;
 use sluice_io::sock;
 use sluice_openflow::Version;
 
-use super::churn;
+use super::churn::{self, ChurnCounts};
 
 /// Open connections of a flood; beyond it, the oldest one is closed.
 const FLOOD_OPEN_MAX: usize = 10_000;
@@ -80,7 +80,20 @@ pub(super) struct Beside {
 pub(super) struct BesideCounts {
     pub(super) flood: Option<FloodCounts>,
     /// Changes of the network.
-    pub(super) changes: Option<usize>,
+    pub(super) churn: Option<ChurnCounts>,
+}
+
+/// Ends what runs beside a measurement when it is dropped.
+struct EndOfMeasurement<'e> {
+    flood: &'e Flood,
+    is_over: &'e AtomicBool,
+}
+
+impl Drop for EndOfMeasurement<'_> {
+    fn drop(&mut self) {
+        self.flood.stop();
+        self.is_over.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Beside {
@@ -96,15 +109,46 @@ impl Beside {
             let churn = (self.churn > 0).then(|| {
                 scope.spawn(|| churn::run(self.target, self.version, self.churn, &is_over))
             });
+            // Also if the measurement panics: the threads would run for a day, and this function wait for them.
+            let end = EndOfMeasurement { flood: &flood, is_over: &is_over };
             let result = measure();
-            flood.stop();
-            is_over.store(true, Ordering::Relaxed);
+            drop(end);
             let failed = |_| sluice_bench::Error::Thread.to_string();
             let counts = BesideCounts {
                 flood: flooding.map(|it| it.join().map_err(failed)?).transpose()?,
-                changes: churn.map(|it| it.join().map_err(failed)?).transpose()?,
+                churn: churn.map(|it| it.join().map_err(failed)?).transpose()?,
             };
             Ok((result?, counts))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn what_runs_beside_ends_with_the_measurement_also_if_that_panics() {
+        // A controller that accepts connections in its backlog and never answers.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let beside = Beside {
+            target: listener.local_addr().unwrap(),
+            version: Version::V1_3,
+            flood: 10,
+            churn: 10,
+        };
+        let (value, counts) = beside.run_with(|| Ok(7)).unwrap();
+        assert_eq!((value, counts.flood.is_some()), (7, true));
+        let churn = counts.churn.unwrap();
+        assert_eq!((churn.changes, churn.connected_most), (0, 0), "nothing is connected");
+        assert_eq!(
+            beside.run_with(|| Err::<(), _>("no answer".to_owned())).unwrap_err(),
+            "no answer"
+        );
+        let panicking = || beside.run_with(|| -> Result<(), String> { std::panic::panic_any(()) });
+        assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
     }
 }

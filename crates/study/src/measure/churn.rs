@@ -28,11 +28,26 @@ const LINK_DOWN: Duration = Duration::from_millis(50);
 /// Most changes per second: with more, links would be down most of the time.
 pub(crate) const CHANGES_PER_S_MAX: u64 = 40;
 
+/// What a network has done beside a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChurnCounts {
+    /// Changes while at least one switch was connected.
+    pub(super) changes: usize,
+    /// Most switches that were connected at the same time.
+    pub(super) connected_most: usize,
+    /// Its switches.
+    pub(super) switches: usize,
+}
+
 /// A network whose hosts ping each other, while links go down and switches lose their connections.
 struct ChangingNetwork {
     pings: PingRounds,
+    /// Attempts to change something so far.
+    attempts: usize,
     /// Changes so far.
     changes: usize,
+    /// Most switches that were connected at the same time.
+    connected_most: usize,
     /// Links that are down, and until when, earliest first.
     down: VecDeque<(Instant, usize)>,
 }
@@ -48,7 +63,13 @@ impl ChangingNetwork {
         let network = LiveNetwork::connect(target, topology, &options)
             .map_err(|error| format!("the network of the churn could not be started: {error}"))?;
         let pacing = PingPacing { timeout: Duration::from_secs(1), ..PingPacing::default() };
-        Ok(Self { pings: PingRounds::new(network, pacing), changes: 0, down: VecDeque::new() })
+        Ok(Self {
+            pings: PingRounds::new(network, pacing),
+            attempts: 0,
+            changes: 0,
+            connected_most: 0,
+            down: VecDeque::new(),
+        })
     }
 
     fn run_until(&mut self, until: Instant) -> Result<(), String> {
@@ -57,20 +78,25 @@ impl ChangingNetwork {
         Ok(())
     }
 
-    /// Closes the connection of a switch, or cuts a link, in turn.
+    /// Closes the connection of a switch, or cuts a link, in turn. A change that the controller cannot see, since no switch is connected, does not
+    /// count.
     fn change(&mut self, now: Instant) -> Result<(), String> {
         let network = self.pings.network_mut();
         let topology = network.data_plane().topology();
         let (switches, links) = (topology.switches.len(), topology.links.len());
-        let turn = self.changes / 2;
-        if self.changes.is_multiple_of(2) || links == 0 {
+        let connected = network.connected_switches();
+        self.connected_most = self.connected_most.max(connected);
+        let turn = self.attempts / 2;
+        let closes_connection = self.attempts.is_multiple_of(2) || links == 0;
+        self.attempts += 1;
+        self.changes += usize::from(connected > 0);
+        if closes_connection {
             network.close_control_connection(turn % switches.max(1));
         } else {
             let link = turn % links;
             self.down.push_back((now + LINK_DOWN, link));
             self.set_link(link, LinkState::Down)?;
         }
-        self.changes += 1;
         Ok(())
     }
 
@@ -90,13 +116,13 @@ impl ChangingNetwork {
     }
 }
 
-/// Changes a network `per_second` times per second until `is_over`. Returns the number of changes.
+/// Changes a network `per_second` times per second until `is_over`.
 pub(super) fn run(
     target: SocketAddr,
     version: Version,
     per_second: u32,
     is_over: &AtomicBool,
-) -> Result<usize, String> {
+) -> Result<ChurnCounts, String> {
     let mut network = ChangingNetwork::connect(target, version)?;
     let interval = Duration::from_secs(1) / per_second.max(1);
     let mut next = clock::now() + interval;
@@ -105,9 +131,14 @@ pub(super) fn run(
         network.restore(now)?;
         if next <= now {
             network.change(now)?;
-            next += interval;
+            // What was missed is not made up for at once.
+            next = (next + interval).max(now);
         }
         network.run_until(next.min(now + STEP))?;
     }
-    Ok(network.changes)
+    Ok(ChurnCounts {
+        changes: network.changes,
+        connected_most: network.connected_most,
+        switches: network.pings.network_mut().data_plane().topology().switches.len(),
+    })
 }

@@ -1,5 +1,6 @@
 //! Takes one measurement of a running controller.
 
+mod advice;
 mod bench;
 mod beside;
 pub(crate) mod cbench;
@@ -15,11 +16,11 @@ use std::time::Duration;
 
 use sluice_openflow::Version;
 
-use crate::definition::{Axis, AxisValue, Cell, ControllerRow, LinkSettings, Measure};
+use crate::definition::{Axis, AxisValue, Cell, ControllerRow, LinkSettings, Measure, metrics};
 use crate::process::{Placeholders, RunningController};
 use crate::rfc8456;
 
-pub(crate) use bench::{measured_s, unanswered_share};
+pub(crate) use bench::{is_generator_the_limit, measured_s, unanswered_share};
 pub(crate) use beside::Flood;
 pub(crate) use churn::CHANGES_PER_S_MAX;
 
@@ -99,7 +100,7 @@ pub fn take(
     subject: &mut Subject<'_>,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Measured, String> {
-    match measure {
+    let result = match measure {
         Measure::Bench(settings) => bench::measure(settings, cell, subject, is_interrupted),
         Measure::Paths(settings) => bench::measure_paths(settings, cell, subject),
         Measure::Startup(settings) => startup::measure(settings, cell, subject, is_interrupted),
@@ -111,7 +112,16 @@ pub fn take(
         }
         Measure::Cbench(settings) => cbench::measure(settings, subject),
         Measure::Rfc8456(settings) => rfc8456::measure(settings, cell, subject, is_interrupted),
-    }
+    };
+    let for_study = |text: String| advice::for_study(&text);
+    let mut measured = result.map_err(for_study)?;
+    measured.warnings = measured.warnings.into_iter().map(for_study).collect();
+    debug_assert!(
+        measured.figures.keys().all(|name| metrics::find(measure, name).is_some()),
+        "definition/metrics.rs lacks one of {:?}",
+        measured.figures.keys()
+    );
+    Ok(measured)
 }
 
 /// The command line that repeats a measurement of `experiment` with a running controller on the default port, or, where no command does
@@ -119,16 +129,14 @@ pub fn take(
 pub fn command(
     (experiment, measure): (&str, &Measure),
     cell: &Cell,
-    (row, version): (&ControllerRow, Version),
+    (controller, row, version): (&str, &ControllerRow, Version),
     cores: &[usize],
 ) -> String {
+    let of_study =
+        || format!("sluice study run --experiments {experiment} --controllers {controller}");
     match measure {
-        Measure::Bench(settings) if bench::resolve(settings, cell, row).churn > 0 => {
-            format!("sluice study run --experiments {experiment}")
-        }
-        Measure::Connection(_) | Measure::Stream(_) | Measure::Cbench(_) => {
-            format!("sluice study run --experiments {experiment}")
-        }
+        Measure::Bench(settings) if bench::resolve(settings, cell, row).churn > 0 => of_study(),
+        Measure::Connection(_) | Measure::Stream(_) | Measure::Cbench(_) => of_study(),
         Measure::Bench(settings) => {
             bench::command(&bench::resolve(settings, cell, row), version, cores)
         }
@@ -136,6 +144,8 @@ pub fn command(
             bench::paths_command(&bench::resolve_paths(settings, cell, row), version, cores)
         }
         Measure::Startup(settings) => startup::command(&startup::resolve(settings, cell), version),
-        Measure::Rfc8456(settings) => format!("sluice study rfc8456 --test {}", settings.test),
+        Measure::Rfc8456(settings) => {
+            format!("sluice study rfc8456 --test {} --controllers {controller}", settings.test)
+        }
     }
 }

@@ -50,7 +50,8 @@ impl<'c> Observer<'c> {
             _ => None,
         };
         Used {
-            cpu_s: self.cpu[1] - self.cpu[0],
+            // The end is not reached if all switches are lost before.
+            cpu_s: (self.cpu[1] - self.cpu[0]).max(0.0),
             joules,
             resident_bytes_max: self.resident_bytes_max,
         }

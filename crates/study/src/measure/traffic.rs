@@ -11,7 +11,7 @@ use super::bench::whole;
 use super::control_link::ControlLink;
 use super::{Measured, Subject, resolve_network};
 use crate::definition::{Axis, Cell, ConnectionSettings, LinkSettings, StreamSettings};
-use crate::network::{self, TestNetwork, messages};
+use crate::network::{self, StreamCounts, TestNetwork, messages};
 
 /// Time for what is still on its way after the last packet of a stream, besides two round trips of the control link.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -116,6 +116,28 @@ pub(super) fn measure_connection(
     if measured.lower_bounds.len() == 2 {
         return Err(format!("no connection was established within {timeout_s} s"));
     }
+    measured.warnings.extend(connected.network.connection_warning());
+    Ok(measured)
+}
+
+/// What has arrived of a stream of `packets`.
+#[expect(clippy::cast_precision_loss, reason = "a number of packets is far below 2^53")]
+fn stream_figures(counts: StreamCounts, packets: u64) -> Result<Measured, String> {
+    let StreamCounts { sent, received, duplicates, reordered } = counts;
+    if sent == 0 {
+        return Err("no packet of the stream was sent".to_owned());
+    }
+    let mut measured = Measured::default();
+    if sent < packets {
+        measured.warnings.push(format!(
+            "only {sent} of {packets} packets of the stream were sent in time: the emulated network was too slow"
+        ));
+    }
+    let lost = sent.saturating_sub(received) as f64;
+    measured.set("lost", lost / sent as f64);
+    measured.set("lost_packets", lost);
+    measured.set("duplicates", duplicates as f64);
+    measured.set("reordered", reordered as f64);
     Ok(measured)
 }
 
@@ -152,13 +174,29 @@ pub(super) fn measure_stream(
     let drain = DRAIN + 2 * connected.round_trip;
     let counts = connected.network.send_stream((from, to), &stream, drain)?;
     let (packet_ins, flow_entries) = connected.control_load();
-    let mut measured = Measured::default();
-    let lost = counts.sent.saturating_sub(counts.received) as f64;
-    measured.set("lost", lost / counts.sent.max(1) as f64);
-    measured.set("lost_packets", lost);
-    measured.set("duplicates", counts.duplicates as f64);
-    measured.set("reordered", counts.reordered as f64);
+    let mut measured = stream_figures(counts, packets)?;
+    measured.warnings.extend(connected.network.connection_warning());
     measured.set("stream_packet_ins", packet_ins as f64);
     measured.set("stream_flow_entries", flow_entries as f64);
     Ok(measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_of_which_nothing_was_sent_has_lost_nothing_and_measured_nothing() {
+        let none = StreamCounts { sent: 0, received: 0, duplicates: 0, reordered: 0 };
+        assert_eq!(stream_figures(none, 100), Err("no packet of the stream was sent".to_owned()));
+        let half = StreamCounts { sent: 50, received: 40, ..none };
+        let measured = stream_figures(half, 100).unwrap();
+        assert!((measured.figures["lost"] - 0.2).abs() < 1e-9);
+        assert!(measured.warnings.concat().starts_with("only 50 of 100 packets"));
+        // A controller that sends packets back twice.
+        let twice = StreamCounts { sent: 50, received: 50, duplicates: 50, reordered: 0 };
+        let measured = stream_figures(twice, 50).unwrap();
+        assert!(measured.figures["lost"].abs() < 1e-9 && measured.warnings.is_empty());
+        assert!((measured.figures["duplicates"] - 50.0).abs() < 1e-9);
+    }
 }

@@ -54,6 +54,15 @@ const TCP_PORT: u16 = 80;
 /// Ports of UDP streams.
 const UDP_PORT: u16 = 5001;
 
+/// Most control messages between two calls of [`TestNetwork::clear`]: more than any test exchanges, and less than memory holds.
+const MESSAGES_MAX: usize = 1 << 22;
+
+/// Most bytes of them.
+const MESSAGE_BYTES_MAX: usize = 512 << 20;
+
+/// Most frames that are captured between two such calls.
+const FRAMES_MAX: usize = 1 << 21;
+
 /// Most flow entries of a table: more than tests install.
 const TABLE_ENTRIES_MAX: usize = 1 << 20;
 
@@ -72,6 +81,8 @@ pub(crate) struct TestNetwork<'t> {
     live: LiveNetwork,
     /// Control messages in the order in which they were sent or received.
     pub(crate) messages: Vec<RecordedMessage>,
+    /// Their bytes.
+    message_bytes: usize,
     /// Frames that arrived at captured hosts.
     pub(crate) frames: Vec<CapturedFrame>,
     is_interrupted: &'t dyn Fn() -> bool,
@@ -93,7 +104,13 @@ impl<'t> TestNetwork<'t> {
         let mut live = LiveNetwork::connect(target, topology, &options)
             .map_err(|error| format!("the emulated network could not be started: {error}"))?;
         live.record_messages(&RECORDED);
-        Ok(Self { live, messages: Vec::new(), frames: Vec::new(), is_interrupted })
+        Ok(Self {
+            live,
+            messages: Vec::new(),
+            message_bytes: 0,
+            frames: Vec::new(),
+            is_interrupted,
+        })
     }
 
     /// Runs the network until `is_done`, which is asked at least every millisecond, or until `deadline`. Returns whether it was done.
@@ -125,12 +142,29 @@ impl<'t> TestNetwork<'t> {
             self.live
                 .run_once(Some(deadline.min(now + STEP)))
                 .map_err(|error| format!("the emulated network failed: {error}"))?;
-            self.messages.append(&mut self.live.take_recorded_messages());
-            if self.live.messages_not_recorded() > 0 {
-                return Err("more control messages were exchanged than are recorded".to_owned());
-            }
-            self.frames.append(&mut self.live.data_plane_mut().1.take_captured_frames());
+            self.take_records()?;
         }
+    }
+
+    /// Takes what was recorded. A controller that sends without end is an error, before it fills the memory.
+    fn take_records(&mut self) -> Result<(), String> {
+        let mut messages = self.live.take_recorded_messages();
+        self.message_bytes += messages.iter().map(|it| it.bytes.len()).sum::<usize>();
+        self.messages.append(&mut messages);
+        self.frames.append(&mut self.live.data_plane_mut().1.take_captured_frames());
+        if self.live.messages_not_recorded() > 0
+            || self.messages.len() > MESSAGES_MAX
+            || self.message_bytes > MESSAGE_BYTES_MAX
+        {
+            return Err(format!(
+                "switches and controller exchanged more than {MESSAGES_MAX} messages, or {} MiB of them",
+                MESSAGE_BYTES_MAX >> 20
+            ));
+        }
+        if self.frames.len() > FRAMES_MAX {
+            return Err(format!("more than {FRAMES_MAX} frames arrived"));
+        }
+        Ok(())
     }
 
     /// Runs the network until threads that wait for the controller have ended: it may answer them only when switches have answered it.
@@ -150,7 +184,18 @@ impl<'t> TestNetwork<'t> {
     /// Forgets what was recorded.
     pub(crate) fn clear(&mut self) {
         self.messages.clear();
+        self.message_bytes = 0;
         self.frames.clear();
+    }
+
+    /// What to distrust if not all switches are connected.
+    pub(crate) fn connection_warning(&self) -> Option<String> {
+        let (connected, all) = (self.live.connected_switches(), self.topology().switches.len());
+        (connected < all).then(|| {
+            format!(
+                "only {connected} of {all} switches were connected at the end of the measurement"
+            )
+        })
     }
 
     /// Waits until all switches are connected.
@@ -172,8 +217,13 @@ impl<'t> TestNetwork<'t> {
         let mut missing = link_ports(self.topology());
         let all = missing.len();
         let (start, mut read) = (clock::now(), 0);
-        let sends_discovery =
-            |network: &mut Self| network.messages.iter().any(messages::is_discovery_message);
+        let mut searched = 0;
+        let sends_discovery = |network: &mut Self| {
+            // Each message once, since there may be many.
+            let mut new = network.messages.iter().skip(searched);
+            searched = network.messages.len();
+            new.any(messages::is_discovery_message)
+        };
         if all > 0 && !self.run(start + FIRST_DISCOVERY_TIMEOUT, sends_discovery)? {
             if self.topology().has_loops() {
                 return Err(format!(

@@ -24,7 +24,8 @@ pub struct Placeholders {
 }
 
 /// The names that [`Placeholders::fill`] replaces.
-const NAMES: [&str; 7] = ["port", "api_port", "threads", "cores", "directory", "home", "sluice"];
+pub(crate) const NAMES: [&str; 7] =
+    ["port", "api_port", "threads", "cores", "directory", "home", "sluice"];
 
 impl Placeholders {
     /// `text` with each placeholder replaced. Other braces stay, as those of JSON.

@@ -44,6 +44,8 @@ pub struct RunningController {
     log: PathBuf,
     started_at: Instant,
     start_up: Duration,
+    /// Time before that, since when it may have been ready.
+    start_up_resolution: Duration,
     stop_signal: process_tree::StopSignal,
     grace: Duration,
     readings: Vec<UsageReading>,
@@ -122,6 +124,7 @@ impl RunningController {
             log: program.log.clone(),
             started_at,
             start_up: Duration::ZERO,
+            start_up_resolution: Duration::ZERO,
             stop_signal: match row.stop.signal {
                 StopSignal::Term => process_tree::StopSignal::Term,
                 StopSignal::Int => process_tree::StopSignal::Int,
@@ -134,7 +137,6 @@ impl RunningController {
             survived: true,
         };
         controller.wait_until_ready(row, placeholders, version, &program.log, is_interrupted)?;
-        controller.start_up = clock::now() - started_at;
         run_command_after_start(row, placeholders)?;
         let settle = Duration::try_from_secs_f64(row.ready.settle_s).unwrap_or_default();
         controller.observe_for(settle, is_interrupted);
@@ -154,12 +156,17 @@ impl RunningController {
             self.started_at + Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX / 4);
         let target = SocketAddr::from((Ipv4Addr::LOCALHOST, placeholders.port));
         let mut unanswered = 0;
+        let mut not_ready_at = self.started_at;
         loop {
+            let check_started_at = clock::now();
             let readiness =
                 readiness::check(target, version, row.ready.probe, unanswered, deadline);
-            if readiness == Readiness::Ready {
+            if let Readiness::Ready(at) = readiness {
+                self.start_up = at.saturating_duration_since(self.started_at);
+                self.start_up_resolution = at.saturating_duration_since(not_ready_at);
                 return Ok(());
             }
+            not_ready_at = check_started_at;
             if readiness == Readiness::NoAnswer {
                 unanswered += 1;
             }
@@ -248,6 +255,7 @@ impl RunningController {
         let end = self.tree.stop(self.stop_signal, self.grace);
         Usage {
             start_up_s: self.start_up.as_secs_f64(),
+            start_up_resolution_s: self.start_up_resolution.as_secs_f64(),
             survived: self.survived,
             stopped_in_order: end == TreeEnd::InOrder,
             readings: self.readings,

@@ -1,7 +1,8 @@
 //! What is missing or unknown in a study.
 
+use super::failures::SentenceGroup;
 use super::figure_data::FigureData;
-use super::summary::{ExperimentSummary, StudySummary, cell_text};
+use super::summary::{ExperimentSummary, StudySummary};
 use crate::record::{SCHEMA, Sample, StudyRecord};
 
 /// What is missing or unknown in a study, as sentences: figures without a value, cells with fewer samples than rounds, published values
@@ -58,13 +59,12 @@ fn cells(experiment: &ExperimentSummary<'_>, problems: &mut Vec<String>) {
         if cell.controller.missing.is_some() || n >= rounds {
             continue;
         }
-        let values = cell_text(&cell.cell);
+        let values = cell.text();
         let values = if values.is_empty() { String::new() } else { format!(", {values}") };
-        let failures = cell.failures();
-        let failures = if failures.is_empty() {
+        let reasons: Vec<_> = cell.failure_groups().iter().map(SentenceGroup::text).collect();
+        let failures = if reasons.is_empty() {
             String::new()
         } else {
-            let reasons: Vec<_> = failures.keys().copied().collect();
             format!("; failed: {}", reasons.join("; "))
         };
         problems.push(format!(

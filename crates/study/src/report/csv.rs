@@ -16,6 +16,7 @@ pub(super) fn samples(study: &StudySummary<'_>) -> String {
     let after = [
         "round",
         "attempt",
+        "restarts",
         "started_at",
         "elapsed_s",
         "failure",
@@ -23,6 +24,7 @@ pub(super) fn samples(study: &StudySummary<'_>) -> String {
         "other_cores",
         "stolen_cores",
         "start_up_s",
+        "start_up_resolution_s",
         "survived",
         "stopped_in_order",
         "lower_bounds",
@@ -46,12 +48,13 @@ pub(super) fn samples(study: &StudySummary<'_>) -> String {
 }
 
 /// What a row says of a sample, besides its cell and figures.
-fn facts(sample: &Sample) -> [String; 13] {
+fn facts(sample: &Sample) -> [String; 15] {
     let usage = sample.usage.as_ref();
     let flag = |flag: Option<bool>| flag.map_or_else(String::new, |it| it.to_string());
     [
         sample.round.to_string(),
         sample.attempt.to_string(),
+        sample.restarts.to_string(),
         sample.started_at.clone(),
         sample.elapsed_s.to_string(),
         sample.failure.clone().unwrap_or_default(),
@@ -59,6 +62,7 @@ fn facts(sample: &Sample) -> [String; 13] {
         sample.machine.other_cores.to_string(),
         sample.machine.stolen_cores.to_string(),
         usage.map_or_else(String::new, |it| it.start_up_s.to_string()),
+        usage.map_or_else(String::new, |it| it.start_up_resolution_s.to_string()),
         flag(usage.map(|it| it.survived)),
         flag(usage.map(|it| it.stopped_in_order)),
         sample.lower_bounds.join(" "),

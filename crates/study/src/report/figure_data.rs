@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use super::failures::SentenceGroup;
 use super::summary::{
     CellSummary, ExperimentSummary, MetricSummary, axis_name, cell_text, is_same_cell,
     is_same_value,
 };
-use crate::definition::{Axis, AxisValue, Cell, Figure, FigureKind};
+use crate::definition::{Axis, AxisValue, Cell, Figure, FigureKind, Measure};
 use crate::record::Sample;
 
 /// A figure with the cells that it shows.
 #[derive(Debug)]
 pub(crate) struct FigureData<'a, 's> {
     pub(crate) figure: &'a Figure,
+    measure: &'s Measure,
     /// At least one, unless no cell belongs to the figure.
     pub(crate) panels: Vec<Panel<'a, 's>>,
     /// Series in the order of their styles, of all panels.
@@ -89,7 +91,7 @@ impl<'a, 's> FigureData<'a, 's> {
                 }
             }
             let title = split
-                .map(|(axis, value)| format!("{} {value}", axis_name(axis)))
+                .map(|(axis, value)| format!("{} {value}", experiment.axis_name(axis)))
                 .unwrap_or_default();
             Panel { title, xs, series }
         };
@@ -102,17 +104,29 @@ impl<'a, 's> FigureData<'a, 's> {
             experiment.substitutions(figure).into_iter().map(|(axis, [wanted, shown])| {
                 format!(
                     "Shown with {} {shown}, since {wanted} was not measured in this study.",
-                    axis_name(axis)
+                    experiment.axis_name(axis)
                 )
             });
         let substitutions = substitutions.collect();
-        Self { figure, panels, legend, failures, substitutions }
+        let measure = experiment.measure();
+        Self { figure, measure, panels, legend, failures, substitutions }
     }
 
     /// Whether a cell has something to draw.
     pub(crate) fn has_values(&self) -> bool {
         let mut cells = self.panels.iter().flat_map(|it| &it.series).flat_map(|it| &it.cells);
         cells.any(|(_, cell)| has_values(cell, self.figure))
+    }
+
+    /// What the axis `x` is called; empty if there is none.
+    pub(crate) fn x_name(&self) -> &'static str {
+        self.figure.x.map_or("", |axis| axis_name(self.measure, axis))
+    }
+
+    /// A value of `x` with its name, such as `threads 4`; `None` if there is no `x`.
+    pub(crate) fn x_text(&self, value: Option<&AxisValue>) -> Option<String> {
+        let (value, _) = value.zip(self.figure.x)?;
+        Some(format!("{} {value}", self.x_name()))
     }
 
     /// The name of the metric, without its unit, which the values have.
@@ -217,41 +231,58 @@ impl<'r> Names<'r> {
         let label = if shown.is_empty() {
             title.clone()
         } else {
-            format!("{title}, {}", cell_text(&shown))
+            format!("{title}, {}", cell_text(cell.measure, &shown))
         };
         let style = if self.is_single { at } else { cell.place };
         SeriesName { label, style, dash: if self.is_single { 0 } else { at } }
     }
 }
 
+/// Cells that have failed in the same way.
+struct CellFailures<'s> {
+    /// Which controller, and how many samples.
+    head: String,
+    group: SentenceGroup<'s>,
+    cells: Vec<String>,
+}
+
 /// A sentence for each cell that failed as a whole or in part, equal ones together.
 fn failures(cells: &[&CellSummary<'_>], figure: &Figure) -> Vec<String> {
-    let mut sentences: Vec<(String, Vec<String>)> = Vec::new();
+    let mut sentences: Vec<CellFailures<'_>> = Vec::new();
     for cell in cells {
         let title = &cell.controller.row.title;
-        let reason = if has_values(cell, figure) {
-            let n = cell.samples.len();
-            let failures = cell.failures();
-            let texts =
-                failures.iter().map(|(reason, k)| format!("{k} of {n} samples failed: {reason}"));
-            let text = texts.collect::<Vec<_>>().join("; ");
-            if text.is_empty() {
-                continue;
+        let part = if has_values(cell, figure) { Some(cell.samples.len()) } else { None };
+        let mut groups = cell.failure_groups();
+        let has_failed = !groups.is_empty();
+        if !has_failed && part.is_some() {
+            continue;
+        }
+        if !has_failed {
+            groups.push(SentenceGroup::new("not measured"));
+        }
+        for group in groups {
+            let head = match part {
+                Some(n) => format!("{title}: {} of {n} samples failed", group.count),
+                None if has_failed => format!("{title}: failed"),
+                None => title.clone(),
+            };
+            let is_same = |it: &&mut CellFailures<'_>| {
+                it.head == head && it.group.pattern() == group.pattern()
+            };
+            match sentences.iter_mut().find(is_same) {
+                Some(same) => {
+                    same.group.merge(&group);
+                    same.cells.push(cell.text());
+                }
+                None => sentences.push(CellFailures { head, group, cells: vec![cell.text()] }),
             }
-            text
-        } else {
-            cell.failure_text().unwrap_or_else(|| "not measured".to_owned())
-        };
-        let head = format!("{title}: {reason}");
-        let values = cell_text(&cell.cell);
-        match sentences.iter_mut().find(|(it, _)| *it == head) {
-            Some((_, cells)) => cells.push(values),
-            None => sentences.push((head, vec![values])),
         }
     }
-    let sentence = |(head, cells): (String, Vec<String>)| {
+    let sentence = |CellFailures { head, group, cells }: CellFailures<'_>| {
         let cells: Vec<_> = cells.into_iter().filter(|it| !it.is_empty()).collect();
-        if cells.is_empty() { head } else { format!("{head} ({})", cells.join("; ")) }
+        let cells =
+            if cells.is_empty() { String::new() } else { format!(" ({})", cells.join("; ")) };
+        format!("{head}: {}{cells}", group.text())
     };
     sentences.into_iter().map(sentence).collect()
 }

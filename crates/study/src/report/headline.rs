@@ -13,6 +13,10 @@ use crate::record::Sample;
 pub(crate) struct ProcessSummary {
     /// Mean time from the start until it was ready, in seconds.
     pub(crate) start_up_s: Option<f64>,
+    /// Greatest uncertainty of these times, in seconds.
+    pub(crate) start_up_resolution_s: f64,
+    /// How often it was started again, since it had ended before it was ready.
+    pub(crate) restarts: u32,
     /// Greatest resident memory in MiB.
     pub(crate) peak_mib: Option<f64>,
     /// Samples of which it is known how the controller ended.
@@ -30,6 +34,11 @@ impl ProcessSummary {
         let peaks = of_controller().filter_map(peak_mib);
         Self {
             start_up_s: (!start_ups.is_empty()).then(|| start_ups.iter().sum::<f64>() / n),
+            start_up_resolution_s: usages
+                .iter()
+                .map(|usage| usage.start_up_resolution_s)
+                .fold(0.0, f64::max),
+            restarts: of_controller().map(|sample| sample.restarts).sum(),
             peak_mib: peaks.reduce(f64::max),
             observed: usages.len(),
             survived: usages.iter().filter(|usage| usage.survived).count(),

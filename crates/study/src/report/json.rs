@@ -24,6 +24,8 @@ struct ReportDocument<'s> {
     samples: usize,
     controllers: Vec<ControllerDocument<'s>>,
     experiments: Vec<ExperimentDocument<'s>>,
+    /// Reasons to distrust what is measured on the machine.
+    warnings: Vec<String>,
     /// What is missing in the study.
     problems: Vec<String>,
 }
@@ -38,6 +40,9 @@ struct ControllerDocument<'s> {
     version: Option<&'s str>,
     command: &'s str,
     start_up_s: Option<f64>,
+    /// Greatest uncertainty of the start-up times of the samples.
+    start_up_resolution_s: f64,
+    restarts: u32,
     peak_resident_mib: Option<f64>,
     samples_observed: usize,
     samples_survived: usize,
@@ -93,6 +98,7 @@ pub(super) fn document(study: &StudySummary<'_>) -> serde_json::Result<String> {
         samples: study.samples.len(),
         controllers: record.controllers.iter().map(|it| controller(study, it)).collect(),
         experiments: study.experiments.iter().map(experiment).collect(),
+        warnings: record.machine.warnings(),
         problems: problems(study),
     };
     Ok(serde_json::to_string_pretty(&document)? + "\n")
@@ -102,8 +108,14 @@ fn controller<'s>(
     study: &StudySummary<'_>,
     controller: &'s ControllerRecord,
 ) -> ControllerDocument<'s> {
-    let ProcessSummary { start_up_s, peak_mib, observed, survived } =
-        ProcessSummary::of(study.samples, &controller.id);
+    let ProcessSummary {
+        start_up_s,
+        start_up_resolution_s,
+        restarts,
+        peak_mib,
+        observed,
+        survived,
+    } = ProcessSummary::of(study.samples, &controller.id);
     ControllerDocument {
         id: &controller.id,
         title: &controller.row.title,
@@ -113,6 +125,8 @@ fn controller<'s>(
         version: controller.version.as_deref(),
         command: &controller.command,
         start_up_s,
+        start_up_resolution_s,
+        restarts,
         peak_resident_mib: peak_mib,
         samples_observed: observed,
         samples_survived: survived,

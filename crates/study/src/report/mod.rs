@@ -4,6 +4,7 @@ mod check;
 mod csv;
 mod distribution;
 mod escape;
+pub(crate) mod failures;
 mod figure_data;
 pub(crate) mod format;
 mod headline;

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use sluice_bench::FigureSummary;
 
+use super::failures::SentenceGroup;
 use super::format::{bound_mark, value};
 use crate::definition::metrics;
-use crate::definition::{Axis, AxisValue, Cell, Figure};
+use crate::definition::{Axis, AxisValue, Cell, Figure, Measure};
 use crate::interval::widened;
 use crate::record::{ControllerRecord, ExperimentRecord, Sample, StudyRecord};
 use crate::run::can_run;
@@ -41,6 +42,8 @@ pub(crate) struct CellSummary<'s> {
     pub(crate) controller: &'s ControllerRecord,
     /// Place of the controller in the plan of the study.
     pub(crate) place: usize,
+    /// What is measured.
+    pub(crate) measure: &'s Measure,
     pub(crate) cell: Cell,
     /// The last sample of each round.
     pub(crate) samples: Vec<&'s Sample>,
@@ -91,7 +94,8 @@ impl<'s> ExperimentSummary<'s> {
                     combinations.push(sample.cell.clone());
                 }
             }
-            let one = |cell| CellSummary::new(controller, place, cell, &of_controller);
+            let measure = &record.experiment.measure;
+            let one = |cell| CellSummary::new((controller, place), (measure, cell), &of_controller);
             cells.extend(combinations.into_iter().map(one));
         }
         Self { record, controllers, cells }
@@ -133,6 +137,16 @@ impl<'s> ExperimentSummary<'s> {
         unit.or_else(|| metrics::unit(&experiment.measure, metric)).unwrap_or_default()
     }
 
+    /// What is measured.
+    pub(crate) fn measure(&self) -> &'s Measure {
+        &self.record.experiment.measure
+    }
+
+    /// What an axis is called in texts.
+    pub(crate) fn axis_name(&self, axis: Axis) -> &'static str {
+        axis_name(self.measure(), axis)
+    }
+
     /// Whether a figure of the experiment shows a metric.
     pub(crate) fn shows(&self, metric: &str) -> bool {
         self.record.experiment.figures.iter().any(|figure| figure.metric == metric)
@@ -141,9 +155,8 @@ impl<'s> ExperimentSummary<'s> {
 
 impl<'s> CellSummary<'s> {
     fn new(
-        controller: &'s ControllerRecord,
-        place: usize,
-        cell: Cell,
+        (controller, place): (&'s ControllerRecord, usize),
+        (measure, cell): (&'s Measure, Cell),
         of_controller: &[&'s Sample],
     ) -> Self {
         let mut all: Vec<_> = of_controller
@@ -160,7 +173,7 @@ impl<'s> CellSummary<'s> {
         let [samples, repeated] =
             [samples, repeated].map(|it| it.into_iter().map(|(_, it)| it).collect::<Vec<_>>());
         let metrics = metrics_of(&samples);
-        Self { controller, place, cell, samples, repeated, metrics }
+        Self { controller, place, measure, cell, samples, repeated, metrics }
     }
 
     /// The samples that have figures.
@@ -177,6 +190,16 @@ impl<'s> CellSummary<'s> {
         failures
     }
 
+    /// The failures, those together that differ only in their numbers.
+    pub(crate) fn failure_groups(&self) -> Vec<SentenceGroup<'s>> {
+        SentenceGroup::of(self.samples.iter().filter_map(|sample| sample.failure.as_deref()))
+    }
+
+    /// The values of the cell, such as `threads 2, switches 16`; empty if nothing is varied.
+    pub(crate) fn text(&self) -> String {
+        cell_text(self.measure, &self.cell)
+    }
+
     /// Why the cell has no values of `metric`, if it has none: `failed: …` or `not measured`.
     pub(crate) fn absence(&self, metric: &str) -> Option<String> {
         if self.metrics.contains_key(metric) {
@@ -190,8 +213,7 @@ impl<'s> CellSummary<'s> {
         if self.successful().next().is_some() {
             return None;
         }
-        let failures = self.failures();
-        let reasons: Vec<_> = failures.keys().copied().collect();
+        let reasons: Vec<_> = self.failure_groups().iter().map(SentenceGroup::text).collect();
         (!reasons.is_empty()).then(|| format!("failed: {}", reasons.join("; ")))
     }
 }
@@ -263,9 +285,11 @@ pub(crate) fn is_same_value(first: &AxisValue, second: &AxisValue) -> bool {
     }
 }
 
-/// What an axis is called in texts.
-pub(crate) fn axis_name(axis: Axis) -> &'static str {
+/// What an axis of a measurement is called in texts.
+pub(crate) fn axis_name(measure: &Measure, axis: Axis) -> &'static str {
     match axis {
+        Axis::Rate if matches!(measure, Measure::Stream(_)) => "packets per second",
+        Axis::Window if matches!(measure, Measure::Paths(_)) => "outstanding path requests",
         Axis::Threads => "threads",
         Axis::Cores => "cores",
         Axis::Switches => "switches",
@@ -286,7 +310,25 @@ pub(crate) fn axis_name(axis: Axis) -> &'static str {
 }
 
 /// The values of a cell, such as `threads 2, switches 16`; empty if nothing is varied.
-pub(crate) fn cell_text(cell: &Cell) -> String {
-    let one = |(axis, value): (&Axis, &AxisValue)| format!("{} {value}", axis_name(*axis));
+pub(crate) fn cell_text(measure: &Measure, cell: &Cell) -> String {
+    let one = |(axis, value): (&Axis, &AxisValue)| format!("{} {value}", axis_name(measure, *axis));
     cell.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::{PathsSettings, StreamSettings};
+
+    #[test]
+    fn the_name_of_an_axis_depends_on_what_is_measured() {
+        let stream = Measure::Stream(StreamSettings::default());
+        let paths = Measure::Paths(PathsSettings::default());
+        let bench = Measure::Bench(crate::definition::BenchSettings::default());
+        let cell: Cell = [(Axis::Rate, AxisValue::Integer(500))].into_iter().collect();
+        assert_eq!(cell_text(&stream, &cell), "packets per second 500");
+        assert_eq!(cell_text(&bench, &cell), "requests per second 500");
+        assert_eq!(axis_name(&paths, Axis::Window), "outstanding path requests");
+        assert_eq!(axis_name(&bench, Axis::Window), "outstanding requests per switch");
+    }
 }

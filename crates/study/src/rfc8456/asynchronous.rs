@@ -5,7 +5,7 @@ use std::time::Duration;
 use sluice_bench::{Buffering, Load, Plan, Report};
 
 use super::trial::Trial;
-use crate::measure::{LOOPS, Measured, measured_s, unanswered_share};
+use crate::measure::{LOOPS, Measured, is_generator_the_limit, measured_s, unanswered_share};
 
 /// Hosts of each switch.
 const HOSTS: u32 = 1000;
@@ -75,6 +75,9 @@ pub(super) fn processing_rate(trial: &mut Trial<'_, '_>) -> Result<Measured, Str
     }
     let mut measured = Measured { warnings: report.warnings.clone(), ..Measured::default() };
     measured.set("rate", maximum);
+    if is_generator_the_limit(&report) {
+        measured.lower_bounds.push("rate".to_owned());
+    }
     measured.set("loss_free_rate", 0.0);
     for offered in offered_rates(maximum) {
         trial.check_interrupted()?;

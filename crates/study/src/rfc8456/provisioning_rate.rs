@@ -18,7 +18,7 @@ use super::path::{self, Hop};
 use super::path_requests::{PathInstaller, PathOrder};
 use super::trial::Trial;
 use crate::definition::PathRequestScope;
-use crate::measure::{LOOPS, Measured};
+use crate::measure::{LOOPS, Measured, is_generator_the_limit};
 use crate::network::TestNetwork;
 use crate::network::messages;
 
@@ -79,6 +79,9 @@ pub(super) fn reactive(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
     let report = reactive_rate(trial, target)?;
     let mut measured = Measured { warnings: report.warnings.clone(), ..Measured::default() };
     measured.set("rate", report.rate.mean);
+    if is_generator_the_limit(&report) {
+        measured.lower_bounds.push("rate".to_owned());
+    }
     measured.set("offered_rate", report.offered.sent);
     if let Some(paths) = &report.paths {
         measured.set("flow_mods_per_s", paths.flow_mods_per_second);

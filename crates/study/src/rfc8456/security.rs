@@ -9,7 +9,7 @@ use super::invalid_messages::InvalidMessageProxy;
 use super::provisioning_rate;
 use super::provisioning_time::{PathEnds, provision_reactively};
 use super::trial::{Trial, milliseconds};
-use crate::measure::{Flood, Measured};
+use crate::measure::{Flood, Measured, is_generator_the_limit};
 
 /// Time between the beginning of an attack and the first measurement.
 const ATTACK_LEAD: Duration = Duration::from_secs(1);
@@ -30,6 +30,9 @@ fn measure_all(trial: &mut Trial<'_, '_>, target: SocketAddr) -> Result<Measured
     trial.subject.controller.observe();
     let report = provisioning_rate::reactive_rate(trial, target)?;
     measured.set("rate", report.rate.mean);
+    if is_generator_the_limit(&report) {
+        measured.lower_bounds.push("rate".to_owned());
+    }
     measured.warnings.extend(report.warnings);
     Ok(measured)
 }

@@ -1,5 +1,6 @@
 //! Carries out a study.
 
+mod estimate;
 mod journal;
 mod machine;
 mod plan;
@@ -14,6 +15,8 @@ pub use journal::{Journal, JournalError, read};
 pub use plan::{PlanError, StudyOptions, StudyPlan, Task, can_run};
 
 use crate::record::Sample;
+use estimate::Durations;
+use sample::SampleKey;
 
 /// How often a disturbed sample is taken again.
 const REPETITIONS_MAX: u32 = 2;
@@ -31,12 +34,27 @@ const OPEN_FILES: u64 = 1 << 16;
 /// undisturbed: on a machine that is always busy, repetitions only cost time.
 const DISTURBED_MAX: u32 = 3;
 
+/// A sample that is about to be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StudyProgress {
+    /// Number of the sample, from 0, without repetitions.
+    pub number: usize,
+    /// How many there are, without repetitions.
+    pub of: usize,
+    /// How often it was taken before, and disturbed.
+    pub attempt: u32,
+    /// Experiment, controller and cell.
+    pub description: String,
+    /// How long it and all others will take, by what those so far have taken.
+    pub left: Duration,
+}
+
 /// Receives the progress of a study, and says whether it was interrupted.
 pub trait StudyObserver {
-    /// Called before each sample: its number from 0, how many there are, and how long the others will take.
-    fn on_task(&mut self, number: usize, of: usize, description: &str, left: Duration);
+    /// Called before each sample, also before each repetition.
+    fn on_start(&mut self, progress: &StudyProgress);
 
-    /// Called after each sample.
+    /// Called after each sample that counts.
     fn on_sample(&mut self, sample: &Sample);
 
     /// Whether the study is to end.
@@ -65,31 +83,44 @@ pub fn run(
     limits::raise_open_files(OPEN_FILES);
     // Whatever loads the controllers runs in threads of this one, on the same cores; controllers get cores of their own.
     cores::pin_to(&plan.record.machine.generator_cores).map_err(JournalError::Cores)?;
-    let mut elapsed_s = BTreeMap::new();
     let mut disturbed = 0;
+    let keys: Vec<_> = plan.tasks.iter().map(|task| plan.key(task)).collect();
     let done: BTreeSet<_> = earlier.iter().map(sample::key).collect();
     let mut failures = Failures::default();
     for sample in earlier {
         failures.add(sample);
     }
-    for (number, task) in plan.tasks.iter().enumerate() {
-        if done.contains(&plan.key(task)) {
+    let mut durations = learned(plan, &keys, earlier);
+    for (number, (task, key)) in plan.tasks.iter().zip(&keys).enumerate() {
+        if done.contains(key) {
             continue;
         }
-        let left = plan.estimate(number, &elapsed_s);
-        observer.on_task(number, plan.tasks.len(), &plan.describe(task), left);
-        let mut attempt = 0;
+        let (mut attempt, mut elapsed_s) = (0, 0.0);
         let sample = loop {
             if observer.is_interrupted() {
                 return Ok(StudyEnd::Interrupted);
             }
             let sample = sample::empty(plan, task, attempt);
-            let sample = match failures.reason_to_skip(&sample) {
-                Some(why) => Sample { failure: Some(why), ..sample },
-                None => sample::take(plan, task, sample, journal.folder(), &|| {
-                    observer.is_interrupted()
-                }),
+            let sample = if let Some(why) = failures.reason_to_skip(key) {
+                Sample { failure: Some(why), ..sample }
+            } else {
+                let is_left = |key: &&SampleKey| {
+                    !done.contains(*key) && failures.reason_to_skip(key).is_none()
+                };
+                let others = plan.tasks.iter().zip(&keys).skip(number + 1);
+                let others = others.filter(|(_, key)| is_left(key)).map(|(task, _)| task);
+                observer.on_start(&StudyProgress {
+                    number,
+                    of: plan.tasks.len(),
+                    attempt,
+                    description: plan.describe(task),
+                    left: durations.left(plan, (task, attempt), others),
+                });
+                let is_interrupted = || observer.is_interrupted();
+                sample::take(plan, task, sample, journal.folder(), &is_interrupted)
             };
+            elapsed_s += sample.elapsed_s;
+            durations.add_sample(task, &sample);
             let is_repeated = sample.machine.is_disturbed
                 && sample.failure.is_none()
                 && attempt < REPETITIONS_MAX
@@ -105,11 +136,29 @@ pub fn run(
         }
         disturbed = if sample.machine.is_disturbed { disturbed + 1 } else { 0 };
         failures.add(&sample);
-        elapsed_s.insert((task.experiment, task.controller), sample.elapsed_s);
+        if elapsed_s > 0.0 {
+            durations.add_task(plan, task, elapsed_s);
+        }
         journal.add(&sample)?;
         observer.on_sample(&sample);
     }
     Ok(StudyEnd::Complete)
+}
+
+/// How long the samples of an earlier run of the same study took.
+fn learned(plan: &StudyPlan, keys: &[SampleKey], earlier: &[Sample]) -> Durations {
+    let mut durations = Durations::default();
+    let mut elapsed_s: BTreeMap<SampleKey, f64> = BTreeMap::new();
+    for sample in earlier {
+        *elapsed_s.entry(sample::key(sample)).or_default() += sample.elapsed_s;
+    }
+    for (task, key) in plan.tasks.iter().zip(keys) {
+        // Those that were skipped say nothing.
+        if let Some(elapsed_s) = elapsed_s.get(key).filter(|it| **it > 0.0) {
+            durations.add_task(plan, task, *elapsed_s);
+        }
+    }
+    durations
 }
 
 /// What has failed so far.
@@ -134,10 +183,10 @@ impl Failures {
     }
 
     /// Why a sample is not tried, if it is not.
-    fn reason_to_skip(&self, sample: &Sample) -> Option<String> {
-        let (experiment, controller, cell, _) = sample::key(sample);
-        let in_cell = self.cells.get(&(experiment.clone(), controller.clone(), cell));
-        let in_experiment = self.experiments.get(&(experiment, controller));
+    fn reason_to_skip(&self, key: &SampleKey) -> Option<String> {
+        let (experiment, controller, cell, _) = key;
+        let in_experiment = self.experiments.get(&(experiment.clone(), controller.clone()));
+        let in_cell = self.cells.get(&(experiment.clone(), controller.clone(), cell.clone()));
         if in_experiment.is_some_and(|&(failed, ok)| failed >= FAILURES_MAX && !ok) {
             return Some(format!(
                 "not tried: the first {FAILURES_MAX} samples of this experiment failed"
@@ -152,11 +201,11 @@ impl Failures {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::definition::{Axis, AxisValue, Cell};
 
-    fn sample(threads: u64, failure: Option<&str>) -> Sample {
+    pub(super) fn sample_with(threads: u64, failure: Option<&str>) -> Sample {
         let cell: Cell = [(Axis::Threads, AxisValue::Integer(threads))].into_iter().collect();
         let text = r#"{"experiment":"e","controller":"c","cell":{},"round":0,"attempt":0,"started_at":"","elapsed_s":0,
             "controller_command":"","command":"","failure":null,"figures":{},"usage":null,
@@ -168,20 +217,30 @@ mod tests {
     #[test]
     fn a_cell_that_fails_does_not_cost_those_that_succeed() {
         let mut failures = Failures::default();
-        failures.add(&sample(1, None));
+        failures.add(&sample_with(1, None));
         for _ in 0..2 {
-            assert_eq!(failures.reason_to_skip(&sample(8, None)), None);
-            failures.add(&sample(8, Some("too many")));
+            assert_eq!(failures.reason_to_skip(&sample::key(&sample_with(8, None))), None);
+            failures.add(&sample_with(8, Some("too many")));
         }
-        assert!(failures.reason_to_skip(&sample(8, None)).unwrap().contains("this cell"));
-        assert_eq!(failures.reason_to_skip(&sample(4, None)), None);
-        assert_eq!(failures.reason_to_skip(&sample(1, None)), None);
+        assert!(
+            failures
+                .reason_to_skip(&sample::key(&sample_with(8, None)))
+                .unwrap()
+                .contains("this cell")
+        );
+        assert_eq!(failures.reason_to_skip(&sample::key(&sample_with(4, None))), None);
+        assert_eq!(failures.reason_to_skip(&sample::key(&sample_with(1, None))), None);
     }
 
     #[test]
     fn a_controller_that_never_succeeds_is_given_up() {
         let mut failures = Failures::default();
-        (1..=3).for_each(|threads| failures.add(&sample(threads, Some("no handshake"))));
-        assert!(failures.reason_to_skip(&sample(4, None)).unwrap().contains("this experiment"));
+        (1..=3).for_each(|threads| failures.add(&sample_with(threads, Some("no handshake"))));
+        assert!(
+            failures
+                .reason_to_skip(&sample::key(&sample_with(4, None)))
+                .unwrap()
+                .contains("this experiment")
+        );
     }
 }

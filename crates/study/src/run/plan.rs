@@ -127,6 +127,7 @@ impl StudyPlan {
             machine,
             controllers,
             experiments,
+            definitions: options.definitions.as_ref().map(|it| it.display().to_string()),
             left_out,
         };
         check_size(&record)?;
@@ -145,22 +146,22 @@ impl StudyPlan {
         Ok(Self { record, home, sluice: sluice.to_owned(), tasks })
     }
 
-    /// How long the tasks from `first` on will take. `elapsed_s` has the durations of earlier samples, by experiment and controller.
-    pub fn estimate(&self, first: usize, elapsed_s: &BTreeMap<(usize, usize), f64>) -> Duration {
-        let seconds = self.tasks.iter().skip(first).map(|task| {
-            if let Some(elapsed_s) = elapsed_s.get(&(task.experiment, task.controller)) {
-                return *elapsed_s;
-            }
-            let row = self.record.controllers.get(task.controller).map(|it| &it.row);
-            let settle = row.map_or(0.0, |row| row.ready.settle_s);
-            let experiment = self.record.experiments.get(task.experiment);
-            let warm_up_s = row.map_or(0.0, |row| row.warm_up_s);
-            START_UP_S + settle + experiment.map_or(0.0, |it| measure_s(&it.experiment, warm_up_s))
-        });
-        Duration::try_from_secs_f64(seconds.sum()).unwrap_or_default()
+    /// How long all tasks take with controllers of which nothing is known.
+    pub fn estimate(&self) -> Duration {
+        let seconds = self.tasks.iter().map(|task| self.planned_s(task)).sum();
+        Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
 
-    /// A figure of a task as text: experiment, controller and cell.
+    /// Seconds that a task takes with a controller of which nothing is known.
+    pub(super) fn planned_s(&self, task: &Task) -> f64 {
+        let row = self.record.controllers.get(task.controller).map(|it| &it.row);
+        let settle_s = row.map_or(0.0, |row| row.ready.settle_s);
+        let warm_up_s = row.map_or(0.0, |row| row.warm_up_s);
+        let experiment = self.record.experiments.get(task.experiment);
+        START_UP_S + settle_s + experiment.map_or(0.0, |it| measure_s(&it.experiment, warm_up_s))
+    }
+
+    /// A task as text: experiment, controller and cell.
     pub fn describe(&self, task: &Task) -> String {
         let experiment = self.record.experiments.get(task.experiment).map_or("", |it| &it.id);
         let controller = self.record.controllers.get(task.controller).map_or("", |it| &it.id);
@@ -342,4 +343,50 @@ pub fn can_run(row: &ControllerRow, cell: &Cell) -> bool {
         _ => true,
     };
     threads_fit && has_variant
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::record::Machine;
+
+    /// A plan of experiments with one cell of a second each, and of controllers.
+    pub(crate) fn plan(experiments: usize, controllers: usize, rounds: u32) -> StudyPlan {
+        let experiment: Experiment = toml::from_str(
+            "title = \"x\"\nquestion = \"x\"\n[measure]\nkind = \"bench\"\nseconds = 1\n[[figures]]\nid = \"a\"\n\
+             kind = \"bars\"\ntitle = \"x\"\ncaption = \"x\"\nmetric = \"rate\"\n",
+        )
+        .unwrap();
+        let row: ControllerRow = toml::from_str(
+            "title = \"x\"\nsource = \"x\"\napplication = \"x\"\nlanguage = \"x\"\nopenflow = [\"1.3\"]\n[start]\n\
+             program = \"x\"\n",
+        )
+        .unwrap();
+        let controller = |n: usize| ControllerRecord {
+            id: format!("c{n}"),
+            row: row.clone(),
+            missing: None,
+            version: None,
+            command: String::new(),
+        };
+        let experiment = |n: usize| ExperimentRecord {
+            id: format!("e{n}"),
+            experiment: Experiment { rounds, ..experiment.clone() },
+        };
+        let record = StudyRecord {
+            schema: SCHEMA.to_owned(),
+            version: String::new(),
+            program: String::new(),
+            started_at: String::new(),
+            command: Vec::new(),
+            is_short: false,
+            machine: Machine::default(),
+            controllers: (0..controllers).map(controller).collect(),
+            experiments: (0..experiments).map(experiment).collect(),
+            definitions: None,
+            left_out: Vec::new(),
+        };
+        let tasks = tasks(&record);
+        StudyPlan { record, home: PathBuf::new(), sluice: PathBuf::new(), tasks }
+    }
 }

@@ -13,11 +13,14 @@ use super::machine::MachineReading;
 use super::plan::{StudyPlan, Task};
 use crate::definition::{Axis, AxisValue, ControllerRow, Measure, SocketCores};
 use crate::measure::{self, Measured, Subject};
-use crate::process::{Placeholders, RunningController, free_port};
+use crate::process::{Placeholders, RunningController, StartError, free_port};
 use crate::record::{ControllerRecord, ExperimentRecord, MachineState, Sample, Usage};
 
 /// Folder in that of the study in which controllers run; kept if a sample failed.
 const RUNS: &str = "runs";
+
+/// How often a controller that has ended before it was ready is started again.
+const RESTARTS_MAX: u32 = 1;
 
 /// What tells the samples of a task from all others: experiment, controller, cell and round.
 pub(super) type SampleKey = (String, String, String, u32);
@@ -65,6 +68,7 @@ pub(super) fn empty(plan: &StudyPlan, task: &Task, attempt: u32) -> Sample {
         cell: task.cell.clone(),
         round: task.round,
         attempt,
+        restarts: 0,
         started_at: sluice_bench::rfc3339(clock::since_epoch()),
         elapsed_s: 0.0,
         controller_command: String::new(),
@@ -103,29 +107,32 @@ fn fill(
     folder: &Path,
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<(), String> {
-    let Some((ExperimentRecord { id: name, experiment }, ControllerRecord { row, .. })) =
+    let Some((ExperimentRecord { id: name, experiment }, ControllerRecord { id, row, .. })) =
         plan.parts(task)
     else {
         return Err("the plan has no such task".to_owned());
     };
-    let directory = folder.join(RUNS).join(run_folder(sample));
-    let directory =
-        fresh_folder(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    let placeholders = placeholders(plan, task, row.start.port, &directory)
-        .map_err(|error| format!("no free port was found: {error}"))?;
+    let path = folder.join(RUNS).join(run_folder(sample));
     let text = row.openflow.first().map_or("1.3", String::as_str);
     let version = Version::from_text(text).unwrap_or(Version::V1_3);
     let variant = row.variant_arguments(&task.cell);
-    sample.controller_command = command_line(row, variant, &placeholders);
     sample.command = measure::command(
         (name, &experiment.measure),
         &task.cell,
-        (row, version),
+        (id, row, version),
         &plan.record.machine.generator_cores,
     );
-    let mut controller =
-        RunningController::start(row, variant, &placeholders, version, is_interrupted)
-            .map_err(|error| error.to_string())?;
+    let (mut controller, placeholders) = with_restarts(sample, |sample| {
+        let directory = fresh_folder(&path)
+            .map_err(|error| StartError::Io(format!("{}: {error}", path.display())))?;
+        let placeholders = placeholders(plan, task, row.start.port, &directory)
+            .map_err(|error| StartError::Io(format!("no free port was found: {error}")))?;
+        sample.controller_command = command_line(row, variant, &placeholders);
+        let controller =
+            RunningController::start(row, variant, &placeholders, version, is_interrupted)?;
+        Ok((controller, placeholders))
+    })
+    .map_err(|error| error.to_string())?;
     let before = (MachineReading::take(), controller.cpu_s());
     let mut subject = Subject {
         target: SocketAddr::from((Ipv4Addr::LOCALHOST, placeholders.port)),
@@ -142,8 +149,24 @@ fn fill(
     record(sample, result, usage)?;
     shared_cores_warning(sample, &placeholders, &plan.record.machine.generator_cores);
     // Of a sample that succeeded nothing is left to look at.
-    let _ = fs::remove_dir_all(&directory);
+    let _ = fs::remove_dir_all(&placeholders.directory);
     Ok(())
+}
+
+/// Starts a controller, and again if it ends before it is ready, so that a start that fails now and then is seen and costs no cell.
+fn with_restarts<T>(
+    sample: &mut Sample,
+    mut start: impl FnMut(&mut Sample) -> Result<T, StartError>,
+) -> Result<T, StartError> {
+    loop {
+        match start(sample) {
+            Err(error @ StartError::Ended(_)) if sample.restarts < RESTARTS_MAX => {
+                sample.restarts += 1;
+                sample.warnings.push(format!("the controller was started again: {error}"));
+            }
+            result => return result,
+        }
+    }
 }
 
 fn record(
@@ -273,6 +296,30 @@ fn command_line(row: &ControllerRow, variant: &[String], placeholders: &Placehol
 mod tests {
     use super::*;
     use crate::record::Machine;
+    use crate::run::tests::sample_with;
+
+    #[test]
+    fn a_controller_that_ends_before_it_is_ready_is_started_once_more() {
+        let ended = || StartError::Ended("; its log ends with: core dumped".to_owned());
+        let mut starts = 0;
+        let mut flaky = sample_with(1, None);
+        let result = with_restarts(&mut flaky, |_| {
+            starts += 1;
+            if starts == 1 { Err(ended()) } else { Ok(starts) }
+        });
+        assert_eq!((result.unwrap(), flaky.restarts), (2, 1));
+        assert!(flaky.warnings.concat().ends_with("its log ends with: core dumped"));
+
+        let mut broken = sample_with(1, None);
+        let result: Result<(), _> = with_restarts(&mut broken, |_| Err(ended()));
+        assert!(matches!(result, Err(StartError::Ended(_))) && broken.restarts == 1);
+
+        // A start that takes too long would only take twice as long.
+        let mut slow = sample_with(1, None);
+        let result: Result<(), _> =
+            with_restarts(&mut slow, |_| Err(StartError::Then("it failed".to_owned())));
+        assert!(result.is_err() && slow.restarts == 0);
+    }
 
     #[test]
     fn cores_of_sockets_are_those_of_the_controller_in_turn() {

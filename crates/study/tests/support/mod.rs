@@ -142,6 +142,7 @@ pub(crate) fn study(
         },
         controllers,
         experiments: experiments.iter().map(experiment).collect(),
+        definitions: None,
         left_out: vec![LeftOut {
             experiment: "energy".to_owned(),
             why: "this machine has no <counters>".to_owned(),
@@ -235,6 +236,7 @@ impl Sampler {
             cell: cell.clone(),
             round,
             attempt: 0,
+            restarts: 0,
             started_at: "2026-01-02T03:04:05Z".to_owned(),
             elapsed_s: 7.5,
             controller_command: format!("{controller} --port 6653"),
@@ -268,6 +270,12 @@ impl Sampler {
             UsageReading { at_s, cpu_s: at_s, resident_bytes, processes: 1, threads: 4 }
         };
         let readings = (0..40).map(reading).collect();
-        Usage { start_up_s, survived: true, stopped_in_order: true, readings }
+        Usage {
+            start_up_s,
+            start_up_resolution_s: 0.05,
+            survived: true,
+            stopped_in_order: true,
+            readings,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The data of each cell and each sample, in parts that can be opened.
 
 use super::super::format::{self, THIN_SPACE, bound_mark, counted};
-use super::super::summary::{CellSummary, ExperimentSummary, MetricSummary, cell_text};
+use super::super::summary::{CellSummary, ExperimentSummary, MetricSummary};
 use super::table::{Table, TableCell, headings};
 use crate::record::Sample;
 
@@ -32,10 +32,7 @@ fn statistics(experiment: &ExperimentSummary<'_>) -> String {
     let mut table = Table::new("Data of each cell", headings(names)).below_heading();
     for cell in &experiment.cells {
         let head = || {
-            vec![
-                TableCell::Head(cell.controller.row.title.clone()),
-                TableCell::Text(cell_text(&cell.cell)),
-            ]
+            vec![TableCell::Head(cell.controller.row.title.clone()), TableCell::Text(cell.text())]
         };
         for (name, metric) in &cell.metrics {
             let mut row = head();
@@ -45,8 +42,8 @@ fn statistics(experiment: &ExperimentSummary<'_>) -> String {
         }
         let rounds = experiment.record.experiment.rounds as usize;
         let missing = rounds.saturating_sub(cell.samples.len());
-        let failures =
-            cell.failures().into_iter().map(|(reason, n)| (format!("failed: {reason}"), n));
+        let failures = cell.failure_groups().into_iter();
+        let failures = failures.map(|it| (format!("failed: {}", it.text()), it.count));
         let missing = (missing > 0).then(|| ("not measured".to_owned(), missing));
         for (reason, n) in failures.chain(missing) {
             let mut row = head();
@@ -100,6 +97,7 @@ fn each(experiment: &ExperimentSummary<'_>) -> String {
         "Started",
         "Duration",
         "Result",
+        "Restarts",
         "Other load",
         "Steal",
         "Warnings",
@@ -127,12 +125,13 @@ fn sample_row(cell: &CellSummary<'_>, sample: &Sample, replaced: Option<&str>) -
     let cores = |n: f64| TableCell::Number(format!("{}{THIN_SPACE}cores", format::three_digits(n)));
     vec![
         TableCell::Head(cell.controller.row.title.clone()),
-        TableCell::Text(cell_text(&cell.cell)),
+        TableCell::Text(cell.text()),
         TableCell::Number((sample.round + 1).to_string()),
         TableCell::Number((sample.attempt + 1).to_string()),
         TableCell::Text(sample.started_at.clone()),
         TableCell::Number(format::value(sample.elapsed_s, "s")),
         result,
+        TableCell::Number(sample.restarts.to_string()),
         cores(sample.machine.other_cores),
         cores(sample.machine.stolen_cores),
         TableCell::Text(sample.warnings.join("; ")),

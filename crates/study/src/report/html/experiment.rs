@@ -3,7 +3,7 @@
 use super::super::escape::html;
 use super::super::figure_data::FigureData;
 use super::super::format::counted;
-use super::super::summary::{ExperimentSummary, axis_name};
+use super::super::summary::ExperimentSummary;
 use super::{cells, experiment_id, figure_id, figures, published};
 use crate::definition::{Axis, Experiment};
 use crate::record::StudyRecord;
@@ -40,7 +40,7 @@ fn facts(experiment: &ExperimentSummary<'_>, study: &StudyRecord) -> String {
     }
     let axes = definition.axes.iter().map(|(axis, values)| {
         let values: Vec<_> = values.iter().map(ToString::to_string).collect();
-        format!("{} {}", axis_name(*axis), values.join(", "))
+        format!("{} {}", experiment.axis_name(*axis), values.join(", "))
     });
     let axes: Vec<_> = axes.collect();
     if !axes.is_empty() {
@@ -49,12 +49,39 @@ fn facts(experiment: &ExperimentSummary<'_>, study: &StudyRecord) -> String {
     facts.push(("Settings", html(&settings(definition))));
     let rounds = counted(definition.rounds as usize, "sample", "samples");
     facts.push(("Samples", format!("{rounds} of each cell")));
-    let short = if study.is_short { " --short" } else { "" };
-    let command = html(&format!("sluice study run{short} --experiments {}", experiment.record.id));
+    let command = html(&repeating_command(experiment, study));
     facts.push(("Repeat it", format!("<code>{command}</code>")));
     let entry = |(name, value)| format!("<dt>{name}</dt><dd>{value}</dd>\n");
     let entries: String = facts.into_iter().map(entry).collect();
     format!("<dl class=\"facts\">\n{entries}</dl>\n")
+}
+
+/// The command that carries out the experiment as in this study: with the same controllers and as many rounds.
+fn repeating_command(experiment: &ExperimentSummary<'_>, study: &StudyRecord) -> String {
+    let mut words = vec!["sluice study run".to_owned()];
+    if study.is_short {
+        words.push("--short".to_owned());
+    }
+    words.push(format!("--experiments {}", experiment.record.id));
+    let controllers = experiment.controllers.iter().filter(|it| it.missing.is_none());
+    let controllers: Vec<_> = controllers.map(|it| it.id.as_str()).collect();
+    if !controllers.is_empty() {
+        words.push(format!("--controllers {}", controllers.join(",")));
+    }
+    words.push(format!("--rounds {}", experiment.record.experiment.rounds));
+    if let Some(folder) = &study.definitions {
+        words.push(format!("--definitions {}", quoted(folder)));
+    }
+    words.join(" ")
+}
+
+/// A word for the shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:=@%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// The settings that are the same in all cells, such as `bench: hosts 1000, switches 16`, without what is switched off.

@@ -3,7 +3,7 @@
 use super::super::escape::html;
 use super::super::figure_data::{FigureData, Panel};
 use super::super::format::{self, bound_mark};
-use super::super::summary::{CellSummary, axis_name};
+use super::super::summary::CellSummary;
 use super::super::svg;
 use super::super::trials::{TrialColumn, columns};
 use super::table::{Table, TableCell};
@@ -63,7 +63,7 @@ fn note(data: &FigureData<'_, '_>) -> String {
         FigureKind::Trials => "The variance divides by the number of trials − 1.",
     };
     let bounds = if data.has_lower_bounds() {
-        " ≥: a lower bound, since requests were not answered."
+        " ≥: a lower bound, since requests were not answered, or the load generator was the limit."
     } else {
         ""
     };
@@ -94,11 +94,7 @@ fn means(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>) -> String {
     let figure = data.figure;
     let columns: Vec<_> =
         if panel.xs.is_empty() { vec![None] } else { panel.xs.iter().map(Some).collect() };
-    let name = data.metric_name();
-    let heading = |x: Option<&AxisValue>| match (x, figure.x) {
-        (Some(value), Some(axis)) => format!("{} {value}", axis_name(axis)),
-        _ => name.clone(),
-    };
+    let heading = |x: Option<&AxisValue>| data.x_text(x).unwrap_or_else(|| data.metric_name());
     let headings =
         std::iter::once("Controller".to_owned()).chain(columns.iter().copied().map(heading));
     let mut table = table_of(data, panel, headings);
@@ -107,7 +103,7 @@ fn means(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>) -> String {
         for column in &columns {
             let cell = series.cells.iter().find(|(x, _)| x.as_ref() == *column);
             row.push(cell.map_or_else(
-                || TableCell::Text("–".to_owned()),
+                || TableCell::Number("–".to_owned()),
                 |(_, cell)| mean_cell(cell, &figure.metric, &figure.unit),
             ));
         }

@@ -3,7 +3,7 @@
 use super::super::escape::html;
 use super::super::format::{self, THIN_SPACE, counted};
 use super::super::headline::{Headline, ProcessSummary};
-use super::super::summary::{StudySummary, cell_text};
+use super::super::summary::StudySummary;
 use super::experiment_id;
 use super::table::{Table, TableCell, headings};
 use crate::record::{ControllerRecord, Machine};
@@ -22,6 +22,7 @@ pub(super) fn summary(study: &StudySummary<'_>) -> String {
         "Throughput, best cell",
         "Latency, best cell",
         "Survived",
+        "Restarts",
     ];
     let mut table = Table::new("Controllers", headings(names)).below_heading();
     for controller in &study.record.controllers {
@@ -65,22 +66,36 @@ fn row(
         (None, None) => TableCell::Text("found".to_owned()),
     });
     let process = ProcessSummary::of(study.samples, &controller.id);
-    for (figure, unit) in [(process.start_up_s, "s"), (process.peak_mib, "MiB")] {
-        cells.push(figure.map_or_else(none, |it| TableCell::Number(format::value(it, unit))));
-    }
+    cells.push(process.start_up_s.map_or_else(none, |mean| {
+        // Of studies by earlier versions, it is not known.
+        let resolution = process.start_up_resolution_s;
+        let resolution = if resolution > 0.0 {
+            format!("<br><small>exact to {}</small>", html(&format::value(resolution, "s")))
+        } else {
+            String::new()
+        };
+        TableCell::Markup(format!("{}{resolution}", html(&format::value(mean, "s"))))
+    }));
+    let peak = process.peak_mib.map(|it| TableCell::Number(format::value(it, "MiB")));
+    cells.push(peak.unwrap_or_else(none));
     for column in columns {
         let best = column.as_ref().and_then(|it| Some((it, it.best(&controller.id)?)));
         cells.push(best.map_or_else(none, |(column, (cell, metric))| {
             let value = html(&metric.mean_text(&column.figure.unit));
-            let cell = html(&cell_text(&cell.cell));
+            let cell = html(&cell.text());
             TableCell::Markup(format!("<strong>{value}</strong><br><small>{cell}</small>"))
         }));
     }
-    let ProcessSummary { observed, survived, .. } = process;
+    let ProcessSummary { observed, survived, restarts, .. } = process;
     cells.push(match observed {
         0 => none(),
         n if n == survived => TableCell::Text("yes".to_owned()),
         n => TableCell::Failed(format!("no, ended early in {} of {n} samples", n - survived)),
+    });
+    cells.push(match restarts {
+        0 if observed == 0 => none(),
+        0 => TableCell::Text("none".to_owned()),
+        n => TableCell::Failed(format!("{n}: it ended before it was ready, and was started again")),
     });
     cells
 }

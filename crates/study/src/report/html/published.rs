@@ -2,14 +2,15 @@
 
 use super::super::escape::html;
 use super::super::format;
-use super::super::summary::{ExperimentSummary, axis_name, cell_text, is_same_value};
+use super::super::summary::{ExperimentSummary, cell_text, is_same_value};
 use super::table::{Table, TableCell};
-use crate::definition::{AxisValue, Figure, PublishedValues};
+use crate::definition::{AxisValue, Figure, PublishedValue, PublishedValues};
 
-/// A table for each source of published values of `figure`.
+/// A table of all published values of `figure`, with what was measured of each controller below them; empty if there are none.
 pub(super) fn tables(experiment: &ExperimentSummary<'_>, figure: &Figure) -> String {
     let all = experiment.record.experiment.published.iter();
-    all.filter(|it| it.figure == figure.id).map(|it| table(experiment, figure, it)).collect()
+    let all: Vec<_> = all.filter(|it| it.figure == figure.id).collect();
+    if all.is_empty() { String::new() } else { table(experiment, figure, &all) }
 }
 
 /// A sentence for each source of values of a figure that does not exist.
@@ -29,36 +30,103 @@ pub(super) fn of_unknown_figures(experiment: &ExperimentSummary<'_>) -> String {
 fn table(
     experiment: &ExperimentSummary<'_>,
     figure: &Figure,
-    published: &PublishedValues,
+    sources: &[&PublishedValues],
 ) -> String {
-    let unit = figure.unit.as_str();
-    let mut headings = vec!["Published for".to_owned()];
-    headings.extend(figure.x.map(|axis| axis_name(axis).to_owned()));
-    headings.push("Published value".to_owned());
-    let measured = experiment.controllers.iter().filter(|it| it.missing.is_none());
-    let measured: Vec<_> = measured.collect();
-    headings.extend(measured.iter().map(|it| format!("{}, measured here", it.row.title)));
+    let columns = columns(figure, sources);
+    let heading = |x: &Option<AxisValue>| match (x, figure.x) {
+        (Some(value), Some(axis)) => format!("{} {value}", experiment.axis_name(axis)),
+        _ => "Value".to_owned(),
+    };
+    let headings = std::iter::once("Controller".to_owned()).chain(columns.iter().map(heading));
     let mut table = Table::new(&format!("Published values: {}", figure.title), headings);
-    for value in &published.values {
-        let mut row = vec![TableCell::Head(value.series.clone())];
-        if figure.x.is_some() {
-            let x = value.x.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string);
-            row.push(TableCell::Number(x));
+    for (number, source) in (1..).zip(sources) {
+        for series in series_of(source) {
+            let name = if sources.len() > 1 {
+                format!("{series}, published [{number}]")
+            } else {
+                format!("{series}, published")
+            };
+            let cell =
+                |x: &Option<AxisValue>| published_cell(source, (series, x.as_ref()), &figure.unit);
+            let cells = columns.iter().map(cell);
+            table.row(std::iter::once(TableCell::Head(name)).chain(cells).collect());
         }
-        let deviation = value.deviation.map(|it| format!(" ± {}", format::value(it, unit)));
-        let text = format!("{}{}", format::value(value.y, unit), deviation.unwrap_or_default());
-        row.push(TableCell::Number(text));
-        for controller in &measured {
-            row.push(measured_cell(experiment, figure, (&controller.id, value.x.as_ref())));
-        }
-        table.row(row);
     }
-    let (source, conditions) = (html(&published.source), html(&published.conditions));
+    for controller in experiment.controllers.iter().filter(|it| it.missing.is_none()) {
+        let head = TableCell::Head(format!("{}, measured here", controller.row.title));
+        let cell =
+            |x: &Option<AxisValue>| measured_cell(experiment, figure, (&controller.id, x.as_ref()));
+        table.row(std::iter::once(head).chain(columns.iter().map(cell)).collect());
+    }
+    let note = |(number, published): (usize, &&PublishedValues)| {
+        let number = if sources.len() > 1 { format!("[{number}] ") } else { String::new() };
+        let (source, conditions) = (html(&published.source), html(&published.conditions));
+        let conditions = conditions.trim_end_matches('.');
+        format!("<p class=\"note\">{number}Source: {source}. Conditions: {conditions}.</p>\n")
+    };
+    let notes: String = (1..).zip(sources).map(note).collect();
     format!(
-        "<div class=\"published\">\n{}<p class=\"note\">Source: {source}. Conditions: {conditions}. The machines and methods differ, so that \
-         the ratios between controllers say more than the values. –: not measured in this study.</p>\n</div>\n",
+        "<div class=\"published\">\n{}{notes}<p class=\"note\">The machines and methods differ, so that the ratios between controllers say \
+         more than the values. –: not published, or not measured in this study.</p>\n</div>\n",
         table.finish()
     )
+}
+
+/// The values of `x` for which something was published, ascending if they are numbers; a single `None` if the figure has no `x`.
+fn columns(figure: &Figure, sources: &[&PublishedValues]) -> Vec<Option<AxisValue>> {
+    if figure.x.is_none() {
+        return vec![None];
+    }
+    let mut columns: Vec<Option<AxisValue>> = Vec::new();
+    for value in sources.iter().flat_map(|source| &source.values) {
+        if !columns.iter().any(|x| is_same_x(x.as_ref(), value.x.as_ref())) {
+            columns.push(value.x.clone());
+        }
+    }
+    let number = |x: &Option<AxisValue>| x.as_ref().and_then(AxisValue::as_number);
+    columns.sort_by(|a, b| match (number(a), number(b)) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => std::cmp::Ordering::Equal,
+    });
+    columns
+}
+
+/// The controllers of a source, in its order.
+fn series_of(source: &PublishedValues) -> Vec<&str> {
+    let mut all: Vec<&str> = Vec::new();
+    for value in &source.values {
+        if !all.contains(&value.series.as_str()) {
+            all.push(&value.series);
+        }
+    }
+    all
+}
+
+/// What a source says about a controller with the value `x`. Several values, as of several runs, are all shown.
+fn published_cell(
+    source: &PublishedValues,
+    (series, x): (&str, Option<&AxisValue>),
+    unit: &str,
+) -> TableCell {
+    let is_here =
+        |it: &&PublishedValue| it.series == series && (x.is_none() || is_same_x(it.x.as_ref(), x));
+    let text = |value: &PublishedValue| {
+        let deviation = value.deviation.map(|it| format!(" ± {}", format::value(it, unit)));
+        format!("{}{}", format::value(value.y, unit), deviation.unwrap_or_default())
+    };
+    let values: Vec<_> = source.values.iter().filter(is_here).map(text).collect();
+    if values.is_empty() {
+        TableCell::Number("–".to_owned())
+    } else {
+        TableCell::Number(values.join(", "))
+    }
+}
+
+fn is_same_x(first: Option<&AxisValue>, second: Option<&AxisValue>) -> bool {
+    match (first, second) {
+        (Some(first), Some(second)) => is_same_value(first, second),
+        (first, second) => first.is_none() && second.is_none(),
+    }
 }
 
 /// What was measured of a controller with the value `x`, in all panels.
@@ -88,7 +156,7 @@ fn measured_cell(
         )
     };
     match cells.as_slice() {
-        [] => TableCell::Text("–".to_owned()),
+        [] => TableCell::Number("–".to_owned()),
         [cell] if cell.metrics.contains_key(figure.metric.as_str()) => {
             TableCell::Number(text(cell))
         }
@@ -97,7 +165,7 @@ fn measured_cell(
             let one = |cell: &&super::super::summary::CellSummary<'_>| {
                 let mut rest = cell.cell.clone();
                 rest.retain(|axis, _| Some(*axis) != figure.x && !figure.only.contains_key(axis));
-                format!("{}: {}", html(&cell_text(&rest)), html(&text(cell)))
+                format!("{}: {}", html(&cell_text(cell.measure, &rest)), html(&text(cell)))
             };
             TableCell::Markup(several.iter().map(one).collect::<Vec<_>>().join("<br>"))
         }

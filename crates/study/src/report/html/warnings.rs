@@ -1,10 +1,11 @@
 //! Reasons to distrust figures, and failed cells: equal ones together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::super::escape::html;
+use super::super::failures::SentenceGroup;
 use super::super::format::counted;
-use super::super::summary::{StudySummary, cell_text};
+use super::super::summary::StudySummary;
 
 /// Most cells that are named for one failure.
 const CELLS_MAX: usize = 12;
@@ -32,106 +33,89 @@ pub(super) fn section(study: &StudySummary<'_>) -> String {
     )
 }
 
-/// What a warning says, without the numbers in it.
-fn pattern(sentence: &str) -> String {
-    let mut pattern = String::new();
-    for c in sentence.chars() {
-        let is_number = c.is_ascii_digit() || (c == '.' && pattern.ends_with('#'));
-        if !is_number {
-            pattern.push(c);
-        } else if !pattern.ends_with('#') {
-            pattern.push('#');
-        }
-    }
-    pattern
-}
-
-/// Samples with a warning of one pattern.
-#[derive(Default)]
-struct Group<'s> {
-    example: &'s str,
-    sentences: BTreeSet<&'s str>,
-    samples: usize,
+/// Samples with warnings that differ only in their numbers.
+struct WarningGroup<'s> {
+    warning: SentenceGroup<'s>,
     by_controller: BTreeMap<&'s str, usize>,
 }
 
 fn warnings(study: &StudySummary<'_>) -> Vec<String> {
-    let mut groups: BTreeMap<String, Group<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<String, WarningGroup<'_>> = BTreeMap::new();
     let cells = study.experiments.iter().flat_map(|experiment| &experiment.cells);
     for (cell, sample) in cells.flat_map(|cell| cell.samples.iter().map(move |it| (cell, *it))) {
         for warning in &sample.warnings {
-            let group = groups.entry(pattern(warning)).or_default();
-            group.example = warning;
-            group.sentences.insert(warning);
-            group.samples += 1;
+            let single = SentenceGroup::new(warning);
+            let group = groups
+                .entry(single.pattern())
+                .and_modify(|group| group.warning.add(warning))
+                .or_insert_with(|| WarningGroup {
+                    warning: single,
+                    by_controller: BTreeMap::new(),
+                });
             *group.by_controller.entry(&cell.controller.row.title).or_default() += 1;
         }
     }
     let mut groups: Vec<_> = groups.into_values().collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.samples));
-    let one = |group: &Group<'_>| {
-        let others = group.sentences.len() - 1;
-        let others =
-            if others == 0 { String::new() } else { format!(" (and {others} with other numbers)") };
+    groups.sort_by_key(|group| std::cmp::Reverse(group.warning.count));
+    let one = |group: &WarningGroup<'_>| {
         let controllers =
             group.by_controller.iter().map(|(title, n)| format!("{} ({n})", html(title)));
         let controllers = controllers.collect::<Vec<_>>().join(", ");
-        let samples = counted(group.samples, "sample", "samples");
-        format!("{}{others}: <strong>{samples}</strong> of {controllers}", html(group.example))
+        let samples = counted(group.warning.count, "sample", "samples");
+        format!("{}: <strong>{samples}</strong> of {controllers}", html(&group.warning.text()))
     };
-    groups.iter().map(one).collect()
+    let of_machine = study.record.machine.warnings();
+    of_machine.iter().map(|warning| html(warning)).chain(groups.iter().map(one)).collect()
+}
+
+/// The cells of a controller in an experiment that have failed in the same way.
+struct FailureGroup<'s> {
+    /// Experiment and controller.
+    head: String,
+    /// What is before the reason, such as `failed: `.
+    kind: &'static str,
+    reason: SentenceGroup<'s>,
+    samples: usize,
+    cells: Vec<String>,
 }
 
 fn failures(study: &StudySummary<'_>) -> Vec<String> {
-    let mut groups: Vec<(String, usize, Vec<String>)> = Vec::new();
+    let mut groups: Vec<FailureGroup<'_>> = Vec::new();
     for experiment in &study.experiments {
         for cell in &experiment.cells {
-            let head = |text: &str| {
-                let title = &experiment.record.experiment.title;
-                format!(
-                    "{}, <strong>{}</strong>: {}",
-                    html(title),
-                    html(&cell.controller.row.title),
-                    html(text)
-                )
-            };
+            let title = &experiment.record.experiment.title;
+            let head =
+                format!("{}, <strong>{}</strong>", html(title), html(&cell.controller.row.title));
             let rounds = experiment.record.experiment.rounds as usize;
             let missing = rounds.saturating_sub(cell.samples.len());
-            let failures = cell.failures();
-            let failures = failures.into_iter().map(|(reason, n)| (format!("failed: {reason}"), n));
-            let missing = (missing > 0).then(|| ("not measured".to_owned(), missing));
-            for (text, n) in failures.chain(missing) {
-                let head = head(&text);
-                let values = cell_text(&cell.cell);
-                match groups.iter_mut().find(|(it, ..)| *it == head) {
-                    Some((_, samples, cells)) => {
-                        *samples += n;
-                        cells.push(values);
-                    }
-                    None => groups.push((head, n, vec![values])),
+            let failed = cell.failure_groups().into_iter().map(|it| ("failed: ", it.count, it));
+            let missing = (missing > 0).then(|| ("", missing, SentenceGroup::new("not measured")));
+            for (kind, samples, reason) in failed.chain(missing) {
+                let is_same = |it: &&mut FailureGroup<'_>| {
+                    it.head == head && it.kind == kind && it.reason.pattern() == reason.pattern()
+                };
+                if let Some(same) = groups.iter_mut().find(is_same) {
+                    same.reason.merge(&reason);
+                    same.samples += samples;
+                    same.cells.push(cell.text());
+                } else {
+                    let (head, cells) = (head.clone(), vec![cell.text()]);
+                    groups.push(FailureGroup { head, kind, reason, samples, cells });
                 }
             }
         }
     }
-    let one = |(head, n, cells): (String, usize, Vec<String>)| {
-        let named: Vec<_> =
-            cells.iter().filter(|it| !it.is_empty()).take(CELLS_MAX).map(|it| html(it)).collect();
-        let more = cells.len().saturating_sub(CELLS_MAX);
-        let more = if more == 0 { String::new() } else { format!("; and {more} more") };
-        let cells =
-            if named.is_empty() { String::new() } else { format!(" ({}{more})", named.join("; ")) };
-        format!("{head}: {}{cells}", counted(n, "sample", "samples"))
-    };
-    groups.into_iter().map(one).collect()
+    groups.iter().map(failure).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn warnings_with_other_numbers_are_the_same() {
-        assert_eq!(pattern("busy 97.5 % of 10 s"), "busy # % of # s");
-        assert_eq!(pattern("no numbers."), "no numbers.");
-    }
+fn failure(group: &FailureGroup<'_>) -> String {
+    let FailureGroup { head, kind, reason, samples, cells } = group;
+    let named: Vec<_> =
+        cells.iter().filter(|it| !it.is_empty()).take(CELLS_MAX).map(|it| html(it)).collect();
+    let more = cells.len().saturating_sub(CELLS_MAX);
+    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    let cells =
+        if named.is_empty() { String::new() } else { format!(" ({}{more})", named.join("; ")) };
+    let samples = counted(*samples, "sample", "samples");
+    format!("{head}: {kind}{}: {samples}{cells}", html(&reason.text()))
 }

@@ -1,7 +1,11 @@
 //! Figures as pgfplots pictures, tables with booktabs.
 
 mod plots;
+mod ranges;
 mod tables;
+mod text;
+
+pub(crate) use text::escape;
 
 use super::escape::{latex, slug};
 use super::figure_data::FigureData;
@@ -44,7 +48,8 @@ pub(super) fn files(study: &StudySummary<'_>) -> Vec<(String, String)> {
             };
             let name = format!("{}-{}.tex", slug(&experiment.record.id), slug(&figure.id));
             let title = latex(&figure.title);
-            let comment = |text: &String| format!("% {}\n", text.replace(['\n', '\r'], " "));
+            let comment =
+                |text: &String| format!("% {}\n", text.replace(|c: char| c.is_control(), " "));
             let failures: String = data.failures.iter().map(comment).collect();
             let section = format!(
                 "\\section*{{{title}}}\n\\noindent\\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{\\input{{{name}}}}}\n"

@@ -6,8 +6,9 @@ use super::super::distribution::quantile_function;
 use super::super::escape::latex;
 use super::super::figure_data::{FigureData, Panel, SeriesName};
 use super::super::memory::{resident_mib, typical_sample};
-use super::super::summary::{MetricSummary, axis_name, is_same_value};
+use super::super::summary::{MetricSummary, is_same_value};
 use super::super::svg::{VariedKind, label, varied_kind};
+use super::ranges::Range;
 use crate::definition::{AxisValue, FigureKind};
 
 /// Colors of Okabe and Ito (2008), which readers with color vision deficiency can tell apart.
@@ -29,27 +30,31 @@ const DASHES: [&str; 5] = ["solid", "dashed", "dotted", "dashdotted", "densely d
 /// Most points of a line.
 const POINTS_MAX: usize = 200;
 
+/// Marks along a line of many points.
+const MARKS_PER_LINE: usize = 6;
+
+/// Width of the area of a picture, in points of TeX.
+const AREA_PT: f64 = 190.0;
+
+/// Widest and narrowest bar, in points of TeX.
+const BAR_PT: [f64; 2] = [1.5, 12.0];
+
 /// Lines with error bars.
 pub(super) fn lines(data: &FigureData<'_, '_>) -> String {
     let figure = data.figure;
-    let mut options = vec![
-        format!("xlabel={{{}}}", latex(figure.x.map_or("", axis_name))),
+    let range = Range::of_metric(data);
+    let options = [
+        format!("xlabel={{{}}}", latex(data.x_name())),
         format!("ylabel={{{}}}", y_label(data)),
+        range.options('y'),
     ];
-    options.extend(y_mode(data));
     let content = |panel: &Panel<'_, '_>| {
         let mut plots = String::new();
         for series in &panel.series {
-            let rows: Vec<_> = series
-                .values(&figure.metric)
-                .filter_map(|(x, metric)| {
-                    Some((place(panel, x.or_else(|| panel.xs.first())?), metric))
-                })
-                .collect();
-            if rows.is_empty() {
-                continue;
-            }
-            plots += &error_plot(&style(&series.name, true), &rows);
+            let values = series.values(&figure.metric).filter_map(|(x, metric)| {
+                Some((place(panel, x.or_else(|| panel.xs.first())?), metric))
+            });
+            plots += &error_plot(&style(&series.name), &values.collect::<Vec<_>>(), range);
         }
         plots
     };
@@ -59,20 +64,18 @@ pub(super) fn lines(data: &FigureData<'_, '_>) -> String {
 /// Bars; a group for each value of `x`.
 pub(super) fn bars(data: &FigureData<'_, '_>) -> String {
     let figure = data.figure;
+    let range = Range::of_metric(data);
     let mut options = vec![
-        "ybar".to_owned(),
+        "ybar=0pt".to_owned(),
         format!("ylabel={{{}}}", y_label(data)),
-        "enlarge x limits=0.2".to_owned(),
-        "bar width=6pt".to_owned(),
+        format!("bar width={:.1}pt", bar_width_pt(data)),
+        range.options('y'),
     ];
-    options.extend(y_mode(data));
-    if figure.logarithmic {
+    if range.is_logarithmic {
         options.push("log origin=infty".to_owned());
-    } else {
-        options.push("ymin=0".to_owned());
     }
-    if let Some(axis) = figure.x {
-        options.push(format!("xlabel={{{}}}", latex(axis_name(axis))));
+    if figure.x.is_some() {
+        options.push(format!("xlabel={{{}}}", latex(data.x_name())));
     }
     let content = |panel: &Panel<'_, '_>| {
         let mut plots = String::new();
@@ -81,70 +84,87 @@ pub(super) fn bars(data: &FigureData<'_, '_>) -> String {
             let at =
                 |x: Option<&AxisValue>| x.map_or_else(|| "0".to_owned(), |x| position(panel, x));
             let rows: Vec<_> = values.map(|(x, metric)| (at(x), metric)).collect();
-            if rows.is_empty() {
-                continue;
-            }
-            plots += &error_plot(&bar_style(&series.name), &rows);
+            plots += &error_plot(&bar_style(&series.name), &rows, range);
         }
         plots
     };
     let ticks = |panel: &Panel<'_, '_>| {
-        let labels: Vec<_> = panel.xs.iter().map(|x| format!("{{{}}}", latex(&label(x)))).collect();
-        let places: Vec<_> = panel.xs.iter().map(|x| position(panel, x)).collect();
-        if labels.is_empty() {
-            return vec!["xtick=\\empty".to_owned()];
+        let mut ticks = vec![names_range(panel.xs.len())];
+        if panel.xs.is_empty() {
+            ticks.push("xtick=\\empty".to_owned());
+        } else {
+            ticks.push(labels(panel, position));
         }
-        vec![
-            format!("xtick={{{}}}", places.join(",")),
-            format!("xticklabels={{{}}}", labels.join(",")),
-        ]
+        ticks
     };
     picture(data, &options, |panel| (ticks(panel), content(panel)))
+}
+
+/// The width of a bar with which all groups fit.
+fn bar_width_pt(data: &FigureData<'_, '_>) -> f64 {
+    let count = |n: usize| f64::from(u32::try_from(n.max(1)).unwrap_or(u32::MAX));
+    let groups = data.panels.iter().map(|panel| panel.xs.len()).max().unwrap_or_default();
+    let bars = data.panels.iter().map(|panel| panel.series.len()).max().unwrap_or_default();
+    let [min, max] = BAR_PT;
+    (0.8 * AREA_PT / count(groups) / count(bars)).clamp(min, max)
 }
 
 /// Cumulative distributions.
 pub(super) fn distributions(data: &FigureData<'_, '_>) -> String {
     let figure = data.figure;
     let name = if figure.label.is_empty() { "latency" } else { &figure.label };
+    let curves = |panel: &Panel<'_, '_>| -> Vec<(SeriesName, Vec<(f64, f64)>)> {
+        let cells = panel.series.iter().flat_map(|series| {
+            series.cells.iter().map(move |(_, cell)| (series.name.clone(), *cell))
+        });
+        let curves = cells.map(|(name, cell)| {
+            let points = quantile_function(cell.successful()).into_iter();
+            (name, points.map(|(share, it)| (it, share)).collect::<Vec<_>>())
+        });
+        curves.filter(|(_, points)| !points.is_empty()).collect()
+    };
+    let all: Vec<_> = data.panels.iter().flat_map(curves).collect();
+    let latencies = all.iter().flat_map(|(_, points)| points).map(|(it, _)| *it);
+    let range = Range::of(latencies, true);
     let options = [
-        "xmode=log".to_owned(),
+        range.options('x'),
         "ymin=0,ymax=1".to_owned(),
         format!("xlabel={{{} [\\ensuremath{{\\mu}}s]}}", latex(name)),
         "ylabel={share of requests}".to_owned(),
     ];
     picture(data, &options, |panel| {
-        let mut plots = String::new();
-        for series in &panel.series {
-            for (_, cell) in &series.cells {
-                let curve = quantile_function(cell.successful());
-                if curve.is_empty() {
-                    continue;
-                }
-                let points =
-                    curve.iter().filter(|(_, it)| *it > 0.0).map(|(share, it)| (*it, *share));
-                plots += &plain_plot(&style(&series.name, false), points.collect());
-            }
-        }
-        (Vec::new(), plots)
+        let plots = curves(panel).into_iter().map(|(name, points)| {
+            let points = points.into_iter().filter(|(it, _)| range.contains(*it));
+            plain_plot(&name, points.collect())
+        });
+        (Vec::new(), plots.collect())
     })
 }
 
 /// Resident memory over time.
 pub(super) fn memory(data: &FigureData<'_, '_>) -> String {
-    let mut options = vec![
+    let curves = |panel: &Panel<'_, '_>| -> Vec<(SeriesName, Vec<(f64, f64)>)> {
+        let cells = panel.series.iter().flat_map(|series| {
+            series.cells.iter().map(move |(_, cell)| (series.name.clone(), *cell))
+        });
+        let curve = |(name, cell)| Some((name, resident_mib(typical_sample(cell)?).collect()));
+        cells.filter_map(curve).collect()
+    };
+    let all: Vec<_> = data.panels.iter().flat_map(curves).collect();
+    let points = || all.iter().flat_map(|(_, points)| points);
+    let range = Range::of(points().map(|(_, mib)| *mib), data.figure.logarithmic);
+    let options = [
         "xlabel={time since the start of the controller [s]}".to_owned(),
         "ylabel={resident memory [MiB]}".to_owned(),
+        Range::of(points().map(|(at_s, _)| *at_s), false).options('x'),
+        range.options('y'),
     ];
-    options.extend(y_mode(data));
     picture(data, &options, |panel| {
-        let mut plots = String::new();
-        for series in &panel.series {
-            let samples = series.cells.iter().filter_map(|(_, cell)| typical_sample(cell));
-            for sample in samples {
-                plots += &plain_plot(&style(&series.name, false), resident_mib(sample).collect());
-            }
-        }
-        (Vec::new(), plots)
+        let plots = curves(panel).into_iter().map(|(name, points)| {
+            let points = points.into_iter().filter(|(_, mib)| range.contains(*mib));
+            plain_plot(&name, points.collect())
+        });
+        (Vec::new(), plots.collect())
     })
 }
 
@@ -185,25 +205,45 @@ fn picture(
     text + "\\end{tikzpicture}\n"
 }
 
-/// A plot of means with their intervals.
-fn error_plot(style: &str, rows: &[(String, &MetricSummary)]) -> String {
-    let mut text = format!(
+/// A plot of means with their intervals. Values of 0 are not on a logarithmic axis: a comment names them.
+fn error_plot(style: &str, rows: &[(String, &MetricSummary)], range: Range) -> String {
+    let (drawn, others): (Vec<_>, Vec<_>) =
+        rows.iter().partition(|(_, metric)| range.contains(metric.statistics().mean));
+    let mut text = String::new();
+    for (x, _) in &others {
+        let _ = writeln!(text, "% At {x}, the value is 0, which a logarithmic axis does not have.");
+    }
+    if drawn.is_empty() {
+        return text;
+    }
+    let _ = write!(
+        text,
         "\\addplot[{style},error bars/.cd,y dir=both,y explicit,error bar style={{solid,opacity=1}}] table[x=x,y=y,y error plus=plus,y error minus=minus] {{\n\
          x y plus minus\n"
     );
-    for (x, metric) in rows {
+    for (x, metric) in drawn {
         let mean = metric.statistics().mean;
-        let [low, high] = metric.interval();
+        let [low, high] = metric.interval().map(|bound| range.clamped(bound));
         let _ = writeln!(text, "{x} {mean} {} {}", (high - mean).max(0.0), (mean - low).max(0.0));
     }
     text + "};\n"
 }
 
-/// A plot without marks, thinned to a number of points that LaTeX takes.
-fn plain_plot(style: &str, points: Vec<(f64, f64)>) -> String {
+/// A plot with a few marks, thinned to a number of points that LaTeX takes.
+fn plain_plot(name: &SeriesName, points: Vec<(f64, f64)>) -> String {
+    if points.is_empty() {
+        return String::new();
+    }
     let every = points.len().div_ceil(POINTS_MAX).max(1);
     let last = points.len().saturating_sub(1);
-    let mut text = format!("\\addplot[{style}] table[x=x,y=y] {{\nx y\n");
+    let shown = points.len() / every;
+    // Marks of different lines are not at the same points.
+    let repeat = (shown / MARKS_PER_LINE).max(1);
+    let phase = 1 + name.style % repeat;
+    let style = style(name);
+    let mut text = format!(
+        "\\addplot[{style},mark repeat={repeat},mark phase={phase}] table[x=x,y=y] {{\nx y\n"
+    );
     for (number, (x, y)) in points.into_iter().enumerate() {
         if number % every == 0 || number == last {
             let _ = writeln!(text, "{x} {y}");
@@ -217,7 +257,7 @@ fn legend(data: &FigureData<'_, '_>) -> String {
     let one = |name: &SeriesName| {
         let image = match data.figure.kind {
             FigureKind::Bars => format!("area legend,{}", bar_style(name)),
-            kind => style(name, kind == FigureKind::Lines),
+            _ => style(name),
         };
         format!("\\addlegendimage{{{image}}}\n\\addlegendentry{{{}}}\n", latex(&name.label))
     };
@@ -232,17 +272,12 @@ fn color(name: &SeriesName) -> String {
     format!("study{}", name.style % COLORS.len())
 }
 
-fn style(name: &SeriesName, has_marks: bool) -> String {
+/// Color, pattern and mark of a line, each of which tells the lines apart, also in print without colors.
+fn style(name: &SeriesName) -> String {
     let color = color(name);
-    let dash = (name.dash + name.style / COLORS.len()) % DASHES.len();
-    let dash = DASHES.get(dash).copied().unwrap_or("solid");
+    let dash = DASHES.get((name.style + name.dash) % DASHES.len()).copied().unwrap_or("solid");
     let mark = MARKS.get(name.style % MARKS.len()).copied().unwrap_or("*");
-    let mark = if has_marks {
-        format!("mark={mark},mark options={{solid,fill={color}}}")
-    } else {
-        "mark=none".to_owned()
-    };
-    format!("color={color},{dash},thick,{mark}")
+    format!("color={color},{dash},thick,mark={mark},mark options={{solid,fill={color}}}")
 }
 
 fn y_label(data: &FigureData<'_, '_>) -> String {
@@ -251,22 +286,29 @@ fn y_label(data: &FigureData<'_, '_>) -> String {
     if unit.is_empty() { name } else { format!("{name} [{}]", latex(unit)) }
 }
 
-fn y_mode(data: &FigureData<'_, '_>) -> Option<String> {
-    data.figure.logarithmic.then(|| "ymode=log".to_owned())
-}
-
-/// Scale and labels of the varied axis.
+/// Scale, range and labels of the varied axis.
 fn x_options(panel: &Panel<'_, '_>) -> Vec<String> {
-    let places: Vec<_> = panel.xs.iter().map(|x| place(panel, x)).collect();
-    let labels: Vec<_> = panel.xs.iter().map(|x| format!("{{{}}}", latex(&label(x)))).collect();
     let mut options = match varied_kind(&panel.xs) {
         VariedKind::PowersOfTwo => vec!["xmode=log,log basis x=2".to_owned()],
         VariedKind::Logarithmic => vec!["xmode=log".to_owned()],
-        VariedKind::Linear | VariedKind::Names => Vec::new(),
+        VariedKind::Linear => Vec::new(),
+        VariedKind::Names => vec![names_range(panel.xs.len())],
     };
-    options.push(format!("xtick={{{}}}", places.join(",")));
-    options.push(format!("xticklabels={{{}}}", labels.join(",")));
+    options.push(labels(panel, place));
     options
+}
+
+/// The range of an axis with so many names, of which a single one has no extent.
+fn names_range(names: usize) -> String {
+    let last = f64::from(u32::try_from(names.max(1)).unwrap_or(u32::MAX)) - 0.5;
+    format!("xmin=-0.5,xmax={last}")
+}
+
+/// The labels of the values of `x`.
+fn labels(panel: &Panel<'_, '_>, at: impl Fn(&Panel<'_, '_>, &AxisValue) -> String) -> String {
+    let places: Vec<_> = panel.xs.iter().map(|x| at(panel, x)).collect();
+    let labels: Vec<_> = panel.xs.iter().map(|x| format!("{{{}}}", latex(&label(x)))).collect();
+    format!("xtick={{{}}},\n  xticklabels={{{}}}", places.join(","), labels.join(","))
 }
 
 /// The coordinate of a value: the number itself, or its position.

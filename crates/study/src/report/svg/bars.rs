@@ -1,16 +1,13 @@
 //! Bars with the names of the controllers beside them, in groups by a varied setting.
 
 use super::super::figure_data::{FigureData, Panel, Series};
-use super::super::format;
-use super::super::summary::{CellSummary, axis_name};
-use super::COLORS;
+use super::super::format as numbers;
+use super::super::summary::CellSummary;
 use super::canvas::{CHARACTER, Canvas, Description, shortened, width_of};
 use super::lines::metric_scale;
+use super::{COLORS, Format};
 use crate::definition::AxisValue;
 use sluice_bench::html::Scale;
-
-/// Width of the only picture of a figure, and of one of several.
-const WIDTHS: [f64; 2] = [560.0, 400.0];
 
 /// Height of a bar with the space below it.
 const ROW: f64 = 22.0;
@@ -18,11 +15,14 @@ const ROW: f64 = 22.0;
 /// Height of the heading of a group.
 const HEADING: f64 = 22.0;
 
-/// Widest names at the left.
-const NAMES_WIDTH_MAX: f64 = 170.0;
+/// Widest names at the left, as a share of the picture.
+const NAMES_SHARE_MAX: f64 = 0.32;
 
-pub(super) fn draw(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>, id: &str) -> String {
-    let figure = data.figure;
+pub(super) fn draw(
+    data: &FigureData<'_, '_>,
+    panel: &Panel<'_, '_>,
+    (format, id): (Format, &str),
+) -> String {
     let groups: Vec<Option<&AxisValue>> =
         if panel.xs.is_empty() { vec![None] } else { panel.xs.iter().map(Some).collect() };
     let members = |group: Option<&AxisValue>| {
@@ -34,11 +34,11 @@ pub(super) fn draw(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>, id: &str) -
     let rows: usize = groups.iter().map(|group| members(*group)).sum();
     let count = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
     let headings = if has_headings { count(groups.len()) * (HEADING + 6.0) } else { 0.0 };
-    let [single, several] = WIDTHS;
-    let width = if data.panels.len() > 1 { several } else { single };
+    let width = format.width();
     let height = 52.0 + count(rows) * ROW + headings;
     let names = data.legend.iter().map(|it| width_of(&it.label)).fold(0.0, f64::max);
-    let names = names.min(NAMES_WIDTH_MAX) + 10.0;
+    let names_max = NAMES_SHARE_MAX * width;
+    let names = names.min(names_max) + 10.0;
     let mut canvas = Canvas::new([width, height]);
     // The values are written to the right of the longest bar.
     let [x, y] =
@@ -47,8 +47,7 @@ pub(super) fn draw(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>, id: &str) -
     let mut at = 8.0;
     let mut texts = Vec::new();
     for group in groups {
-        if let Some((value, axis)) = group.zip(figure.x) {
-            let heading = format!("{} {value}", axis_name(axis));
+        if let Some(heading) = data.x_text(group) {
             canvas.classed_text("group", [4.0, at + 15.0], "start", &heading);
             at += HEADING;
         }
@@ -56,7 +55,7 @@ pub(super) fn draw(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>, id: &str) -
             let Some((_, cell)) = series.cells.iter().find(|(x, _)| x.as_ref() == group) else {
                 continue;
             };
-            let name = shortened(&series.name.label, NAMES_WIDTH_MAX);
+            let name = shortened(&series.name.label, names_max);
             canvas.text([names - 8.0, at + 14.5], "end", &name);
             let text = bar(&mut canvas, (x, at), cell, (data, series));
             texts.push(format!("{}: {text}", series.name.label));
@@ -105,7 +104,7 @@ fn bar(
 fn axis(canvas: &mut Canvas, [x, y]: [Scale; 2], data: &FigureData<'_, '_>) {
     let ([x0, x1], [y0, y1]) = (x.coordinates(), y.coordinates());
     let ticks: Vec<_> =
-        x.ticks(58.0).into_iter().map(|it| (it, format::tick(it, &data.figure.unit))).collect();
+        x.ticks(58.0).into_iter().map(|it| (it, numbers::tick(it, &data.figure.unit))).collect();
     for (value, _) in &ticks {
         let at = x.at(*value);
         canvas.segment("grid", [at, y1], [at, y0]);

@@ -2,13 +2,17 @@
 
 use super::super::distribution::quantile_function;
 use super::super::figure_data::{FigureData, Panel, Series};
-use super::super::format;
+use super::super::format as numbers;
 use super::canvas::{Canvas, Description};
-use super::classes_without_markers;
-use super::lines::{MARGINS, size};
+use super::lines::MARGINS;
+use super::{Format, classes_without_markers};
 use sluice_bench::html::Scale;
 
-pub(super) fn draw(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>, id: &str) -> String {
+pub(super) fn draw(
+    data: &FigureData<'_, '_>,
+    panel: &Panel<'_, '_>,
+    (format, id): (Format, &str),
+) -> String {
     let figure = data.figure;
     let curves = curves(panel);
     if curves.is_empty() {
@@ -22,12 +26,12 @@ pub(super) fn draw(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>, id: &str) -
     if !min.is_finite() {
         return String::new();
     }
-    let mut canvas = Canvas::new(size(data.panels.len()));
+    let mut canvas = Canvas::new(format.size());
     let scales = [Scale::round_logarithmic(min, max), Scale::linear(0.0, 1.0)];
     let [x, y] = canvas.area(MARGINS, scales[0], scales[1]);
     let shares = [0.0, 0.25, 0.5, 0.75, 0.9, 1.0].map(|it| (it, format!("{it}")));
     canvas.y_axis([x, y], &shares, "share of requests");
-    let ticks = x.ticks(56.0).into_iter().map(|it| (it, format::tick(it, "us")));
+    let ticks = x.ticks(56.0).into_iter().map(|it| (it, numbers::tick(it, "us")));
     let name = if figure.label.is_empty() { "latency" } else { &figure.label };
     canvas.x_axis([x, y], &ticks.collect::<Vec<_>>(), name);
     let mut texts = Vec::new();
@@ -37,7 +41,7 @@ pub(super) fn draw(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>, id: &str) -
         canvas.line(&classes_without_markers(&series.name), &points, &series.name.label);
         let at = |share: f64| {
             let found = curve.iter().find(|(it, _)| *it >= share);
-            found.map_or_else(String::new, |(_, latency)| format::value(*latency, "us"))
+            found.map_or_else(String::new, |(_, latency)| numbers::value(*latency, "us"))
         };
         texts.push(format!(
             "{}: median {}, 99th percentile {}",

@@ -1,36 +1,31 @@
 //! Lines over a varied setting, with the interval of each point.
 
 use super::super::figure_data::{FigureData, Panel};
-use super::super::format;
-use super::super::summary::{MetricSummary, axis_name};
+use super::super::format as numbers;
+use super::super::summary::MetricSummary;
 use super::canvas::{CHARACTER, Canvas, Description, Margins};
-use super::classes;
+use super::{Format, classes};
 use sluice_bench::html::Scale;
 
 use super::scale::{VariedAxis, label};
 
-/// Size of the only picture of a figure, and of one of several.
-const SIZES: [[f64; 2]; 2] = [[560.0, 330.0], [400.0, 290.0]];
-
 /// Space at the left, right, top and bottom.
 pub(super) const MARGINS: Margins = [84.0, 18.0, 14.0, 46.0];
 
-/// The size of each picture of a figure with so many panels.
-pub(super) fn size(panels: usize) -> [f64; 2] {
-    let [single, several] = SIZES;
-    if panels > 1 { several } else { single }
-}
-
-pub(super) fn draw(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>, id: &str) -> String {
+pub(super) fn draw(
+    data: &FigureData<'_, '_>,
+    panel: &Panel<'_, '_>,
+    (format, id): (Format, &str),
+) -> String {
     let figure = data.figure;
     let unit = figure.unit.as_str();
     let varied = VariedAxis::new(&panel.xs);
-    let mut canvas = Canvas::new(size(data.panels.len()));
+    let mut canvas = Canvas::new(format.size());
     let [x, y] = canvas.area(MARGINS, varied.scale, metric_scale(data));
     let varied = varied.over(x.coordinates());
-    let ticks = y.ticks(22.0).into_iter().map(|it| (it, format::tick(it, unit)));
+    let ticks = y.ticks(22.0).into_iter().map(|it| (it, numbers::tick(it, unit)));
     canvas.y_axis([x, y], &ticks.collect::<Vec<_>>(), &data.metric_name());
-    canvas.x_axis([x, y], &varied.ticks(CHARACTER), figure.x.map_or("", axis_name));
+    canvas.x_axis([x, y], &varied.ticks(CHARACTER), data.x_name());
     let first = panel.xs.first();
     let mut texts = Vec::new();
     for series in &panel.series {

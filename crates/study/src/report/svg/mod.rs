@@ -18,20 +18,60 @@ const COLORS: usize = 8;
 const MARKERS: usize = 7;
 const DASHES: usize = 5;
 
-/// The pictures of a figure, one for each panel; none if it is a table or has no values.
+/// The size of a picture, whose labels are always of the same size: so there is one of its own for narrow screens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    /// The only picture of a figure.
+    Wide,
+    /// The same on a telephone.
+    Narrow,
+    /// One of several.
+    Panel,
+}
+
+impl Format {
+    const fn width(self) -> f64 {
+        match self {
+            Self::Wide => 560.0,
+            Self::Narrow => 350.0,
+            Self::Panel => 380.0,
+        }
+    }
+
+    /// Width and height, unless the height depends on the content.
+    const fn size(self) -> [f64; 2] {
+        let height = match self {
+            Self::Wide => 330.0,
+            Self::Narrow | Self::Panel => 290.0,
+        };
+        [self.width(), height]
+    }
+}
+
+/// The pictures of a figure, one for each panel; none if it is a table or has no values. A single one is there twice, of which the style sheet shows
+/// one.
 pub(super) fn pictures(data: &FigureData<'_, '_>, id: &str) -> Vec<String> {
     if !data.has_values() {
         return Vec::new();
     }
+    let draw = |format: Format, panel: &Panel<'_, '_>, id: &str| match data.figure.kind {
+        FigureKind::Lines => lines::draw(data, panel, (format, id)),
+        FigureKind::Bars => bars::draw(data, panel, (format, id)),
+        FigureKind::Cdf => distribution::draw(data, panel, (format, id)),
+        FigureKind::Memory => memory::draw(data, panel, (format, id)),
+        FigureKind::Table | FigureKind::Trials => String::new(),
+    };
     let panel = |(number, panel)| {
         let id = format!("{id}-panel{number}");
-        match data.figure.kind {
-            FigureKind::Lines => lines::draw(data, panel, &id),
-            FigureKind::Bars => bars::draw(data, panel, &id),
-            FigureKind::Cdf => distribution::draw(data, panel, &id),
-            FigureKind::Memory => memory::draw(data, panel, &id),
-            FigureKind::Table | FigureKind::Trials => String::new(),
+        if data.panels.len() > 1 {
+            return draw(Format::Panel, panel, &id);
         }
+        let wide = draw(Format::Wide, panel, &id);
+        if wide.is_empty() {
+            return wide;
+        }
+        let narrow = draw(Format::Narrow, panel, &format!("{id}-narrow"));
+        format!("<div class=\"wide\">{wide}</div><div class=\"narrow\">{narrow}</div>")
     };
     let pictures = (1..).zip(&data.panels).map(panel);
     pictures.filter(|picture| !picture.is_empty()).collect()
