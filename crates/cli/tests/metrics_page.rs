@@ -56,6 +56,7 @@ The label `reason` of `sluice_connections_closed_total`, and the field `reason` 
 | `tls_protocol_error` | another violation of TLS, records without data all the time, or no cipher suite in common |
 | `shutdown` | the controller stopped |
 | `echo_timeout` | no answer to an echo request |
+| `answer_lost` | the kernel answered packet-ins (`--engine kernel` or `auto`) and had no memory for one of the answers |
 | `send_timeout` | the switch took less than 4 KiB in 30 s though more was queued for it |
 | `malformed_message` | the byte stream cannot be split into messages, or a message of the handshake cannot be parsed |
 | `too_many_malformed` | more than 1000 malformed messages |

@@ -24,6 +24,8 @@ pub enum CloseReason {
     Session(SessionError),
     /// The switch accepted no data for too long while data was queued for it.
     SendTimeout,
+    /// The kernel has lost an answer that it had begun to write.
+    AnswerLost,
     /// Too many connections were in their handshake.
     TooManyHandshakes,
     /// Too many switches were connected.
@@ -46,7 +48,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All values of the label `reason` of the metric `connections_closed`.
-    pub(crate) const LABELS: [&'static str; 38] = [
+    pub(crate) const LABELS: [&'static str; 39] = [
         "closed_by_peer",
         "connection_reset",
         "connection_error",
@@ -64,6 +66,7 @@ impl CloseReason {
         "tls_on_tcp_port",
         "certificate_mismatch",
         "send_timeout",
+        "answer_lost",
         "too_many_handshakes",
         "too_many_switches",
         "too_many_ports",
@@ -98,6 +101,7 @@ impl CloseReason {
             Self::CertificateMismatch(_) => "certificate_mismatch",
             Self::Session(error) => error.label(),
             Self::SendTimeout => "send_timeout",
+            Self::AnswerLost => "answer_lost",
             Self::TooManyHandshakes => "too_many_handshakes",
             Self::TooManySwitches => "too_many_switches",
             Self::TooManyPorts => "too_many_ports",
@@ -169,6 +173,7 @@ impl fmt::Display for CloseReason {
             ),
             Self::Session(error) => error.fmt(f),
             Self::SendTimeout => f.write_str("the switch does not read what is sent to it"),
+            Self::AnswerLost => f.write_str("the kernel had no memory for an answer"),
             Self::TooManyHandshakes => f.write_str("too many connections in their handshake"),
             Self::TooManySwitches => f.write_str("too many switches are connected"),
             Self::TooManyPorts => f.write_str("all switches together have too many ports"),
@@ -235,6 +240,7 @@ mod tests {
             CloseReason::ConnectionError(io::ErrorKind::ConnectionReset),
             CloseReason::ConnectionError(io::ErrorKind::TimedOut),
             CloseReason::SendTimeout,
+            CloseReason::AnswerLost,
             CloseReason::TooManyHandshakes,
             CloseReason::TooManySwitches,
             CloseReason::TooManyPorts,

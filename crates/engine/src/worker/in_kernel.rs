@@ -14,6 +14,7 @@ use sluice_proto::ControllerSession;
 use sluice_sdk::{AnswerCache, App, SwitchIndex};
 
 use super::{WorkerState, count_sent, worker_counters};
+use crate::close_reason::CloseReason;
 
 /// The part of the program that belongs to a worker, and its switches.
 #[derive(Debug)]
@@ -232,26 +233,32 @@ impl<I: Io, A: App> WorkerState<I, A> {
 
     /// Publishes what has changed, and opens the gates of the switches that were closed and for which nothing waits. The last thing of an
     /// iteration.
-    pub(super) fn open_gates(&mut self) {
+    pub(super) fn open_gates(&mut self, io: &mut I) {
         let Some(in_kernel) = &mut self.switches.in_kernel else { return };
         if in_kernel.closed.is_empty() {
             return;
         }
         let mut closed = std::mem::take(&mut in_kernel.closed);
         for id in closed.drain(..) {
-            self.open_gate(id);
+            if !self.open_gate(id) {
+                self.disconnect(io, id, CloseReason::AnswerLost);
+            }
         }
         if let Some(in_kernel) = &mut self.switches.in_kernel {
             in_kernel.closed = closed;
         }
     }
 
-    fn open_gate(&mut self, id: ConnId) {
+    /// Opens the gate of a switch if nothing waits for it. Returns `false` if its stream has a gap.
+    fn open_gate(&mut self, id: ConnId) -> bool {
         let counters = worker_counters(&self.registry, self.outgoing.worker());
-        let Some((switch, in_kernel)) = self.switches.get_with_kernel(id) else { return };
+        let Some((switch, in_kernel)) = self.switches.get_with_kernel(id) else { return true };
         let index = switch.index;
-        let Some(of_kernel) = in_kernel.get_mut(index) else { return };
+        let Some(of_kernel) = in_kernel.get_mut(index) else { return true };
         of_kernel.is_listed = false;
+        if of_kernel.session.has_failed() {
+            return false;
+        }
         let answered = of_kernel.session.answered();
         let before = std::mem::replace(&mut of_kernel.counted, answered);
         let packet_ins = answered.packet_ins - before.packet_ins;
@@ -275,5 +282,6 @@ impl<I: Io, A: App> WorkerState<I, A> {
         {
             of_kernel.session.open(switch.session.next_xid());
         }
+        true
     }
 }

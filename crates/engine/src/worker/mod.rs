@@ -223,7 +223,7 @@ impl<I: Io, A: App> Worker<I, A> {
         state.deliver_from_apps(io);
         state.send_views();
         state.flush(io);
-        state.open_gates();
+        state.open_gates(io);
         state.counters().iteration(io.now() - state.started, io.now() - state.now);
     }
 
