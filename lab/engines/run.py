@@ -8,8 +8,8 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import lab
 
-SECONDS = os.environ.get("SECONDS_PER_RUN", "4")
-COMMON = ["-l", SECONDS, "-m", "500", "-M", "1000"]
+# Loops of half a second, of which the first is the warm-up.
+COMMON = ["-l", os.environ.get("LOOPS", "4"), "-m", "500", "-M", "1000"]
 THROUGHPUT = {
     "full sockets": [*COMMON, "-s", "16", "-t"],
     "100 outstanding per switch": [*COMMON, "-s", "16", "--window", "100"],

@@ -11,6 +11,7 @@ mod decode_follow;
 mod dhcp;
 mod doctor;
 mod documented;
+mod engines;
 mod events;
 mod fat_tree;
 mod flow_entries;

@@ -1,0 +1,81 @@
+//! The controller with `--engine uring`: as correct as with `epoll` under the loads of the bench, and a clear error where it cannot be used.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use serde_json::Value;
+use sluice_system_tests::{Controller, ExitReport, TestEnv, binary, output_of};
+
+/// Runs `sluice bench` with `options` and 1 024 hosts at most, against a controller with `io_uring`; returns its report.
+fn bench(run: &str, options: &str) -> Value {
+    let env = TestEnv::new();
+    let mut command = env.command(&binary().to_string_lossy());
+    command.args(["run", "--no-api", "--engine", "uring"]).args(run.split_whitespace());
+    let mut controller = Controller::with(command, env.dir());
+    let mut bench = env.command(&binary().to_string_lossy());
+    bench.arg("bench").args(options.split_whitespace());
+    bench.args(["-c", "127.0.0.1", "-p", controller.port(), "-w", "0", "--json", "-"]);
+    let output = output_of(&mut bench);
+    controller.terminate();
+    let exit = controller.wait_for_end();
+    assert_eq!(exit.code, Some(0), "{exit:?}");
+    let at = output.find("{\"schema\"").unwrap();
+    let report = serde_json::Deserializer::from_str(&output[at..]).into_iter().next();
+    report.unwrap().unwrap()
+}
+
+/// Every request was answered once and correctly.
+fn assert_clean(report: &Value) {
+    let requests = &report["requests"];
+    let count = |name: &str| requests[name].as_u64().unwrap_or(0);
+    assert!(count("answered") > 1000, "{requests}");
+    assert_eq!(count("answered"), count("sent"), "{requests}");
+    for fault in ["late", "never_answered", "duplicate", "unsolicited", "unmatched", "malformed"] {
+        assert_eq!(count(fault), 0, "{fault}: {requests}");
+    }
+}
+
+/// One request at a time, a few, and as many as the sockets take, over one worker and over two.
+#[test]
+fn learning_over_io_uring_answers_every_request_once() {
+    for (threads, load) in [("1", "--window 1"), ("2", "--window 40"), ("2", "-t")] {
+        let run = format!("--app learning --threads {threads} --pin off");
+        for version in ["1.0", "1.3"] {
+            let options = format!("{load} -s 16 -M 1000 -m 700 -l 2 --openflow {version}");
+            assert_clean(&bench(&run, &options));
+        }
+    }
+}
+
+/// Switches move to the other worker all the time, with what has arrived and what was not sent.
+#[test]
+fn switches_that_move_between_workers_over_io_uring_lose_nothing() {
+    let env = TestEnv::new();
+    let file = env.write("moving.toml", "[experimental]\nmove_interval_ms = 20\n");
+    let run = format!("--app learning --threads 2 --pin off --config {}", file.display());
+    assert_clean(&bench(&run, "--window 40 -s 16 -M 1000 -m 700 -l 2"));
+}
+
+/// Paths over several switches, which belong to two workers.
+#[test]
+fn forwarding_over_io_uring_installs_paths() {
+    let report = bench(
+        "--threads 2 --pin off",
+        "paths --topo leafspine,2,4,8 --window 8 -D 2000 -m 1000 -l 2",
+    );
+    assert!(report["rate"]["mean"].as_f64().unwrap() > 10.0, "{report}");
+    assert_eq!(report["requests"]["never_answered"], 0, "{report}");
+}
+
+#[test]
+fn the_error_where_io_uring_is_not_permitted_says_what_is_missing() {
+    for (error, part) in [("EPERM", "io_uring_setup"), ("EINVAL", "io_uring needs Linux 6.1")] {
+        let env = TestEnv::shared();
+        let mut command = env.command("strace");
+        command.args(["-f", "-o", "/dev/null"]);
+        command.arg(format!("--inject=io_uring_setup:error={error}")).arg(binary());
+        command.args(["run", "--no-api", "--listen", "127.0.0.1:0", "--engine", "uring"]);
+        let exit = ExitReport::of(&command);
+        assert_eq!(exit.code, Some(1), "{exit:?}");
+        let line = exit.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
+        assert!(line.contains(part) && line.contains("--engine epoll"), "{line}");
+    }
+}
