@@ -12,6 +12,9 @@ const WORDS: usize = 2;
 /// Numbers of a bucket.
 pub(crate) const BUCKET_WORDS: usize = HOSTS * WORDS;
 
+/// Which half of a number is first in memory.
+const IS_LITTLE_ENDIAN: bool = cfg!(target_endian = "little");
+
 /// How a key is hashed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hash {
@@ -38,9 +41,7 @@ pub(crate) struct HostTable<'a> {
 
 /// A host of a session, as the program looks it up.
 pub(crate) fn key(slot: u16, mac: [u8; 6]) -> u64 {
-    let [a, b, c, d, e, f] = mac;
-    let [high, low] = slot.to_be_bytes();
-    u64::from_be_bytes([high, low, a, b, c, d, e, f])
+    mac.iter().fold(slot.into(), |key, &byte| key << 8 | u64::from(byte))
 }
 
 impl<'a> HostTable<'a> {
@@ -87,8 +88,8 @@ impl<'a> HostTable<'a> {
             let [_, seen] = unpack(value.load(Ordering::Relaxed));
             if key != 0 && !is_later(tick, seen) {
                 let seen = to_tick(seen);
-                let [high, low, a, b, c, d, e, f] = key.to_be_bytes();
-                each(u16::from_be_bytes([high, low]), [a, b, c, d, e, f], seen);
+                let mac = key.to_be_bytes().last_chunk().copied().unwrap_or_default();
+                each(u16::try_from(key >> 48).unwrap_or(0), mac, seen);
             }
         }
     }
@@ -124,15 +125,15 @@ impl<'a> HostTable<'a> {
 
 /// Port and tick, as the program has them in two numbers of 32 bits.
 fn pack(port: u32, tick: u16) -> u64 {
-    let [a, b, c, d] = port.to_ne_bytes();
-    let [e, f, g, h] = u32::from(tick).to_ne_bytes();
-    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+    let (port, tick) = (u64::from(port), u64::from(tick));
+    if IS_LITTLE_ENDIAN { tick << 32 | port } else { port << 32 | tick }
 }
 
 /// Port and tick.
 fn unpack(value: u64) -> [u32; 2] {
-    let [a, b, c, d, e, f, g, h] = value.to_ne_bytes();
-    [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
+    let (low, high) = (value & u64::from(u32::MAX), value >> 32);
+    let numbers = if IS_LITTLE_ENDIAN { [low, high] } else { [high, low] };
+    numbers.map(|number| u32::try_from(number).unwrap_or(0))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "ticks have 16 bits")]

@@ -159,14 +159,12 @@ impl EthHeader {
 
     /// An address in the same format.
     pub fn bits_of_mac(mac: MacAddr) -> u64 {
-        let [a, b, c, d, e, f] = mac.0;
-        u64::from_le_bytes([0, 0, a, b, c, d, e, f])
+        mac.0.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte)) << 16
     }
 
     /// The address that is `bits` in this format. The low 16 bits do not matter.
     pub fn mac_of_bits(bits: u64) -> MacAddr {
-        let [_, _, a, b, c, d, e, f] = bits.to_le_bytes();
-        MacAddr([a, b, c, d, e, f])
+        MacAddr(bits.to_le_bytes().last_chunk().copied().unwrap_or_default())
     }
 }
 

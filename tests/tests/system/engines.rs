@@ -1,14 +1,14 @@
-//! The controller with `--engine uring`: as correct as with `epoll` under the loads of the bench, and a clear error where it cannot be used.
+//! The controller with each engine: as correct as with `epoll` under the loads of the bench, and a clear error where it cannot be used.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use serde_json::Value;
 use sluice_system_tests::{Controller, ExitReport, TestEnv, binary, output_of};
 
-/// Runs `sluice bench` with `options` and 1 024 hosts at most, against a controller with `io_uring`; returns its report.
+/// Runs `sluice bench` with `options` and 1 024 hosts at most, against a controller with options `run`; returns its report.
 fn bench(run: &str, options: &str) -> Value {
     let env = TestEnv::new();
     let mut command = env.command(&binary().to_string_lossy());
-    command.args(["run", "--no-api", "--engine", "uring"]).args(run.split_whitespace());
+    command.args(["run", "--no-api"]).args(run.split_whitespace());
     let mut controller = Controller::with(command, env.dir());
     let mut bench = env.command(&binary().to_string_lossy());
     bench.arg("bench").args(options.split_whitespace());
@@ -37,7 +37,7 @@ fn assert_clean(report: &Value) {
 #[test]
 fn learning_over_io_uring_answers_every_request_once() {
     for (threads, load) in [("1", "--window 1"), ("2", "--window 40"), ("2", "-t")] {
-        let run = format!("--app learning --threads {threads} --pin off");
+        let run = format!("--engine uring --app learning --threads {threads} --pin off");
         for version in ["1.0", "1.3"] {
             let options = format!("{load} -s 16 -M 1000 -m 700 -l 2 --openflow {version}");
             assert_clean(&bench(&run, &options));
@@ -47,18 +47,40 @@ fn learning_over_io_uring_answers_every_request_once() {
 
 /// Switches move to the other worker all the time, with what has arrived and what was not sent.
 #[test]
-fn switches_that_move_between_workers_over_io_uring_lose_nothing() {
+fn switches_that_move_between_workers_lose_nothing() {
     let env = TestEnv::new();
     let file = env.write("moving.toml", "[experimental]\nmove_interval_ms = 20\n");
-    let run = format!("--app learning --threads 2 --pin off --config {}", file.display());
-    assert_clean(&bench(&run, "--window 40 -s 16 -M 1000 -m 700 -l 2"));
+    for engine in ["uring", "kernel", "auto"] {
+        let run = format!(
+            "--engine {engine} --app learning --threads 2 --pin off --config {}",
+            file.display()
+        );
+        assert_clean(&bench(&run, "--window 40 -s 16 -M 1000 -m 700 -l 2"));
+    }
+}
+
+/// As over `io_uring`; also packets that the switch has buffered.
+#[test]
+fn learning_in_the_kernel_answers_every_request_once() {
+    for engine in ["kernel", "auto"] {
+        for (threads, load) in [("1", "--window 1"), ("2", "--window 40"), ("2", "-t")] {
+            let run = format!("--engine {engine} --app learning --threads {threads} --pin off");
+            for version in ["1.0", "1.3"] {
+                for buffer in ["", "--no-buffer"] {
+                    let options =
+                        format!("{load} -s 16 -M 1000 -m 700 -l 1 --openflow {version} {buffer}");
+                    assert_clean(&bench(&run, &options));
+                }
+            }
+        }
+    }
 }
 
 /// Paths over several switches, which belong to two workers.
 #[test]
 fn forwarding_over_io_uring_installs_paths() {
     let report = bench(
-        "--threads 2 --pin off",
+        "--engine uring --threads 2 --pin off",
         "paths --topo leafspine,2,4,8 --window 8 -D 2000 -m 1000 -l 2",
     );
     assert!(report["rate"]["mean"].as_f64().unwrap() > 10.0, "{report}");
@@ -78,4 +100,26 @@ fn the_error_where_io_uring_is_not_permitted_says_what_is_missing() {
         let line = exit.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
         assert!(line.contains(part) && line.contains("--engine epoll"), "{line}");
     }
+}
+
+/// With `kernel`, that is an error; with `auto`, the workers answer.
+#[test]
+fn without_the_privileges_for_bpf_kernel_ends_and_auto_goes_on() {
+    let env = TestEnv::shared();
+    let controller = |engine: &str| {
+        let mut command = env.command("strace");
+        command.args(["-f", "-o", "/dev/null", "--inject=bpf:error=EPERM"]).arg(binary());
+        command.args(["run", "--no-api", "--app", "learning", "--engine", engine]);
+        command
+    };
+    let mut command = controller("kernel");
+    let exit = ExitReport::of(command.args(["--listen", "127.0.0.1:0"]));
+    assert_eq!(exit.code, Some(1), "{exit:?}");
+    let line = exit.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
+    assert!(line.contains("CAP_BPF") && line.contains("--engine epoll"), "{line}");
+
+    let mut controller = Controller::with(controller("auto"), env.dir());
+    controller.terminate();
+    let exit = controller.wait_for_end();
+    assert!(exit.stderr.contains("CAP_BPF"), "{exit:?}");
 }

@@ -289,72 +289,72 @@ fn miss_send_len_applies_to_the_session_and_to_all_applications() {
     assert_eq!(lengths("session.miss_send_len = 200"), (200, [200; 4]));
 }
 
+/// Lines with invalid values, and what is said about them.
+const INVALID_VALUES: &[(&str, &str)] = &[
+    (
+        r#"workers.threads = "many""#,
+        r#"invalid value "many" (expected a whole number from 0 to 1024)"#,
+    ),
+    ("workers.threads = -1", "invalid value -1 (expected a whole number from 0 to 1024)"),
+    (
+        "workers.threads = 2147483648",
+        "invalid value 2147483648 (expected a whole number from 0 to 1024)",
+    ),
+    ("[workers.threads]", "invalid value a section (expected a whole number from 0 to 1024)"),
+    (
+        "forwarding.priority = 65533",
+        "invalid value 65533 (expected a whole number from 7 to 65529)",
+    ),
+    (
+        "forwarding.multicast_membership_s = 20",
+        "invalid value 20 (expected a number from 30 to 3600)",
+    ),
+    (
+        r#"forwarding.multicast_unregistered = "drop""#,
+        r#"unknown value "drop" (known: flood, router-ports)"#,
+    ),
+    ("learning.priority = 0", "invalid value 0 (expected a whole number from 1 to 65531)"),
+    ("learning.priority = 65532", "invalid value 65532 (expected a whole number from 1 to 65531)"),
+    (
+        r#"workers.pin = "0""#,
+        r#"invalid value "0" (expected true, false or a list of cores, such as [0, 1])"#,
+    ),
+    (
+        r#"workers.engine = "kqueue""#,
+        r#"unknown value "kqueue" (known: epoll, uring, kernel, auto)"#,
+    ),
+    ("hosts.arp_proxy = 1", "invalid value 1 (expected true or false)"),
+    (
+        r#"listen = ["localhost"]"#,
+        "invalid address \"localhost\" (it has no port; expected 127.0.0.1:6653, [::1]:6653, localhost:6653 or 6653)",
+    ),
+    ("listen = []", "no address (expected at least one here or in `tls.listen`)"),
+    (r#"listen = "[::]:6653""#, r#"invalid value "[::]:6653" (expected a list)"#),
+    (
+        r#"apps = ["forwarding"]"#,
+        "forwarding requires topology and hosts before it, as in topology,hosts,forwarding",
+    ),
+    (
+        r#"session.versions = ["1.6"]"#,
+        r#"unknown OpenFlow version "1.6" (known: 1.0, 1.1, 1.2, 1.3, 1.4, 1.5)"#,
+    ),
+    (
+        r#"session.miss_send_len = "all""#,
+        r#"invalid value "all" (expected auto or a whole number from 0 to 65535)"#,
+    ),
+    ("session.echo_interval_s = 0", "invalid value 0 (expected more than 0, at most 31536000)"),
+    (
+        "topology.probe_interval_ms = 100",
+        "invalid value 100 (expected a number from 250 to 3600000)",
+    ),
+    ("learning.host_timeout_s = 70000", "invalid value 70000 (expected a number from 1 to 64800)"),
+    (r#"session.role = "boss""#, r#"unknown value "boss" (known: none, equal, master, slave)"#),
+    (r#"topology.secret = "5ec237""#, "invalid value (expected 32 hex digits)"),
+];
+
 #[test]
 fn an_invalid_value_is_rejected_with_its_position_and_what_was_expected() {
-    for (line, error) in [
-        (
-            r#"workers.threads = "many""#,
-            r#"invalid value "many" (expected a whole number from 0 to 1024)"#,
-        ),
-        ("workers.threads = -1", "invalid value -1 (expected a whole number from 0 to 1024)"),
-        (
-            "workers.threads = 2147483648",
-            "invalid value 2147483648 (expected a whole number from 0 to 1024)",
-        ),
-        ("[workers.threads]", "invalid value a section (expected a whole number from 0 to 1024)"),
-        (
-            "forwarding.priority = 65533",
-            "invalid value 65533 (expected a whole number from 7 to 65529)",
-        ),
-        (
-            "forwarding.multicast_membership_s = 20",
-            "invalid value 20 (expected a number from 30 to 3600)",
-        ),
-        (
-            r#"forwarding.multicast_unregistered = "drop""#,
-            r#"unknown value "drop" (known: flood, router-ports)"#,
-        ),
-        ("learning.priority = 0", "invalid value 0 (expected a whole number from 1 to 65531)"),
-        (
-            "learning.priority = 65532",
-            "invalid value 65532 (expected a whole number from 1 to 65531)",
-        ),
-        (
-            r#"workers.pin = "0""#,
-            r#"invalid value "0" (expected true, false or a list of cores, such as [0, 1])"#,
-        ),
-        (r#"workers.engine = "kqueue""#, r#"unknown value "kqueue" (known: epoll, uring)"#),
-        ("hosts.arp_proxy = 1", "invalid value 1 (expected true or false)"),
-        (
-            r#"listen = ["localhost"]"#,
-            "invalid address \"localhost\" (it has no port; expected 127.0.0.1:6653, [::1]:6653, localhost:6653 or 6653)",
-        ),
-        ("listen = []", "no address (expected at least one here or in `tls.listen`)"),
-        (r#"listen = "[::]:6653""#, r#"invalid value "[::]:6653" (expected a list)"#),
-        (
-            r#"apps = ["forwarding"]"#,
-            "forwarding requires topology and hosts before it, as in topology,hosts,forwarding",
-        ),
-        (
-            r#"session.versions = ["1.6"]"#,
-            r#"unknown OpenFlow version "1.6" (known: 1.0, 1.1, 1.2, 1.3, 1.4, 1.5)"#,
-        ),
-        (
-            r#"session.miss_send_len = "all""#,
-            r#"invalid value "all" (expected auto or a whole number from 0 to 65535)"#,
-        ),
-        ("session.echo_interval_s = 0", "invalid value 0 (expected more than 0, at most 31536000)"),
-        (
-            "topology.probe_interval_ms = 100",
-            "invalid value 100 (expected a number from 250 to 3600000)",
-        ),
-        (
-            "learning.host_timeout_s = 70000",
-            "invalid value 70000 (expected a number from 1 to 64800)",
-        ),
-        (r#"session.role = "boss""#, r#"unknown value "boss" (known: none, equal, master, slave)"#),
-        (r#"topology.secret = "5ec237""#, "invalid value (expected 32 hex digits)"),
-    ] {
+    for (line, error) in INVALID_VALUES {
         let found = errors("invalid", &format!("# first\n{line}\n"), &[], "");
         let path = line.trim_start_matches('[').trim_end_matches(']');
         let path = path.split(" = ").next().unwrap();

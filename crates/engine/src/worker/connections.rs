@@ -93,8 +93,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
     ) {
         let EstablishedConnection { conn, session_id, addr, datapath_id, .. } = connection;
         let (mut session, mut buffers) = (connection.session, connection.buffers);
-        let (mut requests, counted) = (connection.requests, connection.counters);
-        let released = connection.kernel_session;
+        let (counted, released) = (connection.counters, connection.kernel_session);
+        let mut requests = connection.requests;
         self.answers.outstanding += requests.message_count();
         session.move_reassembly_budget(&self.reassembly_budget);
         let id = match io.adopt(conn) {
@@ -162,10 +162,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.flush_switch(io, id);
         let result = self.process_read(id, &received);
         self.send_replies(io, id);
-        match released {
-            Some(session) => self.adopt_kernel_session(id, session),
-            None => self.attach_to_kernel(io, id),
-        }
+        self.begin_kernel_session(io, id, released);
         result.unwrap_or_else(|reason| self.disconnect(io, id, reason));
     }
 

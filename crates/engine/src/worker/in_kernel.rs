@@ -126,8 +126,14 @@ impl AnswerCache for InKernel {
 }
 
 impl<I: Io, A: App> WorkerState<I, A> {
-    /// Takes over the session of a switch that another worker has released.
-    pub(super) fn adopt_kernel_session(&mut self, id: ConnId, mut session: Session) {
+    /// Has the program see what a switch sends that has connected here, or takes over its session from the worker that had it before.
+    pub(super) fn begin_kernel_session(
+        &mut self,
+        io: &mut I,
+        id: ConnId,
+        released: Option<Session>,
+    ) {
+        let Some(mut session) = released else { return self.attach_to_kernel(io, id) };
         if let Some(index) = self.switches.index_of(id)
             && let Some(in_kernel) = &mut self.switches.in_kernel
         {
