@@ -1,4 +1,4 @@
-"""Which engine of the workers is faster: epoll or io_uring?"""
+"""Which engine of the workers is faster: epoll, io_uring, or answers from inside the kernel?"""
 import json
 import os
 import pathlib
@@ -25,8 +25,11 @@ LATENCY = {
 }
 
 
+ENGINES = ["epoll", "uring", "kernel", "auto"]
+
+
 def subjects(*options):
-    return [lab.null(*options), *(lab.learning("--engine", name, *options, name=name) for name in ("epoll", "uring"))]
+    return [lab.null(*options), *(lab.learning("--engine", name, *options, name=name) for name in ENGINES)]
 
 
 def measure(case, started, arguments):
@@ -45,23 +48,26 @@ def ratios(runs, of, to, figure):
     return [a[figure] / b[figure] for a, b in zip(runs[of], runs[to])]
 
 
-lab.table("16 switches", "null M/s", "epoll M/s", "uring M/s", "uring / epoll", "epoll / null", "uring / null")
+lab.table("16 switches", *(f"{name} M/s" for name in ["null", *ENGINES]),
+          *(f"{name} / epoll" for name in ENGINES[1:]), "epoll / null")
 started = subjects()
 for case, arguments in THROUGHPUT.items():
     runs = measure(case, started, arguments)
     rates = [median_and_range([run["per_second"] / 1e6 for run in runs[it.name]], 2) for it in started]
-    pairs = (("uring", "epoll"), ("epoll", "null"), ("uring", "null"))
+    pairs = [*((name, "epoll") for name in ENGINES[1:]), ("epoll", "null")]
     lab.row(case, *rates, *(median_and_range(ratios(runs, a, b, "per_second"), 2) for a, b in pairs))
 for subject in started:
     subject.stop()
 
 print()
-lab.table("outstanding requests", "null p50 µs", "epoll p50 µs", "uring p50 µs", "uring / epoll", "epoll p99 µs", "uring p99 µs")
+lab.table("outstanding requests", *(f"{name} p50 µs" for name in ["null", *ENGINES]),
+          *(f"{name} / epoll" for name in ENGINES[1:]), *(f"{name} p99 µs" for name in ENGINES))
 for case, (arguments, spin) in LATENCY.items():
     started = subjects(*spin)
     runs = measure(case, started, [*COMMON, *arguments, *spin])
     medians = [median_and_range([run["p50_us"] for run in runs[it.name]], 1) for it in started]
+    to_epoll = [median_and_range(ratios(runs, name, "epoll", "p50_us"), 2) for name in ENGINES[1:]]
     tails = [median_and_range([run["p99_us"] for run in runs[it.name]], 1) for it in started[1:]]
-    lab.row(case, *medians, median_and_range(ratios(runs, "uring", "epoll", "p50_us"), 2), *tails)
+    lab.row(case, *medians, *to_epoll, *tails)
     for subject in started:
         subject.stop()

@@ -1,7 +1,6 @@
 //! Answers packet-ins inside the kernel, by a BPF program (`bpf/answers.bpf.c`).
 //!
-//! A worker that sleeps is woken for each packet-in, which takes longer than everything else. The program runs when the packet-in
-//! arrives, on the processor that received it, and sends the answer back on the same connection. It decides nothing: it repeats what the
+//! The program runs when a packet-in arrives, on the processor that received it, and sends the answer back on the same connection. It decides nothing: it repeats what the
 //! application of the worker has decided. The worker publishes the hosts of a switch and the form of the answers; the program answers
 //! packet-ins between published hosts that are at the ports where they were, and passes everything else to the worker.
 //!
