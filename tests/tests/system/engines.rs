@@ -107,8 +107,8 @@ fn the_error_where_io_uring_is_not_permitted_says_what_is_missing() {
 fn without_the_privileges_for_bpf_kernel_ends_and_auto_goes_on() {
     let env = TestEnv::shared();
     let controller = |engine: &str| {
-        let mut command = env.command("strace");
-        command.args(["-f", "-o", "/dev/null", "--inject=bpf:error=EPERM"]).arg(binary());
+        let mut command = env.command("setpriv");
+        command.arg("--bounding-set=-bpf,-perfmon,-sys_admin").arg(binary());
         command.args(["run", "--no-api", "--app", "learning", "--engine", engine]);
         command
     };
