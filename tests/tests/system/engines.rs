@@ -6,7 +6,7 @@ use sluice_system_tests::{Controller, ExitReport, TestEnv, binary, output_of};
 
 /// Runs `sluice bench` with `options` and 1 024 hosts at most, against a controller with options `run`; returns its report.
 fn bench(run: &str, options: &str) -> Value {
-    let env = TestEnv::new();
+    let env = TestEnv::shared();
     let mut command = env.command(&binary().to_string_lossy());
     command.args(["run", "--no-api"]).args(run.split_whitespace());
     let mut controller = Controller::with(command, env.dir());
@@ -48,7 +48,7 @@ fn learning_over_io_uring_answers_every_request_once() {
 /// Switches move to the other worker all the time, with what has arrived and what was not sent.
 #[test]
 fn switches_that_move_between_workers_lose_nothing() {
-    let env = TestEnv::new();
+    let env = TestEnv::shared();
     let file = env.write("moving.toml", "[experimental]\nmove_interval_ms = 20\n");
     for engine in ["uring", "kernel", "auto"] {
         let run = format!(
