@@ -140,8 +140,9 @@ pub(super) fn insert_at_home(
         // than one more displaced, so that searches end in the home bucket.
         let slot = bucket.victim_at_home()?;
         occupancy.evict_host();
-        occupancy.changes.record(bucket.keys.get(slot).copied().unwrap_or(0));
-        occupancy.changes.record(hashed.key);
+        if occupancy.changes.are_wanted() {
+            occupancy.changes.record_replaced(bucket, slot, hashed.key);
+        }
         bucket.overwrite(slot, hashed.key, port, now);
     } else {
         return None;

@@ -21,15 +21,30 @@ pub(super) enum Changes {
 }
 
 impl Changes {
+    /// Whether somebody wants to know.
+    #[inline]
+    pub(super) fn are_wanted(&self) -> bool {
+        !matches!(self, Self::Ignored)
+    }
+
     /// Records a host.
     #[inline]
     pub(super) fn record(&mut self, key: u64) {
-        if !matches!(self, Self::Ignored) {
+        if self.are_wanted() {
             self.record_wanted(key);
         }
     }
 
+    /// Records that the host in a slot is about to be replaced by another one.
     #[cold]
+    #[inline(never)]
+    pub(super) fn record_replaced(&mut self, bucket: &HostBucket, slot: usize, key: u64) {
+        self.record_wanted(bucket.keys.get(slot).copied().unwrap_or(0));
+        self.record_wanted(key);
+    }
+
+    #[cold]
+    #[inline(never)]
     fn record_wanted(&mut self, key: u64) {
         match self {
             Self::Some(keys) if keys.len() < CHANGES_MAX => keys.push(key),
