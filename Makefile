@@ -75,6 +75,7 @@ setup: ## install what the tests need besides Rust (Debian, Ubuntu; as root)
 	@scripts/setup.sh
 
 release: ## build target/release/sluice
+	@scripts/clang.sh
 	$(cargo) build --locked --release --bin sluice
 
 fmt: ## check the formatting
