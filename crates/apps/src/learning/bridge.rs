@@ -76,6 +76,7 @@ impl Bridge {
         let encoded = self.flow.set_flow_mod(&flow_mod(cfg));
         debug_assert!(encoded.is_ok(), "every version can express it");
         self.is_form_published = false;
+        self.table.publish_again();
     }
 
     #[cfg(test)]
@@ -191,7 +192,7 @@ impl Bridge {
         ageing: Ageing,
         ctx: &mut Ctx<'_>,
     ) {
-        if self.table.is_flooded() {
+        if self.table.prefers_new_sources() {
             self.install_flows::<AHEAD, true>(packets, ageing, ctx);
         } else {
             self.install_flows::<AHEAD, false>(packets, ageing, ctx);

@@ -22,7 +22,8 @@ pub(crate) struct BurstTable<'a> {
 impl BurstTable<'_> {
     /// The output port for a frame that came in at `port`, if its source is new or still at that port, and its
     /// destination is known and at another port. `None` for all other frames, whose source may have been learned
-    /// nevertheless. The result does not depend on `FLOODED`, which optimizes for new sources instead of known ones.
+    /// nevertheless. The result does not depend on `FLOODED`, which optimizes for new sources instead of known ones, and for tables
+    /// whose changes nobody wants to know.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     pub(crate) fn route<const FLOODED: bool>(
@@ -36,7 +37,7 @@ impl BurstTable<'_> {
         let (src, dst) = (HashedKey::with_hash(src, src_hash), HashedKey::with_hash(dst, dst_hash));
         let Some((bucket, slot)) = find(self.buckets, src) else {
             if FLOODED {
-                return self.route_new_source(src, dst, port);
+                return self.route_new_source::<false>(src, dst, port);
             }
             // By value: through a reference, the fields would be loaded again for every frame.
             return self.reborrow().route_new_source_outlined(src, dst.key(), port);
@@ -68,17 +69,23 @@ impl BurstTable<'_> {
         port: PortNo,
     ) -> Option<PortNo> {
         let dst = HashedKey::new(dst, self.factor);
-        self.route_new_source(src, dst, port)
+        self.route_new_source::<true>(src, dst, port)
     }
 
     /// [`route`](Self::route) for a source that is not in the table, if its home bucket has a slot for it.
     #[expect(clippy::inline_always, reason = "lab/throughput: a call costs a seventh")]
     #[inline(always)]
-    fn route_new_source(&mut self, src: HashedKey, dst: HashedKey, port: PortNo) -> Option<PortNo> {
+    fn route_new_source<const RECORDS: bool>(
+        &mut self,
+        src: HashedKey,
+        dst: HashedKey,
+        port: PortNo,
+    ) -> Option<PortNo> {
         if src.key().is_group() || dst.key().is_group() {
             return None;
         }
-        insert_at_home(self.buckets, self.occupancy, src, port.0, self.now)?;
+        debug_assert!(RECORDS || !self.occupancy.changes.are_wanted(), "nobody wants changes");
+        insert_at_home::<RECORDS>(self.buckets, self.occupancy, src, port.0, self.now)?;
         let (bucket, slot) = find(self.buckets, dst)?;
         if !bucket.is_confirmed(slot) {
             self.occupancy.confirm(bucket, slot);
@@ -116,9 +123,11 @@ fn host_keys(eth: &EthHeader) -> [Key; 2] {
     [eth.src_bits(), eth.dst_bits()].map(|bits| Key::new(bits, VlanId(0)))
 }
 
-/// Inserts a host that is not in the table into its home bucket, if that has a slot for it. `None` if not.
-#[inline]
-pub(super) fn insert_at_home(
+/// Inserts a host that is not in the table into its home bucket, if that has a slot for it. `None` if not. Changes are recorded if they
+/// are wanted and `RECORDS`; a loop for tables of which nobody wants to know changes saves the check.
+#[expect(clippy::inline_always, reason = "lab/throughput: a call costs a seventh")]
+#[inline(always)]
+pub(super) fn insert_at_home<const RECORDS: bool>(
     buckets: &mut [HostBucket],
     occupancy: &mut Occupancy,
     hashed: HashedKey,
@@ -133,14 +142,16 @@ pub(super) fn insert_at_home(
             return None;
         }
         occupancy.add_host();
-        occupancy.changes.record(hashed.key);
+        if RECORDS {
+            occupancy.changes.record(hashed.key);
+        }
         bucket.insert(slot, hashed.key, port, now);
     } else if occupancy.is_full() || occupancy.is_flooded() {
         // Displaced hosts are counted by the buckets before, so they stay. During a flood a host is evicted rather
         // than one more displaced, so that searches end in the home bucket.
         let slot = bucket.victim_at_home()?;
         occupancy.evict_host();
-        if occupancy.changes.are_wanted() {
+        if RECORDS && occupancy.changes.are_wanted() {
             occupancy.changes.record_replaced(bucket, slot, hashed.key);
         }
         bucket.overwrite(slot, hashed.key, port, now);

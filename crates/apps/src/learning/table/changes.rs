@@ -91,6 +91,11 @@ impl Table {
         }
     }
 
+    /// Has the next call return all hosts.
+    pub(crate) fn publish_again(&mut self) {
+        self.occupancy.changes.record_all();
+    }
+
     fn location(&mut self, key: Key) -> Option<(PortNo, Tick)> {
         let hashed = self.hashed(key);
         let (bucket, slot) = find(&mut self.buckets, hashed)?;

@@ -76,6 +76,11 @@ impl Table {
         self.occupancy.is_flooded()
     }
 
+    /// Whether the loop for new sources serves this table best.
+    pub(super) fn prefers_new_sources(&self) -> bool {
+        self.is_flooded() && !self.occupancy.changes.are_wanted()
+    }
+
     /// Hosts evicted since the table was created.
     pub(super) const fn evicted(&self) -> u64 {
         self.occupancy.evicted()
@@ -160,7 +165,9 @@ impl Table {
 
     #[cold]
     fn insert_new(&mut self, hashed: HashedKey, port: PortNo, now: Tick) {
-        if insert_at_home(&mut self.buckets, &mut self.occupancy, hashed, port.0, now).is_some() {
+        if insert_at_home::<true>(&mut self.buckets, &mut self.occupancy, hashed, port.0, now)
+            .is_some()
+        {
             return;
         }
         self.occupancy.changes.record(hashed.key);
