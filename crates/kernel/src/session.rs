@@ -109,16 +109,11 @@ pub struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        slot: u16,
-        cookie: u64,
-        socket: impl AsFd,
-    ) -> io::Result<Self> {
-        let taken_before = taken_bytes(socket)?;
+    /// A session with a slot, of a connection with a cookie, whose socket has taken `taken_before` bytes.
+    pub(crate) fn new(shared: Arc<Shared>, (slot, cookie): (u16, u64), taken_before: u64) -> Self {
         let (worker, is_open, has_form, has_hosts) = (0, false, false, false);
         let (received, written, sent_answers) = (0, 0, 0);
-        Ok(Self {
+        Self {
             shared,
             slot,
             cookie,
@@ -130,7 +125,7 @@ impl Session {
             written,
             taken_before,
             sent_answers,
-        })
+        }
     }
 
     /// A number that no other session has at the same time.

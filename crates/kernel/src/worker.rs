@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use sluice_io::taken_bytes;
+
 use crate::host_table::{BUCKET_WORDS, HostTable, key};
 use crate::program::Shared;
 use crate::session::{Closed, Session};
@@ -41,8 +43,9 @@ impl WorkerAnswers {
     /// `OutOfMemory` if there are as many sessions as there can be; those of the system calls. The connection stays as it was.
     pub fn attach(&mut self, socket: &(impl AsFd + AsRawFd)) -> io::Result<Session> {
         self.free_slots();
+        let taken_before = taken_bytes(socket)?;
         let (slot, cookie) = self.shared.begin_session(socket)?;
-        let mut session = Session::new(self.shared.clone(), slot, cookie, socket)?;
+        let mut session = Session::new(self.shared.clone(), (slot, cookie), taken_before);
         session.set_owner(self.worker, self.first_bucket());
         Ok(session)
     }
