@@ -21,7 +21,7 @@ pub use error::{ConnectionError, TlsError};
 pub use files::TlsFileError;
 pub use https::https_client;
 pub use server::{ClientAuth, TlsServer};
-pub(crate) use session::{PLAINTEXT_BYTES_MAX, StreamEnd, TlsSession};
+pub(crate) use session::{PLAINTEXT_BYTES_MAX, StreamEnd, TlsReception, TlsSession};
 
 /// The versions that both sides may use.
 const VERSIONS: &[&SupportedProtocolVersion] = &[&version::TLS12, &version::TLS13];

@@ -81,6 +81,18 @@ impl fmt::Debug for TlsSession {
     }
 }
 
+/// What has become of received bytes.
+pub(crate) struct TlsReception {
+    /// Bytes of plaintext.
+    pub(crate) plaintext: usize,
+    /// Nothing more will be received.
+    pub(crate) has_ended: bool,
+    /// Why; `None` after an orderly end.
+    pub(crate) error: Option<ConnectionError>,
+    /// The handshake of an accepted connection is complete since these bytes.
+    pub(crate) is_newly_established: bool,
+}
+
 impl TlsSession {
     pub(super) fn new(mut tls: rustls::Connection) -> Self {
         tls.set_buffer_limit(Some(ENCRYPT_BYTES_MAX));
@@ -100,6 +112,22 @@ impl TlsSession {
     /// How the received stream has ended.
     pub(crate) fn end(&self) -> Option<StreamEnd> {
         self.end
+    }
+
+    /// Processes received bytes, and sends what TLS has to answer: messages of the handshake, or an alert. `plaintext` has room for
+    /// [`PLAINTEXT_BYTES_MAX`].
+    pub(crate) fn receive_and_reply(
+        &mut self,
+        stream: &TcpStream,
+        bytes: &[u8],
+        plaintext: &mut [u8],
+    ) -> TlsReception {
+        let plaintext = self.receive(bytes, plaintext);
+        let flushed = self.flush(stream);
+        let has_ended = self.end.is_some() || flushed.is_err();
+        let error = self.end.map_or_else(|| flushed.err(), StreamEnd::error);
+        let is_newly_established = self.take_newly_established() && !has_ended;
+        TlsReception { plaintext, has_ended, error, is_newly_established }
     }
 
     /// Processes received bytes. Returns the number of bytes of `plaintext`, which has room for [`PLAINTEXT_BYTES_MAX`].

@@ -8,7 +8,7 @@ use super::ring::{Completion, Purpose};
 use super::stream::{EndOfStream, InputRequest, Stream};
 use super::{Socket, Uring};
 use crate::connection::send_rest;
-use crate::tls::StreamEnd;
+use crate::tls::TlsReception;
 use crate::{ConnId, ConnectionError, Reading};
 
 /// An event of a connection.
@@ -181,20 +181,18 @@ impl Uring {
         let Some(Socket::Stream(stream)) = self.slab.get_mut(id) else { return StreamEvent::None };
         let Some(tls) = &mut stream.tls else { return StreamEvent::None };
         let ciphertext = self.rx.get(..len).unwrap_or_default();
-        let plaintext = tls.receive(ciphertext, &mut self.plaintext);
-        // Messages of the handshake, or an alert.
-        let flushed = tls.flush(&stream.socket);
-        let end = tls.end().map(StreamEnd::error).or_else(|| flushed.err().map(Some));
-        if tls.take_newly_established() && end.is_none() {
+        let received = tls.receive_and_reply(&stream.socket, ciphertext, &mut self.plaintext);
+        let TlsReception { plaintext, has_ended, error, is_newly_established } = received;
+        if is_newly_established {
             self.established.push(id);
         }
         if plaintext > 0 {
             self.received_bytes = tls.take_received();
         }
-        match (plaintext, end) {
-            (0, Some(error)) => return StreamEvent::Closed(error),
-            (_, Some(error)) => self.ended.push((id, error)),
-            (_, None) => self.update_output(id),
+        match (plaintext, has_ended) {
+            (0, true) => return StreamEvent::Closed(error),
+            (_, true) => self.ended.push((id, error)),
+            (_, false) => self.update_output(id),
         }
         if plaintext > 0 { StreamEvent::ReadTls(plaintext) } else { StreamEvent::None }
     }

@@ -1,5 +1,7 @@
 //! [`Io`] with `epoll`.
 
+mod reading;
+
 use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,20 +11,20 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, sockopt};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send};
 use rustix::time::Timespec;
 
 use crate::accepting::{ACCEPTS_MAX, Accept, PausedListeners, accept, is_out_of_resources};
-use crate::connection::send_rest;
 use crate::early_bytes::EarlyBytes;
 use crate::read_order::{BulkQueue, Load};
 use crate::slab::Slab;
 use crate::sock::EffectiveOptions;
-use crate::tls::{PLAINTEXT_BYTES_MAX, StreamEnd, TlsSession};
+use crate::tls::{PLAINTEXT_BYTES_MAX, TlsSession};
 use crate::{
     ConnId, Connection, ConnectionError, Io, IoEvent, Reading, TlsServer, UnsentCap, Waker, clock,
     poll, sock,
 };
+use reading::StreamEvent;
 
 /// Bytes per read. Measured in `lab/read-size`.
 pub const READ_BYTES_MAX: usize = 128 << 10;
@@ -402,119 +404,6 @@ impl Epoll {
         }
         removed.is_some()
     }
-
-    /// The next event of a ready stream: first whether it is connected or writable, then what a read returns.
-    fn stream_event(&mut self, id: ConnId, flags: EventFlags) -> StreamEvent {
-        let Some(socket) = self.slab.get_mut(id) else { return StreamEvent::None };
-        let Socket::Stream { stream, tls, interest, is_connecting, load, early, unsent, .. } =
-            socket
-        else {
-            return StreamEvent::None;
-        };
-        if flags.contains(EventFlags::OUT) && interest.contains(EventFlags::OUT) {
-            if flags.contains(EventFlags::ERR) {
-                let error = sockopt::socket_error(&*stream).ok().and_then(Result::err);
-                return StreamEvent::Closed(error.map(|errno| errno.kind().into()));
-            }
-            if std::mem::take(is_connecting) {
-                return StreamEvent::Connected;
-            }
-            if tls.is_some() {
-                return self.flush_tls(id);
-            }
-            return match send_rest(stream, unsent) {
-                Ok(()) if unsent.is_empty() => StreamEvent::Writable,
-                Ok(()) => StreamEvent::Flushed,
-                Err(error) => StreamEvent::Closed(Some(error)),
-            };
-        }
-        if !interest.contains(EventFlags::IN) {
-            let is_closed = flags.intersects(EventFlags::HUP | EventFlags::ERR);
-            return if is_closed { StreamEvent::Closed(None) } else { StreamEvent::None };
-        }
-        let readable = EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-        if !flags.intersects(readable) {
-            return StreamEvent::None;
-        }
-        let load = *load;
-        let rx = self.rx.get_mut(..load.read_max(self.read_max)).unwrap_or_default();
-        let early_len = if early.is_empty() { 0 } else { early.take(rx) };
-        if early_len > 0 {
-            if !early.is_empty() {
-                self.early.push(id);
-            }
-            let has_tls = tls.is_some();
-            self.set_load(id, load.after_read(early_len, self.read_max));
-            return if has_tls {
-                self.receive_tls(id, early_len)
-            } else {
-                StreamEvent::Read(early_len)
-            };
-        }
-        match recv(&*stream, rx, RecvFlags::DONTWAIT) {
-            Ok((0, _)) if self.on_peer_shutdown == OnPeerShutdown::KeepOpen => {
-                StreamEvent::PeerShutdown
-            }
-            Ok((0, _)) => {
-                let end = tls.as_mut().map_or(StreamEnd::Closed, |tls| tls.receive_end());
-                StreamEvent::Closed(end.error())
-            }
-            Ok((n, _)) => {
-                let new = load.after_read(n, self.read_max);
-                let has_tls = tls.is_some();
-                if new != load {
-                    self.set_load(id, new);
-                }
-                if has_tls { self.receive_tls(id, n) } else { StreamEvent::Read(n) }
-            }
-            Err(Errno::AGAIN | Errno::INTR) => StreamEvent::None,
-            Err(e) => StreamEvent::Closed(Some(e.kind().into())),
-        }
-    }
-
-    /// Sends what TLS has encrypted, and sets the interest in room for more.
-    fn flush_tls(&mut self, id: ConnId) -> StreamEvent {
-        let Some(Socket::Stream { stream, tls: Some(tls), .. }) = self.slab.get_mut(id) else {
-            return StreamEvent::None;
-        };
-        if let Err(error) = tls.flush(stream) {
-            return StreamEvent::Closed(Some(error));
-        }
-        if !tls.has_unsent() && tls.wants_room() && tls.take_writable() {
-            return StreamEvent::Writable;
-        }
-        let wants_room = tls.wants_room();
-        self.set_interest(id, |interest| {
-            if wants_room { interest | EventFlags::OUT } else { interest - EventFlags::OUT }
-        });
-        StreamEvent::Flushed
-    }
-
-    /// Decrypts the first `n` bytes of `rx`, which were received on a connection with TLS.
-    fn receive_tls(&mut self, id: ConnId, n: usize) -> StreamEvent {
-        let Some(Socket::Stream { stream, tls: Some(tls), .. }) = self.slab.get_mut(id) else {
-            return StreamEvent::None;
-        };
-        let ciphertext = self.rx.get(..n).unwrap_or_default();
-        let plaintext = tls.receive(ciphertext, &mut self.plaintext);
-        // Messages of the handshake, or an alert.
-        let flushed = tls.flush(stream);
-        let end = tls.end().map(StreamEnd::error).or_else(|| flushed.err().map(Some));
-        if tls.take_newly_established() && end.is_none() {
-            self.established.push(id);
-        }
-        if plaintext > 0 {
-            self.received_bytes = tls.take_received();
-        }
-        let wants_room = tls.wants_room();
-        match (plaintext, end) {
-            (0, Some(error)) => return StreamEvent::Closed(error),
-            (_, Some(error)) => self.ended.push((id, error)),
-            (_, None) if wants_room => self.set_interest(id, |interest| interest | EventFlags::OUT),
-            (_, None) => {}
-        }
-        if plaintext > 0 { StreamEvent::ReadTls(plaintext) } else { StreamEvent::None }
-    }
 }
 
 impl AsFd for Epoll {
@@ -554,21 +443,6 @@ fn ready_events<'a>(
 
 fn token(id: ConnId) -> EventData {
     EventData::new_u64(id.0)
-}
-
-/// An event of a ready stream.
-enum StreamEvent {
-    None,
-    Connected,
-    Writable,
-    Read(usize),
-    /// So many bytes of plaintext were received on a connection with TLS.
-    ReadTls(usize),
-    /// What TLS has encrypted was sent, as far as there was room.
-    Flushed,
-    /// The peer has shut down its sending side, and the connection is kept.
-    PeerShutdown,
-    Closed(Option<ConnectionError>),
 }
 
 impl Io for Epoll {
