@@ -16,7 +16,7 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The result of accepting a connection.
 pub(crate) enum Accept {
-    /// A connection, or one that cannot be used.
+    /// A connection, or why one that was accepted could not be prepared.
     One(IoEvent<'static, Connection>),
     /// There is none.
     None,

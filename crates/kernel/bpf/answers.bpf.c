@@ -117,9 +117,12 @@ struct bucket {
     struct host hosts[HOSTS_PER_BUCKET];
 };
 
+// What a worker's connections have in common.
 struct clock {
     u64 tick;
-    u64 unused[7];
+    // Written by this program: the relay is gone.
+    u64 failed;
+    u64 unused[6];
 };
 
 // What changes from packet-in to packet-in is in maps, since the verifier follows values on the stack, and would try every number of
@@ -576,7 +579,16 @@ int decide(struct __sk_buff *skb)
     if (!answered)
         session->passed += len;
     __sync_lock_test_and_set(&session->busy, 0);
-    return answered ? bpf_sk_redirect_map(skb, &relay_entries, worker, 0) : SK_PASS;
+    if (!answered)
+        return SK_PASS;
+    int verdict = bpf_sk_redirect_map(skb, &relay_entries, worker, 0);
+    if (verdict != SK_PASS) {
+        struct clock *clock = bpf_map_lookup_elem(&clocks, &worker);
+        if (clock)
+            clock->failed = 1;
+        session->failed = 1;
+    }
+    return verdict;
 }
 
 // Writes the answer to the next packet-in. Returns 0, or 1 after the last one or an error.

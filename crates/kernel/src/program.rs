@@ -64,14 +64,14 @@ pub(crate) struct Shared {
     pub(crate) hosts: SharedMemory,
     pub(crate) clocks: SharedMemory,
     pub(crate) hash: Hash,
+    /// The ends of the relay of each worker.
+    relays: Vec<[UnixStream; 2]>,
     registry: Mutex<Registry>,
 }
 
 /// Which connections the program sees.
 struct Registry {
     sockets: SockMap<MapData>,
-    /// The ends of the relay of each worker.
-    _relays: Vec<(UnixStream, UnixStream)>,
     slots: HashMap<MapData, u64, u32>,
     free: Vec<u16>,
     /// Slots of ended sessions of each worker, whose hosts are still published.
@@ -116,13 +116,23 @@ impl KernelAnswers {
             .map_max_entries("clocks", workers);
         let mut program = loader.load(object).map_err(refused)?;
         let len = |entries: u32, words: usize| entries as usize * words;
+        let maps = [
+            ("sessions", len(sessions, SESSION_WORDS)),
+            ("templates", len(sessions, TEMPLATE_WORDS)),
+            ("hosts", len(all_buckets, BUCKET_WORDS)),
+            ("clocks", len(workers, CLOCK_WORDS)),
+        ];
+        let [sessions_map, templates, hosts, clocks] =
+            maps.map(|(name, words)| map_memory(&mut program, name, words));
+        let (registry, relays) = Registry::new(program, sessions, workers)?;
         let shared = Shared {
-            sessions: map_memory(&mut program, "sessions", len(sessions, SESSION_WORDS))?,
-            templates: map_memory(&mut program, "templates", len(sessions, TEMPLATE_WORDS))?,
-            hosts: map_memory(&mut program, "hosts", len(all_buckets, BUCKET_WORDS))?,
-            clocks: map_memory(&mut program, "clocks", len(workers, CLOCK_WORDS))?,
+            sessions: sessions_map?,
+            templates: templates?,
+            hosts: hosts?,
+            clocks: clocks?,
             hash,
-            registry: Mutex::new(Registry::new(program, sessions, workers)?),
+            relays,
+            registry: Mutex::new(registry),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -174,7 +184,12 @@ fn refused(error: impl std::error::Error + 'static) -> KernelError {
 }
 
 impl Registry {
-    fn new(mut program: Ebpf, sessions: u32, workers: u32) -> Result<Self, KernelError> {
+    /// The registry, and the relay of each worker.
+    fn new(
+        mut program: Ebpf,
+        sessions: u32,
+        workers: u32,
+    ) -> Result<(Self, Vec<[UnixStream; 2]>), KernelError> {
         let sockets = take_sock_map(&mut program, "sockets")?;
         let mut entries = take_sock_map(&mut program, "relay_entries")?;
         let mut exits = take_sock_map(&mut program, "relay_exits")?;
@@ -185,18 +200,18 @@ impl Registry {
             let (entry, exit) = UnixStream::pair()?;
             entries.set(worker, &entry, 0).map_err(refused)?;
             exits.set(worker, &exit, 0).map_err(refused)?;
-            relays.push((entry, exit));
+            relays.push([entry, exit]);
         }
         let slots = HashMap::try_from(take_map(&mut program, "slots")?).map_err(refused)?;
         let last = u16::try_from(sessions - 1).unwrap_or(u16::MAX);
-        Ok(Self {
+        let registry = Self {
             sockets,
-            _relays: relays,
             slots,
             free: (1..=last).rev().collect(),
             ended: vec![Vec::new(); workers as usize],
             _program: program,
-        })
+        };
+        Ok((registry, relays))
     }
 }
 
@@ -234,6 +249,12 @@ impl Shared {
     pub(crate) fn template(&self, slot: u16) -> &[AtomicU64] {
         let start = usize::from(slot) * TEMPLATE_WORDS;
         self.templates.words().get(start..start + TEMPLATE_WORDS).unwrap_or_default()
+    }
+
+    /// Whether the relay of a worker has failed, so that it passes nothing on any more. True at the first call after that.
+    pub(crate) fn has_relay_failed(&self, worker: usize) -> bool {
+        let relay = self.relays.get(worker);
+        relay.is_some_and(|ends| ends.iter().any(|end| !matches!(end.take_error(), Ok(None))))
     }
 
     /// Finds a slot for a connection, and has the program see what it receives. Returns slot and cookie.
@@ -288,5 +309,61 @@ fn system_error(error: MapError) -> io::Error {
     match error {
         MapError::SyscallError(error) => error.io_error,
         error => io::Error::other(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::AnswerForm;
+
+    /// As when the kernel has no memory for a buffer on its way: the relay passes nothing on after that.
+    #[test]
+    fn a_relay_that_cannot_send_is_found_and_those_of_other_workers_go_on() {
+        is_found_and_others_go_on(|[entry, _]| entry.shutdown(Shutdown::Write).unwrap());
+    }
+
+    #[test]
+    fn a_relay_that_is_gone_is_found_and_those_of_other_workers_go_on() {
+        is_found_and_others_go_on(|[_, exit]| exit.shutdown(Shutdown::Both).unwrap());
+    }
+
+    fn is_found_and_others_go_on(fail: impl FnOnce(&[UnixStream; 2])) {
+        let limits = Limits { workers: 2, sessions: 10, hosts_per_worker: 100, input_bytes: 1000 };
+        let answers = KernelAnswers::load(&limits).unwrap();
+        let [mut other, mut worker] = [answers.worker(0), answers.worker(1)];
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut switch = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        let mut session = worker.attach(&socket).unwrap();
+        session.set_form(&AnswerForm {
+            version: 1,
+            flow_mod: &[0; 80],
+            packet_out: &[0; 24],
+            timeout: 10,
+        });
+        for (host, port) in [(8, 1), (9, 2)] {
+            assert!(worker.publish(&mut session, [2, 0, 0, 0, 0, host], port, 0));
+        }
+        session.open(1);
+        fail(&answers.shared.relays[1]);
+        assert!(!worker.has_failed(), "before anything is sent");
+        // OpenFlow 1.0.0, section 5.4.1: a buffered frame of 14 bytes that came in at port 1.
+        let head = [1, 10, 0, 32, 0, 0, 0, 1, 0, 0, 0, 7, 0, 14, 0, 1, 0, 0];
+        let frame = [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 8, 0];
+        switch.write_all(&[&head[..], &frame].concat()).unwrap();
+        let deadline = sluice_io::clock::now() + Duration::from_secs(20);
+        while !worker.has_failed() {
+            assert!(sluice_io::clock::now() < deadline, "{:?}", session.answered());
+            sluice_io::clock::sleep(Duration::from_millis(1));
+        }
+        assert!(worker.has_failed(), "from then on");
+        assert!(!other.has_failed());
+        session.close();
+        assert!(!session.are_answers_sent(&socket).unwrap());
     }
 }

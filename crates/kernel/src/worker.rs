@@ -14,6 +14,9 @@ use crate::session::{Closed, Session};
 /// Numbers of a clock in the map `clocks`.
 pub(crate) const CLOCK_WORDS: usize = 8;
 
+/// The number that says that the program could not use the relay.
+const CLOCK_FAILED: usize = 1;
+
 /// Slots of ended sessions that are freed at once, since that reads the whole table of hosts.
 const ENDED_SLOTS: usize = 64;
 
@@ -22,11 +25,24 @@ const ENDED_SLOTS: usize = 64;
 pub struct WorkerAnswers {
     shared: Arc<Shared>,
     worker: usize,
+    has_failed: bool,
 }
 
 impl WorkerAnswers {
     pub(crate) fn new(shared: Arc<Shared>, worker: usize) -> Self {
-        Self { shared, worker }
+        Self { shared, worker, has_failed: false }
+    }
+
+    /// Whether the kernel has lost answers of this worker and would lose all further ones, since it had no memory: no gate may be opened any
+    /// more, and connections that have not [sent](Session::are_answers_sent) all their answers have a gap.
+    ///
+    /// # Cost
+    /// Two system calls.
+    pub fn has_failed(&mut self) -> bool {
+        let failed = self.shared.clocks.words().get(self.worker * CLOCK_WORDS + CLOCK_FAILED);
+        self.has_failed |= failed.is_some_and(|failed| failed.load(Ordering::Relaxed) != 0)
+            || self.shared.has_relay_failed(self.worker);
+        self.has_failed
     }
 
     /// Sets the time, in ticks of the application. The program compares it with the times at which hosts were seen.

@@ -26,6 +26,8 @@ pub(super) struct InKernel {
     indices: HashMap<u16, SwitchIndex>,
     /// Switches whose gates are closed, and may be opened at the end of the iteration.
     closed: Vec<ConnId>,
+    /// The kernel answers nothing any more: no gate is opened.
+    has_failed: bool,
 }
 
 #[derive(Debug)]
@@ -33,6 +35,8 @@ struct KernelSwitch {
     session: Session,
     /// It is among the closed ones.
     is_listed: bool,
+    /// Answers that its last worker has caused may be on their way. Those of this worker would take another one.
+    has_arrived: bool,
     /// What has been counted.
     counted: Answered,
 }
@@ -40,7 +44,7 @@ struct KernelSwitch {
 impl InKernel {
     pub(super) fn new(answers: WorkerAnswers) -> Self {
         let (switches, indices, closed) = (Vec::new(), HashMap::default(), Vec::new());
-        Self { answers, switches, indices, closed }
+        Self { answers, switches, indices, closed, has_failed: false }
     }
 
     fn get_mut(&mut self, index: SwitchIndex) -> Option<&mut KernelSwitch> {
@@ -58,14 +62,14 @@ impl InKernel {
         self.closed.push(id);
     }
 
-    fn insert(&mut self, index: SwitchIndex, session: Session) {
+    fn insert(&mut self, index: SwitchIndex, session: Session, has_arrived: bool) {
         if self.switches.len() <= index.index() {
             self.switches.resize_with(index.index() + 1, || None);
         }
         self.indices.insert(session.slot(), index);
         if let Some(slot) = self.switches.get_mut(index.index()) {
             let counted = session.answered();
-            *slot = Some(KernelSwitch { session, is_listed: false, counted });
+            *slot = Some(KernelSwitch { session, is_listed: false, has_arrived, counted });
         }
     }
 
@@ -138,7 +142,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             && let Some(in_kernel) = &mut self.switches.in_kernel
         {
             in_kernel.answers.adopt(&mut session);
-            in_kernel.insert(index, session);
+            in_kernel.insert(index, session, true);
         }
     }
 
@@ -147,12 +151,13 @@ impl<I: Io, A: App> WorkerState<I, A> {
     pub(super) fn attach_to_kernel(&mut self, io: &mut I, id: ConnId) {
         let Some(index) = self.switches.index_of(id) else { return };
         let Some(in_kernel) = &mut self.switches.in_kernel else { return };
-        if in_kernel.get_mut(index).is_some() || io.unread_bytes(id) > 0 {
+        let is_attached = in_kernel.get_mut(index).is_some();
+        if is_attached || in_kernel.has_failed || io.unread_bytes(id) > 0 {
             return;
         }
         let Some(socket) = io.plain_socket(id) else { return };
         match in_kernel.answers.attach(&socket) {
-            Ok(session) => in_kernel.insert(index, session),
+            Ok(session) => in_kernel.insert(index, session, false),
             // The worker answers.
             Err(error) => tracing::debug!(%error, "a switch gets no answers from the kernel"),
         }
@@ -228,6 +233,19 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
     }
 
+    /// Finds out whether the kernel still answers. Four times a second.
+    pub(super) fn check_kernel(&mut self) {
+        let Some(in_kernel) = &mut self.switches.in_kernel else { return };
+        if in_kernel.has_failed || !in_kernel.answers.has_failed() {
+            return;
+        }
+        in_kernel.has_failed = true;
+        tracing::warn!(
+            "the kernel had no memory for an answer: the worker answers everything from now on"
+        );
+        self.close_all_gates();
+    }
+
     /// Closes the gates of all switches, which are opened again at the end of an iteration.
     pub(super) fn close_all_gates(&mut self) {
         if self.switches.in_kernel.is_some() {
@@ -246,7 +264,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
         let mut closed = std::mem::take(&mut in_kernel.closed);
         for id in closed.drain(..) {
-            if !self.open_gate(id) {
+            if !self.open_gate(io, id) {
                 self.disconnect(io, id, CloseReason::AnswerLost);
             }
         }
@@ -256,14 +274,21 @@ impl<I: Io, A: App> WorkerState<I, A> {
     }
 
     /// Opens the gate of a switch if nothing waits for it. Returns `false` if its stream has a gap.
-    fn open_gate(&mut self, id: ConnId) -> bool {
+    fn open_gate(&mut self, io: &I, id: ConnId) -> bool {
         let counters = worker_counters(&self.registry, self.outgoing.worker());
         let Some((switch, in_kernel)) = self.switches.get_with_kernel(id) else { return true };
-        let index = switch.index;
+        let (index, has_failed) = (switch.index, in_kernel.has_failed);
         let Some(of_kernel) = in_kernel.get_mut(index) else { return true };
         of_kernel.is_listed = false;
         if of_kernel.session.has_failed() {
             return false;
+        }
+        if has_failed || of_kernel.has_arrived {
+            let is_sent = |socket| of_kernel.session.are_answers_sent(socket).unwrap_or(true);
+            if !io.plain_socket(id).is_none_or(is_sent) {
+                return !has_failed;
+            }
+            of_kernel.has_arrived = false;
         }
         let answered = of_kernel.session.answered();
         let before = std::mem::replace(&mut of_kernel.counted, answered);
@@ -282,7 +307,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
         self.app.publish_answers(index, in_kernel);
         // Captures get every packet-in.
-        if self.captures.is_empty()
+        if !has_failed
+            && self.captures.is_empty()
             && switch.is_idle()
             && let Some(of_kernel) = in_kernel.get_mut(index)
         {

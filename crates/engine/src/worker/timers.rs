@@ -36,6 +36,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             self.network.expire(self.now);
             self.check_subscribers();
             self.check_captures();
+            self.check_kernel();
             self.ticking.extend(self.switches.ids());
         }
         self.tick_switches(io);

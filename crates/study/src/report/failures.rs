@@ -50,7 +50,7 @@ impl<'s> SentenceGroup<'s> {
         }
     }
 
-    /// The sentence without its numbers, by which groups are told apart.
+    /// The sentence with `#` in place of each number. All sentences of a group have the same.
     pub(crate) fn pattern(&self) -> String {
         without_numbers(self.example)
     }
