@@ -141,11 +141,12 @@ impl<A: App + 'static> Engine<A> {
         let failure = Arc::new(ThreadFailure::default());
         for ((worker, setup), &core) in parts.workers.into_iter().enumerate().zip(&cores) {
             let make_app = make_app.clone();
-            let answers = in_kernel.as_ref().map(|it| it.worker(worker));
+            let answers = in_kernel.as_ref().map(|it| it.worker(worker)).transpose();
+            let answers = answers.map_err(StartError::InKernel)?;
             threads.push(spawn(format!("worker-{worker}"), &failure, move || {
                 // `worker_cores` has checked that the core is allowed.
                 core.map_or(Ok(()), cores::pin)?;
-                setup.start(make_app(worker), answers).run()
+                setup.start(make_app(worker), answers)?.run()
             })?);
         }
         let (acceptor, app_number) = (parts.acceptor, cores.len());

@@ -80,10 +80,11 @@ impl<I: Io, A: App> SteppedEngine<I, A> {
         let mut threads = Threads::new(&Arc::new(cfg), acceptor_io, worker_ios);
         threads.listen(listeners.into_iter().map(|(addr, it)| (addr.into(), it)))?;
         let setups = threads.workers.into_iter().enumerate();
+        let workers = setups.map(|(number, setup)| setup.start(make_app(number), None));
         Ok(Self {
             acceptor: threads.acceptor,
             acceptor_app,
-            workers: setups.map(|(number, setup)| setup.start(make_app(number), None)).collect(),
+            workers: workers.collect::<io::Result<_>>()?,
             senders: threads.senders,
             registry: threads.registry,
         })

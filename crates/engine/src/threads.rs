@@ -1,5 +1,6 @@
 //! The threads of an engine before they run: acceptor and workers, and the queues that connect them.
 
+use std::io;
 use std::sync::Arc;
 
 use sluice_io::Io;
@@ -56,7 +57,10 @@ pub(crate) struct WorkerSetup<I: Io, A> {
 
 impl<I: Io, A: App> WorkerSetup<I, A> {
     /// The worker, with the part of the program in the kernel that answers in its place, if there is one.
-    pub(crate) fn start(self, app: A, answers: Option<WorkerAnswers>) -> Worker<I, A> {
+    ///
+    /// # Errors
+    /// Those of [`Io::wake_by`].
+    pub(crate) fn start(self, app: A, answers: Option<WorkerAnswers>) -> io::Result<Worker<I, A>> {
         Worker::new(self.io, app, self.cfg, self.queues, self.registry, answers)
     }
 }
@@ -92,7 +96,7 @@ where
     pub(crate) fn listen(
         &mut self,
         listeners: impl IntoIterator<Item = (OpenEndpoint, I::Listener)>,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         listeners
             .into_iter()
             .try_for_each(|(endpoint, listener)| self.acceptor.listen(endpoint, listener))

@@ -116,6 +116,15 @@ pub trait Io {
     /// Interrupts [`wait`](Io::wait) from another thread.
     fn waker(&self) -> Self::Waker;
 
+    /// Has [`wait`](Self::wait) return while `fd` is readable, too. The event is [`Woken`](IoEvent::Woken).
+    ///
+    /// # Errors
+    /// Errors of the operating system; `Unsupported` where there are no file descriptors.
+    fn wake_by(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let _ = fd;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Accepts connections on `listener`.
     ///
     /// # Errors
@@ -185,6 +194,11 @@ pub trait Io {
     /// Stops or resumes reading from a connection.
     fn set_reading(&mut self, id: ConnId, reading: Reading);
 
+    /// Sets who finds out that a connection has received something. Its end is reported in any case.
+    fn set_announced(&mut self, id: ConnId, announced: Announced) {
+        let _ = (id, announced);
+    }
+
     /// The socket of a connection that carries no TLS; `None` if there is none, as of simulated connections.
     fn plain_socket(&self, id: ConnId) -> Option<BorrowedFd<'_>> {
         let _ = id;
@@ -217,6 +231,16 @@ pub enum UnsentCap {
     Off,
     /// Limited to 16 KiB. Nothing can overtake bytes in the kernel, and on a slow link they would stay there for seconds.
     On,
+}
+
+/// Who finds out that a connection has received something.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Announced {
+    /// The set.
+    #[default]
+    BySocket,
+    /// The owner of the set, which knows it from somewhere else: the set is not woken by received data until this is set back.
+    ByOwner,
 }
 
 /// Whether a connection is read from.

@@ -20,6 +20,7 @@ typedef __u64 u64;
 #define SEC(name) __attribute__((section(name), used))
 #define MAP_UINT(name, value) int(*name)[value]
 #define MAP_TYPE(name, value) typeof(value) *name
+#define MAP_OF_MAPS(name, value) typeof(value) *name[]
 #define inline_always static __attribute__((always_inline)) inline
 
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
@@ -31,6 +32,7 @@ static long (*const bpf_skb_pull_data)(struct __sk_buff *, u32 len) = (void *)BP
 static u64 (*const bpf_get_socket_cookie)(void *skb) = (void *)BPF_FUNC_get_socket_cookie;
 static long (*const bpf_sk_redirect_map)(struct __sk_buff *, void *map, u32 key, u64 flags) = (void *)BPF_FUNC_sk_redirect_map;
 static struct tcp_sock *(*const bpf_skc_to_tcp_sock)(void *sk) = (void *)BPF_FUNC_skc_to_tcp_sock;
+static long (*const bpf_ringbuf_output)(void *ring, void *data, u64 len, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
 static long (*const bpf_loop)(u32 count, void *callback, void *context, u64 flags) = (void *)BPF_FUNC_loop;
 
 // The part of the kernel's type that is used. The loader adjusts the offset to the running kernel.
@@ -76,7 +78,9 @@ struct session {
     u64 clock;
     // Age at which hosts expire, in ticks.
     u64 timeout;
-    u64 unused[3];
+    // Written by the worker, and cleared by this program: the worker waits for an announcement instead of for the socket.
+    u64 is_announcement_requested;
+    u64 unused[2];
     // Written by this program, and by the worker while the gate is closed.
     u64 busy;
     // Bytes passed to the worker.
@@ -174,6 +178,17 @@ struct {
     MAP_TYPE(key, u32);
     MAP_TYPE(value, u32);
 } relay_exits SEC(".maps");
+
+// Slots of sessions that have passed something to their worker, by worker.
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, u32);
+    MAP_OF_MAPS(values, struct {
+        MAP_UINT(type, BPF_MAP_TYPE_RINGBUF);
+        MAP_UINT(max_entries, 4096);
+    });
+} announcements SEC(".maps");
 
 // Slots by socket cookie.
 struct {
@@ -560,6 +575,17 @@ inline_always int can_answer(struct __sk_buff *skb, struct session *session, u32
     return answered;
 }
 
+// Wakes the worker, which finds out that it has to read from the connection.
+inline_always void announce(struct session *session, u32 worker, u64 slot)
+{
+    if (!__sync_lock_test_and_set(&session->is_announcement_requested, 0))
+        return;
+    void *ring = bpf_map_lookup_elem(&announcements, &worker);
+    // Without room, the next buffer is announced, and the worker finds out by itself after a while.
+    if (!ring || bpf_ringbuf_output(ring, &slot, sizeof(slot), 0))
+        session->is_announcement_requested = 1;
+}
+
 SEC("sk_skb/stream_verdict/decide")
 int decide(struct __sk_buff *skb)
 {
@@ -579,8 +605,11 @@ int decide(struct __sk_buff *skb)
     if (!answered)
         session->passed += len;
     __sync_lock_test_and_set(&session->busy, 0);
-    if (!answered)
+    if (!answered) {
+        if (session->is_announcement_requested)
+            announce(session, worker, index);
         return SK_PASS;
+    }
     int verdict = bpf_sk_redirect_map(skb, &relay_entries, worker, 0);
     if (verdict != SK_PASS) {
         struct clock *clock = bpf_map_lookup_elem(&clocks, &worker);

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aya::maps::{HashMap, Map, MapData, MapError, SockMap};
+use aya::maps::{ArrayOfMaps, HashMap, Map, MapData, MapError, RingBuf, SockMap};
 use aya::programs::{ProgramError, SkSkb};
 use aya::{Ebpf, EbpfLoader};
+use aya_obj::generated::bpf_map_type::BPF_MAP_TYPE_RINGBUF;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_cookie;
 use sluice_base::hash::derive_secret;
@@ -33,6 +34,12 @@ const SESSIONS_MAX: u32 = u16::MAX as u32;
 /// Buckets of a worker's table of hosts, as a power of two.
 const HASH_BITS_MIN: u32 = 4;
 const HASH_BITS_MAX: u32 = 24;
+
+/// Bytes of an announcement in its buffer.
+const ANNOUNCEMENT_BYTES: u32 = 16;
+
+/// The largest page of any architecture, of which the buffer has a multiple.
+const PAGE_BYTES_MAX: u32 = 64 << 10;
 
 /// Longest socket buffer that the program can answer.
 const INPUT_BYTES_MAX: u32 = 16 << 10;
@@ -69,10 +76,17 @@ pub(crate) struct Shared {
     registry: Mutex<Registry>,
 }
 
+/// Slots of sessions that have passed something to their worker.
+pub(crate) type Announcements = RingBuf<MapData>;
+
 /// Which connections the program sees.
 struct Registry {
     sockets: SockMap<MapData>,
     slots: HashMap<MapData, u64, u32>,
+    /// Number of slots.
+    sessions: u32,
+    /// By worker.
+    announcements: ArrayOfMaps<MapData, Announcements>,
     free: Vec<u16>,
     /// Slots of ended sessions of each worker, whose hosts are still published.
     ended: Vec<Vec<u16>>,
@@ -109,6 +123,7 @@ impl KernelAnswers {
             .map_max_entries("sockets", sessions)
             .map_max_entries("relay_entries", workers)
             .map_max_entries("relay_exits", workers)
+            .map_max_entries("announcements", workers)
             .map_max_entries("slots", sessions)
             .map_max_entries("sessions", sessions)
             .map_max_entries("templates", sessions)
@@ -138,8 +153,12 @@ impl KernelAnswers {
     }
 
     /// The part of a worker, by its number. Each worker has one.
-    pub fn worker(&self, number: usize) -> WorkerAnswers {
-        WorkerAnswers::new(self.shared.clone(), number)
+    ///
+    /// # Errors
+    /// Too little memory, or too few file descriptors.
+    pub fn worker(&self, number: usize) -> Result<WorkerAnswers, KernelError> {
+        let announcements = self.shared.registry().announcements(number)?;
+        Ok(WorkerAnswers::new(self.shared.clone(), number, announcements))
     }
 }
 
@@ -203,15 +222,30 @@ impl Registry {
             relays.push([entry, exit]);
         }
         let slots = HashMap::try_from(take_map(&mut program, "slots")?).map_err(refused)?;
+        let announcements = take_map(&mut program, "announcements")?;
         let last = u16::try_from(sessions - 1).unwrap_or(u16::MAX);
         let registry = Self {
             sockets,
             slots,
+            announcements: ArrayOfMaps::try_from(announcements).map_err(refused)?,
+            sessions,
             free: (1..=last).rev().collect(),
             ended: vec![Vec::new(); workers as usize],
             _program: program,
         };
         Ok((registry, relays))
+    }
+
+    /// Makes the buffer for the announcements to a worker. Each session has at most one in it, and those that have moved to another worker
+    /// are few.
+    fn announcements(&mut self, worker: usize) -> Result<Announcements, KernelError> {
+        let bytes = (self.sessions * ANNOUNCEMENT_BYTES).next_power_of_two().max(PAGE_BYTES_MAX);
+        let ring = aya_obj::Map::new_from_params(BPF_MAP_TYPE_RINGBUF as u32, 0, 0, bytes, 0);
+        let ring = MapData::create(ring, "announcements", None).map_err(refused)?;
+        let ring = RingBuf::try_from(Map::RingBuf(ring)).map_err(refused)?;
+        let worker = u32::try_from(worker).unwrap_or(u32::MAX);
+        self.announcements.set(worker, &ring, 0).map_err(refused)?;
+        Ok(ring)
     }
 }
 
@@ -335,7 +369,7 @@ mod tests {
     fn is_found_and_others_go_on(fail: impl FnOnce(&[UnixStream; 2])) {
         let limits = Limits { workers: 2, sessions: 10, hosts_per_worker: 100, input_bytes: 1000 };
         let answers = KernelAnswers::load(&limits).unwrap();
-        let [mut other, mut worker] = [answers.worker(0), answers.worker(1)];
+        let [mut other, mut worker] = [0, 1].map(|number| answers.worker(number).unwrap());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut switch = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, _) = listener.accept().unwrap();

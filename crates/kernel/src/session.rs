@@ -16,6 +16,7 @@ const WRITTEN: usize = 1;
 const HOSTS: usize = 2;
 const CLOCK: usize = 3;
 const TIMEOUT: usize = 4;
+const IS_ANNOUNCEMENT_REQUESTED: usize = 5;
 const BUSY: usize = 8;
 const PASSED: usize = 9;
 const ANSWERED_BYTES: usize = 10;
@@ -218,6 +219,20 @@ impl Session {
         Closed::WasOpen(xid)
     }
 
+    /// Has the program announce the next bytes that it passes to the worker ([`WorkerAnswers::next_announced`]), so that the worker need not
+    /// wait for the socket, which is readable for a moment with each buffer that the program answers, too. After that, the worker
+    /// stops waiting for the socket, and then asks for [`unread_bytes`](Self::unread_bytes), which may have been passed before.
+    ///
+    /// [`WorkerAnswers::next_announced`]: crate::WorkerAnswers::next_announced
+    pub fn request_announcement(&mut self) {
+        self.word(IS_ANNOUNCEMENT_REQUESTED).store(1, Ordering::SeqCst);
+    }
+
+    /// Takes the request back. An announcement may have been made.
+    pub fn cancel_announcement(&mut self) {
+        self.word(IS_ANNOUNCEMENT_REQUESTED).store(0, Ordering::SeqCst);
+    }
+
     /// Whether the socket has taken all answers of the program, so that the worker can write. The gate is closed.
     ///
     /// # Cost
@@ -250,7 +265,7 @@ impl Session {
 
     /// Number of bytes that were passed to the worker and that it has not received yet.
     pub fn unread_bytes(&self) -> u64 {
-        self.word(PASSED).load(Ordering::Relaxed).saturating_sub(self.received)
+        self.word(PASSED).load(Ordering::SeqCst).saturating_sub(self.received)
     }
 
     /// Whether the stream has a gap, since the kernel had no memory for a change that it had begun: the connection has to be closed.

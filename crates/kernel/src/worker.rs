@@ -1,14 +1,15 @@
 //! What a worker does with the program.
 
+use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sluice_io::taken_bytes;
 
 use crate::host_table::{BUCKET_WORDS, HostTable, key};
-use crate::program::Shared;
+use crate::program::{Announcements, Shared};
 use crate::session::{Closed, Session};
 
 /// Numbers of a clock in the map `clocks`.
@@ -21,16 +22,41 @@ const CLOCK_FAILED: usize = 1;
 const ENDED_SLOTS: usize = 64;
 
 /// The part of the program that belongs to one worker: the hosts that it has published, and its clock.
-#[derive(Debug)]
+///
+/// Readable as a file descriptor while there are [announcements](Self::next_announced).
 pub struct WorkerAnswers {
     shared: Arc<Shared>,
     worker: usize,
+    announcements: Announcements,
     has_failed: bool,
 }
 
+impl fmt::Debug for WorkerAnswers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerAnswers").field("worker", &self.worker).finish_non_exhaustive()
+    }
+}
+
+impl AsFd for WorkerAnswers {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.announcements.as_fd()
+    }
+}
+
 impl WorkerAnswers {
-    pub(crate) fn new(shared: Arc<Shared>, worker: usize) -> Self {
-        Self { shared, worker, has_failed: false }
+    pub(crate) fn new(shared: Arc<Shared>, worker: usize, announcements: Announcements) -> Self {
+        Self { shared, worker, announcements, has_failed: false }
+    }
+
+    /// The slot of a session that has passed something to the worker after it had [requested](Session::request_announcement) to know that. The
+    /// session may have ended or moved to another worker since.
+    ///
+    /// # Cost
+    /// A load from memory that the kernel writes, if there are none.
+    #[inline]
+    pub fn next_announced(&mut self) -> Option<u16> {
+        let slot = self.announcements.next()?;
+        slot.first_chunk().and_then(|bytes| u64::from_ne_bytes(*bytes).try_into().ok())
     }
 
     /// Whether the kernel has lost answers of this worker and would lose all further ones, since it had no memory: no gate may be opened any

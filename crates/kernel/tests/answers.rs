@@ -12,9 +12,11 @@
 mod switch;
 
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use sluice_kernel::{Closed, KernelAnswers, Limits};
+use sluice_io::poll::wait_readable;
+use sluice_kernel::{Closed, KernelAnswers, Limits, WorkerAnswers};
 use sluice_openflow::Version;
 
 use switch::{Forms, Peer, answers, packet_in};
@@ -32,7 +34,7 @@ fn mac(n: u8) -> [u8; 6] {
 #[test]
 fn packet_ins_between_published_hosts_are_answered_and_the_others_are_passed() {
     let program = KernelAnswers::load(&LIMITS).unwrap();
-    let mut worker = program.worker(0);
+    let mut worker = program.worker(0).unwrap();
     worker.set_tick(7);
     for version in VERSIONS {
         for buffer_id in [None, Some(5)] {
@@ -96,7 +98,7 @@ fn packet_ins_between_published_hosts_are_answered_and_the_others_are_passed() {
 #[test]
 fn messages_that_are_split_anywhere_arrive_in_order() {
     let program = KernelAnswers::load(&LIMITS).unwrap();
-    let mut worker = program.worker(1);
+    let mut worker = program.worker(1).unwrap();
     let (version, forms) = (Version::V1_3, Forms::new(Version::V1_3));
     let mut peer = Peer::new();
     let mut session = worker.attach(&peer.controller).unwrap();
@@ -126,7 +128,7 @@ fn messages_that_are_split_anywhere_arrive_in_order() {
 #[test]
 fn what_was_received_before_the_connection_was_attached_is_not_lost() {
     let program = KernelAnswers::load(&LIMITS).unwrap();
-    let mut worker = program.worker(0);
+    let mut worker = program.worker(0).unwrap();
     let forms = Forms::new(Version::V1_3);
     let mut peer = Peer::new();
     let message = packet_in(Version::V1_3, (mac(1), mac(2)), 1, None);
@@ -146,7 +148,7 @@ fn what_was_received_before_the_connection_was_attached_is_not_lost() {
 #[test]
 fn a_switch_that_does_not_read_gets_back_pressure_and_every_answer() {
     let program = KernelAnswers::load(&LIMITS).unwrap();
-    let mut worker = program.worker(0);
+    let mut worker = program.worker(0).unwrap();
     let forms = Forms::new(Version::V1_3);
     let mut peer = Peer::new();
     let mut session = worker.attach(&peer.controller).unwrap();
@@ -182,9 +184,53 @@ fn a_switch_that_does_not_read_gets_back_pressure_and_every_answer() {
 }
 
 #[test]
+fn what_is_passed_is_announced_once_per_request() {
+    let program = KernelAnswers::load(&LIMITS).unwrap();
+    let [mut other, mut worker] = [0, 1].map(|number| program.worker(number).unwrap());
+    let forms = Forms::new(Version::V1_3);
+    let mut peer = Peer::new();
+    let mut session = worker.attach(&peer.controller).unwrap();
+    session.set_form(&forms.form(10));
+    worker.publish(&mut session, mac(1), 1, 0);
+    worker.publish(&mut session, mac(2), 2, 0);
+    let known = packet_in(Version::V1_3, (mac(1), mac(2)), 1, None);
+    let unknown = packet_in(Version::V1_3, (mac(1), mac(3)), 1, None);
+    let is_readable = |worker: &WorkerAnswers| {
+        let deadline = sluice_io::clock::now() + Duration::from_millis(30);
+        wait_readable([worker.as_fd()], Some(deadline)).unwrap() == [true]
+    };
+    for round in 1..=5 {
+        session.open(2 * round);
+        session.request_announcement();
+        peer.switch.write_all(&known).unwrap();
+        let expected = answers(Version::V1_3, 2 * round, &[((mac(1), mac(2)), [1, 2], None)]);
+        assert_eq!(peer.receive(expected.len()), expected);
+        assert!(!is_readable(&worker), "what is answered is not announced");
+        // The first is announced, the second has no request.
+        for is_requested in [true, false] {
+            peer.switch.write_all(&unknown).unwrap();
+            assert_eq!(peer.read_up(unknown.len()), unknown);
+            assert_eq!(is_readable(&worker), is_requested, "{round}");
+            assert_eq!(worker.next_announced(), is_requested.then(|| session.slot()));
+            assert_eq!(worker.next_announced(), None);
+            session.count_received(unknown.len());
+        }
+        session.request_announcement();
+        session.cancel_announcement();
+        peer.switch.write_all(&unknown).unwrap();
+        assert_eq!(peer.read_up(unknown.len()), unknown);
+        session.count_received(unknown.len());
+        assert!(!is_readable(&worker));
+        session.close();
+        assert!(!is_readable(&other));
+        assert_eq!(other.next_announced(), None);
+    }
+}
+
+#[test]
 fn the_end_of_a_connection_is_seen_after_its_data_and_frees_its_slot() {
     let program = KernelAnswers::load(&Limits { sessions: 2, ..LIMITS }).unwrap();
-    let mut worker = program.worker(0);
+    let mut worker = program.worker(0).unwrap();
     let forms = Forms::new(Version::V1_0);
     let message = packet_in(Version::V1_0, (mac(1), mac(2)), 1, None);
     for round in 0..20 {

@@ -7,7 +7,10 @@
 //! [`Switches::get_mut`]: super::switches::Switches::get_mut
 
 use sluice_base::HashMap;
-use sluice_io::{ConnId, Io};
+use std::io;
+use std::os::fd::AsFd;
+
+use sluice_io::{Announced, ConnId, Io};
 use sluice_kernel::{AnswerForm, Answered, Closed, Session, WorkerAnswers};
 use sluice_openflow::{MacAddr, MessageType, PortNo};
 use sluice_proto::ControllerSession;
@@ -33,6 +36,9 @@ pub(super) struct InKernel {
 #[derive(Debug)]
 struct KernelSwitch {
     session: Session,
+    id: ConnId,
+    /// Who finds out that something has to be read.
+    announced: Announced,
     /// It is among the closed ones.
     is_listed: bool,
     /// Answers that its last worker has caused may be on their way. Those of this worker would take another one.
@@ -42,9 +48,14 @@ struct KernelSwitch {
 }
 
 impl InKernel {
-    pub(super) fn new(answers: WorkerAnswers) -> Self {
+    /// Answers of a worker, which are announced to `io`.
+    ///
+    /// # Errors
+    /// Those of [`Io::wake_by`].
+    pub(super) fn new(answers: WorkerAnswers, io: &mut impl Io) -> io::Result<Self> {
+        io.wake_by(answers.as_fd())?;
         let (switches, indices, closed) = (Vec::new(), HashMap::default(), Vec::new());
-        Self { answers, switches, indices, closed, has_failed: false }
+        Ok(Self { answers, switches, indices, closed, has_failed: false })
     }
 
     fn get_mut(&mut self, index: SwitchIndex) -> Option<&mut KernelSwitch> {
@@ -62,14 +73,15 @@ impl InKernel {
         self.closed.push(id);
     }
 
-    fn insert(&mut self, index: SwitchIndex, session: Session, has_arrived: bool) {
+    fn insert(&mut self, (index, id): (SwitchIndex, ConnId), session: Session, has_arrived: bool) {
         if self.switches.len() <= index.index() {
             self.switches.resize_with(index.index() + 1, || None);
         }
         self.indices.insert(session.slot(), index);
         if let Some(slot) = self.switches.get_mut(index.index()) {
             let counted = session.answered();
-            *slot = Some(KernelSwitch { session, is_listed: false, has_arrived, counted });
+            let (announced, is_listed) = (Announced::BySocket, false);
+            *slot = Some(KernelSwitch { session, id, announced, is_listed, has_arrived, counted });
         }
     }
 
@@ -83,8 +95,29 @@ impl InKernel {
     /// Removes a switch that moves to another worker.
     pub(super) fn release(&mut self, index: SwitchIndex) -> Option<Session> {
         let mut session = self.remove(index)?;
+        session.cancel_announcement();
         self.answers.release(&mut session);
         Some(session)
+    }
+}
+
+impl KernelSwitch {
+    /// The switch is read when the program announces that it has passed something on. Otherwise the worker would be woken with each
+    /// answer.
+    fn wait_for_announcement(&mut self, io: &mut impl Io) {
+        if self.announced == Announced::BySocket {
+            self.announced = Announced::ByOwner;
+            self.session.request_announcement();
+            io.set_announced(self.id, Announced::ByOwner);
+        }
+    }
+
+    fn wait_for_socket(&mut self, io: &mut impl Io) {
+        if self.announced == Announced::ByOwner {
+            self.announced = Announced::BySocket;
+            self.session.cancel_announcement();
+            io.set_announced(self.id, Announced::BySocket);
+        }
     }
 }
 
@@ -142,7 +175,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             && let Some(in_kernel) = &mut self.switches.in_kernel
         {
             in_kernel.answers.adopt(&mut session);
-            in_kernel.insert(index, session, true);
+            in_kernel.insert((index, id), session, true);
         }
     }
 
@@ -157,9 +190,22 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
         let Some(socket) = io.plain_socket(id) else { return };
         match in_kernel.answers.attach(&socket) {
-            Ok(session) => in_kernel.insert(index, session, false),
+            Ok(session) => in_kernel.insert((index, id), session, false),
             // The worker answers.
             Err(error) => tracing::debug!(%error, "a switch gets no answers from the kernel"),
+        }
+    }
+
+    /// Reads from the switches that have sent something for the worker, from now on.
+    #[inline]
+    pub(super) fn read_announced(&mut self, io: &mut I) {
+        let Some(in_kernel) = &mut self.switches.in_kernel else { return };
+        while let Some(slot) = in_kernel.answers.next_announced() {
+            if let Some(&index) = in_kernel.indices.get(&slot)
+                && let Some(switch) = in_kernel.get_mut(index)
+            {
+                switch.wait_for_socket(io);
+            }
         }
     }
 
@@ -274,7 +320,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
     }
 
     /// Opens the gate of a switch if nothing waits for it. Returns `false` if its stream has a gap.
-    fn open_gate(&mut self, io: &I, id: ConnId) -> bool {
+    fn open_gate(&mut self, io: &mut I, id: ConnId) -> bool {
         let counters = worker_counters(&self.registry, self.outgoing.worker());
         let Some((switch, in_kernel)) = self.switches.get_with_kernel(id) else { return true };
         let (index, has_failed) = (switch.index, in_kernel.has_failed);
@@ -313,6 +359,14 @@ impl<I: Io, A: App> WorkerState<I, A> {
             && let Some(of_kernel) = in_kernel.get_mut(index)
         {
             of_kernel.session.open(switch.session.next_xid());
+            if packet_ins > 0 {
+                of_kernel.wait_for_announcement(io);
+            }
+        }
+        if let Some(of_kernel) = in_kernel.get_mut(index)
+            && of_kernel.session.unread_bytes() > 0
+        {
+            of_kernel.wait_for_socket(io);
         }
         true
     }

@@ -117,16 +117,17 @@ pub(crate) enum LoopControl {
 
 impl<I: Io, A: App> Worker<I, A> {
     pub(crate) fn new(
-        io: I,
+        mut io: I,
         app: A,
         cfg: Arc<Config>,
         queues: WorkerQueues<I, A>,
         registry: Arc<CounterRegistry>,
         answers: Option<WorkerAnswers>,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let now = io.now();
         let answers = answers.filter(|_| app.can_publish_answers());
-        let switches = Switches::new(answers.map(InKernel::new));
+        let in_kernel = answers.map(|answers| InKernel::new(answers, &mut io)).transpose()?;
+        let switches = Switches::new(in_kernel);
         let state = WorkerState {
             app,
             cfg,
@@ -156,7 +157,7 @@ impl<I: Io, A: App> Worker<I, A> {
             ticking: VecDeque::new(),
             next_app_metrics_at: now,
         };
-        Self { io, state }
+        Ok(Self { io, state })
     }
 
     /// Runs the event loop until [`ToWorker::Stop`].
@@ -182,6 +183,7 @@ impl<I: Io, A: App> Worker<I, A> {
         let (io, state) = (&mut self.io, &mut self.state);
         let now = state.wait(io)?;
         state.begin_iteration(now);
+        state.read_announced(io);
         while let Some(event) = io.next_event() {
             match event {
                 IoEvent::Data(id, bytes) => {

@@ -21,8 +21,8 @@ use crate::slab::Slab;
 use crate::sock::EffectiveOptions;
 use crate::tls::{PLAINTEXT_BYTES_MAX, TlsSession};
 use crate::{
-    ConnId, Connection, ConnectionError, Io, IoEvent, Reading, TlsServer, UnsentCap, Waker, clock,
-    poll, sock,
+    Announced, ConnId, Connection, ConnectionError, Io, IoEvent, Reading, TlsServer, UnsentCap,
+    Waker, clock, poll, sock,
 };
 use reading::StreamEvent;
 
@@ -32,10 +32,11 @@ pub const READ_BYTES_MAX: usize = 128 << 10;
 /// Ready connections per wait.
 pub(crate) const EVENTS_MAX: usize = 256;
 
-/// Tokens of the waker and of the set of bulk connections. No [`ConnId`] has these values, since slots are less than
-/// `u32::MAX - 1`.
+/// Tokens of the waker, of the set of bulk connections, and of other file descriptors that wake the thread. No [`ConnId`] has these values,
+/// since slots are less than `u32::MAX - 2`.
 const WAKER: u64 = u64::MAX;
 const BULK: u64 = u64::MAX - 1;
+const OTHER: u64 = u64::MAX - 2;
 
 /// How to wait for events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,6 +103,7 @@ enum Socket {
         stream: TcpStream,
         tls: Option<Box<TlsSession>>,
         interest: EventFlags,
+        announced: Announced,
         is_connecting: bool,
         unsent_cap: UnsentCap,
         load: Load,
@@ -120,8 +122,18 @@ impl Socket {
         connection.keep_open();
         let Connection { stream, tls, received, unsent } = connection;
         let (unsent_cap, load) = (UnsentCap::default(), Load::Sparse);
-        let early = received.into();
-        Self::Stream { stream, tls, interest, is_connecting, unsent_cap, load, early, unsent }
+        let (announced, early) = (Announced::default(), received.into());
+        Self::Stream {
+            stream,
+            tls,
+            interest,
+            announced,
+            is_connecting,
+            unsent_cap,
+            load,
+            early,
+            unsent,
+        }
     }
 }
 
@@ -464,6 +476,10 @@ impl Io for Epoll {
         self.waker.clone()
     }
 
+    fn wake_by(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::add(&self.set, fd, EventData::new_u64(OTHER), EventFlags::IN)?)
+    }
+
     fn listen(&mut self, listener: TcpListener) -> io::Result<ConnId> {
         self.register(Socket::Listener(listener, None), EventFlags::IN)
     }
@@ -513,6 +529,9 @@ impl Io for Epoll {
             let (token, flags) = self.next_ready()?;
             if token == WAKER {
                 self.waker.clear();
+                return Some(IoEvent::Woken);
+            }
+            if token == OTHER {
                 return Some(IoEvent::Woken);
             }
             let id = ConnId(token);
@@ -630,14 +649,35 @@ impl Io for Epoll {
     }
 
     fn set_reading(&mut self, id: ConnId, reading: Reading) {
-        let read_events = EventFlags::IN | EventFlags::RDHUP;
+        let Some(Socket::Stream { announced, .. }) = self.slab.get_mut(id) else { return };
+        let read_events = match announced {
+            Announced::BySocket => EventFlags::IN | EventFlags::RDHUP,
+            Announced::ByOwner => EventFlags::RDHUP,
+        };
         self.set_interest(id, |interest| match reading {
             Reading::On => interest | read_events,
-            Reading::Off => interest - read_events,
+            Reading::Off => interest - EventFlags::IN - EventFlags::RDHUP,
         });
         match reading {
             Reading::Off => self.set_load(id, Load::Sparse),
             Reading::On => self.queue_early(id),
+        }
+    }
+
+    fn set_announced(&mut self, id: ConnId, new: Announced) {
+        let Some(Socket::Stream { announced, interest, .. }) = self.slab.get_mut(id) else {
+            return;
+        };
+        *announced = new;
+        let is_read = interest.contains(EventFlags::RDHUP);
+        self.set_interest(id, |interest| match new {
+            Announced::BySocket if is_read => interest | EventFlags::IN,
+            Announced::BySocket => interest,
+            Announced::ByOwner => interest - EventFlags::IN,
+        });
+        if new == Announced::BySocket && is_read {
+            // Likely, so that another wait is saved.
+            self.ready.push((id.0, EventFlags::IN));
         }
     }
 

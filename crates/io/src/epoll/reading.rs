@@ -50,7 +50,7 @@ impl Epoll {
                 Err(error) => StreamEvent::Closed(Some(error)),
             };
         }
-        if !interest.contains(EventFlags::IN) {
+        if !interest.contains(EventFlags::RDHUP) {
             let is_closed = flags.intersects(EventFlags::HUP | EventFlags::ERR);
             return if is_closed { StreamEvent::Closed(None) } else { StreamEvent::None };
         }

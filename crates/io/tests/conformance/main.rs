@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod announced;
 mod backends;
 mod events;
 mod read_order;

@@ -1,0 +1,107 @@
+//! Connections of which the owner of the set finds out that they have received something. Only [`Epoll`] can leave that to it.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use sluice_io::{Announced, ConnId, Epoll, Io, IoEvent, Reading, WaitStrategy};
+
+/// How long nothing must happen.
+const NOTHING: Duration = Duration::from_millis(30);
+
+/// A set with a connection that its owner announces, and the peer.
+fn announced_by_owner() -> (Epoll, ConnId, TcpStream) {
+    let mut io = Epoll::new(WaitStrategy::default()).unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (stream, _) = listener.accept().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let id = io.adopt(stream.into()).unwrap();
+    io.set_announced(id, Announced::ByOwner);
+    (io, id, peer)
+}
+
+/// What happens until something has, or for a while.
+fn events(io: &mut Epoll) -> Vec<String> {
+    let deadline = io.now() + NOTHING;
+    let mut events = vec![];
+    while events.is_empty() && io.wait(Some(deadline)).unwrap() < deadline {
+        events = reported(io);
+    }
+    events
+}
+
+/// What is still to be reported of the last wait.
+fn reported(io: &mut Epoll) -> Vec<String> {
+    let mut events = vec![];
+    while let Some(event) = io.next_event() {
+        events.push(match event {
+            IoEvent::Data(_, bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+            other => format!("{other:?}"),
+        });
+    }
+    events
+}
+
+#[test]
+fn it_is_read_at_once_when_its_owner_announces_it() {
+    let (mut io, id, mut peer) = announced_by_owner();
+    for text in ["one", "two"] {
+        peer.write_all(text.as_bytes()).unwrap();
+        assert_eq!(events(&mut io), [""; 0]);
+        io.set_announced(id, Announced::BySocket);
+        assert_eq!(reported(&mut io), [text]);
+        io.set_announced(id, Announced::ByOwner);
+    }
+    io.set_announced(id, Announced::BySocket);
+    assert_eq!(reported(&mut io), [""; 0], "nothing was received");
+    peer.write_all(b"three").unwrap();
+    assert_eq!(events(&mut io), ["three"]);
+}
+
+#[test]
+fn its_end_is_reported_after_its_data() {
+    let (mut io, id, mut peer) = announced_by_owner();
+    peer.write_all(b"last").unwrap();
+    drop(peer);
+    let closed = format!("Closed({id:?}, None)");
+    let mut all = events(&mut io);
+    while !all.contains(&closed) {
+        let new = events(&mut io);
+        assert!(!new.is_empty(), "{all:?}");
+        all.extend(new);
+    }
+    assert_eq!(all, ["last", &closed]);
+}
+
+#[test]
+fn it_is_not_read_while_reading_is_off() {
+    let (mut io, id, mut peer) = announced_by_owner();
+    io.set_reading(id, Reading::Off);
+    peer.write_all(b"kept").unwrap();
+    io.set_announced(id, Announced::BySocket);
+    assert_eq!(reported(&mut io), [""; 0]);
+    assert_eq!(events(&mut io), [""; 0]);
+    io.set_reading(id, Reading::On);
+    assert_eq!(events(&mut io), ["kept"]);
+    io.set_announced(id, Announced::ByOwner);
+    io.set_reading(id, Reading::Off);
+    io.set_reading(id, Reading::On);
+    peer.write_all(b"unannounced").unwrap();
+    assert_eq!(events(&mut io), [""; 0]);
+}
+
+#[test]
+fn a_readable_file_descriptor_wakes_the_set() {
+    let mut io = Epoll::new(WaitStrategy::default()).unwrap();
+    let (mut sender, mut receiver) = UnixStream::pair().unwrap();
+    io.wake_by(receiver.as_fd()).unwrap();
+    assert_eq!(events(&mut io), [""; 0]);
+    sender.write_all(b"!").unwrap();
+    assert_eq!(events(&mut io), ["Woken"]);
+    assert_eq!(events(&mut io), ["Woken"], "while it is readable");
+    receiver.read_exact(&mut [0]).unwrap();
+    assert_eq!(events(&mut io), [""; 0]);
+}
