@@ -87,7 +87,10 @@ pub enum IoEvent<'a, C> {
     Writable(ConnId),
     /// The connection was closed by the peer, or failed with an error.
     Closed(ConnId, Option<ConnectionError>),
-    /// Another thread called [`Waker::wake`].
+    /// The connection became readable, and there was nothing to read, since the kernel had processed what was received. Only
+    /// for connections for which [`Io::set_announced`] was called.
+    NothingReceived(ConnId),
+    /// Another thread called [`Waker::wake`], or a file descriptor of [`Io::wake_by`] is readable.
     Woken,
     /// A connection could not be accepted, for lack of file descriptors or memory; see [`limits::remedy`].
     AcceptFailed(io::Error),
@@ -116,7 +119,7 @@ pub trait Io {
     /// Interrupts [`wait`](Io::wait) from another thread.
     fn waker(&self) -> Self::Waker;
 
-    /// Has [`wait`](Self::wait) return while `fd` is readable, too. The event is [`Woken`](IoEvent::Woken).
+    /// Has [`wait`](Self::wait) return while `fd` is readable, too.
     ///
     /// # Errors
     /// Errors of the operating system; `Unsupported` where there are no file descriptors.
@@ -194,7 +197,8 @@ pub trait Io {
     /// Stops or resumes reading from a connection.
     fn set_reading(&mut self, id: ConnId, reading: Reading);
 
-    /// Sets who finds out that a connection has received something. Its end is reported in any case.
+    /// Sets who finds out that a connection has received something. The set still reports its end, and from now on also
+    /// [`NothingReceived`](IoEvent::NothingReceived).
     fn set_announced(&mut self, id: ConnId, announced: Announced) {
         let _ = (id, announced);
     }

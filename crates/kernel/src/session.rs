@@ -134,7 +134,8 @@ impl Session {
         self.slot
     }
 
-    pub(crate) fn is_open(&self) -> bool {
+    /// Whether the gate is open.
+    pub fn is_open(&self) -> bool {
         self.is_open
     }
 

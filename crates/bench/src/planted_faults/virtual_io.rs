@@ -122,6 +122,7 @@ impl Io for VirtualIo {
             IoEvent::Connected(id) => IoEvent::Connected(id),
             IoEvent::Writable(id) => IoEvent::Writable(id),
             IoEvent::Closed(id, error) => IoEvent::Closed(id, error),
+            IoEvent::NothingReceived(id) => IoEvent::NothingReceived(id),
             IoEvent::Woken => IoEvent::Woken,
             IoEvent::AcceptFailed(error) => IoEvent::AcceptFailed(error),
         })

@@ -195,7 +195,9 @@ impl TcpProxy {
             IoEvent::Connected(id) => ProxyEvent::Connected(id),
             IoEvent::Writable(id) => ProxyEvent::Writable(id),
             IoEvent::Closed(id, how) => ProxyEvent::Closed(id, how.map(ConnectionError::kind)),
-            IoEvent::Woken | IoEvent::AcceptFailed(_) => ProxyEvent::Nothing,
+            IoEvent::NothingReceived(_) | IoEvent::Woken | IoEvent::AcceptFailed(_) => {
+                ProxyEvent::Nothing
+            }
             IoEvent::Data(id, bytes) => {
                 if let Some(&(key, direction)) = self.sockets.get(&id)
                     && let Some(connection) = self.connections.get_mut(&key)

@@ -162,6 +162,7 @@ impl LiveNetwork {
                 }
                 // Sending is retried in every iteration anyway, and there is no listener.
                 IoEvent::Writable(_)
+                | IoEvent::NothingReceived(_)
                 | IoEvent::Woken
                 | IoEvent::Accepted(..)
                 | IoEvent::AcceptFailed(_) => {

@@ -147,7 +147,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
                 IoEvent::Closed(id, error) => state.close(io, id, error.into()),
                 IoEvent::AcceptFailed(error) => state.on_accept_failed(io, &error),
                 IoEvent::Connected(id) => state.handshakes.record_tls_handshake(id, state.now),
-                IoEvent::Woken => {}
+                IoEvent::Woken | IoEvent::NothingReceived(_) => {}
             }
         }
         Ok(())

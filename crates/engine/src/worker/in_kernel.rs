@@ -105,10 +105,14 @@ impl KernelSwitch {
     /// The switch is read when the program announces that it has passed something on. Otherwise the worker would be woken with each
     /// answer.
     fn wait_for_announcement(&mut self, io: &mut impl Io) {
-        if self.announced == Announced::BySocket {
-            self.announced = Announced::ByOwner;
-            self.session.request_announcement();
-            io.set_announced(self.id, Announced::ByOwner);
+        if self.announced == Announced::ByOwner || !self.session.is_open() {
+            return;
+        }
+        self.announced = Announced::ByOwner;
+        self.session.request_announcement();
+        io.set_announced(self.id, Announced::ByOwner);
+        if self.session.unread_bytes() > 0 {
+            self.wait_for_socket(io);
         }
     }
 
@@ -176,6 +180,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         {
             in_kernel.answers.adopt(&mut session);
             in_kernel.insert((index, id), session, true);
+            io.set_announced(id, Announced::BySocket);
         }
     }
 
@@ -190,7 +195,10 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
         let Some(socket) = io.plain_socket(id) else { return };
         match in_kernel.answers.attach(&socket) {
-            Ok(session) => in_kernel.insert((index, id), session, false),
+            Ok(session) => {
+                in_kernel.insert((index, id), session, false);
+                io.set_announced(id, Announced::BySocket);
+            }
             // The worker answers.
             Err(error) => tracing::debug!(%error, "a switch gets no answers from the kernel"),
         }
@@ -206,6 +214,16 @@ impl<I: Io, A: App> WorkerState<I, A> {
             {
                 switch.wait_for_socket(io);
             }
+        }
+    }
+
+    /// The kernel has answered what a switch has sent, and the worker was woken for nothing. It sleeps until the program announces something.
+    pub(super) fn sleep_until_announced(&mut self, io: &mut I, id: ConnId) {
+        if let Some(index) = self.switches.index_of(id)
+            && let Some(in_kernel) = &mut self.switches.in_kernel
+            && let Some(switch) = in_kernel.get_mut(index)
+        {
+            switch.wait_for_announcement(io);
         }
     }
 
@@ -359,10 +377,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
             && let Some(of_kernel) = in_kernel.get_mut(index)
         {
             of_kernel.session.open(switch.session.next_xid());
-            if packet_ins > 0 {
-                of_kernel.wait_for_announcement(io);
-            }
         }
+        // Should an announcement have been lost.
         if let Some(of_kernel) = in_kernel.get_mut(index)
             && of_kernel.session.unread_bytes() > 0
         {

@@ -200,6 +200,7 @@ impl<I: Io, A: App> Worker<I, A> {
                 }
                 IoEvent::Writable(id) => state.flush_switch(io, id),
                 IoEvent::Closed(id, error) => state.disconnect(io, id, error.into()),
+                IoEvent::NothingReceived(id) => state.sleep_until_announced(io, id),
                 IoEvent::Woken
                 | IoEvent::Accepted(..)
                 | IoEvent::Connected(_)

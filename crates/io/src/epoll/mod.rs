@@ -103,7 +103,8 @@ enum Socket {
         stream: TcpStream,
         tls: Option<Box<TlsSession>>,
         interest: EventFlags,
-        announced: Announced,
+        /// `None` if nobody has set it.
+        announced: Option<Announced>,
         is_connecting: bool,
         unsent_cap: UnsentCap,
         load: Load,
@@ -122,7 +123,7 @@ impl Socket {
         connection.keep_open();
         let Connection { stream, tls, received, unsent } = connection;
         let (unsent_cap, load) = (UnsentCap::default(), Load::Sparse);
-        let (announced, early) = (Announced::default(), received.into());
+        let (announced, early) = (None, received.into());
         Self::Stream {
             stream,
             tls,
@@ -560,6 +561,7 @@ impl Io for Epoll {
                     return Some(IoEvent::Writable(id));
                 }
                 StreamEvent::None => {}
+                StreamEvent::NothingReceived => return Some(IoEvent::NothingReceived(id)),
                 StreamEvent::Flushed => self.current = Some((token, flags - EventFlags::OUT)),
                 StreamEvent::ReadTls(n) => {
                     return Some(IoEvent::Data(id, self.plaintext.get(..n).unwrap_or_default()));
@@ -651,8 +653,8 @@ impl Io for Epoll {
     fn set_reading(&mut self, id: ConnId, reading: Reading) {
         let Some(Socket::Stream { announced, .. }) = self.slab.get_mut(id) else { return };
         let read_events = match announced {
-            Announced::BySocket => EventFlags::IN | EventFlags::RDHUP,
-            Announced::ByOwner => EventFlags::RDHUP,
+            Some(Announced::ByOwner) => EventFlags::RDHUP,
+            _ => EventFlags::IN | EventFlags::RDHUP,
         };
         self.set_interest(id, |interest| match reading {
             Reading::On => interest | read_events,
@@ -668,14 +670,14 @@ impl Io for Epoll {
         let Some(Socket::Stream { announced, interest, .. }) = self.slab.get_mut(id) else {
             return;
         };
-        *announced = new;
+        let before = announced.replace(new);
         let is_read = interest.contains(EventFlags::RDHUP);
         self.set_interest(id, |interest| match new {
             Announced::BySocket if is_read => interest | EventFlags::IN,
             Announced::BySocket => interest,
             Announced::ByOwner => interest - EventFlags::IN,
         });
-        if new == Announced::BySocket && is_read {
+        if before == Some(Announced::ByOwner) && new == Announced::BySocket && is_read {
             // Likely, so that another wait is saved.
             self.ready.push((id.0, EventFlags::IN));
         }

@@ -12,6 +12,7 @@ use crate::{ConnId, ConnectionError};
 /// An event of a ready stream.
 pub(super) enum StreamEvent {
     None,
+    NothingReceived,
     Connected,
     Writable,
     Read(usize),
@@ -28,27 +29,11 @@ impl Epoll {
     /// The next event of a ready stream: first whether it is connected or writable, then what a read returns.
     pub(super) fn stream_event(&mut self, id: ConnId, flags: EventFlags) -> StreamEvent {
         let Some(socket) = self.slab.get_mut(id) else { return StreamEvent::None };
-        let Socket::Stream { stream, tls, interest, is_connecting, load, early, unsent, .. } =
-            socket
-        else {
+        let Socket::Stream { stream, tls, interest, announced, load, early, .. } = socket else {
             return StreamEvent::None;
         };
         if flags.contains(EventFlags::OUT) && interest.contains(EventFlags::OUT) {
-            if flags.contains(EventFlags::ERR) {
-                let error = sockopt::socket_error(&*stream).ok().and_then(Result::err);
-                return StreamEvent::Closed(error.map(|errno| errno.kind().into()));
-            }
-            if std::mem::take(is_connecting) {
-                return StreamEvent::Connected;
-            }
-            if tls.is_some() {
-                return self.flush_tls(id);
-            }
-            return match send_rest(stream, unsent) {
-                Ok(()) if unsent.is_empty() => StreamEvent::Writable,
-                Ok(()) => StreamEvent::Flushed,
-                Err(error) => StreamEvent::Closed(Some(error)),
-            };
+            return self.writable_event(id, flags);
         }
         if !interest.contains(EventFlags::RDHUP) {
             let is_closed = flags.intersects(EventFlags::HUP | EventFlags::ERR);
@@ -89,8 +74,32 @@ impl Epoll {
                 }
                 if has_tls { self.receive_tls(id, n) } else { StreamEvent::Read(n) }
             }
+            Err(Errno::AGAIN) if announced.is_some() => StreamEvent::NothingReceived,
             Err(Errno::AGAIN | Errno::INTR) => StreamEvent::None,
             Err(e) => StreamEvent::Closed(Some(e.kind().into())),
+        }
+    }
+
+    /// The event of a stream that is connected or writable, or could not be connected.
+    fn writable_event(&mut self, id: ConnId, flags: EventFlags) -> StreamEvent {
+        let Some(Socket::Stream { stream, tls, is_connecting, unsent, .. }) = self.slab.get_mut(id)
+        else {
+            return StreamEvent::None;
+        };
+        if flags.contains(EventFlags::ERR) {
+            let error = sockopt::socket_error(&*stream).ok().and_then(Result::err);
+            return StreamEvent::Closed(error.map(|errno| errno.kind().into()));
+        }
+        if std::mem::take(is_connecting) {
+            return StreamEvent::Connected;
+        }
+        if tls.is_some() {
+            return self.flush_tls(id);
+        }
+        match send_rest(stream, unsent) {
+            Ok(()) if unsent.is_empty() => StreamEvent::Writable,
+            Ok(()) => StreamEvent::Flushed,
+            Err(error) => StreamEvent::Closed(Some(error)),
         }
     }
 

@@ -50,7 +50,9 @@ impl<I: Io> Thread<I> {
                     self.closed.push((id, error.map(ConnectionError::kind)));
                 }
                 IoEvent::Woken => self.wakes += 1,
-                IoEvent::Connected(_) | IoEvent::AcceptFailed(_) => panic!("{event:?}"),
+                IoEvent::Connected(_) | IoEvent::NothingReceived(_) | IoEvent::AcceptFailed(_) => {
+                    panic!("{event:?}")
+                }
             }
         }
     }

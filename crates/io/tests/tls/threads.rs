@@ -69,7 +69,7 @@ impl<I: SocketSet> Thread<I> {
                     self.closed = Some(error.map_or(Ok(()), Err));
                 }
                 IoEvent::Connected(_) => self.connected += 1,
-                IoEvent::Woken => {}
+                IoEvent::Woken | IoEvent::NothingReceived(_) => {}
                 IoEvent::AcceptFailed(error) => panic!("{error}"),
             }
         }
