@@ -72,8 +72,8 @@ def null(*options, name="null", binary=SLUICE):
     return Subject(name, [binary, *listen, *options])
 
 
-def learning(*options, name="sluice", binary=SLUICE, env=None):
-    run = ["run", "--listen", "127.0.0.1:PORT", "--threads", "1", "--pin", CONTROLLER_CORE, "--no-api",
+def learning(*options, name="sluice", binary=SLUICE, env=None, core=CONTROLLER_CORE):
+    run = ["run", "--listen", "127.0.0.1:PORT", "--threads", "1", "--pin", core, "--no-api",
            "--app", "learning"]
     return Subject(name, [binary, *run, *options], env=env)
 

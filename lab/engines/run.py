@@ -28,6 +28,14 @@ LATENCY = {
 ENGINES = ["epoll", "uring", "kernel", "auto"]
 
 
+# Controller and generator share a core.
+SHARED = {
+    "1 outstanding": [*COMMON, "-s", "1", "--window", "1"],
+    "16 outstanding on 16 switches": [*COMMON, "-s", "16", "--window", "1"],
+    "full sockets, 16 switches": [*COMMON, "-s", "16", "-t"],
+}
+
+
 def subjects(*options):
     return [lab.null(*options), *(lab.learning("--engine", name, *options, name=name) for name in ENGINES)]
 
@@ -71,3 +79,16 @@ for case, (arguments, spin) in LATENCY.items():
     lab.row(case, *medians, *to_epoll, *tails)
     for subject in started:
         subject.stop()
+
+print()
+lab.table("one core for both", *(f"{name} p50 µs" for name in ENGINES), *(f"{name} M/s" for name in ENGINES),
+          *(f"{name} / epoll in M/s" for name in ENGINES[1:]))
+started = [lab.learning("--engine", name, name=name, core=lab.BENCH_CORE) for name in ENGINES]
+for case, arguments in SHARED.items():
+    runs = measure(f"one core {case}", started, arguments)
+    medians = [median_and_range([run["p50_us"] for run in runs[name]], 1) for name in ENGINES]
+    rates = [median_and_range([run["per_second"] / 1e6 for run in runs[name]], 2) for name in ENGINES]
+    to_epoll = [median_and_range(ratios(runs, name, "epoll", "per_second"), 2) for name in ENGINES[1:]]
+    lab.row(case, *medians, *rates, *to_epoll)
+for subject in started:
+    subject.stop()

@@ -16,7 +16,7 @@ pub enum KernelError {
     NoTypes,
     /// The kernel refused the program or one of its maps.
     Refused(String),
-    /// A map could not be used.
+    /// A map could not be used, or a socket not be created.
     Io(io::Error),
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for KernelError {
                 "it needs a kernel that describes its types in /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)",
             ),
             Self::Refused(reason) => write!(f, "the kernel refused it: {reason}"),
-            Self::Io(error) => write!(f, "its memory cannot be mapped: {error}"),
+            Self::Io(error) => write!(f, "its memory or its sockets cannot be set up: {error}"),
         }
     }
 }

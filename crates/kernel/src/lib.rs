@@ -13,6 +13,9 @@
 //! The worker closes the gate before it writes to the connection or changes the hosts of it, and waits until the program does not run for
 //! it. So only one of both writes, and transaction ids continue.
 //!
+//! The worker need not wait for a connection to become readable, which it does for a moment with each answer of the program, too: it can have
+//! the program announce when it passes something on ([`Session::request_announcement`], [`WorkerAnswers::next_announced`]).
+//!
 //! # Memory
 //! All is allocated when the program is loaded: see [`Limits`]. The program sends nothing while the socket has not taken more than 16 KiB of
 //! earlier answers.

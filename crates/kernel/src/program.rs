@@ -13,7 +13,7 @@ use aya::programs::{ProgramError, SkSkb};
 use aya::{Ebpf, EbpfLoader};
 use aya_obj::generated::bpf_map_type::BPF_MAP_TYPE_RINGBUF;
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_cookie;
+use rustix::net::sockopt::{set_socket_send_buffer_size_force, socket_cookie};
 use sluice_base::hash::derive_secret;
 use sluice_io::SharedMemory;
 
@@ -34,6 +34,10 @@ const SESSIONS_MAX: u32 = u16::MAX as u32;
 /// Buckets of a worker's table of hosts, as a power of two.
 const HASH_BITS_MIN: u32 = 4;
 const HASH_BITS_MAX: u32 = 24;
+
+/// Bytes on their way through the relay of a worker, bookkeeping of the kernel included. Each connection has two buffers of 16 KiB on its
+/// way at most; beyond this limit, the kernel tries again after two ticks of its clock only, which is milliseconds.
+const RELAY_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of an announcement in its buffer.
 const ANNOUNCEMENT_BYTES: u32 = 16;
@@ -217,6 +221,7 @@ impl Registry {
         let mut relays = Vec::new();
         for worker in 0..workers {
             let (entry, exit) = UnixStream::pair()?;
+            set_socket_send_buffer_size_force(&entry, RELAY_BYTES_MAX).map_err(io::Error::from)?;
             entries.set(worker, &entry, 0).map_err(refused)?;
             exits.set(worker, &exit, 0).map_err(refused)?;
             relays.push([entry, exit]);

@@ -4,9 +4,17 @@
 use serde_json::Value;
 use sluice_system_tests::{Controller, ExitReport, TestEnv, binary, output_of};
 
-/// Runs `sluice bench` with `options` and 1 024 hosts at most, against a controller with options `run`; returns its report, and the number of
-/// packet-ins that were answered in the kernel.
-fn bench(run: &str, options: &str) -> (Value, u64) {
+/// A run of the bench.
+struct Run {
+    report: Value,
+    /// Packet-ins that were answered in the kernel.
+    in_kernel: u64,
+    /// Iterations of the event loops of all workers.
+    iterations: u64,
+}
+
+/// Runs `sluice bench` with `options` and 1 024 hosts at most, against a controller with options `run`.
+fn bench(run: &str, options: &str) -> Run {
     let env = TestEnv::shared();
     let mut command = env.command(&binary().to_string_lossy());
     command.arg("run").args(run.split_whitespace());
@@ -15,18 +23,20 @@ fn bench(run: &str, options: &str) -> (Value, u64) {
     bench.arg("bench").args(options.split_whitespace());
     bench.args(["-c", "127.0.0.1", "-p", controller.port(), "-w", "0", "--json", "-"]);
     let output = output_of(&mut bench);
-    let in_kernel = env.metric("packet_ins_answered_in_kernel_total").unwrap();
+    let metric = |name| env.metric(name).unwrap();
+    let in_kernel = metric("packet_ins_answered_in_kernel_total");
+    let iterations = metric("worker_iterations_total");
     controller.terminate();
     let exit = controller.wait_for_end();
     assert_eq!(exit.code, Some(0), "{exit:?}");
     let at = output.find("{\"schema\"").unwrap();
     let report = serde_json::Deserializer::from_str(&output[at..]).into_iter().next();
-    (report.unwrap().unwrap(), in_kernel)
+    Run { report: report.unwrap().unwrap(), in_kernel, iterations }
 }
 
 /// Every request was answered once and correctly.
-fn assert_clean((report, _): &(Value, u64)) {
-    let requests = &report["requests"];
+fn assert_clean(run: &Run) {
+    let requests = &run.report["requests"];
     let count = |name: &str| requests[name].as_u64().unwrap_or(0);
     assert!(count("answered") > 1000, "{requests}");
     assert_eq!(count("answered"), count("sent"), "{requests}");
@@ -74,21 +84,28 @@ fn learning_in_the_kernel_answers_every_request_once() {
                     let result = bench(&run, &options);
                     assert_clean(&result);
                     // Under load, the workers may answer everything.
-                    assert!(
-                        load != "--window 1" || result.1 > 1000,
-                        "{run} {options}: {}",
-                        result.1
-                    );
+                    assert!(load != "--window 1" || result.in_kernel > 1000, "{run} {options}");
                 }
             }
         }
     }
 }
 
+/// A worker is woken by what the program passes to it, and by its timers.
+#[test]
+fn the_worker_sleeps_while_the_kernel_answers() {
+    let run = "--engine auto --app learning --threads 1 --pin off";
+    let Run { in_kernel, iterations, .. } =
+        bench(run, "--window 1 -s 1 -M 1000 -m 1000 -l 2 --no-buffer");
+    assert!(in_kernel > 10_000, "{in_kernel}");
+    // The first packet-ins of each of the 1 000 hosts are the worker's.
+    assert!(iterations < 3000 + in_kernel / 10, "{iterations} iterations, {in_kernel} answers");
+}
+
 /// Paths over several switches, which belong to two workers.
 #[test]
 fn forwarding_over_io_uring_installs_paths() {
-    let (report, _) = bench(
+    let Run { report, .. } = bench(
         "--engine uring --threads 2 --pin off",
         "paths --topo leafspine,2,4,8 --window 8 -D 2000 -m 1000 -l 2",
     );
