@@ -84,7 +84,7 @@ impl ConnectionBuffers {
 
     /// After the connection took `taken` bytes: stops or resumes reading, and caps unsent data.
     #[inline]
-    fn update_backpressure<I: Io>(
+    pub(crate) fn update_backpressure<I: Io>(
         &mut self,
         io: &mut I,
         id: ConnId,

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use sluice_base::metrics::MetricsSource;
 use sluice_io::{Connection, Epoll, Io, Uring, UringError, WaitStrategy, Waker, cores};
-use sluice_kernel::{KernelAnswers, KernelError};
+use sluice_kernel::{KernelAnswers, KernelError, WorkerAnswers};
 use sluice_openflow::DatapathId;
 use sluice_sdk::App;
 
@@ -132,7 +132,7 @@ impl<A: App + 'static> Engine<A> {
         let addresses = addresses_of(Transport::Tcp);
         let tls_addresses = addresses_of(Transport::Tls);
         let cores = worker_cores(&config)?;
-        let in_kernel = load_in_kernel(config.workers.engine, cores.len())?;
+        let mut in_kernel = load_in_kernel(config.workers.engine, cores.len())?.into_iter();
         let io = Epoll::new(WaitStrategy::default()).map_err(StartError::Io)?;
         let worker_ios = cores.iter().map(|_| new_io()).collect::<Result<_, _>>()?;
         let mut parts = Threads::new(&Arc::new(config.clone()), io, worker_ios);
@@ -141,8 +141,7 @@ impl<A: App + 'static> Engine<A> {
         let failure = Arc::new(ThreadFailure::default());
         for ((worker, setup), &core) in parts.workers.into_iter().enumerate().zip(&cores) {
             let make_app = make_app.clone();
-            let answers = in_kernel.as_ref().map(|it| it.worker(worker)).transpose();
-            let answers = answers.map_err(StartError::InKernel)?;
+            let answers = in_kernel.next();
             threads.push(spawn(format!("worker-{worker}"), &failure, move || {
                 // `worker_cores` has checked that the core is allowed.
                 core.map_or(Ok(()), cores::pin)?;
@@ -282,20 +281,21 @@ impl<A: App + 'static> Engine<A> {
 /// What is missing.
 pub fn try_in_kernel() -> Result<(), KernelError> {
     let limits = WorkerEngine::Kernel.kernel_limits(1).ok_or(KernelError::NotBuilt)?;
-    KernelAnswers::load(&limits).map(drop)
+    KernelAnswers::load(&limits)?.worker(0).map(drop)
 }
 
-/// Loads the program that answers inside the kernel, if it is wanted and if it must be there or can be.
-fn load_in_kernel(
-    wanted: WorkerEngine,
-    workers: usize,
-) -> Result<Option<KernelAnswers>, StartError> {
-    let Some(limits) = wanted.kernel_limits(workers) else { return Ok(None) };
-    match KernelAnswers::load(&limits) {
-        Ok(answers) => Ok(Some(answers)),
+/// Loads the program that answers inside the kernel, if it is wanted and if it must be there or can be; returns the part of each worker, or nothing.
+fn load_in_kernel(wanted: WorkerEngine, workers: usize) -> Result<Vec<WorkerAnswers>, StartError> {
+    let Some(limits) = wanted.kernel_limits(workers) else { return Ok(Vec::new()) };
+    let load = || {
+        let answers = KernelAnswers::load(&limits)?;
+        (0..workers).map(|worker| answers.worker(worker)).collect::<Result<_, _>>()
+    };
+    match load() {
+        Ok(answers) => Ok(answers),
         Err(error) if wanted == WorkerEngine::Auto => {
             tracing::info!("packet-ins are not answered inside the kernel: {error}");
-            Ok(None)
+            Ok(Vec::new())
         }
         Err(error) => Err(StartError::InKernel(error)),
     }

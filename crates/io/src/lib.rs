@@ -88,7 +88,7 @@ pub enum IoEvent<'a, C> {
     /// The connection was closed by the peer, or failed with an error.
     Closed(ConnId, Option<ConnectionError>),
     /// The connection became readable, and there was nothing to read, since the kernel had processed what was received. Only
-    /// for connections for which [`Io::set_announced`] was called.
+    /// for connections for which [`Io::set_read_events`] was called.
     NothingReceived(ConnId),
     /// Another thread called [`Waker::wake`], or a file descriptor of [`Io::wake_by`] is readable.
     Woken,
@@ -197,10 +197,10 @@ pub trait Io {
     /// Stops or resumes reading from a connection.
     fn set_reading(&mut self, id: ConnId, reading: Reading);
 
-    /// Sets who finds out that a connection has received something. The set still reports its end, and from now on also
+    /// Sets when the set reads from a connection. It reports its end in any case, and from now on also
     /// [`NothingReceived`](IoEvent::NothingReceived).
-    fn set_announced(&mut self, id: ConnId, announced: Announced) {
-        let _ = (id, announced);
+    fn set_read_events(&mut self, id: ConnId, events: ReadEvents) {
+        let _ = (id, events);
     }
 
     /// The socket of a connection that carries no TLS; `None` if there is none, as of simulated connections.
@@ -237,14 +237,16 @@ pub enum UnsentCap {
     On,
 }
 
-/// Who finds out that a connection has received something.
+/// When a set reads from a connection.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub enum Announced {
-    /// The set.
+pub enum ReadEvents {
+    /// While it is readable. Set after [`Off`](Self::Off), the connection is read at once.
     #[default]
-    BySocket,
-    /// The owner of the set, which knows it from somewhere else: the set is not woken by received data until this is set back.
-    ByOwner,
+    WhileReadable,
+    /// When this is set and when something arrives, also if there is nothing to read yet.
+    OnArrival,
+    /// Never.
+    Off,
 }
 
 /// Whether a connection is read from.

@@ -44,14 +44,16 @@ struct tcp_sock {
 // Longer frames go to the worker.
 #define FRAME_BYTES_MAX 2048
 #define FRAME_BYTES_MIN 14
-// Answers to one socket buffer.
-#define OUTPUT_BYTES_MAX 16384
+// Answers to one socket buffer. The kernel makes no buffer longer than 16 064 bytes.
+#define OUTPUT_BYTES_MAX 15360
 #define FLOW_MOD_BYTES_MAX 112
 #define PACKET_OUT_BYTES_MAX 40
 // Room behind the answers for one more.
 #define OUTPUT_SLACK 4096
 // Answers that the socket has not taken yet. With more, everything goes to the worker, whose back-pressure applies.
 #define UNSENT_BYTES_MAX 16384
+// Buffers with answers since the socket had taken all. The relay is charged for each until the socket has taken it.
+#define UNSENT_BUFFERS_MAX 16
 // The least PACKET_IN has 32 bytes.
 #define MESSAGES_MAX (INPUT_BYTES_MAX / 32)
 #define SCRATCH_BUFFERS 4
@@ -97,6 +99,14 @@ struct session {
     u64 failed;
     // Bytes of the packet-ins answered.
     u64 received_bytes;
+    // Buffers sent through the relay.
+    u64 relayed;
+    // Those of them that were sent when the socket had taken all answers.
+    u64 relayed_before;
+    u64 unused_relayed[6];
+    // Written by `answer`. Buffers that have arrived at the other end of the relay.
+    u64 arrived;
+    u64 unused_arrived[7];
 };
 
 // The messages that answer a packet-in. All other values are patched in.
@@ -498,6 +508,7 @@ inline_always int decide_burst(struct burst *burst, struct session *session)
     bpf_loop(MESSAGES_MAX + 1, write_decision, burst, 0);
     if (!decisions->is_complete)
         session->failed = 1;
+    session->relayed++;
     session->answered_bytes += out_len;
     session->packets += packets;
     session->received_bytes += burst->len;
@@ -519,7 +530,9 @@ inline_always int has_room(struct __sk_buff *skb, struct session *session)
     if (session->base == UNKNOWN_BASE)
         session->base = write_seq - counted;
     u32 unsent = (u32)session->base + counted - write_seq;
-    return unsent <= UNSENT_BYTES_MAX;
+    if (unsent == 0)
+        session->relayed_before = session->relayed;
+    return unsent <= UNSENT_BYTES_MAX && session->relayed - session->relayed_before < UNSENT_BUFFERS_MAX;
 }
 
 // Another run on this processor may have been interrupted, so that there are several buffers.
@@ -710,6 +723,7 @@ int answer(struct __sk_buff *skb)
     struct session *session = bpf_map_lookup_elem(&sessions, &slot);
     if (!template || !session)
         return SK_DROP;
+    __sync_fetch_and_add(&session->arrived, 1);
     struct output *output = take_output();
     int is_written = 0;
     if (output) {

@@ -39,14 +39,22 @@ pub(crate) struct HostTable<'a> {
     pub(crate) hash: Hash,
 }
 
+/// What has become of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Published {
+    Added,
+    Updated,
+    NoRoom,
+}
+
 /// A host of a session, as the program looks it up.
 pub(crate) fn key(slot: u16, mac: [u8; 6]) -> u64 {
     mac.iter().fold(slot.into(), |key, &byte| key << 8 | u64::from(byte))
 }
 
 impl<'a> HostTable<'a> {
-    /// Publishes that a host is at `port` and was seen at `tick`. Returns whether there was room.
-    pub(crate) fn publish(&self, key: u64, port: u32, tick: u16) -> bool {
+    /// Publishes that a host is at `port` and was seen at `tick`. A new one needs room, and `may_add`.
+    pub(crate) fn publish(&self, key: u64, port: u32, tick: u16, may_add: bool) -> Published {
         let value = pack(port, tick);
         if let Some([_, old]) = self.find(key) {
             // The program may have seen it since.
@@ -54,19 +62,20 @@ impl<'a> HostTable<'a> {
             if known_port != port || is_later(tick, seen) {
                 old.store(value, Ordering::Relaxed);
             }
-            return true;
+            return Published::Updated;
         }
-        let Some([free, free_value]) = self.free(key) else { return false };
+        let Some([free, free_value]) = self.free(key).filter(|_| may_add) else {
+            return Published::NoRoom;
+        };
         free_value.store(value, Ordering::Relaxed);
         free.store(key, Ordering::Release);
-        true
+        Published::Added
     }
 
-    /// Withdraws a host.
-    pub(crate) fn withdraw(&self, key: u64) {
-        if let Some([found, _]) = self.find(key) {
-            found.store(0, Ordering::Relaxed);
-        }
+    /// Withdraws a host. Returns whether it was published.
+    pub(crate) fn withdraw(&self, key: u64) -> bool {
+        let entry = self.find(key);
+        entry.inspect(|[found, _]| found.store(0, Ordering::Relaxed)).is_some()
     }
 
     /// Withdraws all hosts of these sessions.
@@ -94,11 +103,9 @@ impl<'a> HostTable<'a> {
         }
     }
 
-    /// The tick at which a published host was last seen.
-    pub(crate) fn last_seen(&self, key: u64) -> Option<u16> {
-        let [_, value] = self.find(key)?;
-        let [_, seen] = unpack(value.load(Ordering::Relaxed));
-        Some(to_tick(seen))
+    /// Number of hosts for which there is room.
+    pub(crate) fn places(&self) -> usize {
+        self.words.len() / WORDS
     }
 
     fn free(&self, key: u64) -> Option<[&'a AtomicU64; 2]> {
@@ -151,6 +158,13 @@ fn is_later(tick: u16, seen: u32) -> bool {
 mod tests {
     use super::*;
 
+    /// The tick at which a published host was last seen.
+    fn last_seen(table: &HostTable<'_>, key: u64) -> Option<u16> {
+        let [_, value] = table.find(key)?;
+        let [_, seen] = unpack(value.load(Ordering::Relaxed));
+        Some(to_tick(seen))
+    }
+
     fn words(bits: u32) -> Vec<AtomicU64> {
         (0..BUCKET_WORDS << bits).map(|_| AtomicU64::new(0)).collect()
     }
@@ -165,31 +179,35 @@ mod tests {
             [2, 0, 0, 0, high, low]
         };
         for n in 0..1000 {
-            assert!(table.publish(key(1, mac(n)), u32::from(n) + 1, n));
+            assert_eq!(table.publish(key(1, mac(n)), u32::from(n) + 1, n, true), Published::Added);
         }
         for n in 0..1000 {
-            assert_eq!(table.last_seen(key(1, mac(n))), Some(n));
-            assert_eq!(table.last_seen(key(2, mac(n))), None);
+            assert_eq!(last_seen(&table, key(1, mac(n))), Some(n));
+            assert_eq!(last_seen(&table, key(2, mac(n))), None);
         }
-        assert!(table.publish(key(1, mac(5)), 6, 3));
-        assert_eq!(table.last_seen(key(1, mac(5))), Some(5), "it was seen later at this port");
-        assert!(table.publish(key(1, mac(5)), 6, 9));
-        assert_eq!(table.last_seen(key(1, mac(5))), Some(9));
-        assert!(table.publish(key(1, mac(5)), 7, 2));
-        assert_eq!(table.last_seen(key(1, mac(5))), Some(2), "at another port");
-        table.withdraw(key(1, mac(5)));
-        assert_eq!(table.last_seen(key(1, mac(5))), None);
-        assert_eq!(table.last_seen(key(1, mac(6))), Some(6));
+        assert_eq!(table.publish(key(1, mac(5)), 6, 3, false), Published::Updated);
+        assert_eq!(last_seen(&table, key(1, mac(5))), Some(5), "it was seen later at this port");
+        assert_eq!(table.publish(key(1, mac(5)), 6, 9, false), Published::Updated);
+        assert_eq!(last_seen(&table, key(1, mac(5))), Some(9));
+        assert_eq!(table.publish(key(1, mac(5)), 7, 2, false), Published::Updated);
+        assert_eq!(last_seen(&table, key(1, mac(5))), Some(2), "at another port");
+        assert!(table.withdraw(key(1, mac(5))));
+        assert!(!table.withdraw(key(1, mac(5))));
+        assert_eq!(table.publish(key(1, mac(5)), 7, 2, false), Published::NoRoom);
+        assert_eq!(last_seen(&table, key(1, mac(5))), None);
+        assert_eq!(last_seen(&table, key(1, mac(6))), Some(6));
     }
 
     #[test]
     fn a_full_pair_of_buckets_takes_no_more_and_keeps_what_it_has() {
         let words = words(1);
         let table = HostTable { words: &words, hash: Hash { factor: 1, bits: 1 } };
-        let published = (1..=20u8).filter(|&n| table.publish(key(1, [0, 0, 0, 0, 0, n]), 1, 0));
+        let publish = |n: u8| table.publish(key(1, [0, 0, 0, 0, 0, n]), 1, 0, true);
+        let published = (1..=20).filter(|&n| publish(n) == Published::Added);
         assert_eq!(published.count(), 2 * HOSTS);
-        assert_eq!(table.last_seen(key(1, [0, 0, 0, 0, 0, 1])), Some(0));
+        assert_eq!(table.places(), 2 * HOSTS);
+        assert_eq!(last_seen(&table, key(1, [0, 0, 0, 0, 0, 1])), Some(0));
         table.withdraw(key(1, [0, 0, 0, 0, 0, 1]));
-        assert!(table.publish(key(1, [0, 0, 0, 0, 0, 20]), 1, 0));
+        assert_eq!(publish(20), Published::Added);
     }
 }

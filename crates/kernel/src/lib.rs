@@ -17,8 +17,8 @@
 //! the program announce when it passes something on ([`Session::request_announcement`], [`WorkerAnswers::next_announced`]).
 //!
 //! # Memory
-//! All is allocated when the program is loaded: see [`Limits`]. The program sends nothing while the socket has not taken more than 16 KiB of
-//! earlier answers.
+//! All is allocated when the program is loaded: see [`Limits`]. The program passes everything to the worker while more than 16
+//! KiB of answers wait to be sent, or 16 buffers with answers.
 
 mod error;
 mod host_table;

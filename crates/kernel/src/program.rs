@@ -22,8 +22,9 @@ use crate::host_table::{BUCKET_WORDS, Hash};
 use crate::session::{SESSION_WORDS, Session, TEMPLATE_WORDS};
 use crate::worker::{CLOCK_WORDS, WorkerAnswers};
 
-/// The oldest kernel that is known to work: earlier ones count what is received from connections of such programs wrongly.
-pub const KERNEL_MIN: (u32, u32) = (6, 14);
+/// The oldest kernel that works: earlier ones count what is received from connections of such programs wrongly, or send parts of buffers twice
+/// if a socket takes a buffer in parts.
+pub const KERNEL_MIN: (u32, u32) = (6, 16);
 
 /// Types of the running kernel.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
@@ -35,9 +36,12 @@ const SESSIONS_MAX: u32 = u16::MAX as u32;
 const HASH_BITS_MIN: u32 = 4;
 const HASH_BITS_MAX: u32 = 24;
 
-/// Bytes on their way through the relay of a worker, bookkeeping of the kernel included. Each connection has two buffers of 16 KiB on its
-/// way at most; beyond this limit, the kernel tries again after two ticks of its clock only, which is milliseconds.
-const RELAY_BYTES_MAX: usize = 64 << 20;
+/// Bytes for which a connection that does not read can have its relay charged: 16 buffers with 31 KiB of answers, and the bookkeeping of the
+/// kernel. If a relay is full, the answers of all its connections wait.
+const RELAYED_BYTES_MAX: usize = 80 << 10;
+
+/// What the kernel accepts as the size of a buffer.
+const BUFFER_BYTES_MAX: usize = (1 << 30) - 1;
 
 /// Bytes of an announcement in its buffer.
 const ANNOUNCEMENT_BYTES: u32 = 16;
@@ -48,14 +52,16 @@ const PAGE_BYTES_MAX: u32 = 64 << 10;
 /// Longest socket buffer that the program can answer.
 const INPUT_BYTES_MAX: u32 = 16 << 10;
 
-/// How much memory the program has. All of it is allocated at the start.
+/// How much memory the program has. All of it is allocated at the start: also 90 KiB for each processor, and 16 bytes for each connection and
+/// worker. Answers on their way are in the memory of the sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Number of workers.
     pub workers: usize,
-    /// Connections; 288 bytes each, at most 65 534. Further ones are answered by the worker.
+    /// Connections; 432 bytes each, at most 65 534. Further ones are answered by the worker.
     pub sessions: u32,
-    /// Hosts of each worker; 32 bytes each, so that nearly all find a place. Packet-ins of further ones are answered by the worker.
+    /// Hosts of each worker; 32 bytes each, so that nearly all find a place. One connection has at most half of them. Packet-ins of further ones
+    /// are answered by the worker.
     pub hosts_per_worker: u32,
     /// Bytes of a socket buffer that the program answers; longer ones go to the worker. At most 16 KiB.
     pub input_bytes: u32,
@@ -187,7 +193,14 @@ fn check_kernel() -> Result<(), KernelError> {
 
 fn map_memory(program: &mut Ebpf, name: &str, words: usize) -> Result<SharedMemory, KernelError> {
     match program.map(name) {
-        Some(Map::Array(map)) => Ok(SharedMemory::map(map.fd(), words)?),
+        Some(Map::Array(map)) => {
+            let info = map.info().map_err(refused)?;
+            let bytes = info.max_entries() as usize * info.value_size() as usize;
+            if bytes != words * size_of::<AtomicU64>() {
+                return Err(KernelError::Refused(format!("{name} has another layout")));
+            }
+            Ok(SharedMemory::map(map.fd(), words)?)
+        }
         _ => Err(KernelError::Refused(format!("there is no map {name}"))),
     }
 }
@@ -221,7 +234,10 @@ impl Registry {
         let mut relays = Vec::new();
         for worker in 0..workers {
             let (entry, exit) = UnixStream::pair()?;
-            set_socket_send_buffer_size_force(&entry, RELAY_BYTES_MAX).map_err(io::Error::from)?;
+            // The kernel doubles this, and lets half of it be used here.
+            let bytes = (sessions as usize).saturating_mul(RELAYED_BYTES_MAX);
+            let bytes = bytes.min(BUFFER_BYTES_MAX);
+            set_socket_send_buffer_size_force(&entry, bytes).map_err(io::Error::from)?;
             entries.set(worker, &entry, 0).map_err(refused)?;
             exits.set(worker, &exit, 0).map_err(refused)?;
             relays.push([entry, exit]);
@@ -290,7 +306,7 @@ impl Shared {
         self.templates.words().get(start..start + TEMPLATE_WORDS).unwrap_or_default()
     }
 
-    /// Whether the relay of a worker has failed, so that it passes nothing on any more. True at the first call after that.
+    /// Whether the relay of a worker has failed since the last call. It passes nothing on any more then.
     pub(crate) fn has_relay_failed(&self, worker: usize) -> bool {
         let relay = self.relays.get(worker);
         relay.is_some_and(|ends| ends.iter().any(|end| !matches!(end.take_error(), Ok(None))))
@@ -328,12 +344,14 @@ impl Shared {
         }
     }
 
-    /// The slots of ended sessions of a worker, if there are `least` of them or no other ones are free.
+    /// The slots of ended sessions of a worker that can be used again, if there are `least` ended ones or no other slots are free.
     pub(crate) fn take_ended(&self, worker: usize, least: usize) -> Vec<u16> {
         let mut registry = self.registry();
         let is_full = registry.free.is_empty();
         match registry.ended.get_mut(worker) {
-            Some(ended) if is_full || ended.len() >= least => std::mem::take(ended),
+            Some(ended) if is_full || ended.len() >= least => {
+                ended.extract_if(.., |slot| !Session::is_relaying(self, *slot)).collect()
+            }
             _ => Vec::new(),
         }
     }

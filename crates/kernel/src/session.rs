@@ -10,7 +10,7 @@ use sluice_io::taken_bytes;
 use crate::program::Shared;
 
 /// Numbers of a session in the map `sessions`, and where they are. The program has the same layout.
-pub(crate) const SESSION_WORDS: usize = 16;
+pub(crate) const SESSION_WORDS: usize = 32;
 const GATE: usize = 0;
 const WRITTEN: usize = 1;
 const HOSTS: usize = 2;
@@ -25,6 +25,12 @@ const XID: usize = 12;
 const BASE: usize = 13;
 const FAILED: usize = 14;
 const RECEIVED_BYTES: usize = 15;
+const RELAYED: usize = 16;
+const ARRIVED: usize = 24;
+
+/// How often the worker looks whether the program runs before it lets another thread run, which may be the one that the program has
+/// interrupted.
+const SPINS_MAX: u32 = 1000;
 
 /// A gate that is closed. No connection passes so many bytes.
 const CLOSED: u64 = u64::MAX;
@@ -97,8 +103,8 @@ pub struct Session {
     worker: usize,
     is_open: bool,
     has_form: bool,
-    /// The table of the owner may have hosts of this session.
-    pub(crate) has_hosts: bool,
+    /// Hosts of this session in the table of the owner.
+    pub(crate) host_count: usize,
     /// Bytes received from the connection since it has a session.
     received: u64,
     /// Bytes written to it.
@@ -112,7 +118,7 @@ pub struct Session {
 impl Session {
     /// A session with a slot, of a connection with a cookie, whose socket has taken `taken_before` bytes.
     pub(crate) fn new(shared: Arc<Shared>, (slot, cookie): (u16, u64), taken_before: u64) -> Self {
-        let (worker, is_open, has_form, has_hosts) = (0, false, false, false);
+        let (worker, is_open, has_form, host_count) = (0, false, false, 0);
         let (received, written, sent_answers) = (0, 0, 0);
         Self {
             shared,
@@ -121,7 +127,7 @@ impl Session {
             worker,
             is_open,
             has_form,
-            has_hosts,
+            host_count,
             received,
             written,
             taken_before,
@@ -132,6 +138,11 @@ impl Session {
     /// A number that no other session has at the same time.
     pub fn slot(&self) -> u16 {
         self.slot
+    }
+
+    /// Number of hosts that are published.
+    pub fn host_count(&self) -> usize {
+        self.host_count
     }
 
     /// Whether the gate is open.
@@ -204,7 +215,8 @@ impl Session {
     /// worker.
     ///
     /// # Cost
-    /// An exchange and a load if the gate was open. If the program is just running, its time, which is less than a millisecond.
+    /// An exchange and a load if the gate was open. If the program is just running, its time: microseconds, or longer if the kernel has
+    /// another thread run in between.
     #[inline]
     pub fn close(&mut self) -> Closed {
         if !self.is_open {
@@ -212,7 +224,12 @@ impl Session {
         }
         self.is_open = false;
         self.word(GATE).swap(CLOSED, Ordering::SeqCst);
+        let mut spins = 0;
         while self.word(BUSY).load(Ordering::SeqCst) != 0 {
+            spins += 1;
+            if spins % SPINS_MAX == 0 {
+                std::thread::yield_now();
+            }
             std::hint::spin_loop();
         }
         #[expect(clippy::cast_possible_truncation, reason = "the program counts in 32 bits")]
@@ -272,6 +289,12 @@ impl Session {
     /// Whether the stream has a gap, since the kernel had no memory for a change that it had begun: the connection has to be closed.
     pub fn has_failed(&self) -> bool {
         self.word(FAILED).load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether answers of an ended session may still be in the relay, from where they would go to the next one in this slot.
+    pub(crate) fn is_relaying(shared: &Shared, slot: u16) -> bool {
+        let load = |word| shared.session(slot, word).load(Ordering::SeqCst);
+        load(RELAYED) != load(ARRIVED)
     }
 
     pub(crate) fn clear(shared: &Shared, slot: u16) {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use sluice_io::taken_bytes;
 
-use crate::host_table::{BUCKET_WORDS, HostTable, key};
+use crate::host_table::{BUCKET_WORDS, HostTable, Published, key};
 use crate::program::{Announcements, Shared};
 use crate::session::{Closed, Session};
 
@@ -20,6 +20,9 @@ const CLOCK_FAILED: usize = 1;
 
 /// Slots of ended sessions that are freed at once, since that reads the whole table of hosts.
 const ENDED_SLOTS: usize = 64;
+
+/// One session has at most the table divided by this, so that one that sends from many addresses leaves room for others.
+const SHARE_OF_SESSION: usize = 4;
 
 /// The part of the program that belongs to one worker: the hosts that it has published, and its clock.
 ///
@@ -107,18 +110,22 @@ impl WorkerAnswers {
         closed
     }
 
-    /// Publishes that a host is at `port`, and was seen at `tick`, unless the program has seen it there later. Returns whether there was room.
-    /// The gate is closed.
+    /// Publishes that a host is at `port`, and was seen at `tick`, unless the program has seen it there later. Returns whether there was room: a
+    /// session has at most a quarter of the table. The gate is closed.
     pub fn publish(&mut self, session: &mut Session, mac: [u8; 6], port: u32, tick: u16) -> bool {
         debug_assert!(!session.is_open(), "the gate is closed while hosts change");
-        session.has_hosts = true;
-        self.table().publish(key(session.slot(), mac), port, tick)
+        let table = self.table();
+        let may_add = session.host_count < table.places() / SHARE_OF_SESSION;
+        let published = table.publish(key(session.slot(), mac), port, tick, may_add);
+        session.host_count += usize::from(published == Published::Added);
+        published != Published::NoRoom
     }
 
     /// Withdraws a host. The gate is closed.
-    pub fn withdraw(&mut self, session: &Session, mac: [u8; 6]) {
+    pub fn withdraw(&mut self, session: &mut Session, mac: [u8; 6]) {
         debug_assert!(!session.is_open(), "the gate is closed while hosts change");
-        self.table().withdraw(key(session.slot(), mac));
+        let was_published = self.table().withdraw(key(session.slot(), mac));
+        session.host_count -= usize::from(was_published);
     }
 
     /// Withdraws all hosts of a session. The gate is closed.
@@ -127,7 +134,7 @@ impl WorkerAnswers {
     /// Reads the whole table of hosts if it has some of this session.
     pub fn withdraw_all(&mut self, session: &mut Session) {
         debug_assert!(!session.is_open(), "the gate is closed while hosts change");
-        if std::mem::take(&mut session.has_hosts) {
+        if std::mem::take(&mut session.host_count) > 0 {
             self.table().withdraw_slots(&[session.slot()]);
         }
     }
@@ -138,11 +145,6 @@ impl WorkerAnswers {
     /// Reads the whole table of hosts.
     pub fn for_each_seen(&self, tick: u16, each: impl FnMut(u16, [u8; 6], u16)) {
         self.table().for_each_seen(tick, each);
-    }
-
-    /// The tick at which a published host was last seen, by the worker or by the program.
-    pub fn last_seen(&self, session: &Session, mac: [u8; 6]) -> Option<u16> {
-        self.table().last_seen(key(session.slot(), mac))
     }
 
     fn first_bucket(&self) -> u64 {

@@ -153,6 +153,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
             kernel_session: None,
         };
         self.switches.insert(id, connection, Arc::clone(&features), counters);
+        // Before anything is sent, which must not overtake answers that the kernel has given for the worker before.
+        self.begin_kernel_session(io, id, released);
         self.set_deadline(id);
         self.call_app(id, |app, ctx| app.on_switch_connected(&features, ctx));
         self.queue_parked_messages(io, id, datapath_id);
@@ -162,7 +164,6 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.flush_switch(io, id);
         let result = self.process_read(id, &received);
         self.send_replies(io, id);
-        self.begin_kernel_session(io, id, released);
         result.unwrap_or_else(|reason| self.disconnect(io, id, reason));
     }
 
@@ -180,7 +181,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let Some(mut switch) = self.switches.remove(id) else { return };
         io.close(id);
         // After the connection is closed: nothing is lost that way.
-        drop(self.switches.in_kernel.as_mut().and_then(|it| it.remove(switch.index)));
+        self.remove_from_kernel(&switch);
         switch.requests.disconnect(&mut self.answers);
         self.deadlines.remove(id);
         let (dpid, addr, version) = (switch.datapath_id, switch.addr, switch.session.version());

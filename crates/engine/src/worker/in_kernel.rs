@@ -9,15 +9,40 @@
 use sluice_base::HashMap;
 use std::io;
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
-use sluice_io::{Announced, ConnId, Io};
+use sluice_io::{ConnId, Io, ReadEvents};
 use sluice_kernel::{AnswerForm, Answered, Closed, Session, WorkerAnswers};
-use sluice_openflow::{MacAddr, MessageType, PortNo};
+use sluice_openflow::{MacAddr, MessageType, PortNo, Version};
 use sluice_proto::ControllerSession;
 use sluice_sdk::{AnswerCache, App, SwitchIndex};
 
+use super::switches::ConnectedSwitch;
 use super::{WorkerState, count_sent, worker_counters};
 use crate::close_reason::CloseReason;
+use crate::counters::ThreadCounters;
+use crate::deadlines::Deadlines;
+use crate::switch_counters::SwitchCounters;
+
+/// When the worker looks first whether a socket has taken the answers of the program. The time doubles while it has not.
+const RETRY_MIN: Duration = Duration::from_micros(50);
+const RETRY_MAX: Duration = Duration::from_millis(64);
+
+/// Time for the answers that are behind the relay when it fails. Switches that do not get theirs have lost them, or do not read.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// Hosts of a switch that may be published at any time.
+const PUBLICATIONS_AT_ONCE: u32 = 1024;
+
+/// Time after the publication of more hosts before the next one of the same switch, for each host. Publishing takes some 50 ns per host, so
+/// that it is a small part of the worker's time.
+const PAUSE_PER_HOST: Duration = Duration::from_micros(1);
+
+/// Reading the whole table takes as long as the publication of so many hosts.
+const WHOLE_TABLE: u32 = 16_384;
+
+/// How long no switch is attached after one was refused.
+const ATTACH_RETRY: Duration = Duration::from_secs(10);
 
 /// The part of the program that belongs to a worker, and its switches.
 #[derive(Debug)]
@@ -29,22 +54,33 @@ pub(super) struct InKernel {
     indices: HashMap<u16, SwitchIndex>,
     /// Switches whose gates are closed, and may be opened at the end of the iteration.
     closed: Vec<ConnId>,
-    /// The kernel answers nothing any more: no gate is opened.
-    has_failed: bool,
+    /// Switches whose sockets have not taken all answers of the program, while the worker has something to send.
+    behind: Deadlines<ConnId>,
+    /// Since then, the kernel answers nothing any more: no gate is opened.
+    failed_at: Option<Instant>,
+    /// No switch is attached before.
+    next_attach_at: Option<Instant>,
+    /// Hosts published since the start.
+    publications: u32,
 }
 
 #[derive(Debug)]
 struct KernelSwitch {
     session: Session,
     id: ConnId,
-    /// Who finds out that something has to be read.
-    announced: Announced,
+    read_events: ReadEvents,
     /// It is among the closed ones.
     is_listed: bool,
     /// Answers that its last worker has caused may be on their way. Those of this worker would take another one.
     has_arrived: bool,
     /// What has been counted.
     counted: Answered,
+    /// It is among those that are behind.
+    is_behind: bool,
+    /// How long the worker waits before it looks the next time whether the socket has taken all answers.
+    retry: Duration,
+    /// Hosts are not published before.
+    next_publication_at: Option<Instant>,
 }
 
 impl InKernel {
@@ -55,7 +91,16 @@ impl InKernel {
     pub(super) fn new(answers: WorkerAnswers, io: &mut impl Io) -> io::Result<Self> {
         io.wake_by(answers.as_fd())?;
         let (switches, indices, closed) = (Vec::new(), HashMap::default(), Vec::new());
-        Ok(Self { answers, switches, indices, closed, has_failed: false })
+        Ok(Self {
+            answers,
+            switches,
+            indices,
+            closed,
+            behind: Deadlines::default(),
+            failed_at: None,
+            next_attach_at: None,
+            publications: 0,
+        })
     }
 
     fn get_mut(&mut self, index: SwitchIndex) -> Option<&mut KernelSwitch> {
@@ -80,15 +125,58 @@ impl InKernel {
         self.indices.insert(session.slot(), index);
         if let Some(slot) = self.switches.get_mut(index.index()) {
             let counted = session.answered();
-            let (announced, is_listed) = (Announced::BySocket, false);
-            *slot = Some(KernelSwitch { session, id, announced, is_listed, has_arrived, counted });
+            *slot = Some(KernelSwitch {
+                session,
+                id,
+                read_events: ReadEvents::WhileReadable,
+                is_listed: false,
+                has_arrived,
+                counted,
+                is_behind: false,
+                retry: RETRY_MIN,
+                next_publication_at: None,
+            });
         }
+    }
+
+    /// When a switch that is behind should be looked at.
+    pub(super) fn next_retry(&self) -> Option<Instant> {
+        self.behind.next()
+    }
+
+    /// Counts what the program has answered to a switch since the last call. Returns whether that is anything.
+    pub(super) fn count_answered(
+        &mut self,
+        index: SwitchIndex,
+        version: Version,
+        worker: &ThreadCounters,
+        counters: &SwitchCounters,
+    ) -> bool {
+        let Some(switch) = self.get_mut(index) else { return false };
+        let answered = switch.session.answered();
+        let before = std::mem::replace(&mut switch.counted, answered);
+        let packet_ins = answered.packet_ins - before.packet_ins;
+        if packet_ins == 0 {
+            return false;
+        }
+        let received_bytes = answered.received_bytes - before.received_bytes;
+        let sent_bytes = answered.sent_bytes - before.sent_bytes;
+        worker.message_received(version, MessageType::PACKET_IN, packet_ins);
+        worker.packet_ins_in_kernel.add(packet_ins);
+        worker.bytes_received.add(received_bytes);
+        worker.bytes_sent.add(sent_bytes);
+        counters.packet_ins_received.add(packet_ins);
+        counters.messages_received.add(packet_ins);
+        counters.bytes_received.add(received_bytes);
+        counters.bytes_sent.add(sent_bytes);
+        true
     }
 
     /// Removes a switch that has disconnected.
     pub(super) fn remove(&mut self, index: SwitchIndex) -> Option<Session> {
         let switch = self.switches.get_mut(index.index())?.take()?;
         self.indices.remove(&switch.session.slot());
+        self.behind.remove(switch.id);
         Some(switch.session)
     }
 
@@ -102,26 +190,47 @@ impl InKernel {
 }
 
 impl KernelSwitch {
-    /// The switch is read when the program announces that it has passed something on. Otherwise the worker would be woken with each
-    /// answer.
-    fn wait_for_announcement(&mut self, io: &mut impl Io) {
-        if self.announced == Announced::ByOwner || !self.session.is_open() {
-            return;
-        }
-        self.announced = Announced::ByOwner;
-        self.session.request_announcement();
-        io.set_announced(self.id, Announced::ByOwner);
+    /// After the switch was readable and there was nothing to read: the program has answered what it has sent, or what it has passed to the
+    /// worker waits in the kernel behind answers that are not sent.
+    fn on_nothing_received(&mut self, io: &mut impl Io) {
         if self.session.unread_bytes() > 0 {
-            self.wait_for_socket(io);
+            return self.set_read_events(io, ReadEvents::OnArrival);
+        }
+        if !self.session.is_open() {
+            return self.set_read_events(io, ReadEvents::WhileReadable);
+        }
+        // Answers do not wake the worker from now on, but an announcement does.
+        self.session.request_announcement();
+        self.set_read_events(io, ReadEvents::Off);
+        self.read_unread(io);
+    }
+
+    /// Reads what was passed before an announcement was requested, or whose announcement was lost.
+    fn read_unread(&mut self, io: &mut impl Io) {
+        if self.read_events == ReadEvents::Off && self.session.unread_bytes() > 0 {
+            self.read(io);
         }
     }
 
-    fn wait_for_socket(&mut self, io: &mut impl Io) {
-        if self.announced == Announced::ByOwner {
-            self.announced = Announced::BySocket;
+    /// Reads from the switch while it is readable.
+    fn read(&mut self, io: &mut impl Io) {
+        if self.read_events == ReadEvents::Off {
             self.session.cancel_announcement();
-            io.set_announced(self.id, Announced::BySocket);
         }
+        self.set_read_events(io, ReadEvents::WhileReadable);
+    }
+
+    fn set_read_events(&mut self, io: &mut impl Io, events: ReadEvents) {
+        if std::mem::replace(&mut self.read_events, events) != events {
+            io.set_read_events(self.id, events);
+        }
+    }
+
+    /// Whether the socket has taken all answers of the program.
+    fn are_answers_sent(&mut self, io: &impl Io) -> bool {
+        // A failed connection is reported by its next event.
+        let is_sent = |socket| self.session.are_answers_sent(socket).unwrap_or(true);
+        io.plain_socket(self.id).is_none_or(is_sent)
     }
 }
 
@@ -148,6 +257,7 @@ impl AnswerCache for InKernel {
 
     fn publish(&mut self, switch: SwitchIndex, host: MacAddr, port: PortNo, tick: u16) {
         if let Some(Some(switch)) = self.switches.get_mut(switch.index()) {
+            self.publications = self.publications.wrapping_add(1);
             // Without room, the worker answers.
             self.answers.publish(&mut switch.session, host.0, port.0, tick);
         }
@@ -155,12 +265,15 @@ impl AnswerCache for InKernel {
 
     fn withdraw(&mut self, switch: SwitchIndex, host: MacAddr) {
         if let Some(Some(switch)) = self.switches.get_mut(switch.index()) {
-            self.answers.withdraw(&switch.session, host.0);
+            self.answers.withdraw(&mut switch.session, host.0);
         }
     }
 
     fn withdraw_all(&mut self, switch: SwitchIndex) {
         if let Some(Some(switch)) = self.switches.get_mut(switch.index()) {
+            if switch.session.host_count() > 0 {
+                self.publications = self.publications.wrapping_add(WHOLE_TABLE);
+            }
             self.answers.withdraw_all(&mut switch.session);
         }
     }
@@ -180,7 +293,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         {
             in_kernel.answers.adopt(&mut session);
             in_kernel.insert((index, id), session, true);
-            io.set_announced(id, Announced::BySocket);
+            io.set_read_events(id, ReadEvents::WhileReadable);
         }
     }
 
@@ -190,50 +303,78 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let Some(index) = self.switches.index_of(id) else { return };
         let Some(in_kernel) = &mut self.switches.in_kernel else { return };
         let is_attached = in_kernel.get_mut(index).is_some();
-        if is_attached || in_kernel.has_failed || io.unread_bytes(id) > 0 {
+        let is_too_early = in_kernel.next_attach_at.is_some_and(|at| at > self.now);
+        if is_attached || is_too_early || in_kernel.failed_at.is_some() {
+            return;
+        }
+        if io.plain_socket(id).is_none() || io.unread_bytes(id) > 0 {
             return;
         }
         let Some(socket) = io.plain_socket(id) else { return };
         match in_kernel.answers.attach(&socket) {
             Ok(session) => {
                 in_kernel.insert((index, id), session, false);
-                io.set_announced(id, Announced::BySocket);
+                io.set_read_events(id, ReadEvents::WhileReadable);
             }
             // The worker answers.
-            Err(error) => tracing::debug!(%error, "a switch gets no answers from the kernel"),
+            Err(error) => {
+                in_kernel.next_attach_at = Some(self.now + ATTACH_RETRY);
+                tracing::debug!(%error, "a switch gets no answers from the kernel");
+            }
         }
     }
 
-    /// Reads from the switches that have sent something for the worker, from now on.
+    /// Reads from the switches that have sent something for the worker, from now on. While a queue is full, nothing is read.
     #[inline]
     pub(super) fn read_announced(&mut self, io: &mut I) {
         let Some(in_kernel) = &mut self.switches.in_kernel else { return };
+        if self.outgoing.is_congested() {
+            return;
+        }
         while let Some(slot) = in_kernel.answers.next_announced() {
             if let Some(&index) = in_kernel.indices.get(&slot)
                 && let Some(switch) = in_kernel.get_mut(index)
             {
-                switch.wait_for_socket(io);
+                switch.read(io);
             }
         }
     }
 
-    /// The kernel has answered what a switch has sent, and the worker was woken for nothing. It sleeps until the program announces something.
-    pub(super) fn sleep_until_announced(&mut self, io: &mut I, id: ConnId) {
-        if let Some(index) = self.switches.index_of(id)
-            && let Some(in_kernel) = &mut self.switches.in_kernel
-            && let Some(switch) = in_kernel.get_mut(index)
-        {
-            switch.wait_for_announcement(io);
+    /// The worker was woken by a switch that it can read nothing from.
+    pub(super) fn on_nothing_received(&mut self, io: &mut I, id: ConnId) {
+        if let Some(switch) = self.kernel_switch(id) {
+            switch.on_nothing_received(io);
+        }
+    }
+
+    /// Ends the session of a switch that has disconnected.
+    pub(super) fn remove_from_kernel(&mut self, switch: &ConnectedSwitch) {
+        self.count_last_answers(switch);
+        drop(self.switches.in_kernel.as_mut().and_then(|it| it.remove(switch.index)));
+    }
+
+    /// The session of a switch that moves to another worker.
+    pub(super) fn release_from_kernel(&mut self, switch: &ConnectedSwitch) -> Option<Session> {
+        self.count_last_answers(switch);
+        self.switches.in_kernel.as_mut().and_then(|it| it.release(switch.index))
+    }
+
+    fn count_last_answers(&mut self, switch: &ConnectedSwitch) {
+        let counters = worker_counters(&self.registry, self.outgoing.worker());
+        if let Some(in_kernel) = &mut self.switches.in_kernel {
+            let version = switch.session.version();
+            in_kernel.count_answered(switch.index, version, counters, &switch.counters);
         }
     }
 
     /// Counts bytes that were read from a switch.
     #[inline]
-    pub(super) fn count_received_beside_kernel(&mut self, id: ConnId, bytes: usize) {
+    pub(super) fn count_received_beside_kernel(&mut self, io: &mut I, id: ConnId, bytes: usize) {
         if self.switches.in_kernel.is_some()
-            && let Some(session) = self.kernel_session(id)
+            && let Some(switch) = self.kernel_switch(id)
         {
-            session.count_received(bytes);
+            switch.session.count_received(bytes);
+            switch.read(io);
         }
     }
 
@@ -242,9 +383,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
     pub(super) fn count_sent_beside_kernel(&mut self, id: ConnId, bytes: usize) {
         if self.switches.in_kernel.is_some()
             && bytes > 0
-            && let Some(session) = self.kernel_session(id)
+            && let Some(switch) = self.kernel_switch(id)
         {
-            session.count_written(bytes);
+            switch.session.count_written(bytes);
         }
     }
 
@@ -262,32 +403,62 @@ impl<I: Io, A: App> WorkerState<I, A> {
         if has_nothing && self.tx.is_empty() && self.urgent.is_empty() {
             return false;
         }
-        let Some(session) = self.kernel_session(id) else { return false };
-        // A failed connection is reported by its next event.
-        let is_sent = |socket| session.are_answers_sent(socket).unwrap_or(true);
-        let is_behind = !io.plain_socket(id).is_none_or(is_sent);
-        if is_behind {
-            io.request_writable(id);
+        let index = switch.index;
+        let Some(in_kernel) = &mut self.switches.in_kernel else { return false };
+        let Some(switch) = in_kernel.get_mut(index) else { return false };
+        let is_sent = switch.are_answers_sent(io);
+        let was_behind = std::mem::replace(&mut switch.is_behind, !is_sent);
+        match (was_behind, is_sent) {
+            (true, true) => {
+                switch.retry = RETRY_MIN;
+                in_kernel.behind.remove(id);
+            }
+            (false, false) => {
+                let retry = switch.retry;
+                switch.retry = (retry * 2).min(RETRY_MAX);
+                in_kernel.behind.set(id, self.now + retry);
+            }
+            (false, true) | (true, false) => {}
         }
-        is_behind
+        !is_sent
     }
 
-    /// Keeps what is in `tx` and `urgent` until the switch is writable.
-    pub(super) fn keep_replies(&mut self, id: ConnId) {
-        let counters = worker_counters(&self.registry, self.outgoing.worker());
+    /// Sends what waits for switches whose sockets may have taken all answers of the program by now.
+    pub(super) fn retry_behind(&mut self, io: &mut I) {
+        while let Some(in_kernel) = &mut self.switches.in_kernel
+            && let Some(id) = in_kernel.behind.pop_due(self.now)
+        {
+            if let Some(switch) = self.kernel_switch(id) {
+                switch.is_behind = false;
+            }
+            self.flush_switch(io, id);
+        }
+    }
+
+    /// Keeps what is in `tx` and `urgent` until the socket has taken all answers of the program.
+    pub(super) fn keep_replies(&mut self, io: &mut I, id: ConnId) {
         if let Some(switch) = self.switches.get_mut(id) {
             switch.buffers.transmit.keep(&self.urgent, &self.tx);
-            let backlog = switch.buffers.backlog();
-            count_sent(counters, &switch.counters, 0, backlog, &mut self.backlog_count);
         }
         self.tx.clear();
         self.urgent.clear();
+        self.update_backlog(io, id);
     }
 
-    fn kernel_session(&mut self, id: ConnId) -> Option<&mut Session> {
+    /// Counts the backlog of a switch that nothing could be sent to, and has back-pressure follow from it.
+    pub(super) fn update_backlog(&mut self, io: &mut I, id: ConnId) {
+        let limits = self.backlog_limits();
+        let counters = worker_counters(&self.registry, self.outgoing.worker());
+        if let Some(switch) = self.switches.get_mut(id) {
+            switch.buffers.update_backpressure(io, id, self.now, 0, limits);
+            let backlog = switch.buffers.backlog();
+            count_sent(counters, &switch.counters, 0, backlog, &mut self.backlog_count);
+        }
+    }
+
+    fn kernel_switch(&mut self, id: ConnId) -> Option<&mut KernelSwitch> {
         let index = self.switches.index_of(id)?;
-        let switch = self.switches.in_kernel.as_mut()?.get_mut(index)?;
-        Some(&mut switch.session)
+        self.switches.in_kernel.as_mut()?.get_mut(index)
     }
 
     /// Takes over from the program when hosts were seen.
@@ -300,10 +471,10 @@ impl<I: Io, A: App> WorkerState<I, A> {
     /// Finds out whether the kernel still answers. Four times a second.
     pub(super) fn check_kernel(&mut self) {
         let Some(in_kernel) = &mut self.switches.in_kernel else { return };
-        if in_kernel.has_failed || !in_kernel.answers.has_failed() {
+        if in_kernel.failed_at.is_some() || !in_kernel.answers.has_failed() {
             return;
         }
-        in_kernel.has_failed = true;
+        in_kernel.failed_at = Some(self.now);
         tracing::warn!(
             "the kernel had no memory for an answer: the worker answers everything from now on"
         );
@@ -333,6 +504,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             }
         }
         if let Some(in_kernel) = &mut self.switches.in_kernel {
+            closed.append(&mut in_kernel.closed);
             in_kernel.closed = closed;
         }
     }
@@ -341,48 +513,39 @@ impl<I: Io, A: App> WorkerState<I, A> {
     fn open_gate(&mut self, io: &mut I, id: ConnId) -> bool {
         let counters = worker_counters(&self.registry, self.outgoing.worker());
         let Some((switch, in_kernel)) = self.switches.get_with_kernel(id) else { return true };
-        let (index, has_failed) = (switch.index, in_kernel.has_failed);
+        let (index, failed_at, now) = (switch.index, in_kernel.failed_at, self.now);
         let Some(of_kernel) = in_kernel.get_mut(index) else { return true };
         of_kernel.is_listed = false;
         if of_kernel.session.has_failed() {
             return false;
         }
-        if has_failed || of_kernel.has_arrived {
-            let is_sent = |socket| of_kernel.session.are_answers_sent(socket).unwrap_or(true);
-            if !io.plain_socket(id).is_none_or(is_sent) {
-                return !has_failed;
+        of_kernel.read_unread(io);
+        if failed_at.is_some() || of_kernel.has_arrived {
+            if !of_kernel.are_answers_sent(io) {
+                return failed_at.is_none_or(|at| now - at < LAST_ANSWERS);
             }
             of_kernel.has_arrived = false;
         }
-        let answered = of_kernel.session.answered();
-        let before = std::mem::replace(&mut of_kernel.counted, answered);
-        let packet_ins = answered.packet_ins - before.packet_ins;
-        if packet_ins > 0 {
-            switch.session.record_activity(self.now);
-            let version = switch.session.version();
-            counters.message_received(version, MessageType::PACKET_IN, packet_ins);
-            counters.packet_ins_in_kernel.add(packet_ins);
-            counters.bytes_received.add(answered.received_bytes - before.received_bytes);
-            counters.bytes_sent.add(answered.sent_bytes - before.sent_bytes);
-            switch.counters.packet_ins_received.add(packet_ins);
-            switch.counters.messages_received.add(packet_ins);
-            switch.counters.bytes_received.add(answered.received_bytes - before.received_bytes);
-            switch.counters.bytes_sent.add(answered.sent_bytes - before.sent_bytes);
-        }
-        self.app.publish_answers(index, in_kernel);
         // Captures get every packet-in.
-        if !has_failed
+        let may_open = failed_at.is_none()
             && self.captures.is_empty()
             && switch.is_idle()
-            && let Some(of_kernel) = in_kernel.get_mut(index)
-        {
-            of_kernel.session.open(switch.session.next_xid());
+            && of_kernel.session.unread_bytes() == 0
+            && of_kernel.next_publication_at.is_none_or(|at| at <= now);
+        let version = switch.session.version();
+        if in_kernel.count_answered(index, version, counters, &switch.counters) {
+            switch.session.record_activity(now);
         }
-        // Should an announcement have been lost.
-        if let Some(of_kernel) = in_kernel.get_mut(index)
-            && of_kernel.session.unread_bytes() > 0
-        {
-            of_kernel.wait_for_socket(io);
+        if !may_open {
+            return true;
+        }
+        let before = in_kernel.publications;
+        self.app.publish_answers(index, in_kernel);
+        let published = in_kernel.publications.wrapping_sub(before);
+        if let Some(of_kernel) = in_kernel.get_mut(index) {
+            let pause = (published > PUBLICATIONS_AT_ONCE).then(|| PAUSE_PER_HOST * published);
+            of_kernel.next_publication_at = pause.map(|pause| now + pause);
+            of_kernel.session.open(switch.session.next_xid());
         }
         true
     }

@@ -157,8 +157,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             return self.disconnect(io, id, CloseReason::ClosedByPeer);
         };
         let Some(mut switch) = self.switches.remove(id) else { return };
-        let in_kernel = self.switches.in_kernel.as_mut();
-        let kernel_session = in_kernel.and_then(|it| it.release(switch.index));
+        let kernel_session = self.release_from_kernel(&switch);
         self.deadlines.remove(id);
         if let Some(features) = switch.take_changed_features() {
             switch.counters.set_features(features);

@@ -184,13 +184,14 @@ impl<I: Io, A: App> Worker<I, A> {
         let now = state.wait(io)?;
         state.begin_iteration(now);
         state.read_announced(io);
+        state.retry_behind(io);
         while let Some(event) = io.next_event() {
             match event {
                 IoEvent::Data(id, bytes) => {
                     let len = bytes.len();
                     state.counters().read(len);
-                    state.count_received_beside_kernel(id, len);
                     let result = state.process_read(id, bytes);
+                    state.count_received_beside_kernel(io, id, len);
                     state.record_received(id, io.received_bytes(len));
                     let has_replies = state.has_replies_to_send_at_once(id);
                     if state.send_replies(io, id) > 0 && has_replies {
@@ -200,7 +201,7 @@ impl<I: Io, A: App> Worker<I, A> {
                 }
                 IoEvent::Writable(id) => state.flush_switch(io, id),
                 IoEvent::Closed(id, error) => state.disconnect(io, id, error.into()),
-                IoEvent::NothingReceived(id) => state.sleep_until_announced(io, id),
+                IoEvent::NothingReceived(id) => state.on_nothing_received(io, id),
                 IoEvent::Woken
                 | IoEvent::Accepted(..)
                 | IoEvent::Connected(_)
@@ -292,7 +293,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
             || !self.ticking.is_empty();
         let deferred = (congestion.is_none() && has_work).then_some(self.now);
         let later = self.network.deferred_until();
-        let others = [self.deadlines.next(), congestion, deferred, later].into_iter().flatten();
+        let in_kernel = self.switches.in_kernel.as_ref().and_then(InKernel::next_retry);
+        let others = [self.deadlines.next(), congestion, deferred, later, in_kernel];
+        let others = others.into_iter().flatten();
         others.fold(self.next_tick_at, Instant::min)
     }
 
@@ -345,7 +348,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
     fn send_replies(&mut self, io: &mut I, id: ConnId) -> usize {
         let limits = self.backlog_limits();
         if self.waits_for_kernel(io, id) {
-            self.keep_replies(id);
+            self.keep_replies(io, id);
             return 0;
         }
         let counters = worker_counters(&self.registry, self.outgoing.worker());
@@ -366,7 +369,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
     fn flush_switch(&mut self, io: &mut I, id: ConnId) {
         let limits = self.backlog_limits();
         if self.waits_for_kernel(io, id) {
-            return;
+            return self.update_backlog(io, id);
         }
         let counters = worker_counters(&self.registry, self.outgoing.worker());
         let Some(switch) = self.switches.get_mut(id) else { return };

@@ -15,6 +15,7 @@ use sluice_openflow::{
     RawMessage, Version, split_message,
 };
 
+use crate::slow_switches::small_limits;
 use crate::test_engine::{TestEngine, wait_until};
 use crate::test_peer::{TestPeer, broadcast, bytes, echo_request, lldp};
 
@@ -166,4 +167,127 @@ fn the_kernel_sends_what_the_worker_would_send() {
             _ => wait_until("a share of the kernel", || in_kernel() > 1000),
         }
     }
+}
+
+/// A packet-in of a frame from one of two hosts to the other.
+fn known_packet_in(src: u64, dst: u64) -> Vec<u8> {
+    let [src, dst] = [src, dst].map(|n| MacAddr::from_u64(0x0200_0000_0000 | n).0);
+    let frame = [&dst[..], &src, &[8, 0], &[7; 46]].concat();
+    let p = PacketIn {
+        buffer_id: None,
+        in_port: PortNo(u32::from(src[5])),
+        total_len: 60,
+        reason: PacketInReason::NO_MATCH,
+        table_id: 0,
+        cookie: u64::MAX,
+        frame: &frame,
+    };
+    let (mut tx, mut xid) = (Vec::new(), 5);
+    p.encode(&mut Encoder::new(&mut tx, Version::V1_3, &mut xid)).unwrap();
+    tx
+}
+
+/// A switch with two hosts, whose packet-ins the kernel answers.
+fn switch_with_known_hosts(engine: &TestEngine, id: u64) -> TestPeer {
+    let mut peer = TestPeer::connect_switch(engine.addr, Version::V1_3, id);
+    peer.expect_reply();
+    for (src, dst) in [(1, 2), (2, 1)] {
+        peer.send_bytes(&known_packet_in(src, dst));
+    }
+    let before = engine.metric("packet_ins_answered_in_kernel", "");
+    wait_until("an answer of the kernel", || {
+        peer.send_bytes(&known_packet_in(1, 2));
+        peer.expect_reply();
+        engine.metric("packet_ins_answered_in_kernel", "") > before
+    });
+    peer
+}
+
+/// It sends and does not read: first its answers fill the buffers of both ends, then the worker stops reading from it. The worker neither
+/// waits for it nor runs for it all the time, and it gets everything when it reads.
+#[test]
+fn a_switch_that_does_not_read_is_served_when_it_does_and_costs_nothing_before() {
+    use std::io::{ErrorKind, Read, Write};
+    let engine = TestEngine::new(|cfg| {
+        small_limits(cfg);
+        cfg.workers.engine = WorkerEngine::Auto;
+        cfg.limits.stuck_timeout = Duration::from_secs(60);
+    });
+    let mut slow = switch_with_known_hosts(&engine, 1);
+    let mut good = switch_with_known_hosts(&engine, 2);
+    slow.stream.set_nonblocking(true).unwrap();
+    let message = known_packet_in(2, 1);
+    let (mut sent, mut refused) = (0, 0);
+    // One at a time, which is what the kernel answers.
+    while refused < 100 {
+        match slow.stream.write(&message[sent % message.len()..]) {
+            Ok(n) => (sent, refused) = (sent + n, 0),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                refused += 1;
+                clock::sleep(Duration::from_millis(1));
+            }
+            Err(error) => panic!("{error}"),
+        }
+        if sent % (1000 * message.len()) == 0 {
+            good.send_bytes(&message);
+            good.expect_reply();
+        }
+    }
+    let iterations = || engine.metric("worker_iterations", "");
+    let before = iterations();
+    clock::sleep(Duration::from_millis(500));
+    let idle = iterations() - before;
+    assert!(idle < 1000, "{idle} iterations in which nothing can happen");
+    good.send_bytes(&message);
+    good.expect_reply();
+    // The rest of the last message, and one whose answer is the last.
+    slow.stream.set_nonblocking(false).unwrap();
+    let mut sender = slow.stream.try_clone().unwrap();
+    let rest = message[sent % message.len()..].to_vec();
+    let last = bytes(Version::V1_3, &broadcast(Some(LAST_BUFFER)));
+    let sending = thread::spawn(move || {
+        sender.write_all(&rest).unwrap();
+        sender.write_all(&last).unwrap();
+    });
+    let (mut rx, mut buffer, mut answers) = (Vec::new(), vec![0; 64 << 10], 0);
+    'all: loop {
+        let n = slow.stream.read(&mut buffer).unwrap();
+        assert!(n > 0, "closed after {answers} answers");
+        rx.extend_from_slice(&buffer[..n]);
+        let mut left = &rx[..];
+        while let Some((received, after)) = split_message(left).unwrap() {
+            left = after;
+            answers += usize::from(received.kind() == MessageType::FLOW_MOD);
+            if is_last(received) {
+                break 'all;
+            }
+        }
+        let len = left.len();
+        rx.drain(..rx.len() - len);
+    }
+    sending.join().unwrap();
+    assert_eq!(answers, sent.div_ceil(message.len()));
+    good.send_bytes(&message);
+    good.expect_reply();
+}
+
+/// As with other engines: the switch is disconnected, and its backlog stays within the limit.
+#[test]
+fn a_switch_that_never_reads_is_disconnected() {
+    let engine = TestEngine::new(|cfg| {
+        small_limits(cfg);
+        cfg.workers.engine = WorkerEngine::Kernel;
+        cfg.limits.stuck_timeout = Duration::from_millis(500);
+    });
+    let mut good = switch_with_known_hosts(&engine, 2);
+    let mut stuck = switch_with_known_hosts(&engine, 1);
+    let message = known_packet_in(2, 1);
+    let sending = thread::spawn(move || {
+        use std::io::Write;
+        while stuck.stream.write_all(&message).is_ok() {}
+    });
+    engine.expect_closed(1, "send_timeout");
+    sending.join().unwrap();
+    good.expect_reply();
+    wait_until("an empty backlog", || engine.metric("backlog_bytes", "") == 0);
 }

@@ -21,7 +21,7 @@ use crate::slab::Slab;
 use crate::sock::EffectiveOptions;
 use crate::tls::{PLAINTEXT_BYTES_MAX, TlsSession};
 use crate::{
-    Announced, ConnId, Connection, ConnectionError, Io, IoEvent, Reading, TlsServer, UnsentCap,
+    ConnId, Connection, ConnectionError, Io, IoEvent, ReadEvents, Reading, TlsServer, UnsentCap,
     Waker, clock, poll, sock,
 };
 use reading::StreamEvent;
@@ -103,8 +103,8 @@ enum Socket {
         stream: TcpStream,
         tls: Option<Box<TlsSession>>,
         interest: EventFlags,
-        /// `None` if nobody has set it.
-        announced: Option<Announced>,
+        /// `None` if they were never set.
+        read_events: Option<ReadEvents>,
         is_connecting: bool,
         unsent_cap: UnsentCap,
         load: Load,
@@ -123,12 +123,12 @@ impl Socket {
         connection.keep_open();
         let Connection { stream, tls, received, unsent } = connection;
         let (unsent_cap, load) = (UnsentCap::default(), Load::Sparse);
-        let (announced, early) = (None, received.into());
+        let (read_events, early) = (None, received.into());
         Self::Stream {
             stream,
             tls,
             interest,
-            announced,
+            read_events,
             is_connecting,
             unsent_cap,
             load,
@@ -426,6 +426,23 @@ impl AsFd for Epoll {
     }
 }
 
+/// Flags that depend on whether and when a stream is read.
+const READ_FLAGS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+
+/// Whether a stream with this interest is read.
+fn is_read(interest: EventFlags) -> bool {
+    interest.contains(EventFlags::RDHUP)
+}
+
+/// Interest in what is received, and in the end.
+fn read_flags(events: ReadEvents) -> EventFlags {
+    match events {
+        ReadEvents::WhileReadable => EventFlags::IN | EventFlags::RDHUP,
+        ReadEvents::OnArrival => READ_FLAGS,
+        ReadEvents::Off => EventFlags::RDHUP,
+    }
+}
+
 /// No interest in events.
 const NO_EVENTS: EventFlags = EventFlags::empty();
 
@@ -651,14 +668,11 @@ impl Io for Epoll {
     }
 
     fn set_reading(&mut self, id: ConnId, reading: Reading) {
-        let Some(Socket::Stream { announced, .. }) = self.slab.get_mut(id) else { return };
-        let read_events = match announced {
-            Some(Announced::ByOwner) => EventFlags::RDHUP,
-            _ => EventFlags::IN | EventFlags::RDHUP,
-        };
+        let Some(Socket::Stream { read_events, .. }) = self.slab.get_mut(id) else { return };
+        let flags = read_flags(read_events.unwrap_or_default());
         self.set_interest(id, |interest| match reading {
-            Reading::On => interest | read_events,
-            Reading::Off => interest - EventFlags::IN - EventFlags::RDHUP,
+            Reading::On => (interest - READ_FLAGS) | flags,
+            Reading::Off => interest - READ_FLAGS,
         });
         match reading {
             Reading::Off => self.set_load(id, Load::Sparse),
@@ -666,19 +680,17 @@ impl Io for Epoll {
         }
     }
 
-    fn set_announced(&mut self, id: ConnId, new: Announced) {
-        let Some(Socket::Stream { announced, interest, .. }) = self.slab.get_mut(id) else {
+    fn set_read_events(&mut self, id: ConnId, new: ReadEvents) {
+        let Some(Socket::Stream { read_events, interest, .. }) = self.slab.get_mut(id) else {
             return;
         };
-        let before = announced.replace(new);
-        let is_read = interest.contains(EventFlags::RDHUP);
-        self.set_interest(id, |interest| match new {
-            Announced::BySocket if is_read => interest | EventFlags::IN,
-            Announced::BySocket => interest,
-            Announced::ByOwner => interest - EventFlags::IN,
-        });
-        if before == Some(Announced::ByOwner) && new == Announced::BySocket && is_read {
-            // Likely, so that another wait is saved.
+        let before = read_events.replace(new);
+        if !is_read(*interest) {
+            return;
+        }
+        self.set_interest(id, |interest| (interest - READ_FLAGS) | read_flags(new));
+        if before == Some(ReadEvents::Off) && new == ReadEvents::WhileReadable {
+            // This saves a wait.
             self.ready.push((id.0, EventFlags::IN));
         }
     }

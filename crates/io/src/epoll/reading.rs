@@ -4,7 +4,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv, sockopt};
 
-use super::{Epoll, OnPeerShutdown, Socket};
+use super::{Epoll, OnPeerShutdown, Socket, is_read};
 use crate::connection::send_rest;
 use crate::tls::{StreamEnd, TlsReception};
 use crate::{ConnId, ConnectionError};
@@ -29,13 +29,13 @@ impl Epoll {
     /// The next event of a ready stream: first whether it is connected or writable, then what a read returns.
     pub(super) fn stream_event(&mut self, id: ConnId, flags: EventFlags) -> StreamEvent {
         let Some(socket) = self.slab.get_mut(id) else { return StreamEvent::None };
-        let Socket::Stream { stream, tls, interest, announced, load, early, .. } = socket else {
+        let Socket::Stream { stream, tls, interest, read_events, load, early, .. } = socket else {
             return StreamEvent::None;
         };
         if flags.contains(EventFlags::OUT) && interest.contains(EventFlags::OUT) {
             return self.writable_event(id, flags);
         }
-        if !interest.contains(EventFlags::RDHUP) {
+        if !is_read(*interest) {
             let is_closed = flags.intersects(EventFlags::HUP | EventFlags::ERR);
             return if is_closed { StreamEvent::Closed(None) } else { StreamEvent::None };
         }
@@ -74,7 +74,7 @@ impl Epoll {
                 }
                 if has_tls { self.receive_tls(id, n) } else { StreamEvent::Read(n) }
             }
-            Err(Errno::AGAIN) if announced.is_some() => StreamEvent::NothingReceived,
+            Err(Errno::AGAIN) if read_events.is_some() => StreamEvent::NothingReceived,
             Err(Errno::AGAIN | Errno::INTR) => StreamEvent::None,
             Err(e) => StreamEvent::Closed(Some(e.kind().into())),
         }

@@ -87,6 +87,8 @@ impl Uring {
             if let Some(Socket::Stream(stream)) = self.slab.get_mut(id) {
                 stream.has_send = false;
             }
+            // Something may have been refused since it was submitted.
+            self.update_output(id);
         }
     }
 

@@ -7,9 +7,9 @@
     reason = "a test fails by panicking"
 )]
 
-mod announced;
 mod backends;
 mod events;
+mod read_events;
 mod read_order;
 mod simulated;
 mod uring;

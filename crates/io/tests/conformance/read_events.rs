@@ -1,4 +1,4 @@
-//! Connections of which the owner of the set finds out that they have received something. Only [`Epoll`] can leave that to it.
+//! When a set reads from a connection. Only [`Epoll`] has a choice.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -6,20 +6,20 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use sluice_io::{Announced, ConnId, Epoll, Io, IoEvent, Reading, WaitStrategy};
+use sluice_io::{ConnId, Epoll, Io, IoEvent, ReadEvents, Reading, WaitStrategy};
 
 /// How long nothing must happen.
 const NOTHING: Duration = Duration::from_millis(30);
 
-/// A set with a connection that its owner announces, and the peer.
-fn announced_by_owner() -> (Epoll, ConnId, TcpStream) {
+/// A set with a connection that it does not read from, and the peer.
+fn unread() -> (Epoll, ConnId, TcpStream) {
     let mut io = Epoll::new(WaitStrategy::default()).unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (stream, _) = listener.accept().unwrap();
     stream.set_nonblocking(true).unwrap();
     let id = io.adopt(stream.into()).unwrap();
-    io.set_announced(id, Announced::ByOwner);
+    io.set_read_events(id, ReadEvents::Off);
     (io, id, peer)
 }
 
@@ -46,24 +46,24 @@ fn reported(io: &mut Epoll) -> Vec<String> {
 }
 
 #[test]
-fn it_is_read_at_once_when_its_owner_announces_it() {
-    let (mut io, id, mut peer) = announced_by_owner();
+fn a_connection_without_read_events_is_read_at_once_when_it_gets_them_back() {
+    let (mut io, id, mut peer) = unread();
     for text in ["one", "two"] {
         peer.write_all(text.as_bytes()).unwrap();
         assert_eq!(events(&mut io), [""; 0]);
-        io.set_announced(id, Announced::BySocket);
+        io.set_read_events(id, ReadEvents::WhileReadable);
         assert_eq!(reported(&mut io), [text]);
-        io.set_announced(id, Announced::ByOwner);
+        io.set_read_events(id, ReadEvents::Off);
     }
-    io.set_announced(id, Announced::BySocket);
+    io.set_read_events(id, ReadEvents::WhileReadable);
     assert_eq!(reported(&mut io), [format!("NothingReceived({id:?})")]);
     peer.write_all(b"three").unwrap();
     assert_eq!(events(&mut io), ["three"]);
 }
 
 #[test]
-fn its_end_is_reported_after_its_data() {
-    let (mut io, id, mut peer) = announced_by_owner();
+fn the_end_of_a_connection_without_read_events_is_reported_after_its_data() {
+    let (mut io, id, mut peer) = unread();
     peer.write_all(b"last").unwrap();
     drop(peer);
     let closed = format!("Closed({id:?}, None)");
@@ -77,20 +77,36 @@ fn its_end_is_reported_after_its_data() {
 }
 
 #[test]
-fn it_is_not_read_while_reading_is_off() {
-    let (mut io, id, mut peer) = announced_by_owner();
+fn read_events_have_no_effect_while_reading_is_off() {
+    let (mut io, id, mut peer) = unread();
     io.set_reading(id, Reading::Off);
     peer.write_all(b"kept").unwrap();
-    io.set_announced(id, Announced::BySocket);
+    io.set_read_events(id, ReadEvents::WhileReadable);
     assert_eq!(reported(&mut io), [""; 0]);
     assert_eq!(events(&mut io), [""; 0]);
     io.set_reading(id, Reading::On);
     assert_eq!(events(&mut io), ["kept"]);
-    io.set_announced(id, Announced::ByOwner);
+    io.set_read_events(id, ReadEvents::Off);
     io.set_reading(id, Reading::Off);
     io.set_reading(id, Reading::On);
-    peer.write_all(b"unannounced").unwrap();
+    peer.write_all(b"unread").unwrap();
     assert_eq!(events(&mut io), [""; 0]);
+}
+
+#[test]
+fn on_arrival_a_connection_is_read_when_something_arrives() {
+    let (mut io, id, mut peer) = unread();
+    peer.write_all(b"before").unwrap();
+    assert_eq!(events(&mut io), [""; 0]);
+    io.set_read_events(id, ReadEvents::OnArrival);
+    assert_eq!(events(&mut io), ["before"]);
+    assert_eq!(events(&mut io), [""; 0]);
+    for text in ["one", "two"] {
+        peer.write_all(text.as_bytes()).unwrap();
+        assert_eq!(events(&mut io), [text]);
+    }
+    drop(peer);
+    assert_eq!(events(&mut io), [format!("Closed({id:?}, None)")]);
 }
 
 #[test]
