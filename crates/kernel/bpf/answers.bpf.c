@@ -35,10 +35,26 @@ static struct tcp_sock *(*const bpf_skc_to_tcp_sock)(void *sk) = (void *)BPF_FUN
 static long (*const bpf_ringbuf_output)(void *ring, void *data, u64 len, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
 static long (*const bpf_loop)(u32 count, void *callback, void *context, u64 flags) = (void *)BPF_FUNC_loop;
 
-// The part of the kernel's type that is used. The loader adjusts the offset to the running kernel.
+// The parts of the kernel's types that are used. The loader adjusts the offsets to the running kernel.
+#define KERNEL_TYPE __attribute__((preserve_access_index))
+
+struct sock {
+    int sk_sndbuf;
+    int sk_wmem_queued;
+} KERNEL_TYPE;
+
+struct inet_sock {
+    struct sock sk;
+} KERNEL_TYPE;
+
+struct inet_connection_sock {
+    struct inet_sock icsk_inet;
+} KERNEL_TYPE;
+
 struct tcp_sock {
+    struct inet_connection_sock inet_conn;
     u32 write_seq;
-} __attribute__((preserve_access_index));
+} KERNEL_TYPE;
 
 #define INPUT_BYTES_MAX 16384
 // Longer frames go to the worker.
@@ -516,7 +532,8 @@ inline_always int decide_burst(struct burst *burst, struct session *session)
     return 1;
 }
 
-// Whether the socket has taken nearly all answers before.
+// Whether the socket has taken nearly all answers before, and has room for more. Without room, answers would wait in a queue of which what
+// is passed to the worker would be a part, and which has no limit.
 inline_always int has_room(struct __sk_buff *skb, struct session *session)
 {
     struct bpf_sock *sk = skb->sk;
@@ -532,7 +549,12 @@ inline_always int has_room(struct __sk_buff *skb, struct session *session)
     u32 unsent = (u32)session->base + counted - write_seq;
     if (unsent == 0)
         session->relayed_before = session->relayed;
-    return unsent <= UNSENT_BYTES_MAX && session->relayed - session->relayed_before < UNSENT_BUFFERS_MAX;
+    // The kernel charges a socket less than twice the bytes.
+    const struct sock *socket = &tcp->inet_conn.icsk_inet.sk;
+    int queued_max = socket->sk_sndbuf - 2 * (UNSENT_BYTES_MAX + OUTPUT_BYTES_MAX);
+    if (unsent > UNSENT_BYTES_MAX || socket->sk_wmem_queued > queued_max)
+        return 0;
+    return session->relayed - session->relayed_before < UNSENT_BUFFERS_MAX;
 }
 
 // Another run on this processor may have been interrupted, so that there are several buffers.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sluice_base::Rng;
 use sluice_engine::WorkerEngine;
-use sluice_io::clock;
+use sluice_io::{clock, sock};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
     Encoder, MacAddr, Message, MessageType, PacketInReason, Port, PortNo, PortReason, PortStatus,
@@ -16,7 +16,7 @@ use sluice_openflow::{
 };
 
 use crate::slow_switches::small_limits;
-use crate::test_engine::{TestEngine, wait_until};
+use crate::test_engine::{TIMEOUT, TestEngine, wait_until};
 use crate::test_peer::{TestPeer, broadcast, bytes, echo_request, lldp};
 
 /// Buffer of the last packet-in of a stream, whose answer ends the comparison.
@@ -210,23 +210,33 @@ fn a_switch_that_does_not_read_is_served_when_it_does_and_costs_nothing_before()
     use std::io::{ErrorKind, Read, Write};
     let engine = TestEngine::new(|cfg| {
         small_limits(cfg);
+        // The kernel answers while there is room for 62 KiB.
+        cfg.socket.send_buffer = Some(64 << 10);
         cfg.workers.engine = WorkerEngine::Auto;
-        cfg.limits.stuck_timeout = Duration::from_secs(60);
+        // Packet-ins of a switch that takes nothing for longer are shed.
+        (cfg.limits.unread_max, cfg.limits.stuck_timeout) = (TIMEOUT, TIMEOUT);
     });
     let mut slow = switch_with_known_hosts(&engine, 1);
     let mut good = switch_with_known_hosts(&engine, 2);
+    // By themselves, they would grow to tens of megabytes.
+    let (send_buffer, recv_buffer) = (Some(16 << 10), Some(64 << 10));
+    let options = sock::Options { send_buffer, recv_buffer, ..sock::Options::default() };
+    options.apply(&slow.stream).unwrap();
     slow.stream.set_nonblocking(true).unwrap();
     let message = known_packet_in(2, 1);
     let (mut sent, mut refused) = (0, 0);
-    // One at a time, which is what the kernel answers.
+    // Slowly, so that the socket takes the answers of the kernel, until it is full.
     while refused < 100 {
         match slow.stream.write(&message[sent % message.len()..]) {
-            Ok(n) => (sent, refused) = (sent + n, 0),
+            Ok(n) => {
+                (sent, refused) = (sent + n, 0);
+                clock::sleep(Duration::from_micros(20));
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 refused += 1;
                 clock::sleep(Duration::from_millis(1));
             }
-            Err(error) => panic!("{error}"),
+            Err(error) => panic!("{error} after {sent} bytes"),
         }
         if sent % (1000 * message.len()) == 0 {
             good.send_bytes(&message);
@@ -243,7 +253,7 @@ fn a_switch_that_does_not_read_is_served_when_it_does_and_costs_nothing_before()
     // The rest of the last message, and one whose answer is the last.
     slow.stream.set_nonblocking(false).unwrap();
     let mut sender = slow.stream.try_clone().unwrap();
-    let rest = message[sent % message.len()..].to_vec();
+    let rest = message.repeat(sent.div_ceil(message.len()))[sent..].to_vec();
     let last = bytes(Version::V1_3, &broadcast(Some(LAST_BUFFER)));
     let sending = thread::spawn(move || {
         sender.write_all(&rest).unwrap();
@@ -266,7 +276,7 @@ fn a_switch_that_does_not_read_is_served_when_it_does_and_costs_nothing_before()
         rx.drain(..rx.len() - len);
     }
     sending.join().unwrap();
-    assert_eq!(answers, sent.div_ceil(message.len()));
+    assert_eq!(answers, sent.div_ceil(message.len()), "{sent} bytes");
     good.send_bytes(&message);
     good.expect_reply();
 }
@@ -276,6 +286,8 @@ fn a_switch_that_does_not_read_is_served_when_it_does_and_costs_nothing_before()
 fn a_switch_that_never_reads_is_disconnected() {
     let engine = TestEngine::new(|cfg| {
         small_limits(cfg);
+        // The kernel answers while there is room for 62 KiB.
+        cfg.socket.send_buffer = Some(64 << 10);
         cfg.workers.engine = WorkerEngine::Kernel;
         cfg.limits.stuck_timeout = Duration::from_millis(500);
     });
