@@ -36,7 +36,8 @@ fn bench(run: &str, options: &str) -> Run {
 
 /// Every request was answered once and correctly.
 fn assert_clean(run: &Run) {
-    let requests = &run.report["requests"];
+    let report = &run.report;
+    let requests = &report["requests"];
     let count = |name: &str| requests[name].as_u64().unwrap_or(0);
     assert!(count("answered") > 1000, "{requests}");
     assert_eq!(count("answered"), count("sent"), "{requests}");
