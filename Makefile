@@ -18,6 +18,8 @@ RUNS ?= 2000
 SEED ?= 1
 # Duration of each fuzz target in `fuzz`.
 SECONDS ?= 60
+# Duration of `soak`.
+SOAK_SECONDS ?= 1200
 
 # The packages for `unit` and `sim`: the same, so that cargo builds their dependencies once, with the same features.
 crates := --locked --workspace --exclude sluice-system-tests --exclude sluice-openflow
@@ -110,10 +112,14 @@ tidy: ## check layers, dependencies, links and words
 
 # Tests that may share the machine run six at a time, since they mostly wait; the others take a lock.
 system: release ## test the binary with Open vSwitch, Mininet and other decoders; needs root
-	$(cargo) test --locked -p sluice-system-tests --no-fail-fast --lib --test system --test limits --test connection_floods --test connection_cost --test cost -- --test-threads 6
+	$(cargo) test --locked -p sluice-system-tests --no-fail-fast --lib --test system --test limits --test connection_floods --test connection_cost --test cost --test soak -- --test-threads 6
+
+# `system` has two minutes of it.
+soak: release ## 20 minutes of load amid all faults; needs root; SOAK_SECONDS=3600
+	SLUICE_SOAK_SECONDS=$(SOAK_SECONDS) $(cargo) test --locked -p sluice-system-tests --test soak -- --nocapture
 
 clean: ## remove build products
 	$(cargo) clean
 	rm -rf fuzz/target fuzz/artifacts fuzz/seeds
 
-.PHONY: help run play test check bless bench study lab fuzz fuzz-regression setup release fmt clippy unit examples sim sim-bugs doc tidy system clean
+.PHONY: help run play test check bless bench study lab fuzz fuzz-regression setup release fmt clippy unit examples sim sim-bugs doc tidy system soak clean

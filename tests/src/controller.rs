@@ -160,7 +160,7 @@ impl Controller {
     }
 
     /// Its process id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.daemon.pid()
     }
 

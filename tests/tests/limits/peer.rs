@@ -64,7 +64,7 @@ pub(crate) struct Received {
 /// A connection to the controller.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    stream: TcpStream,
+    pub(crate) stream: TcpStream,
     received: Vec<u8>,
 }
 
