@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -47,14 +48,17 @@ impl Hierarchy {
 }
 
 impl MemoryLimit {
-    /// # Panics
-    /// When the kernel allows none.
-    pub(crate) fn new(env: &TestEnv) -> Self {
+    /// `None`, which standard error says also if the test passes, when the kernel allows none, as in most containers.
+    pub(crate) fn new(env: &TestEnv) -> Option<Self> {
         let create = |&hierarchy: &Hierarchy| Self::create(hierarchy, env.name());
-        Hierarchy::ALL.iter().find_map(create).expect(
-            "a control group with a memory limit: neither cgroup v2 nor v1 lets this process make one \
-             (in a container, mount /sys/fs/cgroup writable and move its processes out of the root group)",
-        )
+        let limit = Hierarchy::ALL.iter().find_map(create);
+        if limit.is_none() {
+            let text = "NOT TESTED: the memory limit. Neither cgroup v2 nor v1 lets this process make a control group with one (in a \
+                        container, mount /sys/fs/cgroup writable and move its processes out of the root group).\n";
+            // The test harness hides what macros print.
+            std::io::stderr().write_all(text.as_bytes()).unwrap();
+        }
+        limit
     }
 
     fn create(hierarchy: Hierarchy, name: &str) -> Option<Self> {

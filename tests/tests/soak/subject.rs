@@ -26,14 +26,18 @@ pub(crate) fn state_dir(env: &TestEnv) -> PathBuf {
 pub(crate) fn start(
     env: &TestEnv,
     (options, keys): (&str, &[(&str, &str)]),
-    (memory, clock): (&MemoryLimit, &Clock),
+    (memory, clock): (Option<&MemoryLimit>, &Clock),
 ) -> Controller {
     let config = env.write(
         "sluice.toml",
         format!("[experimental]\nhandshake_timeout_ms = {HANDSHAKE_TIMEOUT_MS}\n"),
     );
     let mut command = env.command("sh");
-    command.args(memory.prefix()).arg(binary());
+    match memory {
+        Some(memory) => command.args(memory.prefix()),
+        None => command.args(["-c", "exec \"$@\"", "sh"]),
+    };
+    command.arg(binary());
     command.args(["run", "--threads", "2", "--pin", "off", "--api", API]);
     command.arg("--state-dir").arg(state_dir(env)).arg("--config").arg(config);
     command.args(options.split_whitespace()).envs(keys.iter().copied()).envs(clock.environment());
