@@ -288,6 +288,10 @@ fn start_engine(
     loaded: &LoadedConfig,
     generation_id: u64,
 ) -> Result<(Engine<Chain>, CongestionChoice), String> {
+    if !loaded.config.huge_pages {
+        // Before there is a table.
+        sluice_io::disable_huge_pages().map_err(|e| advice::cannot("disable huge pages", &e))?;
+    }
     let mut loaded_with_clock = loaded.clone();
     let clock = WallClock { at: clock::now(), since_1970: clock::since_epoch() };
     loaded_with_clock.config.apps.topology.clock = Some(clock);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use sluice_io::{TlsServer, WaitStrategy, sock};
+use sluice_io::{ReadSizes, TlsServer, WaitStrategy, sock};
 use sluice_proto as proto;
 
 /// The configuration of the engine.
@@ -16,6 +16,8 @@ pub struct Config {
     pub tls: Vec<TlsListeners>,
     /// The worker threads.
     pub workers: Workers,
+    /// What the workers do for several messages at once.
+    pub batching: Batching,
     /// The configuration of sessions.
     pub session: proto::Config,
     /// Options of each connection's socket.
@@ -91,6 +93,22 @@ impl Config {
     }
 }
 
+/// What the workers do for several messages at once. Everything by default; less is for measurements of what it is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batching {
+    /// Whether all packet-ins of a read are passed to the applications in one call, instead of one call for each.
+    pub input: bool,
+    /// Whether all messages to a switch that wait to be sent are sent in one write, instead of one write for each. An engine that sends
+    /// all writes of an iteration in one system call, [`WorkerEngine::Uring`], does so in both cases.
+    pub output: bool,
+}
+
+impl Default for Batching {
+    fn default() -> Self {
+        Self { input: true, output: true }
+    }
+}
+
 /// The configuration of the worker threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Workers {
@@ -100,6 +118,8 @@ pub struct Workers {
     pub pin: Pin,
     /// Whether an idle worker sleeps or polls.
     pub waiting: WaitStrategy,
+    /// How much is read at a time, unless the engine is [`WorkerEngine::Uring`].
+    pub read_sizes: ReadSizes,
     /// How they receive and send.
     pub engine: WorkerEngine,
 }
@@ -239,6 +259,7 @@ impl Default for Config {
             listen: PORTS.iter().map(|&port| SocketAddr::new(any, port)).collect(),
             tls: vec![],
             workers: Workers::default(),
+            batching: Batching::default(),
             session: proto::Config::default(),
             socket: sock::Options { congestion: Some("cubic".into()), ..sock::Options::default() },
             limits: Limits::default(),

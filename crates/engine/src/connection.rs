@@ -15,7 +15,7 @@ use crate::messages::SessionId;
 use crate::outstanding::OutstandingRequests;
 use crate::receive_buffer::ReceiveBuffer;
 use crate::switch_counters::SwitchCounters;
-use crate::transmit_queue::TransmitQueue;
+use crate::transmit_queue::{TransmitQueue, Writes};
 
 /// A connection that has completed the handshake, while one thread hands it over to another.
 #[derive(Debug)]
@@ -62,9 +62,9 @@ impl ConnectionBuffers {
         id: ConnId,
         now: Instant,
         (urgent, messages): (&[u8], &[u8]),
-        limits: BacklogLimits,
+        (writes, limits): (Writes, BacklogLimits),
     ) -> usize {
-        let sent = self.transmit.send(io, id, urgent, messages);
+        let sent = self.transmit.send(io, id, (urgent, messages), writes);
         self.update_backpressure(io, id, now, sent, limits);
         sent
     }
@@ -75,9 +75,9 @@ impl ConnectionBuffers {
         io: &mut I,
         id: ConnId,
         now: Instant,
-        limits: BacklogLimits,
+        (writes, limits): (Writes, BacklogLimits),
     ) -> usize {
-        let sent = self.transmit.flush(io, id);
+        let sent = self.transmit.flush(io, id, writes);
         self.update_backpressure(io, id, now, sent, limits);
         sent
     }
@@ -176,6 +176,8 @@ mod tests {
         stuck_timeout: Duration::from_secs(30),
     };
 
+    const HOW: (Writes, BacklogLimits) = (Writes::Joined, LIMITS);
+
     /// With TLS, a connection takes bytes before the kernel does.
     #[test]
     fn what_a_connection_has_taken_and_the_kernel_has_not_is_a_part_of_the_backlog() {
@@ -183,7 +185,7 @@ mod tests {
         let (mut buffers, start) = (ConnectionBuffers::default(), io.now());
         let id = ConnId::default();
         let messages = vec![0; 30_000];
-        assert_eq!(buffers.send(&mut io, id, start, (&[], &messages), LIMITS), 30_000);
+        assert_eq!(buffers.send(&mut io, id, start, (&[], &messages), HOW), 30_000);
         assert_eq!((buffers.backlog(), buffers.backpressure.is_paused()), (30_000, true));
         // The kernel takes a part from time to time, which nothing reports.
         for seconds in 1..=100 {
@@ -197,7 +199,7 @@ mod tests {
         buffers.handle_timeouts(&mut io, id, start + Duration::from_secs(131), LIMITS);
         assert!(buffers.backpressure.is_stuck());
         io.unsent = 0;
-        buffers.flush(&mut io, id, start + Duration::from_secs(132), LIMITS);
+        buffers.flush(&mut io, id, start + Duration::from_secs(132), HOW);
         assert_eq!(buffers.backlog(), 0);
     }
 }

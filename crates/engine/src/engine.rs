@@ -101,10 +101,13 @@ impl<A: App + 'static> Engine<A> {
         config: Config,
         make_app: impl Fn(usize) -> A + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
-        let waiting = config.workers.waiting;
+        let (waiting, read_sizes) = (config.workers.waiting, config.workers.read_sizes);
         match config.workers.engine {
             WorkerEngine::Epoll | WorkerEngine::Kernel | WorkerEngine::Auto => {
-                Self::start_with(config, make_app, || Epoll::new(waiting).map_err(StartError::Io))
+                Self::start_with(config, make_app, || {
+                    let io = Epoll::new(waiting).map_err(StartError::Io)?;
+                    Ok(io.read_sizes(read_sizes))
+                })
             }
             WorkerEngine::Uring => Self::start_with(config, make_app, || {
                 Uring::new(waiting).map_err(StartError::Uring)

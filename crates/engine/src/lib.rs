@@ -32,8 +32,8 @@ mod worker;
 
 pub use close_reason::CloseReason;
 pub use config::{
-    Config, Endpoint, Limits, PORTS_PER_SWITCH_MAX, Pin, TlsListeners, Transport, WorkerEngine,
-    Workers,
+    Batching, Config, Endpoint, Limits, PORTS_PER_SWITCH_MAX, Pin, TlsListeners, Transport,
+    WorkerEngine, Workers,
 };
 pub use engine::{Engine, StartError, try_in_kernel};
 pub use handle::EngineHandle;

@@ -3,11 +3,29 @@
 use sluice_io::{ConnId, Io};
 use sluice_openflow::{HEADER_LEN, MessageType};
 
+use crate::config::Batching;
+
 /// An empty buffer with a larger capacity is freed after a while, since most switches are idle most of the time.
 const IDLE_CAPACITY_MAX: usize = 4 << 10;
 
 /// Capacity that a buffer may have beyond twice what it contains; more is freed at once.
 const SPARE_CAPACITY_MAX: usize = 16 << 10;
+
+/// How much one write has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// All messages that wait.
+    Joined,
+    /// One message, or the rest of one of which a part was sent.
+    Single,
+}
+
+impl Writes {
+    #[inline]
+    pub(crate) fn new(batching: Batching) -> Self {
+        if batching.output { Self::Joined } else { Self::Single }
+    }
+}
 
 /// Unsent messages in two lanes: urgent messages are sent before the others, but never between two halves of a message.
 /// Within a lane the order is kept.
@@ -18,8 +36,6 @@ const SPARE_CAPACITY_MAX: usize = 16 << 10;
 pub(crate) struct TransmitQueue {
     urgent: Lane,
     normal: Lane,
-    /// Unsent bytes at the front of `normal` that belong to a message of which a part was sent.
-    half_sent_bytes: usize,
 }
 
 impl TransmitQueue {
@@ -47,12 +63,12 @@ impl TransmitQueue {
         &mut self,
         io: &mut I,
         id: ConnId,
-        urgent: &[u8],
-        messages: &[u8],
+        (urgent, messages): (&[u8], &[u8]),
+        writes: Writes,
     ) -> usize {
-        if !self.is_empty() {
+        if !self.is_empty() || writes == Writes::Single {
             self.keep(urgent, messages);
-            return self.flush(io, id);
+            return self.flush(io, id, writes);
         }
         if !urgent.is_empty() {
             return self.send_both(io, id, urgent, messages);
@@ -61,7 +77,7 @@ impl TransmitQueue {
             return 0;
         }
         let sent = io.send(id, messages);
-        self.keep_rest(messages, sent);
+        self.normal.keep_rest(messages, sent);
         sent
     }
 
@@ -81,18 +97,9 @@ impl TransmitQueue {
         messages: &[u8],
     ) -> usize {
         let sent = io.send(id, &[urgent, messages].concat());
-        self.urgent.buffer().extend_from_slice(urgent.get(sent..).unwrap_or_default());
-        self.keep_rest(messages, sent.saturating_sub(urgent.len()));
+        self.urgent.keep_rest(urgent, sent);
+        self.normal.keep_rest(messages, sent.saturating_sub(urgent.len()));
         sent
-    }
-
-    /// Keeps what is left of `messages` when `sent` bytes of them have been sent.
-    #[inline]
-    fn keep_rest(&mut self, messages: &[u8], sent: usize) {
-        if let Some(rest) = messages.get(sent..).filter(|rest| !rest.is_empty()) {
-            self.half_sent_bytes = next_message_start(messages, 0, sent) - sent;
-            self.append(rest);
-        }
     }
 
     /// Adds messages behind everything that waits. [`flush`](Self::flush) sends them.
@@ -106,17 +113,15 @@ impl TransmitQueue {
     }
 
     /// Sends what the kernel takes. Returns the bytes sent.
-    pub(crate) fn flush<I: Io>(&mut self, io: &mut I, id: ConnId) -> usize {
+    pub(crate) fn flush<I: Io>(&mut self, io: &mut I, id: ConnId, writes: Writes) -> usize {
         let mut sent_bytes = 0;
         while !self.is_empty() {
-            let is_urgent = self.half_sent_bytes == 0 && !self.urgent.is_empty();
-            let (offered, sent) = if is_urgent {
-                let offered = self.urgent.unsent().len();
-                let sent = io.send(id, self.urgent.unsent());
-                self.urgent.remove_front(sent);
-                (offered, sent)
+            let (offered, sent) = if self.urgent.is_empty() {
+                self.normal.flush(io, id, writes)
+            } else if self.normal.half_sent_bytes > 0 {
+                self.normal.flush(io, id, Writes::Single)
             } else {
-                self.flush_normal(io, id)
+                self.urgent.flush(io, id, writes)
             };
             sent_bytes += sent;
             if sent < offered {
@@ -126,25 +131,14 @@ impl TransmitQueue {
         sent_bytes
     }
 
-    /// Sends from the normal lane: all of it, or the rest of a message if urgent ones wait. Returns the bytes offered, and
-    /// those sent.
-    fn flush_normal<I: Io>(&mut self, io: &mut I, id: ConnId) -> (usize, usize) {
-        let unsent = self.normal.unsent();
-        let end = if self.urgent.is_empty() { unsent.len() } else { self.half_sent_bytes };
-        let sent = io.send(id, unsent.get(..end).unwrap_or(unsent));
-        self.half_sent_bytes = next_message_start(unsent, self.half_sent_bytes, sent) - sent;
-        self.normal.remove_front(sent);
-        (end, sent)
-    }
-
     /// Moves the packet-outs behind all other messages that wait, so that changes of the tables overtake them. The order is
     /// kept otherwise.
     ///
     /// # Cost
     /// A copy of what waits.
     pub(crate) fn move_packet_outs_back(&mut self) {
-        let Some((half_sent, mut rest)) =
-            self.normal.unsent().split_at_checked(self.half_sent_bytes)
+        let half_sent_bytes = self.normal.half_sent_bytes;
+        let Some((half_sent, mut rest)) = self.normal.unsent().split_at_checked(half_sent_bytes)
         else {
             return;
         };
@@ -160,7 +154,7 @@ impl TransmitQueue {
         others.append(&mut packet_outs);
         // Nothing is left, since the lane consists of complete messages from `half_sent_bytes` on.
         others.extend_from_slice(rest);
-        self.normal = Lane { bytes: others, ..Lane::default() };
+        self.normal = Lane { bytes: others, half_sent_bytes, ..Lane::default() };
     }
 
     /// Frees the memory of lanes to which nothing was appended since the last call.
@@ -185,6 +179,8 @@ struct Lane {
     bytes: Vec<u8>,
     /// Sent bytes at the start of `bytes`.
     sent: usize,
+    /// Unsent bytes after them that belong to a message of which a part was sent.
+    half_sent_bytes: usize,
     /// Whether something was appended since the last [`shrink`](TransmitQueue::shrink).
     is_in_use: bool,
 }
@@ -198,6 +194,30 @@ impl Lane {
     #[inline]
     fn unsent(&self) -> &[u8] {
         self.bytes.get(self.sent..).unwrap_or_default()
+    }
+
+    /// Keeps what is left of `messages` when `sent` bytes of them have been sent, and nothing waits.
+    #[inline]
+    fn keep_rest(&mut self, messages: &[u8], sent: usize) {
+        if let Some(rest) = messages.get(sent..).filter(|rest| !rest.is_empty()) {
+            self.half_sent_bytes = next_message_start(messages, 0, sent) - sent;
+            self.buffer().extend_from_slice(rest);
+        }
+    }
+
+    /// Makes one write. Returns the bytes offered, and those sent.
+    fn flush<I: Io>(&mut self, io: &mut I, id: ConnId, writes: Writes) -> (usize, usize) {
+        let unsent = self.unsent();
+        let end = match (writes, self.half_sent_bytes) {
+            (Writes::Joined, _) => unsent.len(),
+            (Writes::Single, 0) => next_message_start(unsent, 0, 1),
+            (Writes::Single, rest) => rest,
+        };
+        let offered = unsent.get(..end).unwrap_or(unsent);
+        let (offered, sent) = (offered.len(), io.send(id, offered));
+        self.half_sent_bytes = next_message_start(unsent, self.half_sent_bytes, sent) - sent;
+        self.remove_front(sent);
+        (offered, sent)
     }
 
     fn remove_front(&mut self, n: usize) {
@@ -358,6 +378,7 @@ pub(crate) mod tests {
     fn messages_stay_whole_lanes_keep_their_order_and_urgent_messages_overtake() {
         let id = ConnId::default();
         for seed in 0..300 {
+            let writes = [Writes::Joined, Writes::Single][usize::from(seed % 3 == 2)];
             let (mut rng, mut io) = (Rng::new(seed), LimitedSender::default());
             let (mut queue, mut next, mut expected_bytes) = (TransmitQueue::default(), 0, 0);
             // Of each urgent message: the bytes that had been sent when it was queued, and the bytes of urgent ones before it.
@@ -378,13 +399,13 @@ pub(crate) mod tests {
                 expected_bytes += fresh.len() + urgent.len();
                 match rng.below(4) {
                     0 if urgent.is_empty() => queue.append(&fresh),
-                    _ => _ = queue.send(&mut io, id, &urgent, &fresh),
+                    _ => _ = queue.send(&mut io, id, (&urgent, &fresh), writes),
                 }
                 assert_eq!(io.sent.len() + queue.len(), expected_bytes, "seed {seed}");
             }
             io.room = usize::MAX;
-            queue.flush(&mut io, id);
-            assert!(queue.is_empty() && queue.half_sent_bytes == 0);
+            queue.flush(&mut io, id, writes);
+            assert!(queue.is_empty() && queue.normal.half_sent_bytes == 0);
             let sent = xids(&io.sent);
             let (urgent, normal): (Vec<_>, Vec<_>) =
                 sent.iter().copied().partition(|&xid| xid > URGENT);
@@ -402,12 +423,26 @@ pub(crate) mod tests {
     fn an_empty_queue_sends_both_lanes_at_once_and_sends_nothing_if_there_is_nothing() {
         let (mut queue, id) = (TransmitQueue::default(), ConnId::default());
         let mut io = LimitedSender { room: 1000, ..LimitedSender::default() };
-        assert_eq!(queue.send(&mut io, id, &[], &[]), 0);
-        assert_eq!(
-            (io.sends, queue.send(&mut io, id, &message(2, 1, 8), &message(2, 2, 8))),
-            (0, 16)
-        );
+        assert_eq!(queue.send(&mut io, id, (&[], &[]), Writes::Joined), 0);
+        let both = (&message(2, 1, 8)[..], &message(2, 2, 8)[..]);
+        assert_eq!((io.sends, queue.send(&mut io, id, both, Writes::Joined)), (0, 16));
         assert_eq!((io.sends, xids(&io.sent)), (1, vec![1, 2]));
+    }
+
+    #[test]
+    fn single_writes_have_one_message_each_or_the_rest_of_one() {
+        let id = ConnId::default();
+        let (mut queue, mut io) = (TransmitQueue::default(), LimitedSender::default());
+        let messages: Vec<u8> = (1..=5).flat_map(|xid| message(10, xid, 20)).collect();
+        io.room = 50;
+        let urgent = message(2, 9, 8);
+        assert_eq!(queue.send(&mut io, id, (&urgent, &messages), Writes::Single), 50);
+        // The urgent one, two others, and two bytes of the next.
+        assert_eq!((io.sends, queue.normal.half_sent_bytes), (4, 18));
+        io.room = 1000;
+        queue.append(&message(10, 6, 20));
+        assert_eq!(queue.flush(&mut io, id, Writes::Single), 78);
+        assert_eq!((io.sends, xids(&io.sent)), (8, vec![9, 1, 2, 3, 4, 5, 6]));
     }
 
     #[test]
@@ -415,12 +450,12 @@ pub(crate) mod tests {
         let (mut queue, id) = (TransmitQueue::default(), ConnId::default());
         let mut io = LimitedSender { room: 10, ..LimitedSender::default() };
         for (kind, xid) in [(PACKET_OUT, 1), (PACKET_OUT, 2), (FLOW_MOD, 3), (PACKET_OUT, 4)] {
-            queue.send(&mut io, id, &[], &message(kind, xid, 40));
+            queue.send(&mut io, id, (&[], &message(kind, xid, 40)), Writes::Joined);
         }
         queue.append(&message(FLOW_MOD, 5, 40));
         queue.move_packet_outs_back();
         io.room = 1000;
-        queue.flush(&mut io, id);
+        queue.flush(&mut io, id, Writes::Joined);
         assert_eq!(xids(&io.sent), [1, 3, 5, 2, 4], "a part of the first was sent");
     }
 
@@ -431,7 +466,7 @@ pub(crate) mod tests {
         queue.append(&message(10, 1, 100).repeat(10_000));
         while !queue.is_empty() {
             io.room = 1000;
-            queue.flush(&mut io, id);
+            queue.flush(&mut io, id, Writes::Joined);
             let capacity = queue.normal.bytes.capacity();
             assert!(capacity <= SPARE_CAPACITY_MAX + 2 * queue.len(), "{capacity}");
         }
@@ -453,7 +488,7 @@ pub(crate) mod tests {
                 moved += before.1;
             }
             io.room = 100;
-            queue.flush(&mut io, id);
+            queue.flush(&mut io, id, Writes::Joined);
         }
         assert!(moved <= 10_000 * 100, "{moved} bytes");
     }

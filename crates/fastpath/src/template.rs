@@ -286,6 +286,7 @@ impl MessageTemplate {
         let patched = out.patch_message_len(start);
         if patched.is_err() {
             out.truncate(start);
+            out.set_next_xid(xid);
         }
         patched.map(|()| xid)
     }

@@ -1,9 +1,10 @@
 //! An allocator that uses huge pages for large allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::ptr;
+use std::{io, ptr};
 
 use rustix::mm::{Advice, madvise};
+use rustix::thread::disable_transparent_huge_pages;
 
 /// Bytes of a huge page of x86-64. Smaller allocations are not changed.
 const HUGE_PAGE: usize = 2 << 20;
@@ -16,6 +17,20 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Linux 2.6.38 with transparent huge pages set to `madvise` or `always`; otherwise pages stay small.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HugePageAlloc;
+
+/// Has the kernel use small pages for all memory that the process allocates from now on, so that [`HugePageAlloc`] is not faster
+/// than the system's allocator.
+///
+/// An allocator cannot be exchanged at the start of a process: memory that was allocated before must be freed by the same one.
+///
+/// # Errors
+/// Errors of the operating system.
+///
+/// # Kernel
+/// Linux 3.15.
+pub fn disable_huge_pages() -> io::Result<()> {
+    Ok(disable_transparent_huge_pages(true)?)
+}
 
 /// `layout`, aligned to a huge page if it is at least as large as one.
 fn aligned(layout: Layout) -> Layout {

@@ -44,7 +44,8 @@ use std::time::{Duration, Instant};
 
 pub use connection::Connection;
 pub use epoll::{Epoll, OnPeerShutdown, READ_BYTES_MAX, WaitStrategy};
-pub use huge_pages::HugePageAlloc;
+pub use huge_pages::{HugePageAlloc, disable_huge_pages};
+pub use read_order::ReadSizes;
 pub use sent_bytes::taken_bytes;
 pub use shared_memory::SharedMemory;
 pub use tls::{

@@ -21,9 +21,21 @@ const SMALL_READS: u8 = 16;
 const PART_TIME_MIN: Duration = Duration::from_micros(100);
 const PART_TIME_MAX: Duration = Duration::from_micros(250);
 
+/// How many bytes of a connection are read at a time, and in which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReadSizes {
+    /// Few of a connection with little to read, which is read first, and many of one with much to read.
+    #[default]
+    Adaptive,
+    /// As many as there are, up to the limit of all reads, and in the order in which connections become ready.
+    Fixed,
+}
+
 /// How much is read from a connection at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
+    /// Whatever there is, always.
+    Fixed,
     /// Little.
     Sparse,
     /// Much, before the last `small_reads` reads.
@@ -31,8 +43,16 @@ pub(crate) enum Load {
 }
 
 impl Load {
+    /// The load of a connection that has not been read yet.
+    pub(crate) fn new(sizes: ReadSizes) -> Self {
+        match sizes {
+            ReadSizes::Adaptive => Self::Sparse,
+            ReadSizes::Fixed => Self::Fixed,
+        }
+    }
+
     pub(crate) fn is_bulk(self) -> bool {
-        self != Self::Sparse
+        matches!(self, Self::Bulk { .. })
     }
 
     /// Bytes of the next read if `max` is the limit of all reads.
@@ -40,7 +60,7 @@ impl Load {
     pub(crate) fn read_max(self, max: usize) -> usize {
         match self {
             Self::Sparse => max.min(SPARSE_READ_BYTES_MAX),
-            Self::Bulk { .. } => max,
+            Self::Bulk { .. } | Self::Fixed => max,
         }
     }
 
@@ -55,6 +75,7 @@ impl Load {
                     small_reads => Self::Bulk { small_reads },
                 }
             }
+            Self::Fixed => Self::Fixed,
             _ => Self::Bulk { small_reads: 0 },
         }
     }
@@ -147,6 +168,15 @@ mod tests {
         assert_eq!(SPARSE.after_read(100, 100), BULK);
         assert_eq!(BULK.after_read(100, 100), BULK);
         assert_ne!(BULK.after_read(99, 100), BULK);
+    }
+
+    #[test]
+    fn a_connection_with_fixed_read_sizes_is_never_a_bulk_connection() {
+        let (load, max) = (Load::new(ReadSizes::Fixed), 128 << 10);
+        assert!(!load.is_bulk() && load.read_max(max) == max);
+        for bytes in [1, SPARSE_READ_BYTES_MAX, max] {
+            assert_eq!(load.after_read(bytes, max), load);
+        }
     }
 
     #[test]

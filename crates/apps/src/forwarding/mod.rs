@@ -91,6 +91,8 @@ pub struct Config {
     pub multicast: Option<multicast::Config>,
     /// Bytes of a table miss that switches of OpenFlow 1.3 and later send to the controller; [`Action::WHOLE`] for all.
     pub miss_send_len: u16,
+    /// Whether common packet-ins are answered in a loop that patches templates. Otherwise each message is encoded anew.
+    pub templates: bool,
 }
 
 /// What a flow entry matches, besides the VLAN.
@@ -119,6 +121,7 @@ impl Default for Config {
             floods_per_s_max: 1000,
             multicast: None,
             miss_send_len: Action::WHOLE,
+            templates: true,
         }
     }
 }
@@ -514,7 +517,9 @@ impl App for Forwarding {
     }
 
     fn fast_path(&mut self, packets: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
-        self.handle_fast_path(packets, ctx);
+        if self.cfg.templates {
+            self.handle_fast_path(packets, ctx);
+        }
     }
 
     fn inspects_every_packet(&self) -> bool {

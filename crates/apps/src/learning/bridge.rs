@@ -1,19 +1,17 @@
-//! One learning switch: its host table, and the flow entries and packet-outs it sends.
+//! One learning switch: its host table, and what it does with packets.
 
 use arrayvec::ArrayVec;
-use sluice_fastpath::{
-    FlowTemplates, MessageTemplate, TemplateValues, install_flows_v1_0, install_flows_v1_3,
-};
+use sluice_fastpath::{TemplateValues, install_flows_v1_0, install_flows_v1_3};
 use sluice_openflow::view::{PacketIn, PacketIns};
 use sluice_openflow::{
-    Action, EncodeError, Encoder, EthHeader, Ethernet, Field, FlowMod, FlowModCommand, Instruction,
-    MacAddr, PacketOutRef, PortNo, VlanId,
+    EncodeError, Encoder, EthHeader, Ethernet, Field, FlowMod, FlowModCommand, PacketOutRef,
+    PortNo, VlanId,
 };
-use sluice_sdk::flow_space::LEARNED;
 use sluice_sdk::{AnswerCache, AnswerForm, Ctx, SwitchIndex, Verdict};
 
+use super::Config;
+use super::messages::Messages;
 use super::table::{BurstTable, ChangedHosts, HashedKey, HostChange, Key, Table, Tick};
-use super::{Config, Matching};
 
 /// Packet-ins that are parsed and prefetched before the first of them is handled. `lab/look-ahead` has the
 /// measurement.
@@ -26,10 +24,7 @@ const FCS_LEN: usize = 4;
 #[derive(Debug)]
 pub(super) struct Bridge {
     pub(super) table: Table,
-    /// Template of the flow entry from one host to another.
-    flow: MessageTemplate,
-    /// Template of the packet-out with one output.
-    packet_out: MessageTemplate,
+    messages: Messages,
     /// An engine that answers in the place of the application has the templates.
     is_form_published: bool,
 }
@@ -61,27 +56,21 @@ pub(super) struct HostPair<'a> {
 impl Bridge {
     /// A bridge with an empty table, for the switch that `out` writes to.
     pub(super) fn new(cfg: &Config, seed: u64, out: &Encoder<'_>) -> Result<Self, EncodeError> {
-        let actions = [Action::output(PortNo(1))];
-        let in_port = PortNo(1);
-        let packet = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame: &[] };
-        let flow = MessageTemplate::flow_mod(out, &flow_mod(cfg))?;
-        let table = Table::new(cfg.hosts_max as usize, seed);
-        let packet_out = MessageTemplate::packet_out(out, &packet)?;
-        Ok(Self { table, flow, packet_out, is_form_published: false })
+        let (messages, hosts_max) = (Messages::new(cfg, out)?, cfg.hosts_max as usize);
+        Ok(Self { table: Table::new(hosts_max, seed), messages, is_form_published: false })
     }
 
     /// Applies a new configuration. Hosts stay known.
     pub(super) fn configure(&mut self, cfg: &Config) {
         self.table.set_max(cfg.hosts_max as usize);
-        let encoded = self.flow.set_flow_mod(&flow_mod(cfg));
-        debug_assert!(encoded.is_ok(), "every version can express it");
+        self.messages.configure(cfg);
         self.is_form_published = false;
         self.table.publish_again();
     }
 
     #[cfg(test)]
-    pub(super) fn templates(&self) -> [&MessageTemplate; 2] {
-        [&self.flow, &self.packet_out]
+    pub(super) fn messages(&self) -> &Messages {
+        &self.messages
     }
 
     /// Brings what an engine knows, which answers in the place of the application, up to date.
@@ -91,12 +80,12 @@ impl Bridge {
         timeout: Tick,
         cache: &mut dyn AnswerCache,
     ) {
-        let templates = FlowTemplates { flow: &self.flow, packet_out: &self.packet_out };
+        let templates = self.messages.templates();
         let Some([flow_mod, packet_out]) = templates.common_form() else {
             return cache.withdraw_all(switch);
         };
         if !std::mem::replace(&mut self.is_form_published, true) {
-            let version = self.flow.version();
+            let version = templates.flow.version();
             cache.set_form(switch, &AnswerForm { version, flow_mod, packet_out, timeout });
         }
         let changed = match self.table.take_changes() {
@@ -114,10 +103,10 @@ impl Bridge {
         }
     }
 
-    /// Handles one packet-in.
+    /// Handles one packet-in. With `TEMPLATES`, its answer is a patched template.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    pub(super) fn handle(
+    pub(super) fn handle<const TEMPLATES: bool>(
         &mut self,
         p: PacketIn<'_>,
         ageing: Ageing,
@@ -125,12 +114,12 @@ impl Bridge {
         counters: &mut Counters,
     ) -> Verdict {
         let Some(hosts) = self.parse(p.frame) else { return discard(p.buffer_id, p.in_port, ctx) };
-        self.forward(&p, &hosts, ageing, ctx, counters);
+        self.forward::<TEMPLATES>(&p, &hosts, ageing, ctx, counters);
         Verdict::Stop
     }
 
-    /// Handles packet-ins, the common ones in a fast path.
-    pub(super) fn handle_burst(
+    /// Handles packet-ins, with `TEMPLATES` the common ones in a fast path.
+    pub(super) fn handle_burst<const TEMPLATES: bool>(
         &mut self,
         packets: &mut PacketIns<'_>,
         ageing: Ageing,
@@ -138,15 +127,17 @@ impl Bridge {
         counters: &mut Counters,
     ) {
         loop {
-            self.handle_common::<0>(packets, ageing, ctx);
+            if TEMPLATES {
+                self.handle_common::<0>(packets, ageing, ctx);
+            }
             let Some(p) = packets.next() else { break };
-            self.handle(p, ageing, ctx, counters);
+            self.handle::<TEMPLATES>(p, ageing, ctx, counters);
         }
     }
 
     /// Like [`handle_burst`](Self::handle_burst), but prefetches the buckets of several packet-ins before it handles
     /// the first, so that memory accesses overlap.
-    pub(super) fn handle_burst_prefetching(
+    pub(super) fn handle_burst_prefetching<const TEMPLATES: bool>(
         &mut self,
         packets: &mut PacketIns<'_>,
         ageing: Ageing,
@@ -157,7 +148,9 @@ impl Bridge {
         let (mut is_last, mut window) = (false, 1);
         while !is_last {
             let before = packets.taken();
-            self.handle_common::<PREFETCH_WINDOW>(packets, ageing, ctx);
+            if TEMPLATES {
+                self.handle_common::<PREFETCH_WINDOW>(packets, ageing, ctx);
+            }
             // After a long run of common packet-ins, an uncommon one is probably alone; after a short run there are
             // more.
             let is_long = packets.taken() - before >= PREFETCH_WINDOW as u64;
@@ -176,7 +169,7 @@ impl Bridge {
             }
             for (p, hosts) in &batch {
                 match hosts {
-                    Some(hosts) => self.forward(p, hosts, ageing, ctx, counters),
+                    Some(hosts) => self.forward::<TEMPLATES>(p, hosts, ageing, ctx, counters),
                     None => _ = discard(p.buffer_id, p.in_port, ctx),
                 }
             }
@@ -209,7 +202,7 @@ impl Bridge {
         ctx: &mut Ctx<'_>,
     ) {
         let table = &mut self.table.for_burst(ageing.now, ageing.timeout);
-        let templates = FlowTemplates { flow: &self.flow, packet_out: &self.packet_out };
+        let templates = self.messages.templates();
         let out = &mut ctx.switch;
         let hash = |table: &mut BurstTable<'_>, eth: &EthHeader| {
             if AHEAD == 0 { table.hash(eth) } else { table.hash_and_prefetch(eth) }
@@ -242,7 +235,7 @@ impl Bridge {
     /// Learns the source and forwards the frame: installs a flow entry if the destination is known, floods if not.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn forward(
+    fn forward<const TEMPLATES: bool>(
         &mut self,
         p: &PacketIn<'_>,
         hosts: &HostPair<'_>,
@@ -271,13 +264,13 @@ impl Bridge {
             out_port: PortNo::FLOOD,
         };
         match known {
-            None => self.send_packet(p.frame, p.total_len, values, ctx),
+            None => self.send_packet::<TEMPLATES>(p.frame, p.total_len, values, ctx),
             Some(port) if port == p.in_port => _ = discard(p.buffer_id, p.in_port, ctx),
             Some(port) => {
                 values.out_port = port;
-                debug_assert_encoded(self.flow.encode(&mut ctx.switch, &values));
+                debug_assert_encoded(self.messages.flow::<TEMPLATES>(&mut ctx.switch, &values));
                 if p.buffer_id.is_none() {
-                    self.send_packet(p.frame, p.total_len, values, ctx);
+                    self.send_packet::<TEMPLATES>(p.frame, p.total_len, values, ctx);
                 }
             }
         }
@@ -286,18 +279,16 @@ impl Bridge {
     /// Sends the frame out of the port. If the switch neither buffered the frame nor sent all of it, it is lost, and
     /// its sender will repeat it.
     #[inline(never)]
-    fn send_packet(
+    fn send_packet<const TEMPLATES: bool>(
         &self,
         frame: &[u8],
         total_len: u16,
         values: TemplateValues<'_>,
         ctx: &mut Ctx<'_>,
     ) {
-        if values.buffer_id.is_some() {
-            debug_assert_encoded(self.packet_out.encode(&mut ctx.switch, &values));
-        } else if frame.len() + FCS_LEN >= usize::from(total_len) {
+        if values.buffer_id.is_some() || frame.len() + FCS_LEN >= usize::from(total_len) {
             // A frame that fits a PACKET_IN may be too long for a PACKET_OUT. It is lost.
-            let _ = self.packet_out.encode_with_frame(&mut ctx.switch, &values, frame);
+            let _ = self.messages.packet_out::<TEMPLATES>(&mut ctx.switch, &values, frame);
         }
     }
 }
@@ -328,27 +319,6 @@ fn delete_flows(eth: EthHeader, vlan: Option<VlanId>, from: PortNo, ctx: &mut Ct
         matching: [Field::eth_dst(eth.src), vlan].into(),
         ..FlowMod::default()
     }));
-}
-
-/// The flow entry from one host to another; addresses, VLAN and ports are placeholders.
-fn flow_mod(cfg: &Config) -> FlowMod {
-    let any = MacAddr::BROADCAST;
-    let (dst, src) = (Field::eth_dst(any), Field::eth_src(any));
-    let fields = [Field::in_port(PortNo(1)), src, dst, Field::untagged()];
-    let skipped = match cfg.matching {
-        Matching::PortPair => 0,
-        Matching::Pair => 1,
-        Matching::Dst => 2,
-    };
-    FlowMod {
-        cookie: LEARNED.cookie,
-        idle_timeout: cfg.idle_timeout_s,
-        hard_timeout: cfg.hard_timeout_s,
-        priority: cfg.priority,
-        matching: fields.into_iter().skip(skipped).collect(),
-        instructions: vec![Instruction::apply([Action::output(PortNo(1))])],
-        ..FlowMod::default()
-    }
 }
 
 /// Checks, in debug builds, that a message was encoded. Every version can express the messages that are passed here;

@@ -1,6 +1,7 @@
 //! A learning switch: a host is at the port where it was last seen. IEEE 802.1D §7.8.
 
 mod bridge;
+mod messages;
 mod table;
 
 use std::time::{Duration, Instant};
@@ -32,6 +33,11 @@ pub struct Config {
     pub matching: Matching,
     /// Bytes of a table miss that switches of OpenFlow 1.3 and later send to the controller; [`Action::WHOLE`] for all.
     pub miss_send_len: u16,
+    /// Whether the memory of large tables is prefetched for the packet-ins of a burst.
+    pub prefetching: bool,
+    /// Whether messages are patched templates. Otherwise each is encoded anew, and an engine cannot answer in the place of the
+    /// application.
+    pub templates: bool,
 }
 
 /// What a flow entry matches, besides the VLAN.
@@ -56,6 +62,8 @@ impl Default for Config {
             priority: 100,
             matching: Matching::PortPair,
             miss_send_len: Action::WHOLE,
+            prefetching: true,
+            templates: true,
         }
     }
 }
@@ -141,6 +149,9 @@ impl App for Learning {
     }
 
     fn publish_answers(&mut self, switch: SwitchIndex, cache: &mut dyn AnswerCache) {
+        if !self.cfg.templates {
+            return cache.withdraw_all(switch);
+        }
         if let Some(Some(bridge)) = self.bridges.get_mut(switch.index()) {
             bridge.publish_answers(switch, self.host_timeout, cache);
         }
@@ -191,7 +202,10 @@ impl App for Learning {
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         let ageing = Ageing { now: self.now, timeout: self.host_timeout };
         match self.bridges.get_mut(ctx.switch_index.index()) {
-            Some(Some(bridge)) => bridge.handle(*p, ageing, ctx, &mut self.counters),
+            Some(Some(bridge)) if self.cfg.templates => {
+                bridge.handle::<true>(*p, ageing, ctx, &mut self.counters)
+            }
+            Some(Some(bridge)) => bridge.handle::<false>(*p, ageing, ctx, &mut self.counters),
             _ => Verdict::Continue,
         }
     }
@@ -200,10 +214,14 @@ impl App for Learning {
     fn on_packet_ins(&mut self, packets: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
         let Some(Some(bridge)) = self.bridges.get_mut(ctx.switch_index.index()) else { return };
         let ageing = Ageing { now: self.now, timeout: self.host_timeout };
-        if self.fits_cache {
-            bridge.handle_burst(packets, ageing, ctx, &mut self.counters);
-        } else {
-            bridge.handle_burst_prefetching(packets, ageing, ctx, &mut self.counters);
+        let (prefetches, counters) = (self.cfg.prefetching && !self.fits_cache, &mut self.counters);
+        match (self.cfg.templates, prefetches) {
+            (true, false) => bridge.handle_burst::<true>(packets, ageing, ctx, counters),
+            (true, true) => bridge.handle_burst_prefetching::<true>(packets, ageing, ctx, counters),
+            (false, false) => bridge.handle_burst::<false>(packets, ageing, ctx, counters),
+            (false, true) => {
+                bridge.handle_burst_prefetching::<false>(packets, ageing, ctx, counters);
+            }
         }
     }
 
@@ -242,6 +260,7 @@ fn ticks(time: Duration) -> Tick {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::iter;
 
     use sluice_base::Rng;
     use sluice_fastpath::TemplateValues;
@@ -325,28 +344,43 @@ mod tests {
         p.encode(out).unwrap();
     }
 
-    /// Packet-ins are handled alike one by one, in bursts, and in bursts with prefetching, for every version and
-    /// match.
+    /// Packet-ins are handled alike one by one, in bursts, and in bursts with prefetching, each with templates and without, for every
+    /// version and match.
     fn compare(cfg: &Config, version: Version, hosts: u32, seed: u64) {
         let mut rng = Rng::new(seed);
-        let mut all = [0; 3].map(|_| TestSwitch::new(cfg, version, seed));
+        let without_templates = Config { templates: false, ..cfg.clone() };
+        let without_prefetching = Config { prefetching: false, ..cfg.clone() };
+        let cases = [
+            (cfg, true),
+            (&without_templates, true),
+            (cfg, true),
+            (cfg, false),
+            (&without_prefetching, false),
+            (&without_templates, true),
+            (&without_templates, false),
+        ];
+        let mut all = cases.map(|(cfg, _)| TestSwitch::new(cfg, version, seed));
         for second in 0..100 {
             let (mut rx, mut xid) = (Vec::new(), 0);
             let mut out = Encoder::new(&mut rx, version, &mut xid);
             let buffered = [9, 5, 1, 0][usize::from(second) % 4];
             (0..rng.below(120)).for_each(|_| put_frame(&mut rng, hosts, buffered, &mut out));
-            for (switch, fits_cache) in all.iter_mut().zip([true, true, false]) {
+            for (switch, (_, fits_cache)) in all.iter_mut().zip(cases) {
                 (switch.app.now, switch.app.fits_cache) = (second, fits_cache);
             }
-            let [one_by_one, bursts @ ..] = &mut all;
+            let [one_by_one, encoded_one_by_one, bursts @ ..] = &mut all;
             for p in PacketIns::new(version, &rx) {
-                one_by_one.with_ctx(|app, ctx| _ = app.on_packet_in(&p, ctx));
+                for switch in [&mut *one_by_one, &mut *encoded_one_by_one] {
+                    switch.with_ctx(|app, ctx| _ = app.on_packet_in(&p, ctx));
+                }
             }
-            for burst in bursts {
+            for burst in &mut *bursts {
                 burst
                     .with_ctx(|app, ctx| app.on_packet_ins(&mut PacketIns::new(version, &rx), ctx));
-                assert!(burst.tx == one_by_one.tx, "{version} {cfg:?} {second}");
-                assert_eq!(burst.metrics(), one_by_one.metrics());
+            }
+            for switch in iter::once(encoded_one_by_one).chain(bursts) {
+                assert!(switch.tx == one_by_one.tx, "{version} {:?} {second}", switch.app.cfg);
+                assert_eq!(switch.metrics(), one_by_one.metrics());
             }
         }
         let [entries, moved, evicted] = all[0].metrics()[..] else { panic!() };
@@ -371,6 +405,24 @@ mod tests {
                 let hosts_max = if seed % 2 == 0 { 30 } else { 100 };
                 compare(&Config { hosts_max, ..Config::default() }, version, 150, seed);
             }
+        }
+    }
+
+    /// `PACKET_IN` of 1.0 has a shorter header than `PACKET_OUT`.
+    #[test]
+    fn a_packet_that_is_too_long_for_a_packet_out_is_lost_and_takes_no_transaction_id() {
+        let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 8, 0];
+        frame.resize(65_514, 0);
+        let total_len = u16::try_from(frame.len()).unwrap();
+        for templates in [true, false] {
+            let cfg = Config { templates, ..Config::default() };
+            let mut switch = TestSwitch::new(&cfg, Version::V1_0, 3);
+            let (reason, table_id, cookie) = (PacketInReason::NO_MATCH, 0, u64::MAX);
+            let (buffer_id, in_port) = (None, PortNo(1));
+            let p =
+                PacketIn { buffer_id, in_port, total_len, reason, table_id, cookie, frame: &frame };
+            switch.with_ctx(|app, ctx| _ = app.on_packet_in(&p, ctx));
+            assert_eq!((switch.tx.len(), switch.xid), (0, 0), "templates: {templates}");
         }
     }
 
@@ -437,10 +489,9 @@ mod tests {
         let eth = Ethernet::new(p.frame).unwrap().header;
         let values = TemplateValues { buffer_id, in_port, eth, vlan: None, out_port };
         let mut out = Encoder::new(&mut switch.tx, switch.version, &mut switch.xid);
-        let [flow, packet_out] = bridge.templates();
-        flow.encode(&mut out, &values).unwrap();
+        bridge.messages().flow::<true>(&mut out, &values).unwrap();
         if buffer_id.is_none() {
-            packet_out.encode_with_frame(&mut out, &values, p.frame).unwrap();
+            bridge.messages().packet_out::<true>(&mut out, &values, p.frame).unwrap();
         }
     }
 
@@ -452,6 +503,22 @@ mod tests {
             for version in [Version::V1_0, Version::V1_3] {
                 compare_with_cache(hosts, version);
             }
+        }
+    }
+
+    #[test]
+    fn without_templates_an_engine_answers_nothing() {
+        for templates in [true, false] {
+            let cfg = Config { templates, ..Config::default() };
+            let (mut switch, mut cache) =
+                (TestSwitch::new(&cfg, Version::V1_3, 9), ModelCache::default());
+            let (mut rx, mut xid, mut rng) = (Vec::new(), 0, Rng::new(9));
+            let mut out = Encoder::new(&mut rx, Version::V1_3, &mut xid);
+            (0..100).for_each(|_| put_frame(&mut rng, 20, 5, &mut out));
+            let mut packets = PacketIns::new(Version::V1_3, &rx);
+            switch.with_ctx(|app, ctx| app.on_packet_ins(&mut packets, ctx));
+            switch.app.publish_answers(SwitchIndex(0), &mut cache);
+            assert_eq!(cache.hosts.is_empty(), !templates);
         }
     }
 

@@ -222,8 +222,8 @@ fn flow_mod_error(version: Version, cookie: u64, kind: ErrorType, code: u32) -> 
     bytes
 }
 
-/// Asserts that two workers, one of which gets its packet-ins one by one, send and publish the same. The switch has refused
-/// a match with the cookie `refused`.
+/// Asserts that three workers send and publish the same: one gets its packet-ins one by one, one in bursts, and one in bursts without
+/// templates. The switch has refused a match with the cookie `refused`.
 fn compare(
     cfg: &forwarding::Config,
     version: Version,
@@ -236,7 +236,9 @@ fn compare(
     let (mut rng, mut now) = (Rng::new(seed), start);
     let mut single = TestWorker::new(cfg, version, now);
     let mut burst = TestWorker::new(cfg, version, now);
-    for worker in [&mut single, &mut burst] {
+    let without_templates = forwarding::Config { templates: false, ..cfg.clone() };
+    let mut encoded = TestWorker::new(&without_templates, version, now);
+    for worker in [&mut single, &mut burst, &mut encoded] {
         worker.iterate(now, ReadMetrics::No, |worker| {
             if let Some(cookie) = refused {
                 let error = flow_mod_error(version, cookie, ErrorType::BAD_MATCH, 6);
@@ -275,8 +277,10 @@ fn compare(
         };
         let read_metrics = if step % 40 == 39 { ReadMetrics::Yes } else { ReadMetrics::No };
         let expected = single.iterate(now, read_metrics, |worker| process(worker, false));
-        let output = burst.iterate(now, read_metrics, |worker| process(worker, true));
-        assert_eq!(output, expected, "{version} {cfg:?} seed {seed} step {step}");
+        for worker in [&mut burst, &mut encoded] {
+            let output = worker.iterate(now, read_metrics, |worker| process(worker, true));
+            assert_eq!(output, expected, "{version} {cfg:?} seed {seed} step {step}");
+        }
     }
     let [paths, pending] = ["forwarding_paths_installed", "forwarding_packets_during_installation"]
         .map(|name| metric(&burst, name));

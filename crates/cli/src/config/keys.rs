@@ -86,6 +86,8 @@ const NEEDS_RESTART: &[&str] = &[
     "api.listen",
     "api.socket",
     "log.format",
+    "optimisations.adaptive_reads",
+    "optimisations.huge_pages",
 ];
 
 /// Every key, in the order of the example file.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use confique::{Config as _, Layer as _};
 use serde::Deserialize as _;
+use sluice_engine::WorkerEngine;
 use sluice_io::input_file::{self, FileKinds};
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
@@ -327,8 +328,21 @@ impl<'r> ConfigMerger<'r> {
 
 /// The configuration, with the files that the settings name.
 fn with_files(settings: Settings) -> Result<RunConfig, (&'static str, String)> {
+    check_optimisations(&settings)?;
     let (tls, api) = (tls::listeners(&settings)?, api::config(&settings.api)?);
     Ok(RunConfig::new(settings, tls, api))
+}
+
+/// Checks that no optimisation is switched off that is a part of the engine.
+fn check_optimisations(settings: &Settings) -> Result<(), (&'static str, String)> {
+    let off = &settings.optimisations;
+    let key = match (off.output_batching, off.adaptive_reads) {
+        _ if settings.workers.engine.0 != WorkerEngine::Uring => return Ok(()),
+        (false, _) => "optimisations.output_batching",
+        (_, false) => "optimisations.adaptive_reads",
+        (true, true) => return Ok(()),
+    };
+    Err((key, "cannot be off with `workers.engine` = \"uring\"".to_owned()))
 }
 
 /// The priorities of flow entries that applications in the chain are configured to use, and the key that configures them.

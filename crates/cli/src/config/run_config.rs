@@ -2,12 +2,13 @@
 
 use sluice_apps::{forwarding, hosts, hub, learning, limiter, topology};
 use sluice_engine::TlsListeners;
+use sluice_io::ReadSizes;
 use sluice_openflow::Action;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::settings::{
     ExperimentalSettings, ForwardingSettings, HostSettings, LearningSettings, LimiterSettings,
-    Settings, TopologySettings,
+    OptimisationSettings, Settings, TopologySettings, WorkerSettings,
 };
 use super::values::{ByName, LogFormat, MissSendLen, PinSetting};
 
@@ -24,6 +25,8 @@ pub(crate) struct RunConfig {
     pub(crate) log: LogConfig,
     /// The directory of the store; empty for the default.
     pub(crate) state_dir: String,
+    /// Whether large tables are in huge pages.
+    pub(crate) huge_pages: bool,
 }
 
 /// What is logged, and how.
@@ -42,6 +45,7 @@ impl RunConfig {
         let Settings { listen, apps, workers, session, limits, socket, topology, .. } = settings;
         let Settings { learning, limiter, hosts, forwarding, log, experimental, state, .. } =
             settings;
+        let optimisations = settings.optimisations;
         let defaults = sluice_proto::Config::default();
         // Before 1.3, SET_CONFIG sets how many bytes of a packet a switch sends; since 1.3, each flow entry does.
         let (session_len, flow_entry_len) = match session.miss_send_len {
@@ -51,15 +55,10 @@ impl RunConfig {
         let engine = sluice_engine::Config {
             listen: listen.0,
             tls,
-            workers: sluice_engine::Workers {
-                threads: workers.threads.0,
-                pin: match workers.pin {
-                    PinSetting::Each(false) => sluice_engine::Pin::Off,
-                    PinSetting::Each(true) => sluice_engine::Pin::Each,
-                    PinSetting::Cores(cores) => sluice_engine::Pin::Cores(cores.0),
-                },
-                waiting: sluice_io::WaitStrategy { spin: workers.spin_us.0 },
-                engine: workers.engine.0,
+            workers: worker_config(workers, &optimisations),
+            batching: sluice_engine::Batching {
+                input: optimisations.input_batching,
+                output: optimisations.output_batching,
             },
             session: sluice_proto::Config {
                 versions: session.versions.0,
@@ -90,15 +89,45 @@ impl RunConfig {
         let apps_config = sluice_apps::Config {
             topology: topology_config(&topology, &experimental),
             hosts: hosts.into(),
-            forwarding: forwarding_config(&forwarding, &experimental, flow_entry_len),
-            learning: learning::Config { miss_send_len: flow_entry_len, ..learning.into() },
+            forwarding: forwarding::Config {
+                templates: optimisations.templates,
+                ..forwarding_config(&forwarding, &experimental, flow_entry_len)
+            },
+            learning: learning::Config {
+                miss_send_len: flow_entry_len,
+                prefetching: optimisations.prefetching,
+                templates: optimisations.templates,
+                ..learning.into()
+            },
             limiter: limiter::Config { miss_send_len: flow_entry_len, ..limiter.into() },
             hub: hub::Config { miss_send_len: flow_entry_len },
             ..sluice_apps::Config::default()
         };
         let (ByName(level), ByName(format)) = (log.level, log.format);
         let log = LogConfig { level, format };
-        Self { engine, app_names: apps.0, apps: apps_config, api, log, state_dir: state.dir }
+        let (app_names, state_dir, huge_pages) = (apps.0, state.dir, optimisations.huge_pages);
+        Self { engine, app_names, apps: apps_config, api, log, state_dir, huge_pages }
+    }
+}
+
+fn worker_config(
+    settings: WorkerSettings,
+    optimisations: &OptimisationSettings,
+) -> sluice_engine::Workers {
+    sluice_engine::Workers {
+        threads: settings.threads.0,
+        pin: match settings.pin {
+            PinSetting::Each(false) => sluice_engine::Pin::Off,
+            PinSetting::Each(true) => sluice_engine::Pin::Each,
+            PinSetting::Cores(cores) => sluice_engine::Pin::Cores(cores.0),
+        },
+        waiting: sluice_io::WaitStrategy { spin: settings.spin_us.0 },
+        read_sizes: if optimisations.adaptive_reads {
+            ReadSizes::Adaptive
+        } else {
+            ReadSizes::Fixed
+        },
+        engine: settings.engine.0,
     }
 }
 
@@ -139,6 +168,7 @@ fn forwarding_config(
             unregistered: settings.multicast_unregistered.0,
         }),
         miss_send_len,
+        ..forwarding::Config::default()
     }
 }
 

@@ -60,6 +60,8 @@ pub(super) struct Settings {
     #[config(nested)]
     pub(super) log: LogSettings,
     #[config(nested)]
+    pub(super) optimisations: OptimisationSettings,
+    #[config(nested)]
     pub(super) experimental: ExperimentalSettings,
 }
 
@@ -408,6 +410,40 @@ pub(super) struct LogSettings {
     /// Format of the log on standard error: text, or json (one object per line).
     #[config(default = "text")]
     pub(super) format: ByName<LogFormat>,
+}
+
+/// What makes the controller faster and can be switched off, to measure what it is worth.
+#[derive(Debug, confique::Config)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+pub(super) struct OptimisationSettings {
+    /// Whether all messages that wait for a switch are sent in one write, so that the packet-ins of one read are answered by one
+    /// write. off: one write for each message. workers.engine must not be uring then, which joins writes itself.
+    /// docs/optimisations.md has this and the following keys.
+    #[config(default = true)]
+    pub(super) output_batching: bool,
+
+    /// Whether all packet-ins of one read are passed to the application at once. off: one at a time.
+    #[config(default = true)]
+    pub(super) input_batching: bool,
+
+    /// Whether the bytes of a read are adapted to each switch: 2 KiB at first, and those with little to read before others; up to
+    /// 128 KiB of switches that send much. off: up to 128 KiB of every switch, in the order in which they become readable; workers.engine
+    /// must not be uring then.
+    #[config(default = true)]
+    pub(super) adaptive_reads: bool,
+
+    /// Whether learning prefetches the table entries for the next packet-ins of a read if its tables exceed the cache.
+    #[config(default = true)]
+    pub(super) prefetching: bool,
+
+    /// Whether learning and forwarding answer packet-ins by messages that were encoded once, in which they replace addresses and ports.
+    /// off: each message is encoded anew, and with workers.engine = "kernel" or "auto" the kernel answers nothing.
+    #[config(default = true)]
+    pub(super) templates: bool,
+
+    /// Whether tables of 2 MiB and more are in huge pages. off: small pages for all memory, as with the system's allocator.
+    #[config(default = true)]
+    pub(super) huge_pages: bool,
 }
 
 /// Keys for tests, measurements and experiments, which may change without notice. They are left out of the example file.

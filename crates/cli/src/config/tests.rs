@@ -7,6 +7,7 @@ use clap::{Args as _, FromArgMatches as _};
 use sluice_apps::learning;
 use sluice_apps::topology::StaticBundle;
 use sluice_engine::{Pin, WorkerEngine};
+use sluice_io::ReadSizes;
 use sluice_openflow::{Action, DatapathId, PortNo, Role, Version, Versions};
 
 use super::keys::{FlagValue, KEYS};
@@ -452,6 +453,41 @@ fn defaults_are_those_of_the_crates() {
     let config = load("crates", "", &[], "").config;
     assert_eq!(config.engine, sluice_engine::Config::default());
     assert_eq!(config.apps, sluice_apps::Config::default());
+}
+
+#[test]
+fn each_optimisation_is_switched_off_alone() {
+    let off = |key: &str| {
+        let env = format!("SLUICE_OPTIMISATIONS__{}", key.to_uppercase());
+        let RunConfig { engine, apps, huge_pages, .. } =
+            load("optimisations", "", &[(&env, "off")], "").config;
+        (engine, apps, huge_pages)
+    };
+    let defaults = || (sluice_engine::Config::default(), sluice_apps::Config::default(), true);
+    let mut expected = [(); 6].map(|()| defaults());
+    expected[0].0.batching.output = false;
+    expected[1].0.batching.input = false;
+    expected[2].0.workers.read_sizes = ReadSizes::Fixed;
+    expected[3].1.learning.prefetching = false;
+    expected[4].1.learning.templates = false;
+    expected[4].1.forwarding.templates = false;
+    expected[5].2 = false;
+    let keys = KEYS.iter().filter(|key| key.section == "optimisations").map(|key| key.name);
+    assert_eq!(keys.clone().count(), expected.len());
+    for (key, expected) in keys.zip(expected) {
+        assert_eq!(off(key), expected, "{key}");
+    }
+}
+
+#[test]
+fn what_io_uring_does_by_itself_cannot_be_switched_off() {
+    for key in ["output_batching", "adaptive_reads"] {
+        let text = format!("workers.engine = \"uring\"\n[optimisations]\n{key} = false\n");
+        let error = format!(
+            "F:3:1: `optimisations.{key}`: cannot be off with `workers.engine` = \"uring\""
+        );
+        assert_eq!(errors("uring", &text, &[], ""), [error]);
+    }
 }
 
 #[test]

@@ -37,6 +37,7 @@ use crate::listen::{NewListeners, OpenEndpoint};
 use crate::log_limit::LogLimiter;
 use crate::messages::{SwitchLocation, ToAcceptor, ToWorker, WorkerSender};
 use crate::queue::Receiver;
+use crate::transmit_queue::Writes;
 use crate::worker::LoopControl;
 
 /// The acceptor thread.
@@ -236,8 +237,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     fn send_replies(&mut self, io: &mut I, id: ConnId) {
         let counters = acceptor_counters(&self.registry);
         if let Some(pending) = self.handshakes.get_mut(id) {
-            let limits = self.cfg.limits.backlog();
-            let sent = pending.buffers.send(io, id, self.now, (&[], &self.tx), limits);
+            let how = (Writes::Joined, self.cfg.limits.backlog());
+            let sent = pending.buffers.send(io, id, self.now, (&[], &self.tx), how);
             counters.bytes_sent.add(sent as u64);
         }
         self.tx.clear();
@@ -246,7 +247,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     fn send_backlog(&mut self, io: &mut I, id: ConnId) {
         let counters = acceptor_counters(&self.registry);
         if let Some(pending) = self.handshakes.get_mut(id) {
-            let sent = pending.buffers.flush(io, id, self.now, self.cfg.limits.backlog());
+            let how = (Writes::Joined, self.cfg.limits.backlog());
+            let sent = pending.buffers.flush(io, id, self.now, how);
             counters.bytes_sent.add(sent as u64);
         }
     }

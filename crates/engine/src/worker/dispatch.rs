@@ -71,6 +71,9 @@ impl<A: App> Dispatcher<'_, A> {
             let taken;
             (rest, taken) = self.process_packet_ins(switch, rest);
             packet_ins += taken;
+            if taken > 0 && !self.cfg.batching.input {
+                continue;
+            }
             let next = split_message(rest).map_err(|error| self.framing_error(switch, error))?;
             let Some((msg, after)) = next else { break };
             rest = after;
@@ -90,7 +93,8 @@ impl<A: App> Dispatcher<'_, A> {
         Ok(rest)
     }
 
-    /// Passes the packet-ins at the front of `bytes` to the applications; returns the rest, and their number.
+    /// Passes the packet-ins at the front of `bytes` to the applications, or only the first if input is not batched; returns the rest,
+    /// and the number of those that were passed.
     #[inline]
     fn process_packet_ins<'a>(
         &mut self,
@@ -98,12 +102,13 @@ impl<A: App> Dispatcher<'_, A> {
         bytes: &'a [u8],
     ) -> (&'a [u8], u64) {
         let version = switch.session.version();
+        let burst = if self.cfg.batching.input { bytes } else { first_message(bytes) };
         // Once for each read; without a capture, nothing else.
         if !self.captures.is_empty() {
-            let copied = PacketIns::new(version, bytes);
+            let copied = PacketIns::new(version, burst);
             captures::offer(self.captures, self.now, switch.datapath_id, copied);
         }
-        let mut packet_ins = PacketIns::new(version, bytes);
+        let mut packet_ins = PacketIns::new(version, burst);
         let (index, id) = (switch.index, switch.datapath_id);
         let encoder = switch.session.encoder(self.tx);
         let mut ctx = Ctx::new(self.now, index, id, encoder, self.urgent, self.network);
@@ -118,7 +123,8 @@ impl<A: App> Dispatcher<'_, A> {
         packet_ins.by_ref().for_each(drop);
         let taken = packet_ins.taken();
         self.counters.message_received(version, MessageType::PACKET_IN, taken);
-        (packet_ins.rest(), taken)
+        let passed = burst.len() - packet_ins.rest().len();
+        (bytes.get(passed..).unwrap_or_default(), taken)
     }
 
     /// Handles an event of the session: records it, and passes it to the requests that wait for it, or else to the applications.
@@ -281,6 +287,14 @@ fn answer_request(
             false
         }
         _ => false,
+    }
+}
+
+/// The first message of `bytes`; all of them if it is incomplete or invalid.
+fn first_message(bytes: &[u8]) -> &[u8] {
+    match split_message(bytes) {
+        Ok(Some((_, after))) => bytes.get(..bytes.len() - after.len()).unwrap_or(bytes),
+        Ok(None) | Err(_) => bytes,
     }
 }
 

@@ -38,6 +38,7 @@ use crate::messages::{
 use crate::queue::Receiver;
 use crate::requests::Answers;
 use crate::switch_counters::SwitchCounters;
+use crate::transmit_queue::Writes;
 use dispatch::Dispatcher;
 use in_kernel::InKernel;
 use migration::ArrivingSwitch;
@@ -169,8 +170,8 @@ impl<I: Io, A: App> Worker<I, A> {
     /// One iteration: wait; read from and reply to each switch; process messages of other threads; run timers; deliver what
     /// the applications send; send what was queued.
     ///
-    /// The replies to a read are sent at once, in one write, before the next switch is read: all switches share one transmit
-    /// buffer. See `docs/adr/0002-answer-per-burst.md`. Everything else is sent once, at the end.
+    /// The replies to a read are sent at once, in one write unless [`Batching`](crate::Batching) is off, before the next switch is
+    /// read: all switches share one transmit buffer. See `docs/adr/0002-answer-per-burst.md`. Everything else is sent once, at the end.
     pub(crate) fn run_iteration(&mut self) -> io::Result<LoopControl> {
         self.process_events()?;
         let control = self.process_messages();
@@ -355,7 +356,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let mut sent = 0;
         if let Some(switch) = self.switches.get_mut(id) {
             let buffers = &mut switch.buffers;
-            sent = buffers.send(io, id, self.now, (&self.urgent, &self.tx), limits);
+            let how = (Writes::new(self.cfg.batching), limits);
+            sent = buffers.send(io, id, self.now, (&self.urgent, &self.tx), how);
             let backlog = buffers.backlog();
             count_sent(counters, &switch.counters, sent, backlog, &mut self.backlog_count);
         }
@@ -373,7 +375,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
         let counters = worker_counters(&self.registry, self.outgoing.worker());
         let Some(switch) = self.switches.get_mut(id) else { return };
-        let sent = switch.buffers.flush(io, id, self.now, limits);
+        let how = (Writes::new(self.cfg.batching), limits);
+        let sent = switch.buffers.flush(io, id, self.now, how);
         if sent > 0 && std::mem::take(&mut switch.is_probed) {
             // A switch that takes data is alive, and its echo reply cannot arrive while it is not read.
             self.outgoing.send_to_acceptor(ToAcceptor::ProbeAnswered(switch.session_id));

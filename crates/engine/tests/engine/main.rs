@@ -13,6 +13,7 @@ mod in_kernel;
 mod limits;
 mod malformed;
 mod messages;
+mod optimisations;
 mod reconfigure;
 mod replies;
 mod sessions;

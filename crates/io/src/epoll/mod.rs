@@ -16,7 +16,7 @@ use rustix::time::Timespec;
 
 use crate::accepting::{ACCEPTS_MAX, Accept, PausedListeners, accept, is_out_of_resources};
 use crate::early_bytes::EarlyBytes;
-use crate::read_order::{BulkQueue, Load};
+use crate::read_order::{BulkQueue, Load, ReadSizes};
 use crate::slab::Slab;
 use crate::sock::EffectiveOptions;
 use crate::tls::{PLAINTEXT_BYTES_MAX, TlsSession};
@@ -74,6 +74,7 @@ pub struct Epoll {
     plaintext: Box<[u8]>,
     /// Bytes of one read.
     read_max: usize,
+    read_sizes: ReadSizes,
     waker: Waker,
     waiting: WaitStrategy,
     on_peer_shutdown: OnPeerShutdown,
@@ -119,10 +120,15 @@ enum Socket {
 type ReadyEvent = (u64, EventFlags);
 
 impl Socket {
-    fn stream(connection: Connection, interest: EventFlags, is_connecting: bool) -> Self {
+    fn stream(
+        connection: Connection,
+        interest: EventFlags,
+        is_connecting: bool,
+        load: Load,
+    ) -> Self {
         connection.keep_open();
         let Connection { stream, tls, received, unsent } = connection;
-        let (unsent_cap, load) = (UnsentCap::default(), Load::Sparse);
+        let unsent_cap = UnsentCap::default();
         let (read_events, early) = (None, received.into());
         Self::Stream {
             stream,
@@ -175,6 +181,7 @@ impl Epoll {
             rx: vec![0; READ_BYTES_MAX].into_boxed_slice(),
             plaintext: Box::default(),
             read_max: READ_BYTES_MAX,
+            read_sizes: ReadSizes::default(),
             waker,
             waiting,
             on_peer_shutdown: OnPeerShutdown::Close,
@@ -185,6 +192,12 @@ impl Epoll {
     #[must_use]
     pub fn on_peer_shutdown(self, on_peer_shutdown: OnPeerShutdown) -> Self {
         Self { on_peer_shutdown, ..self }
+    }
+
+    /// Sets how many bytes are read at a time from connections that are added from now on.
+    #[must_use]
+    pub fn read_sizes(self, read_sizes: ReadSizes) -> Self {
+        Self { read_sizes, ..self }
     }
 
     /// Shuts down the sending side of a connection. The peer may continue to send.
@@ -216,7 +229,8 @@ impl Epoll {
         if connection.tls.is_some() && self.plaintext.is_empty() {
             self.plaintext = vec![0; PLAINTEXT_BYTES_MAX].into_boxed_slice();
         }
-        self.register(Socket::stream(connection, interest, is_connecting), interest)
+        let load = Load::new(self.read_sizes);
+        self.register(Socket::stream(connection, interest, is_connecting, load), interest)
     }
 
     /// The options of a connection as the kernel has them; `None` if it is not in the set.
@@ -341,7 +355,7 @@ impl Epoll {
             return;
         }
         let (from, to) = match new {
-            Load::Sparse => (&self.bulk_set, &self.set),
+            Load::Sparse | Load::Fixed => (&self.bulk_set, &self.set),
             Load::Bulk { .. } => (&self.set, &self.bulk_set),
         };
         let moved = epoll::delete(from, &*stream)
@@ -675,7 +689,7 @@ impl Io for Epoll {
             Reading::Off => interest - READ_FLAGS,
         });
         match reading {
-            Reading::Off => self.set_load(id, Load::Sparse),
+            Reading::Off => self.set_load(id, Load::new(self.read_sizes)),
             Reading::On => self.queue_early(id),
         }
     }
