@@ -133,7 +133,7 @@ pub enum WorkerEngine {
     /// With `io_uring`, and one system call for all small reads and writes of an iteration. Needs Linux 6.1.
     Uring,
     /// As [`Epoll`](Self::Epoll), and the kernel answers packet-ins in the place of the workers, as far as the application
-    /// [publishes](sluice_sdk::App::publish_answers) how. Needs Linux 6.14 and privileges.
+    /// [publishes](sluice_sdk::App::publish_answers) how. Needs Linux 6.16 and privileges.
     Kernel,
     /// As [`Kernel`](Self::Kernel) while little is waiting, and the workers answer under load. If the kernel cannot, the workers answer
     /// everything, which is logged.

@@ -215,13 +215,12 @@ impl App for Learning {
         let Some(Some(bridge)) = self.bridges.get_mut(ctx.switch_index.index()) else { return };
         let ageing = Ageing { now: self.now, timeout: self.host_timeout };
         let (prefetches, counters) = (self.cfg.prefetching && !self.fits_cache, &mut self.counters);
-        match (self.cfg.templates, prefetches) {
-            (true, false) => bridge.handle_burst::<true>(packets, ageing, ctx, counters),
-            (true, true) => bridge.handle_burst_prefetching::<true>(packets, ageing, ctx, counters),
-            (false, false) => bridge.handle_burst::<false>(packets, ageing, ctx, counters),
-            (false, true) => {
-                bridge.handle_burst_prefetching::<false>(packets, ageing, ctx, counters);
-            }
+        if !self.cfg.templates {
+            bridge.handle_burst_without_templates(prefetches, packets, ageing, ctx, counters);
+        } else if prefetches {
+            bridge.handle_burst_prefetching::<true>(packets, ageing, ctx, counters);
+        } else {
+            bridge.handle_burst::<true>(packets, ageing, ctx, counters);
         }
     }
 
