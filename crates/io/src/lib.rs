@@ -210,11 +210,6 @@ pub trait Io {
         None
     }
 
-    /// Has [`Writable`](IoEvent::Writable) follow once the connection takes bytes, although nothing was sent that it did not take.
-    fn request_writable(&mut self, id: ConnId) {
-        let _ = id;
-    }
-
     /// Adds a connection.
     ///
     /// # Errors

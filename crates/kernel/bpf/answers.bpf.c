@@ -70,6 +70,10 @@ struct tcp_sock {
 #define UNSENT_BYTES_MAX 16384
 // Buffers with answers since the socket had taken all. The relay is charged for each until the socket has taken it.
 #define UNSENT_BUFFERS_MAX 16
+// Packet-ins in these buffers.
+#define RELAYED_BYTES_MAX 65536
+// What a buffer costs a socket, besides its bytes.
+#define BUFFER_OVERHEAD 1536
 // The least PACKET_IN has 32 bytes.
 #define MESSAGES_MAX (INPUT_BYTES_MAX / 32)
 #define SCRATCH_BUFFERS 4
@@ -117,9 +121,10 @@ struct session {
     u64 received_bytes;
     // Buffers sent through the relay.
     u64 relayed;
-    // Those of them that were sent when the socket had taken all answers.
+    // Those of them that were sent when the socket had taken all answers, and bytes of the packet-ins answered then.
     u64 relayed_before;
-    u64 unused_relayed[6];
+    u64 received_before;
+    u64 unused_relayed[5];
     // Written by `answer`. Buffers that have arrived at the other end of the relay.
     u64 arrived;
     u64 unused_arrived[7];
@@ -286,6 +291,8 @@ struct burst {
     u32 tick;
     u32 timeout;
     u32 len;
+    // Bytes of answers for which there is room.
+    u32 out_max;
 };
 
 // A buffer that is answered.
@@ -513,7 +520,7 @@ inline_always int decide_burst(struct burst *burst, struct session *session)
     else
         bpf_loop(MESSAGES_MAX + 1, decide_v1_3, burst, 0);
     u32 out_len = decisions->out_len, packets = decisions->count;
-    if (!decisions->is_complete || out_len == 0 || out_len > OUTPUT_BYTES_MAX)
+    if (!decisions->is_complete || out_len == 0 || out_len > burst->out_max)
         return 0;
     // The relay keeps a buffer in one piece if it is linear.
     if (bpf_skb_pull_data(burst->skb, burst->len))
@@ -532,9 +539,9 @@ inline_always int decide_burst(struct burst *burst, struct session *session)
     return 1;
 }
 
-// Whether the socket has taken nearly all answers before, and has room for more. Without room, answers would wait in a queue of which what
-// is passed to the worker would be a part, and which has no limit.
-inline_always int has_room(struct __sk_buff *skb, struct session *session)
+// Bytes of answers for which the socket has room: none unless it has taken nearly all before. Without room, answers would wait in a queue of which
+// what is passed to the worker would be a part, and which has no limit.
+inline_always u32 answer_room(struct __sk_buff *skb, struct session *session)
 {
     struct bpf_sock *sk = skb->sk;
     if (!sk)
@@ -547,14 +554,22 @@ inline_always int has_room(struct __sk_buff *skb, struct session *session)
     if (session->base == UNKNOWN_BASE)
         session->base = write_seq - counted;
     u32 unsent = (u32)session->base + counted - write_seq;
-    if (unsent == 0)
+    if (unsent == 0) {
         session->relayed_before = session->relayed;
-    // The kernel charges a socket less than twice the bytes.
-    const struct sock *socket = &tcp->inet_conn.icsk_inet.sk;
-    int queued_max = socket->sk_sndbuf - 2 * (UNSENT_BYTES_MAX + OUTPUT_BYTES_MAX);
-    if (unsent > UNSENT_BYTES_MAX || socket->sk_wmem_queued > queued_max)
+        session->received_before = session->received_bytes;
+    }
+    u64 buffers = session->relayed - session->relayed_before;
+    u64 received = session->received_bytes - session->received_before;
+    if (unsent > UNSENT_BYTES_MAX || buffers >= UNSENT_BUFFERS_MAX || received > RELAYED_BYTES_MAX)
         return 0;
-    return session->relayed - session->relayed_before < UNSENT_BUFFERS_MAX;
+    // The kernel charges a socket less than twice the bytes, and something for each buffer.
+    const struct sock *socket = &tcp->inet_conn.icsk_inet.sk;
+    u32 charged = 2 * unsent + BUFFER_OVERHEAD * ((u32)buffers + 1);
+    int room = socket->sk_sndbuf - socket->sk_wmem_queued - (int)charged;
+    if (room <= 0)
+        return 0;
+    u32 bytes = (u32)room / 2;
+    return bytes < OUTPUT_BYTES_MAX ? bytes : OUTPUT_BYTES_MAX;
 }
 
 // Another run on this processor may have been interrupted, so that there are several buffers.
@@ -585,7 +600,10 @@ inline_always int can_answer(struct __sk_buff *skb, struct session *session, u32
     u32 clock_index = (u32)session->clock;
     struct clock *clock = bpf_map_lookup_elem(&clocks, &clock_index);
     struct answer_template *template = bpf_map_lookup_elem(&templates, &slot);
-    if (!clock || !template || skb->len == 0 || skb->len > input_bytes_max || !has_room(skb, session))
+    if (!clock || !template || skb->len == 0 || skb->len > input_bytes_max)
+        return 0;
+    u32 out_max = answer_room(skb, session);
+    if (!out_max)
         return 0;
     struct decisions *decisions = take_decisions();
     if (!decisions)
@@ -604,6 +622,7 @@ inline_always int can_answer(struct __sk_buff *skb, struct session *session, u32
         .tick = (u16)clock->tick,
         .timeout = (u32)session->timeout,
         .len = skb->len,
+        .out_max = out_max,
     };
     int answered = decide_burst(&burst, session);
     __sync_lock_test_and_set(&decisions->is_used, 0);
@@ -745,7 +764,6 @@ int answer(struct __sk_buff *skb)
     struct session *session = bpf_map_lookup_elem(&sessions, &slot);
     if (!template || !session)
         return SK_DROP;
-    __sync_fetch_and_add(&session->arrived, 1);
     struct output *output = take_output();
     int is_written = 0;
     if (output) {
@@ -756,9 +774,13 @@ int answer(struct __sk_buff *skb)
     if (!is_written) {
         // The worker closes the connection, since its stream has a gap.
         session->failed = 1;
+        __sync_fetch_and_add(&session->arrived, 1);
         return SK_DROP;
     }
-    return bpf_sk_redirect_map(skb, &sockets, slot, 0);
+    int verdict = bpf_sk_redirect_map(skb, &sockets, slot, 0);
+    // Last, since the slot may belong to another connection from here on.
+    __sync_fetch_and_add(&session->arrived, 1);
+    return verdict;
 }
 
 // The helpers that read the kernel's own types are for programs with a licence of this name.

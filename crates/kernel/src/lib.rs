@@ -17,8 +17,9 @@
 //! the program announce when it passes something on ([`Session::request_announcement`], [`WorkerAnswers::next_announced`]).
 //!
 //! # Memory
-//! All is allocated when the program is loaded: see [`Limits`]. The program passes everything to the worker while more than 16
-//! KiB of answers wait to be sent, or 16 buffers with answers.
+//! All is allocated when the program is loaded: see [`Limits`]. Answers on their way are in the send buffers of
+//! the sockets: the program passes to the worker what it has no room there for, and everything while more than 16 KiB of answers, or 16 buffers
+//! with answers, wait to be sent.
 
 mod error;
 mod host_table;

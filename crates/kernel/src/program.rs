@@ -36,9 +36,9 @@ const SESSIONS_MAX: u32 = u16::MAX as u32;
 const HASH_BITS_MIN: u32 = 4;
 const HASH_BITS_MAX: u32 = 24;
 
-/// Bytes for which a connection that does not read can have its relay charged: 16 buffers with 31 KiB of answers, and the bookkeeping of the
+/// Bytes for which a connection that does not read can have its relay charged: 16 buffers with 80 KiB of packet-ins, and the bookkeeping of the
 /// kernel. If a relay is full, the answers of all its connections wait.
-const RELAYED_BYTES_MAX: usize = 80 << 10;
+const RELAYED_BYTES_MAX: usize = 192 << 10;
 
 /// What the kernel accepts as the size of a buffer.
 const BUFFER_BYTES_MAX: usize = (1 << 30) - 1;

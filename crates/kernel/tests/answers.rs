@@ -16,6 +16,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use sluice_io::poll::wait_readable;
+use sluice_io::sock;
 use sluice_kernel::{Closed, KernelAnswers, Limits, Session, WorkerAnswers};
 use sluice_openflow::Version;
 
@@ -51,6 +52,10 @@ fn packet_ins_between_published_hosts_are_answered_and_the_others_are_passed() {
         for buffer_id in [None, Some(5)] {
             let forms = Forms::new(version);
             let mut peer = Peer::new();
+            // With which a connection over Ethernet begins; the kernel doubles it.
+            let send_buffer = Some(23_040);
+            let options = sock::Options { send_buffer, ..sock::Options::default() };
+            options.apply(&peer.controller).unwrap();
             let mut session = worker.attach(&peer.controller).unwrap();
             session.set_form(&forms.form(10));
             for (n, port) in [(1, 1), (2, 2)] {

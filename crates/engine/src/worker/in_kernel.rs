@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use sluice_io::{ConnId, Io, ReadEvents};
+use sluice_io::{ConnId, Io, ReadEvents, UnsentCap};
 use sluice_kernel::{AnswerForm, Answered, Closed, Session, WorkerAnswers};
 use sluice_openflow::{MacAddr, MessageType, PortNo, Version};
 use sluice_proto::ControllerSession;
@@ -315,10 +315,15 @@ impl<I: Io, A: App> WorkerState<I, A> {
             Ok(session) => {
                 in_kernel.insert((index, id), session, false);
                 io.set_read_events(id, ReadEvents::WhileReadable);
+                // Of the system's default, the program knows nothing.
+                io.set_unsent_cap(id, UnsentCap::Off);
             }
             // The worker answers.
             Err(error) => {
-                in_kernel.next_attach_at = Some(self.now + ATTACH_RETRY);
+                // Other errors are those of this switch, which is about to end.
+                if is_full(&error) {
+                    in_kernel.next_attach_at = Some(self.now + ATTACH_RETRY);
+                }
                 tracing::debug!(%error, "a switch gets no answers from the kernel");
             }
         }
@@ -408,17 +413,15 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let Some(switch) = in_kernel.get_mut(index) else { return false };
         let is_sent = switch.are_answers_sent(io);
         let was_behind = std::mem::replace(&mut switch.is_behind, !is_sent);
-        match (was_behind, is_sent) {
-            (true, true) => {
-                switch.retry = RETRY_MIN;
+        if is_sent {
+            switch.retry = RETRY_MIN;
+            if was_behind {
                 in_kernel.behind.remove(id);
             }
-            (false, false) => {
-                let retry = switch.retry;
-                switch.retry = (retry * 2).min(RETRY_MAX);
-                in_kernel.behind.set(id, self.now + retry);
-            }
-            (false, true) | (true, false) => {}
+        } else if !was_behind {
+            let retry = switch.retry;
+            switch.retry = (retry * 2).min(RETRY_MAX);
+            in_kernel.behind.set(id, self.now + retry);
         }
         !is_sent
     }
@@ -530,6 +533,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let may_open = failed_at.is_none()
             && self.captures.is_empty()
             && switch.is_idle()
+            // With the cap, the socket may take nothing although it has room.
+            && switch.buffers.backpressure.unsent_cap() == UnsentCap::Off
             && of_kernel.session.unread_bytes() == 0
             && of_kernel.next_publication_at.is_none_or(|at| at <= now);
         let version = switch.session.version();
@@ -549,4 +554,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
         true
     }
+}
+
+/// Whether there is no room for a further switch.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::ArgumentListTooLong)
 }

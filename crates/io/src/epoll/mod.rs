@@ -716,10 +716,6 @@ impl Io for Epoll {
         }
     }
 
-    fn request_writable(&mut self, id: ConnId) {
-        self.set_interest(id, |interest| interest | EventFlags::OUT);
-    }
-
     fn adopt(&mut self, connection: Connection) -> io::Result<ConnId> {
         let mut interest = EventFlags::IN | EventFlags::RDHUP;
         let tls = connection.tls.as_ref();
