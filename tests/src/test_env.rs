@@ -56,14 +56,18 @@ impl TestEnv {
         self.ns.ip(words)
     }
 
-    /// Value of the metric `sluice_<name>` of the controller, if it serves metrics at the default address.
+    /// Value of the metric `sluice_<name>` of the controller, or the sum for all its labels, if it serves metrics at the default address.
     pub fn metric(&self, name: &str) -> Option<u64> {
         let mut curl = self.command("curl");
         let output = run(curl.args(["-sf", "http://127.0.0.1:8653/metrics"])).stdout;
-        let name = format!("sluice_{name} ");
+        let name = format!("sluice_{name}");
         let text = String::from_utf8_lossy(&output);
-        let value = text.lines().find_map(|line| line.strip_prefix(&name))?;
-        value.trim().split('.').next()?.parse().ok()
+        let samples = text.lines().filter_map(|line| {
+            let rest = line.strip_prefix(&name)?;
+            let value = rest.starts_with([' ', '{']).then(|| rest.rsplit(' ').next())??;
+            value.split('.').next()?.parse::<u64>().ok()
+        });
+        samples.reduce(|sum, value| sum + value)
     }
 
     /// Path of a file in the folder.

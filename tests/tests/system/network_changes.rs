@@ -123,6 +123,8 @@ fn changes(version: OpenFlow, has_bundles: bool) {
             let (code, shown, error) = apply(file);
             assert_eq!(code, 0, "{shown}{error}");
             assert_all(entries);
+            // The log has at most 20 events in a second.
+            ping.wait_for_replies(10);
         }
     }
     ping.wait_for_replies(20);
