@@ -47,7 +47,7 @@ pub use ovs::{OvsNetwork, PoweredOff};
 pub use pki::Pki;
 pub use process::output_of;
 pub use socket::connect_from;
-pub use test_env::TestEnv;
+pub use test_env::{TestEnv, sum_of_samples};
 pub use traffic::{BackgroundTraffic, send_at_intervals};
 
 /// Time limit for what should happen at once, on a busy machine.

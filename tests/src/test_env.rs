@@ -60,14 +60,7 @@ impl TestEnv {
     pub fn metric(&self, name: &str) -> Option<u64> {
         let mut curl = self.command("curl");
         let output = run(curl.args(["-sf", "http://127.0.0.1:8653/metrics"])).stdout;
-        let name = format!("sluice_{name}");
-        let text = String::from_utf8_lossy(&output);
-        let samples = text.lines().filter_map(|line| {
-            let rest = line.strip_prefix(&name)?;
-            let value = rest.starts_with([' ', '{']).then(|| rest.rsplit(' ').next())??;
-            value.split('.').next()?.parse::<u64>().ok()
-        });
-        samples.reduce(|sum, value| sum + value)
+        sum_of_samples(&String::from_utf8_lossy(&output), &format!("sluice_{name}"), "")
     }
 
     /// Path of a file in the folder.
@@ -97,4 +90,17 @@ impl TestEnv {
     pub fn name(&self) -> &str {
         self.lock.name()
     }
+}
+
+/// Sum of the samples of the metric `name` on a page with metrics that have `label`, or of all if that is empty; `None` if there are none. Fractions
+/// are cut off.
+///
+/// # Panics
+/// When a sample has no number.
+pub fn sum_of_samples(page: &str, name: &str, label: &str) -> Option<u64> {
+    let samples = page.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+    let samples = samples.filter(|line| line.contains(label));
+    let whole = |line: &str| line.rsplit(' ').next()?.split('.').next()?.parse::<u64>().ok();
+    let value = |line: &str| whole(line).unwrap_or_else(|| panic!("no number: {line}"));
+    samples.map(value).reduce(|sum, value| sum + value)
 }

@@ -38,7 +38,7 @@ const HASH_BITS_MAX: u32 = 24;
 
 /// Bytes for which a connection that does not read can have its relay charged: 16 buffers with 80 KiB of packet-ins, and the bookkeeping of the
 /// kernel. If a relay is full, the answers of all its connections wait.
-const RELAYED_BYTES_MAX: usize = 192 << 10;
+const RELAY_CHARGE_MAX: usize = 192 << 10;
 
 /// What the kernel accepts as the size of a buffer.
 const BUFFER_BYTES_MAX: usize = (1 << 30) - 1;
@@ -235,7 +235,7 @@ impl Registry {
         for worker in 0..workers {
             let (entry, exit) = UnixStream::pair()?;
             // The kernel doubles this, and lets half of it be used here.
-            let bytes = (sessions as usize).saturating_mul(RELAYED_BYTES_MAX);
+            let bytes = (sessions as usize).saturating_mul(RELAY_CHARGE_MAX);
             let bytes = bytes.min(BUFFER_BYTES_MAX);
             set_socket_send_buffer_size_force(&entry, bytes).map_err(io::Error::from)?;
             entries.set(worker, &entry, 0).map_err(refused)?;

@@ -32,6 +32,13 @@ fn mac(n: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, n]
 }
 
+/// Publishes host 1 at port 1 and host 2 at port 2.
+fn publish_two(worker: &mut WorkerAnswers, session: &mut Session) {
+    for (host, port) in [(1, 1), (2, 2)] {
+        assert!(worker.publish(session, mac(host), port, 0));
+    }
+}
+
 /// The tick at which a published host was last seen, by the worker or by the program.
 fn last_seen(worker: &WorkerAnswers, session: &Session, mac: [u8; 6]) -> Option<u16> {
     let mut found = None;
@@ -119,8 +126,7 @@ fn messages_that_are_split_anywhere_arrive_in_order() {
     let mut peer = Peer::new();
     let mut session = worker.attach(&peer.controller).unwrap();
     session.set_form(&forms.form(10));
-    worker.publish(&mut session, mac(1), 1, 0);
-    worker.publish(&mut session, mac(2), 2, 0);
+    publish_two(&mut worker, &mut session);
     session.open(1);
     let message = packet_in(version, (mac(1), mac(2)), 1, None);
     let (mut answered, mut next) = (0, 1);
@@ -154,8 +160,7 @@ fn what_was_received_before_the_connection_was_attached_is_not_lost() {
     session.set_form(&forms.form(10));
     assert_eq!(peer.read_up(message.len()), message);
     session.count_received(message.len());
-    worker.publish(&mut session, mac(1), 1, 0);
-    worker.publish(&mut session, mac(2), 2, 0);
+    publish_two(&mut worker, &mut session);
     session.open(1);
     peer.switch.write_all(&message).unwrap();
     assert_eq!(peer.receive(8)[..2], [4, 14]);
@@ -169,8 +174,7 @@ fn a_switch_that_does_not_read_gets_back_pressure_and_every_answer() {
     let mut peer = Peer::new();
     let mut session = worker.attach(&peer.controller).unwrap();
     session.set_form(&forms.form(10));
-    worker.publish(&mut session, mac(1), 1, 0);
-    worker.publish(&mut session, mac(2), 2, 0);
+    publish_two(&mut worker, &mut session);
     session.open(1);
     let message = packet_in(Version::V1_3, (mac(1), mac(2)), 1, None);
     let one = answers(Version::V1_3, 1, &[((mac(1), mac(2)), [1, 2], None)]);
@@ -209,8 +213,7 @@ fn a_buffer_of_any_length_is_answered_or_passed() {
         let mut peer = Peer::new();
         let mut session = worker.attach(&peer.controller).unwrap();
         session.set_form(&forms.form(10));
-        worker.publish(&mut session, mac(1), 1, 0);
-        worker.publish(&mut session, mac(2), 2, 0);
+        publish_two(&mut worker, &mut session);
         let message = packet_in(version, (mac(1), mac(2)), 1, None);
         let one = answers(version, 1, &[((mac(1), mac(2)), [1, 2], None)]).len();
         let (mut before, mut answered_whole, mut passed_whole) = (session.answered(), 0, 0);
@@ -248,8 +251,7 @@ fn what_is_passed_is_announced_once_per_request() {
     let mut peer = Peer::new();
     let mut session = worker.attach(&peer.controller).unwrap();
     session.set_form(&forms.form(10));
-    worker.publish(&mut session, mac(1), 1, 0);
-    worker.publish(&mut session, mac(2), 2, 0);
+    publish_two(&mut worker, &mut session);
     let known = packet_in(Version::V1_3, (mac(1), mac(2)), 1, None);
     let unknown = packet_in(Version::V1_3, (mac(1), mac(3)), 1, None);
     let is_readable = |worker: &WorkerAnswers| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 use sluice_system_tests::{
-    Controller, LONG_TIMEOUT, Stopwatch, TestEnv, binary, timed, wait_until,
+    Controller, LONG_TIMEOUT, Stopwatch, TestEnv, binary, sum_of_samples, timed, wait_until,
 };
 
 use crate::peer::{Peer, Profile};
@@ -309,10 +309,7 @@ impl Target {
 #[track_caller]
 pub(crate) fn metric(name: &str, label: &str) -> u64 {
     let text = scrape().expect("the page with the metrics is served");
-    let samples = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
-    let samples = samples.filter(|line| line.contains(label));
-    let whole = |number: &str| number.split('.').next()?.parse::<u64>().ok();
-    samples.map(|line| whole(line.rsplit(' ').next().unwrap()).unwrap()).sum()
+    sum_of_samples(&text, name, label).unwrap_or(0)
 }
 
 /// Connections that have ended with `reason`.

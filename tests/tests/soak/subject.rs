@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
-use sluice_system_tests::{Controller, LONG_TIMEOUT, TestEnv, binary, wait_until};
+use sluice_system_tests::{Controller, LONG_TIMEOUT, TestEnv, binary, sum_of_samples, wait_until};
 
 use crate::clock::Clock;
 use crate::memory::MemoryLimit;
@@ -119,10 +119,7 @@ pub(crate) fn metric(name: &str, label: &str) -> u64 {
             _ => false,
         }
     });
-    let samples = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
-    let samples = samples.filter(|line| line.contains(label));
-    let whole = |number: &str| number.split('.').next()?.parse::<u64>().ok();
-    samples.map(|line| whole(line.rsplit(' ').next().unwrap()).unwrap()).sum()
+    sum_of_samples(&text, name, label).unwrap_or(0)
 }
 
 /// Connections that have ended with `reason`.

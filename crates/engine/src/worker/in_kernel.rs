@@ -6,11 +6,11 @@
 //!
 //! [`Switches::get_mut`]: super::switches::Switches::get_mut
 
-use sluice_base::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use sluice_base::HashMap;
 use sluice_io::{ConnId, Io, ReadEvents, UnsentCap};
 use sluice_kernel::{AnswerForm, Answered, Closed, Session, WorkerAnswers};
 use sluice_openflow::{MacAddr, MessageType, PortNo, Version};
