@@ -56,11 +56,14 @@ impl TestEnv {
         self.ns.ip(words)
     }
 
-    /// Value of the metric `sluice_<name>` of the controller, or the sum for all its labels, if it serves metrics at the default address.
+    /// Value of the metric `sluice_<name>` of the controller, which may have a label in braces, or the sum for all labels without, if it serves
+    /// metrics at the default address.
     pub fn metric(&self, name: &str) -> Option<u64> {
         let mut curl = self.command("curl");
         let output = run(curl.args(["-sf", "http://127.0.0.1:8653/metrics"])).stdout;
-        sum_of_samples(&String::from_utf8_lossy(&output), &format!("sluice_{name}"), "")
+        let page = String::from_utf8_lossy(&output);
+        let (name, labels) = name.split_once('{').unwrap_or((name, ""));
+        sum_of_samples(&page, &format!("sluice_{name}"), labels.trim_end_matches('}'))
     }
 
     /// Path of a file in the folder.
