@@ -14,5 +14,6 @@ pub(crate) fn declared_config(config: &RunConfig, allocations: &Allocations) -> 
         state_dir: state_dir(&config.state_dir),
         reserved: Reserved::new(allocations, priorities),
         timing: Timing::default(),
+        policy_tags: config.policy_tags.clone(),
     }
 }

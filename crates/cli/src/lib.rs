@@ -21,6 +21,7 @@ mod network;
 mod operate;
 mod paths;
 mod pki;
+mod policy;
 mod registry;
 mod run;
 mod show;
@@ -86,6 +87,8 @@ enum Command {
     /// Declare static flow entries of the running controller, which it keeps in the switches
     #[command(subcommand)]
     Flow(static_entries::FlowCommand),
+    /// Replace flow entries of several switches: each packet is processed by the old or by the new ones
+    Policy(policy::PolicyArgs),
     /// Declare static entries and names as a file says, and remove all others
     Apply(static_entries::ApplyArgs),
     /// Show what `apply` would change; the exit code is 0 if nothing, 1 if something, 2 after an error
@@ -177,6 +180,7 @@ pub fn main(registry: Registry) -> ExitCode {
         Command::Clear(clear) => exit_code(clear.run().and_then(|text| write_stdout(&text))),
         Command::Capture(capture) => exit_code(capture.run()),
         Command::Flow(flow) => static_entries::report(flow.run()),
+        Command::Policy(policy) => static_entries::report(policy.run()),
         Command::Apply(args) => static_entries::report(args.run()),
         Command::Diff(file) => static_entries::report_differences(file.diff()),
         Command::Trace(trace) => exit_code(trace.run().and_then(|text| write_stdout(&text))),

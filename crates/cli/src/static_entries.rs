@@ -141,7 +141,7 @@ pub(crate) const STATE_COLUMNS: &[Column] = &[
     Column::text("REASON", "/reason"),
 ];
 
-const STATE_SINCE_COLUMNS: &[Column] = &[
+pub(crate) const STATE_SINCE_COLUMNS: &[Column] = &[
     Column::new("DPID", "/dpid"),
     Column::text("SWITCH", "/switch"),
     Column::new("STATE", "/state"),
@@ -362,7 +362,7 @@ fn since(entry: &Value) -> Option<f64> {
 }
 
 /// `installed`, or `refused: REASON`.
-fn state(entry: &Value) -> String {
+pub(crate) fn state(entry: &Value) -> String {
     let text = |name| entry.get(name).and_then(Value::as_str);
     let state = text("state").unwrap_or("unknown");
     text("reason").map_or_else(|| state.to_owned(), |reason| format!("{state}: {reason}"))

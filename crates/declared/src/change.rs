@@ -10,6 +10,7 @@ use sluice_openflow::{DatapathId, MacAddr};
 
 use crate::entry::{Declaration, Entry, EntryError, Key, Reserved, Selector};
 use crate::names::{NameError, NameOf, Names};
+use crate::policy::Policy;
 use crate::quarantine::{QUARANTINES_MAX, Quarantine, QuarantineError, QuarantineInfo};
 
 /// Entries that may be declared.
@@ -92,6 +93,16 @@ pub(crate) struct AppliedChange {
     pub(crate) names: Option<Names>,
     /// A host that is put into quarantine, or released; its entries are among the others.
     pub(crate) quarantine: Option<(MacAddr, Option<Arc<Quarantine>>)>,
+    /// A policy that changes; its entries are among the others.
+    pub(crate) policy: Option<PolicyChange>,
+}
+
+/// A change of a policy.
+#[derive(Debug, Clone)]
+pub(crate) struct PolicyChange {
+    pub(crate) name: String,
+    pub(crate) before: Option<Arc<Policy>>,
+    pub(crate) after: Option<Arc<Policy>>,
 }
 
 impl AppliedChange {
@@ -102,7 +113,13 @@ impl AppliedChange {
     /// The change that undoes it, to `names` if it has changed names.
     pub(crate) fn reversed(&self, names: Option<Names>) -> Self {
         let (removed, added) = (self.added.clone(), self.removed.clone());
-        Self { revision: self.revision, removed, added, names, quarantine: None }
+        let reversed = |PolicyChange { name, before, after }| PolicyChange {
+            name,
+            before: after,
+            after: before,
+        };
+        let policy = self.policy.clone().map(reversed);
+        Self { revision: self.revision, removed, added, names, quarantine: None, policy }
     }
 
     /// What it changes, in the order of the names.
@@ -192,7 +209,7 @@ pub(crate) fn check(change: Change, present: Present<'_>) -> Result<AppliedChang
     let kept = entries.values().filter(|entry| !removed.contains_key(entry.key()));
     check_conflicts(&added, kept, new_names.as_ref().unwrap_or(names))?;
     let removed = removed.into_values().collect();
-    Ok(AppliedChange { revision, removed, added, names: new_names, quarantine: None })
+    Ok(AppliedChange { revision, removed, added, names: new_names, quarantine: None, policy: None })
 }
 
 /// The change that puts a host into quarantine.
@@ -211,7 +228,7 @@ pub(crate) fn quarantine(
     }
     let (removed, added) = (vec![], quarantine.entries.to_vec());
     let quarantine = Some((mac, Some(quarantine)));
-    Ok(AppliedChange { revision, removed, added, names: None, quarantine })
+    Ok(AppliedChange { revision, removed, added, names: None, quarantine, policy: None })
 }
 
 /// The change that releases a host, and the quarantine that ends.
@@ -223,8 +240,35 @@ pub(crate) fn release(
     let before = present.get(&mac).ok_or(QuarantineError::NotQuarantined(mac))?;
     let (removed, added) = (before.entries.to_vec(), vec![]);
     let quarantine = Some((mac, None));
-    let change = AppliedChange { revision, removed, added, names: None, quarantine };
+    let change = AppliedChange { revision, removed, added, names: None, quarantine, policy: None };
     Ok((change, Arc::clone(before)))
+}
+
+/// The change that replaces a policy, or adds or removes it.
+pub(crate) fn policy(
+    name: &str,
+    before: Option<&Arc<Policy>>,
+    after: Option<&Arc<Policy>>,
+    revision: u64,
+) -> AppliedChange {
+    let entries = |policy: Option<&Arc<Policy>>| -> BTreeMap<Key, Arc<Entry>> {
+        let entries = policy.into_iter().flat_map(|policy| policy.entries());
+        entries.map(|entry| (entry.key().clone(), entry)).collect()
+    };
+    let (old, new) = (entries(before), entries(after));
+    let only = |of: &BTreeMap<Key, Arc<Entry>>, other: &BTreeMap<Key, Arc<Entry>>| {
+        let of = of.iter().filter(|(key, _)| !other.contains_key(*key));
+        of.map(|(_, entry)| Arc::clone(entry)).collect()
+    };
+    let (before, after) = (before.cloned(), after.cloned());
+    AppliedChange {
+        revision,
+        removed: only(&old, &new),
+        added: only(&new, &old),
+        names: None,
+        quarantine: None,
+        policy: Some(PolicyChange { name: name.to_owned(), before, after }),
+    }
 }
 
 fn twice(key: Key) -> EntryError {

@@ -27,6 +27,9 @@ const TEXT_LEN_MAX: usize = 16 << 10;
 /// The beginning of the names of entries of quarantined hosts. No declared entry has such a name.
 const QUARANTINE_NAME: &str = "quarantine:";
 
+/// The beginning of the names of entries of policies. No declared entry has such a name.
+pub(crate) const POLICY_NAME: &str = "policy:";
+
 /// The kind of a static entry. In this order they are installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -65,9 +68,9 @@ impl fmt::Display for Key {
 }
 
 impl Key {
-    /// Whether the entry is declared, and does not belong to a quarantined host.
+    /// Whether the entry is declared, and does not belong to a quarantined host or to a policy.
     pub(crate) fn is_declared(&self) -> bool {
-        !self.name.starts_with(QUARANTINE_NAME)
+        !self.name.starts_with(QUARANTINE_NAME) && !self.name.starts_with(POLICY_NAME)
     }
 }
 
@@ -296,6 +299,12 @@ impl Entry {
         Self { declaration, revision, changed_at, body, forms: Default::default() }
     }
 
+    /// A flow entry that was made from a policy.
+    pub(crate) fn of_policy(declaration: Declaration, revision: u64, changed_at: Duration) -> Self {
+        let body = parse_flow(&declaration.text).map_or_else(Body::Invalid, Body::Flow);
+        Self { declaration, revision, changed_at, body, forms: Default::default() }
+    }
+
     /// Kind and name.
     pub fn key(&self) -> &Key {
         &self.declaration.key
@@ -385,7 +394,7 @@ fn parse(kind: Kind, text: &str) -> Result<Body, String> {
     }
 }
 
-fn parse_flow(text: &str) -> Result<FlowMod, String> {
+pub(crate) fn parse_flow(text: &str) -> Result<FlowMod, String> {
     let mut flow = FlowMod::from_text(text, FlowModCommand::ADD).map_err(|e| e.to_string())?;
     flow.matching.check().map_err(|error| error.to_string())?;
     let refused = [

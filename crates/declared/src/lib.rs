@@ -1,4 +1,5 @@
-//! What an operator declares and Sluice keeps: static flow entries, groups and meters in the switches; quarantined hosts; drained links.
+//! What an operator declares and Sluice keeps: static flow entries, groups and meters in the switches; policies; quarantined hosts;
+//! drained links.
 //!
 //! [`Declared`] is the service: it validates changes, makes them durable in a [store], and keeps the switches as declared,
 //! on a thread of its own. What is sent to which switch is decided by the [`reconcile::Reconciler`], which has no I/O: sessions,
@@ -10,6 +11,7 @@ mod form;
 mod names;
 mod network_write;
 mod operations;
+mod policy;
 mod quarantine;
 pub mod reconcile;
 mod reports;
@@ -25,6 +27,10 @@ pub use change::{
 };
 pub use entry::{Declaration, Entry, EntryError, Key, Kind, Reserved, Selector};
 pub use names::{NameError, NameOf, Names};
+pub use policy::{
+    DEFAULT_TAGS, DRAIN_TIME, FlowError, POLICIES_MAX, POLICY_ENTRIES_MAX, POLICY_FLOWS_MAX,
+    Policy, PolicyError, PolicyPlan, PolicyTopology, PolicyVersion,
+};
 pub use quarantine::{QUARANTINES_MAX, Quarantine, QuarantineError, QuarantineInfo};
 pub use reports::ChangeReport;
 pub use service::{Config, Declared, Waiter, WriteError};

@@ -1,7 +1,7 @@
 //! Changes that are made at all connected switches or at none, from the thread that asks for them.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sluice_io::clock;
 
@@ -32,21 +32,30 @@ impl Declared {
         if applied.is_empty() {
             return Ok((applied.revision - 1, differences));
         }
+        let commit = self.apply_everywhere(&applied, started)?;
+        self.follow(&applied, started, commit);
+        Ok((applied.revision, differences))
+    }
+
+    /// Makes a change that was checked at all connected switches that it concerns, or at none. Other changes are locked out until then.
+    /// Returns how long the commits have taken, if all have succeeded.
+    pub(crate) fn apply_everywhere(
+        &self,
+        applied: &AppliedChange,
+        started: Instant,
+    ) -> Result<Option<Duration>, WriteError> {
         let names = {
             let mut core = self.shared.core_with_sessions();
             // Never the number of another change, even if this one is refused.
             core.revision = applied.revision;
-            core.reconciler.start_network_change(&applied, now());
+            core.reconciler.start_network_change(applied, now());
             core.reconciler.names().clone()
         };
-        let result = self.make_everywhere(&applied);
+        let result = self.make_everywhere(applied);
         lock(&self.shared.core).reconciler.end_network_change(now());
         let _ = self.shared.events.send(Event::Changed);
         let error = match result {
-            Ok(commit) => {
-                self.follow(&applied, started, commit);
-                return Ok((applied.revision, differences));
-            }
+            Ok(commit) => return Ok(commit),
             Err((WriteError::Refused(refusal), true)) => {
                 let names = applied.names.is_some().then(|| (*names).clone());
                 self.undo(applied.reversed(names), refusal)
@@ -54,7 +63,7 @@ impl Declared {
             Err((error, _)) => error,
         };
         if let WriteError::Refused(refusal) | WriteError::StaysDeclared(refusal, _) = &error {
-            self.report_refusal(&applied, refusal, started);
+            self.report_refusal(applied, refusal, started);
         }
         Err(error)
     }
@@ -71,8 +80,12 @@ impl Declared {
             }
             _ => return Err((WriteError::Stopped, false)),
         }
-        self.commit_to_store(applied).map_err(|error| (error, false))?;
-        lock(&self.shared.core).reconciler.commit_network_change(applied, now());
+        self.shared.commit_to_store(applied).map_err(|error| (error, false))?;
+        {
+            let mut core = lock(&self.shared.core);
+            core.adopt(applied);
+            core.reconciler.commit_network_change(applied, now());
+        }
         match self.wait_for_switches(COMMIT_MAX) {
             Some(NetworkState::Refused(refusal)) => Err((WriteError::Refused(refusal), true)),
             // Without a switch that commits, it is over at once.
@@ -106,9 +119,12 @@ impl Declared {
             core.revision += 1;
             reversed.revision = core.revision;
         }
-        match self.commit_to_store(&reversed) {
+        match self.shared.commit_to_store(&reversed) {
             Ok(()) => {
-                lock(&self.shared.core).reconciler.apply(&reversed, now());
+                let mut core = lock(&self.shared.core);
+                core.adopt(&reversed);
+                core.reconciler.apply(&reversed, now());
+                drop(core);
                 let _ = self.shared.events.send(Event::Changed);
                 WriteError::Refused(refusal)
             }

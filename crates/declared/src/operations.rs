@@ -30,7 +30,7 @@ impl Declared {
             change::quarantine(mac, info, &core.quarantines, core.revision + 1)
                 .map_err(WriteError::Quarantine)?
         };
-        self.commit(&applied)?;
+        self.shared.commit(&applied)?;
         Ok(applied.revision)
     }
 
@@ -48,7 +48,7 @@ impl Declared {
             change::release(mac, &core.quarantines, core.revision + 1)
                 .map_err(WriteError::Quarantine)?
         };
-        self.commit(&applied)?;
+        self.shared.commit(&applied)?;
         Ok((applied.revision, ended))
     }
 

@@ -56,6 +56,8 @@ pub(crate) struct Runner {
     reconciler_due: Instant,
     /// When it is tried again to record what is no longer in switches.
     record_due: Instant,
+    /// When entries of a replaced version of a policy may be removed.
+    retire_due: Option<Instant>,
 }
 
 impl Runner {
@@ -71,6 +73,7 @@ impl Runner {
             sessions_due: now,
             reconciler_due: now,
             record_due: now,
+            retire_due: None,
         }
     }
 
@@ -84,6 +87,7 @@ impl Runner {
             self.send();
             self.notify_waiters();
             self.shared.publish_reports();
+            self.retire_policies(has_changed);
             if std::mem::take(&mut has_changed) {
                 self.find_deadline();
             }
@@ -114,6 +118,13 @@ impl Runner {
         }
     }
 
+    /// Removes entries of replaced versions of policies. `has_changed` is whether switches may have confirmed something.
+    fn retire_policies(&mut self, has_changed: bool) {
+        if has_changed || self.retire_due.is_some_and(|due| due <= now().at) {
+            self.retire_due = self.shared.retire_policies();
+        }
+    }
+
     /// Finds out when the reconciler has something to do, which takes time for each switch.
     fn find_deadline(&mut self) {
         let now = now();
@@ -127,7 +138,8 @@ impl Runner {
         let is_unpublished = !lock(&self.shared.unpublished).is_empty();
         let publish = is_unpublished.then(|| now.at + PUBLISH_INTERVAL);
         let report = self.shared.has_open_changes().then(|| now.at + REPORT_INTERVAL);
-        let others = publish.into_iter().chain(report).chain([self.sessions_due]);
+        let others =
+            publish.into_iter().chain(report).chain(self.retire_due).chain([self.sessions_due]);
         let first = others.fold(self.reconciler_due, Instant::min);
         first.saturating_duration_since(now.at)
     }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use sluice_io::clock;
 use sluice_openflow::MacAddr;
@@ -14,8 +16,9 @@ use sluice_sdk::view::RecordFact;
 use sluice_sdk::{Answer, Controller};
 use tracing::{info, warn};
 
-use crate::change::{AppliedChange, Change, ChangeError, Difference, Present, check};
+use crate::change::{AppliedChange, Change, ChangeError, Difference, PolicyChange, Present, check};
 use crate::entry::{Entry, Key, Reserved};
+use crate::policy::{Policy, PolicyError};
 use crate::quarantine::{Quarantine, QuarantineError};
 use crate::reconcile::{NetworkRefusal, Reconciler, Timing, Token};
 use crate::reports::Reports;
@@ -35,6 +38,8 @@ pub struct Config {
     pub reserved: Reserved,
     /// Intervals.
     pub timing: Timing,
+    /// VLAN ids that tag packets with the version of a policy.
+    pub policy_tags: RangeInclusive<u16>,
 }
 
 /// Why a change was not made.
@@ -44,6 +49,8 @@ pub enum WriteError {
     Change(ChangeError),
     /// The host cannot be put into quarantine, or released.
     Quarantine(QuarantineError),
+    /// The policy cannot be put into effect, or removed.
+    Policy(PolicyError),
     /// It cannot be stored.
     Store(StoreError),
     /// A switch has refused a change that is made at all switches or at none.
@@ -59,6 +66,7 @@ impl fmt::Display for WriteError {
         match self {
             Self::Change(error) => error.fmt(f),
             Self::Quarantine(error) => error.fmt(f),
+            Self::Policy(error) => error.fmt(f),
             Self::Store(error) if error.is_outcome_unknown => write!(
                 f,
                 "the store cannot be written: {error}; the change is not in effect, but after a restart it may be, \
@@ -111,6 +119,8 @@ impl Drop for Waiter {
 pub(crate) struct Shared {
     /// Held while a change is made.
     pub(crate) changing: Mutex<()>,
+    /// Held while a policy is replaced, which takes several changes; locked before `changing`.
+    pub(crate) updating_policy: Mutex<()>,
     pub(crate) core: Mutex<Core>,
     pub(crate) store: Mutex<StoreState>,
     /// Why the store is unusable. Known without waiting for a change that is being written.
@@ -123,7 +133,8 @@ pub(crate) struct Shared {
     pub(crate) reports: Mutex<Reports>,
     pub(crate) events: Sender<Event>,
     pub(crate) controller: Arc<dyn Controller>,
-    reserved: Reserved,
+    pub(crate) reserved: Reserved,
+    pub(crate) policy_tags: RangeInclusive<u16>,
     /// Whether nothing was stored at the start.
     pub(crate) is_new_store: bool,
 }
@@ -132,8 +143,30 @@ pub(crate) struct Shared {
 pub(crate) struct Core {
     pub(crate) reconciler: Reconciler,
     pub(crate) quarantines: BTreeMap<MacAddr, Arc<Quarantine>>,
+    pub(crate) policies: BTreeMap<String, Arc<Policy>>,
+    /// From when all switches have the current version of a policy and none has ingress entries of others.
+    pub(crate) draining: BTreeMap<String, Instant>,
     /// The number of the last change.
     pub(crate) revision: u64,
+}
+
+impl Core {
+    /// Takes over what a change makes of quarantined hosts and policies.
+    pub(crate) fn adopt(&mut self, applied: &AppliedChange) {
+        if let Some((mac, quarantine)) = &applied.quarantine {
+            match quarantine {
+                Some(it) => drop(self.quarantines.insert(*mac, Arc::clone(it))),
+                None => drop(self.quarantines.remove(mac)),
+            }
+        }
+        if let Some(PolicyChange { name, after, .. }) = &applied.policy {
+            self.draining.remove(name);
+            match after {
+                Some(policy) => drop(self.policies.insert(name.clone(), Arc::clone(policy))),
+                None => drop(self.policies.remove(name)),
+            }
+        }
+    }
 }
 
 /// If the store cannot be read, it is unknown what is declared: nothing is changed, neither in switches nor in the store.
@@ -188,6 +221,7 @@ impl Declared {
                     entries = contents.entries.len(),
                     quarantined_hosts = contents.quarantines.len(),
                     drained_links = contents.drains.len(),
+                    policies = contents.policies.len(),
                     "static entries"
                 );
                 (StoreState::Open(store), contents)
@@ -204,10 +238,12 @@ impl Declared {
             StoreState::Unusable(error) => Some(error.clone()),
         };
         let is_usable = store_error.is_none();
-        let Contents { revision, mut entries, names, owned, quarantines, drains } = contents;
+        let Contents { revision, mut entries, names, owned, quarantines, policies, drains } =
+            contents;
         warn_of_reserved(&entries, &config.reserved);
-        let of_hosts = quarantines.values().flat_map(|it| it.entries.iter());
-        entries.extend(of_hosts.map(|entry| (entry.key().clone(), Arc::clone(entry))));
+        let of_hosts = quarantines.values().flat_map(|it| it.entries.iter().cloned());
+        let of_policies = policies.values().flat_map(|it| it.entries());
+        entries.extend(of_hosts.chain(of_policies).map(|entry| (entry.key().clone(), entry)));
         let reconciler = Reconciler::new(config.timing, entries, names, owned);
         let reconciler = reconciler.with_revision(revision);
         let drains = drains.into_iter();
@@ -215,7 +251,14 @@ impl Declared {
         let (events, received) = channel();
         let shared = Arc::new(Shared {
             changing: Mutex::default(),
-            core: Mutex::new(Core { reconciler, quarantines, revision }),
+            updating_policy: Mutex::default(),
+            core: Mutex::new(Core {
+                reconciler,
+                quarantines,
+                policies,
+                draining: BTreeMap::new(),
+                revision,
+            }),
             store: Mutex::new(store),
             store_error,
             waiters: Mutex::default(),
@@ -225,6 +268,7 @@ impl Declared {
             events,
             controller,
             reserved: config.reserved.clone(),
+            policy_tags: config.policy_tags.clone(),
             is_new_store: revision == 0,
         });
         let runner = is_usable.then(|| Runner::new(shared.clone(), received));
@@ -263,10 +307,6 @@ impl Declared {
         self.shared.check(change)
     }
 
-    pub(crate) fn commit_to_store(&self, applied: &AppliedChange) -> Result<(), WriteError> {
-        lock(&self.shared.store).open()?.commit(applied).map_err(WriteError::Store)
-    }
-
     /// Makes a change durable, and then changes the switches. Returns the number of the change and what it changes.
     ///
     /// # Errors
@@ -282,26 +322,9 @@ impl Declared {
         if applied.is_empty() {
             return Ok((applied.revision - 1, differences));
         }
-        self.commit(&applied)?;
+        self.shared.commit(&applied)?;
         self.follow(&applied, started, None);
         Ok((applied.revision, differences))
-    }
-
-    /// Makes a change that was checked durable, and passes it on to the switches. Other changes are locked out until then.
-    pub(crate) fn commit(&self, applied: &AppliedChange) -> Result<(), WriteError> {
-        self.commit_to_store(applied)?;
-        let mut core = self.shared.core_with_sessions();
-        core.revision = applied.revision;
-        if let Some((mac, quarantine)) = &applied.quarantine {
-            match quarantine {
-                Some(it) => drop(core.quarantines.insert(*mac, Arc::clone(it))),
-                None => drop(core.quarantines.remove(mac)),
-            }
-        }
-        core.reconciler.apply(applied, now());
-        // Fails if the thread has ended: then nothing is sent any more.
-        let _ = self.shared.events.send(Event::Changed);
-        Ok(())
     }
 
     /// Calls `callback`, in any thread, when all connected switches have accepted or refused a change. `None` if so many wait already
@@ -338,6 +361,27 @@ impl Shared {
         let sessions = self.controller.switches();
         core.reconciler.on_sessions(&sessions, now());
         core
+    }
+
+    pub(crate) fn commit_to_store(&self, applied: &AppliedChange) -> Result<(), WriteError> {
+        lock(&self.store).open()?.commit(applied).map_err(WriteError::Store)
+    }
+
+    /// Makes a change that was checked durable, and passes it on to the switches. Other changes are locked out until then.
+    pub(crate) fn commit(&self, applied: &AppliedChange) -> Result<(), WriteError> {
+        self.commit_to_store(applied)?;
+        self.pass_on(applied);
+        Ok(())
+    }
+
+    /// Passes a change on to the switches.
+    pub(crate) fn pass_on(&self, applied: &AppliedChange) {
+        let mut core = self.core_with_sessions();
+        core.revision = applied.revision;
+        core.adopt(applied);
+        core.reconciler.apply(applied, now());
+        // Fails if the thread has ended: then nothing is sent any more.
+        let _ = self.events.send(Event::Changed);
     }
 
     /// Checks a change against what is declared now, without keeping anybody else waiting.
@@ -417,7 +461,8 @@ mod tests {
                 std::fs::write(dir.join("static.redb"), store).unwrap();
             }
             let (reserved, timing) = (Reserved::default(), Timing::default());
-            let config = Config { state_dir: dir.clone(), reserved, timing };
+            let policy_tags = crate::DEFAULT_TAGS;
+            let config = Config { state_dir: dir.clone(), reserved, timing, policy_tags };
             let declared = Declared::start(&config, Arc::new(NoSwitches::default())).unwrap();
             Self { declared, dir }
         }

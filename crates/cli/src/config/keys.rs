@@ -83,6 +83,7 @@ const NEEDS_RESTART: &[&str] = &[
     "socket.congestion",
     "topology.secret",
     "state.dir",
+    "policies.vlans",
     "api.listen",
     "api.socket",
     "log.format",

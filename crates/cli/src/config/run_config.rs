@@ -1,5 +1,7 @@
 //! The configuration of each part of the program, made from the settings.
 
+use std::ops::RangeInclusive;
+
 use sluice_apps::{forwarding, hosts, hub, learning, limiter, topology};
 use sluice_engine::TlsListeners;
 use sluice_io::ReadSizes;
@@ -25,6 +27,8 @@ pub(crate) struct RunConfig {
     pub(crate) log: LogConfig,
     /// The directory of the store; empty for the default.
     pub(crate) state_dir: String,
+    /// VLAN ids that tag packets of policies.
+    pub(crate) policy_tags: RangeInclusive<u16>,
     /// Whether large tables are in huge pages.
     pub(crate) huge_pages: bool,
 }
@@ -45,7 +49,7 @@ impl RunConfig {
         let Settings { listen, apps, workers, session, limits, socket, topology, .. } = settings;
         let Settings { learning, limiter, hosts, forwarding, log, experimental, state, .. } =
             settings;
-        let optimisations = settings.optimisations;
+        let (optimisations, policy_tags) = (settings.optimisations, settings.policies.vlans.0);
         let defaults = sluice_proto::Config::default();
         // Before 1.3, SET_CONFIG sets how many bytes of a packet a switch sends; since 1.3, each flow entry does.
         let (session_len, flow_entry_len) = match session.miss_send_len {
@@ -106,7 +110,7 @@ impl RunConfig {
         let (ByName(level), ByName(format)) = (log.level, log.format);
         let log = LogConfig { level, format };
         let (app_names, state_dir, huge_pages) = (apps.0, state.dir, optimisations.huge_pages);
-        Self { engine, app_names, apps: apps_config, api, log, state_dir, huge_pages }
+        Self { engine, app_names, apps: apps_config, api, log, state_dir, policy_tags, huge_pages }
     }
 }
 

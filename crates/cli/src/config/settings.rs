@@ -17,7 +17,7 @@ use super::values::{
     ApiAddress, Apps, ByName, ClientCertificates, CongestionName, ForwardingPriority, HostTimeout,
     LearningPriority, ListenAddresses, LogFormat, MembershipTime, Micros, Millis, MissSendLen,
     OfferedVersions, PinSetting, ProbeInterval, Seconds, SecretText, StaticBundles, TimeoutMillis,
-    WorkerCount,
+    VlanRange, WorkerCount,
 };
 
 /// A whole configuration. Keys and sections are in the order of the example file.
@@ -55,6 +55,8 @@ pub(super) struct Settings {
     pub(super) limiter: LimiterSettings,
     #[config(nested)]
     pub(super) state: StateSettings,
+    #[config(nested)]
+    pub(super) policies: PolicySettings,
     #[config(nested)]
     pub(super) api: ApiSettings,
     #[config(nested)]
@@ -357,6 +359,14 @@ pub(super) struct StateSettings {
     /// `$XDG_STATE_HOME` or ~/.local/state. It is made when something is declared.
     #[config(default = "")]
     pub(super) dir: String,
+}
+
+#[derive(Debug, confique::Config)]
+pub(super) struct PolicySettings {
+    /// First and last of the VLAN ids with which switches tag packets of policies between each other. Each policy has one, and a further one
+    /// while it is replaced. Nothing else in the network may use them.
+    #[config(default = [4000, 4031])]
+    pub(super) vlans: VlanRange,
 }
 
 #[derive(Debug, confique::Config)]

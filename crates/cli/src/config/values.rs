@@ -1,6 +1,7 @@
 //! Types of values. Deserializing one rejects invalid values.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::de::Error as _;
@@ -291,6 +292,24 @@ impl TryFrom<Vec<usize>> for CoreList {
 
     fn try_from(cores: Vec<usize>) -> Result<Self, &'static str> {
         if cores.is_empty() { Err("no core (expected at least one)") } else { Ok(Self(cores)) }
+    }
+}
+
+/// The first and the last of at least two VLAN ids.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Vec<u16>")]
+pub(super) struct VlanRange(pub(super) RangeInclusive<u16>);
+
+impl TryFrom<Vec<u16>> for VlanRange {
+    type Error = String;
+
+    fn try_from(ids: Vec<u16>) -> Result<Self, String> {
+        match *ids.as_slice() {
+            [first, last] if 1 <= first && first < last && last <= 4094 => Ok(Self(first..=last)),
+            _ => Err(format!(
+                "invalid VLAN ids {ids:?} (expected the first and the last one, such as [4000, 4031], at least two of 1 to 4094)"
+            )),
+        }
     }
 }
 

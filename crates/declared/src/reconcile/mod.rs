@@ -6,6 +6,7 @@
 
 mod disconnected;
 mod network_change;
+mod policies;
 mod read_slots;
 mod reading;
 mod switch;
@@ -22,7 +23,7 @@ use sluice_sdk::flow_space::STATIC;
 use sluice_sdk::{Answer, Request, SwitchSession};
 
 use crate::change::AppliedChange;
-use crate::entry::{Entry, Key, Kind};
+use crate::entry::{Entry, Key, Kind, Selector};
 use crate::form::Slot;
 use crate::names::{Names, SwitchNames};
 use crate::quarantine::Quarantine;
@@ -210,8 +211,8 @@ pub struct Reconciler {
     timing: Timing,
     /// Shared with changes that are being checked.
     entries: Arc<BTreeMap<Key, Arc<Entry>>>,
-    /// Those of quarantined hosts, which every switch has.
-    quarantine_entries: BTreeMap<Key, Arc<Entry>>,
+    /// Those of quarantined hosts and of policies.
+    derived_entries: BTreeMap<Key, Arc<Entry>>,
     names: Arc<Names>,
     switches: BTreeMap<DatapathId, Switch>,
     disconnected: DisconnectedSwitches,
@@ -223,7 +224,7 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// Starts with what the store has, those of quarantined hosts included, and no switches.
+    /// Starts with what the store has, those of quarantined hosts and of policies included, and no switches.
     pub fn new(
         timing: Timing,
         entries: BTreeMap<Key, Arc<Entry>>,
@@ -252,12 +253,12 @@ impl Reconciler {
             out.disowned.extend(disconnected.insert_owned(id, slots));
         }
         let revision = entries.values().map(|entry| entry.revision).max().unwrap_or_default();
-        let (declared, quarantine_entries) =
+        let (declared, derived_entries) =
             entries.into_iter().partition(|(key, _)| key.is_declared());
         Self {
             timing,
             entries: Arc::new(declared),
-            quarantine_entries,
+            derived_entries,
             names: Arc::new(names),
             switches: BTreeMap::new(),
             disconnected,
@@ -309,7 +310,7 @@ impl Reconciler {
                 Some(switch) => {
                     if switch.learn(session) {
                         let names = SwitchNames::new(session, &self.names);
-                        let all = self.entries.values().chain(self.quarantine_entries.values());
+                        let all = self.entries.values().chain(self.derived_entries.values());
                         switch.rename(names, all, self.revision, now);
                     }
                 }
@@ -328,7 +329,7 @@ impl Reconciler {
         }
         switch.owned = self.disconnected.take_owned(session.datapath_id);
         switch.is_unreliable = self.disconnected.take_unreliable(session.datapath_id);
-        for entry in self.entries.values().chain(self.quarantine_entries.values()) {
+        for entry in self.entries.values().chain(self.derived_entries.values()) {
             if switch.names.are_selected_by(&entry.declaration.switches) {
                 switch.add(entry, entry.revision, now);
             }
@@ -358,7 +359,7 @@ impl Reconciler {
             if change.names.is_some() {
                 let given = self.names.switch(switch.id()).map(str::to_owned);
                 let names = SwitchNames { given, ..switch.names.clone() };
-                let all = self.entries.values().chain(self.quarantine_entries.values());
+                let all = self.entries.values().chain(self.derived_entries.values());
                 switch.rename(names, all, change.revision, now);
             }
             for entry in &change.added {
@@ -367,7 +368,7 @@ impl Reconciler {
                 }
             }
             if switch.has_conflicts && has_room {
-                let all = self.entries.values().chain(self.quarantine_entries.values());
+                let all = self.entries.values().chain(self.derived_entries.values());
                 switch.add_missing(all, change.revision, now);
             }
         }
@@ -375,11 +376,7 @@ impl Reconciler {
     }
 
     fn entries_like(&mut self, key: &Key) -> &mut BTreeMap<Key, Arc<Entry>> {
-        if key.is_declared() {
-            Arc::make_mut(&mut self.entries)
-        } else {
-            &mut self.quarantine_entries
-        }
+        if key.is_declared() { Arc::make_mut(&mut self.entries) } else { &mut self.derived_entries }
     }
 
     /// Handles the answer to a request.
@@ -431,7 +428,7 @@ impl Reconciler {
         first.map(|at| at.max(now.at + BLOCKED_PAUSE))
     }
 
-    /// All entries that are declared: not those of quarantined hosts.
+    /// All entries that are declared: not those of quarantined hosts and of policies.
     pub fn entries(&self) -> &Arc<BTreeMap<Key, Arc<Entry>>> {
         &self.entries
     }
@@ -467,9 +464,11 @@ impl Reconciler {
 
     /// Selectors of an entry that no connected switch answers to.
     pub fn unconnected<'e>(&self, entry: &'e Entry) -> Vec<&'e str> {
-        let crate::entry::Selector::Switches(list) = &entry.declaration.switches else {
-            return vec![];
-        };
+        self.unconnected_of(&entry.declaration.switches)
+    }
+
+    fn unconnected_of<'s>(&self, selector: &'s Selector) -> Vec<&'s str> {
+        let Selector::Switches(list) = selector else { return vec![] };
         let is_connected = |name: &&String| self.switches.values().any(|it| it.names.is(name));
         list.iter().filter(|name| !is_connected(name)).map(String::as_str).collect()
     }

@@ -12,6 +12,7 @@ use sluice_sdk::view::{Cable, DrainedLink, SwitchPort};
 use super::file::Failure;
 use crate::entry::{Declaration, Entry, Key, Kind};
 use crate::names::{NameOf, Names};
+use crate::policy::{Policy, PolicyRecord};
 use crate::quarantine::{Quarantine, QuarantineInfo};
 use crate::reconcile::Owned;
 
@@ -26,6 +27,9 @@ pub(super) const NAMES: TableDefinition<'_, &str, &str> = TableDefinition::new("
 
 /// Ethernet address and JSON.
 pub(super) const QUARANTINES: TableDefinition<'_, u64, &str> = TableDefinition::new("quarantines");
+
+/// The name of a policy and JSON.
+pub(super) const POLICIES: TableDefinition<'_, &str, &str> = TableDefinition::new("policies");
 
 /// Datapath ids and ports of both ends of a drained link, and since when, in nanoseconds since 1970-01-01 UTC.
 pub(super) const DRAINS: TableDefinition<'_, (u64, u32, u64, u32), u64> =
@@ -50,6 +54,8 @@ pub struct Contents {
     pub owned: Vec<Owned>,
     /// Hosts in quarantine.
     pub quarantines: BTreeMap<MacAddr, Arc<Quarantine>>,
+    /// Policies, by name.
+    pub policies: BTreeMap<String, Arc<Policy>>,
     /// Links that are taken out of service.
     pub drains: Vec<(Cable, DrainedLink)>,
 }
@@ -116,6 +122,16 @@ pub(super) fn read(database: &Database) -> Result<Contents, Failure> {
             let quarantine = read_quarantine(mac, value.value())
                 .map_err(|error| format!("damaged record of host {mac}: {error}"))?;
             contents.quarantines.insert(mac, Arc::new(quarantine));
+        }
+    }
+    if let Some(table) = existing(transaction.open_table(POLICIES))? {
+        for row in table.iter()? {
+            let (name, value) = row?;
+            let name = name.value().to_owned();
+            let record: PolicyRecord = serde_json::from_str(value.value())
+                .map_err(|error| format!("damaged record of policy {name:?}: {error}"))?;
+            let policy = Policy::from_record(name.clone(), record);
+            contents.policies.insert(name, Arc::new(policy));
         }
     }
     if let Some(table) = existing(transaction.open_table(DRAINS))? {

@@ -10,11 +10,12 @@ use sluice_sdk::view::{Cable, DrainedLink};
 
 pub use self::contents::Contents;
 use self::contents::{
-    DRAINS, ENTRIES, META, NAMES, OWNED, QUARANTINES, QuarantineRecord, Record, entry_key, name_key,
+    DRAINS, ENTRIES, META, NAMES, OWNED, POLICIES, QUARANTINES, QuarantineRecord, Record,
+    entry_key, name_key,
 };
 pub use self::file::StoreError;
 use self::file::StoreFile;
-use crate::change::AppliedChange;
+use crate::change::{AppliedChange, PolicyChange};
 use crate::reconcile::Owned;
 
 /// The thread in which the store is opened. Its panics mean that the file is damaged.
@@ -95,6 +96,16 @@ impl Store {
                         table.insert(mac.to_u64(), &*serde_json::to_string(&record)?)?;
                     }
                     None => drop(table.remove(mac.to_u64())?),
+                }
+            }
+            if let Some(PolicyChange { name, after, .. }) = &change.policy {
+                let mut table = transaction.open_table(POLICIES)?;
+                match after.as_ref().filter(|policy| policy.is_stored()) {
+                    Some(policy) => {
+                        let record = serde_json::to_string(&policy.to_record())?;
+                        table.insert(&**name, &*record)?;
+                    }
+                    None => drop(table.remove(&**name)?),
                 }
             }
             transaction.open_table(META)?.insert("revision", change.revision)?;

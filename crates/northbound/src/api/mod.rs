@@ -15,6 +15,7 @@ mod live;
 mod names;
 mod openapi;
 mod packets;
+mod policies;
 mod port_state;
 mod ports;
 mod quarantines;
@@ -176,6 +177,7 @@ fn documented_routes() -> OpenApiRouter<ApiState> {
         .merge(packets::routes())
         .merge(port_state::routes())
         .merge(flow_deletion::routes())
+        .merge(policies::routes())
         .merge(quarantines::routes())
         .merge(static_entries::routes())
         .merge(trace::routes())

@@ -187,6 +187,23 @@ impl IntoResponses for OfStoreWrites {
     }
 }
 
+/// The errors of requests about policies.
+pub(super) struct OfPolicies;
+
+impl IntoResponses for OfPolicies {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let mut all = OfStoreWrites::responses();
+        all.extend(errors(&[
+            ("404", "There is no such policy"),
+            (
+                "409",
+                "There are too many policies or entries, no VLAN id is free, a switch is not connected or has no bundles, or has refused its part",
+            ),
+        ]));
+        all
+    }
+}
+
 /// The errors of requests about the quarantine of a host.
 pub(super) struct OfQuarantine;
 

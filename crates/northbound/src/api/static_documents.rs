@@ -103,8 +103,8 @@ impl EntryBody {
 }
 
 impl NamedEntryBody {
-    fn new(entry: &Entry) -> Self {
-        let Declaration { key, switches, text } = &entry.declaration;
+    pub(super) fn new(declaration: &Declaration) -> Self {
+        let Declaration { key, switches, text } = declaration;
         let (switch, switches) = match switches {
             Selector::All => (Some("all".to_owned()), None),
             Selector::Switches(list) => match list.as_slice() {
@@ -148,7 +148,7 @@ impl DeclaredDocument {
         let of = |kind| {
             let entries = reconciler.entries().values();
             let of_kind = entries.filter(|entry| entry.key().kind == kind);
-            of_kind.map(|entry| NamedEntryBody::new(entry)).collect()
+            of_kind.map(|entry| NamedEntryBody::new(&entry.declaration)).collect()
         };
         Self {
             names: NamesDocument::new(reconciler.names()),
@@ -388,7 +388,7 @@ impl EntryDocument {
         let at = statuses.map(|(id, status)| StateDocument::new(id, &status, names, sessions));
         let state = reconciler.state(entry);
         let NamedEntryBody { name, switch, switches, flow, group, meter } =
-            NamedEntryBody::new(entry);
+            NamedEntryBody::new(&entry.declaration);
         Self {
             name,
             switch,

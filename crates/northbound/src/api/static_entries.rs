@@ -1,5 +1,6 @@
 //! Static flow entries, groups and meters, and names: what is declared, and its state. See `docs/static-entries.md`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -7,9 +8,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use sluice_declared::{
-    Change, ChangeError, Declared, Entry, Key, Kind, QuarantineError, WriteError,
+    Change, ChangeError, Declared, Entry, Key, Kind, PolicyError, QuarantineError, WriteError,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -125,7 +126,7 @@ fn kind(text: &str) -> ApiResult<Kind> {
     }
 }
 
-pub(super) fn service(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
+pub(super) fn service(state: &ApiState) -> ApiResult<&Arc<Declared>> {
     state.declared.as_ref().ok_or_else(|| {
         let message =
             "this controller has no store: it keeps neither static entries nor quarantined hosts";
@@ -134,7 +135,7 @@ pub(super) fn service(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> 
 }
 
 /// Reading is refused, too, if the store could not be read: an empty list would be wrong.
-pub(super) fn readable(state: &ApiState) -> ApiResult<&std::sync::Arc<Declared>> {
+pub(super) fn readable(state: &ApiState) -> ApiResult<&Arc<Declared>> {
     let service = service(state)?;
     match service.store_error() {
         Some(error) => {
@@ -156,6 +157,7 @@ fn write_error(error: &WriteError) -> ApiError {
         }
         WriteError::Change(_) => ApiError::invalid(message),
         WriteError::Quarantine(error) => quarantine_error(error, message),
+        WriteError::Policy(error) => policy_error(error, message),
         WriteError::Refused(_) => ApiError::new(StatusCode::CONFLICT, "change_refused", message),
         WriteError::Stopped => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message),
         WriteError::Store(error) if error.is_outcome_unknown => {
@@ -182,14 +184,42 @@ fn quarantine_error(error: &QuarantineError, message: String) -> ApiError {
     }
 }
 
+fn policy_error(error: &PolicyError, message: String) -> ApiError {
+    let conflict = |code| ApiError::new(StatusCode::CONFLICT, code, message.clone());
+    match error {
+        PolicyError::Name(_) | PolicyError::Flows(_) | PolicyError::NoFlows => {
+            ApiError::invalid(message)
+        }
+        PolicyError::NotFound(_) => ApiError::not_found("no_such_policy", message),
+        PolicyError::TooManyPolicies
+        | PolicyError::TooManyFlows(_)
+        | PolicyError::TooManyEntries(_)
+        | PolicyError::NoTag { .. } => conflict("too_many"),
+        PolicyError::NoSwitch
+        | PolicyError::NotConnected(_)
+        | PolicyError::NoBundles(_)
+        | PolicyError::PortPending { .. } => conflict("policy_not_possible"),
+        PolicyError::Unconfirmed { .. } => conflict("change_refused"),
+    }
+}
+
 /// Writes to the store: the disk takes its time, in a thread of its own; one change after the other.
 pub(super) async fn write<R: Send + 'static>(
     state: &ApiState,
     write: impl FnOnce(&Declared) -> Result<R, WriteError> + Send + 'static,
 ) -> ApiResult<R> {
+    write_with(state, &state.writes, write).await
+}
+
+/// Writes to the store when `limit`, which says how many such writes run at a time, lets it.
+pub(super) async fn write_with<R: Send + 'static>(
+    state: &ApiState,
+    limit: &Arc<Semaphore>,
+    write: impl FnOnce(&Declared) -> Result<R, WriteError> + Send + 'static,
+) -> ApiResult<R> {
     // Never closed. Kept until the write is done, also if the client closes its connection.
-    let permit = state.writes.clone().acquire_owned().await;
-    let writer = std::sync::Arc::clone(service(state)?);
+    let permit = limit.clone().acquire_owned().await;
+    let writer = Arc::clone(service(state)?);
     let run = move || {
         let _permit = permit;
         write(&writer)
@@ -397,7 +427,7 @@ async fn list(
         StateFilter::Refused => "refused",
     });
     readable(&state)?.read(|reconciler| {
-        let is_selected = |entry: &&std::sync::Arc<Entry>| match (at, wanted) {
+        let is_selected = |entry: &&Arc<Entry>| match (at, wanted) {
             (None, None) => true,
             (None, Some(wanted)) => reconciler.state(entry).name() == wanted,
             (Some(at), wanted) => reconciler.statuses(entry).iter().any(|(id, status)| {

@@ -279,6 +279,16 @@ impl Switch {
         })
     }
 
+    /// Whether it can replace several entries at once, as far as is known.
+    pub(super) fn has_bundles(&self) -> bool {
+        self.has_bundles && self.has_trials != Some(false)
+    }
+
+    /// Whether it is known what the switch has.
+    pub(super) fn is_known(&self) -> bool {
+        self.actual.is_some()
+    }
+
     /// Whether all changes of a revision were tried. At a switch of another master, none is tried.
     pub(super) fn has_tried(&self, revision: u64) -> bool {
         if self.is_slave() {
