@@ -145,31 +145,29 @@ fn applied(name: &str, answer: &Value, is_dry_run: bool) -> String {
 fn shown(policy: &Value) -> String {
     let list = |of: &str| policy.get(of).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(printable);
-    let mut shown = String::new();
-    for flow in list("declared") {
-        let switch = flow.get("switch").or_else(|| flow.get("switches")).cloned();
-        let switches = match switch.unwrap_or_default() {
-            Value::Array(list) => {
-                list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
-            }
-            one => one.as_str().unwrap_or_default().to_owned(),
-        };
-        let [name, flow] = ["name", "flow"].map(|of| text(flow, of).unwrap_or_default());
-        shown += &format!("{name}: {}: {flow}\n", printable(&switches));
-    }
-    shown += &format!("{}\n", state(policy));
-    shown += &table(list("at"), STATE_SINCE_COLUMNS);
-    for switch in list("not_connected").iter().filter_map(Value::as_str) {
-        shown += &format!("switch {switch} is not connected\n");
-    }
+    let flows = list("declared").iter().map(|flow| {
+        let [name, text] = ["name", "flow"].map(|of| text(flow, of).unwrap_or_default());
+        format!("{name}: {}: {text}\n", printable(&switches(flow)))
+    });
+    let state = format!("{}\n", state(policy));
+    let at = Some(list("at")).filter(|at| !at.is_empty()).map(|at| table(at, STATE_SINCE_COLUMNS));
+    let not_connected = list("not_connected").iter().filter_map(Value::as_str);
+    let not_connected = not_connected.map(|it| format!("switch {it} is not connected\n"));
     let retired: Vec<_> = list("retired_vlans").iter().map(ToString::to_string).collect();
-    if !retired.is_empty() {
-        shown += &format!("replaced versions with entries: VLAN {}\n", retired.join(", "));
+    let retired = (!retired.is_empty())
+        .then(|| format!("replaced versions with entries: VLAN {}\n", retired.join(", ")));
+    let outdated = text(policy, "outdated").map(|why| format!("to be applied again: {why}\n"));
+    flows.chain([state]).chain(at).chain(not_connected).chain(retired).chain(outdated).collect()
+}
+
+/// The switches that a flow entry selects.
+fn switches(flow: &Value) -> String {
+    match flow.get("switch").or_else(|| flow.get("switches")) {
+        Some(Value::Array(list)) => {
+            list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
+        one => one.and_then(Value::as_str).unwrap_or_default().to_owned(),
     }
-    if let Some(why) = text(policy, "outdated") {
-        shown += &format!("to be applied again: {why}\n");
-    }
-    shown
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ const PAGES: &[(&str, &str, u16)] = &[
     ("api.md", include_str!("../../../docs/api.md"), 8653),
     ("operations.md", include_str!("../../../docs/operations.md"), 8653),
     ("static-entries.md", include_str!("../../../docs/static-entries.md"), 8653),
+    ("policies.md", include_str!("../../../docs/policies.md"), 8653),
     ("trace.md", include_str!("../../../docs/trace.md"), 8653),
     ("events.md", include_str!("../../../docs/events.md"), 8653),
     ("flow-entries.md", include_str!("../../../docs/flow-entries.md"), 8653),
@@ -70,6 +71,11 @@ fn commands_of_the_page_about_operations_work_as_documented() {
 #[test]
 fn commands_of_the_page_about_static_entries_work_as_documented() {
     run_page("static-entries.md");
+}
+
+#[test]
+fn commands_of_the_page_about_policies_work_as_documented() {
+    run_page("policies.md");
 }
 
 #[test]

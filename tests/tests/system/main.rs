@@ -31,6 +31,7 @@ mod operations;
 mod packet_sizes;
 mod path_requests;
 mod paths;
+mod policies;
 mod power_cycles;
 mod quarantine;
 mod queue_setup;

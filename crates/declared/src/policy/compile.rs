@@ -294,7 +294,7 @@ pub(crate) fn compile(
 fn drop_tagged(table_id: u8, priority: u16, in_port: Option<PortNo>, tag: u16) -> FlowMod {
     let in_port = in_port.map(Field::in_port);
     let fields = in_port.into_iter().chain([Field::vlan(VlanId(tag))]).map(Oxm::Field);
-    let matching = Match { fields: fields.collect(), ..Match::default() };
+    let matching = Match { fields: fields.collect() };
     FlowMod { table_id, priority, matching, ..FlowMod::default() }
 }
 

@@ -174,7 +174,8 @@ impl PolicyVersion {
     fn to_record(&self) -> VersionRecord {
         let declarations =
             |entries: &[Arc<Entry>]| entries.iter().map(|it| it.declaration.clone()).collect();
-        let revision = self.transit.first().or(self.ingress.first()).map_or(0, |it| it.revision);
+        let revision =
+            self.transit.first().or_else(|| self.ingress.first()).map_or(0, |it| it.revision);
         VersionRecord {
             tag: self.tag,
             revision,
