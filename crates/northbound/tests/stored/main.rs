@@ -7,6 +7,7 @@
 )]
 
 mod drains;
+mod policies;
 mod quarantines;
 mod static_entries;
 mod test_server;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sluice_base::metrics::{MetricSample, MetricsSource};
 use sluice_declared::reconcile::Timing;
-use sluice_declared::{Config, Declared, Reserved};
+use sluice_declared::{Config, DEFAULT_TAGS, Declared, Reserved};
 use sluice_northbound::{Config as ApiConfig, Listeners, Server};
 use sluice_openflow::{
     DatapathId, ErrorReason, Message, MultipartType, Port, PortNo, SwitchFeatures, Version,
@@ -125,6 +125,7 @@ impl TestServer {
             state_dir: self.dir.clone(),
             reserved: Reserved::new(&Allocations::default(), [("forwarding", 100..=102)]),
             timing: Timing::default(),
+            policy_tags: DEFAULT_TAGS,
         };
         let controller = self.controller.clone();
         let declared = Arc::new(Declared::start(&config, controller.clone()).unwrap());
