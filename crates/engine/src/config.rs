@@ -24,7 +24,7 @@ pub struct Config {
     pub socket: sock::Options,
     /// Limits of memory and time.
     pub limits: Limits,
-    /// Interval at which every switch moves to the next worker. For tests: nothing else moves switches.
+    /// Interval at which every switch moves to the next worker, for tests.
     pub move_interval: Option<Duration>,
 }
 
@@ -110,7 +110,7 @@ impl Default for Batching {
 }
 
 /// The configuration of the worker threads.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workers {
     /// Number of threads; 0 for one per available core.
     pub threads: usize,
@@ -122,6 +122,21 @@ pub struct Workers {
     pub read_sizes: ReadSizes,
     /// How they receive and send.
     pub engine: WorkerEngine,
+    /// Whether switches move from a busy worker to one that is less busy.
+    pub balancing: bool,
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self {
+            threads: 0,
+            pin: Pin::default(),
+            waiting: WaitStrategy::default(),
+            read_sizes: ReadSizes::default(),
+            engine: WorkerEngine::default(),
+            balancing: true,
+        }
+    }
 }
 
 /// How workers receive and send.

@@ -100,6 +100,8 @@ pub(crate) struct ThreadCounters {
     pub(crate) ports_ignored: Counter,
     /// Multipart replies that were too long for the memory of their session.
     pub(crate) multipart_replies_discarded: Counter,
+    /// Switches that were to move to a less busy worker.
+    pub(crate) switches_balanced: Counter,
     /// Permanent flow entries that switches have removed.
     pub(crate) permanent_entries_removed: Counter,
     /// Packet-ins discarded because their switch was not read for too long.
@@ -155,6 +157,11 @@ impl ThreadCounters {
         if let Some(count) = self.switches.get(usize::from(version.0)) {
             count.sub(1);
         }
+    }
+
+    /// Time not spent waiting for events.
+    pub(crate) fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy_ns.get())
     }
 
     /// Counts an iteration of the event loop that did not wait for `busy`.
@@ -308,7 +315,7 @@ impl CounterRegistry {
 }
 
 /// Counters that have no labels.
-const COUNTERS: [MetricRow<u64>; 12] = [
+const COUNTERS: [MetricRow<u64>; 13] = [
     ("connections_accepted", "Connections accepted", |c| c.connections_accepted.get()),
     ("malformed_messages", "Messages from switches that could not be parsed", |c| {
         c.malformed_messages.get()
@@ -337,6 +344,11 @@ const COUNTERS: [MetricRow<u64>; 12] = [
         "table_changes_deferred",
         "Changes of flow tables, groups and meters not sent because too much was queued for the switch, which is reconciled later",
         |c| c.changes_deferred.get(),
+    ),
+    (
+        "switches_balanced",
+        "Switches that were to move from a busy worker to one that is less busy",
+        |c| c.switches_balanced.get(),
     ),
     (
         "permanent_entries_removed",

@@ -132,6 +132,7 @@ fn worker_config(
             ReadSizes::Fixed
         },
         engine: settings.engine.0,
+        balancing: settings.balancing,
     }
 }
 

@@ -123,6 +123,11 @@ pub(super) struct WorkerSettings {
     /// compares them.
     #[config(default = "epoll")]
     pub(super) engine: ByName<WorkerEngine>,
+
+    /// Whether switches move to another worker if theirs has been nearly always busy for three seconds and the other one much less.
+    /// docs/workers.md says when.
+    #[config(default = true)]
+    pub(super) balancing: bool,
 }
 
 #[derive(Debug, confique::Config)]

@@ -1,6 +1,7 @@
 //! The acceptor thread: accepts connections, runs their handshakes and assigns switches to workers.
 
 mod admission;
+mod balance;
 mod claims;
 mod handshakes;
 mod listeners;
@@ -22,6 +23,7 @@ use sluice_io::{ConnId, Io, IoEvent, limits};
 use sluice_openflow::{ErrorReason, SwitchFeatures};
 use sluice_sdk::App;
 
+use balance::{Balancer, Moves, WorkerSample};
 use claims::DuplicateClaims;
 use handshakes::{Admission, Handshakes};
 use listeners::Listeners;
@@ -37,6 +39,7 @@ use crate::listen::{NewListeners, OpenEndpoint};
 use crate::log_limit::LogLimiter;
 use crate::messages::{SwitchLocation, ToAcceptor, ToWorker, WorkerSender};
 use crate::queue::Receiver;
+use crate::switch_counters::SwitchCounters;
 use crate::transmit_queue::Writes;
 use crate::worker::LoopControl;
 
@@ -65,6 +68,7 @@ struct AcceptorState<I: Io, A> {
     log_limit: LogLimiter,
     /// When all switches moved last.
     moved_at: Instant,
+    balancer: Balancer,
     now: Instant,
 }
 
@@ -92,6 +96,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
             tx: Vec::new(),
             log_limit: LogLimiter::default(),
             moved_at: now,
+            balancer: Balancer::default(),
             now,
         };
         Self { io, state }
@@ -171,7 +176,9 @@ impl<I: Io, A: App> AcceptorState<I, A> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let next_move = self.cfg.move_interval.map(|interval| self.moved_at + interval);
-        let deadlines = [self.handshakes.next_deadline(), self.claims.next_deadline(), next_move];
+        let next_measurement = self.is_balancing().then(|| self.balancer.next(self.now));
+        let (handshakes, claims) = (self.handshakes.next_deadline(), self.claims.next_deadline());
+        let deadlines = [handshakes, claims, next_move, next_measurement];
         deadlines.into_iter().flatten().min()
     }
 
@@ -330,6 +337,29 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             self.replace_session(session_id, datapath_id);
         }
         self.move_switches();
+        self.balance();
+    }
+
+    fn is_balancing(&self) -> bool {
+        self.cfg.workers.balancing && self.workers.len() > 1
+    }
+
+    /// Moves switches to a worker that is less busy, if it is time and there are some.
+    fn balance(&mut self) {
+        if !self.is_balancing() || !self.balancer.is_due(self.now) {
+            return;
+        }
+        let workers: Vec<_> = self.registry.threads.iter().skip(1).map(sample).collect();
+        let Some(Moves { from, to, switches }) = self.balancer.measure(self.now, &workers) else {
+            return;
+        };
+        tracing::info!(from, to, switches = switches.len(), "switches move to a less busy worker");
+        for datapath_id in switches {
+            if let Some(current) = self.switches.lookup(datapath_id) {
+                self.counters().switches_balanced.add(1);
+                self.send_to_worker(current.worker, ToWorker::Move(current.session_id, to));
+            }
+        }
     }
 
     /// Moves every switch to the next worker, if it is time.
@@ -391,6 +421,12 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             }
         }
     }
+}
+
+fn sample(worker: &ThreadCounters) -> WorkerSample {
+    let count = |it: Arc<SwitchCounters>| (it.datapath_id(), it.messages_received.get());
+    let messages = worker.connected_switches.all().into_iter().map(count).collect();
+    WorkerSample { busy: worker.busy(), messages }
 }
 
 #[expect(clippy::indexing_slicing, reason = "the registry has counters for the acceptor")]
