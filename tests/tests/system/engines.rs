@@ -95,6 +95,17 @@ fn learning_in_the_kernel_answers_every_request_once() {
     }
 }
 
+/// As many switches as a worker may have: the kernel has a slot for each, and hosts of all of them.
+#[test]
+fn the_kernel_answers_ten_thousand_switches() {
+    for engine in ["kernel", "auto"] {
+        let run = format!("--engine {engine} --app learning --threads 1 --pin off");
+        let result = bench(&run, "--window 1 -s 10000 -M 10 -D 1 -m 1000 -l 3");
+        assert_clean(&result);
+        assert!(result.in_kernel > 10_000, "{engine}: {}", result.in_kernel);
+    }
+}
+
 /// A worker is woken by what the program passes to it, and by its timers.
 #[test]
 fn the_worker_sleeps_while_the_kernel_answers() {
