@@ -1,6 +1,7 @@
 //! `sluice policy`: flow entries of a running controller that are replaced for each packet as a whole.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use hyper::Method;
@@ -9,7 +10,10 @@ use serde_json::Value;
 use crate::api_client::{ApiArgs, encode};
 use crate::declared_file::{DeclaredFile, Format};
 use crate::show::{Column, printable, table};
-use crate::static_entries::{Report, STATE_SINCE_COLUMNS, state};
+use crate::static_entries::{Report, STATE_COLUMNS, STATE_SINCE_COLUMNS, state};
+
+/// Longer than the controller takes to answer any request.
+const TIMEOUT: Duration = Duration::from_secs(65);
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {
@@ -83,7 +87,10 @@ impl PolicyArgs {
                     self.send(&Method::PUT, &args.policy.path(), query, Some(&file.document));
                 let answer = answer.map_err(|error| file.locate(error))?;
                 let text = applied(&args.policy.name, &answer, args.dry_run);
-                (answer, text)
+                let pending = answer.get("pending").and_then(Value::as_array);
+                let is_success = pending.is_none_or(Vec::is_empty);
+                let text = if self.json { format!("{answer}\n") } else { text };
+                return Ok(Report { text, is_success });
             }
             PolicyCommand::List => {
                 let answer = self.send(&Method::GET, "/v1/policies", &[], None)?;
@@ -113,7 +120,8 @@ impl PolicyArgs {
         query: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Result<Value, String> {
-        self.api.client()?.send_json(method, path, query, body)
+        let client = self.api.client()?.with_timeout(TIMEOUT);
+        client.send_json(method, path, query, body)
     }
 }
 
@@ -133,12 +141,14 @@ fn applied(name: &str, answer: &Value, is_dry_run: bool) -> String {
         (true, true) => "would be in effect",
         (true, false) => "in effect",
     };
-    format!(
+    let text = format!(
         "{name}: {what} at {switches} switches, VLAN {}, {} ingress and {} transit entries\n",
         number("/vlan"),
         number("/entries/ingress"),
         number("/entries/transit")
-    )
+    );
+    let pending = answer.get("pending").and_then(Value::as_array).filter(|it| !it.is_empty());
+    text + &pending.map_or_else(String::new, |pending| table(pending, STATE_COLUMNS))
 }
 
 /// Its flow entries, its states, and what else is to be known.
@@ -154,8 +164,9 @@ fn shown(policy: &Value) -> String {
     let not_connected = list("not_connected").iter().filter_map(Value::as_str);
     let not_connected = not_connected.map(|it| format!("switch {it} is not connected\n"));
     let retired: Vec<_> = list("retired_vlans").iter().map(ToString::to_string).collect();
+    let why = text(policy, "retired_reason").map(|why| format!(" ({why})")).unwrap_or_default();
     let retired = (!retired.is_empty())
-        .then(|| format!("replaced versions with entries: VLAN {}\n", retired.join(", ")));
+        .then(|| format!("replaced versions with entries: VLAN {}{why}\n", retired.join(", ")));
     let outdated = text(policy, "outdated").map(|why| format!("to be applied again: {why}\n"));
     flows.chain([state]).chain(at).chain(not_connected).chain(retired).chain(outdated).collect()
 }

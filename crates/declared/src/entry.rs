@@ -63,11 +63,21 @@ pub struct Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", self.kind, self.name)
+        match self.of_policy() {
+            Some((policy, flow)) => write!(f, "flow {flow:?} of policy {policy:?}"),
+            None => write!(f, "{} {:?}", self.kind, self.name),
+        }
     }
 }
 
 impl Key {
+    /// The policy, and the flow entry of it, that an entry was made from: `policy:POLICY:TAG:FLOW:PLACE`.
+    pub fn of_policy(&self) -> Option<(&str, &str)> {
+        let mut parts = self.name.strip_prefix(POLICY_NAME)?.split(':');
+        let (policy, _, flow) = (parts.next()?, parts.next()?, parts.next()?);
+        Some((policy, flow))
+    }
+
     /// Whether the entry is declared, and does not belong to a quarantined host or to a policy.
     pub(crate) fn is_declared(&self) -> bool {
         !self.name.starts_with(QUARANTINE_NAME) && !self.name.starts_with(POLICY_NAME)
@@ -350,7 +360,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn check_selector(selector: &Selector) -> Result<(), String> {
+pub(crate) fn check_selector(selector: &Selector) -> Result<(), String> {
     let Selector::Switches(switches) = selector else { return Ok(()) };
     if switches.is_empty() {
         return Err("no switch (expected names, datapath ids, or \"all\")".to_owned());

@@ -28,8 +28,9 @@ pub use change::{
 pub use entry::{Declaration, Entry, EntryError, Key, Kind, Reserved, Selector};
 pub use names::{NameError, NameOf, Names};
 pub use policy::{
-    DEFAULT_TAGS, DRAIN_TIME, FlowError, POLICIES_MAX, POLICY_ENTRIES_MAX, POLICY_FLOWS_MAX,
-    Policy, PolicyError, PolicyPlan, PolicyTopology, PolicyVersion,
+    DEFAULT_TAGS, FlowError, POLICIES_ENTRIES_MAX, POLICIES_MAX, POLICY_ENTRIES_MAX,
+    POLICY_FLOWS_MAX, Policy, PolicyError, PolicyPlan, PolicyTopology, PolicyVersion,
+    SwitchEntries,
 };
 pub use quarantine::{QUARANTINES_MAX, Quarantine, QuarantineError, QuarantineInfo};
 pub use reports::ChangeReport;

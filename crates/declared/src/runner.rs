@@ -118,9 +118,9 @@ impl Runner {
         }
     }
 
-    /// Removes entries of replaced versions of policies. `has_changed` is whether switches may have confirmed something.
+    /// Removes entries of replaced versions of policies. `has_changed` is whether a policy may have been replaced.
     fn retire_policies(&mut self, has_changed: bool) {
-        if has_changed || self.retire_due.is_some_and(|due| due <= now().at) {
+        if self.retire_due.map_or(has_changed, |due| due <= now().at) {
             self.retire_due = self.shared.retire_policies();
         }
     }

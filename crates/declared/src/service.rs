@@ -144,8 +144,10 @@ pub(crate) struct Core {
     pub(crate) reconciler: Reconciler,
     pub(crate) quarantines: BTreeMap<MacAddr, Arc<Quarantine>>,
     pub(crate) policies: BTreeMap<String, Arc<Policy>>,
-    /// From when all switches have the current version of a policy and none has ingress entries of others.
+    /// From when no switch tags packets with another version of a policy than the current one.
     pub(crate) draining: BTreeMap<String, Instant>,
+    /// The VLAN id of the version that was prepared last.
+    pub(crate) last_tag: Option<u16>,
     /// The number of the last change.
     pub(crate) revision: u64,
 }
@@ -161,6 +163,8 @@ impl Core {
         }
         if let Some(PolicyChange { name, after, .. }) = &applied.policy {
             self.draining.remove(name);
+            let prepared = after.as_ref().and_then(|policy| policy.prepared.as_ref());
+            self.last_tag = prepared.map(|version| version.tag).or(self.last_tag);
             match after {
                 Some(policy) => drop(self.policies.insert(name.clone(), Arc::clone(policy))),
                 None => drop(self.policies.remove(name)),
@@ -240,10 +244,11 @@ impl Declared {
         let is_usable = store_error.is_none();
         let Contents { revision, mut entries, names, owned, quarantines, policies, drains } =
             contents;
-        warn_of_reserved(&entries, &config.reserved);
         let of_hosts = quarantines.values().flat_map(|it| it.entries.iter().cloned());
-        let of_policies = policies.values().flat_map(|it| it.entries());
-        entries.extend(of_hosts.chain(of_policies).map(|entry| (entry.key().clone(), entry)));
+        let of_policies = policies.values().flat_map(|it| it.entries().cloned());
+        entries.extend(of_policies.map(|entry| (entry.key().clone(), entry)));
+        warn_of_reserved(&entries, &config.reserved);
+        entries.extend(of_hosts.map(|entry| (entry.key().clone(), entry)));
         let reconciler = Reconciler::new(config.timing, entries, names, owned);
         let reconciler = reconciler.with_revision(revision);
         let drains = drains.into_iter();
@@ -257,6 +262,7 @@ impl Declared {
                 quarantines,
                 policies,
                 draining: BTreeMap::new(),
+                last_tag: None,
                 revision,
             }),
             store: Mutex::new(store),

@@ -195,12 +195,25 @@ fn a_policy_that_is_not_possible_is_refused_with_the_reason() {
     let (code, _, error) = sluice(&network, &["policy", "apply", "p", &named]);
     assert!(code == 1 && error.contains("s2 is not connected"), "{error}");
     fs::write(&path, &good).unwrap();
-    let (code, shown, error) = sluice(&network, &["policy", "apply", "p", &path]);
-    assert!(code == 0 && shown.contains("in effect at 3 switches"), "{shown}{error}");
+    // Only when it is known that its links are lost.
+    wait_until(LONG_TIMEOUT, "a policy of the other switches", || {
+        let (code, shown, _) = sluice(&network, &["policy", "apply", "p", &path]);
+        code == 0 && shown.contains("in effect at 3 switches")
+    });
     network.set_controller("s2", &controller);
     wait_until(LONG_TIMEOUT, "what is to be done about a new switch", || {
         sluice(&network, &["policy", "show", "p"]).1.contains("to be applied again")
     });
-    let (_, shown, error) = sluice(&network, &["policy", "apply", "p", &path]);
-    assert!(shown.contains("in effect at 4 switches"), "{shown}{error}");
+    wait_until(LONG_TIMEOUT, "a policy of all switches", || {
+        let (code, shown, _) = sluice(&network, &["policy", "apply", "p", &path]);
+        code == 0 && shown.contains("in effect at 4 switches")
+    });
+    // A switch that has the policy is part of `all` while it is away.
+    network.clear_controller("s2");
+    wait_until(LONG_TIMEOUT, "s2 to disconnect", || {
+        !sluice(&network, &["show", "switches"]).1.contains("s2")
+    });
+    let more = file(&(good + &entry("b", "all", "priority=301,udp,actions=drop")));
+    let (code, _, error) = sluice(&network, &["policy", "apply", "p", &more]);
+    assert!(code == 1 && error.contains("0000000000000002 is not connected"), "{error}");
 }

@@ -209,6 +209,11 @@ impl ApiClient {
         Self { address: address.to_string(), target, authorization: None, tls: None, timeout }
     }
 
+    /// The client with another time to wait for an answer.
+    pub(crate) fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
     /// The answer to a `GET`, as text. Values of the query are encoded here.
     pub(crate) fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<String, ApiFailure> {
         self.send(&Method::GET, path, query, None)

@@ -12,13 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluice_base::HashMap;
 use sluice_openflow::{
     Action, DatapathId, Field, FieldId, FlowMod, Instruction, Match, Oxm, PortNo, VlanId,
 };
 use sluice_sdk::view::{NetworkView, PortInfo, PortRole, SwitchInfo};
 
-use super::{FlowError, POLICY_ENTRIES_MAX, PolicyError, PolicyVersion};
+use super::{
+    FlowError, POLICY_BYTES_MAX, POLICY_ENTRIES_MAX, PolicyError, PolicyVersion, SwitchEntries,
+};
 use crate::entry::{Declaration, Entry, Key, Kind, POLICY_NAME, Reserved, Selector, parse_flow};
+use crate::form::Slot;
 
 /// Ethertype of the tag.
 const TAG_TYPE: u16 = 0x8100;
@@ -41,7 +45,7 @@ struct PolicyPort {
     port: PortNo,
     /// The switch at the other end of its link.
     peer: Option<DatapathId>,
-    /// Whether it is up, and not known yet what it is connected to.
+    /// Whether it is not known yet what it is connected to.
     is_pending: bool,
 }
 
@@ -54,7 +58,12 @@ impl PolicyTopology {
             let port = |(&port, info): (&PortNo, &PortInfo)| PolicyPort {
                 port,
                 peer: peers.get(&port).copied(),
-                is_pending: info.is_up && info.role == PortRole::Pending,
+                // A link of which one direction is not known may be one that is being lost or found.
+                is_pending: match info.role {
+                    PortRole::Pending => info.is_up,
+                    PortRole::Link => !peers.contains_key(&port),
+                    _ => false,
+                },
             };
             (id, info.ports.iter().map(port).collect())
         };
@@ -63,7 +72,7 @@ impl PolicyTopology {
 
     /// Switches with ports, each with the switch that its link leads to.
     #[cfg(test)]
-    pub(super) fn of(
+    pub(crate) fn of(
         switches: impl IntoIterator<Item = (DatapathId, Vec<(u32, Option<DatapathId>)>)>,
     ) -> Self {
         let port = |(port, peer)| PolicyPort { port: PortNo(port), peer, is_pending: false };
@@ -183,7 +192,10 @@ fn check_action(action: &Action) -> Result<(), String> {
         Action::Output { port, .. } => {
             port.is_real() || [PortNo::IN_PORT, PortNo::LOCAL, PortNo::CONTROLLER].contains(port)
         }
-        Action::SetField { field } => !UNSUPPORTED_FIELDS.iter().any(|(id, _)| field.id() == *id),
+        Action::SetField { field } => {
+            let is_unsupported = UNSUPPORTED_FIELDS.iter().any(|(id, _)| field.id() == *id);
+            field.id() != FieldId::IN_PORT && !is_unsupported
+        }
         Action::SetNwTtl { .. }
         | Action::DecNwTtl
         | Action::SetQueue { .. }
@@ -209,86 +221,167 @@ enum Source {
     Transit,
 }
 
-/// The entries of a version, before they are numbered.
-#[derive(Debug, Default)]
-struct Entries {
-    /// Table, priority and text, and the switches that have it, in a fixed order.
-    by_text: BTreeMap<(String, String), BTreeSet<DatapathId>>,
+/// Makes the entries of a version.
+struct Compiler<'a> {
+    /// The beginning of the names of all entries.
+    prefix: String,
+    tag: u16,
+    revision: u64,
+    changed_at: Duration,
+    network: &'a PolicyNetwork,
+    entries: BTreeMap<DatapathId, SwitchEntries>,
+    /// Which flow entry of the policy has which place in a switch.
+    slots: HashMap<(DatapathId, Slot), &'a str>,
     count: usize,
-}
-
-impl Entries {
-    fn add(&mut self, name: &str, flow: &FlowMod, at: DatapathId) {
-        let text = FlowMod { cookie: 0, ..flow.clone() }.to_text();
-        self.by_text.entry((name.to_owned(), text)).or_default().insert(at);
-        self.count += 1;
-    }
-
-    fn into_entries(self, prefix: &str, revision: u64, changed_at: Duration) -> Vec<Arc<Entry>> {
-        let rows = self.by_text.into_iter().enumerate();
-        let entry = |(no, ((name, text), switches)): (usize, ((String, String), BTreeSet<_>))| {
-            let key = Key { kind: Kind::Flow, name: format!("{prefix}:{name}:{no}") };
-            let switches = switches.iter().map(ToString::to_string).collect();
-            let declaration = Declaration { key, switches: Selector::Switches(switches), text };
-            Arc::new(Entry::of_policy(declaration, revision, changed_at))
-        };
-        rows.map(entry).collect()
-    }
+    bytes: usize,
+    errors: Vec<FlowError>,
 }
 
 /// Makes a version of the policy `name`, whose packets have `tag`.
 ///
 /// # Errors
-/// The switches would get too many entries.
-pub(crate) fn compile(
+/// Flow entries that a switch cannot have together, or the switches would get too many entries.
+pub(super) fn compile(
     name: &str,
     flows: &[PolicyFlow],
     network: &PolicyNetwork,
     tag: u16,
-    revision: u64,
-    changed_at: Duration,
+    (revision, changed_at): (u64, Duration),
 ) -> Result<PolicyVersion, PolicyError> {
-    let (mut ingress, mut transit) = (Entries::default(), Entries::default());
-    let mut tables: BTreeMap<DatapathId, BTreeSet<u8>> = BTreeMap::new();
-    for flow in flows {
-        for (&at, switch) in flow.switches.iter().filter_map(|at| network.0.get_key_value(at)) {
-            tables.entry(at).or_default().insert(flow.flow.table_id);
-            let in_port = flow.flow.matching.in_port();
-            let is_wanted = |port: &PortNo| in_port.is_none_or(|it| it == *port);
-            let local = in_port.filter(|port| *port == PortNo::LOCAL);
-            for port in switch.outside.iter().copied().filter(is_wanted).chain(local) {
-                let versioned = version(&flow.flow, Source::Outside, Some(port), tag, switch);
-                ingress.add(&flow.name, &versioned, at);
-            }
-            if in_port.is_none_or(|port| switch.transit.contains(&port)) {
-                let versioned = version(&flow.flow, Source::Transit, None, tag, switch);
-                transit.add(&flow.name, &versioned, at);
-            }
-            if ingress.count + transit.count > POLICY_ENTRIES_MAX {
-                return Err(PolicyError::TooManyEntries(ingress.count + transit.count));
-            }
-        }
-    }
-    for (&at, switch) in &network.0 {
-        let tables = tables.remove(&at).unwrap_or_default();
-        for table in tables.into_iter().chain([0]).collect::<BTreeSet<_>>() {
-            transit.add("miss", &drop_tagged(table, MISS_PRIORITY, None, tag), at);
-        }
-        for port in &switch.outside {
-            transit.add("guard", &drop_tagged(0, GUARD_PRIORITY, Some(*port), tag), at);
-        }
-    }
-    let count = ingress.count + transit.count;
-    if count > POLICY_ENTRIES_MAX {
-        return Err(PolicyError::TooManyEntries(count));
-    }
+    let tables = |at: &DatapathId| -> BTreeSet<u8> {
+        let here = flows.iter().filter(|flow| flow.switches.contains(at));
+        here.map(|flow| flow.flow.table_id).chain([0]).collect()
+    };
+    let tables: BTreeMap<_, _> = network.0.keys().map(|at| (*at, tables(at))).collect();
     let prefix = format!("{POLICY_NAME}{name}:{tag}");
-    Ok(PolicyVersion {
+    let mut compiler = Compiler {
+        prefix,
         tag,
-        switches: network.0.keys().copied().collect(),
-        ingress: ingress.into_entries(&format!("{prefix}:ingress"), revision, changed_at),
-        transit: transit.into_entries(&format!("{prefix}:transit"), revision, changed_at),
-    })
+        revision,
+        changed_at,
+        network,
+        entries: network.0.keys().map(|at| (*at, SwitchEntries::default())).collect(),
+        slots: HashMap::default(),
+        count: 0,
+        bytes: 0,
+        errors: vec![],
+    };
+    for flow in flows {
+        for at in &flow.switches {
+            compiler.add(flow, *at, tables.get(at))?;
+        }
+    }
+    compiler.add_drops(&tables)?;
+    let Compiler { entries, errors, count, .. } = compiler;
+    if errors.is_empty() {
+        Ok(PolicyVersion { tag, entries, count })
+    } else {
+        Err(PolicyError::Flows(errors))
+    }
+}
+
+impl<'a> Compiler<'a> {
+    /// Adds the entries that a switch gets for a flow entry.
+    fn add(
+        &mut self,
+        flow: &'a PolicyFlow,
+        at: DatapathId,
+        tables: Option<&BTreeSet<u8>>,
+    ) -> Result<(), PolicyError> {
+        let Some(switch) = self.network.0.get(&at) else { return Ok(()) };
+        let goto = flow.flow.instructions.iter().find_map(|it| match it {
+            Instruction::GotoTable { table_id } => Some(*table_id),
+            _ => None,
+        });
+        if let Some(table) = goto.filter(|table| !tables.is_some_and(|it| it.contains(table))) {
+            self.refuse(
+                flow,
+                format!("goto_table:{table}, where the policy has no entry at switch {at}"),
+            );
+        }
+        let in_port = flow.flow.matching.in_port();
+        let is_wanted = |port: &PortNo| in_port.is_none_or(|it| it == *port);
+        let local = in_port.filter(|port| *port == PortNo::LOCAL);
+        let outside: Vec<_> =
+            switch.outside.iter().copied().filter(is_wanted).chain(local).collect();
+        let is_transit = in_port.is_none_or(|port| switch.transit.contains(&port));
+        if let Some(port) = in_port.filter(|_| outside.is_empty() && !is_transit) {
+            self.refuse(flow, format!("in_port={port}: switch {at} has no such port"));
+        }
+        for port in outside {
+            let versioned = version(&flow.flow, Source::Outside, Some(port), self.tag, switch);
+            let entry = self.entry(&flow.name, &format!("{at}:{port}"), &versioned, at)?;
+            self.take_slot(&entry, flow, at);
+            self.entries.entry(at).or_default().ingress.push(entry);
+        }
+        if is_transit {
+            let versioned = version(&flow.flow, Source::Transit, None, self.tag, switch);
+            let entry = self.entry(&flow.name, &format!("{at}:transit"), &versioned, at)?;
+            self.take_slot(&entry, flow, at);
+            self.entries.entry(at).or_default().transit.push(entry);
+        }
+        Ok(())
+    }
+
+    /// Adds what drops packets with the tag: those that nothing else matches, and those that hosts send.
+    fn add_drops(
+        &mut self,
+        tables: &BTreeMap<DatapathId, BTreeSet<u8>>,
+    ) -> Result<(), PolicyError> {
+        let network = self.network;
+        for (&at, switch) in &network.0 {
+            for &table in tables.get(&at).into_iter().flatten() {
+                let miss = drop_tagged(table, MISS_PRIORITY, None, self.tag);
+                let entry = self.entry("miss", &format!("{at}:{table}"), &miss, at)?;
+                self.entries.entry(at).or_default().transit.push(entry);
+            }
+            for &port in &switch.outside {
+                let guard = drop_tagged(0, GUARD_PRIORITY, Some(port), self.tag);
+                let entry = self.entry("guard", &format!("{at}:{port}"), &guard, at)?;
+                self.entries.entry(at).or_default().transit.push(entry);
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        flow: &str,
+        place: &str,
+        versioned: &FlowMod,
+        at: DatapathId,
+    ) -> Result<Arc<Entry>, PolicyError> {
+        let text = FlowMod { cookie: 0, ..versioned.clone() }.to_text();
+        self.count += 1;
+        self.bytes += text.len();
+        if self.count > POLICY_ENTRIES_MAX {
+            return Err(PolicyError::TooManyEntries);
+        }
+        if self.bytes > POLICY_BYTES_MAX {
+            return Err(PolicyError::TooLong);
+        }
+        let key = Key { kind: Kind::Flow, name: format!("{}:{flow}:{place}", self.prefix) };
+        let switches = Selector::Switches(vec![at.to_string()]);
+        let declaration = Declaration { key, switches, text };
+        Ok(Arc::new(Entry::of_policy(declaration, self.revision, self.changed_at)))
+    }
+
+    /// Two flow entries that would have the same table, priority and match are refused.
+    fn take_slot(&mut self, entry: &Entry, flow: &'a PolicyFlow, at: DatapathId) {
+        let Some(form) = entry.any_form() else { return };
+        if let Some(other) = self.slots.insert((at, form.slot.clone()), &flow.name) {
+            let message =
+                format!("has the same table, priority and match as flow {other:?} at switch {at}");
+            self.refuse(flow, message);
+        }
+    }
+
+    /// One error is enough for each flow entry.
+    fn refuse(&mut self, flow: &PolicyFlow, message: String) {
+        if self.errors.last().is_none_or(|last| last.flow != flow.name) {
+            self.errors.push(FlowError { flow: flow.name.clone(), message });
+        }
+    }
 }
 
 fn drop_tagged(table_id: u8, priority: u16, in_port: Option<PortNo>, tag: u16) -> FlowMod {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sluice_openflow::DatapathId;
 
-use super::{POLICIES_MAX, POLICY_ENTRIES_MAX, POLICY_FLOWS_MAX};
+use super::{POLICIES_ENTRIES_MAX, POLICIES_MAX, POLICY_ENTRIES_MAX, POLICY_FLOWS_MAX};
 use crate::EntryError;
 
 /// What is wrong with a flow entry of a policy.
@@ -34,7 +34,11 @@ pub enum PolicyError {
     /// There are more than [`POLICY_FLOWS_MAX`] flow entries.
     TooManyFlows(usize),
     /// The switches would get more than [`POLICY_ENTRIES_MAX`] flow entries.
-    TooManyEntries(usize),
+    TooManyEntries,
+    /// The texts of these entries are too long.
+    TooLong,
+    /// All policies would have more than [`POLICIES_ENTRIES_MAX`] flow entries.
+    TooManyOfAll,
     /// All VLAN ids for tags are in use.
     NoTag {
         /// How many there are.
@@ -51,6 +55,8 @@ pub enum PolicyError {
         /// The port.
         port: u32,
     },
+    /// Ports, links or switches have changed meanwhile.
+    NetworkChanged,
     /// A switch has not confirmed the transit entries.
     Unconfirmed {
         /// The switch.
@@ -87,10 +93,15 @@ impl fmt::Display for PolicyError {
             Self::TooManyFlows(count) => {
                 write!(f, "{count} flow entries (a policy has at most {POLICY_FLOWS_MAX})")
             }
-            Self::TooManyEntries(count) => write!(
+            Self::TooManyEntries => write!(
                 f,
-                "the switches would get {count} flow entries (at most {POLICY_ENTRIES_MAX}): \
-                 an entry without in_port is installed once for each port that leads out of the network"
+                "the switches would get more than {POLICY_ENTRIES_MAX} flow entries: an entry without in_port is installed \
+                 once for each port that leads out of the network"
+            ),
+            Self::TooLong => f.write_str("the texts of all entries that the switches would get are longer than 4 MiB"),
+            Self::TooManyOfAll => write!(
+                f,
+                "all policies, with versions that are being replaced, would have more than {POLICIES_ENTRIES_MAX} flow entries"
             ),
             Self::NoTag { tags } => write!(
                 f,
@@ -107,8 +118,11 @@ impl fmt::Display for PolicyError {
             ),
             Self::PortPending { switch, port } => write!(
                 f,
-                "it is not known yet what port {port} of switch {switch} is connected to: repeat it; \
+                "it is not known yet what port {port} of switch {switch} is connected to: try again; \
                  links are found by the application topology"
+            ),
+            Self::NetworkChanged => f.write_str(
+                "nothing was changed: ports, links or switches of the policy have changed meanwhile; try again",
             ),
             Self::Unconfirmed { switch, reason } => {
                 write!(f, "nothing was changed: switch {switch}: {reason}")

@@ -8,10 +8,10 @@ mod compile;
 mod error;
 mod retire;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod update;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use sluice_openflow::DatapathId;
 pub use self::compile::PolicyTopology;
 pub use self::error::{FlowError, PolicyError};
 pub use self::update::PolicyPlan;
-use crate::entry::{Declaration, Entry, Selector};
+use crate::entry::{Declaration, Entry};
 
 /// Policies that may exist.
 pub const POLICIES_MAX: usize = 64;
@@ -33,12 +33,14 @@ pub const POLICY_FLOWS_MAX: usize = 4096;
 /// Flow entries of one version of a policy, at all switches.
 pub const POLICY_ENTRIES_MAX: usize = 16_384;
 
+/// Bytes of the texts of these entries.
+const POLICY_BYTES_MAX: usize = 4 << 20;
+
+/// Flow entries of all policies, with the versions that are being replaced.
+pub const POLICIES_ENTRIES_MAX: usize = 65_536;
+
 /// The VLAN ids that tag packets, unless the configuration says otherwise: two of them for each policy that is being replaced.
 pub const DEFAULT_TAGS: RangeInclusive<u16> = 4000..=4031;
-
-/// Longer than packets stay in the network, from when all switches have the ingress entries of a version until the transit entries of
-/// the one before are removed.
-pub const DRAIN_TIME: Duration = Duration::from_secs(5);
 
 /// Flow entries that are replaced as a whole, for each packet.
 #[derive(Debug)]
@@ -51,8 +53,6 @@ pub struct Policy {
     pub by: String,
     /// When they were declared, since 1970-01-01 UTC.
     pub changed_at: Duration,
-    /// The number of the change that put them into effect.
-    pub revision: u64,
     /// What packets that enter the network are processed by; `None` if the policy is being removed.
     pub current: Option<Arc<PolicyVersion>>,
     /// A version whose transit entries are installed before it is put into effect.
@@ -66,8 +66,14 @@ pub struct Policy {
 pub struct PolicyVersion {
     /// The VLAN id that marks packets of this version.
     pub tag: u16,
-    /// The switches of the policy.
-    pub switches: BTreeSet<DatapathId>,
+    /// The entries of each of its switches.
+    pub entries: BTreeMap<DatapathId, SwitchEntries>,
+    count: usize,
+}
+
+/// The entries of a version in one switch.
+#[derive(Debug, Default)]
+pub struct SwitchEntries {
     /// For packets that enter the network: they give packets that stay in it the tag.
     pub ingress: Vec<Arc<Entry>>,
     /// For packets that have the tag, and those that drop what a host sends with it.
@@ -80,7 +86,6 @@ pub(crate) struct PolicyRecord {
     flows: Vec<Declaration>,
     by: String,
     changed_at_unix_s: u64,
-    revision: u64,
     current: Option<VersionRecord>,
     retired: Vec<VersionRecord>,
 }
@@ -89,7 +94,12 @@ pub(crate) struct PolicyRecord {
 struct VersionRecord {
     tag: u16,
     revision: u64,
-    switches: Vec<u64>,
+    switches: Vec<SwitchRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SwitchRecord {
+    dpid: u64,
     ingress: Vec<Declaration>,
     transit: Vec<Declaration>,
 }
@@ -101,34 +111,56 @@ impl Policy {
     }
 
     /// The entries that the switches are to have.
-    pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
-        let ingress = self.current.iter().flat_map(|version| &version.ingress);
-        let transit = self.versions().flat_map(|version| &version.transit);
-        ingress.chain(transit).cloned().collect()
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        let ingress = self.current.iter().flat_map(|version| version.ingress());
+        ingress.chain(self.versions().flat_map(|version| version.transit()))
     }
 
-    /// The policy with another set of versions.
-    pub(crate) fn with_versions(
-        &self,
-        current: Option<Arc<PolicyVersion>>,
-        prepared: Option<Arc<PolicyVersion>>,
-        retired: Vec<Arc<PolicyVersion>>,
-    ) -> Self {
-        let Self { name, flows, by, changed_at, revision, .. } = self;
+    /// Number of entries of all versions, as if all were in effect.
+    pub(crate) fn entry_count(&self) -> usize {
+        self.versions().map(|version| version.count).sum()
+    }
+
+    /// The policy while the transit entries of a version are installed.
+    fn preparing(name: &str, before: Option<&Self>, version: &Arc<PolicyVersion>) -> Self {
+        let prepared = Some(Arc::clone(version));
+        Self { prepared, ..Self::as_before(name, before) }
+    }
+
+    /// The policy beside a version that was not put into effect and whose transit entries are to be removed.
+    fn with_retired(name: &str, before: Option<&Self>, version: &Arc<PolicyVersion>) -> Self {
+        let mut policy = Self::as_before(name, before);
+        policy.retired.push(Arc::clone(version));
+        policy
+    }
+
+    fn as_before(name: &str, before: Option<&Self>) -> Self {
         Self {
-            name: name.clone(),
-            flows: flows.clone(),
-            by: by.clone(),
-            changed_at: *changed_at,
-            revision: *revision,
-            current,
-            prepared,
-            retired,
+            name: name.to_owned(),
+            flows: before.map_or_else(Vec::new, |it| it.flows.clone()),
+            by: before.map_or_else(String::new, |it| it.by.clone()),
+            changed_at: before.map_or(Duration::ZERO, |it| it.changed_at),
+            current: before.and_then(|it| it.current.clone()),
+            prepared: None,
+            retired: before.map_or_else(Vec::new, |it| it.retired.clone()),
         }
     }
 
-    /// Whether the store has it: not while its first version is being prepared.
-    pub(crate) fn is_stored(&self) -> bool {
+    /// The policy while it is being removed.
+    fn without_current(&self) -> Self {
+        let mut policy = Self::as_before(&self.name, Some(self));
+        policy.retired.extend(policy.current.take());
+        policy
+    }
+
+    /// The policy without versions that were replaced; `None` if nothing is left.
+    fn without_retired(&self) -> Option<Self> {
+        let policy = Self { retired: vec![], ..Self::as_before(&self.name, Some(self)) };
+        policy.current.is_some().then_some(policy)
+    }
+
+    /// Whether it is, or was, in effect: not while its first version is being prepared.
+    pub fn was_applied(&self) -> bool {
         self.current.is_some() || !self.retired.is_empty()
     }
 
@@ -138,7 +170,6 @@ impl Policy {
             flows: self.flows.clone(),
             by: self.by.clone(),
             changed_at_unix_s: self.changed_at.as_secs(),
-            revision: self.revision,
             current: self.current.as_deref().map(PolicyVersion::to_record),
             retired: self.retired.iter().map(|version| version.to_record()).collect(),
         }
@@ -152,7 +183,6 @@ impl Policy {
             flows: record.flows,
             by: record.by,
             changed_at,
-            revision: record.revision,
             current: record.current.map(version),
             prepared: None,
             retired: record.retired.into_iter().map(version).collect(),
@@ -161,63 +191,60 @@ impl Policy {
 }
 
 impl PolicyVersion {
-    /// Number of ingress entries, those of each switch counted.
-    pub fn ingress_count(&self) -> usize {
-        count(&self.ingress)
+    /// The ingress entries of all switches.
+    pub fn ingress(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.values().flat_map(|it| &it.ingress)
     }
 
-    /// Number of transit entries, those of each switch counted.
-    pub fn transit_count(&self) -> usize {
-        count(&self.transit)
+    /// The transit entries of all switches.
+    pub fn transit(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.values().flat_map(|it| &it.transit)
+    }
+
+    /// The switches of the policy.
+    pub fn switches(&self) -> impl Iterator<Item = DatapathId> {
+        self.entries.keys().copied()
     }
 
     fn to_record(&self) -> VersionRecord {
         let declarations =
             |entries: &[Arc<Entry>]| entries.iter().map(|it| it.declaration.clone()).collect();
-        let revision =
-            self.transit.first().or_else(|| self.ingress.first()).map_or(0, |it| it.revision);
+        let switch = |(id, entries): (&DatapathId, &SwitchEntries)| SwitchRecord {
+            dpid: id.0,
+            ingress: declarations(&entries.ingress),
+            transit: declarations(&entries.transit),
+        };
+        let revision = self.transit().next().map_or(0, |entry| entry.revision);
         VersionRecord {
             tag: self.tag,
             revision,
-            switches: self.switches.iter().map(|switch| switch.0).collect(),
-            ingress: declarations(&self.ingress),
-            transit: declarations(&self.transit),
+            switches: self.entries.iter().map(switch).collect(),
         }
     }
 
     fn from_record(record: VersionRecord, changed_at: Duration) -> Self {
-        let VersionRecord { tag, revision, switches, ingress, transit } = record;
-        let entries = |declarations: Vec<Declaration>| {
+        let VersionRecord { tag, revision, switches } = record;
+        let of_switch = |declarations: Vec<Declaration>| -> Vec<Arc<Entry>> {
             let entry = |it| Arc::new(Entry::of_policy(it, revision, changed_at));
             declarations.into_iter().map(entry).collect()
         };
-        Self {
-            tag,
-            switches: switches.into_iter().map(DatapathId).collect(),
-            ingress: entries(ingress),
-            transit: entries(transit),
-        }
+        let switch = |SwitchRecord { dpid, ingress, transit }| {
+            let entries =
+                SwitchEntries { ingress: of_switch(ingress), transit: of_switch(transit) };
+            (DatapathId(dpid), entries)
+        };
+        let entries: BTreeMap<_, _> = switches.into_iter().map(switch).collect();
+        let count = entries.values().map(|it| it.ingress.len() + it.transit.len()).sum();
+        Self { tag, entries, count }
     }
 
     /// Whether the switches would get the same.
     fn is_same(&self, other: &Self) -> bool {
-        let are_same = |a: &[Arc<Entry>], b: &[Arc<Entry>]| {
-            let declarations = |entries: &[Arc<Entry>]| -> Vec<Declaration> {
-                entries.iter().map(|entry| entry.declaration.clone()).collect()
-            };
-            declarations(a) == declarations(b)
-        };
+        fn texts(version: &PolicyVersion) -> impl Iterator<Item = &Declaration> {
+            version.ingress().chain(version.transit()).map(|entry| &entry.declaration)
+        }
         self.tag == other.tag
-            && self.switches == other.switches
-            && are_same(&self.ingress, &other.ingress)
-            && are_same(&self.transit, &other.transit)
+            && self.switches().eq(other.switches())
+            && texts(self).eq(texts(other))
     }
-}
-
-fn count(entries: &[Arc<Entry>]) -> usize {
-    let switches = |entry: &Arc<Entry>| match &entry.declaration.switches {
-        Selector::All => 0,
-        Selector::Switches(list) => list.len(),
-    };
-    entries.iter().map(switches).sum()
 }

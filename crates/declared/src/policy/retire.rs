@@ -5,24 +5,46 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use super::{DRAIN_TIME, Policy};
+use super::Policy;
 use crate::change;
 use crate::service::{Shared, lock, now};
 
-/// Pause before it is tried again, if something else is being changed or the store cannot be written.
+/// How often it is tried again: if switches still tag packets, something else is being changed, or the store cannot be written.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
+/// The same after the store could not be written.
+const STORE_PAUSE: Duration = Duration::from_secs(30);
+
+/// What has become of an attempt.
+enum Attempt {
+    Made,
+    /// Something else is being changed.
+    Busy,
+    /// The store cannot be written.
+    Failed,
+}
+
 impl Shared {
-    /// Removes what is due. Returns when something may be due next.
+    /// Removes what is due. Returns when something may be due next; `None` if no version was replaced.
     pub(crate) fn retire_policies(&self) -> Option<Instant> {
         let (due, mut next) = self.due_policies();
         for policy in due {
-            if !self.retire(&policy) {
-                let at = now().at + RETRY_PAUSE;
-                next = Some(next.map_or(at, |next| next.min(at)));
-            }
+            let pause = match self.retire(&policy) {
+                Attempt::Made => continue,
+                Attempt::Busy => RETRY_PAUSE,
+                Attempt::Failed => STORE_PAUSE,
+            };
+            let at = now().at + pause;
+            return Some(next.map_or(at, |next| next.max(at)));
+        }
+        if next.is_none() && self.has_replaced_versions() {
+            next = Some(now().at + RETRY_PAUSE);
         }
         next
+    }
+
+    fn has_replaced_versions(&self) -> bool {
+        lock(&self.core).policies.values().any(|policy| !policy.retired.is_empty())
     }
 
     /// The policies with versions that are to be removed now, and when others may be due.
@@ -34,14 +56,13 @@ impl Shared {
         for policy in retiring.cloned().collect::<Vec<_>>() {
             let since = match core.draining.get(&policy.name) {
                 Some(since) => *since,
-                None if core.reconciler.has_replaced(&policy) => {
+                None if core.reconciler.has_replaced(&policy).is_ok() => {
                     core.draining.insert(policy.name.clone(), now);
                     now
                 }
-                // Looked at again when a switch has answered.
                 None => continue,
             };
-            let at = since + DRAIN_TIME;
+            let at = since + core.reconciler.timing().drain_time;
             if at <= now {
                 due.push(policy);
             } else {
@@ -51,31 +72,29 @@ impl Shared {
         (due, next)
     }
 
-    /// Returns whether this policy has nothing to remove any more.
-    fn retire(&self, policy: &Arc<Policy>) -> bool {
-        // Who replaces a policy, or makes another change, waits for this thread, so it does not wait for them.
+    fn retire(&self, policy: &Arc<Policy>) -> Attempt {
+        // Never blocks: the threads that hold these locks wait for this one.
         let (Ok(_updating), Ok(_changing)) =
             (self.updating_policy.try_lock(), self.changing.try_lock())
         else {
-            return false;
+            return Attempt::Busy;
         };
         let (is_current, revision) = {
             let core = lock(&self.core);
-            let now = core.policies.get(&policy.name);
-            (now.is_some_and(|it| Arc::ptr_eq(it, policy)), core.revision + 1)
+            let present = core.policies.get(&policy.name);
+            (present.is_some_and(|it| Arc::ptr_eq(it, policy)), core.revision + 1)
         };
         if !is_current {
-            return true;
+            return Attempt::Made;
         }
-        let after = policy
-            .current
-            .as_ref()
-            .map(|current| Arc::new(policy.with_versions(Some(Arc::clone(current)), None, vec![])));
+        let after = policy.without_retired().map(Arc::new);
         let applied = change::policy(&policy.name, Some(policy), after.as_ref(), revision);
-        let result = self.commit(&applied);
-        if let Err(error) = &result {
-            warn!(policy = policy.name, "entries of a replaced version are kept for now: {error}");
+        match self.commit(&applied) {
+            Ok(()) => Attempt::Made,
+            Err(error) => {
+                warn!(policy = policy.name, "entries of a replaced version are kept: {error}");
+                Attempt::Failed
+            }
         }
-        result.is_ok()
     }
 }

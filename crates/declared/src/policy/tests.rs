@@ -9,11 +9,11 @@ use sluice_pipeline::trace::{OutputTo, SwitchState, TraceLimits, trace};
 
 use super::compile::PolicyFlow;
 use super::*;
-use crate::Reserved;
 use crate::entry::{Key, Kind, parse_flow};
+use crate::{Reserved, Selector};
 
 /// A ring of four switches: at each, ports 1 and 2 lead to the next and to the previous one, ports 3 and 4 to hosts.
-const SWITCHES: u64 = 4;
+pub(crate) const SWITCHES: u64 = 4;
 
 fn peer(at: u64, port: u32) -> Option<(u64, u32)> {
     match port {
@@ -23,7 +23,7 @@ fn peer(at: u64, port: u32) -> Option<(u64, u32)> {
     }
 }
 
-fn topology() -> PolicyTopology {
+pub(crate) fn topology() -> PolicyTopology {
     let ports = |at| (1..=4).map(move |port| (port, peer(at, port).map(|(at, _)| DatapathId(at))));
     PolicyTopology::of((1..=SWITCHES).map(|at| (DatapathId(at), ports(at).collect())))
 }
@@ -44,11 +44,11 @@ fn version(flows: &[Declaration], tag: u16) -> Result<PolicyVersion, PolicyError
     let flows: Vec<_> = flows.iter().map(|it| flow(it).unwrap()).collect();
     let switches = (1..=SWITCHES).map(DatapathId).collect();
     let network = compile::PolicyNetwork::new(&topology(), &switches)?;
-    compile::compile("p", &flows, &network, tag, 1, Duration::ZERO)
+    compile::compile("p", &flows, &network, tag, (1, Duration::ZERO))
 }
 
 /// Flow entries that forward, rewrite and drop at random, in two tables, with loops among them.
-fn random_flows(rng: &mut Rng) -> Vec<Declaration> {
+pub(crate) fn random_flows(rng: &mut Rng) -> Vec<Declaration> {
     let mut flows = vec![];
     for at in 1..=SWITCHES {
         for n in 0..=rng.below(4) {
@@ -78,17 +78,14 @@ fn random_flows(rng: &mut Rng) -> Vec<Declaration> {
             flows.push(declaration(&format!("f{at}-{n}"), at, &parts.join(",")));
         }
     }
-    // Two with the same table, priority and match would be refused by the switch.
-    let mut slots = BTreeSet::new();
-    flows.retain(|it| {
-        let flow = parse_flow(&it.text).unwrap();
-        slots.insert((
-            it.switches.to_string(),
-            flow.table_id,
-            flow.priority,
-            flow.matching.to_string(),
-        ))
-    });
+    // Otherwise goto_table would be refused.
+    for at in 1..=SWITCHES {
+        flows.push(declaration(&format!("f{at}-last"), at, "table=1,priority=9,actions=drop"));
+    }
+    // Two with the same table, priority and match would be refused.
+    while let Err(PolicyError::Flows(errors)) = version(&flows, 4000) {
+        flows.retain(|it| !errors.iter().any(|error| error.flow == it.key.name));
+    }
     flows
 }
 
@@ -108,14 +105,14 @@ fn describe(entries: impl IntoIterator<Item = (u64, FlowMod)>) -> BTreeMap<u64, 
     (1..=SWITCHES).map(state).collect()
 }
 
-fn installed(entries: &[Arc<Entry>]) -> Vec<(u64, FlowMod)> {
+fn installed<'e>(entries: impl IntoIterator<Item = &'e Arc<Entry>>) -> Vec<(u64, FlowMod)> {
     let of_entry = |entry: &Arc<Entry>| {
         let Selector::Switches(list) = entry.declaration.switches.clone() else { unreachable!() };
         let flow = parse_flow(&entry.declaration.text).unwrap();
         let id = |id: String| id.parse::<DatapathId>().unwrap().0;
         list.into_iter().map(move |at| (id(at), flow.clone())).collect::<Vec<_>>()
     };
-    entries.iter().flat_map(of_entry).collect()
+    entries.into_iter().flat_map(of_entry).collect()
 }
 
 /// The flow entries of a policy, installed as they are.
@@ -166,8 +163,7 @@ fn a_policy_processes_packets_as_its_flow_entries_do() {
         let flows = random_flows(&mut Rng::new(seed));
         let version = version(&flows, 4000).unwrap();
         let plain = unversioned(&flows);
-        let all: Vec<_> = version.ingress.iter().chain(&version.transit).cloned().collect();
-        let tagged = describe(installed(&all));
+        let tagged = describe(installed(version.ingress().chain(version.transit())));
         for (at, port) in (1..=SWITCHES).flat_map(|at| [(at, 3), (at, 4)]) {
             for packet in packets() {
                 let expected = travel((at, port), &packet, |at| &plain[&at]);
@@ -190,8 +186,10 @@ fn a_packet_is_processed_by_one_version_on_its_whole_path() {
         let flows = [random_flows(&mut rng), random_flows(&mut rng)];
         let plain = [unversioned(&flows[0]), unversioned(&flows[1])];
         let [old, new] = [(0, 4000), (1, 4001)].map(|(no, tag)| version(&flows[no], tag).unwrap());
-        let transit = || installed(&old.transit).into_iter().chain(installed(&new.transit));
-        let with = |version: &PolicyVersion| describe(transit().chain(installed(&version.ingress)));
+        let transit = || installed(old.transit().chain(new.transit()));
+        let with = |version: &PolicyVersion| {
+            describe(transit().into_iter().chain(installed(version.ingress())))
+        };
         let (before, after) = (with(&old), with(&new));
         for (at, port) in (1..=SWITCHES).flat_map(|at| [(at, 3), (at, 4)]) {
             for packet in packets() {
@@ -214,6 +212,7 @@ fn a_packet_is_processed_by_one_version_on_its_whole_path() {
     }
     assert!(mixtures_without_versions > 1000, "{mixtures_without_versions}");
 }
+
 #[test]
 fn a_host_cannot_send_packets_with_a_tag() {
     let flows = [
@@ -221,8 +220,7 @@ fn a_host_cannot_send_packets_with_a_tag() {
         declaration("b", 2, "priority=10,actions=output:3"),
     ];
     let version = version(&flows, 4000).unwrap();
-    let all: Vec<_> = version.ingress.iter().chain(&version.transit).cloned().collect();
-    let states = describe(installed(&all));
+    let states = describe(installed(version.ingress().chain(version.transit())));
     let packet = frame(&"ip".parse().unwrap()).unwrap();
     assert_eq!(travel((1, 3), &packet, |at| &states[&at]), Some(vec![(2, 3, packet.clone())]));
     let spoofed = frame(&"ip,dl_vlan=4000".parse().unwrap()).unwrap();
@@ -246,6 +244,7 @@ fn what_cannot_be_versioned_is_refused() {
         ("priority=10,actions=group:1", "is not possible in a policy"),
         ("priority=10,actions=write_actions(output:1)", "is not possible in a policy"),
         ("priority=10,actions=resubmit(,1)", "is not possible in a policy"),
+        ("priority=10,actions=set_field:7->in_port,in_port", "is not possible in a policy"),
         ("priority=7,actions=drop", "priority 7 (a policy has 8 to 65530)"),
         ("priority=65531,actions=drop", "priority 65531"),
         ("priority=10,idle_timeout=5,actions=drop", "idle_timeout"),
@@ -261,6 +260,20 @@ fn what_cannot_be_versioned_is_refused() {
         "priority=10,in_port=LOCAL,actions=local,in_port",
     ] {
         flow(&declaration("f", 1, text)).unwrap();
+    }
+    for (flows, why) in [
+        (vec![declaration("f", 1, "priority=10,in_port=9,actions=drop")], "in_port=9: switch"),
+        (vec![declaration("f", 1, "priority=10,actions=goto_table:2")], "goto_table:2"),
+        (
+            vec![
+                declaration("f", 1, "priority=10,tcp,actions=drop"),
+                declaration("g", 1, "priority=10,tcp,in_port=3,actions=drop"),
+            ],
+            "as flow \"f\" at switch 0000000000000001",
+        ),
+    ] {
+        let error = version(&flows, 4000).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
     }
     let group = Declaration {
         key: Key { kind: Kind::Group, name: "g".to_owned() },
@@ -280,8 +293,12 @@ fn too_many_entries_and_unknown_ports_are_refused() {
             )
         })
         .collect();
-    let many: Vec<_> = flows.iter().cycle().take(6000).cloned().collect();
-    assert!(matches!(version(&many, 4000), Err(PolicyError::TooManyEntries(_))));
+    let more = flows.iter().take(2000).map(|it| {
+        let text = it.text.replace("priority=10", "priority=11");
+        Declaration { text, ..it.clone() }
+    });
+    let many: Vec<_> = flows.iter().cloned().chain(more).collect();
+    assert!(matches!(version(&many, 4000), Err(PolicyError::TooManyEntries)));
     version(&flows, 4000).unwrap();
     let all = BTreeSet::from([DatapathId(1), DatapathId(9)]);
     let unknown = compile::PolicyNetwork::new(&topology(), &all).unwrap_err();

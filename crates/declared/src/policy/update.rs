@@ -1,8 +1,8 @@
 //! Replaces a version of a policy with another one.
 //!
 //! ```text
-//!  transit entries of the new version ──▶ confirmed by all switches ──▶ ingress entries ──▶ 5 s later: transit entries of the old one
-//!  at all switches or at none                                           replaced             are removed (`retire.rs`)
+//!  transit entries of the new version ──▶ confirmed by all switches ──▶ ingress entries ──▶ some seconds later: transit entries
+//!  at all switches or at none                                           replaced            of the old one removed (`retire.rs`)
 //! ```
 
 use std::collections::BTreeSet;
@@ -13,22 +13,32 @@ use std::time::Duration;
 use sluice_io::clock;
 
 use super::compile::{PolicyFlow, PolicyNetwork, PolicyTopology, compile};
-use super::{FlowError, POLICIES_MAX, POLICY_FLOWS_MAX, Policy, PolicyError, PolicyVersion};
+use super::{
+    FlowError, POLICIES_ENTRIES_MAX, POLICIES_MAX, POLICY_FLOWS_MAX, Policy, PolicyError,
+    PolicyVersion,
+};
 use crate::change;
-use crate::entry::{Declaration, check_name};
-use crate::reconcile::Reconciler;
+use crate::entry::{Declaration, check_name, check_selector};
 use crate::service::{Core, Declared, WriteError, lock};
 
 /// How long switches may take to confirm the transit entries of a new version.
-const CONFIRM_MAX: Duration = Duration::from_secs(10);
+const CONFIRM_MAX: Duration = Duration::from_secs(5);
 
 /// What a policy would become.
 #[derive(Debug)]
 pub struct PolicyPlan {
-    /// Whether it would stay the same.
+    /// Whether the switches have this already.
     pub is_same: bool,
     /// What the switches would get.
     pub version: Arc<PolicyVersion>,
+}
+
+/// Which tag the packets of a plan have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TagChoice {
+    /// The current one if nothing would change, otherwise a free one.
+    Free,
+    Given(u16),
 }
 
 impl Declared {
@@ -55,125 +65,199 @@ impl Declared {
         if let Some(error) = self.store_error() {
             return Err(WriteError::Store(error));
         }
-        check_name(name).map_err(PolicyError::Name).map_err(WriteError::Policy)?;
-        let core = self.shared.core_with_sessions();
-        self.plan(&core, name, flows, topology).map_err(WriteError::Policy)
+        self.plan(name, flows, topology, TagChoice::Free).map_err(WriteError::Policy)
     }
 
+    /// Most of the work is done without the lock.
     fn plan(
         &self,
-        core: &Core,
         name: &str,
         flows: &[Declaration],
         topology: &PolicyTopology,
+        tag: TagChoice,
     ) -> Result<PolicyPlan, PolicyError> {
-        let before = core.policies.get(name);
-        if before.is_none() && core.policies.len() >= POLICIES_MAX {
-            return Err(PolicyError::TooManyPolicies);
+        check_name(name).map_err(PolicyError::Name)?;
+        check_flows(flows)?;
+        let (index, before, revision) = {
+            let core = self.shared.core_with_sessions();
+            let before = core.policies.get(name).cloned();
+            if before.is_none() && core.policies.len() >= POLICIES_MAX {
+                return Err(PolicyError::TooManyPolicies);
+            }
+            (core.reconciler.switch_index(), before, core.revision + 1)
+        };
+        let current = before.as_ref().and_then(|policy| policy.current.as_ref());
+        let members = current.map(|version| version.switches().collect()).unwrap_or_default();
+        let (mut parsed, mut errors) = (vec![], vec![]);
+        for declaration in flows {
+            let switches = index.select(&declaration.switches, &members)?;
+            match PolicyFlow::new(declaration, switches, &self.shared.reserved) {
+                Ok(flow) => parsed.push(flow),
+                Err(error) => errors.push(error),
+            }
         }
-        let flows = self.checked_flows(&core.reconciler, flows)?;
-        let switches: BTreeSet<_> = flows.iter().flat_map(PolicyFlow::switches).collect();
-        if let Some(id) = core.reconciler.without_bundles(&switches) {
+        if !errors.is_empty() {
+            return Err(PolicyError::Flows(errors));
+        }
+        let switches: BTreeSet<_> = parsed.iter().flat_map(PolicyFlow::switches).collect();
+        if let Some(id) = lock(&self.shared.core).reconciler.without_bundles(&switches) {
             return Err(PolicyError::NoBundles(id));
         }
         let network = PolicyNetwork::new(topology, &switches)?;
-        let (revision, changed_at) = (core.revision + 1, clock::since_epoch());
-        let version = |tag| compile(name, &flows, &network, tag, revision, changed_at);
-        if let Some(current) = before.and_then(|policy| policy.current.as_ref())
+        let stamp = (revision, clock::since_epoch());
+        let version = |tag| compile(name, &parsed, &network, tag, stamp);
+        if let (Some(current), TagChoice::Free) = (current, tag)
             && version(current.tag)?.is_same(current)
         {
             return Ok(PolicyPlan { is_same: true, version: Arc::clone(current) });
         }
-        let used = core.policies.values().flat_map(|policy| policy.versions());
-        let used: BTreeSet<_> = used.map(|version| version.tag).collect();
-        let is_free = |tag: &u16| !used.contains(tag);
-        let mut tags = self.shared.policy_tags.clone();
-        let count = tags.len();
-        let tag = tags.find(is_free).ok_or(PolicyError::NoTag { tags: count })?;
-        Ok(PolicyPlan { is_same: false, version: Arc::new(version(tag)?) })
+        let version = version(match tag {
+            TagChoice::Given(tag) => tag,
+            TagChoice::Free => self.free_tag()?,
+        })?;
+        let core = lock(&self.shared.core);
+        if tag == TagChoice::Free {
+            check_room(&core, &version)?;
+        }
+        if let Some((entry, holder)) = core.reconciler.conflict(&version, name) {
+            let flow = entry.key().of_policy().map_or("", |(_, flow)| flow).to_owned();
+            let message = format!("has the same table, priority and match as {holder}");
+            return Err(PolicyError::Flows(vec![FlowError { flow, message }]));
+        }
+        drop(core);
+        Ok(PolicyPlan { is_same: false, version: Arc::new(version) })
     }
 
-    fn checked_flows(
-        &self,
-        reconciler: &Reconciler,
-        declarations: &[Declaration],
-    ) -> Result<Vec<PolicyFlow>, PolicyError> {
-        if declarations.is_empty() {
-            return Err(PolicyError::NoFlows);
-        }
-        if declarations.len() > POLICY_FLOWS_MAX {
-            return Err(PolicyError::TooManyFlows(declarations.len()));
-        }
-        let (mut flows, mut errors, mut names) = (vec![], vec![], BTreeSet::new());
-        for declaration in declarations {
-            let name = &declaration.key.name;
-            if !names.insert(name) {
-                let message = "is in the policy twice".to_owned();
-                errors.push(FlowError { flow: name.clone(), message });
-                continue;
-            }
-            let switches = reconciler.selected(&declaration.switches)?;
-            match PolicyFlow::new(declaration, switches, &self.shared.reserved) {
-                Ok(flow) => flows.push(flow),
-                Err(error) => errors.push(error),
-            }
-        }
-        if errors.is_empty() { Ok(flows) } else { Err(PolicyError::Flows(errors)) }
+    /// The free tag whose turn it is: one that was used a moment ago may still be in packets or switches.
+    fn free_tag(&self) -> Result<u16, PolicyError> {
+        let core = lock(&self.shared.core);
+        let used = core.policies.values().flat_map(|policy| policy.versions());
+        let used: BTreeSet<_> = used.map(|version| version.tag).collect();
+        let tags = self.shared.policy_tags.clone();
+        let last = core.last_tag.or_else(|| used.last().copied());
+        let (after, until): (Vec<_>, Vec<_>) =
+            tags.clone().partition(|tag| last.is_some_and(|last| *tag > last));
+        let mut in_turn = after.into_iter().chain(until);
+        let free = in_turn.find(|tag| !used.contains(tag));
+        free.ok_or_else(|| PolicyError::NoTag { tags: tags.len() })
     }
 
     /// Puts a policy into effect, in the place of the one with this name: each packet is processed by the entries of the old or of the
-    /// new one at all switches. Returns the number of the change, and whether anything was changed.
+    /// new one at all switches. `topology` is asked for the network, twice. Returns what is in effect, and whether anything was changed.
     ///
     /// # Errors
     /// It is invalid, a switch is not connected or has refused its part, or the change cannot be stored. Packets are processed as before.
     ///
     /// # Cost
-    /// Blocks until the switches have answered: up to 50 s.
+    /// Blocks until the switches have answered: up to 45 s.
     pub fn apply_policy(
         &self,
         name: &str,
         flows: Vec<Declaration>,
         by: String,
-        topology: &PolicyTopology,
-    ) -> Result<(u64, bool), WriteError> {
+        topology: &dyn Fn() -> PolicyTopology,
+    ) -> Result<PolicyPlan, WriteError> {
         let _updating = lock(&self.shared.updating_policy);
-        let plan = self.plan_policy(name, &flows, topology)?;
+        let plan = self.plan_policy(name, &flows, &topology())?;
         let before = self.policy(name);
         if let Some(policy) = before.as_ref().filter(|_| plan.is_same) {
-            return Ok((policy.revision, false));
+            self.redeclare(policy, flows, by)?;
+            return Ok(plan);
         }
-        let version = plan.version;
+        let (version, before) = self.prepare(name, before, plan.version, &flows, topology)?;
         let current = before.as_ref().and_then(|policy| policy.current.clone());
         let mut retired = before.as_ref().map(|policy| policy.retired.clone()).unwrap_or_default();
-        let policy = Policy {
-            name: name.to_owned(),
-            flows: before.as_ref().map_or_else(Vec::new, |policy| policy.flows.clone()),
-            by: by.clone(),
-            changed_at: before.as_ref().map_or_else(clock::since_epoch, |policy| policy.changed_at),
-            revision: before.as_ref().map_or(0, |policy| policy.revision),
-            current: current.clone(),
-            prepared: Some(Arc::clone(&version)),
-            retired: retired.clone(),
-        };
-        let prepared = Arc::new(policy);
-        self.replace_policy(name, before.as_ref(), Some(&prepared), false)?;
-        if let Err(error) = self.wait_until_confirmed(&version) {
-            self.abandon(name, &prepared, before.as_ref());
-            return Err(WriteError::Policy(error));
-        }
         retired.extend(current);
-        let policy = Policy {
+        let prepared = self.policy(name);
+        let after = Policy {
+            name: name.to_owned(),
             flows,
             by,
             changed_at: clock::since_epoch(),
-            revision: lock(&self.shared.core).revision + 1,
-            ..prepared.with_versions(Some(version), None, retired)
+            current: Some(Arc::clone(&version)),
+            prepared: None,
+            retired,
         };
-        let replaced = self.replace_policy(name, Some(&prepared), Some(&Arc::new(policy)), true);
-        if replaced.is_err() {
-            self.abandon(name, &prepared, before.as_ref());
+        match self.replace_policy(name, prepared.as_ref(), Some(&Arc::new(after)), true) {
+            Ok(()) => Ok(PolicyPlan { is_same: false, version }),
+            // It is in effect.
+            Err(error @ WriteError::StaysDeclared(..)) => Err(error),
+            Err(error) => {
+                self.retire_prepared(name, before.as_ref(), &version);
+                Err(error)
+            }
         }
-        Ok((replaced?, true))
+    }
+
+    /// Stores other flow entries from which the same follows.
+    fn redeclare(
+        &self,
+        policy: &Arc<Policy>,
+        flows: Vec<Declaration>,
+        by: String,
+    ) -> Result<(), WriteError> {
+        if policy.flows == flows {
+            return Ok(());
+        }
+        let (current, retired) = (policy.current.clone(), policy.retired.clone());
+        let changed_at = clock::since_epoch();
+        let name = policy.name.clone();
+        let after = Policy { name, flows, by, changed_at, current, prepared: None, retired };
+        let _changing = lock(&self.shared.changing);
+        let revision = lock(&self.shared.core).revision + 1;
+        let change = change::policy(&policy.name, Some(policy), Some(&Arc::new(after)), revision);
+        self.shared.commit(&change)
+    }
+
+    /// Installs the transit entries of a new version at all switches, and checks that nothing stands in the way of its ingress entries.
+    /// Returns the version, and the policy before.
+    fn prepare(
+        &self,
+        name: &str,
+        before: Option<Arc<Policy>>,
+        version: Arc<PolicyVersion>,
+        flows: &[Declaration],
+        topology: &dyn Fn() -> PolicyTopology,
+    ) -> Result<(Arc<PolicyVersion>, Option<Arc<Policy>>), WriteError> {
+        let prepared = Arc::new(Policy::preparing(name, before.as_deref(), &version));
+        let result = self.replace_policy(name, before.as_ref(), Some(&prepared), false);
+        let result = result.and_then(|()| {
+            let prepared = self.check_prepared(name, flows, &topology(), &version);
+            prepared.map_err(WriteError::Policy)
+        });
+        match result {
+            Ok(()) => Ok((version, before)),
+            Err(error) => {
+                self.abandon(name, before.as_ref());
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether all switches of a version have its transit entries, and could have its ingress entries now.
+    fn check_prepared(
+        &self,
+        name: &str,
+        flows: &[Declaration],
+        topology: &PolicyTopology,
+        version: &PolicyVersion,
+    ) -> Result<(), PolicyError> {
+        let (sender, tried) = channel();
+        let revision = lock(&self.shared.core).revision;
+        let notify = Box::new(move || {
+            let _ = sender.send(());
+        });
+        if let Some(_waiter) = self.when_tried(revision, notify) {
+            // If it is late, the states say why.
+            let _ = tried.recv_timeout(CONFIRM_MAX);
+        }
+        let again = self.plan(name, flows, topology, TagChoice::Given(version.tag))?;
+        if !again.version.is_same(version) {
+            return Err(PolicyError::NetworkChanged);
+        }
+        let core = self.shared.core_with_sessions();
+        let unconfirmed = |(switch, reason)| PolicyError::Unconfirmed { switch, reason };
+        core.reconciler.unconfirmed(version).map_err(unconfirmed)
     }
 
     /// Removes a policy: packets that enter the network are no longer processed by it, those in flight are processed to their end.
@@ -196,14 +280,11 @@ impl Declared {
             let applied = change::policy(name, Some(&before), None, revision);
             self.shared.commit(&applied)?;
             self.follow(&applied, started, None);
-            return Ok(revision);
+        } else if before.current.is_some() {
+            let after = Arc::new(before.without_current());
+            self.replace_policy(name, Some(&before), Some(&after), true)?;
         }
-        let Some(current) = before.current.clone() else { return Ok(before.revision) };
-        let mut retired = before.retired.clone();
-        retired.push(current);
-        let revision = lock(&self.shared.core).revision + 1;
-        let after = Policy { revision, ..before.with_versions(None, None, retired) };
-        self.replace_policy(name, Some(&before), Some(&Arc::new(after)), true)
+        Ok(lock(&self.shared.core).revision)
     }
 
     /// Changes the entries of a policy at all connected switches or at none. `is_reported` is whether it is an event.
@@ -213,7 +294,7 @@ impl Declared {
         before: Option<&Arc<Policy>>,
         after: Option<&Arc<Policy>>,
         is_reported: bool,
-    ) -> Result<u64, WriteError> {
+    ) -> Result<(), WriteError> {
         let _changing = lock(&self.shared.changing);
         let started = clock::now();
         let revision = lock(&self.shared.core).revision + 1;
@@ -222,32 +303,57 @@ impl Declared {
         if is_reported {
             self.follow(&applied, started, commit);
         }
-        Ok(revision)
+        Ok(())
     }
 
-    /// Waits until all switches of a version have confirmed its transit entries.
-    fn wait_until_confirmed(&self, version: &PolicyVersion) -> Result<(), PolicyError> {
-        let (sender, tried) = channel();
-        let revision = lock(&self.shared.core).revision;
-        let notify = Box::new(move || {
-            let _ = sender.send(());
-        });
-        if let Some(_waiter) = self.when_tried(revision, notify) {
-            // If it is late, the states say why.
-            let _ = tried.recv_timeout(CONFIRM_MAX);
-        }
-        let core = self.shared.core_with_sessions();
-        match core.reconciler.unconfirmed(&version.switches, &version.transit) {
-            None => Ok(()),
-            Some((switch, reason)) => Err(PolicyError::Unconfirmed { switch, reason }),
-        }
+    /// Removes the entries of a version that was prepared and with which no packet was tagged. The store does not have them.
+    fn abandon(&self, name: &str, before: Option<&Arc<Policy>>) {
+        self.pass_on_policy(name, before);
     }
 
-    /// Removes the entries of a version that was prepared and is not put into effect. The store does not have them.
-    fn abandon(&self, name: &str, prepared: &Arc<Policy>, before: Option<&Arc<Policy>>) {
+    /// After the ingress entries of a version were refused: some switches may have had them, and packets may be tagged. Its transit entries are
+    /// removed like those of a version that was replaced.
+    fn retire_prepared(
+        &self,
+        name: &str,
+        before: Option<&Arc<Policy>>,
+        version: &Arc<PolicyVersion>,
+    ) {
+        let after = Policy::with_retired(name, before.map(|it| &**it), version);
+        self.pass_on_policy(name, Some(&Arc::new(after)));
+    }
+
+    /// Makes a policy what is declared, without the store: that has it already, or keeps nothing of what differs.
+    fn pass_on_policy(&self, name: &str, after: Option<&Arc<Policy>>) {
         let _changing = lock(&self.shared.changing);
+        let present = self.policy(name);
         let revision = lock(&self.shared.core).revision + 1;
-        let applied = change::policy(name, Some(prepared), before, revision);
-        self.shared.pass_on(&applied);
+        self.shared.pass_on(&change::policy(name, present.as_ref(), after, revision));
     }
+}
+
+/// Whether all policies may have so many entries.
+fn check_room(core: &Core, version: &PolicyVersion) -> Result<(), PolicyError> {
+    let of_all: usize = core.policies.values().map(|policy| policy.entry_count()).sum();
+    let is_too_much = of_all + version.count > POLICIES_ENTRIES_MAX;
+    if is_too_much { Err(PolicyError::TooManyOfAll) } else { Ok(()) }
+}
+
+/// What can be seen without knowing the network.
+fn check_flows(flows: &[Declaration]) -> Result<(), PolicyError> {
+    if flows.is_empty() {
+        return Err(PolicyError::NoFlows);
+    }
+    if flows.len() > POLICY_FLOWS_MAX {
+        return Err(PolicyError::TooManyFlows(flows.len()));
+    }
+    let (mut errors, mut names) = (vec![], BTreeSet::new());
+    for Declaration { key, switches, .. } in flows {
+        let error = |message: String| FlowError { flow: key.name.clone(), message };
+        if !names.insert(&key.name) {
+            errors.push(error("is in the policy twice".to_owned()));
+        }
+        errors.extend(check_selector(switches).err().map(error));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(PolicyError::Flows(errors)) }
 }

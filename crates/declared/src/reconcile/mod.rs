@@ -50,11 +50,17 @@ pub struct Timing {
     pub verify_interval: Duration,
     /// How long a switch may take to answer a request.
     pub answer_timeout: Duration,
+    /// Longer than packets stay in the network: from when no switch tags packets with a version of a policy until its entries are removed.
+    pub drain_time: Duration,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { verify_interval: Duration::from_secs(10), answer_timeout: Duration::from_secs(30) }
+        Self {
+            verify_interval: Duration::from_secs(10),
+            answer_timeout: Duration::from_secs(30),
+            drain_time: Duration::from_secs(5),
+        }
     }
 }
 
@@ -275,6 +281,11 @@ impl Reconciler {
         Self { revision: self.revision.max(revision), ..self }
     }
 
+    /// Its intervals.
+    pub(crate) fn timing(&self) -> Timing {
+        self.timing
+    }
+
     /// What is to be sent.
     pub fn take_requests(&mut self) -> Vec<OutRequest> {
         std::mem::take(&mut self.out.requests)
@@ -310,7 +321,7 @@ impl Reconciler {
                 Some(switch) => {
                     if switch.learn(session) {
                         let names = SwitchNames::new(session, &self.names);
-                        let all = self.entries.values().chain(self.derived_entries.values());
+                        let all = self.derived_entries.values().chain(self.entries.values());
                         switch.rename(names, all, self.revision, now);
                     }
                 }
@@ -329,7 +340,7 @@ impl Reconciler {
         }
         switch.owned = self.disconnected.take_owned(session.datapath_id);
         switch.is_unreliable = self.disconnected.take_unreliable(session.datapath_id);
-        for entry in self.entries.values().chain(self.derived_entries.values()) {
+        for entry in self.derived_entries.values().chain(self.entries.values()) {
             if switch.names.are_selected_by(&entry.declaration.switches) {
                 switch.add(entry, entry.revision, now);
             }
@@ -359,7 +370,7 @@ impl Reconciler {
             if change.names.is_some() {
                 let given = self.names.switch(switch.id()).map(str::to_owned);
                 let names = SwitchNames { given, ..switch.names.clone() };
-                let all = self.entries.values().chain(self.derived_entries.values());
+                let all = self.derived_entries.values().chain(self.entries.values());
                 switch.rename(names, all, change.revision, now);
             }
             for entry in &change.added {
@@ -368,7 +379,7 @@ impl Reconciler {
                 }
             }
             if switch.has_conflicts && has_room {
-                let all = self.entries.values().chain(self.derived_entries.values());
+                let all = self.derived_entries.values().chain(self.entries.values());
                 switch.add_missing(all, change.revision, now);
             }
         }
@@ -464,11 +475,7 @@ impl Reconciler {
 
     /// Selectors of an entry that no connected switch answers to.
     pub fn unconnected<'e>(&self, entry: &'e Entry) -> Vec<&'e str> {
-        self.unconnected_of(&entry.declaration.switches)
-    }
-
-    fn unconnected_of<'s>(&self, selector: &'s Selector) -> Vec<&'s str> {
-        let Selector::Switches(list) = selector else { return vec![] };
+        let Selector::Switches(list) = &entry.declaration.switches else { return vec![] };
         let is_connected = |name: &&String| self.switches.values().any(|it| it.names.is(name));
         list.iter().filter(|name| !is_connected(name)).map(String::as_str).collect()
     }

@@ -100,7 +100,7 @@ impl Store {
             }
             if let Some(PolicyChange { name, after, .. }) = &change.policy {
                 let mut table = transaction.open_table(POLICIES)?;
-                match after.as_ref().filter(|policy| policy.is_stored()) {
+                match after.as_ref().filter(|policy| policy.was_applied()) {
                     Some(policy) => {
                         let record = serde_json::to_string(&policy.to_record())?;
                         table.insert(&**name, &*record)?;

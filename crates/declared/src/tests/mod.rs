@@ -6,6 +6,7 @@ mod misreported;
 mod model_switch;
 mod network_changes;
 mod ownership;
+mod policies;
 mod quarantine;
 mod selection;
 mod sessions;

@@ -47,6 +47,12 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "invalid_value", message)
     }
 
+    /// A bug: the thread that was to make a change has ended.
+    pub(crate) fn failed(error: &impl fmt::Display) -> Self {
+        let message = format!("the change was not made: {error}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message)
+    }
+
     pub(crate) fn forbidden(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, code, message)
     }

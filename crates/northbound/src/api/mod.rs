@@ -82,9 +82,11 @@ pub(crate) struct ApiState {
     pub(crate) declared: Option<Arc<Declared>>,
     /// Changes of what is declared are written one after the other.
     writes: Arc<Semaphore>,
-    /// Atomic changes wait for each other here, and only one at a time waits for `writes`: others, such as a quarantine, wait for one at
-    /// most.
+    /// Atomic changes and changes of policies wait for each other here. Of the former, only one at a time waits for `writes`: others, such as a
+    /// quarantine, wait for one at most.
     atomic_changes: Arc<Semaphore>,
+    /// Policies are planned one after the other, without being put into effect.
+    plans: Arc<Semaphore>,
 }
 
 impl ApiState {
@@ -118,6 +120,7 @@ impl ApiState {
             declared,
             writes: Arc::new(Semaphore::new(1)),
             atomic_changes: Arc::new(Semaphore::new(1)),
+            plans: Arc::new(Semaphore::new(1)),
         }
     }
 

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use sluice_declared::reconcile::Reconciler;
-use sluice_declared::{Policy, PolicyTopology, PolicyVersion, WriteError};
+use sluice_declared::{Policy, PolicyTopology, PolicyVersion};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -75,6 +75,8 @@ pub(super) struct PolicySummary {
     vlan: Option<u16>,
     /// VLAN ids of replaced versions, which are kept until no packet has them.
     retired_vlans: Vec<u16>,
+    /// Which switch may still tag packets with a replaced version, and why.
+    retired_reason: Option<String>,
     entries: EntryCounts,
 }
 
@@ -112,6 +114,8 @@ pub(super) struct AppliedDocument {
     entries: EntryCounts,
     /// Datapath ids of the switches that it concerns.
     switches: Vec<String>,
+    /// Connected switches that have not confirmed it, and why: each goes on with the version that it has until then.
+    pending: Vec<StateDocument>,
 }
 
 /// Answer to a policy that is removed.
@@ -130,7 +134,8 @@ pub(super) struct RemovedDocument {
 )]
 async fn policies(State(state): State<ApiState>) -> ApiResult<Json<PoliciesDocument>> {
     let declared = readable(&state)?;
-    let policies = declared.policies();
+    let policies: Vec<_> =
+        declared.policies().into_iter().filter(|policy| policy.was_applied()).collect();
     let summaries = declared.read(|reconciler| {
         policies.iter().map(|policy| PolicySummary::new(policy, reconciler)).collect()
     });
@@ -152,14 +157,10 @@ async fn show(
     let not_found =
         || ApiError::not_found("no_such_policy", format!("no policy is named {name:?}"));
     let policy = declared.policy(&name).ok_or_else(not_found)?;
-    let topology = topology(&state);
-    let outdated = policy.current.as_ref().and_then(|_| {
-        match declared.plan_policy(&name, &policy.flows, &topology) {
-            Ok(plan) if plan.is_same => None,
-            Ok(_) => Some("ports, links or names of switches have changed".to_owned()),
-            Err(error) => Some(error.to_string()),
-        }
-    });
+    let (network, present) = (state.clone(), Arc::clone(&policy));
+    // Making the entries of many flow entries takes its time.
+    let outdated = tokio::task::spawn_blocking(move || outdated(&network, &present)).await;
+    let outdated = outdated.map_err(|error| ApiError::failed(&error))?;
     let sessions = state.controller.switches();
     let given = state.given_names();
     let document = declared.read(|reconciler| PolicyDocument {
@@ -194,18 +195,48 @@ async fn apply(
 ) -> ApiResult<Json<AppliedDocument>> {
     let flows: Vec<_> =
         flows.into_iter().map(NamedEntryBody::declaration).collect::<ApiResult<_>>()?;
-    let topology = topology(&state);
-    let applied = write_with(&state, &state.atomic_changes, move |declared| {
-        let plan = declared.plan_policy(&name, &flows, &topology)?;
-        if dry_run || plan.is_same {
-            return Ok(AppliedDocument::new(!plan.is_same, &plan.version));
+    let limit = if dry_run { &state.plans } else { &state.atomic_changes };
+    let (network, applied_name) = (state.clone(), name.clone());
+    let applied = write_with(&state, limit, move |declared| {
+        let topology = || topology(&network);
+        if dry_run {
+            declared.plan_policy(&name, &flows, &topology())
+        } else {
+            declared.apply_policy(&name, flows, identity.who, &topology)
         }
-        declared.apply_policy(&name, flows, identity.who, &topology)?;
-        let current = declared.policy(&name).and_then(|policy| policy.current.clone());
-        let version = current.ok_or(WriteError::Stopped)?;
-        Ok(AppliedDocument::new(true, &version))
     });
-    applied.await.map(Json)
+    let plan = applied.await?;
+    let pending = if dry_run { vec![] } else { pending(&state, &applied_name)? };
+    Ok(Json(AppliedDocument {
+        is_changed: !plan.is_same,
+        vlan: plan.version.tag,
+        entries: EntryCounts::new(&plan.version),
+        switches: texts(plan.version.switches()),
+        pending,
+    }))
+}
+
+/// The states of a policy at switches that do not have it as it is to be.
+fn pending(state: &ApiState, name: &str) -> ApiResult<Vec<StateDocument>> {
+    let declared = readable(state)?;
+    let Some(policy) = declared.policy(name) else { return Ok(vec![]) };
+    let (given, sessions) = (state.given_names(), state.controller.switches());
+    let statuses = declared.read(|reconciler| reconciler.policy_statuses(&policy));
+    let pending = statuses.iter().filter(|(_, status)| status.state.severity() > 0);
+    let document = |(id, status): &_| StateDocument::new(*id, status, &given, &sessions);
+    Ok(pending.map(document).collect())
+}
+
+/// Why a policy is to be applied again.
+fn outdated(state: &ApiState, policy: &Policy) -> Option<String> {
+    policy.current.as_ref()?;
+    let planned =
+        state.declared.as_ref()?.plan_policy(&policy.name, &policy.flows, &topology(state));
+    match planned {
+        Ok(plan) if plan.is_same => None,
+        Ok(_) => Some("ports, links or names of switches have changed".to_owned()),
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 /// Removes a policy: packets that enter the network from then on are not processed by it.
@@ -236,14 +267,7 @@ fn texts<T: ToString>(values: impl IntoIterator<Item = T>) -> Vec<String> {
 
 impl EntryCounts {
     fn new(version: &PolicyVersion) -> Self {
-        Self { ingress: version.ingress_count(), transit: version.transit_count() }
-    }
-}
-
-impl AppliedDocument {
-    fn new(is_changed: bool, version: &PolicyVersion) -> Self {
-        let (vlan, entries) = (version.tag, EntryCounts::new(version));
-        Self { is_changed, vlan, entries, switches: texts(&version.switches) }
+        Self { ingress: version.ingress().count(), transit: version.transit().count() }
     }
 }
 
@@ -252,8 +276,10 @@ impl PolicySummary {
         let statuses = reconciler.policy_statuses(policy);
         let worst = statuses.into_iter().max_by_key(|(_, status)| status.state.severity());
         let unconnected = reconciler.unconnected_of_policy(policy);
+        let retired_reason = reconciler.why_not_retired(policy);
+        let retired_reason = retired_reason.map(|(id, why)| format!("switch {id}: {why}"));
         let (state, reason) = match (&policy.current, worst, unconnected.first()) {
-            (None, ..) => ("removing", None),
+            (None, ..) => ("removing", retired_reason.clone()),
             (_, Some((_, status)), _) if status.state.severity() > 0 => {
                 (status.state.name(), status.state.reason().map(str::to_owned))
             }
@@ -273,6 +299,7 @@ impl PolicySummary {
             reason,
             vlan: policy.current.as_ref().map(|version| version.tag),
             retired_vlans: policy.retired.iter().map(|version| version.tag).collect(),
+            retired_reason,
             entries,
         }
     }

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
+use sluice_declared::reconcile::Removal;
 use sluice_declared::{
     Change, ChangeError, Declared, Entry, Key, Kind, PolicyError, QuarantineError, WriteError,
 };
@@ -193,11 +194,14 @@ fn policy_error(error: &PolicyError, message: String) -> ApiError {
         PolicyError::NotFound(_) => ApiError::not_found("no_such_policy", message),
         PolicyError::TooManyPolicies
         | PolicyError::TooManyFlows(_)
-        | PolicyError::TooManyEntries(_)
+        | PolicyError::TooManyEntries
+        | PolicyError::TooLong
+        | PolicyError::TooManyOfAll
         | PolicyError::NoTag { .. } => conflict("too_many"),
         PolicyError::NoSwitch
         | PolicyError::NotConnected(_)
         | PolicyError::NoBundles(_)
+        | PolicyError::NetworkChanged
         | PolicyError::PortPending { .. } => conflict("policy_not_possible"),
         PolicyError::Unconfirmed { .. } => conflict("change_refused"),
     }
@@ -226,10 +230,7 @@ pub(super) async fn write_with<R: Send + 'static>(
     };
     match tokio::task::spawn_blocking(run).await {
         Ok(written) => written.map_err(|error| write_error(&error)),
-        Err(error) => {
-            let message = format!("the change was not made: {error}");
-            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message))
-        }
+        Err(error) => Err(ApiError::failed(&error)),
     }
 }
 
@@ -438,7 +439,8 @@ async fn list(
         let selected: Vec<_> = entries.filter(is_selected).collect();
         let page = selected.iter().skip(filter.offset).take(limit);
         let entries = page.map(|entry| EntryDocument::new(entry, reconciler, &sessions)).collect();
-        let removals = reconciler.removals().filter(|it| it.kind == kind);
+        let is_of_policy = |it: &Removal<'_>| it.entry.is_some_and(|key| key.of_policy().is_some());
+        let removals = reconciler.removals().filter(|it| it.kind == kind && !is_of_policy(it));
         let removals = removals.filter(|it| at.is_none_or(|at| at == it.switch));
         let removals = removals.filter(|it| wanted.is_none_or(|name| it.state.name() == name));
         let removing = removals.take(limit).map(|it| RemovalDocument::new(&it)).collect();

@@ -34,6 +34,9 @@ const WINDOW: usize = 512;
 /// A switch in which there is nothing of ours, and nothing is to be, is verified as many times less often.
 const UNUSED_FACTOR: u32 = 60;
 
+/// How long entries of policies wait for the description of a switch, which says whether it has bundles.
+const DESCRIPTION_MAX: Duration = Duration::from_secs(5);
+
 /// Longer than a session lasts.
 const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
@@ -284,6 +287,11 @@ impl Switch {
         self.has_bundles && self.has_trials != Some(false)
     }
 
+    /// Whether it has entries, or may have, that are not declared and were not declared in this session.
+    pub(super) fn has_leftovers(&self) -> bool {
+        self.surplus > 0 || self.removals().any(|removal| removal.entry.is_none())
+    }
+
     /// Whether it is known what the switch has.
     pub(super) fn is_known(&self) -> bool {
         self.actual.is_some()
@@ -421,9 +429,22 @@ impl Switch {
         }
         if self.part.is_some() {
             self.start_part(outbox);
-        } else if self.granted_until.is_none() && self.actual.is_some() && !self.is_slave() {
+        } else if self.granted_until.is_none() && self.can_change(now) {
             self.start_transactions(now, outbox);
         }
+    }
+
+    fn can_change(&self, now: Now) -> bool {
+        self.actual.is_some() && !self.is_slave() && !self.awaits_description(now)
+    }
+
+    /// Whether it may turn out that the switch has bundles, with which it would replace entries of policies at once.
+    fn awaits_description(&self, now: Now) -> bool {
+        let is_new = now.unix.saturating_sub(self.session.connected_at) < DESCRIPTION_MAX;
+        let is_undescribed = self.version() == Version::V1_3 && self.description.is_none();
+        let has_policies =
+            || self.want.values().any(|(entry, _)| entry.key().of_policy().is_some());
+        is_undescribed && is_new && has_policies()
     }
 
     /// When it has something to do, if no answer comes before.
