@@ -21,6 +21,7 @@ mod listen;
 mod log_limit;
 mod messages;
 mod outstanding;
+mod progress;
 mod queue;
 mod receive_buffer;
 mod requests;
@@ -37,3 +38,5 @@ pub use config::{
 };
 pub use engine::{Engine, StartError, try_in_kernel};
 pub use handle::EngineHandle;
+pub use listen::PassedListener;
+pub use progress::ProgressMonitor;
