@@ -35,6 +35,7 @@ mod study;
 mod token;
 mod top;
 mod trace;
+mod version;
 mod watch;
 
 use std::hash::BuildHasher as _;
@@ -53,7 +54,7 @@ static ALLOCATOR: sluice_io::HugePageAlloc = sluice_io::HugePageAlloc;
 
 /// OpenFlow controller, with tools to measure controllers and to emulate networks.
 #[derive(Debug, Parser)]
-#[command(name = "sluice", version, after_help = EXAMPLES)]
+#[command(name = "sluice", version, long_version = version::LONG, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -322,7 +322,7 @@ fn start_engine(
     let make = move |_| Chain::new(&registry, &names, &configs).unwrap_or_default();
     let start = |congestion| {
         let config = engine_config(loaded, generation_id, congestion);
-        let engine = Engine::start_on(config, passed.clone(), make.clone());
+        let engine = Engine::start_chain(config, passed.clone(), Box::new(make.clone()));
         engine.map(|engine| (engine, congestion))
     };
     let started = match start(CongestionChoice::AsConfigured) {

@@ -10,7 +10,7 @@ use sluice_base::metrics::MetricsSource;
 use sluice_io::{Connection, Epoll, Io, Uring, UringError, WaitStrategy, Waker, cores};
 use sluice_kernel::{KernelAnswers, KernelError, WorkerAnswers};
 use sluice_openflow::DatapathId;
-use sluice_sdk::App;
+use sluice_sdk::{App, Chain};
 
 use crate::config::{Config, Endpoint, Pin, Transport, WorkerEngine};
 use crate::counters::CounterRegistry;
@@ -310,6 +310,24 @@ impl<A: App + 'static> Engine<A> {
                 tracing::error!("a thread panicked");
             }
         }
+    }
+}
+
+/// What makes the applications of each thread.
+pub type MakeChain = Box<dyn Fn(usize) -> Chain + Send + Sync>;
+
+impl Engine<Chain> {
+    /// As [`start_on`](Self::start_on). The event loops are compiled with this crate, with its level of optimisation, and not with the crate
+    /// that calls this.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_chain(
+        config: Config,
+        passed: Arc<[PassedListener]>,
+        make_chain: MakeChain,
+    ) -> Result<Self, StartError> {
+        Self::start_on(config, passed, make_chain)
     }
 }
 

@@ -82,6 +82,11 @@ pub fn passed_sockets() -> Result<Vec<PassedSocket>, PassedSocketError> {
     if ARE_TAKEN.swap(true, Relaxed) {
         return Ok(Vec::new());
     }
+    let count = sd_notify::listen_fds().map_err(PassedSocketError::Environment)?.len();
+    if count == 0 {
+        // The names are those of another process, then.
+        return Ok(Vec::new());
+    }
     let passed = sd_notify::listen_fds_with_names().map_err(PassedSocketError::Environment)?;
     let owned: Vec<(OwnedFd, String)> = passed
         .map(|(fd, name)| {
