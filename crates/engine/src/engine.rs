@@ -464,12 +464,39 @@ mod tests {
 
     impl App for EmptyApp {}
 
-    #[test]
-    fn a_listener_that_the_acceptor_could_not_use_is_opened_by_the_next_reload() {
-        let mut config = Config { listen: vec![([127, 0, 0, 1], 0).into()], ..Config::default() };
+    fn config(listen: SocketAddr) -> Config {
+        let mut config = Config { listen: vec![listen], ..Config::default() };
         config.workers.threads = 1;
         config.workers.pin = Pin::Off;
         config.socket.congestion = None;
+        config
+    }
+
+    #[test]
+    fn a_passed_listener_is_used_whenever_the_configuration_has_its_address() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let passed = PassedListener { configured: addr.into(), listener };
+        let engine = Engine::start_on(config(addr), Arc::from([passed]), |_| EmptyApp).unwrap();
+        assert_eq!(engine.addresses(), [addr]);
+        let type_of_first_message = || {
+            let mut header = [0; 8];
+            let mut switch = std::net::TcpStream::connect(addr).unwrap();
+            io::Read::read_exact(&mut switch, &mut header).unwrap();
+            header[1]
+        };
+        assert_eq!(type_of_first_message(), 0, "HELLO");
+        // While it is not used, the one who has opened it keeps it open.
+        engine.apply(config(([127, 0, 0, 1], 0).into()), |_| {}).unwrap();
+        engine.apply(config(addr), |_| {}).unwrap();
+        assert_eq!(type_of_first_message(), 0, "HELLO");
+        engine.stop();
+    }
+
+    #[test]
+    fn a_listener_that_the_acceptor_could_not_use_is_opened_by_the_next_reload() {
+        let config = config(([127, 0, 0, 1], 0).into());
         let engine = Engine::start(config.clone(), |_| EmptyApp).unwrap();
         let open = || engine.applied.lock().unwrap().open.clone();
         let (done, is_done) = channel();
