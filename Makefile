@@ -80,6 +80,9 @@ release: ## build target/release/sluice
 	@scripts/clang.sh
 	$(cargo) build --locked --release --bin sluice
 
+dist: ## write archive, Debian package, bill of materials and checksums into target/dist
+	@scripts/dist.sh
+
 fmt: ## check the formatting
 	$(cargo) fmt --all --check
 	$(cargo) fmt --manifest-path fuzz/Cargo.toml --check
@@ -122,4 +125,4 @@ clean: ## remove build products
 	$(cargo) clean
 	rm -rf fuzz/target fuzz/artifacts fuzz/seeds
 
-.PHONY: help run play test check bless bench study lab fuzz fuzz-regression setup release fmt clippy unit examples sim sim-bugs doc tidy system soak clean
+.PHONY: help run play test check bless bench study lab fuzz fuzz-regression setup release dist fmt clippy unit examples sim sim-bugs doc tidy system soak clean

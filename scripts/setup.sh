@@ -30,6 +30,12 @@ need valgrind           # instructions per message
 need strace             # system calls per message
 need g++                # the fuzzer's runtime
 need clang              # the BPF program of crates/kernel
+need dpkg-dev           # the dependencies of the Debian package
+need adduser            # its scripts
+need systemd            # checks its units; passes sockets in tests
+need prometheus         # promtool, which checks the alerts
+need zsh                # reads the completions
+need fish               # the same
 
 install_needed setup
 
@@ -45,3 +51,6 @@ install() {
 }
 install os-ken "$osken"
 install schemathesis "$schemathesis"
+
+# Writes the Debian package.
+scripts/cargo-deb.sh >/dev/null

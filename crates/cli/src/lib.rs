@@ -19,11 +19,13 @@ mod host;
 mod log;
 mod network;
 mod operate;
+mod passed_listeners;
 mod paths;
 mod pki;
 mod policy;
 mod registry;
 mod run;
+mod service_status;
 mod show;
 mod show_events;
 mod signals;
@@ -34,6 +36,7 @@ mod study;
 mod token;
 mod top;
 mod trace;
+mod version;
 mod watch;
 
 use std::hash::BuildHasher as _;
@@ -52,7 +55,7 @@ static ALLOCATOR: sluice_io::HugePageAlloc = sluice_io::HugePageAlloc;
 
 /// OpenFlow controller, with tools to measure controllers and to emulate networks.
 #[derive(Debug, Parser)]
-#[command(name = "sluice", version, after_help = EXAMPLES)]
+#[command(name = "sluice", version, long_version = version::LONG, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

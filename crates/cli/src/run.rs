@@ -10,8 +10,8 @@ use std::{panic, thread};
 use sluice_apps::topology::WallClock;
 use sluice_declared::Declared;
 use sluice_declared::store::OPEN_THREAD;
-use sluice_engine::{Engine, StartError, TlsListeners};
-use sluice_io::{clock, limits};
+use sluice_engine::{Engine, PassedListener, StartError, TlsListeners};
+use sluice_io::{clock, limits, service_manager};
 use sluice_northbound::{EventLog, Listeners, Server};
 use sluice_sdk::{App, AppConfigs, Chain};
 use tracing::{error, info, warn};
@@ -19,6 +19,8 @@ use tracing::{error, info, warn};
 use crate::config::{ConfigKey, ConfigSources, LoadedConfig, RunConfig};
 use crate::declared_config::declared_config;
 use crate::log::Logging;
+use crate::passed_listeners::PassedListeners;
+use crate::service_status::{self, ServiceStatus};
 use crate::signals::{Signal, SignalReceiver};
 use crate::startup_message::StartupMessage;
 use crate::{
@@ -48,6 +50,9 @@ pub(crate) fn run(sources: ConfigSources, loaded: LoadedConfig) -> ExitCode {
 }
 
 fn start_and_serve(sources: ConfigSources, loaded: LoadedConfig) -> Result<ExitCode, String> {
+    // Before anything opens files.
+    let passed = service_manager::passed_sockets().map_err(|error| error.to_string())?;
+    let passed = PassedListeners::assign(passed, &loaded.config)?;
     let too_few_files = OpenFiles::raise(&loaded.config).warning();
     let signals = SignalReceiver::new().map_err(|e| advice::cannot("receive signals", &e))?;
     let logging = Logging::start(loaded.config.log);
@@ -56,9 +61,15 @@ fn start_and_serve(sources: ConfigSources, loaded: LoadedConfig) -> Result<ExitC
     if let Some(warning) = too_few_files {
         warn!("{warning}");
     }
-    let controller = RunningController::start(sources, loaded, &logging)?;
+    let passed_names = passed.names();
+    if !passed_names.is_empty() {
+        info!("the service manager has opened {passed_names}");
+    }
+    let controller = RunningController::start(sources, loaded, passed, &logging)?;
     failure.stop_on_error(&controller.engine);
-    controller.serve(signals)?;
+    let status = ServiceStatus::start(controller.engine.handle(), controller.engine.progress());
+    let status = status.map_err(|e| advice::cannot("start a thread", &e))?;
+    controller.serve(signals, status)?;
     Ok(ExitCode::from(if failure.0.load(Relaxed) { EXIT_FAILURE } else { 0 }))
 }
 
@@ -120,18 +131,20 @@ impl<'l> RunningController<'l> {
     fn start(
         sources: ConfigSources,
         loaded: LoadedConfig,
+        passed: PassedListeners,
         logging: &'l Logging,
     ) -> Result<Self, String> {
         let config = &loaded.config;
         // Before the engine starts, so that an error disconnects no switch.
         let listen = |api: &sluice_northbound::Config| {
-            let listeners = Listeners::open(api.clone());
+            let listeners = Listeners::open_others(api.clone(), passed.api);
             listeners.map_err(|e| advice::api_listener(api.listen, &e))
         };
         let api = Some(&config.api).filter(|api| api.has_listener());
         let listeners = api.map(listen).transpose()?;
         let generation_id = generation_id();
-        let (engine, congestion) = start_engine(&sources.registry, &loaded, generation_id)?;
+        let (engine, congestion) =
+            start_engine(&sources.registry, &loaded, &passed.switches.into(), generation_id)?;
         let owners = sources.registry.all().allocations();
         let declared = declared_config(&loaded.config, owners);
         let declared = Declared::start(&declared, Arc::new(engine.handle()));
@@ -167,11 +180,18 @@ impl<'l> RunningController<'l> {
         })
     }
 
-    fn serve(mut self, mut signals: SignalReceiver) -> Result<(), String> {
+    fn serve(
+        mut self,
+        mut signals: SignalReceiver,
+        status: Option<ServiceStatus>,
+    ) -> Result<(), String> {
         while signals.wait() == Signal::Reload {
+            service_status::report_reloading();
             self.reload();
+            service_status::report_reloaded();
         }
         info!("stopping");
+        drop(status);
         drop((self.api, self.event_log, self.declared));
         let (done, stopped) = mpsc::channel();
         let engine = self.engine;
@@ -278,7 +298,7 @@ enum CongestionChoice {
 
 /// Starts the engine with its applications, for `sluice play`.
 pub(crate) fn engine(registry: &Registry, loaded: &LoadedConfig) -> Result<Engine<Chain>, String> {
-    start_engine(registry, loaded, generation_id()).map(|(engine, _)| engine)
+    start_engine(registry, loaded, &Arc::default(), generation_id()).map(|(engine, _)| engine)
 }
 
 /// Starts the engine with its applications. If the system does not allow the default congestion control, the system's own
@@ -286,6 +306,7 @@ pub(crate) fn engine(registry: &Registry, loaded: &LoadedConfig) -> Result<Engin
 fn start_engine(
     registry: &Registry,
     loaded: &LoadedConfig,
+    passed: &Arc<[PassedListener]>,
     generation_id: u64,
 ) -> Result<(Engine<Chain>, CongestionChoice), String> {
     if !loaded.config.huge_pages {
@@ -300,7 +321,8 @@ fn start_engine(
     // Loading the configuration has checked the names.
     let make = move |_| Chain::new(&registry, &names, &configs).unwrap_or_default();
     let start = |congestion| {
-        let engine = Engine::start(engine_config(loaded, generation_id, congestion), make.clone());
+        let config = engine_config(loaded, generation_id, congestion);
+        let engine = Engine::start_chain(config, passed.clone(), Box::new(make.clone()));
         engine.map(|engine| (engine, congestion))
     };
     let started = match start(CongestionChoice::AsConfigured) {

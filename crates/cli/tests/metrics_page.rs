@@ -31,6 +31,21 @@ The metrics `sluice_switch_…` have one series per connected switch, with its d
 disconnects.
 
 This page is generated: `SLUICE_BLESS=1 cargo test -p sluice-cli --test metrics_page` rewrites it.
+
+## Prometheus and Grafana
+
+In `prometheus.yml`, with the [alerts](../packaging/prometheus/alerts.yml), which the Debian package has in
+`/usr/share/doc/sluice/examples`:
+
+```yaml
+rule_files: [alerts.yml]
+scrape_configs:
+  - job_name: sluice
+    static_configs: [{targets: ['127.0.0.1:8653']}]
+```
+
+`promtool check rules alerts.yml` checks the alerts after a change. The [dashboard](../packaging/grafana/sluice.json) is
+imported in Grafana under *Dashboards → New → Import*; it asks for the data source.
 ";
 
 const REASONS: &str = "
@@ -220,4 +235,28 @@ fn the_page_lists_every_metric() {
     }
     let Ok(found) = std::fs::read_to_string(path) else { panic!("docs/metrics.md is missing") };
     assert!(found == page, "docs/metrics.md is stale; expected:\n{page}");
+}
+
+/// The words in `text` that are names of metrics.
+fn metric_names(text: &str) -> BTreeSet<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.split(|c| !is_part(c)).filter(|word| word.starts_with("sluice_")).collect()
+}
+
+#[test]
+fn every_metric_of_the_dashboard_and_the_alerts_is_exported() {
+    let text = all_metrics();
+    let exported: BTreeSet<_> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split(['{', ' ']).next())
+        .collect();
+    let shipped = ["grafana/sluice.json", "prometheus/alerts.yml", "prometheus/alerts_test.yml"];
+    for file in shipped {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(file);
+        let names = std::fs::read_to_string(path).unwrap();
+        let names = metric_names(&names);
+        let unknown: Vec<_> = names.difference(&exported).collect();
+        assert!(!names.is_empty() && unknown.is_empty(), "{file}: {unknown:?} are not exported");
+    }
 }

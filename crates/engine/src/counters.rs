@@ -186,6 +186,11 @@ impl CounterRegistry {
         Self { threads: (0..=workers).map(|_| ThreadCounters::default()).collect() }
     }
 
+    /// The iterations of each thread.
+    pub(crate) fn iterations(&self) -> impl Iterator<Item = u64> {
+        self.threads.iter().map(|counters| counters.iterations.get())
+    }
+
     /// The sessions of all connected switches, in the order of their datapath ids.
     pub(crate) fn sessions(&self) -> Vec<SwitchSession> {
         let workers = self.threads.iter().skip(1).enumerate();

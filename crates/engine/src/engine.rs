@@ -10,13 +10,16 @@ use sluice_base::metrics::MetricsSource;
 use sluice_io::{Connection, Epoll, Io, Uring, UringError, WaitStrategy, Waker, cores};
 use sluice_kernel::{KernelAnswers, KernelError, WorkerAnswers};
 use sluice_openflow::DatapathId;
-use sluice_sdk::App;
+use sluice_sdk::{App, Chain};
 
 use crate::config::{Config, Endpoint, Pin, Transport, WorkerEngine};
 use crate::counters::CounterRegistry;
 use crate::handle::EngineHandle;
-use crate::listen::{NewListeners, OpenEndpoint, check_tls_addresses, open_again, open_all};
+use crate::listen::{
+    NewListeners, OpenEndpoint, PassedListener, check_tls_addresses, open_again, open_all,
+};
 use crate::messages::{ToAcceptor, ToWorker};
+use crate::progress::ProgressMonitor;
 use crate::threads::{Senders, Threads};
 
 /// Why the engine cannot start.
@@ -64,6 +67,7 @@ pub struct Engine<A> {
     failure: Arc<ThreadFailure>,
     cores: Vec<Option<usize>>,
     registry: Arc<CounterRegistry>,
+    acceptor_waker: Waker,
 }
 
 /// The configuration that was applied last, and the listeners that are open.
@@ -71,15 +75,17 @@ pub struct Engine<A> {
 struct AppliedConfig {
     config: Config,
     open: Vec<OpenEndpoint>,
+    /// Listeners that another process has opened.
+    passed: Arc<[PassedListener]>,
     /// Listeners of `open` that the acceptor could not use.
     failed: mpsc::Receiver<OpenEndpoint>,
     report_failed: mpsc::Sender<OpenEndpoint>,
 }
 
 impl AppliedConfig {
-    fn new(config: Config, open: Vec<OpenEndpoint>) -> Self {
+    fn new(config: Config, open: Vec<OpenEndpoint>, passed: Arc<[PassedListener]>) -> Self {
         let (report_failed, failed) = mpsc::channel();
-        Self { config, open, failed, report_failed }
+        Self { config, open, passed, failed, report_failed }
     }
 
     /// Removes the listeners that the acceptor could not use, so that they are opened again.
@@ -101,15 +107,27 @@ impl<A: App + 'static> Engine<A> {
         config: Config,
         make_app: impl Fn(usize) -> A + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
+        Self::start_on(config, Arc::default(), make_app)
+    }
+
+    /// As [`start`](Self::start), on listeners that are open already. Those endpoints of `config` that have none are opened.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_on(
+        config: Config,
+        passed: Arc<[PassedListener]>,
+        make_app: impl Fn(usize) -> A + Send + Sync + 'static,
+    ) -> Result<Self, StartError> {
         let (waiting, read_sizes) = (config.workers.waiting, config.workers.read_sizes);
         match config.workers.engine {
             WorkerEngine::Epoll | WorkerEngine::Kernel | WorkerEngine::Auto => {
-                Self::start_with(config, make_app, || {
+                Self::start_with(config, passed, make_app, || {
                     let io = Epoll::new(waiting).map_err(StartError::Io)?;
                     Ok(io.read_sizes(read_sizes))
                 })
             }
-            WorkerEngine::Uring => Self::start_with(config, make_app, || {
+            WorkerEngine::Uring => Self::start_with(config, passed, make_app, || {
                 Uring::new(waiting).map_err(StartError::Uring)
             }),
         }
@@ -119,6 +137,7 @@ impl<A: App + 'static> Engine<A> {
     /// short time.
     fn start_with<W>(
         config: Config,
+        passed: Arc<[PassedListener]>,
         make_app: impl Fn(usize) -> A + Send + Sync + 'static,
         new_io: impl Fn() -> Result<W, StartError>,
     ) -> Result<Self, StartError>
@@ -126,7 +145,7 @@ impl<A: App + 'static> Engine<A> {
         W: Io<Conn = Connection, Listener = TcpListener, Waker = Waker> + Send + 'static,
     {
         check_tls_addresses(&config.tls)?;
-        let listeners = open_all(&config, config.endpoints())?;
+        let listeners = open_all(&config, &passed, config.endpoints())?;
         let open: Vec<_> = listeners.iter().map(|(endpoint, _)| *endpoint).collect();
         let addresses_of = |transport| {
             let endpoints = open.iter().filter(|it| it.configured.transport == transport);
@@ -137,6 +156,7 @@ impl<A: App + 'static> Engine<A> {
         let cores = worker_cores(&config)?;
         let mut in_kernel = load_in_kernel(config.workers.engine, cores.len())?.into_iter();
         let io = Epoll::new(WaitStrategy::default()).map_err(StartError::Io)?;
+        let acceptor_waker = io.waker();
         let worker_ios = cores.iter().map(|_| new_io()).collect::<Result<_, _>>()?;
         let mut parts = Threads::new(&Arc::new(config.clone()), io, worker_ios);
         parts.listen(listeners).map_err(StartError::Io)?;
@@ -154,9 +174,19 @@ impl<A: App + 'static> Engine<A> {
         let (acceptor, app_number) = (parts.acceptor, cores.len());
         let run = move || acceptor.run(make_app(app_number));
         threads.push(spawn("acceptor".to_owned(), &failure, run)?);
-        let applied = Mutex::new(AppliedConfig::new(config, open));
+        let applied = Mutex::new(AppliedConfig::new(config, open, passed));
         let (senders, registry) = (parts.senders, parts.registry);
-        Ok(Self { addresses, tls_addresses, applied, senders, threads, failure, cores, registry })
+        Ok(Self {
+            addresses,
+            tls_addresses,
+            applied,
+            senders,
+            threads,
+            failure,
+            cores,
+            registry,
+            acceptor_waker,
+        })
     }
 
     /// The addresses on which it listens without TLS, with the port that was chosen for port 0.
@@ -177,6 +207,11 @@ impl<A: App + 'static> Engine<A> {
     /// The metrics of all threads.
     pub fn metrics(&self) -> Arc<dyn MetricsSource> {
         self.registry.clone()
+    }
+
+    /// Observes whether all threads make progress.
+    pub fn progress(&self) -> ProgressMonitor {
+        ProgressMonitor::new(self.registry.clone(), self.acceptor_waker.clone())
     }
 
     /// For threads that are not the engine's own: to send requests to switches, to follow the network view, and to list switches.
@@ -241,7 +276,7 @@ impl<A: App + 'static> Engine<A> {
         };
         let obsolete: Vec<_> = applied.open.iter().copied().filter(is_obsolete).collect();
         let open_new = || {
-            let listeners = open_all(config, new.iter().copied());
+            let listeners = open_all(config, &applied.passed, new.iter().copied());
             listeners
                 .map(|it| NewListeners { listeners: it, failed: applied.report_failed.clone() })
         };
@@ -255,7 +290,7 @@ impl<A: App + 'static> Engine<A> {
         // Fails if the acceptor has ended.
         let _ = is_done.recv();
         open_new().inspect_err(|_| {
-            let listeners = open_again(&applied.config, &obsolete);
+            let listeners = open_again(&applied.config, &applied.passed, &obsolete);
             applied.open.retain(|it| !obsolete.contains(it));
             applied.open.extend(listeners.iter().map(|(endpoint, _)| *endpoint));
             let again = NewListeners { listeners, failed: applied.report_failed.clone() };
@@ -275,6 +310,24 @@ impl<A: App + 'static> Engine<A> {
                 tracing::error!("a thread panicked");
             }
         }
+    }
+}
+
+/// What makes the applications of each thread.
+pub type MakeChain = Box<dyn Fn(usize) -> Chain + Send + Sync>;
+
+impl Engine<Chain> {
+    /// As [`start_on`](Self::start_on). The event loops are compiled with this crate, with its level of optimisation, and not with the crate
+    /// that calls this.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_chain(
+        config: Config,
+        passed: Arc<[PassedListener]>,
+        make_chain: MakeChain,
+    ) -> Result<Self, StartError> {
+        Self::start_on(config, passed, make_chain)
     }
 }
 
@@ -411,12 +464,39 @@ mod tests {
 
     impl App for EmptyApp {}
 
-    #[test]
-    fn a_listener_that_the_acceptor_could_not_use_is_opened_by_the_next_reload() {
-        let mut config = Config { listen: vec![([127, 0, 0, 1], 0).into()], ..Config::default() };
+    fn config(listen: SocketAddr) -> Config {
+        let mut config = Config { listen: vec![listen], ..Config::default() };
         config.workers.threads = 1;
         config.workers.pin = Pin::Off;
         config.socket.congestion = None;
+        config
+    }
+
+    #[test]
+    fn a_passed_listener_is_used_whenever_the_configuration_has_its_address() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let passed = PassedListener { configured: addr.into(), listener };
+        let engine = Engine::start_on(config(addr), Arc::from([passed]), |_| EmptyApp).unwrap();
+        assert_eq!(engine.addresses(), [addr]);
+        let type_of_first_message = || {
+            let mut header = [0; 8];
+            let mut switch = std::net::TcpStream::connect(addr).unwrap();
+            io::Read::read_exact(&mut switch, &mut header).unwrap();
+            header[1]
+        };
+        assert_eq!(type_of_first_message(), 0, "HELLO");
+        // While it is not used, the one who has opened it keeps it open.
+        engine.apply(config(([127, 0, 0, 1], 0).into()), |_| {}).unwrap();
+        engine.apply(config(addr), |_| {}).unwrap();
+        assert_eq!(type_of_first_message(), 0, "HELLO");
+        engine.stop();
+    }
+
+    #[test]
+    fn a_listener_that_the_acceptor_could_not_use_is_opened_by_the_next_reload() {
+        let config = config(([127, 0, 0, 1], 0).into());
         let engine = Engine::start(config.clone(), |_| EmptyApp).unwrap();
         let open = || engine.applied.lock().unwrap().open.clone();
         let (done, is_done) = channel();

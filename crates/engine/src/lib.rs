@@ -21,6 +21,7 @@ mod listen;
 mod log_limit;
 mod messages;
 mod outstanding;
+mod progress;
 mod queue;
 mod receive_buffer;
 mod requests;
@@ -35,5 +36,8 @@ pub use config::{
     Batching, Config, Endpoint, Limits, PORTS_PER_SWITCH_MAX, Pin, TlsListeners, Transport,
     WorkerEngine, Workers,
 };
-pub use engine::{Engine, StartError, try_in_kernel};
+pub use engine::{Engine, MakeChain, StartError, try_in_kernel};
 pub use handle::EngineHandle;
+pub use listen::PassedListener;
+pub use progress::ProgressMonitor;
+pub use sluice_kernel::IS_BUILT as IS_IN_KERNEL_ENGINE_BUILT;

@@ -46,9 +46,19 @@ impl<L> NewListeners<L> {
     }
 }
 
-/// Opens a listener for each of `endpoints`.
+/// A listener that another process has opened, such as a service manager, in the place of one that the engine would open.
+#[derive(Debug)]
+pub struct PassedListener {
+    /// The endpoint of the configuration.
+    pub configured: Endpoint,
+    /// The listener, which does not block.
+    pub listener: TcpListener,
+}
+
+/// Opens a listener for each of `endpoints`, or uses the one of `passed`.
 pub(crate) fn open_all(
     config: &Config,
+    passed: &[PassedListener],
     endpoints: impl IntoIterator<Item = Endpoint>,
 ) -> Result<Vec<(OpenEndpoint, TcpListener)>, StartError> {
     if let Some(name) = &config.socket.congestion {
@@ -57,7 +67,7 @@ pub(crate) fn open_all(
         result.map_err(|error| StartError::Congestion(name.clone(), error))?;
     }
     let listeners = endpoints.into_iter().map(|endpoint| {
-        let listener = open(config, endpoint, endpoint.addr);
+        let listener = open(config, passed, endpoint, endpoint.addr);
         listener.map_err(|error| StartError::Listen(endpoint, error))
     });
     listeners.collect()
@@ -66,10 +76,11 @@ pub(crate) fn open_all(
 /// Opens listeners again that were closed, as far as possible.
 pub(crate) fn open_again(
     config: &Config,
+    passed: &[PassedListener],
     closed: &[OpenEndpoint],
 ) -> Vec<(OpenEndpoint, TcpListener)> {
     let reopen = |closed: &OpenEndpoint| {
-        let listener = open(config, closed.configured, closed.addr);
+        let listener = open(config, passed, closed.configured, closed.addr);
         listener.inspect_err(|error| {
             tracing::error!(addr = %closed, %error, "cannot listen again; a reload of the configuration tries again");
         })
@@ -79,10 +90,18 @@ pub(crate) fn open_again(
 
 fn open(
     config: &Config,
+    passed: &[PassedListener],
     configured: Endpoint,
     addr: SocketAddr,
 ) -> io::Result<(OpenEndpoint, TcpListener)> {
-    let listener = sock::listen(addr, &config.socket)?;
+    let listener = match passed.iter().find(|it| it.configured == configured) {
+        Some(passed) => {
+            config.socket.apply(&passed.listener)?;
+            // The original stays open, so that the endpoint can be removed from the configuration and added again.
+            passed.listener.try_clone()?
+        }
+        None => sock::listen(addr, &config.socket)?,
+    };
     Ok((OpenEndpoint { configured, addr: listener.local_addr()? }, listener))
 }
 
@@ -109,12 +128,12 @@ mod tests {
         let config = Config { socket: sock::Options::default(), ..config };
         let any = Endpoint::from(SocketAddr::from(([127, 0, 0, 1], 0)));
         let closed: Vec<_> = {
-            let open = open_all(&config, [any; 3]).unwrap();
+            let open = open_all(&config, &[], [any; 3]).unwrap();
             open.iter().map(|(endpoint, _)| *endpoint).collect()
         };
         let [_, taken, _] = *closed else { panic!("{closed:?}") };
         let _taken = TcpListener::bind(taken.addr).unwrap();
-        let again = open_again(&config, &closed);
+        let again = open_again(&config, &[], &closed);
         let again: Vec<_> = again.iter().map(|(endpoint, _)| *endpoint).collect();
         assert_eq!(again, [closed[0], closed[2]], "with the ports that they had");
     }

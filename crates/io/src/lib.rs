@@ -25,6 +25,8 @@ pub mod process_tree;
 mod read_order;
 #[expect(unsafe_code, reason = "rustix does not have this option")]
 mod sent_bytes;
+#[expect(unsafe_code, reason = "a file descriptor of the environment has no owner yet")]
+pub mod service_manager;
 #[expect(unsafe_code, reason = "a mapping cannot be made otherwise")]
 mod shared_memory;
 pub mod shell;

@@ -32,9 +32,11 @@ pub fn use_background_priority() {
 /// `PermissionDenied` without the capability `CAP_SYS_NICE` or a limit `rtprio` of at least [`FIFO_PRIORITY`].
 #[expect(unsafe_code, reason = "rustix has no such function")]
 pub fn use_realtime_priority() -> io::Result<()> {
-    let param = libc::sched_param { sched_priority: FIFO_PRIORITY.into() };
+    // The system call itself, since the function of musl always fails. Its parameter is a structure with this number only.
+    let priority = libc::c_int::from(FIFO_PRIORITY);
+    let call = libc::SYS_sched_setscheduler;
     // SAFETY: 0 is the calling thread, and the parameter is only read during the call.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) } {
+    match unsafe { libc::syscall(call, 0, libc::SCHED_FIFO, &raw const priority) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -28,6 +28,6 @@ mod session;
 mod worker;
 
 pub use error::KernelError;
-pub use program::{KERNEL_MIN, KernelAnswers, Limits};
+pub use program::{IS_BUILT, KERNEL_MIN, KernelAnswers, Limits};
 pub use session::{AnswerForm, Answered, Closed, Session};
 pub use worker::WorkerAnswers;

@@ -110,6 +110,9 @@ impl std::fmt::Debug for Registry {
     }
 }
 
+/// Whether this build has the program.
+pub const IS_BUILT: bool = OBJECT.is_some();
+
 impl KernelAnswers {
     /// Loads the program.
     ///

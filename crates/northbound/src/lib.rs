@@ -33,7 +33,7 @@ use sluice_sdk::Controller;
 
 pub use api::openapi_document;
 pub use config::{AccessConfig, AuditTarget, Config};
-pub use server::{EventLog, ListenError, Listeners, Server};
+pub use server::{EventLog, ListenError, Listeners, PassedListeners, Server};
 pub use settings::{ApplicationSettings, LimitSetting, Settings};
 
 /// Serves the API of `controller` and the metrics of `source` on `listen` until the [`Server`] is dropped, to programs on this machine.

@@ -49,10 +49,20 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Listeners {
     tcp: Option<(TcpListener, SocketAddr)>,
-    unix: Option<(UnixListener, SocketFile)>,
+    /// The file is missing if it belongs to another process.
+    unix: Option<(UnixListener, Option<SocketFile>)>,
     access: AccessConfig,
     declared: Option<Arc<Declared>>,
     owners: Arc<Allocations>,
+}
+
+/// Listeners that another process has opened, such as a service manager. They do not block.
+#[derive(Debug, Default)]
+pub struct PassedListeners {
+    /// In the place of the one at the configured address.
+    pub tcp: Option<TcpListener>,
+    /// In the place of the one at the configured path.
+    pub unix: Option<UnixListener>,
 }
 
 /// Which listener cannot be opened, and why.
@@ -70,9 +80,26 @@ impl Listeners {
     /// # Errors
     /// One of them cannot be opened.
     pub fn open(config: Config) -> Result<Self, ListenError> {
-        let tcp = config.listen.map(listen).transpose();
+        Self::open_others(config, PassedListeners::default())
+    }
+
+    /// As [`open`](Self::open), except for the listeners that are `passed`.
+    ///
+    /// # Errors
+    /// One of the others cannot be opened.
+    pub fn open_others(config: Config, passed: PassedListeners) -> Result<Self, ListenError> {
+        let tcp = match passed.tcp {
+            Some(listener) => listener.local_addr().map(|address| Some((listener, address))),
+            None => config.listen.map(listen).transpose(),
+        };
         let tcp = tcp.map_err(|error| ListenError { socket: None, error })?;
-        let unix = config.socket.as_deref().map(unix_socket::listen).transpose();
+        let unix = match (passed.unix, config.socket.as_deref()) {
+            (Some(listener), _) => Ok(Some((listener, None))),
+            (None, Some(path)) => {
+                unix_socket::listen(path).map(|(listener, file)| Some((listener, Some(file))))
+            }
+            (None, None) => Ok(None),
+        };
         let unix = unix.map_err(|error| ListenError { socket: config.socket.clone(), error })?;
         Ok(Self { tcp, unix, access: config.access, declared: None, owners: Arc::default() })
     }

@@ -29,10 +29,18 @@ fn check_one(root: &Root, sockets: &[ListeningSocket], key: &str, address: Socke
         return Finding::ok("port", format!("{address} ({key}) is free"));
     };
     let port = address.port();
-    match owner(root, &socket.inode) {
-        Some((pid, name)) if is_controller(root, &pid) => Finding::ok(
+    let owners = owners(root, &socket.inode);
+    let controller = owners.iter().find(|(pid, _)| is_controller(root, pid));
+    match controller.or_else(|| owners.first()) {
+        Some((pid, name)) if controller.is_some() => Finding::ok(
             "port",
             format!("{address} ({key}) is used by {name} (process {pid}), which runs"),
+        ),
+        Some((pid, name)) if pid == "1" && name == "systemd" => Finding::ok(
+            "port",
+            format!(
+                "{address} ({key}) is opened by systemd, which starts a service with the first connection: `systemctl list-sockets` shows it"
+            ),
         ),
         Some((pid, name)) => Finding::problem(
             "port",
@@ -99,11 +107,11 @@ fn parse_line(line: &str) -> Option<ListeningSocket> {
     Some(ListeningSocket { address: SocketAddr::new(ip, port), inode: (*inode).to_owned() })
 }
 
-/// The process that has a socket: its id and its name.
-fn owner(root: &Root, inode: &str) -> Option<(String, String)> {
+/// The processes that have a socket: their ids and names. systemd keeps those that it passes to services.
+fn owners(root: &Root, inode: &str) -> Vec<(String, String)> {
     let wanted = format!("socket:[{inode}]");
     let is_pid = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());
-    root.list("/proc").into_iter().filter(is_pid).find_map(|pid| {
+    let owner = |pid: String| {
         let folder = format!("/proc/{pid}/fd");
         let has = root.list(&folder).iter().any(|fd| {
             let target = std::fs::read_link(root.path(format!("{folder}/{fd}")));
@@ -111,5 +119,6 @@ fn owner(root: &Root, inode: &str) -> Option<(String, String)> {
         });
         let name = has.then(|| root.read(&format!("/proc/{pid}/comm")).unwrap_or_default())?;
         Some((pid, name))
-    })
+    };
+    root.list("/proc").into_iter().filter(is_pid).filter_map(owner).collect()
 }

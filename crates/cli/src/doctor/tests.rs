@@ -204,7 +204,13 @@ fn the_program_that_has_a_port_is_named() {
     assert_wrong(&root, &Ovs::default(), &["--threads", "1", "--listen", "[::1]:6653"], &[]);
     root.listener(42, "sluice", "/usr/bin/sluice\0run\0", 6653);
     assert_wrong(&root, &Ovs::default(), &["--threads", "1"], &[]);
+    // systemd has passed the socket to the controller, and then to none.
+    root.listener(1, "systemd", "/sbin/init\0", 6653);
+    symlink("socket:[771]", root.0.path("/proc/42/fd/4")).unwrap();
+    assert_wrong(&root, &Ovs::default(), &["--threads", "1"], &[]);
     fs::remove_dir_all(root.0.path("/proc/42")).unwrap();
+    assert_wrong(&root, &Ovs::default(), &["--threads", "1"], &[]);
+    fs::remove_dir_all(root.0.path("/proc/1")).unwrap();
     let unseen = "Problem port: [::]:6653 (listen) is used by a program that this user cannot see";
     assert_wrong(&root, &Ovs::default(), &["--threads", "1"], &[unseen]);
 }

@@ -743,13 +743,20 @@ impl Io for Epoll {
     }
 
     fn close(&mut self, id: ConnId) {
-        if let Some(Socket::Stream { stream, tls, .. }) = self.slab.remove(id) {
-            // There is a file descriptor for the next one.
-            self.paused_listeners.end_pause();
-            if let Some(mut tls) = tls {
-                tls.close(&stream);
+        match self.slab.remove(id) {
+            Some(Socket::Stream { stream, tls, .. }) => {
+                // There is a file descriptor for the next one.
+                self.paused_listeners.end_pause();
+                if let Some(mut tls) = tls {
+                    tls.close(&stream);
+                }
+                self.close_stream(&stream);
             }
-            self.close_stream(&stream);
+            // Closing it does not remove it from the set if another process, such as a service manager, has it open as well.
+            Some(Socket::Listener(listener, _)) => {
+                let _ = epoll::delete(&self.set, &listener);
+            }
+            None => {}
         }
     }
 }

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Installs a Debian package, upgrades it to a newer one, removes and purges it, in an overlay over the root file system that only this script
+# sees. Run by tests/system/package.rs as
+#
+#     unshare --mount --propagation private --pid --fork tests/package.sh PACKAGE.deb
+set -euo pipefail
+
+. "$(dirname "$0")/overlay.sh"
+cp "$1" "$root/tmp/first.deb"
+repack "$1" 9.9.9-1 "$root/tmp/second.deb"
+
+inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
+
+# The service, as its unit starts it, but for systemd: waits until it listens, runs a command, stops it.
+with_service() {
+    (exec chroot "$root" setpriv --reuid=sluice --regid=sluice --clear-groups /usr/bin/sluice run --threads 1) >"$top/service.out" 2>&1 &
+    local service=$!
+    for _ in $(seq 200); do
+        if grep -q '^metrics:' "$top/service.out"; then break; fi
+        sleep 0.05
+    done
+    inside "$@" || fail "failed beside the service: $*: $(cat "$top/service.out")"
+    kill "$service"
+    wait "$service" || fail "the service ended with an error: $(cat "$top/service.out")"
+}
+
+echo '== install'
+inside dpkg -i /tmp/first.deb
+expect test "$(inside stat -c '%U:%G %a' /var/lib/sluice)" = 'sluice:sluice 750'
+expect test "$(inside stat -c '%U:%G %a' /etc/sluice)" = 'root:sluice 750'
+expect test "$(inside getent passwd sluice | cut -d: -f6,7)" = /var/lib/sluice:/usr/sbin/nologin
+inside sluice --version
+for unit in sluice.service sluice.socket sluice-api.socket; do
+    expect inside systemctl is-enabled "$unit"
+done
+expect inside systemd-analyze verify sluice.service sluice.socket sluice-api.socket
+# In tenths: an exposure of 1.5 at most.
+expect inside systemd-analyze security --offline=true --threshold=15 sluice.service >/dev/null
+expect inside test -e /usr/share/man/man1/sluice-run.1.gz
+expect inside bash -c '. /usr/share/bash-completion/completions/sluice && complete -p sluice'
+expect inside zsh -c 'autoload -Uz compinit && compinit -u -d /tmp/zcompdump && whence -v _sluice'
+expect inside fish -c 'complete --do-complete "sluice ru" | grep -q run'
+inside sluice config show | grep '^listen'
+expect cmp <(inside sluice config example) "$root/usr/share/doc/sluice/examples/sluice.toml"
+# The file that is installed changes nothing.
+expect cmp <(inside sluice config show) <(inside sluice config show --config /dev/null)
+
+echo '== declare an entry, change the configuration, upgrade'
+with_service sluice flow add 1 'priority=200,tcp,tp_dst=23,actions=drop' --name block-telnet
+expect inside test -s /var/lib/sluice/static.redb
+echo 'apps = ["learning"]' >>"$root/etc/sluice.toml"
+inside dpkg -i /tmp/second.deb
+expect test "$(inside dpkg-query -W -f '${Version}' sluice)" = 9.9.9-1
+expect inside grep -q learning /etc/sluice.toml
+inside sluice config show | grep 'apps.*learning' >/dev/null || fail 'the configuration was lost'
+sed -i '/learning/d' "$root/etc/sluice.toml"
+with_service bash -c 'sluice flow list | grep block-telnet'
+
+echo '== remove'
+inside dpkg -r sluice
+refuse inside test -e /usr/bin/sluice
+refuse inside test -e /lib/systemd/system/sluice.service
+expect inside test -e /etc/sluice.toml
+expect inside test -d /var/lib/sluice
+
+echo '== install again, remove, purge'
+inside dpkg -i /tmp/second.deb
+expect inside systemctl is-enabled sluice.service
+inside dpkg -P sluice
+for path in /etc/sluice.toml /etc/sluice /var/lib/sluice /etc/systemd/system/multi-user.target.wants/sluice.service \
+    /etc/systemd/system/sockets.target.wants/sluice.socket /usr/bin/sluice; do
+    refuse inside test -e "$path"
+done
+refuse inside dpkg-query -W sluice 2>/dev/null
+echo '== done'
