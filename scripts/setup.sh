@@ -30,6 +30,7 @@ need valgrind           # instructions per message
 need strace             # system calls per message
 need g++                # the fuzzer's runtime
 need clang              # the BPF program of crates/kernel
+need chromium           # the browser tests of the web page
 
 install_needed setup
 
