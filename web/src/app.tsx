@@ -55,6 +55,8 @@ export function App() {
     if (!isFirst.current) main.current?.focus({ preventScroll: true });
     isFirst.current = false;
     scrollTo(0, 0);
+    // On a phone the navigation is wider than the screen.
+    document.querySelector('nav [aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "center" });
   }, [address]);
   return (
     <>

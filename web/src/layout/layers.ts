@@ -4,6 +4,9 @@ import { distances, type Graph, type Point } from "./graph";
 /** Distances between switches of a row, and between rows. */
 const COLUMN = 90;
 const ROW = 150;
+/** The largest distance within a row, and the width up to which rows are stretched. */
+const COLUMN_MAX = 200;
+const SCREEN = 1100;
 
 /** Share of links within a row up to which rows are a good picture. */
 const WITHIN_ROW_MAX = 0.05;
@@ -83,12 +86,11 @@ export function layered(graph: Graph, levels: number[]): Point[] {
     }
   }
   const widest = Math.max(...all.map((row) => row.length));
-  return graph.ids.map((_, at) => ({ x: (order[at] as number) * widest * COLUMN, y: (levels[at] as number) * rowHeight(widest) }));
-}
-
-/** Rows of a wide network are further apart. */
-function rowHeight(widest: number): number {
-  return Math.max(ROW, (widest * COLUMN) / 8);
+  // A narrow network has room on a wide screen.
+  const column = Math.max(COLUMN, Math.min(COLUMN_MAX, SCREEN / widest));
+  // Rows of a wide network are further apart.
+  const row = Math.max(ROW, (widest * COLUMN) / 8);
+  return graph.ids.map((_, at) => ({ x: (order[at] as number) * widest * column, y: (levels[at] as number) * row }));
 }
 
 /** Positions from 0 to 1 for the switches of a row. */

@@ -119,7 +119,7 @@ export class MapCanvas {
     let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
     for (const { x, y } of all) [left, right, top, bottom] = [Math.min(left, x), Math.max(right, x), Math.min(top, y), Math.max(bottom, y)];
     const room = 56;
-    const scale = Math.min((this.width - 2 * room) / Math.max(1, right - left), (this.height - 2 * room) / Math.max(1, bottom - top), 1.6);
+    const scale = Math.min((this.width - 2 * room) / Math.max(1, right - left), (this.height - 2 * room) / Math.max(1, bottom - top), 1.8);
     this.camera = { x: (left + right) / 2, y: (top + bottom) / 2, scale: Math.max(SCALE_MIN, scale) };
     this.hasFitted = true;
     this.isMoved = false;
@@ -426,15 +426,15 @@ export class MapCanvas {
   private drawPath(context: CanvasRenderingContext2D): void {
     const points = this.path.flatMap((id) => this.pointOf(id) ?? []).map((point) => this.toScreen(point));
     if (points.length === 0) return;
-    context.strokeStyle = this.colours.accent;
-    context.lineWidth = 5;
     context.lineJoin = "round";
     context.lineCap = "round";
-    context.globalAlpha = 0.75;
     context.beginPath();
     points.forEach(({ x, y }, at) => (at === 0 ? context.moveTo(x, y) : context.lineTo(x, y)));
-    context.stroke();
-    context.globalAlpha = 1;
+    for (const [width, colour] of [[11, this.colours.background], [5, this.colours.accent]] as const) {
+      context.lineWidth = width;
+      context.strokeStyle = colour;
+      context.stroke();
+    }
     context.font = "700 11px system-ui, sans-serif";
     context.textAlign = "center";
     context.textBaseline = "middle";

@@ -116,7 +116,7 @@ function options(info: ChartInfo, width: number): uPlot.Options {
     cursor: { y: false },
     legend: { show: false },
     scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1e-6)] } },
-    axes: [axis, { ...axis, size: 78, values: (_, ticks) => ticks.map((tick) => info.format(tick)) }],
+    axes: [{ ...axis, space: 70, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toTimeString().slice(0, 5)) }, { ...axis, size: 78, values: (_, ticks) => ticks.map((tick) => info.format(tick)) }],
     series: [{}, ...info.curves.map((curve, at) => ({ label: curve.label, stroke: colours[at] ?? style("text"), width: 2, ...(at === 1 ? { dash: [6, 4] } : {}) }))],
   };
 }

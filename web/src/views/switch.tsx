@@ -115,7 +115,7 @@ function Ports(props: { dpid: string }) {
               <td class="number">{port.port}</td>
               <td>{clean(port.name)}</td>
               <td><Badge tone={port.is_up ? "good" : "bad"}>{port.is_up ? "up" : "down"}</Badge></td>
-              <td>{port.peer ? <PlaceLink place={port.peer} /> : port.hosts > 0 ? `${port.hosts} ${port.hosts === 1 ? "host" : "hosts"}` : port.role}</td>
+              <td>{port.peer ? <PlaceLink place={port.peer} /> : port.hosts > 0 ? `${port.hosts} ${port.hosts === 1 ? "host" : "hosts"}` : port.is_up ? port.role : "–"}</td>
               <td class="number">{bits(port.rates?.["rx_bits_per_s"])}</td>
               <td class="number">{bits(port.rates?.["tx_bits_per_s"])}</td>
               <td><Sparkline values={rates.get(port.port) ?? []} label={`Traffic of port ${port.port} in the last minute`} /></td>
