@@ -75,7 +75,7 @@ export function Command(props: { text: string }) {
   return (
     <div class="command">
       <code>{props.text}</code>
-      <button type="button" class="small" onClick={() => void copy()} aria-label={`Copy: ${props.text}`}>
+      <button type="button" class="small" onClick={() => void copy()} aria-label={`${isCopied ? "Copied" : "Copy"}: ${props.text}`}>
         {isCopied ? "Copied" : "Copy"}
       </button>
     </div>

@@ -8,6 +8,9 @@ const pictures = process.env.SLUICE_SCREENSHOTS;
 const FIRST_LOAD_BYTES_MAX = 300_000;
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
+/** What is wrong with views: all of it is reported at once. */
+const unfit = [];
+
 await run(async (browser) => {
   await firstLoad(browser);
   const { hosts } = await (await fetch(`${base}/v1/hosts`)).json();
@@ -56,6 +59,7 @@ await run(async (browser) => {
       await page.context().close();
     }
   }
+  check(unfit.length === 0, `all views are accessible and fit the screen:\n${[...new Set(unfit)].join("\n")}`);
   await choice(browser);
   await printed(browser);
   await keyboard(browser);
@@ -64,11 +68,10 @@ await run(async (browser) => {
 
 async function look(page, name) {
   const width = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
-  check(width[0] <= width[1], `${name} is not wider than the screen: ${width}`);
+  if (width[0] > width[1]) unfit.push(`${name} is ${width[0]} pixels wide, and the screen ${width[1]}`);
   await page.addScriptTag({ content: axe });
   const { violations } = await page.evaluate((values) => window.axe.run(document, { runOnly: { type: "tag", values } }), RULES);
-  const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.target.join(" ")).slice(0, 3)}`);
-  check(found.length === 0, `${name} is accessible: ${found.join("; ")}`);
+  unfit.push(...violations.map(({ id, nodes }) => `${name}: ${id}: ${nodes.map((node) => node.target.join(" ")).slice(0, 3)}`));
   if (pictures !== undefined) await page.screenshot({ path: `${pictures}/${name}.png`, fullPage: false });
 }
 

@@ -18,9 +18,10 @@ export interface Point {
 export function graphOf(topology: Topology): Graph {
   const sets = topology.switches.map(() => new Set<number>());
   for (const link of topology.links) {
-    if (link.from === link.to) continue;
-    sets[link.from]?.add(link.to);
-    sets[link.to]?.add(link.from);
+    const [from, to] = [sets[link.from], sets[link.to]];
+    if (from === to || from === undefined || to === undefined) continue;
+    from.add(link.to);
+    to.add(link.from);
   }
   return {
     ids: topology.switches.map((it) => it.dpid),

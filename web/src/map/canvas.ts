@@ -303,7 +303,7 @@ export class MapCanvas {
   }
 
   private nodeRadius(): number {
-    return Math.min(13, Math.max(2.5, 13 * Math.sqrt(this.camera.scale)));
+    return Math.min(13, Math.max(1.5, 13 * this.camera.scale ** 0.7));
   }
 
   private paintNodes(context: CanvasRenderingContext2D, points: Point[], isNear: (point: Point) => boolean): void {

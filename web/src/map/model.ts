@@ -49,6 +49,7 @@ function edges(topology: Topology): Edge[] {
   const found = new Map<string, Edge>();
   const lanes = new Map<string, number>();
   for (const link of topology.links) {
+    if (topology.switches[link.from] === undefined || topology.switches[link.to] === undefined) continue;
     const isForward = link.from < link.to || (link.from === link.to && link.from_port < link.to_port);
     const [a, b] = isForward ? [link.from, link.to] : [link.to, link.from];
     const [port, portB] = isForward ? [link.from_port, link.to_port] : [link.to_port, link.from_port];

@@ -16,12 +16,17 @@ import { themeVersion } from "../theme";
 const NO_HOSTS: Host[] = [];
 
 /** Positions stay while other views are shown. */
-const positions: { name: LayoutName; points: Map<string, Point> } = { name: "auto", points: new Map() };
+const positions: { name: LayoutName; points: Map<string, Point>; links: number } = { name: "auto", points: new Map(), links: 0 };
+
+/** While links are being found, the map is arranged again each time there are so many more. */
+const MORE_LINKS = 1.3;
 
 function pointsFor(of: Topology, name: LayoutName): Map<string, Point> {
-  const isSame = name === positions.name && of.switches.length === positions.points.size && of.switches.every((it) => positions.points.has(it.dpid));
+  const isGrown = of.links.length > positions.links * MORE_LINKS;
+  const isSame = !isGrown && name === positions.name && of.switches.length === positions.points.size && of.switches.every((it) => positions.points.has(it.dpid));
   if (!isSame) {
-    const kept = name === positions.name ? extended(of, positions.points) : null;
+    const kept = name === positions.name && !isGrown ? extended(of, positions.points) : null;
+    if (kept === null) positions.links = of.links.length;
     positions.points = kept ?? layout(of, name);
     positions.name = name;
   }

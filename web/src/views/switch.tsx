@@ -122,7 +122,7 @@ function Ports(props: { dpid: string }) {
               <td class="number">{count((port.statistics?.["rx_errors"] ?? 0) + (port.statistics?.["tx_errors"] ?? 0))}</td>
               <td class="number">{count((port.statistics?.["rx_dropped"] ?? 0) + (port.statistics?.["tx_dropped"] ?? 0))}</td>
               <td>
-                <button type="button" class="small" onClick={() => void set(port.port, !port.is_up)} aria-label={`Set port ${port.port} ${port.is_up ? "down" : "up"}`}>
+                <button type="button" class="small" onClick={() => void set(port.port, !port.is_up)} aria-label={`${port.is_up ? "Set down" : "Set up"} port ${port.port}`}>
                   {port.is_up ? "Set down" : "Set up"}
                 </button>
               </td>
