@@ -130,6 +130,6 @@ soak: release ## 20 minutes of load amid all faults; needs root; SOAK_SECONDS=36
 
 clean: ## remove build products
 	$(cargo) clean
-	rm -rf fuzz/target fuzz/artifacts fuzz/seeds web/node_modules web/dist/assets web/dist/index.html* web/dist/.sources
+	rm -rf fuzz/target fuzz/artifacts fuzz/seeds web/node_modules web/dist/assets web/dist/*.* web/dist/.sources
 
 .PHONY: help run play test check bless bench study lab fuzz fuzz-regression setup web web-unit web-test release fmt clippy unit examples sim sim-bugs doc tidy system soak clean

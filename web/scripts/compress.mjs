@@ -24,8 +24,19 @@ for (const name of readdirSync(assets)) {
   if (!used.has(name.replace(/\.gz$/, ""))) rmSync(join(assets, name));
 }
 
+// The licences of what the page contains, which their authors ask to be passed on.
+const root = new URL("..", import.meta.url).pathname;
+const packages = Object.keys(JSON.parse(readFileSync(join(root, "package.json"), "utf8")).dependencies);
+const texts = packages.map((name) => {
+  const folder = join(root, "node_modules", name);
+  const { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  if (license !== "MIT") throw new Error(`${name} has the licence ${license}: expected MIT`);
+  return `${name} ${version}\n\n${readFileSync(join(folder, "LICENSE"), "utf8").trim()}\n`;
+});
+writeFileSync(join(dist, "licences.txt"), texts.join("\n\n"));
+
 let total = 0;
-for (const path of [join(dist, "index.html"), ...[...used].map((name) => join(assets, name))]) {
+for (const path of [join(dist, "index.html"), join(dist, "licences.txt"), ...[...used].map((name) => join(assets, name))]) {
   const packed = gzipSync(readFileSync(path), { level: 9 });
   writeFileSync(`${path}.gz`, packed);
   total += packed.length;

@@ -82,7 +82,7 @@ export function App() {
         </ul>
         <p class="about">
           {version.get() !== "" && <>Version {clean(version.get())}<br /></>}
-          <a href="/metrics">Metrics</a> · <a href="/v1/openapi.json">API</a>
+          <a href="/metrics">Metrics</a> · <a href="/v1/openapi.json">API</a> · <a href="/licences.txt">Licences</a>
         </p>
       </nav>
       <main id="content" tabIndex={-1} ref={main} class={active === "map" ? "wide" : ""}>

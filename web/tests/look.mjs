@@ -1,10 +1,13 @@
-// Every view in both themes and in three widths: accessible, without errors, without requests to others. With SLUICE_SCREENSHOTS, pictures.
+// Every view in both themes and in three widths: accessible, without errors, without requests to others. With SLUICE_SCREENSHOTS=docs/images, the
+// pictures of the docs; with SLUICE_SCREENSHOTS_ALL=DIR as well, pictures of everything.
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { base, check, checkFaults, open, order, run, until } from "./browser.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const pictures = process.env.SLUICE_SCREENSHOTS;
+/** Views of which `docs/web.md` has pictures. */
+const DOCUMENTED = ["map", "switch", "trace", "form", "charts"];
 const FIRST_LOAD_BYTES_MAX = 300_000;
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
@@ -17,14 +20,17 @@ await run(async (browser) => {
   const { links } = await (await fetch(`${base}/v1/links`)).json();
   const [from, to] = [hosts[0], hosts[hosts.length - 1]];
   const link = links[0].from;
+  const { installed, computed } = await (await fetch(`${base}/v1/paths?from=${from.mac}&to=${to.mac}`)).json();
+  const path = (installed.path.length > 0 ? installed.path : computed.paths[0]).map((hop) => hop.dpid);
   await fetch(`${base}/v1/static/flows/no-telnet?wait=true`, {
     method: "PUT",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ switch: "all", flow: "priority=200,tcp,tcp_dst=23,actions=drop" }),
   });
+  await fetch(`${base}/v1/switches/${link.dpid}/ports/${link.port}/drain`, { method: "PUT" });
   const views = {
     map: "map",
-    path: `map?path=${[from.mac, ...new Set([from.at.dpid, to.at.dpid]), to.mac].join(",")}`,
+    path: `map?path=${[from.mac, ...path, to.mac].join(",")}`,
     switches: "switches",
     switch: `switch/${from.at.dpid}`,
     links: "links",
@@ -45,6 +51,8 @@ await run(async (browser) => {
       for (const [name, address] of Object.entries(views)) {
         await page.view(address);
         await page.waitForFunction(() => !document.body.innerText.includes("Reading…"));
+        // Loads and rates are known after the second reading.
+        if (DOCUMENTED.includes(name) && width === 1000 && pictures !== undefined) await page.waitForTimeout(5000);
         if (name === "trace") await page.locator(".hops > li").first().waitFor();
         await look(page, `${name}-${width}-${theme}`);
       }
@@ -72,7 +80,10 @@ async function look(page, name) {
   await page.addScriptTag({ content: axe });
   const { violations } = await page.evaluate((values) => window.axe.run(document, { runOnly: { type: "tag", values } }), RULES);
   unfit.push(...violations.map(({ id, nodes }) => `${name}: ${id}: ${nodes.map((node) => node.target.join(" ")).slice(0, 3)}`));
-  if (pictures !== undefined) await page.screenshot({ path: `${pictures}/${name}.png`, fullPage: false });
+  if (pictures === undefined) return;
+  const [view, size, theme] = name.split("-");
+  if (DOCUMENTED.includes(view) && size === "1000" && theme === "light") await page.screenshot({ path: `${pictures}/web-${view}.png` });
+  if (process.env.SLUICE_SCREENSHOTS_ALL) await page.screenshot({ path: `${process.env.SLUICE_SCREENSHOTS_ALL}/${name}.png` });
 }
 
 async function firstLoad(browser) {

@@ -24,8 +24,11 @@ struct WebFile {
 
 include!(concat!(env!("OUT_DIR"), "/web_files.rs"));
 
-/// The path of the page itself; other files have the hash of their content in their names.
+/// The path of the page itself.
 const PAGE: &str = "/";
+
+/// Below this, files have the hash of their content in their names.
+const HASHED: &str = "/assets/";
 
 /// Everything comes from this server; no script and no style is in the page itself; no other page may show this one in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -66,8 +69,8 @@ const WITHOUT_PAGE: &str = concat!(
 
 fn answer(file: &WebFile, request: &HeaderMap) -> Response {
     let is_packed = accepts_gzip(request);
-    let caching =
-        if file.path == PAGE { "no-cache" } else { "public, max-age=31536000, immutable" };
+    let is_hashed = file.path.starts_with(HASHED);
+    let caching = if is_hashed { "public, max-age=31536000, immutable" } else { "no-cache" };
     let is_known =
         request.get(IF_NONE_MATCH).is_some_and(|tag| tag.as_bytes() == file.tag.as_bytes());
     let mut response = if is_known {

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use sluice_system_tests::{
-    Controller, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, output_of, wait_until,
+    Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, output_of, wait_until,
 };
 
 /// A leaf of the network, and a spine.
@@ -28,7 +28,9 @@ fn command(network: &OvsNetwork) -> Command {
 }
 
 /// Three leaves and two spines with a host at each leaf, all of which have reached each other.
-fn leaf_spine(prepare: impl FnOnce(&OvsNetwork, &mut Command)) -> (OvsNetwork, Controller) {
+fn leaf_spine(
+    prepare: impl FnOnce(&OvsNetwork, &mut Command),
+) -> (OvsNetwork, Controller, [Host; 3]) {
     let network = OvsNetwork::leaf_spine(TestEnv::new(), OpenFlow::V13, 2, 3);
     let hosts = ["s1", "s2", "s3"].map(|leaf| network.host(leaf));
     let mut command = command(&network);
@@ -39,15 +41,11 @@ fn leaf_spine(prepare: impl FnOnce(&OvsNetwork, &mut Command)) -> (OvsNetwork, C
     for b in rest {
         wait_until(LONG_TIMEOUT, "the hosts to reach each other", || a.ping(b, 1).lost() == 0);
     }
-    (network, controller)
+    (network, controller, hosts)
 }
 
 /// Runs a script of `web/tests` to its end; `carry_out` does what it asks for.
-fn run_script(
-    network: &OvsNetwork,
-    script: &str,
-    mut carry_out: impl FnMut(&str) -> Value,
-) {
+fn run_script(network: &OvsNetwork, script: &str, mut carry_out: impl FnMut(&str) -> Value) {
     let mut node = network.env().command("node");
     node.arg(root().join("web/tests").join(script)).current_dir(root());
     let mut child = node.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -69,7 +67,7 @@ fn run_script(
 
 #[test]
 fn the_page_shows_changes_of_the_network_and_makes_them() {
-    let (network, _controller) = leaf_spine(|_, _| {});
+    let (network, _controller, _hosts) = leaf_spine(|_, _| {});
     let [leaf, spine] = LINK;
     run_script(&network, "network.mjs", |order| match order {
         "cut" => {
@@ -87,7 +85,9 @@ fn the_page_shows_changes_of_the_network_and_makes_them() {
 
 #[test]
 fn every_view_is_accessible_in_both_themes_and_all_widths() {
-    let (network, _controller) = leaf_spine(|_, _| {});
+    let (network, controller, [a, b, _]) = leaf_spine(|_, _| {});
+    // Load for the map and the charts.
+    let ping = a.start_fast_ping(&b);
     run_script(&network, "look.mjs", |order| match order {
         "describe" => {
             let database = format!("--db=unix:{}", network.env().file("db.sock").display());
@@ -95,17 +95,18 @@ fn every_view_is_accessible_in_both_themes_and_all_widths() {
             let mut vsctl = network.env().command("ovs-vsctl");
             output_of(vsctl.args([&database, "set", "bridge", "s1", text]));
             // Descriptions are read once per session.
-            network.cut_control_network();
-            network.restore_control_network();
+            network.clear_controller("s1");
+            network.set_controller("s1", &controller);
             Value::Null
         }
         _ => panic!("unknown order {order}"),
     });
+    ping.stop();
 }
 
 #[test]
 fn the_page_outlives_the_controller() {
-    let (network, mut controller) = leaf_spine(|_, _| {});
+    let (network, mut controller, _hosts) = leaf_spine(|_, _| {});
     run_script(&network, "restart.mjs", |order| {
         match order {
             "kill" => controller.kill(),
@@ -127,7 +128,7 @@ fn token(network: &OvsNetwork, words: &[&str]) -> String {
 #[test]
 fn the_page_asks_for_a_token_and_loses_nothing() {
     let mut tokens = Value::Null;
-    let (network, _controller) = leaf_spine(|network, command| {
+    let (network, _controller, _hosts) = leaf_spine(|network, command| {
         tokens = json!({
             "read": token(network, &["reader", "--role", "read"]),
             "operate": token(network, &["operator", "--role", "operate"]),

@@ -107,6 +107,10 @@ function style(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
+function clock(unixS: number, hasSeconds: boolean): string {
+  return new Date(unixS * 1000).toTimeString().slice(0, hasSeconds ? 8 : 5);
+}
+
 function options(info: ChartInfo, width: number): uPlot.Options {
   const axis = { stroke: style("muted"), grid: { stroke: style("border"), width: 1 }, ticks: { stroke: style("border"), width: 1 }, font: "12px system-ui, sans-serif" };
   const colours = [style("accent"), style("load-3")];
@@ -116,7 +120,7 @@ function options(info: ChartInfo, width: number): uPlot.Options {
     cursor: { y: false },
     legend: { show: false },
     scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1e-6)] } },
-    axes: [{ ...axis, space: 70, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toTimeString().slice(0, 5)) }, { ...axis, size: 78, values: (_, ticks) => ticks.map((tick) => info.format(tick)) }],
+    axes: [{ ...axis, space: 70, values: (_, ticks) => ticks.map((tick) => clock(tick, (ticks[1] ?? Infinity) - (ticks[0] ?? 0) < 60)) }, { ...axis, size: 78, values: (_, ticks) => ticks.map((tick) => info.format(tick)) }],
     series: [{}, ...info.curves.map((curve, at) => ({ label: curve.label, stroke: colours[at] ?? style("text"), width: 2, ...(at === 1 ? { dash: [6, 4] } : {}) }))],
   };
 }

@@ -34,6 +34,7 @@ const EXCEPTIONS: &[(Method, &str, Need, bool)] = &[
     (Method::GET, "/metrics", Nothing, NOT_RECORDED),
     // The files of the web page.
     (Method::GET, "/assets/*", Nothing, NOT_RECORDED),
+    (Method::GET, "/licences.txt", Nothing, NOT_RECORDED),
     // These ask a question whose text is in the body.
     (Method::POST, "/v1/trace", READ, NOT_RECORDED),
     (Method::POST, "/stats/flow/*", READ, NOT_RECORDED),
