@@ -1,5 +1,5 @@
 /** What needs attention, from events and states. */
-import type { EventDocument, StaticEntry, Topology } from "./documents";
+import type { EventDocument, Quarantine, StaticEntry, Topology } from "./documents";
 import { clean, placeName, switchName } from "./format";
 import { href } from "./router";
 
@@ -28,11 +28,6 @@ function latest(events: readonly EventDocument[], kinds: string[]): EventDocumen
 function ofEvents(events: readonly EventDocument[], nowS: number): Alarm[] {
   const blocked = latest(events, ["port-blocked", "port-released"]).filter((event) => event.kind === "port-blocked");
   const conflicts = latest(events, ["address-conflict"]).filter((event) => nowS - event.at_unix_s < CONFLICT_S);
-  const cutOff = new Map<string, EventDocument>();
-  for (const event of events) {
-    if (event.kind === "host-quarantined" || event.kind === "host-released") cutOff.set(event.host?.mac ?? "", event);
-  }
-  const quarantined = [...cutOff.values()].filter((event) => event.kind === "host-quarantined");
   const alarm = (kind: Alarm["kind"], text: string, event: EventDocument, address: string): Alarm => ({
     kind,
     text,
@@ -46,13 +41,17 @@ function ofEvents(events: readonly EventDocument[], nowS: number): Alarm[] {
     ...conflicts.map((event) =>
       alarm("conflict", `Address conflict: ${clean(event.text.replace(/^address conflict: /, ""), 120)}`, event, href("host", event.host?.mac ?? "")),
     ),
-    ...quarantined.map((event) =>
-      alarm("quarantine", `Host ${event.host?.mac ?? "?"} is in quarantine`, event, href("host", event.host?.mac ?? "")),
-    ),
   ];
 }
 
-export function alarms(topology: Topology | null, events: readonly EventDocument[], refused: readonly StaticEntry[], nowS: number): Alarm[] {
+export interface Sources {
+  topology: Topology | null;
+  events: readonly EventDocument[];
+  refused: readonly StaticEntry[];
+  quarantines: readonly Quarantine[];
+}
+
+export function alarms({ topology, events, refused, quarantines }: Sources, nowS: number): Alarm[] {
   const drained: Alarm[] = [];
   for (const link of topology?.links ?? []) {
     const [from, to] = [topology?.switches[link.from], topology?.switches[link.to]];
@@ -71,5 +70,11 @@ export function alarms(topology: Topology | null, events: readonly EventDocument
     dpid: null,
     address: href("entry", entry.name),
   }));
-  return [...ofEvents(events, nowS), ...entries, ...drained];
+  const hosts = quarantines.map((it): Alarm => ({
+    kind: "quarantine",
+    text: `Host ${it.addresses[0] ?? it.mac} is in quarantine`,
+    dpid: it.at?.dpid ?? null,
+    address: href("host", it.mac),
+  }));
+  return [...ofEvents(events, nowS), ...entries, ...hosts, ...drained];
 }

@@ -1,6 +1,6 @@
 /** Keeps what the page shows current: a stream of events, and documents that are read again when an event says so, or regularly. */
 import { ApiError, errorOf, get, headers, identity, tokenRequest } from "./api";
-import type { EventDocument, Identity, StaticEntry, Topology } from "./documents";
+import type { EventDocument, Identity, Quarantine, StaticEntry, Topology } from "./documents";
 import { isBehind } from "./eventids";
 import { readStream, type SseMessage } from "./sse";
 import { Value } from "./store";
@@ -30,6 +30,7 @@ export const topology = new Value<Topology | null>(null);
 /** The newest last. */
 export const events = new Value<readonly EventDocument[]>([]);
 export const refused = new Value<readonly StaticEntry[]>([]);
+export const quarantines = new Value<readonly Quarantine[]>([]);
 export const version = new Value<string>("");
 
 /** Kinds of events after which the map is read again. */
@@ -40,7 +41,7 @@ let lookers = 0;
 let wake: (() => void) | null = null;
 let isStarted = false;
 let topologyDue = 0;
-let refusedDue = 0;
+let declaredDue = 0;
 let abort = new AbortController();
 
 function sleep(ms: number): Promise<void> {
@@ -66,7 +67,7 @@ export function lookAtLoads(): () => void {
 /** Reads everything again, since something was changed or a token was entered. */
 export function refresh(): void {
   topologyDue = 0;
-  refusedDue = 0;
+  declaredDue = 0;
   wake?.();
 }
 
@@ -105,16 +106,16 @@ async function followDocuments(): Promise<void> {
           topologyDue = now + (lookers > 0 ? TOPOLOGY_INTERVAL_MS : TOPOLOGY_IDLE_INTERVAL_MS);
           topology.set(await get<Topology>("/v1/topology"));
         }
-        if (now >= refusedDue) {
-          refusedDue = now + 5 * TOPOLOGY_IDLE_INTERVAL_MS;
-          await readRefused();
+        if (now >= declaredDue) {
+          declaredDue = now + 5 * TOPOLOGY_IDLE_INTERVAL_MS;
+          await readDeclared();
         }
       } catch (error) {
         note(error);
         topologyDue = Math.max(topologyDue, Date.now() + RETRY_INTERVAL_MS);
       }
     }
-    await sleep(mayAsk() && connection.get() === "live" ? Math.min(topologyDue, refusedDue) - Date.now() : RETRY_INTERVAL_MS);
+    await sleep(mayAsk() && connection.get() === "live" ? Math.min(topologyDue, declaredDue) - Date.now() : RETRY_INTERVAL_MS);
   }
 }
 
@@ -126,13 +127,15 @@ async function connect(): Promise<void> {
   connection.set("live");
 }
 
-/** Without a store there are no static entries, and none is refused. */
-async function readRefused(): Promise<void> {
+/** Without a store there are neither static entries nor quarantines. */
+async function readDeclared(): Promise<void> {
   try {
     refused.set((await get<{ entries: StaticEntry[] }>("/v1/static/flows?state=refused")).entries);
+    quarantines.set((await get<{ quarantines: Quarantine[] }>("/v1/quarantines")).quarantines);
   } catch (error) {
     if (!(error instanceof ApiError) || error.isUnreachable || error.status === 401) throw error;
     refused.set([]);
+    quarantines.set([]);
   }
 }
 
@@ -232,6 +235,6 @@ function add(added: EventDocument[]): void {
   if (added.length === 0) return;
   events.set([...events.get(), ...added].slice(-EVENTS_MAX));
   if (added.some((event) => OF_TOPOLOGY.test(event.kind))) topologyDue = Math.min(topologyDue, Date.now() + GROUP_MS);
-  if (added.some((event) => event.kind.startsWith("policy"))) refusedDue = 0;
+  if (added.some((event) => /^(policy|host-(quarantined|released))/.test(event.kind))) declaredDue = 0;
   wake?.();
 }

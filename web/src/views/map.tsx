@@ -5,7 +5,7 @@ import type { Host, Topology } from "../documents";
 import { bits, count, LOAD_LABELS, placeName, shortDpid, switchName } from "../format";
 import { useDocument, useTitle } from "../hooks";
 import { extended, layout, LAYOUTS, type LayoutName, type Point } from "../layout";
-import { connection, events, lookAtLoads, refused, topology } from "../live";
+import { connection, events, lookAtLoads, quarantines, refused, topology } from "../live";
 import { MapCanvas, type Selection } from "../map/canvas";
 import { mapModel, type MapModel } from "../map/model";
 import { Badge, Empty, NoSwitches, PlaceLink, SwitchLink, Table } from "../parts";
@@ -58,7 +58,11 @@ function Network(props: { network: Topology }) {
   const hosts = useDocument<{ hosts: Host[] }>(showsHosts ? "/v1/hosts?limit=10000" : null, 5000).data?.hosts ?? NO_HOSTS;
   const happened = useValue(events);
   const rejected = useValue(refused);
-  const alarms = useMemo(() => findAlarms(network, happened, rejected, Date.now() / 1000), [network, happened, rejected]);
+  const cutOff = useValue(quarantines);
+  const alarms = useMemo(
+    () => findAlarms({ topology: network, events: happened, refused: rejected, quarantines: cutOff }, Date.now() / 1000),
+    [network, happened, rejected, cutOff],
+  );
   const model = useMemo(() => mapModel(network, pointsFor(network, name), alarms, hosts), [network, name, alarms, hosts, turn]);
   const map = useRef<MapCanvas | null>(null);
 
