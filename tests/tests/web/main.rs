@@ -4,6 +4,7 @@
 //! `@WORD`, and gets a line of JSON as the answer.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -132,8 +133,15 @@ fn the_page_asks_for_a_token_and_loses_nothing() {
         tokens = json!({
             "read": token(network, &["reader", "--role", "read"]),
             "operate": token(network, &["operator", "--role", "operate"]),
-            "expired": token(network, &["old", "--role", "read", "--expires", "1s"]),
+            "expired": token(network, &["old", "--role", "read", "--expires", "1h"]),
         });
+        let file = network.env().file("tokens");
+        let mut stored: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        let old =
+            stored["tokens"].as_array_mut().unwrap().iter_mut().find(|it| it["name"] == "old");
+        // An hour later.
+        *old.unwrap().get_mut("expires_unix_s").unwrap() = 1.into();
+        fs::write(&file, stored.to_string()).unwrap();
         command.arg("--api-tokens").arg(network.env().file("tokens"));
         command.env("SLUICE_API__LOCAL_ROLE", "none");
     });

@@ -10,13 +10,16 @@ import { MapCanvas, type Selection } from "../map/canvas";
 import { mapModel, type MapModel } from "../map/model";
 import { Badge, Empty, NoSwitches, PlaceLink, SwitchLink, Table } from "../parts";
 import { go, href, route } from "../router";
-import { useValue } from "../store";
+import { useValue, Value } from "../store";
 import { themeVersion } from "../theme";
 
 const NO_HOSTS: Host[] = [];
 
 /** Positions stay while other views are shown. */
 const positions: { name: LayoutName; points: Map<string, Point>; links: number } = { name: "auto", points: new Map(), links: 0 };
+
+/** What was chosen stays while other views are shown, or no switch is connected for a moment. */
+const chosen = { isList: new Value(false), showsHosts: new Value(false) };
 
 /** While links are being found, the map is arranged again each time there are so many more. */
 const MORE_LINKS = 1.3;
@@ -48,8 +51,10 @@ function Network(props: { network: Topology }) {
   const { query } = useValue(route);
   const path = useMemo(() => query.get("path")?.split(",").filter((id) => id !== "") ?? [], [query]);
   const [name, setName] = useState<LayoutName>(positions.name);
-  const [isList, setIsList] = useState(false);
-  const [showsHosts, setShowsHosts] = useState(path.some((id) => id.includes(":")));
+  const isList = useValue(chosen.isList);
+  const choosesHosts = useValue(chosen.showsHosts);
+  // A path begins and ends at hosts.
+  const showsHosts = choosesHosts || path.some((id) => id.includes(":"));
   const [selection, setSelection] = useState<Selection>(() => {
     const dpid = query.get("switch");
     return dpid === null ? null : { kind: "switch", id: dpid };
@@ -87,9 +92,9 @@ function Network(props: { network: Topology }) {
           </select>
         </label>
         <label class="check">
-          <input type="checkbox" checked={showsHosts} onChange={(event) => setShowsHosts(event.currentTarget.checked)} /> Hosts
+          <input type="checkbox" checked={showsHosts} onChange={(event) => chosen.showsHosts.set(event.currentTarget.checked)} /> Hosts
         </label>
-        <button type="button" aria-pressed={isList} onClick={() => setIsList(!isList)}>List</button>
+        <button type="button" aria-pressed={isList} onClick={() => chosen.isList.set(!isList)}>List</button>
         {path.length > 0 && <a class="button" href={href("map")}>Hide path</a>}
       </div>
       {isList ? <List network={network} hosts={showsHosts ? hosts : null} alarms={alarms} /> : (
