@@ -57,6 +57,7 @@ fn table(folder: &Path, files: &[String]) -> io::Result<String> {
     for name in files {
         let (plain, packed) = (folder.join(name), folder.join(format!("{name}.gz")));
         let tag = fingerprint(&fs::read(&plain)?);
+        let [plain, packed] = [plain, packed].map(|path| path.to_string_lossy().into_owned());
         let media_type = media_type(name).unwrap_or_default();
         let entry = format!(
             "    WebFile {{ path: {:?}, media_type: {media_type:?}, tag: \"\\\"{tag:016x}\\\"\", \

@@ -2,7 +2,11 @@
 //!
 //! A scenario is a script of `web/tests`, which `node` runs in the namespace of the network. What it wants done with the network it writes as a line
 //! `@WORD`, and gets a line of JSON as the answer.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests; durations are printed"
+)]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -86,7 +90,7 @@ fn the_page_shows_changes_of_the_network_and_makes_them() {
 
 #[test]
 fn every_view_is_accessible_in_both_themes_and_all_widths() {
-    let (network, controller, [a, b, _]) = leaf_spine(|_, _| {});
+    let (network, controller, [a, b, _c]) = leaf_spine(|_, _| {});
     // Load for the map and the charts.
     let ping = a.start_fast_ping(&b);
     run_script(&network, "look.mjs", |order| match order {

@@ -20,7 +20,7 @@ const SORT_PASSES = 8;
 /** The row of each switch, from the top, or `null` if the network has no rows. */
 export function rows(graph: Graph): number[] | null {
   if (graph.ids.length < 2) return null;
-  const levels = isTree(graph) ? levelsOfTree(graph) : levelsAboveHosts(graph);
+  const levels = isTree(graph) ? levelsOfTree(graph) : (levelsOfLeafSpine(graph) ?? levelsAboveHosts(graph));
   if (levels === null) return null;
   let within = 0;
   let total = 0;
@@ -53,6 +53,22 @@ function levelsOfTree(graph: Graph): number[] | null {
     at = (graph.neighbours[at] ?? []).find((next) => (fromEnd[next] as number) < (fromEnd[at] as number)) as number;
   }
   return distances(graph, [at]);
+}
+
+/** Share of the possible links between two rows from which a network is taken to be leaf–spine: some links may be down. */
+const LEAF_SPINE_MIN = 0.6;
+
+/** Two rows of which each switch of one is linked to those of the other; the row with hosts, or else the longer one, is at the bottom. */
+function levelsOfLeafSpine(graph: Graph): number[] | null {
+  const side = distances(graph, [0]).map((distance) => distance % 2);
+  const all = graph.ids.map((_, at) => at);
+  if (side.some(Number.isNaN) || all.some((at) => (graph.neighbours[at] ?? []).some((next) => side[next] === side[at]))) return null;
+  const [even, odd] = [0, 1].map((value) => all.filter((at) => side[at] === value)) as [number[], number[]];
+  const links = all.reduce((sum, at) => sum + (graph.neighbours[at] ?? []).length, 0) / 2;
+  if (Math.min(even.length, odd.length) < 2 || links < LEAF_SPINE_MIN * even.length * odd.length) return null;
+  const hosts = [even, odd].map((row) => row.filter((at) => graph.hasHosts[at]).length) as [number, number];
+  const isEvenBelow = hosts[0] === hosts[1] ? even.length > odd.length : hosts[0] > hosts[1];
+  return side.map((value) => ((value === 0) === isEvenBelow ? 1 : 0));
 }
 
 /** Edge switches, which have hosts, are at the bottom. Before hosts are known, those with the fewest links are taken for them. */

@@ -35,6 +35,15 @@ test("the root of a tree is above its branches, and spines above leaves", () => 
   expect(y(leafSpine, 0)).toBe(y(leafSpine, 1));
 });
 
+test("a leaf–spine network has two rows before all hosts are known", () => {
+  const few = network(5, [3, 4].flatMap((spine) => [0, 1, 2].map((leaf): [number, number] => [leaf, spine])), (at) => (at < 2 ? 1 : 0));
+  const placed = layout(few, "auto");
+  const points = few.switches.map((it) => placed.get(it.dpid));
+  expect(new Set(points.map((point) => point?.y)).size).toBe(2);
+  expect(points[2]?.y).toBe(points[0]?.y);
+  expect(points[3]?.y).toBeLessThan(points[0]?.y ?? 0);
+});
+
 test("no two switches are at the same place, in any layout", () => {
   const apart = network(9, [[0, 1], [3, 4], [4, 5]]);
   for (const of of [ring, tree, leafSpine, torus, apart, network(1, []), network(0, [])]) {

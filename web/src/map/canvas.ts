@@ -10,6 +10,11 @@ export const LOAD_WIDTHS = [1.2, 1.8, 2.6, 3.6, 4.8, 6.2];
 
 const SCALE_MIN = 0.02;
 const SCALE_MAX = 4;
+/** The largest scale at which everything is shown. */
+const SCALE_FIT_MAX = 1.8;
+/** Pixels that are kept free around the network; below it is the legend. */
+const ROOM = 48;
+const ROOM_BELOW = 88;
 /** Pixels around the canvas that are drawn as well, as a share of its size, so that panning needs no new picture. */
 const MARGIN = 0.3;
 /** A picture that has taken longer is not drawn again for each frame. */
@@ -118,9 +123,9 @@ export class MapCanvas {
     const all: Point[] = [...this.model.nodes, ...this.model.hosts];
     let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
     for (const { x, y } of all) [left, right, top, bottom] = [Math.min(left, x), Math.max(right, x), Math.min(top, y), Math.max(bottom, y)];
-    const room = 56;
-    const scale = Math.min((this.width - 2 * room) / Math.max(1, right - left), (this.height - 2 * room) / Math.max(1, bottom - top), 1.8);
-    this.camera = { x: (left + right) / 2, y: (top + bottom) / 2, scale: Math.max(SCALE_MIN, scale) };
+    const fitting = Math.min((this.width - 2 * ROOM) / Math.max(1, right - left), (this.height - ROOM - ROOM_BELOW) / Math.max(1, bottom - top), SCALE_FIT_MAX);
+    const scale = Math.max(SCALE_MIN, fitting);
+    this.camera = { x: (left + right) / 2, y: (top + bottom) / 2 + (ROOM_BELOW - ROOM) / 2 / scale, scale };
     this.hasFitted = true;
     this.isMoved = false;
     this.invalidate();
