@@ -59,7 +59,13 @@ export async function errorOf(response: Response): Promise<ApiError> {
   return new ApiError(response.status, code, message);
 }
 
+/** Asks for a token if the one that was used is not accepted; an answer to an earlier one says nothing. */
+export function refuse(error: ApiError, used: string | null): void {
+  if ((error.status === 401 || error.status === 429) && used === token()) tokenRequest.set(error);
+}
+
 async function send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+  const used = token();
   const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
   const init: RequestInit = {
     method,
@@ -77,7 +83,7 @@ async function send(method: string, path: string, body?: unknown, signal?: Abort
   }
   if (response.ok) return response;
   const error = await errorOf(response);
-  if (error.status === 401 || error.status === 429) tokenRequest.set(error);
+  refuse(error, used);
   throw error;
 }
 

@@ -1,5 +1,5 @@
 /** Keeps what the page shows current: a stream of events, and documents that are read again when an event says so, or regularly. */
-import { ApiError, errorOf, get, headers, identity, tokenRequest } from "./api";
+import { ApiError, errorOf, get, headers, identity, refuse, token, tokenRequest } from "./api";
 import type { EventDocument, Identity, Quarantine, StaticEntry, Topology } from "./documents";
 import { isBehind } from "./eventids";
 import { readStream, type SseMessage } from "./sse";
@@ -79,7 +79,9 @@ export function start(): void {
     else refresh();
   });
   tokenRequest.subscribe(() => {
-    if (tokenRequest.get() === null) refresh();
+    // With another token, everything may be different.
+    connection.set(tokenRequest.get() === null ? "connecting" : "token");
+    refresh();
   });
   void followDocuments();
   void followEvents();
@@ -175,6 +177,7 @@ async function withStream(run: () => Promise<boolean>): Promise<boolean> {
 /** Reads the stream until it ends. `false` if the controller has none left. */
 async function stream(): Promise<boolean> {
   abort = new AbortController();
+  const used = token();
   const after = lastId === null ? "" : `?after=${encodeURIComponent(lastId)}`;
   let response: Response;
   try {
@@ -186,7 +189,7 @@ async function stream(): Promise<boolean> {
   if (!response.ok) {
     const error = await errorOf(response);
     if (error.code === "too_many_streams") return false;
-    if (error.status === 401 || error.status === 429) tokenRequest.set(error);
+    refuse(error, used);
     throw error;
   }
   try {

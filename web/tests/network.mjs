@@ -16,12 +16,40 @@ await run(async (browser) => {
   await page.view("events");
   await until("the time line has its loss", () => page.getByText("link-down").first().isVisible());
   checkFaults(page, "map and events");
+  await page.context().close();
+
+  await many(browser);
 
   await entries(browser);
   await editors(browser);
   await hosts(browser);
   await drains(browser);
 });
+
+/** More windows than there are streams of events: those of one browser, and those of others. */
+async function many(browser) {
+  // The browser reports the answer 503 to a request for a stream.
+  const pages = [];
+  const first = await open(browser, { allow: [/503/] });
+  pages.push(first);
+  for (let window = 0; window < 4; window += 1) pages.push(await first.context().newPage());
+  for (let other = 0; other < 9; other += 1) pages.push(await open(browser, { allow: [/503/] }));
+  const links = (page) => page.getByRole("region", { name: "Links" }).locator("tbody tr").count();
+  for (const page of pages) {
+    await page.goto(`${base}/#/map`);
+    await page.getByRole("button", { name: "List" }).click();
+  }
+  const all = async (count) => (await Promise.all(pages.map(links))).every((found) => found === count);
+  await until("fourteen windows list all links", () => all(12));
+  await order("cut");
+  await until("fourteen windows show that a link was cut", () => all(10));
+  await order("restore");
+  await until("and that it is back", () => all(12));
+  const shown = await Promise.all(pages.map((page) => page.getByRole("alert").count()));
+  check(shown.every((count) => count === 0), "none of them shows an error");
+  checkFaults(first, "fourteen windows");
+  for (const page of pages.slice(1)) await page.close();
+}
 
 async function entries(browser) {
   const page = await open(browser);
