@@ -59,6 +59,10 @@ await run(async (browser) => {
       await page.view("entries");
       await page.getByRole("button", { name: "Add an entry" }).first().click();
       await page.getByRole("button", { name: "Add a field" }).click();
+      await look(page, `incomplete-${width}-${theme}`);
+      await page.getByLabel("Name", { exact: true }).fill("no-http");
+      await page.getByLabel("Field 1").selectOption("tcp_dst");
+      await page.getByLabel("Value of TCP destination port").fill("80");
       await look(page, `form-${width}-${theme}`);
       await page.view("map");
       await page.getByRole("button", { name: "List" }).click();
