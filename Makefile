@@ -29,7 +29,7 @@ openflow := --locked -p sluice-openflow --all-features
 # Steps of `check` and of `test`. Targets joined by `+` run at the same time: linking the release build leaves a core
 # idle, and the system tests mostly wait.
 quick := fmt clippy unit tidy
-steps := setup fmt release+clippy+doc unit examples sim tidy system+fuzz-regression
+steps := setup fmt web web-unit release+clippy+doc unit examples sim tidy web-test system+fuzz-regression
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -76,7 +76,10 @@ fuzz-regression: ## run every fuzz target with a fixed seed and number of runs
 setup: ## install what the tests need besides Rust (Debian, Ubuntu; as root)
 	@scripts/setup.sh
 
-release: ## build target/release/sluice
+web: ## build the web page, which the binary contains
+	@scripts/web.sh
+
+release: web ## build target/release/sluice
 	@scripts/clang.sh
 	$(cargo) build --locked --release --bin sluice
 
@@ -117,12 +120,19 @@ tidy: ## check layers, dependencies, links and words
 system: release ## test the binary with Open vSwitch, Mininet and other decoders; needs root
 	$(cargo) test --locked -p sluice-system-tests --no-fail-fast --lib --test system --test limits --test connection_floods --test connection_cost --test cost --test soak -- --test-threads 6
 
+web-unit: web ## check the types and test the logic of the web page
+	cd web && npm run --silent check && npm run --silent test
+
+# They start chromium, and have the machine for themselves.
+web-test: release ## test the web page in Chromium with Open vSwitch and emulated networks; needs root
+	$(cargo) test --locked -p sluice-system-tests --no-fail-fast --test web -- --test-threads 1
+
 # `system` has two minutes of it.
 soak: release ## 20 minutes of load amid all faults; needs root; SOAK_SECONDS=3600
 	SLUICE_SOAK_SECONDS=$(SOAK_SECONDS) $(cargo) test --locked -p sluice-system-tests --test soak -- --nocapture
 
 clean: ## remove build products
 	$(cargo) clean
-	rm -rf fuzz/target fuzz/artifacts fuzz/seeds
+	rm -rf fuzz/target fuzz/artifacts fuzz/seeds web/node_modules web/dist/assets web/dist/*.* web/dist/.sources
 
-.PHONY: help run play test check bless bench study lab fuzz fuzz-regression setup release dist fmt clippy unit examples sim sim-bugs doc tidy system soak clean
+.PHONY: help run play test check bless bench study lab fuzz fuzz-regression setup web web-unit web-test release dist fmt clippy unit examples sim sim-bugs doc tidy system soak clean

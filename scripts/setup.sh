@@ -36,6 +36,7 @@ need systemd            # checks its units; passes sockets in tests
 need prometheus         # promtool, which checks the alerts
 need zsh                # reads the completions
 need fish               # the same
+need chromium           # the browser tests of the web page
 
 install_needed setup
 

@@ -47,7 +47,9 @@ impl StartupMessage<'_> {
         let _ = match self.metrics {
             Some(address) => {
                 let scheme = if self.metrics_have_tls { "https" } else { "http" };
-                writeln!(out, "metrics: {scheme}://{}/metrics", reachable_address(address))
+                let address = reachable_address(address);
+                let _ = writeln!(out, "web page: {scheme}://{address}/");
+                writeln!(out, "metrics: {scheme}://{address}/metrics")
             }
             None => writeln!(out, "metrics: off"),
         };
@@ -173,6 +175,7 @@ mod tests {
              listening on 127.0.0.1:6633\n\
              workers: 2, bound to cores 0, 1\n\
              applications: learning, hub\n\
+             web page: http://127.0.0.1:8653/\n\
              metrics: http://127.0.0.1:8653/metrics\n\
              configuration: /etc/sluice.toml\n\
              \n\

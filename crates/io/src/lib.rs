@@ -16,6 +16,7 @@ pub mod files;
 mod huge_pages;
 pub mod input_file;
 pub mod limits;
+pub mod memory;
 pub mod named_pipe;
 pub mod netns;
 pub mod packet_socket;

@@ -20,9 +20,11 @@ mod server;
 mod settings;
 mod source_limit;
 mod streaming;
+mod time_series;
 pub mod tokens;
 mod unix_socket;
 mod view_copy;
+mod web;
 
 use std::io;
 use std::net::SocketAddr;
@@ -38,7 +40,7 @@ pub use settings::{ApplicationSettings, LimitSetting, Settings};
 
 /// Serves the API of `controller` and the metrics of `source` on `listen` until the [`Server`] is dropped, to programs on this machine.
 ///
-/// `GET /metrics` returns `OpenMetrics` text, `GET /` a page with links, and paths under `/v1` are the API.
+/// `GET /metrics` returns `OpenMetrics` text, `GET /` the web page, and paths under `/v1` are the API.
 ///
 /// # Errors
 /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and other errors of the system.

@@ -67,6 +67,11 @@ pub(crate) struct PortRates {
 }
 
 impl PortRates {
+    /// Bits that the port has sent.
+    pub(crate) fn sent_bits_per_s(&self) -> Option<f64> {
+        self.tx_bits_per_s
+    }
+
     /// Bits in both directions, by which ports are compared.
     pub(crate) fn bits_per_s(&self) -> f64 {
         self.rx_bits_per_s.unwrap_or(0.0) + self.tx_bits_per_s.unwrap_or(0.0)

@@ -11,7 +11,7 @@ use std::{fmt, io, thread};
 
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{Html, IntoResponse};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Router, middleware};
 use sluice_base::metrics::MetricsSource;
@@ -38,6 +38,7 @@ use crate::peer::Peer;
 use crate::settings::Settings;
 use crate::unix_socket::{self, SocketFile};
 use crate::view_copy::ViewCopy;
+use crate::web;
 
 /// Threads for what waits for the disk: changes of what is declared, one after the other.
 const DISK_THREADS_MAX: usize = 4;
@@ -144,6 +145,7 @@ impl Listeners {
             access.clone(),
         );
         let routes = routes(state.metrics.clone())
+            .merge(web::routes())
             .merge(api::routes(state.clone()))
             .fallback(api::not_found)
             .method_not_allowed_fallback(api::method_not_allowed)
@@ -271,19 +273,7 @@ impl Drop for ApiThread {
 
 fn routes(source: Arc<dyn MetricsSource>) -> Router {
     let exposition = Arc::new(Exposition::new(source));
-    Router::new().route("/", get(index)).route("/metrics", get(metrics)).with_state(exposition)
-}
-
-async fn index() -> Html<&'static str> {
-    Html(concat!(
-        "<p>Sluice ",
-        env!("CARGO_PKG_VERSION"),
-        ", an OpenFlow controller.</p>\n",
-        "<p><a href=\"/metrics\">/metrics</a>: the metrics, for Prometheus.</p>\n",
-        "<p><a href=\"/v1/switches\">/v1/switches</a>, <a href=\"/v1/links\">/v1/links</a>, ",
-        "<a href=\"/v1/hosts\">/v1/hosts</a>: the network, as JSON.</p>\n",
-        "<p><a href=\"/v1/openapi.json\">/v1/openapi.json</a>: the description of the API.</p>\n",
-    ))
+    Router::new().route("/metrics", get(metrics)).with_state(exposition)
 }
 
 async fn metrics(State(exposition): State<Arc<Exposition>>) -> impl IntoResponse {
@@ -310,6 +300,7 @@ fn serve(
             () = follow_view(state) => {}
             () = state.reads.run() => {}
             () = state.statistics.poll(&state.controller, &state.reads) => {}
+            () = state.time_series.follow(&*state.metrics) => {}
             () = descriptions::ask(&*state.controller, &state.events) => {}
             _ = stopped => {}
         }

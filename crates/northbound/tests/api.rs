@@ -170,6 +170,23 @@ fn ports_have_statistics_and_after_the_second_reading_rates() {
     assert_eq!(busiest["hosts"][1], "02:00:00:00:00:09", "{busiest}");
 }
 
+#[test]
+fn the_map_has_all_connected_switches_and_links_between_them() {
+    let server = server(port_statistics);
+    wait_for_view(&server);
+    let (status, map) = get(&server, "/v1/topology");
+    assert_eq!(status, 200);
+    let s1 = &map["switches"][0];
+    assert_eq!((&s1["name"], &s1["hosts"]), (&"s1".into(), &2.into()), "{map}");
+    // The other end of the link is not connected.
+    assert_eq!(map["links"].as_array().unwrap().len(), 0, "{map}");
+    let (_, who) = get(&server, "/v1/identity");
+    assert_eq!((&who["who"], &who["role"]), (&"local".into(), &"administer".into()));
+    let (status, series) = get(&server, "/v1/time-series?after_unix_s=0");
+    assert_eq!((status, &series["interval_s"]), (200, &2.into()));
+    assert_eq!(get(&server, "/v1/time-series?after_unix_s=yesterday").0, 400);
+}
+
 /// The reply to a request for flow entries: one of `forwarding` and one of somebody else.
 fn flows(_: &MultipartRequest) -> Answer {
     let entry = |cookie, priority, port| FlowDesc {

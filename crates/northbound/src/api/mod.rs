@@ -14,6 +14,7 @@ mod handlers;
 mod live;
 mod names;
 mod openapi;
+mod overview;
 mod packets;
 mod policies;
 mod port_state;
@@ -25,6 +26,7 @@ mod static_documents;
 mod static_entries;
 mod static_form;
 mod tokens;
+mod topology;
 mod trace;
 mod values;
 
@@ -49,10 +51,12 @@ use crate::metrics::WithApiMetrics;
 use crate::port_statistics::PortStatistics;
 use crate::settings::Settings;
 use crate::source_limit::SourceLimit;
+use crate::time_series::TimeSeries;
 use crate::view_copy::ViewCopy;
 use access::Access;
 pub(crate) use handlers::{method_not_allowed, not_found};
 use reads::Reads;
+use topology::TopologyCache;
 
 /// What the handlers use.
 #[derive(Clone)]
@@ -64,6 +68,9 @@ pub(crate) struct ApiState {
     /// Those of the controller, followed by those of the API.
     pub(crate) metrics: Arc<dyn MetricsSource>,
     settings: Arc<Mutex<Settings>>,
+    topology: Arc<TopologyCache>,
+    /// How the controller did in the last hour.
+    pub(crate) time_series: Arc<TimeSeries>,
     /// Limits the connections.
     pub(crate) connections: ConnectionLimit,
     /// Limits the streams of events.
@@ -109,6 +116,8 @@ impl ApiState {
             statistics: Arc::default(),
             metrics: Arc::new(of_api),
             settings: Arc::default(),
+            topology: Arc::default(),
+            time_series: Arc::default(),
             connections: ConnectionLimit::new(CONNECTIONS_MAX),
             streams: SourceLimit::new(events::STREAMS_MAX),
             started,
@@ -188,5 +197,7 @@ fn documented_routes() -> OpenApiRouter<ApiState> {
         .merge(configuration::routes())
         .merge(events::routes())
         .merge(ports::routes())
+        .merge(topology::routes())
+        .merge(overview::routes())
         .merge(crate::ryu::routes().into())
 }

@@ -65,6 +65,24 @@ pub(super) struct ChangeQuery {
     dry_run: bool,
 }
 
+/// How one entry is removed.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RemoveQuery {
+    /// As for a change of several entries.
+    #[serde(default)]
+    wait: bool,
+    /// As for a change of several entries.
+    #[serde(default)]
+    atomic: bool,
+    /// As for a change of several entries.
+    #[serde(default)]
+    dry_run: bool,
+    /// Remove it only if it has this revision: 409 `revision_differs` if somebody has changed it meanwhile.
+    if_revision: Option<u64>,
+}
+
 /// How one entry is declared.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -76,6 +94,8 @@ pub(super) struct SetQuery {
     /// As for a change of several entries.
     #[serde(default)]
     atomic: bool,
+    /// Declare it only if it has this revision, or does not exist and this is 0: 409 `revision_differs` if somebody has changed it meanwhile.
+    if_revision: Option<u64>,
 }
 
 /// Which entries are listed.
@@ -251,8 +271,35 @@ pub(super) async fn wait_until_tried(
     Ok(())
 }
 
+/// An entry that must have a revision; 0 if it must not exist.
+struct Precondition {
+    key: Key,
+    revision: u64,
+}
+
+impl Precondition {
+    /// Fails if the entry has another revision. Nothing else is written meanwhile.
+    fn check(&self, declared: &Declared) -> ApiResult<()> {
+        let present = declared.read(|it| it.entries().get(&self.key).map(|entry| entry.revision));
+        let present = present.unwrap_or_default();
+        if present == self.revision {
+            return Ok(());
+        }
+        let message = match present {
+            0 => "somebody has removed the entry meanwhile".to_owned(),
+            _ => format!("somebody has changed the entry meanwhile: its revision is {present}"),
+        };
+        Err(ApiError::new(StatusCode::CONFLICT, "revision_differs", message))
+    }
+}
+
 /// Makes a change, or says what it would change.
-async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<ChangesDocument> {
+async fn make(
+    state: &ApiState,
+    change: Change,
+    how: &ChangeQuery,
+    precondition: Option<Precondition>,
+) -> ApiResult<ChangesDocument> {
     let (is_dry_run, is_atomic) = (how.dry_run, how.atomic);
     let keys: Vec<_> = change.set.iter().map(|it| it.key.clone()).collect();
     // Never closed.
@@ -264,14 +311,17 @@ async fn make(state: &ApiState, change: Change, how: &ChangeQuery) -> ApiResult<
     // Checking many entries takes its time as well.
     let written = write(state, move |declared| {
         let _atomic = atomic;
+        if let Some(Err(refusal)) = precondition.map(|it| it.check(declared)) {
+            return Ok(Err(refusal));
+        }
         if is_dry_run {
-            return declared.check(change).map(|differences| (None, differences));
+            return declared.check(change).map(|differences| Ok((None, differences)));
         }
         let written =
             if is_atomic { declared.write_everywhere(change) } else { declared.write(change) };
-        written.map(|(revision, differences)| (Some(revision), differences))
+        written.map(|(revision, differences)| Ok((Some(revision), differences)))
     });
-    let (revision, differences) = written.await?;
+    let (revision, differences) = written.await??;
     if let Some(revision) = revision
         && (how.wait || is_atomic)
     {
@@ -307,7 +357,7 @@ async fn change(
         remove: remove.into_iter().map(RemovedBody::key).collect::<ApiResult<_>>()?,
         ..Change::default()
     };
-    Ok(Json(make(&state, change, &how).await?))
+    Ok(Json(make(&state, change, &how, None).await?))
 }
 
 /// Replaces all that is declared.
@@ -324,7 +374,7 @@ async fn apply(
     ApiJson(declared): ApiJson<DeclaredDocument>,
 ) -> ApiResult<Json<ChangesDocument>> {
     let change = declared.change()?;
-    Ok(Json(make(&state, change, &how).await?))
+    Ok(Json(make(&state, change, &how, None).await?))
 }
 
 /// All that is declared.
@@ -348,13 +398,15 @@ async fn declared(State(state): State<ApiState>) -> ApiResult<Json<DeclaredDocum
 async fn set(
     State(state): State<ApiState>,
     ApiPath((of_kind, name)): ApiPath<(String, String)>,
-    ApiQuery(SetQuery { wait, atomic }): ApiQuery<SetQuery>,
+    ApiQuery(SetQuery { wait, atomic, if_revision }): ApiQuery<SetQuery>,
     ApiJson(entry): ApiJson<EntryBody>,
 ) -> ApiResult<Json<EntryDocument>> {
     let key = Key { kind: kind(&of_kind)?, name };
     let declaration = entry.declaration(key.clone())?;
     let change = Change { set: vec![declaration], ..Change::default() };
-    make(&state, change, &ChangeQuery { wait, atomic, dry_run: false }).await?;
+    let precondition = if_revision.map(|revision| Precondition { key: key.clone(), revision });
+    let how = ChangeQuery { wait, atomic, dry_run: false };
+    make(&state, change, &how, precondition).await?;
     entry_document(&state, &key).map(Json)
 }
 
@@ -362,17 +414,19 @@ async fn set(
 #[utoipa::path(
     delete,
     path = "/v1/static/{kind}/{name}",
-    params(("kind" = String, Path, description = "flows, groups or meters"), ("name" = String, Path, description = "Name of the entry"), ChangeQuery),
+    params(("kind" = String, Path, description = "flows, groups or meters"), ("name" = String, Path, description = "Name of the entry"), RemoveQuery),
     responses((status = 200, body = ChangesDocument), OfStoreWrites)
 )]
 async fn remove(
     State(state): State<ApiState>,
     ApiPath((of_kind, name)): ApiPath<(String, String)>,
-    ApiQuery(how): ApiQuery<ChangeQuery>,
+    ApiQuery(RemoveQuery { wait, atomic, dry_run, if_revision }): ApiQuery<RemoveQuery>,
 ) -> ApiResult<Json<ChangesDocument>> {
     let key = Key { kind: kind(&of_kind)?, name };
+    let precondition = if_revision.map(|revision| Precondition { key: key.clone(), revision });
     let change = Change { remove: vec![key], ..Change::default() };
-    Ok(Json(make(&state, change, &how).await?))
+    let how = ChangeQuery { wait, atomic, dry_run };
+    Ok(Json(make(&state, change, &how, precondition).await?))
 }
 
 /// A static entry and its state.
@@ -472,5 +526,5 @@ async fn set_names(
     ApiJson(document): ApiJson<NamesDocument>,
 ) -> ApiResult<Json<ChangesDocument>> {
     let names = Some(parse_names(document)?);
-    Ok(Json(make(&state, Change { names, ..Change::default() }, &how).await?))
+    Ok(Json(make(&state, Change { names, ..Change::default() }, &how, None).await?))
 }

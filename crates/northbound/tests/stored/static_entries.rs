@@ -52,6 +52,25 @@ fn an_entry_is_declared_and_its_state_is_shown() {
 }
 
 #[test]
+fn of_two_changes_of_the_same_revision_the_second_is_refused() {
+    let server = TestServer::new("revisions");
+    let path = "/v1/static/flows/a";
+    let at = |revision: u64| format!("{path}?if_revision={revision}");
+    let first = server.ok("PUT", &at(0), &entry("1", 1))["revision"].as_u64().unwrap();
+    assert_eq!(server.error("PUT", &at(0), &entry("1", 2)).1, "revision_differs", "it exists");
+    let second = server.ok("PUT", &at(first), &entry("1", 2))["revision"].as_u64().unwrap();
+    assert!(second > first);
+    let (status, code, message) = server.error("PUT", &at(first), &entry("1", 3));
+    assert_eq!((status, code.as_str()), (409, "revision_differs"));
+    assert!(message.contains(&second.to_string()), "{message}");
+    assert_eq!(server.error("DELETE", &at(first), &NONE).1, "revision_differs");
+    let shown = server.ok("GET", path, &NONE);
+    assert!(shown["flow"].as_str().unwrap().contains("in_port=2"), "nothing was changed: {shown}");
+    server.ok("DELETE", &at(second), &NONE);
+    assert_eq!(server.error("PUT", &at(second), &entry("1", 3)).1, "revision_differs", "removed");
+}
+
+#[test]
 fn a_change_is_checked_as_a_whole() {
     let server = TestServer::new("whole");
     server.ok("PUT", "/v1/static/flows/old", &entry("all", 9));

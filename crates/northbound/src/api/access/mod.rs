@@ -68,6 +68,17 @@ pub(crate) struct Identity {
     token: Option<Box<Token>>,
 }
 
+impl Identity {
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
+    /// When the token expires, if there is one that does.
+    pub(crate) fn expires_unix_s(&self) -> Option<u64> {
+        self.token.as_ref()?.expires_unix_s
+    }
+}
+
 impl Access {
     pub(crate) fn new(config: AccessConfig) -> Self {
         let audit = AuditLog::default();

@@ -32,6 +32,9 @@ const NOT_RECORDED: bool = false;
 const EXCEPTIONS: &[(Method, &str, Need, bool)] = &[
     (Method::GET, "/", Nothing, NOT_RECORDED),
     (Method::GET, "/metrics", Nothing, NOT_RECORDED),
+    // The files of the web page.
+    (Method::GET, "/assets/*", Nothing, NOT_RECORDED),
+    (Method::GET, "/licences.txt", Nothing, NOT_RECORDED),
     // These ask a question whose text is in the body.
     (Method::POST, "/v1/trace", READ, NOT_RECORDED),
     (Method::POST, "/stats/flow/*", READ, NOT_RECORDED),
@@ -78,6 +81,9 @@ mod tests {
             (Method::GET, "/", Nothing),
             (Method::HEAD, "/metrics", Nothing),
             (Method::GET, "/metrics/", READ),
+            (Method::GET, "/assets/page.js", Nothing),
+            (Method::GET, "/assets/../v1/switches", READ),
+            (Method::POST, "/assets/page.js", OPERATE),
             (Method::POST, "/metrics", OPERATE),
             (Method::GET, "/v1/switches", READ),
             (Method::HEAD, "/v1/switches", READ),

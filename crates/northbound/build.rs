@@ -1,0 +1,78 @@
+//! Embeds the web page, which `make web` builds. Without it, the crate is built without the page and answers with a text instead.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// Where `make web` writes the page, relative to this crate.
+const FOLDER: &str = "../../web/dist";
+
+fn main() -> io::Result<()> {
+    // The folder itself is a part of the checkout, so that this is run again only if something in it has changed.
+    println!("cargo::rerun-if-changed={FOLDER}");
+    let root = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
+    let folder = root.join(FOLDER);
+    let files = files(&folder)?;
+    if !files.iter().any(|name| name == "index.html") {
+        println!("cargo::warning=built without the web page: `make web` builds it");
+    }
+    let table = table(&folder, &files)?;
+    let out = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
+    fs::write(out.join("web_files.rs"), table)
+}
+
+/// Paths of the files of the page below its folder, in order, without their compressed forms.
+fn files(folder: &Path) -> io::Result<Vec<String>> {
+    let mut all = Vec::new();
+    for (at, prefix) in [(folder.to_owned(), ""), (folder.join("assets"), "assets/")] {
+        if !at.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(at)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if entry.file_type()?.is_file() && media_type(&name).is_some() {
+                all.push(format!("{prefix}{name}"));
+            }
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+fn media_type(name: &str) -> Option<&'static str> {
+    match name.rsplit_once('.')?.1 {
+        "html" => Some("text/html; charset=utf-8"),
+        "js" => Some("text/javascript; charset=utf-8"),
+        "css" => Some("text/css; charset=utf-8"),
+        "svg" => Some("image/svg+xml"),
+        "txt" => Some("text/plain; charset=utf-8"),
+        _ => None,
+    }
+}
+
+/// The source of a table with all files and their compressed forms.
+fn table(folder: &Path, files: &[String]) -> io::Result<String> {
+    let mut out = "static FILES: &[WebFile] = &[\n".to_owned();
+    for name in files {
+        let (plain, packed) = (folder.join(name), folder.join(format!("{name}.gz")));
+        let tag = fingerprint(&fs::read(&plain)?);
+        let [plain, packed] = [plain, packed].map(|path| path.to_string_lossy().into_owned());
+        let media_type = media_type(name).unwrap_or_default();
+        let entry = format!(
+            "    WebFile {{ path: {:?}, media_type: {media_type:?}, tag: \"\\\"{tag:016x}\\\"\", \
+             plain: include_bytes!({plain:?}), packed: include_bytes!({packed:?}) }},",
+            format!("/{}", name.trim_start_matches("index.html")),
+        );
+        // Cannot fail: this is a string.
+        let _ = writeln!(out, "{entry}");
+    }
+    Ok(out + "];\n")
+}
+
+/// Differs between two versions of a file (FNV-1a).
+fn fingerprint(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -1,0 +1,48 @@
+import { expect, test, vi } from "vitest";
+import type { EventDocument, Quarantine, StaticEntry, Topology } from "./documents";
+
+vi.stubGlobal("location", { hash: "" });
+vi.stubGlobal("addEventListener", () => undefined);
+const { alarms } = await import("./alarms");
+
+const network: Topology = {
+  is_complete: true,
+  switches: [{ dpid: "1", name: "s1", hosts: 0 }, { dpid: "2", name: "s2", hosts: 0 }],
+  links: [
+    { from: 0, from_port: 1, to: 1, to_port: 2, is_drained: true, bits_per_s: null },
+    { from: 1, from_port: 2, to: 0, to_port: 1, is_drained: true, bits_per_s: null },
+  ],
+};
+const nothing = { topology: null, events: [], refused: [], quarantines: [] };
+
+function event(kind: string, at_unix_s: number, port = 1): EventDocument {
+  return { id: `1-${at_unix_s}`, at_unix_s, kind, text: `${kind}: x`, at: { dpid: "1", switch: "s1", port }, host: { mac: "m", vlan: 0, addresses: [] } };
+}
+
+test("a port is blocked until it is released", () => {
+  const blocked = [event("port-blocked", 1), event("port-blocked", 2, 7)];
+  expect(alarms({ ...nothing, events: blocked }, 3)).toHaveLength(2);
+  const [left] = alarms({ ...nothing, events: [...blocked, event("port-released", 3)] }, 4);
+  expect(left).toMatchObject({ kind: "blocked", dpid: "1", text: expect.stringContaining("s1:7") });
+});
+
+test("an address conflict is shown for ten minutes", () => {
+  const conflict = [event("address-conflict", 1000), event("address-conflict", 1010)];
+  expect(alarms({ ...nothing, events: conflict }, 1300)).toHaveLength(1);
+  expect(alarms({ ...nothing, events: conflict }, 1700)).toHaveLength(0);
+});
+
+test("a drained link is one alarm, though each direction is listed", () => {
+  expect(alarms({ ...nothing, topology: network }, 0)).toEqual([
+    { kind: "drained", text: "Link s1:1 to s2:2 is out of service", dpid: null, address: "#/link/1/1" },
+  ]);
+});
+
+test("refused entries and quarantined hosts are alarms", () => {
+  const refused = [{ name: "a/b", reason: "TABLE_FULL" } as StaticEntry];
+  const quarantines = [{ mac: "00:00:00:00:00:03", addresses: ["10.0.0.3"], at: { dpid: "2", switch: "s2", port: 1 } } as Quarantine];
+  expect(alarms({ ...nothing, refused, quarantines }, 0).map((it) => [it.text, it.address, it.dpid])).toEqual([
+    ["Static entry a/b is refused: TABLE_FULL", "#/entry/a%2Fb", null],
+    ["Host 10.0.0.3 is in quarantine", "#/host/00%3A00%3A00%3A00%3A00%3A03", "2"],
+  ]);
+});

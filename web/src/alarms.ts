@@ -1,0 +1,80 @@
+/** What needs attention, from events and states. */
+import type { EventDocument, Quarantine, StaticEntry, Topology } from "./documents";
+import { clean, placeName, switchName } from "./format";
+import { href } from "./router";
+
+/** How long an address conflict is shown after the last event about it. */
+const CONFLICT_S = 600;
+
+export interface Alarm {
+  kind: "blocked" | "conflict" | "refused" | "quarantine" | "drained";
+  text: string;
+  /** Where it is, if it is at a switch. */
+  dpid: string | null;
+  address: string;
+}
+
+function key(event: EventDocument): string {
+  return [event.at?.dpid, event.at?.port, event.host?.mac].join(" ");
+}
+
+/** Events of which the latest per place counts. */
+function latest(events: readonly EventDocument[], kinds: string[]): EventDocument[] {
+  const found = new Map<string, EventDocument>();
+  for (const event of events) if (kinds.includes(event.kind)) found.set(key(event), event);
+  return [...found.values()];
+}
+
+function ofEvents(events: readonly EventDocument[], nowS: number): Alarm[] {
+  const blocked = latest(events, ["port-blocked", "port-released"]).filter((event) => event.kind === "port-blocked");
+  const conflicts = latest(events, ["address-conflict"]).filter((event) => nowS - event.at_unix_s < CONFLICT_S);
+  const alarm = (kind: Alarm["kind"], text: string, event: EventDocument, address: string): Alarm => ({
+    kind,
+    text,
+    dpid: event.at?.dpid ?? null,
+    address,
+  });
+  return [
+    ...blocked.map((event) =>
+      alarm("blocked", `Port ${event.at ? placeName(event.at) : "?"} sends too many packet-ins and is limited`, event, href("switch", event.at?.dpid ?? "")),
+    ),
+    ...conflicts.map((event) =>
+      alarm("conflict", `Address conflict: ${clean(event.text.replace(/^address conflict: /, ""), 120)}`, event, href("host", event.host?.mac ?? "")),
+    ),
+  ];
+}
+
+export interface Sources {
+  topology: Topology | null;
+  events: readonly EventDocument[];
+  refused: readonly StaticEntry[];
+  quarantines: readonly Quarantine[];
+}
+
+export function alarms({ topology, events, refused, quarantines }: Sources, nowS: number): Alarm[] {
+  const drained: Alarm[] = [];
+  for (const link of topology?.links ?? []) {
+    const [from, to] = [topology?.switches[link.from], topology?.switches[link.to]];
+    // Each direction is listed: one alarm is enough.
+    if (!link.is_drained || from === undefined || to === undefined || from.dpid > to.dpid) continue;
+    drained.push({
+      kind: "drained",
+      text: `Link ${switchName(from)}:${link.from_port} to ${switchName(to)}:${link.to_port} is out of service`,
+      dpid: null,
+      address: href("link", from.dpid, link.from_port),
+    });
+  }
+  const entries = refused.map((entry): Alarm => ({
+    kind: "refused",
+    text: `Static entry ${clean(entry.name)} is refused: ${clean(entry.reason ?? "no reason", 120)}`,
+    dpid: null,
+    address: href("entry", entry.name),
+  }));
+  const hosts = quarantines.map((it): Alarm => ({
+    kind: "quarantine",
+    text: `Host ${it.addresses[0] ?? it.mac} is in quarantine`,
+    dpid: it.at?.dpid ?? null,
+    address: href("host", it.mac),
+  }));
+  return [...ofEvents(events, nowS), ...entries, ...hosts, ...drained];
+}

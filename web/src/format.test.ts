@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import { age, bits, bytes, clean, loadClass, placeName, seconds, shortDpid } from "./format";
+import { isBehind } from "./eventids";
+import { SseParser } from "./sse";
+
+test("numbers have units", () => {
+  expect([bits(0), bits(999), bits(94_100_000), bits(1.5e9), bits(null)]).toEqual(["0 bit/s", "999 bit/s", "94.1 Mbit/s", "1.5 Gbit/s", "–"]);
+  expect([bytes(512), bytes(1536), bytes(300 * 1024 * 1024)]).toEqual(["512 B", "1.5 KiB", "300 MiB"]);
+  expect([seconds(8e-6), seconds(0.0042), seconds(2.5)]).toEqual(["8 µs", "4.2 ms", "2.5 s"]);
+  expect([age(100, 130_000), age(0, 7_260_000)]).toEqual(["30 s", "2 h 1 min"]);
+  expect([null, 0, 1e6, 5e9].map(loadClass)).toEqual([0, 0, 2, 5]);
+});
+
+test("names of others are one short line without control characters", () => {
+  expect(clean("<img src=x onerror=alert(1)>")).toBe("<img src=x onerror=alert(1)>");
+  expect(clean("a\u202egnp.exe\u0000\n")).toBe("a\ufffdgnp.exe\ufffd\ufffd");
+  expect([...clean("x".repeat(10_000))]).toHaveLength(64);
+  expect(clean("x".repeat(10_000)).endsWith("…")).toBe(true);
+});
+
+test("a port is written with its switch", () => {
+  expect(placeName({ dpid: "0000000000000001", switch: "s1", port: 2 })).toBe("s1:2");
+  expect(placeName({ dpid: "000000000000000a", switch: null, port: 2 })).toBe("a:2");
+  expect(shortDpid("0000000000000000")).toBe("0");
+});
+
+test("an event is behind another one of the same run, or of another run", () => {
+  expect(isBehind("19a-5", "19a-4")).toBe(true);
+  expect(isBehind("19a-5", "19a-5")).toBe(false);
+  expect(isBehind("19b-1", "19a-5")).toBe(true);
+  expect(isBehind("19a-1", null)).toBe(true);
+});
+
+test("a stream is split into messages wherever its parts end", () => {
+  const text = ": comment\nid: 1-1\n\nevent: link-down\ndata: {\"a\":1}\nid: 1-2\n\n";
+  for (let at = 0; at <= text.length; at += 1) {
+    const parser = new SseParser();
+    const found = [...parser.push(text.slice(0, at)), ...parser.push(text.slice(at))];
+    expect(found).toEqual([{ event: "", data: "", id: "1-1" }, { event: "link-down", data: '{"a":1}', id: "1-2" }]);
+  }
+});

@@ -1,0 +1,87 @@
+/** Numbers, times and names as people read them. */
+import type { Place } from "./documents";
+
+/** Longest text of a switch, port or host that is shown in a line. */
+const NAME_LENGTH_MAX = 64;
+
+/** Characters that change the direction of the text around them, or are not visible. */
+const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
+/** A text that a switch or an operator has given: one line, without control characters, not too long. */
+export function clean(text: string, max = NAME_LENGTH_MAX): string {
+  const visible = text.slice(0, max * 4).replace(INVISIBLE, "\ufffd");
+  const characters = [...visible];
+  return characters.length > max || text.length > max * 4 ? `${characters.slice(0, max - 1).join("")}…` : visible;
+}
+
+/** A datapath id without leading zeros. */
+export function shortDpid(dpid: string): string {
+  return dpid.replace(/^0+(?=.)/, "");
+}
+
+export function switchName(place: { dpid: string; switch?: string | null; name?: string | null }): string {
+  return clean(place.switch ?? place.name ?? shortDpid(place.dpid));
+}
+
+/** A port with its switch: `s1:2`. */
+export function placeName(place: Place): string {
+  return place.port === undefined ? switchName(place) : `${switchName(place)}:${place.port}`;
+}
+
+const PREFIXES = ["", "k", "M", "G", "T", "P"];
+
+function scaled(value: number, base: number): string {
+  let unit = 0;
+  while (value >= base && unit < PREFIXES.length - 1) {
+    value /= base;
+    unit += 1;
+  }
+  const digits = unit === 0 || value >= 100 ? 0 : 1;
+  return `${value.toFixed(digits)} ${PREFIXES[unit] ?? ""}`;
+}
+
+export function bits(rate: number | null | undefined): string {
+  return rate === null || rate === undefined ? "–" : `${scaled(rate, 1000)}bit/s`;
+}
+
+export function bytes(count: number | null | undefined): string {
+  return count === null || count === undefined ? "–" : `${scaled(count, 1024).replace(/ k$/, " K").replace(/ ([KMGTP])$/, " $1i")}B`;
+}
+
+export function perSecond(rate: number | null | undefined): string {
+  return rate === null || rate === undefined ? "–" : `${scaled(rate, 1000).trim()}/s`;
+}
+
+export function count(value: number | null | undefined): string {
+  return value === null || value === undefined ? "–" : value.toLocaleString("en");
+}
+
+export function seconds(value: number | null | undefined): string {
+  if (value === null || value === undefined) return "–";
+  if (value < 1e-3) return `${Math.round(value * 1e6)} µs`;
+  if (value < 1) return `${(value * 1e3).toFixed(value < 0.1 ? 1 : 0)} ms`;
+  return `${value.toFixed(1)} s`;
+}
+
+/** Time of the day, or date and time if it is not of today. */
+export function time(unixS: number, now = Date.now()): string {
+  const at = new Date(unixS * 1000);
+  const clock = at.toTimeString().slice(0, 8);
+  return at.toDateString() === new Date(now).toDateString() ? clock : `${at.toISOString().slice(0, 10)} ${clock}`;
+}
+
+export function age(unixS: number, now = Date.now()): string {
+  const passed = Math.max(0, Math.round(now / 1000 - unixS));
+  if (passed < 60) return `${passed} s`;
+  if (passed < 3600) return `${Math.floor(passed / 60)} min`;
+  if (passed < 86_400) return `${Math.floor(passed / 3600)} h ${Math.floor((passed % 3600) / 60)} min`;
+  return `${Math.floor(passed / 86_400)} d`;
+}
+
+/** Classes of load, by bits per second: the lower bounds. The map and its legend use them. */
+export const LOAD_BOUNDS = [1e4, 1e6, 1e7, 1e8, 1e9];
+export const LOAD_LABELS = ["idle", "≥ 10 kbit/s", "≥ 1 Mbit/s", "≥ 10 Mbit/s", "≥ 100 Mbit/s", "≥ 1 Gbit/s"];
+
+export function loadClass(rate: number | null): number {
+  return rate === null ? 0 : LOAD_BOUNDS.filter((bound) => rate >= bound).length;
+}

@@ -1,0 +1,243 @@
+/** Keeps what the page shows current: a stream of events, and documents that are read again when an event says so, or regularly. */
+import { ApiError, errorOf, get, headers, identity, refuse, token, tokenRequest } from "./api";
+import type { EventDocument, Identity, Quarantine, StaticEntry, Topology } from "./documents";
+import { isBehind } from "./eventids";
+import { readStream, type SseMessage } from "./sse";
+import { Value } from "./store";
+
+export type Connection = "connecting" | "live" | "lost" | "token";
+
+/** Events that are kept. */
+const EVENTS_MAX = 2000;
+/** Events that are read at the start. */
+const EVENTS_AT_START = 1000;
+/** Time between two readings of the map while a view shows loads, and while none does. */
+const TOPOLOGY_INTERVAL_MS = 2000;
+const TOPOLOGY_IDLE_INTERVAL_MS = 10_000;
+/** Time between two readings of events without a stream. */
+const POLL_INTERVAL_MS = 1500;
+/** Time between two attempts to reach the controller. */
+const RETRY_INTERVAL_MS = 1000;
+/** After this time without a stream, one is tried again. */
+const STREAM_RETRY_MS = 60_000;
+/** Events come in groups: the map is read once for those of this time. */
+const GROUP_MS = 150;
+/** A browser has six connections to a server: streams of its windows use up to three of them. */
+const STREAMS_OF_BROWSER = 3;
+
+export const connection = new Value<Connection>("connecting");
+export const topology = new Value<Topology | null>(null);
+/** The newest last. */
+export const events = new Value<readonly EventDocument[]>([]);
+export const refused = new Value<readonly StaticEntry[]>([]);
+export const quarantines = new Value<readonly Quarantine[]>([]);
+export const version = new Value<string>("");
+
+/** Kinds of events after which the map is read again. */
+const OF_TOPOLOGY = /^(switch|link|port|host|policy|events-lost)/;
+
+let lastId: string | null = null;
+let lookers = 0;
+let wake: (() => void) | null = null;
+let isStarted = false;
+let topologyDue = 0;
+let declaredDue = 0;
+let abort = new AbortController();
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, Math.max(0, ms));
+    wake = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+  });
+}
+
+/** Reads loads often until the returned function is called. */
+export function lookAtLoads(): () => void {
+  lookers += 1;
+  topologyDue = 0;
+  wake?.();
+  return () => {
+    lookers -= 1;
+  };
+}
+
+/** Reads everything again, since something was changed or a token was entered. */
+export function refresh(): void {
+  topologyDue = 0;
+  declaredDue = 0;
+  wake?.();
+}
+
+export function start(): void {
+  if (isStarted) return;
+  isStarted = true;
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) abort.abort();
+    else refresh();
+  });
+  tokenRequest.subscribe(() => {
+    // With another token, everything may be different.
+    connection.set(tokenRequest.get() === null ? "connecting" : "token");
+    refresh();
+  });
+  void followDocuments();
+  void followEvents();
+}
+
+/** Whether requests make sense now: the page is visible, and no token is being asked for. */
+function mayAsk(): boolean {
+  return !document.hidden && tokenRequest.get() === null;
+}
+
+/** What a failed request says about the connection. */
+function note(error: unknown): void {
+  if (tokenRequest.get() !== null) connection.set("token");
+  else if (error instanceof ApiError && error.isUnreachable) connection.set("lost");
+}
+
+async function followDocuments(): Promise<void> {
+  for (;;) {
+    const now = Date.now();
+    if (mayAsk()) {
+      try {
+        if (connection.get() !== "live" || identity.get() === null) await connect();
+        if (now >= topologyDue) {
+          topologyDue = now + (lookers > 0 ? TOPOLOGY_INTERVAL_MS : TOPOLOGY_IDLE_INTERVAL_MS);
+          topology.set(await get<Topology>("/v1/topology"));
+        }
+        if (now >= declaredDue) {
+          declaredDue = now + 5 * TOPOLOGY_IDLE_INTERVAL_MS;
+          await readDeclared();
+        }
+      } catch (error) {
+        note(error);
+        topologyDue = Math.max(topologyDue, Date.now() + RETRY_INTERVAL_MS);
+      }
+    }
+    await sleep(mayAsk() && connection.get() === "live" ? Math.min(topologyDue, declaredDue) - Date.now() : RETRY_INTERVAL_MS);
+  }
+}
+
+async function connect(): Promise<void> {
+  identity.set(await get<Identity>("/v1/identity"));
+  const controller = await get<{ version: string }>("/v1/controller");
+  version.set(controller.version);
+  topologyDue = 0;
+  connection.set("live");
+}
+
+/** Without a store there are neither static entries nor quarantines. */
+async function readDeclared(): Promise<void> {
+  try {
+    refused.set((await get<{ entries: StaticEntry[] }>("/v1/static/flows?state=refused")).entries);
+    quarantines.set((await get<{ quarantines: Quarantine[] }>("/v1/quarantines")).quarantines);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.isUnreachable || error.status === 401) throw error;
+    refused.set([]);
+    quarantines.set([]);
+  }
+}
+
+async function followEvents(): Promise<void> {
+  for (;;) {
+    if (!mayAsk() || connection.get() !== "live") {
+      await pause(200);
+      continue;
+    }
+    try {
+      await readHistory(lastId === null ? EVENTS_AT_START : 500);
+      if (!(await withStream(stream))) await poll();
+    } catch (error) {
+      if (!abort.signal.aborted) note(error);
+      await pause(RETRY_INTERVAL_MS);
+    }
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Runs `run` if this browser has a stream left: windows share the connections to a server. */
+async function withStream(run: () => Promise<boolean>): Promise<boolean> {
+  const locks = navigator.locks as LockManager | undefined;
+  if (locks === undefined) return false;
+  for (let slot = 0; slot < STREAMS_OF_BROWSER; slot += 1) {
+    const result = await locks.request(`sluice-events-${slot}`, { ifAvailable: true }, async (lock) =>
+      lock === null ? null : run(),
+    );
+    if (result !== null) return result;
+  }
+  return false;
+}
+
+/** Reads the stream until it ends. `false` if the controller has none left. */
+async function stream(): Promise<boolean> {
+  abort = new AbortController();
+  const used = token();
+  const after = lastId === null ? "" : `?after=${encodeURIComponent(lastId)}`;
+  let response: Response;
+  try {
+    response = await fetch(`/v1/events${after}`, { headers: headers(), signal: abort.signal, cache: "no-store" });
+  } catch {
+    if (!abort.signal.aborted) connection.set("lost");
+    return true;
+  }
+  if (!response.ok) {
+    const error = await errorOf(response);
+    if (error.code === "too_many_streams") return false;
+    refuse(error, used);
+    throw error;
+  }
+  try {
+    await readStream(response, receive);
+  } catch {
+    // The connection was lost, or closed since the page is hidden: the next reading tells.
+  }
+  if (!abort.signal.aborted) await get("/v1/identity");
+  return true;
+}
+
+/** Reads the history again and again, for as long as streams are not tried again. */
+async function poll(): Promise<void> {
+  const end = Date.now() + STREAM_RETRY_MS;
+  while (Date.now() < end && mayAsk() && connection.get() === "live") {
+    await pause(POLL_INTERVAL_MS);
+    if (mayAsk()) await readHistory(500);
+  }
+}
+
+async function readHistory(limit: number): Promise<void> {
+  const document = await get<{ events: EventDocument[]; last_id: string }>(`/v1/events/history?limit=${limit}`);
+  const isNewRun = lastId !== null && document.last_id.split("-")[0] !== lastId.split("-")[0];
+  if (isNewRun) events.set([]);
+  const known = isNewRun ? null : lastId;
+  add(document.events.filter((event) => isBehind(event.id, known)));
+  lastId = document.last_id;
+}
+
+function receive(message: SseMessage): void {
+  if (message.id !== "") lastId = message.id;
+  if (message.data === "") return;
+  if (message.event === "end") {
+    void get("/v1/identity").catch(note);
+    return;
+  }
+  if (message.event === "reset") events.set([]);
+  if (message.event === "gap" || message.event === "reset") {
+    refresh();
+    return;
+  }
+  add([JSON.parse(message.data) as EventDocument]);
+}
+
+function add(added: EventDocument[]): void {
+  if (added.length === 0) return;
+  events.set([...events.get(), ...added].slice(-EVENTS_MAX));
+  if (added.some((event) => OF_TOPOLOGY.test(event.kind))) topologyDue = Math.min(topologyDue, Date.now() + GROUP_MS);
+  if (added.some((event) => /^(policy|host-(quarantined|released))/.test(event.kind))) declaredDue = 0;
+  wake?.();
+}

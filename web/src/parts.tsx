@@ -1,0 +1,129 @@
+/** Small parts of views. */
+import type { ComponentChildren, JSX } from "preact";
+import { useState } from "preact/hooks";
+import { describe } from "./api";
+import type { Place } from "./documents";
+import { placeName, switchName } from "./format";
+import { href } from "./router";
+
+export function Card(props: { title?: string; actions?: ComponentChildren; children: ComponentChildren; class?: string }) {
+  return (
+    <section class={`card ${props.class ?? ""}`}>
+      {(props.title || props.actions) && (
+        <header class="card-head">
+          {props.title && <h2>{props.title}</h2>}
+          {props.actions && <div class="actions">{props.actions}</div>}
+        </header>
+      )}
+      {props.children}
+    </section>
+  );
+}
+
+/** A text that does not take room when there is none. */
+export function ErrorNote(props: { error: unknown }) {
+  return props.error === null || props.error === undefined ? null : (
+    <p class="note bad" role="alert">
+      {describe(props.error)}
+    </p>
+  );
+}
+
+export function Badge(props: { tone?: "good" | "bad" | "warn" | "plain"; children: ComponentChildren }) {
+  return <span class={`badge ${props.tone ?? "plain"}`}>{props.children}</span>;
+}
+
+/** A table that scrolls within its own frame. */
+export function Table(props: { label: string; head: (string | [string, "number"])[]; children: ComponentChildren }) {
+  return (
+    <div class="table-frame" tabIndex={0} role="region" aria-label={props.label}>
+      <table>
+        <thead>
+          <tr>
+            {props.head.map((title) => (
+              <th scope="col" class={typeof title === "string" ? "" : "number"} key={String(title)}>
+                {typeof title === "string" ? title : title[0]}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{props.children}</tbody>
+      </table>
+    </div>
+  );
+}
+
+export function PlaceLink(props: { place: Place | null | undefined }) {
+  const { place } = props;
+  if (!place) return <>–</>;
+  return <a href={href("switch", place.dpid)}>{placeName(place)}</a>;
+}
+
+export function SwitchLink(props: { dpid: string; name: string | null }) {
+  return <a href={href("switch", props.dpid)}>{switchName(props)}</a>;
+}
+
+/** A command that can be copied. */
+export function Command(props: { text: string }) {
+  const [isCopied, setIsCopied] = useState(false);
+  const copy = async (): Promise<void> => {
+    // Without a secure context there is no clipboard: the text can be selected.
+    await (navigator.clipboard as Clipboard | undefined)?.writeText(props.text);
+    setIsCopied(true);
+    setTimeout(() => setIsCopied(false), 1500);
+  };
+  return (
+    <div class="command">
+      <code>{props.text}</code>
+      <button type="button" class="small" onClick={() => void copy()} aria-label={`${isCopied ? "Copied" : "Copy"}: ${props.text}`}>
+        {isCopied ? "Copied" : "Copy"}
+      </button>
+    </div>
+  );
+}
+
+export function Empty(props: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <h2>{props.title}</h2>
+      {props.children}
+    </div>
+  );
+}
+
+export function NoSwitches() {
+  return (
+    <Empty title="No switch is connected">
+      <p>Start a network in Mininet with this controller:</p>
+      <Command text="sudo mn --controller=remote,ip=127.0.0.1 --switch=ovs,protocols=OpenFlow13 --topo=tree,2,3" />
+      <p>or emulate one, which needs no privileges:</p>
+      <Command text="sluice emu --topo tree,2,3" />
+      <p>A switch with Open vSwitch connects with:</p>
+      <Command text="ovs-vsctl set-controller BRIDGE tcp:127.0.0.1:6653" />
+    </Empty>
+  );
+}
+
+/** A field with its label above. */
+export function Field(props: { label: string; hint?: ComponentChildren; children: JSX.Element; id: string; class?: string }) {
+  return (
+    <div class={`field ${props.class ?? ""}`}>
+      <label for={props.id}>{props.label}</label>
+      {props.children}
+      {props.hint && <p class="hint">{props.hint}</p>}
+    </div>
+  );
+}
+
+/** A line of recent values. */
+export function Sparkline(props: { values: number[]; label: string }) {
+  const [width, height] = [96, 22];
+  const most = Math.max(1, ...props.values);
+  const step = props.values.length > 1 ? width / (props.values.length - 1) : width;
+  const points = props.values.map((value, at) => `${(at * step).toFixed(1)},${(height - 2 - (value / most) * (height - 4)).toFixed(1)}`);
+  return (
+    <svg class="sparkline" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={props.label}>
+      {points.length > 1 && <polyline points={points.join(" ")} />}
+    </svg>
+  );
+}

@@ -1,0 +1,162 @@
+/** How the controller did in the last hour. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { get, tokenRequest } from "../api";
+import type { Sample } from "../documents";
+import { bytes, count, perSecond, seconds } from "../format";
+import { useTitle } from "../hooks";
+import { connection } from "../live";
+import { Card, Empty } from "../parts";
+import { useValue } from "../store";
+import { themeVersion } from "../theme";
+
+const SAMPLES_MAX = 1800;
+const INTERVAL_MS = 2000;
+/** Packet-ins per second from which the controller is taken to be measured. */
+const LOAD_FROM = 2000;
+
+const SPANS = { "5 minutes": 300, "15 minutes": 900, "1 hour": 3600 };
+
+interface Curve {
+  label: string;
+  value: (sample: Sample) => number | null;
+}
+
+interface ChartInfo {
+  title: string;
+  curves: Curve[];
+  format: (value: number | null) => string;
+}
+
+const CHARTS: ChartInfo[] = [
+  { title: "Packet-ins and messages per second", format: perSecond, curves: [{ label: "packet-ins", value: (s) => s.packet_ins_per_s }, { label: "messages", value: (s) => s.messages_per_s }] },
+  { title: "Time from reading messages to writing the responses", format: seconds, curves: [{ label: "99th percentile", value: (s) => s.latency_p99_s }, { label: "median", value: (s) => s.latency_p50_s }] },
+  { title: "Physical memory of the controller", format: bytes, curves: [{ label: "memory", value: (s) => s.resident_bytes }] },
+  { title: "Connected switches", format: (value) => count(value === null ? null : Math.round(value)), curves: [{ label: "switches", value: (s) => s.switches }] },
+];
+
+function useSamples(): Sample[] {
+  const [samples, setSamples] = useState<Sample[]>([]);
+  const last = useRef(0);
+  const link = useValue(connection);
+  useEffect(() => {
+    if (link !== "live") return undefined;
+    let isOver = false;
+    let timer = 0;
+    const read = async (): Promise<void> => {
+      if (!document.hidden && tokenRequest.get() === null) {
+        try {
+          const found = (await get<{ samples: Sample[] }>(`/v1/time-series?after_unix_s=${last.current}`)).samples;
+          if (isOver) return;
+          last.current = found.at(-1)?.at_unix_s ?? last.current;
+          setSamples((before) => [...before, ...found].slice(-SAMPLES_MAX));
+        } catch {
+          // The state of the connection is shown at the top.
+        }
+      }
+      if (!isOver) timer = window.setTimeout(() => void read(), INTERVAL_MS);
+    };
+    void read();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [link]);
+  return samples;
+}
+
+export function ChartsView() {
+  useTitle("Charts");
+  const samples = useSamples();
+  const [span, setSpan] = useState(900);
+  const shown = useMemo(() => {
+    const from = (samples.at(-1)?.at_unix_s ?? 0) - span;
+    return samples.filter((sample) => sample.at_unix_s >= from);
+  }, [samples, span]);
+  const latest = samples.at(-1);
+  const isLoaded = latest !== undefined && latest.packet_ins_per_s >= LOAD_FROM;
+  return (
+    <>
+      <div class="head">
+        <h1>Charts</h1>
+        <label>
+          Last{" "}
+          <select value={span} onChange={(event) => setSpan(Number(event.currentTarget.value))}>
+            {Object.entries(SPANS).map(([name, value]) => <option key={name} value={value}>{name}</option>)}
+          </select>
+        </label>
+      </div>
+      {latest === undefined ? <Empty title="The first samples come within a few seconds" /> : (
+        <>
+          {isLoaded && (
+            <p class="note good" role="status">
+              Under load, such as that of <code>sluice bench</code>: {perSecond(latest.packet_ins_per_s)} packet-ins from {count(Math.round(latest.switches))} switches, 99th percentile {seconds(latest.latency_p99_s)}.
+            </p>
+          )}
+          <div class="cards">
+            {CHARTS.map((chart) => <Chart key={chart.title} info={chart} samples={shown} />)}
+          </div>
+        </>
+      )}
+    </>
+  );
+}
+
+function style(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+function clock(unixS: number, hasSeconds: boolean): string {
+  return new Date(unixS * 1000).toTimeString().slice(0, hasSeconds ? 8 : 5);
+}
+
+function options(info: ChartInfo, width: number): uPlot.Options {
+  const axis = { stroke: style("muted"), grid: { stroke: style("border"), width: 1 }, ticks: { stroke: style("border"), width: 1 }, font: "12px system-ui, sans-serif" };
+  const colours = [style("accent"), style("load-3")];
+  return {
+    width,
+    height: 200,
+    cursor: { y: false },
+    legend: { show: false },
+    scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1e-6)] } },
+    axes: [{ ...axis, space: 70, values: (_, ticks) => ticks.map((tick) => clock(tick, (ticks[1] ?? Infinity) - (ticks[0] ?? 0) < 60)) }, { ...axis, size: 78, values: (_, ticks) => ticks.map((tick) => info.format(tick)) }],
+    series: [{}, ...info.curves.map((curve, at) => ({ label: curve.label, stroke: colours[at] ?? style("text"), width: 2, ...(at === 1 ? { dash: [6, 4] } : {}) }))],
+  };
+}
+
+function Chart(props: { info: ChartInfo; samples: Sample[] }) {
+  const { info, samples } = props;
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const colours = useValue(themeVersion);
+  const data = useMemo(
+    (): uPlot.AlignedData => [samples.map((sample) => sample.at_unix_s), ...info.curves.map((curve) => samples.map((sample) => curve.value(sample)))],
+    [samples, info],
+  );
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return undefined;
+    const made = new uPlot(options(info, element.clientWidth), data, element);
+    plot.current = made;
+    const resizer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: 200 }));
+    resizer.observe(element);
+    return () => {
+      resizer.disconnect();
+      made.destroy();
+    };
+  }, [info, colours]);
+  useEffect(() => plot.current?.setData(data), [data]);
+  const latest = samples.at(-1);
+  const values = info.curves.map((curve) => `${curve.label} ${info.format(latest ? curve.value(latest) : null)}`).join(", ");
+  return (
+    <Card title={info.title}>
+      <p class="curves">
+        {info.curves.map((curve, at) => (
+          <span key={curve.label}><span class={`key key-${at}`} aria-hidden="true" /> {curve.label} <strong>{info.format(latest ? curve.value(latest) : null)}</strong></span>
+        ))}
+      </p>
+      <div class="chart" ref={place} role="img" aria-label={`${info.title}. Now: ${values}.`} />
+    </Card>
+  );
+}

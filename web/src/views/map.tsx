@@ -1,0 +1,368 @@
+/** The map of the network. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { alarms as findAlarms, type Alarm } from "../alarms";
+import type { Host, Topology } from "../documents";
+import { bits, count, LOAD_LABELS, placeName, shortDpid, switchName } from "../format";
+import { useDocument, useTitle } from "../hooks";
+import { extended, layout, LAYOUTS, type LayoutName, type Point } from "../layout";
+import { connection, events, lookAtLoads, quarantines, refused, topology } from "../live";
+import { MapCanvas, type Selection } from "../map/canvas";
+import { mapModel, type MapModel } from "../map/model";
+import { Badge, Empty, NoSwitches, PlaceLink, SwitchLink, Table } from "../parts";
+import { go, href, route } from "../router";
+import { useValue, Value } from "../store";
+import { themeVersion } from "../theme";
+
+const NO_HOSTS: Host[] = [];
+
+/** Positions stay while other views are shown. */
+const positions: { name: LayoutName; points: Map<string, Point>; links: number } = { name: "auto", points: new Map(), links: 0 };
+
+/** What was chosen stays while other views are shown, or no switch is connected for a moment. */
+const chosen = { isList: new Value(false), showsHosts: new Value(false) };
+
+/** While links are being found, the map is arranged again each time there are so many more. */
+const MORE_LINKS = 1.3;
+
+function pointsFor(of: Topology, name: LayoutName): Map<string, Point> {
+  const isGrown = of.links.length > positions.links * MORE_LINKS;
+  const isSame = !isGrown && name === positions.name && of.switches.length === positions.points.size && of.switches.every((it) => positions.points.has(it.dpid));
+  if (!isSame) {
+    const kept = name === positions.name && !isGrown ? extended(of, positions.points) : null;
+    if (kept === null) positions.links = of.links.length;
+    positions.points = kept ?? layout(of, name);
+    positions.name = name;
+  }
+  return positions.points;
+}
+
+export function MapView() {
+  useTitle("Map");
+  const network = useValue(topology);
+  const link = useValue(connection);
+  useEffect(lookAtLoads, []);
+  if (network === null) return link === "token" ? null : <Empty title="The network is being read" />;
+  if (network.switches.length === 0) return <NoSwitches />;
+  return <Network network={network} />;
+}
+
+function Network(props: { network: Topology }) {
+  const { network } = props;
+  const { query } = useValue(route);
+  const path = useMemo(() => query.get("path")?.split(",").filter((id) => id !== "") ?? [], [query]);
+  const [name, setName] = useState<LayoutName>(positions.name);
+  const isList = useValue(chosen.isList);
+  const choosesHosts = useValue(chosen.showsHosts);
+  // A path begins and ends at hosts.
+  const showsHosts = choosesHosts || path.some((id) => id.includes(":"));
+  const [selection, setSelection] = useState<Selection>(() => {
+    const dpid = query.get("switch");
+    return dpid === null ? null : { kind: "switch", id: dpid };
+  });
+  const [turn, setTurn] = useState(0);
+  const hosts = useDocument<{ hosts: Host[] }>(showsHosts ? "/v1/hosts?limit=10000" : null, 5000).data?.hosts ?? NO_HOSTS;
+  const happened = useValue(events);
+  const rejected = useValue(refused);
+  const cutOff = useValue(quarantines);
+  const alarms = useMemo(
+    () => findAlarms({ topology: network, events: happened, refused: rejected, quarantines: cutOff }, Date.now() / 1000),
+    [network, happened, rejected, cutOff],
+  );
+  const model = useMemo(() => mapModel(network, pointsFor(network, name), alarms, hosts), [network, name, alarms, hosts, turn]);
+  const map = useRef<MapCanvas | null>(null);
+
+  const relayout = (): void => {
+    positions.points = new Map();
+    setTurn(turn + 1);
+    requestAnimationFrame(() => map.current?.fit());
+  };
+  const choose = (next: LayoutName): void => {
+    setName(next);
+    requestAnimationFrame(() => map.current?.fit());
+  };
+  return (
+    <div class="map-view">
+      <h1 class="visually-hidden">Map of the network</h1>
+      <div class="toolbar" role="group" aria-label="Map">
+        <Search model={model} onFound={(found) => { setSelection(found); map.current?.centre(found.id); }} />
+        <label>
+          Layout{" "}
+          <select value={name} onChange={(event) => choose(event.currentTarget.value as LayoutName)}>
+            {Object.entries(LAYOUTS).map(([key, text]) => <option value={key} key={key}>{text}</option>)}
+          </select>
+        </label>
+        <label class="check">
+          <input type="checkbox" checked={showsHosts} onChange={(event) => chosen.showsHosts.set(event.currentTarget.checked)} /> Hosts
+        </label>
+        <button type="button" aria-pressed={isList} onClick={() => chosen.isList.set(!isList)}>List</button>
+        {path.length > 0 && <a class="button" href={href("map")}>Hide path</a>}
+      </div>
+      {isList ? <List network={network} hosts={showsHosts ? hosts : null} alarms={alarms} /> : (
+        <Picture model={model} path={path} selection={selection} select={setSelection} mapRef={map} relayout={relayout} />
+      )}
+      <aside class="map-side" aria-label="Details">
+        <Selected selection={selection} model={model} network={network} hosts={hosts} />
+        <Alarms alarms={alarms} />
+      </aside>
+    </div>
+  );
+}
+
+function Picture(props: {
+  model: MapModel;
+  path: string[];
+  selection: Selection;
+  select: (selection: Selection) => void;
+  mapRef: { current: MapCanvas | null };
+  relayout: () => void;
+}) {
+  const { model, path, selection, select, mapRef, relayout } = props;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const colours = useValue(themeVersion);
+  useEffect(() => {
+    if (canvas.current === null) return undefined;
+    const map = new MapCanvas(canvas.current, { select, open });
+    mapRef.current = map;
+    return () => {
+      mapRef.current = null;
+      map.destroy();
+    };
+  }, []);
+  useEffect(() => mapRef.current?.show(model), [model]);
+  useEffect(() => mapRef.current?.select(selection), [selection]);
+  useEffect(() => mapRef.current?.showPath(path), [path]);
+  useEffect(() => mapRef.current?.updateTheme(), [colours]);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (mapRef.current !== null && handleKey(event, mapRef.current, selection, select)) event.preventDefault();
+  };
+  const selected = model.nodes.find((node) => node.id === selection?.id);
+  return (
+    <div class="picture">
+      <canvas
+        ref={canvas}
+        tabIndex={0}
+        role="application"
+        aria-label={`Map of ${model.nodes.length} switches and ${model.edges.length} links. Arrow keys select a switch, Enter opens it, plus and minus zoom, Shift with arrow keys moves the map, 0 shows all. The button List shows the same as tables.`}
+        onKeyDown={onKeyDown}
+      />
+      <p class="visually-hidden" aria-live="polite">{selected ? `${selected.label}, ${selected.hosts} hosts, ${selected.alarms} alarms` : ""}</p>
+      <div class="zoom" role="group" aria-label="Zoom">
+        <button type="button" aria-label="Zoom in" onClick={() => mapRef.current?.zoom(1.4)}>+</button>
+        <button type="button" aria-label="Zoom out" onClick={() => mapRef.current?.zoom(1 / 1.4)}>−</button>
+        <button type="button" aria-label="Show all" title="Show all" onClick={() => mapRef.current?.fit()}>⤢</button>
+        <button type="button" aria-label="Arrange again" title="Arrange again" onClick={relayout}>↻</button>
+      </div>
+      <Legend />
+    </div>
+  );
+}
+
+function open(selection: NonNullable<Selection>): void {
+  if (selection.kind === "link") go(href("link", ...selection.id.split("/")));
+  else go(href(selection.kind, selection.id));
+}
+
+const DIRECTIONS: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+function handleKey(event: KeyboardEvent, map: MapCanvas, selection: Selection, select: (selection: Selection) => void): boolean {
+  const direction = DIRECTIONS[event.key];
+  if (direction) {
+    if (event.shiftKey) map.pan(-60 * direction[0], -60 * direction[1]);
+    else {
+      const next = map.next(...direction);
+      if (next !== null) select({ kind: "switch", id: next });
+    }
+    return true;
+  }
+  if (event.key === "+" || event.key === "=") map.zoom(1.3);
+  else if (event.key === "-") map.zoom(1 / 1.3);
+  else if (event.key === "0") map.fit();
+  else if (event.key === "Enter" && selection !== null) open(selection);
+  else if (event.key === "Escape") select(null);
+  else return false;
+  return true;
+}
+
+function Legend() {
+  return (
+    <ul class="legend" aria-label="Load of a link">
+      {LOAD_LABELS.map((label, at) => (
+        <li key={label}>
+          <svg width="22" height="8" aria-hidden="true"><line x1="1" x2="21" y1="4" y2="4" class={`load-${at}`} /></svg> {label}
+        </li>
+      ))}
+      <li><svg width="22" height="8" aria-hidden="true"><line x1="1" x2="21" y1="4" y2="4" class="load-0 drained" /></svg> drained</li>
+    </ul>
+  );
+}
+
+function Search(props: { model: MapModel; onFound: (found: NonNullable<Selection>) => void }) {
+  const [text, setText] = useState("");
+  const found = useMemo(() => matches(props.model, text), [props.model, text]);
+  const choose = (selection: NonNullable<Selection>): void => {
+    setText("");
+    props.onFound(selection);
+  };
+  return (
+    <form
+      class="search"
+      role="search"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (found[0]) choose(found[0].selection);
+      }}
+    >
+      <input
+        type="search"
+        aria-label="Find a switch or a host"
+        placeholder="Find a switch or a host"
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+      {text !== "" && (
+        <ul class="found">
+          {found.map((it) => (
+            <li key={it.selection.id}><button type="button" onClick={() => choose(it.selection)}>{it.label}</button></li>
+          ))}
+          {found.length === 0 && <li class="hint">Nothing on the map. Hosts are found while they are shown.</li>}
+        </ul>
+      )}
+    </form>
+  );
+}
+
+function matches(model: MapModel, text: string): { label: string; selection: NonNullable<Selection> }[] {
+  const wanted = text.trim().toLowerCase();
+  if (wanted === "") return [];
+  const nodes = model.nodes.filter((node) => node.label.toLowerCase().includes(wanted) || node.id.includes(wanted));
+  const hosts = model.hosts.filter((host) => host.label.toLowerCase().includes(wanted) || host.id.includes(wanted));
+  return [
+    ...nodes.slice(0, 8).map((node) => ({ label: `Switch ${node.label}`, selection: { kind: "switch" as const, id: node.id } })),
+    ...hosts.slice(0, 8).map((host) => ({ label: `Host ${host.label}`, selection: { kind: "host" as const, id: host.id } })),
+  ];
+}
+
+function Selected(props: { selection: Selection; model: MapModel; network: Topology; hosts: Host[] }) {
+  const { selection, model, network, hosts } = props;
+  if (selection === null) {
+    const up = model.edges.length;
+    const total = network.switches.reduce((sum, it) => sum + it.hosts, 0);
+    return (
+      <div class="card">
+        <dl class="facts">
+          <dt>Switches</dt><dd>{count(model.nodes.length)}</dd>
+          <dt>Links</dt><dd>{count(up)}</dd>
+          <dt>Hosts</dt><dd>{count(total)}</dd>
+        </dl>
+        <p class="hint">Select a switch, a link or a host for more.</p>
+      </div>
+    );
+  }
+  if (selection.kind === "switch") {
+    const node = model.nodes.find((it) => it.id === selection.id);
+    if (!node) return <div class="card"><p>Switch {shortDpid(selection.id)} is not connected.</p></div>;
+    return (
+      <div class="card">
+        <h2>{node.label}</h2>
+        <dl class="facts">
+          <dt>Datapath id</dt><dd><code>{node.id}</code></dd>
+          <dt>Hosts</dt><dd>{node.hosts}</dd>
+          <dt>Links</dt><dd>{model.edges.filter((it) => model.nodes[it.a] === node || model.nodes[it.b] === node).length}</dd>
+        </dl>
+        <a class="button primary" href={href("switch", node.id)}>Ports and flow table</a>
+      </div>
+    );
+  }
+  if (selection.kind === "host") {
+    const host = hosts.find((it) => it.mac === selection.id);
+    if (!host) return <div class="card"><p>Host {selection.id} is not known any more.</p></div>;
+    return (
+      <div class="card">
+        <h2>{host.addresses[0] ?? host.mac}</h2>
+        <dl class="facts">
+          <dt>Address</dt><dd><code>{host.mac}</code></dd>
+          <dt>At</dt><dd>{placeName(host.at)}</dd>
+        </dl>
+        <a class="button primary" href={href("host", host.mac)}>Host</a>
+      </div>
+    );
+  }
+  const edge = model.edges.find((it) => it.id === selection.id);
+  if (!edge) return <div class="card"><p>The link is down.</p></div>;
+  return (
+    <div class="card">
+      <h2>{model.nodes[edge.a]?.label}:{edge.port} – {model.nodes[edge.b]?.label}:{edge.portB}</h2>
+      <dl class="facts">
+        <dt>Load</dt><dd>{bits(edge.bitsPerS)}</dd>
+        <dt>State</dt><dd>{edge.isDrained ? "out of service" : "in service"}</dd>
+      </dl>
+      <a class="button primary" href={href("link", ...edge.id.split("/"))}>Link</a>
+    </div>
+  );
+}
+
+const ALARMS_SHOWN = 50;
+
+function Alarms(props: { alarms: Alarm[] }) {
+  const { alarms } = props;
+  return (
+    <div class="card">
+      <h2>Alarms {alarms.length > 0 && <Badge tone="bad">{alarms.length}</Badge>}</h2>
+      {alarms.length === 0 ? <p class="hint">None.</p> : (
+        <ul class="alarms">
+          {alarms.slice(0, ALARMS_SHOWN).map((alarm, at) => (
+            <li key={at} class={alarm.kind}><a href={alarm.address}>{alarm.text}</a></li>
+          ))}
+        </ul>
+      )}
+      {alarms.length > ALARMS_SHOWN && <p class="hint">and {alarms.length - ALARMS_SHOWN} more</p>}
+    </div>
+  );
+}
+
+const ROWS_SHOWN = 500;
+
+/** All that the map shows, as tables. */
+function List(props: { network: Topology; hosts: Host[] | null; alarms: Alarm[] }) {
+  const { network, hosts, alarms } = props;
+  const at = (place: number) => network.switches[place] ?? { dpid: "", name: null };
+  const more = (all: unknown[]) => all.length > ROWS_SHOWN && <p class="hint">The first {ROWS_SHOWN} of {all.length}.</p>;
+  return (
+    <div class="list">
+      <h2>Switches</h2>
+      <Table label="Switches" head={["Switch", "Datapath id", ["Hosts", "number"], ["Alarms", "number"]]}>
+        {network.switches.slice(0, ROWS_SHOWN).map((it) => (
+          <tr key={it.dpid}>
+            <td><SwitchLink {...it} /></td><td><code>{it.dpid}</code></td><td class="number">{it.hosts}</td>
+            <td class="number">{alarms.filter((alarm) => alarm.dpid === it.dpid).length}</td>
+          </tr>
+        ))}
+      </Table>
+      {more(network.switches)}
+      <h2>Links</h2>
+      <Table label="Links" head={["From", "To", ["Load", "number"], "State"]}>
+        {network.links.slice(0, ROWS_SHOWN).map((link) => (
+          <tr key={`${link.from} ${link.from_port}`}>
+            <td><a href={href("link", at(link.from).dpid, link.from_port)}>{switchName(at(link.from))}:{link.from_port}</a></td>
+            <td>{switchName(at(link.to))}:{link.to_port}</td><td class="number">{bits(link.bits_per_s)}</td>
+            <td>{link.is_drained ? <Badge tone="warn">out of service</Badge> : "in service"}</td>
+          </tr>
+        ))}
+      </Table>
+      {more(network.links)}
+      {hosts !== null && (
+        <>
+          <h2>Hosts</h2>
+          <Table label="Hosts" head={["Host", "Addresses", "At"]}>
+            {hosts.slice(0, ROWS_SHOWN).map((host) => (
+              <tr key={`${host.mac} ${host.vlan}`}>
+                <td><a href={href("host", host.mac)}>{host.mac}</a></td><td>{host.addresses.join(", ")}</td><td><PlaceLink place={host.at} /></td>
+              </tr>
+            ))}
+          </Table>
+          {more(hosts)}
+        </>
+      )}
+    </div>
+  );
+}
