@@ -16,10 +16,10 @@ PAGES = 10
 
 
 class Pages:
-    """Chromium on the generator's core, at the lowest priority: the pages are to cost the controller something, not the generator."""
+    """Chromium at a low priority on both cores: the pages are to cost the controller something, not the generator."""
 
     def __init__(self, controller):
-        command = ["nice", "-n", "19", "taskset", "-c", lab.BENCH_CORE, "node", str(HERE / "pages.mjs"), f"http://127.0.0.1:{controller.api}", str(PAGES)]
+        command = ["nice", "-n", "10", "node", str(HERE / "pages.mjs"), f"http://127.0.0.1:{controller.api}", str(PAGES)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
         api.atexit.register(lambda: os.killpg(self.process.pid, signal.SIGKILL))
         if self.process.stdout.readline().strip() != "open":
