@@ -92,7 +92,7 @@ echo '== install'
 inside dpkg -i /srv/first.deb
 expect inside systemctl is-active sluice.service sluice.socket sluice-api.socket
 expect has_status '0 switches connected'
-expect logs 'the service manager has opened \[::\]:6653, \[::\]:6633, 127.0.0.1:8653'
+await logs 'the service manager has opened \[::\]:6653, \[::\]:6633, 127.0.0.1:8653'
 [ "$(property User)" = sluice ] || fail 'the service runs as another user'
 inside sluice flow add 1 'priority=200,tcp,tp_dst=23,actions=drop' --name block-telnet
 
@@ -105,7 +105,7 @@ inside sluice doctor || true
 echo '== reload'
 inside systemctl reload sluice
 expect inside systemctl is-active sluice.service
-expect logs 'configuration reloaded'
+await logs 'configuration reloaded'
 
 echo '== upgrade, with connections all the time'
 old=$(property MainPID)
@@ -128,12 +128,27 @@ inside systemctl restart sluice
 await has_status '3 switches connected'
 old=$(property MainPID)
 inside kill -STOP "$old"
-restarted() { [ "$(property NRestarts)" = 1 ] && [ "$(property MainPID)" != "$old" ]; }
+restarted() { [ "$(property NRestarts)" -ge 1 ] && [ "$(property MainPID)" != "$old" ]; }
 await restarted
 await has_status '3 switches connected'
 
 echo '== exposure'
 inside systemd-analyze --no-pager security sluice.service | tail -n 1
+
+echo '== an error in the configuration'
+inside cp /etc/sluice.toml /tmp/sluice.toml
+inside sh -c 'echo "nonsense = 1" >>/etc/sluice.toml'
+inside systemctl restart --no-block sluice
+failing() { [ "$(property NRestarts)" -ge 8 ]; }
+await failing
+expect inside systemctl is-active sluice.socket sluice-api.socket
+inside cp /tmp/sluice.toml /etc/sluice.toml
+await has_status '3 switches connected'
+
+echo '== remove and install'
+inside dpkg -r sluice
+inside dpkg -i /srv/second.deb
+expect inside systemctl is-active sluice.service sluice.socket sluice-api.socket
 
 echo '== remove'
 inside dpkg -r sluice

@@ -35,6 +35,8 @@ pub(crate) struct SwitchCounters {
     description: Mutex<SwitchDescription>,
     pub(crate) messages_received: Counter,
     pub(crate) packet_ins_received: Counter,
+    /// Those of them that the kernel has answered.
+    pub(crate) packet_ins_in_kernel: Counter,
     pub(crate) bytes_received: Counter,
     pub(crate) bytes_sent: Counter,
     pub(crate) errors_received: Counter,
@@ -65,6 +67,7 @@ impl SwitchCounters {
             }),
             messages_received: Counter::default(),
             packet_ins_received: Counter::default(),
+            packet_ins_in_kernel: Counter::default(),
             bytes_received: Counter::default(),
             bytes_sent: Counter::default(),
             errors_received: Counter::default(),

@@ -2,7 +2,7 @@
 //!
 //! A worker that is nearly always busy keeps the packet-ins of all its switches waiting, those of idle switches too. If another one is
 //! much less busy for some seconds, switches move there: as many as make the two more alike, the busiest that fit first. A switch that
-//! keeps a worker busy alone stays, and the others leave it.
+//! keeps a worker busy alone stays, and the others leave it, as far as they have sent something in these seconds.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ const MOVES_MAX: usize = 16;
 pub(super) struct WorkerSample {
     /// Time that it was busy.
     pub(super) busy: Duration,
-    /// Messages of each of its switches.
+    /// Messages of each of its switches that it has processed.
     pub(super) messages: Vec<(DatapathId, u64)>,
 }
 
@@ -51,8 +51,12 @@ pub(super) struct Balancer {
     busy: Vec<Duration>,
     messages: HashMap<DatapathId, u64>,
     moved_at: HashMap<DatapathId, Instant>,
-    /// Measurements in a row that have found the same worker too busy.
+    /// The worker that was too busy in the last measurements, and in how many.
     uneven: (usize, u32),
+    /// Messages of its switches in these measurements.
+    since_uneven: HashMap<DatapathId, u64>,
+    /// Workers that were too busy for further switches in the last measurement.
+    saturated: Vec<bool>,
 }
 
 impl Balancer {
@@ -66,20 +70,33 @@ impl Balancer {
         self.measured_at.map_or(now, |at| at + INTERVAL)
     }
 
+    /// Whether a worker was too busy for further switches in the last measurement.
+    pub(super) fn is_saturated(&self, worker: usize) -> bool {
+        self.saturated.get(worker).copied().unwrap_or_default()
+    }
+
     /// Takes a measurement, and says which switches are to move.
     pub(super) fn measure(&mut self, now: Instant, workers: &[WorkerSample]) -> Option<Moves> {
         let loads = self.loads(now, workers);
+        self.saturated = loads.iter().map(|load| load.busy >= BUSY_MIN).collect();
         let Some((from, to)) = uneven_pair(&loads) else {
             self.uneven.1 = 0;
             return None;
         };
-        let in_a_row = if self.uneven.0 == from { self.uneven.1 + 1 } else { 1 };
-        self.uneven = (from, in_a_row);
-        if in_a_row < MEASUREMENTS {
+        if self.uneven.0 != from || self.uneven.1 == 0 {
+            self.uneven = (from, 0);
+            self.since_uneven.clear();
+        }
+        self.uneven.1 += 1;
+        let (busiest, least) = (loads.get(from)?, loads.get(to)?);
+        for &(id, count) in &busiest.messages {
+            *self.since_uneven.entry(id).or_default() += count;
+        }
+        if self.uneven.1 < MEASUREMENTS {
             return None;
         }
         self.uneven.1 = 0;
-        let switches = self.fitting(now, loads.get(from)?, loads.get(to)?.busy);
+        let switches = self.fitting(now, busiest, least.busy);
         if switches.is_empty() {
             return None;
         }
@@ -110,14 +127,16 @@ impl Balancer {
         workers.iter().zip(&busy_before).map(load).collect()
     }
 
-    /// The switches whose move makes the two workers more alike: the share of a switch is that of its messages.
+    /// The switches whose move makes the two workers more alike: the share of a switch is that of its messages in the last measurements.
     fn fitting(&self, now: Instant, from: &Load, to_busy: f64) -> Vec<DatapathId> {
-        let total: u64 = from.messages.iter().map(|(_, count)| count).sum();
+        let counts = from.messages.iter().map(|(id, _)| (*id, self.count_since_uneven(*id)));
+        let counts: Vec<_> = counts.collect();
+        let total: u64 = counts.iter().map(|(_, count)| count).sum();
         let has_rested = |id: &DatapathId| {
             self.moved_at.get(id).is_none_or(|at| now.saturating_duration_since(*at) >= REST)
         };
-        let active = from.messages.iter().filter(|(id, count)| *count > 0 && has_rested(id));
-        let mut candidates: Vec<_> = active.copied().collect();
+        let mut candidates = counts;
+        candidates.retain(|(id, count)| *count > 0 && has_rested(id));
         candidates.sort_unstable_by_key(|&(id, count)| (std::cmp::Reverse(count), id));
         let mut gap = from.busy - to_busy;
         let mut switches = vec![];
@@ -129,6 +148,10 @@ impl Balancer {
             }
         }
         switches
+    }
+
+    fn count_since_uneven(&self, id: DatapathId) -> u64 {
+        self.since_uneven.get(&id).copied().unwrap_or_default()
     }
 }
 
@@ -219,6 +242,17 @@ mod tests {
         let moves = workers.run(60);
         assert_eq!(moves.len(), 1, "{moves:?}");
         assert_eq!((workers.ids(0), workers.ids(1).len()), (vec![1], 7));
+    }
+
+    #[test]
+    fn a_switch_with_a_message_in_any_of_the_measurements_leaves_the_worker_of_a_heavy_one() {
+        let mut workers = Workers::new(&[&[950_000, 1], &[0]]);
+        workers.run(2);
+        workers.rates[0][1].1 = 0;
+        workers.run(2);
+        assert_eq!((workers.ids(0), workers.ids(1)), (vec![1], vec![3, 2]));
+        // One that connects next is not given to the worker that is too busy.
+        assert!(workers.balancer.is_saturated(0) && !workers.balancer.is_saturated(1));
     }
 
     #[test]

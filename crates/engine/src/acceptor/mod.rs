@@ -424,7 +424,10 @@ impl<I: Io, A: App> AcceptorState<I, A> {
 }
 
 fn sample(worker: &ThreadCounters) -> WorkerSample {
-    let count = |it: Arc<SwitchCounters>| (it.datapath_id(), it.messages_received.get());
+    let count = |it: Arc<SwitchCounters>| {
+        let processed = it.messages_received.get().saturating_sub(it.packet_ins_in_kernel.get());
+        (it.datapath_id(), processed)
+    };
     let messages = worker.connected_switches.all().into_iter().map(count).collect();
     WorkerSample { busy: worker.busy(), messages }
 }

@@ -224,7 +224,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         self.last_session_id += 1;
         let session_id = SessionId(self.last_session_id);
         let ports = features.ports.len();
-        let assigned = self.switches.assign(datapath_id, session_id, source, ports);
+        let is_saturated = |worker| self.balancer.is_saturated(worker);
+        let assigned = self.switches.assign(is_saturated, datapath_id, session_id, source, ports);
         if security.is_bound() && self.cfg.binds_datapath_ids() {
             self.switches.bind(session_id);
         }

@@ -69,15 +69,20 @@ impl SwitchRegistry {
         self.by_datapath.values().copied()
     }
 
-    /// Assigns a switch to the worker with the fewest switches.
+    /// Assigns a switch to the worker with the fewest switches, of those that are not too busy if there are some.
     pub(crate) fn assign(
         &mut self,
+        is_saturated: impl Fn(usize) -> bool,
         datapath_id: DatapathId,
         session_id: SessionId,
         source: SourceNetwork,
         ports: usize,
     ) -> SwitchLocation {
-        let least = self.switch_counts.iter().enumerate().min_by_key(|&(_, &count)| count);
+        let least = self
+            .switch_counts
+            .iter()
+            .enumerate()
+            .min_by_key(|&(worker, &count)| (is_saturated(worker), count));
         let worker = least.map_or(0, |(worker, _)| worker);
         if let Some(count) = self.switch_counts.get_mut(worker) {
             *count += 1;
@@ -226,7 +231,7 @@ mod tests {
     fn a_switch_is_assigned_to_the_worker_with_the_fewest() {
         let mut registry = SwitchRegistry::new(2);
         let assign = |registry: &mut SwitchRegistry, n| {
-            registry.assign(DatapathId(n), SessionId(n), source(1), 4).worker
+            registry.assign(|_| false, DatapathId(n), SessionId(n), source(1), 4).worker
         };
         let workers: Vec<_> = (0..4).map(|n| assign(&mut registry, n)).collect();
         assert_eq!(workers, [0, 1, 0, 1]);
@@ -243,16 +248,16 @@ mod tests {
     #[test]
     fn the_newest_session_of_the_largest_source_makes_room_for_another_source() {
         let mut registry = SwitchRegistry::new(1);
-        registry.assign(DatapathId(0), SessionId(0), source(1), 4);
+        registry.assign(|_| false, DatapathId(0), SessionId(0), source(1), 4);
         for n in 1..6 {
-            registry.assign(DatapathId(n), SessionId(n), source(2), 4);
+            registry.assign(|_| false, DatapathId(n), SessionId(n), source(2), 4);
         }
         assert_eq!(registry.eviction_candidate(source(2)), None);
         for (newest, source) in [(5, source(1)), (4, source(3))] {
             let evicted = registry.eviction_candidate(source).unwrap();
             assert_eq!(evicted, SwitchLocation { session_id: SessionId(newest), worker: 0 });
             registry.stop_counting(evicted.session_id);
-            registry.assign(DatapathId(newest + 10), SessionId(newest + 10), source, 4);
+            registry.assign(|_| false, DatapathId(newest + 10), SessionId(newest + 10), source, 4);
         }
         assert_eq!(registry.len(), 6);
         assert!(registry.lookup(DatapathId(5)).is_some(), "until it has disconnected");
@@ -263,9 +268,9 @@ mod tests {
     #[test]
     fn the_source_with_the_most_ports_gives_up_its_largest_session() {
         let mut registry = SwitchRegistry::new(1);
-        registry.assign(DatapathId(0), SessionId(0), source(1), 400);
+        registry.assign(|_| false, DatapathId(0), SessionId(0), source(1), 400);
         for (n, ports) in [(1, 300), (2, 900), (3, 100)] {
-            registry.assign(DatapathId(n), SessionId(n), source(2), ports);
+            registry.assign(|_| false, DatapathId(n), SessionId(n), source(2), ports);
         }
         registry.count_claim(source(2), 50);
         assert_eq!(registry.port_count(), 1750);

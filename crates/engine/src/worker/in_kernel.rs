@@ -166,6 +166,7 @@ impl InKernel {
         worker.bytes_received.add(received_bytes);
         worker.bytes_sent.add(sent_bytes);
         counters.packet_ins_received.add(packet_ins);
+        counters.packet_ins_in_kernel.add(packet_ins);
         counters.messages_received.add(packet_ins);
         counters.bytes_received.add(received_bytes);
         counters.bytes_sent.add(sent_bytes);
