@@ -1,7 +1,8 @@
 # Sourced by scripts that run in a mount namespace of their own: an overlay over the root file system, at $root. What is changed there is lost
 # with the namespace.
-top=$(mktemp -d)
-mount -t tmpfs tmpfs "$top"
+# In the mount namespace only, so that nothing is left behind.
+mount -t tmpfs tmpfs /mnt
+top=/mnt
 mkdir "$top"/{upper,work,root}
 mount -t overlay overlay -o "lowerdir=/,upperdir=$top/upper,workdir=$top/work" "$top/root"
 root=$top/root

@@ -111,6 +111,22 @@ impl PassedListeners {
     }
 }
 
+/// Which of the addresses that the service manager has opened a new configuration does not have: it goes on to accept connections there, which
+/// nobody would serve, and the next start would fail.
+pub(crate) fn no_longer_configured(passed: &[Endpoint], config: &RunConfig) -> Option<String> {
+    let of_tls = || config.engine.tls.iter().flat_map(|tls| &tls.listen);
+    let is_missing = |endpoint: &&Endpoint| match endpoint.transport {
+        Transport::Tcp => !config.engine.listen.contains(&endpoint.addr),
+        Transport::Tls => !of_tls().any(|addr| *addr == endpoint.addr),
+    };
+    let missing = passed.iter().find(is_missing)?;
+    let (name, keys) = match missing.transport {
+        Transport::Tcp => (OPENFLOW, "listen"),
+        Transport::Tls => (OPENFLOW_TLS, "tls.listen or tls.listeners"),
+    };
+    Some(not_configured(name, missing.addr, keys))
+}
+
 /// Whether a listener at `passed` is one at `configured`. A system without IPv6 has the IPv4 wildcard address instead of that of IPv6.
 fn is_same(configured: SocketAddr, passed: SocketAddr) -> bool {
     let ipv6_any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
@@ -225,6 +241,17 @@ mod tests {
         let config = config(|config| config.engine.listen = vec![at]);
         let error = PassedListeners::assign(vec![socket, again], &config).unwrap_err();
         assert!(error.contains(&format!("is the second one for {at}; ")), "{error}");
+    }
+
+    #[test]
+    fn a_reload_must_not_leave_an_address_that_was_passed() {
+        let addr: SocketAddr = "127.0.0.1:6653".parse().unwrap();
+        let passed = [Endpoint::from(addr), Endpoint { addr, transport: Transport::Tls }];
+        let config = config(|config| config.engine.listen = vec![addr]);
+        assert_eq!(no_longer_configured(&passed[..1], &config), None);
+        let error = no_longer_configured(&passed, &config).unwrap();
+        assert!(error.contains("\"openflow-tls\""), "{error}");
+        assert!(error.contains("not in tls.listen or tls.listeners;"), "{error}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{panic, thread};
 use sluice_apps::topology::WallClock;
 use sluice_declared::Declared;
 use sluice_declared::store::OPEN_THREAD;
-use sluice_engine::{Engine, PassedListener, StartError, TlsListeners};
+use sluice_engine::{Endpoint, Engine, PassedListener, StartError, TlsListeners};
 use sluice_io::{clock, limits, service_manager};
 use sluice_northbound::{EventLog, Listeners, Server};
 use sluice_sdk::{App, AppConfigs, Chain};
@@ -19,7 +19,7 @@ use tracing::{error, info, warn};
 use crate::config::{ConfigKey, ConfigSources, LoadedConfig, RunConfig};
 use crate::declared_config::declared_config;
 use crate::log::Logging;
-use crate::passed_listeners::PassedListeners;
+use crate::passed_listeners::{PassedListeners, no_longer_configured};
 use crate::service_status::{self, ServiceStatus};
 use crate::signals::{Signal, SignalReceiver};
 use crate::startup_message::StartupMessage;
@@ -120,6 +120,8 @@ struct RunningController<'l> {
     generation_id: u64,
     congestion: CongestionChoice,
     engine: Engine<Chain>,
+    /// The listeners for switches that the service manager has opened.
+    passed: Vec<Endpoint>,
     api: Option<Server>,
     declared: Arc<Declared>,
     /// Without the API, whose thread logs events otherwise.
@@ -143,6 +145,7 @@ impl<'l> RunningController<'l> {
         let api = Some(&config.api).filter(|api| api.has_listener());
         let listeners = api.map(listen).transpose()?;
         let generation_id = generation_id();
+        let endpoints = passed.switches.iter().map(|it| it.configured).collect();
         let (engine, congestion) =
             start_engine(&sources.registry, &loaded, &passed.switches.into(), generation_id)?;
         let owners = sources.registry.all().allocations();
@@ -173,6 +176,7 @@ impl<'l> RunningController<'l> {
             generation_id,
             congestion,
             engine,
+            passed: endpoints,
             api,
             declared,
             event_log,
@@ -213,6 +217,9 @@ impl<'l> RunningController<'l> {
             Ok(new) => new,
             Err(errors) => return errors.iter().for_each(|error| report(error)),
         };
+        if let Some(error) = no_longer_configured(&self.passed, &new.config) {
+            return report(&error);
+        }
         let apps = app_configs(&new);
         let config = engine_config(&new, self.generation_id, self.congestion);
         let result = self.engine.apply(config, move |chain: &mut Chain| chain.configure(&apps));
