@@ -25,7 +25,7 @@ if [ "${1:-}" = --boot ]; then
     mkdir -p "$root/etc/systemd/journald.conf.d"
     printf '[Journal]\nStorage=volatile\n' >"$root/etc/systemd/journald.conf.d/volatile.conf"
     ip link set lo up
-    # Not by chroot: a process in a chroot may not make the user namespace of PrivateUsers=.
+    # Not by chroot: a service in a chroot could not have a user namespace of its own.
     mkdir "$root/srv/old"
     cd "$root"
     pivot_root . srv/old
