@@ -2,16 +2,15 @@
 
 use std::fs;
 
-use rustix::param::page_size;
-
 /// Bytes of physical memory that this process occupies, if the system tells.
 pub fn resident_bytes() -> Option<u64> {
-    resident(&fs::read_to_string("/proc/self/statm").ok()?, page_size() as u64)
+    resident(&fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// The second number of `statm`, which counts pages.
-fn resident(statm: &str, page_bytes: u64) -> Option<u64> {
-    statm.split(' ').nth(1)?.trim().parse::<u64>().ok()?.checked_mul(page_bytes)
+/// The line `VmRSS:` of `status`, in KiB.
+fn resident(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -19,9 +18,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resident_pages_are_the_second_number() {
-        assert_eq!(resident("5000 300 200 50 0 400 0\n", 4096), Some(300 * 4096));
-        assert_eq!(resident("5000", 4096), None);
+    fn resident_memory_is_in_kib() {
+        let status = "Name:\tsluice\nVmHWM:\t    4000 kB\nVmRSS:\t    3000 kB\nThreads:\t3\n";
+        assert_eq!(resident(status), Some(3000 * 1024));
+        assert_eq!(resident("VmRSS:\tmany\n"), None);
         assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 16));
     }
 }
