@@ -24,8 +24,11 @@ export class ApiError extends Error {
   }
 }
 
-/** Why the controller asks for a token; `null` while none is needed. */
+/** Why a token is asked for; `null` while none is. */
 export const tokenRequest = new Value<ApiError | null>(null);
+
+/** The code of a request for a token that the user has made, and not the controller. */
+export const TOKEN_CHOSEN = "token_chosen";
 
 /** Who the controller takes us to be. */
 export const identity = new Value<Identity | null>(null);
@@ -34,10 +37,20 @@ export function token(): string | null {
   return sessionStorage.getItem(TOKEN_KEY);
 }
 
+/** Whether a text has only characters that a token may have. */
+export function isToken(text: string): boolean {
+  return /^[\x21-\x7e]+$/.test(text);
+}
+
 export function setToken(value: string | null): void {
   if (value === null || value === "") sessionStorage.removeItem(TOKEN_KEY);
   else sessionStorage.setItem(TOKEN_KEY, value);
   tokenRequest.set(null);
+}
+
+/** Asks for a token although the controller asks for none. */
+export function chooseToken(): void {
+  tokenRequest.set(new ApiError(401, TOKEN_CHOSEN, ""));
 }
 
 export function headers(): Record<string, string> {
@@ -61,7 +74,8 @@ export async function errorOf(response: Response): Promise<ApiError> {
 
 /** Asks for a token if the one that was used is not accepted; an answer to an earlier one says nothing. */
 export function refuse(error: ApiError, used: string | null): void {
-  if ((error.status === 401 || error.status === 429) && used === token()) tokenRequest.set(error);
+  const asks = error.status === 401 || error.status === 429 || error.code === "token_without_tls";
+  if (asks && used === token()) tokenRequest.set(error);
 }
 
 async function send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {

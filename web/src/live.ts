@@ -26,6 +26,8 @@ const GROUP_MS = 150;
 const STREAMS_OF_BROWSER = 3;
 
 export const connection = new Value<Connection>("connecting");
+/** Why the controller, though it answers, does not serve this page; `null` if it cannot be reached. */
+export const failure = new Value<ApiError | null>(null);
 export const topology = new Value<Topology | null>(null);
 /** The newest last. */
 export const events = new Value<readonly EventDocument[]>([]);
@@ -95,7 +97,10 @@ function mayAsk(): boolean {
 /** What a failed request says about the connection. */
 function note(error: unknown): void {
   if (tokenRequest.get() !== null) connection.set("token");
-  else if (error instanceof ApiError && error.isUnreachable) connection.set("lost");
+  else if (error instanceof ApiError && error.isUnreachable) {
+    failure.set(null);
+    connection.set("lost");
+  }
 }
 
 async function followDocuments(): Promise<void> {
@@ -103,7 +108,7 @@ async function followDocuments(): Promise<void> {
     const now = Date.now();
     if (mayAsk()) {
       try {
-        if (connection.get() !== "live" || identity.get() === null) await connect();
+        if (connection.get() !== "live" || identity.get() === null) await connectOrFail();
         if (now >= topologyDue) {
           topologyDue = now + (lookers > 0 ? TOPOLOGY_INTERVAL_MS : TOPOLOGY_IDLE_INTERVAL_MS);
           topology.set(await get<Topology>("/v1/topology"));
@@ -118,6 +123,19 @@ async function followDocuments(): Promise<void> {
       }
     }
     await sleep(mayAsk() && connection.get() === "live" ? Math.min(topologyDue, declaredDue) - Date.now() : RETRY_INTERVAL_MS);
+  }
+}
+
+/** Connects. If the controller refuses that, the page is not connected, and shows why. */
+async function connectOrFail(): Promise<void> {
+  try {
+    await connect();
+  } catch (error) {
+    if (tokenRequest.get() === null) {
+      failure.set(error instanceof ApiError && !error.isUnreachable ? error : null);
+      connection.set("lost");
+    }
+    throw error;
   }
 }
 
