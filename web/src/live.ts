@@ -14,14 +14,16 @@ const EVENTS_AT_START = 1000;
 /** Time between two readings of the map while a view shows loads, and while none does. */
 const TOPOLOGY_INTERVAL_MS = 2000;
 const TOPOLOGY_IDLE_INTERVAL_MS = 10_000;
+/** Time between two readings of the map at least, however often the network changes. */
+const TOPOLOGY_PAUSE_MS = 500;
 /** Time between two readings of events without a stream. */
 const POLL_INTERVAL_MS = 1500;
 /** Time between two attempts to reach the controller. */
 const RETRY_INTERVAL_MS = 1000;
 /** After this time without a stream, one is tried again. */
 const STREAM_RETRY_MS = 60_000;
-/** Events come in groups: the map is read once for those of this time. */
-const GROUP_MS = 150;
+/** Events come in groups: the map is read once for those of this time. Clients share a map for 200 ms, so that one read earlier may be from before the event. */
+const GROUP_MS = 250;
 /** A browser has six connections to a server: streams of its windows use up to three of them. */
 const STREAMS_OF_BROWSER = 3;
 
@@ -43,6 +45,7 @@ let lookers = 0;
 let wake: (() => void) | null = null;
 let isStarted = false;
 let topologyDue = 0;
+let topologyReadAt = 0;
 let declaredDue = 0;
 let abort = new AbortController();
 
@@ -68,7 +71,7 @@ export function lookAtLoads(): () => void {
 
 /** Reads everything again, since something was changed or a token was entered. */
 export function refresh(): void {
-  topologyDue = 0;
+  topologyDue = Math.min(topologyDue, Date.now() + GROUP_MS);
   declaredDue = 0;
   wake?.();
 }
@@ -103,16 +106,29 @@ function note(error: unknown): void {
   }
 }
 
+/** When the map is read next. */
+function nextTopology(): number {
+  return Math.max(topologyDue, topologyReadAt + TOPOLOGY_PAUSE_MS);
+}
+
+async function readTopology(): Promise<void> {
+  const withLoads = lookers > 0;
+  topologyDue = Date.now() + (withLoads ? TOPOLOGY_INTERVAL_MS : TOPOLOGY_IDLE_INTERVAL_MS);
+  try {
+    // The controller asks the switches for loads only while somebody sees them.
+    topology.set(await get<Topology>(`/v1/topology${withLoads ? "?loads=true" : ""}`));
+  } finally {
+    topologyReadAt = Date.now();
+  }
+}
+
 async function followDocuments(): Promise<void> {
   for (;;) {
     const now = Date.now();
     if (mayAsk()) {
       try {
         if (connection.get() !== "live" || identity.get() === null) await connectOrFail();
-        if (now >= topologyDue) {
-          topologyDue = now + (lookers > 0 ? TOPOLOGY_INTERVAL_MS : TOPOLOGY_IDLE_INTERVAL_MS);
-          topology.set(await get<Topology>("/v1/topology"));
-        }
+        if (now >= nextTopology()) await readTopology();
         if (now >= declaredDue) {
           declaredDue = now + 5 * TOPOLOGY_IDLE_INTERVAL_MS;
           await readDeclared();
@@ -122,7 +138,7 @@ async function followDocuments(): Promise<void> {
         topologyDue = Math.max(topologyDue, Date.now() + RETRY_INTERVAL_MS);
       }
     }
-    await sleep(mayAsk() && connection.get() === "live" ? Math.min(topologyDue, declaredDue) - Date.now() : RETRY_INTERVAL_MS);
+    await sleep(mayAsk() && connection.get() === "live" ? Math.min(nextTopology(), declaredDue) - Date.now() : RETRY_INTERVAL_MS);
   }
 }
 
