@@ -1,7 +1,7 @@
 /** One switch: what it is, its ports, its flow table. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { change, describe, segment } from "../api";
-import type { Flow, PortDocument, SwitchDocument } from "../documents";
+import { change, describe, get, segment } from "../api";
+import type { Flow, PortDocument, StaticEntry, SwitchDocument } from "../documents";
 import { FlowEditor } from "../editor/editor";
 import { age, bits, bytes, clean, count, shortDpid, switchName, time } from "../format";
 import { useDocument, useTitle } from "../hooks";
@@ -154,9 +154,11 @@ function Flows(props: { dpid: string; name: string }) {
   const found = flows.filter((flow) => (owner === "" || (flow.owner ?? "foreign") === owner) && `${flow.text} ${ownerOf(flow)}`.toLowerCase().includes(wanted));
   useEffect(() => setShown(FLOWS_PER_PAGE), [wanted, owner]);
   const remove = async (entry: string): Promise<void> => {
-    if (!confirm(`Remove the static entry ${clean(entry)} from all its switches?`)) return;
+    const path = `/v1/static/flows/${segment(entry)}`;
     try {
-      await change("DELETE", `/v1/static/flows/${segment(entry)}?wait=true`);
+      const { revision } = await get<StaticEntry>(path);
+      if (!confirm(`Remove the static entry ${clean(entry)} from all its switches?`)) return;
+      await change("DELETE", `${path}?wait=true&if_revision=${revision}`);
       setMessage({ isBad: false, text: `The static entry ${clean(entry)} was removed.` });
       reload();
     } catch (problem) {
