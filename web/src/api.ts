@@ -18,7 +18,7 @@ export class ApiError extends Error {
     super(message);
   }
 
-  /** Whether the controller was not reached at all. */
+  /** Whether there was no complete answer. */
   get isUnreachable(): boolean {
     return this.status === 0;
   }
@@ -101,16 +101,27 @@ async function send(method: string, path: string, body?: unknown, signal?: Abort
   throw error;
 }
 
+/** The body of an answer. The connection may be lost while it is read. */
+async function received<T>(body: Promise<T>, signal?: AbortSignal): Promise<T> {
+  try {
+    return await body;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "answer_incomplete", "the answer of the controller was not received completely");
+  }
+}
+
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return (await (await send("GET", path, undefined, signal)).json()) as T;
+  const response = await send("GET", path, undefined, signal);
+  return received(response.json() as Promise<T>, signal);
 }
 
 export async function getText(path: string): Promise<string> {
-  return (await send("GET", path)).text();
+  return received((await send("GET", path)).text());
 }
 
 export async function change<T>(method: "PUT" | "POST" | "DELETE", path: string, body?: unknown): Promise<T> {
-  return (await (await send(method, path, body)).json()) as T;
+  return received((await send(method, path, body)).json() as Promise<T>);
 }
 
 /** A segment of a path. */

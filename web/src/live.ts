@@ -20,6 +20,8 @@ const TOPOLOGY_PAUSE_MS = 500;
 const POLL_INTERVAL_MS = 1500;
 /** Time between two attempts to reach the controller. */
 const RETRY_INTERVAL_MS = 1000;
+/** A stream that ends earlier is opened again only after a pause. */
+const STREAM_SHORT_MS = 5000;
 /** After this time without a stream, one is tried again. */
 const STREAM_RETRY_MS = 60_000;
 /** Events come in groups: the map is read once for those of this time. Clients share a map for 200 ms, so that one read earlier may be from before the event. */
@@ -160,6 +162,7 @@ async function connect(): Promise<void> {
   const controller = await get<{ version: string }>("/v1/controller");
   version.set(controller.version);
   topologyDue = 0;
+  failure.set(null);
   connection.set("live");
 }
 
@@ -183,7 +186,9 @@ async function followEvents(): Promise<void> {
     }
     try {
       await readHistory(lastId === null ? EVENTS_AT_START : 500);
+      const openedAt = Date.now();
       if (!(await withStream(stream))) await poll();
+      else if (Date.now() - openedAt < STREAM_SHORT_MS) await pause(RETRY_INTERVAL_MS);
     } catch (error) {
       if (!abort.signal.aborted) note(error);
       await pause(RETRY_INTERVAL_MS);
@@ -210,6 +215,8 @@ async function withStream(run: () => Promise<boolean>): Promise<boolean> {
 
 /** Reads the stream until it ends. `false` if the controller has none left. */
 async function stream(): Promise<boolean> {
+  // The window may have been hidden while the history was read.
+  if (!mayAsk()) return true;
   abort = new AbortController();
   const used = token();
   const after = lastId === null ? "" : `?after=${encodeURIComponent(lastId)}`;
