@@ -56,6 +56,11 @@ export function count(value: number | null | undefined): string {
   return value === null || value === undefined ? "–" : value.toLocaleString("en");
 }
 
+/** The sum of two counters, one of which the switch may not count; `null` if it counts neither. */
+export function total(a: number | null | undefined, b: number | null | undefined): number | null {
+  return (a ?? null) === null && (b ?? null) === null ? null : (a ?? 0) + (b ?? 0);
+}
+
 export function seconds(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
   if (value < 1e-3) return `${Math.round(value * 1e6)} µs`;

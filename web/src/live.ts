@@ -162,6 +162,7 @@ async function connect(): Promise<void> {
   const controller = await get<{ version: string }>("/v1/controller");
   version.set(controller.version);
   topologyDue = 0;
+  declaredDue = 0;
   failure.set(null);
   connection.set("live");
 }
