@@ -174,8 +174,16 @@ function TokenDialog() {
   if (why === null) return <dialog ref={dialog} />;
   const reason = isMalformed ? MALFORMED : (REASONS[why.code] ?? why.message);
   const known = token();
+  const isChosen = why.code === TOKEN_CHOSEN;
   return (
-    <dialog ref={dialog} aria-labelledby="token-title" onCancel={(event) => event.preventDefault()}>
+    <dialog
+      ref={dialog}
+      aria-labelledby="token-title"
+      onCancel={(event) => {
+        event.preventDefault();
+        if (isChosen) setToken(null);
+      }}
+    >
       <form
         method="dialog"
         onSubmit={(event) => {
@@ -194,7 +202,7 @@ function TokenDialog() {
         <input id="token" type="password" autocomplete="off" required value={text} onInput={(event) => setText(event.currentTarget.value)} />
         <div class="row">
           <button type="submit" class="primary">Use this token</button>
-          {(known !== null || why.code === TOKEN_CHOSEN) && (
+          {(known !== null || isChosen) && (
             <button type="button" onClick={() => setToken(null)}>{known === null ? "Cancel" : "Forget token"}</button>
           )}
         </div>
