@@ -379,7 +379,9 @@ mod tests {
         polled.want_if_room(all());
         let first = polled.start_due(clock::now());
         assert_eq!(first.len(), SWITCHES_MAX);
-        first.iter().for_each(|&id| polled.record(id, None));
+        for &id in &first {
+            polled.record(id, None);
+        }
         let last = DatapathId(SWITCHES_MAX as u64 + 4);
         polled.want(last);
         for _ in 0..3 {
