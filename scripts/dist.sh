@@ -6,6 +6,8 @@
 #
 # docs/releasing.md describes how a version is made, docs/adr/0041-packages.md why the packages are as they are.
 set -euo pipefail
+# What is packed has the same permissions whoever packs it.
+umask 022
 cd "$(dirname "$0")/.."
 
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -63,6 +65,9 @@ write_image() {
 install_musl
 rm -rf "$dist"
 mkdir -p "$dist"
+# What is published has the page.
+scripts/web.sh
+scripts/web.sh --check
 make release
 build_static
 binary=$target/$static/release/sluice

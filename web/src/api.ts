@@ -18,14 +18,17 @@ export class ApiError extends Error {
     super(message);
   }
 
-  /** Whether the controller was not reached at all. */
+  /** Whether there was no complete answer. */
   get isUnreachable(): boolean {
     return this.status === 0;
   }
 }
 
-/** Why the controller asks for a token; `null` while none is needed. */
+/** Why a token is asked for; `null` while none is. */
 export const tokenRequest = new Value<ApiError | null>(null);
+
+/** The code of a request for a token that the user has made, and not the controller. */
+export const TOKEN_CHOSEN = "token_chosen";
 
 /** Who the controller takes us to be. */
 export const identity = new Value<Identity | null>(null);
@@ -34,10 +37,20 @@ export function token(): string | null {
   return sessionStorage.getItem(TOKEN_KEY);
 }
 
+/** Whether a text has only characters that a token may have. */
+export function isToken(text: string): boolean {
+  return /^[\x21-\x7e]+$/.test(text);
+}
+
 export function setToken(value: string | null): void {
   if (value === null || value === "") sessionStorage.removeItem(TOKEN_KEY);
   else sessionStorage.setItem(TOKEN_KEY, value);
   tokenRequest.set(null);
+}
+
+/** Asks for a token although the controller asks for none. */
+export function chooseToken(): void {
+  tokenRequest.set(new ApiError(401, TOKEN_CHOSEN, ""));
 }
 
 export function headers(): Record<string, string> {
@@ -61,7 +74,8 @@ export async function errorOf(response: Response): Promise<ApiError> {
 
 /** Asks for a token if the one that was used is not accepted; an answer to an earlier one says nothing. */
 export function refuse(error: ApiError, used: string | null): void {
-  if ((error.status === 401 || error.status === 429) && used === token()) tokenRequest.set(error);
+  const asks = error.status === 401 || error.status === 429 || error.code === "token_without_tls";
+  if (asks && used === token()) tokenRequest.set(error);
 }
 
 async function send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
@@ -87,16 +101,27 @@ async function send(method: string, path: string, body?: unknown, signal?: Abort
   throw error;
 }
 
+/** The body of an answer. The connection may be lost while it is read. */
+async function received<T>(body: Promise<T>, signal?: AbortSignal): Promise<T> {
+  try {
+    return await body;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "answer_incomplete", "the answer of the controller was not received completely");
+  }
+}
+
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return (await (await send("GET", path, undefined, signal)).json()) as T;
+  const response = await send("GET", path, undefined, signal);
+  return received(response.json() as Promise<T>, signal);
 }
 
 export async function getText(path: string): Promise<string> {
-  return (await send("GET", path)).text();
+  return received((await send("GET", path)).text());
 }
 
 export async function change<T>(method: "PUT" | "POST" | "DELETE", path: string, body?: unknown): Promise<T> {
-  return (await (await send(method, path, body)).json()) as T;
+  return received((await send(method, path, body)).json() as Promise<T>);
 }
 
 /** A segment of a path. */

@@ -1,9 +1,9 @@
 /** The frame of all views: navigation, state of the connection, token. */
 import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, identity, setToken, token, tokenRequest } from "./api";
+import { chooseToken, describe, identity, isToken, setToken, token, TOKEN_CHOSEN, tokenRequest } from "./api";
 import { clean } from "./format";
-import { connection, version } from "./live";
+import { connection, failure, version } from "./live";
 import { href, route } from "./router";
 import { useValue } from "./store";
 import { theme, type Theme } from "./theme";
@@ -107,22 +107,29 @@ function ConnectionState() {
 
 function Lost() {
   const state = useValue(connection);
-  return state !== "lost" ? null : (
+  const why = useValue(failure);
+  if (state !== "lost") return null;
+  return why === null ? (
     <p class="note bad" role="alert">
       The controller cannot be reached. What is shown is from before. The page continues by itself when the controller answers again.
     </p>
+  ) : (
+    <p class="note bad" role="alert">The controller does not serve this page. {describe(why)} The page tries again every second.</p>
   );
 }
 
 function Who() {
   const who = useValue(identity);
   useValue(version);
-  if (who === null) return null;
-  const has = { read: "may read", operate: "may read and change", administer: "may do everything" }[who.role];
+  // A token is entered and forgotten also while the controller serves nothing.
+  useValue(connection);
+  const has = who && { read: "may read", operate: "may read and change", administer: "may do everything" }[who.role];
   return (
-    <span class="who" title={`${clean(who.who)}: ${has}`}>
-      <span class="who-name">{clean(who.who)}</span> <span class="role">{who.role}</span>
-      {token() !== null && <button type="button" class="small" onClick={() => { setToken(null); identity.set(null); location.reload(); }}>Forget token</button>}
+    <span class="who" title={who ? `${clean(who.who)}: ${has}` : undefined}>
+      {who && <><span class="who-name">{clean(who.who)}</span> <span class="role">{who.role}</span></>}
+      {token() === null ? <button type="button" class="small" onClick={chooseToken}>Enter token</button> : (
+        <button type="button" class="small" onClick={() => { setToken(null); identity.set(null); location.reload(); }}>Forget token</button>
+      )}
     </span>
   );
 }
@@ -141,11 +148,15 @@ function ThemeChoice() {
   );
 }
 
+const MALFORMED = "The token has characters that no token has.";
+
 const REASONS: Record<string, string> = {
   token_missing: "This controller asks for a token.",
   token_unknown: "The token is not known to the controller.",
   token_expired: "The token has expired.",
-  token_malformed: "The token has characters that no token has.",
+  token_malformed: MALFORMED,
+  token_without_tls: "The token was sent without TLS, so others may have read it: replace it, and open the page with https://.",
+  [TOKEN_CHOSEN]: "With a token, you may do what its role permits.",
   too_many_refused_tokens: "Too many tokens were refused. Wait for a minute, and try again.",
 };
 
@@ -154,18 +165,30 @@ function TokenDialog() {
   const why = useValue(tokenRequest);
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
+  const [isMalformed, setMalformed] = useState(false);
   useEffect(() => {
+    setMalformed(false);
     if (why !== null && !dialog.current?.open) dialog.current?.showModal();
     if (why === null && dialog.current?.open) dialog.current.close();
   }, [why]);
   if (why === null) return <dialog ref={dialog} />;
-  const reason = why instanceof ApiError ? (REASONS[why.code] ?? why.message) : "";
+  const reason = isMalformed ? MALFORMED : (REASONS[why.code] ?? why.message);
+  const known = token();
+  const isChosen = why.code === TOKEN_CHOSEN;
   return (
-    <dialog ref={dialog} aria-labelledby="token-title" onCancel={(event) => event.preventDefault()}>
+    <dialog
+      ref={dialog}
+      aria-labelledby="token-title"
+      onCancel={(event) => {
+        event.preventDefault();
+        if (isChosen) setToken(null);
+      }}
+    >
       <form
         method="dialog"
         onSubmit={(event) => {
           event.preventDefault();
+          if (!isToken(text.trim())) return setMalformed(true);
           setToken(text.trim());
           setText("");
         }}
@@ -177,7 +200,12 @@ function TokenDialog() {
         </p>
         <label for="token">Token</label>
         <input id="token" type="password" autocomplete="off" required value={text} onInput={(event) => setText(event.currentTarget.value)} />
-        <button type="submit" class="primary">Use this token</button>
+        <div class="row">
+          <button type="submit" class="primary">Use this token</button>
+          {(known !== null || isChosen) && (
+            <button type="button" onClick={() => setToken(null)}>{known === null ? "Cancel" : "Forget token"}</button>
+          )}
+        </div>
       </form>
     </dialog>
   );

@@ -17,6 +17,8 @@ test("a match gets the protocols that its fields need", () => {
 test("fields that exclude each other are reported", () => {
   expect(protocolOf(form([["tcp_dst", "80"], ["udp_dst", "53"]])).conflict).toContain("needs udp");
   expect(problems(form([["nw_src", "10.0.0.1"], ["ipv6_src", "::1"]])).join()).toContain("ip");
+  expect(problems(form([["dl_type", "0x800"], ["nw_src", "10.0.0.1"]])).join()).toContain("beside ip");
+  expect(problems(form([["dl_type", "0x86dd"]], ["drop"], "tcp"))).toHaveLength(1);
   expect(problems(form([["arp_spa", "10.0.0.1"], ["nw_src", "10.0.0.1"]]))).not.toEqual([]);
 });
 
@@ -46,6 +48,15 @@ test("a text becomes a form and the same text again", () => {
     const parsed = parseFlow(text);
     expect(parsed).not.toBeNull();
     expect(compose(parsed as FlowForm)).toBe(text);
+  }
+});
+
+test("a text never becomes a form that matches more", () => {
+  expect(parseFlow("priority=5,tcp,ip,nw_src=10.0.0.1,actions=drop")?.protocol).toBe("tcp");
+  expect(parseFlow("priority=5,ip,tcp,actions=drop")?.protocol).toBe("tcp");
+  expect(parseFlow("priority=5,ipv6,udp6,udp_dst=53,actions=drop")?.protocol).toBe("udp6");
+  for (const text of ["tcp,udp,actions=drop", "tcp,ipv6,actions=drop", "dl_type=0x800,nw_src=10.0.0.1,actions=drop", "priority=5,priority=6,actions=drop", "table=1,ip,table=2,actions=drop"]) {
+    expect(parseFlow(text)).toBeNull();
   }
 });
 

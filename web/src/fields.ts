@@ -92,6 +92,9 @@ export function protocolOf(form: FlowForm): { keyword: string; conflict: string 
       return { keyword, conflict: `${info(name)?.label ?? name} needs ${wanted}, and other fields need ${keyword}` };
     }
   }
+  if (keyword !== "" && form.fields.some((field) => field.name === "dl_type")) {
+    return { keyword, conflict: `EtherType cannot be chosen beside ${keyword}, which has one` };
+  }
   return { keyword, conflict: null };
 }
 
@@ -144,22 +147,40 @@ export function splitList(text: string): string[] {
   return parts.filter((part) => part !== "");
 }
 
-/** The form of a text; `null` if it has something for which the form has no place. */
+function isProtocol(name: string): name is Protocol {
+  return (PROTOCOLS as readonly string[]).includes(name);
+}
+
+/** The more specific of two keywords; `null` if no packet has both. */
+function narrower(a: Protocol, b: Protocol): Protocol | null {
+  if (IMPLIES[a].includes(b)) return a;
+  return IMPLIES[b].includes(a) ? b : null;
+}
+
+/** The form of a text; `null` if it has something for which the form has no place, or something twice. */
 export function parseFlow(text: string): FlowForm | null {
   const at = text.search(/\bactions?=/);
   if (at < 0) return null;
   const form: FlowForm = { ...EMPTY_FORM, priority: "32768", fields: [], actions: splitList(text.slice(text.indexOf("=", at) + 1)) };
+  const seen = new Set<string>();
   for (const part of splitList(text.slice(0, at).replace(/\s+/g, ","))) {
     const equals = part.indexOf("=");
     const name = equals < 0 ? part : part.slice(0, equals);
     const value = equals < 0 ? "" : part.slice(equals + 1);
-    if (equals < 0 && (PROTOCOLS as readonly string[]).includes(name)) form.protocol = name;
-    else if (name === "priority") form.priority = value;
+    if (name === "priority" || name === "table") {
+      if (seen.has(name)) return null;
+      seen.add(name);
+    }
+    if (equals < 0 && isProtocol(name)) {
+      const protocol = form.protocol === "" ? name : narrower(form.protocol as Protocol, name);
+      if (protocol === null) return null;
+      form.protocol = protocol;
+    } else if (name === "priority") form.priority = value;
     else if (name === "table") form.table = value;
     else if (equals > 0 && info(name)) form.fields.push({ name, value });
     else return null;
   }
-  if (form.actions.length === 0) return null;
+  if (form.actions.length === 0 || protocolOf(form).conflict !== null) return null;
   // The keyword that the fields need anyway is not a choice.
   const without = { ...form, protocol: "" };
   return protocolOf(without).keyword === form.protocol ? without : form;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { age, bits, bytes, clean, loadClass, placeName, seconds, shortDpid } from "./format";
+import { age, bits, bytes, clean, loadClass, placeName, seconds, shortDpid, time, total } from "./format";
 import { isBehind } from "./eventids";
 import { SseParser } from "./sse";
 
@@ -9,6 +9,23 @@ test("numbers have units", () => {
   expect([seconds(8e-6), seconds(0.0042), seconds(2.5)]).toEqual(["8 µs", "4.2 ms", "2.5 s"]);
   expect([age(100, 130_000), age(0, 7_260_000)]).toEqual(["30 s", "2 h 1 min"]);
   expect([null, 0, 1e6, 5e9].map(loadClass)).toEqual([0, 0, 2, 5]);
+});
+
+test("a sum of counters is unknown only if both are", () => {
+  expect([total(2, 3), total(null, 3), total(0, undefined), total(null, undefined)]).toEqual([5, 3, 0, null]);
+});
+
+test("date and time are local", () => {
+  const before = process.env["TZ"];
+  try {
+    process.env["TZ"] = "Pacific/Auckland";
+    const at = Date.UTC(2026, 0, 4, 12, 30, 5);
+    expect(time(at / 1000, at)).toBe("01:30:05");
+    expect(time(at / 1000, at + 86_400_000)).toBe("2026-01-05 01:30:05");
+  } finally {
+    if (before === undefined) delete process.env["TZ"];
+    else process.env["TZ"] = before;
+  }
 });
 
 test("names of others are one short line without control characters", () => {

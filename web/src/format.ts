@@ -56,6 +56,11 @@ export function count(value: number | null | undefined): string {
   return value === null || value === undefined ? "–" : value.toLocaleString("en");
 }
 
+/** The sum of two counters, one of which the switch may not count; `null` if it counts neither. */
+export function total(a: number | null | undefined, b: number | null | undefined): number | null {
+  return (a ?? null) === null && (b ?? null) === null ? null : (a ?? 0) + (b ?? 0);
+}
+
 export function seconds(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
   if (value < 1e-3) return `${Math.round(value * 1e6)} µs`;
@@ -63,11 +68,13 @@ export function seconds(value: number | null | undefined): string {
   return `${value.toFixed(1)} s`;
 }
 
-/** Time of the day, or date and time if it is not of today. */
+/** Local time of the day, or date and time if it is not of today. */
 export function time(unixS: number, now = Date.now()): string {
   const at = new Date(unixS * 1000);
   const clock = at.toTimeString().slice(0, 8);
-  return at.toDateString() === new Date(now).toDateString() ? clock : `${at.toISOString().slice(0, 10)} ${clock}`;
+  if (at.toDateString() === new Date(now).toDateString()) return clock;
+  const [year, month, day] = [at.getFullYear(), at.getMonth() + 1, at.getDate()].map((part) => String(part).padStart(2, "0"));
+  return `${year}-${month}-${day} ${clock}`;
 }
 
 export function age(unixS: number, now = Date.now()): string {

@@ -14,18 +14,24 @@ const EVENTS_AT_START = 1000;
 /** Time between two readings of the map while a view shows loads, and while none does. */
 const TOPOLOGY_INTERVAL_MS = 2000;
 const TOPOLOGY_IDLE_INTERVAL_MS = 10_000;
+/** Time between two readings of the map at least, however often the network changes. */
+const TOPOLOGY_PAUSE_MS = 500;
 /** Time between two readings of events without a stream. */
 const POLL_INTERVAL_MS = 1500;
 /** Time between two attempts to reach the controller. */
 const RETRY_INTERVAL_MS = 1000;
+/** A stream that ends earlier is opened again only after a pause. */
+const STREAM_SHORT_MS = 5000;
 /** After this time without a stream, one is tried again. */
 const STREAM_RETRY_MS = 60_000;
-/** Events come in groups: the map is read once for those of this time. */
-const GROUP_MS = 150;
+/** Events come in groups: the map is read once for those of this time. Clients share a map for 200 ms, so that one read earlier may be from before the event. */
+const GROUP_MS = 250;
 /** A browser has six connections to a server: streams of its windows use up to three of them. */
 const STREAMS_OF_BROWSER = 3;
 
 export const connection = new Value<Connection>("connecting");
+/** Why the controller, though it answers, does not serve this page; `null` if it cannot be reached. */
+export const failure = new Value<ApiError | null>(null);
 export const topology = new Value<Topology | null>(null);
 /** The newest last. */
 export const events = new Value<readonly EventDocument[]>([]);
@@ -41,6 +47,7 @@ let lookers = 0;
 let wake: (() => void) | null = null;
 let isStarted = false;
 let topologyDue = 0;
+let topologyReadAt = 0;
 let declaredDue = 0;
 let abort = new AbortController();
 
@@ -66,7 +73,7 @@ export function lookAtLoads(): () => void {
 
 /** Reads everything again, since something was changed or a token was entered. */
 export function refresh(): void {
-  topologyDue = 0;
+  topologyDue = Math.min(topologyDue, Date.now() + GROUP_MS);
   declaredDue = 0;
   wake?.();
 }
@@ -95,7 +102,26 @@ function mayAsk(): boolean {
 /** What a failed request says about the connection. */
 function note(error: unknown): void {
   if (tokenRequest.get() !== null) connection.set("token");
-  else if (error instanceof ApiError && error.isUnreachable) connection.set("lost");
+  else if (error instanceof ApiError && error.isUnreachable) {
+    failure.set(null);
+    connection.set("lost");
+  }
+}
+
+/** When the map is read next. */
+function nextTopology(): number {
+  return Math.max(topologyDue, topologyReadAt + TOPOLOGY_PAUSE_MS);
+}
+
+async function readTopology(): Promise<void> {
+  const withLoads = lookers > 0;
+  topologyDue = Date.now() + (withLoads ? TOPOLOGY_INTERVAL_MS : TOPOLOGY_IDLE_INTERVAL_MS);
+  try {
+    // The controller asks the switches for loads only while somebody sees them.
+    topology.set(await get<Topology>(`/v1/topology${withLoads ? "?loads=true" : ""}`));
+  } finally {
+    topologyReadAt = Date.now();
+  }
 }
 
 async function followDocuments(): Promise<void> {
@@ -103,11 +129,8 @@ async function followDocuments(): Promise<void> {
     const now = Date.now();
     if (mayAsk()) {
       try {
-        if (connection.get() !== "live" || identity.get() === null) await connect();
-        if (now >= topologyDue) {
-          topologyDue = now + (lookers > 0 ? TOPOLOGY_INTERVAL_MS : TOPOLOGY_IDLE_INTERVAL_MS);
-          topology.set(await get<Topology>("/v1/topology"));
-        }
+        if (connection.get() !== "live" || identity.get() === null) await connectOrFail();
+        if (now >= nextTopology()) await readTopology();
         if (now >= declaredDue) {
           declaredDue = now + 5 * TOPOLOGY_IDLE_INTERVAL_MS;
           await readDeclared();
@@ -117,7 +140,20 @@ async function followDocuments(): Promise<void> {
         topologyDue = Math.max(topologyDue, Date.now() + RETRY_INTERVAL_MS);
       }
     }
-    await sleep(mayAsk() && connection.get() === "live" ? Math.min(topologyDue, declaredDue) - Date.now() : RETRY_INTERVAL_MS);
+    await sleep(mayAsk() && connection.get() === "live" ? Math.min(nextTopology(), declaredDue) - Date.now() : RETRY_INTERVAL_MS);
+  }
+}
+
+/** Connects. If the controller refuses that, the page is not connected, and shows why. */
+async function connectOrFail(): Promise<void> {
+  try {
+    await connect();
+  } catch (error) {
+    if (tokenRequest.get() === null) {
+      failure.set(error instanceof ApiError && !error.isUnreachable ? error : null);
+      connection.set("lost");
+    }
+    throw error;
   }
 }
 
@@ -126,6 +162,8 @@ async function connect(): Promise<void> {
   const controller = await get<{ version: string }>("/v1/controller");
   version.set(controller.version);
   topologyDue = 0;
+  declaredDue = 0;
+  failure.set(null);
   connection.set("live");
 }
 
@@ -149,7 +187,9 @@ async function followEvents(): Promise<void> {
     }
     try {
       await readHistory(lastId === null ? EVENTS_AT_START : 500);
+      const openedAt = Date.now();
       if (!(await withStream(stream))) await poll();
+      else if (Date.now() - openedAt < STREAM_SHORT_MS) await pause(RETRY_INTERVAL_MS);
     } catch (error) {
       if (!abort.signal.aborted) note(error);
       await pause(RETRY_INTERVAL_MS);
@@ -176,6 +216,8 @@ async function withStream(run: () => Promise<boolean>): Promise<boolean> {
 
 /** Reads the stream until it ends. `false` if the controller has none left. */
 async function stream(): Promise<boolean> {
+  // The window may have been hidden while the history was read.
+  if (!mayAsk()) return true;
   abort = new AbortController();
   const used = token();
   const after = lastId === null ? "" : `?after=${encodeURIComponent(lastId)}`;

@@ -181,7 +181,7 @@ async function hostile(browser) {
     });
     await route.fulfill({ response, json: body });
   });
-  await page.route("**/v1/topology", async (route) => {
+  await page.route("**/v1/topology*", async (route) => {
     const response = await route.fetch();
     const body = await response.json();
     [script, bidi, long].forEach((name, at) => {

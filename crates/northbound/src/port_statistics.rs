@@ -28,7 +28,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 const WANTED_FOR: Duration = Duration::from_secs(15);
 
 /// Switches that are read. If more are looked at, those of which this is longest ago are not read.
-pub(crate) const SWITCHES_MAX: usize = 1024;
+const SWITCHES_MAX: usize = 1024;
 
 /// How long a switch may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -147,6 +147,19 @@ struct PolledSwitch {
     before: Option<Reading>,
 }
 
+impl PolledSwitch {
+    fn new(wanted_at: Instant) -> Self {
+        Self {
+            wanted_at,
+            asked_at: None,
+            is_reading: false,
+            has_answered: false,
+            last: None,
+            before: None,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Reading {
     at: Instant,
@@ -184,7 +197,8 @@ impl PortStatistics {
         self.switches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody looks at the ports of a switch: it is read from now on, for a while.
+    /// Somebody looks at the ports of a switch: it is read from now on, for a while. If too many are, the one at which nobody has looked for
+    /// longest is not read any more.
     pub(crate) fn want(&self, id: DatapathId) {
         let now = clock::now();
         let mut switches = self.lock();
@@ -198,15 +212,22 @@ impl PortStatistics {
                 switches.remove(&oldest);
             }
         }
-        let switch = PolledSwitch {
-            wanted_at: now,
-            asked_at: None,
-            is_reading: false,
-            has_answered: false,
-            last: None,
-            before: None,
-        };
-        switches.insert(id, switch);
+        switches.insert(id, PolledSwitch::new(now));
+        self.wanted.notify_one();
+    }
+
+    /// Somebody looks at a list of many switches: those that are read already stay, and others join them up to the limit. None is evicted, since
+    /// each reading of a list with more switches would evict all.
+    pub(crate) fn want_if_room(&self, ids: impl IntoIterator<Item = DatapathId>) {
+        let now = clock::now();
+        let mut switches = self.lock();
+        for id in ids {
+            if let Some(switch) = switches.get_mut(&id) {
+                switch.wanted_at = now;
+            } else if switches.len() < SWITCHES_MAX {
+                switches.insert(id, PolledSwitch::new(now));
+            }
+        }
         self.wanted.notify_one();
     }
 
@@ -349,5 +370,26 @@ mod tests {
         let now = clock::now();
         assert_eq!(polled.start_due(now).len(), SWITCHES_MAX);
         assert_eq!(polled.start_due(now).len(), 0);
+    }
+
+    #[test]
+    fn a_list_evicts_no_switch_and_a_single_switch_evicts_one() {
+        let polled = PortStatistics::default();
+        let all = || (0..SWITCHES_MAX as u64 + 5).map(DatapathId);
+        polled.want_if_room(all());
+        let first = polled.start_due(clock::now());
+        assert_eq!(first.len(), SWITCHES_MAX);
+        for &id in &first {
+            polled.record(id, None);
+        }
+        let last = DatapathId(SWITCHES_MAX as u64 + 4);
+        polled.want(last);
+        for _ in 0..3 {
+            polled.want_if_room(all());
+        }
+        let switches = polled.lock();
+        assert_eq!((switches.len(), switches.contains_key(&last)), (SWITCHES_MAX, true));
+        let answered = switches.values().filter(|switch| switch.has_answered).count();
+        assert_eq!(answered, SWITCHES_MAX - 1, "the readings of the others are kept");
     }
 }

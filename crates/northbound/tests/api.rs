@@ -174,7 +174,8 @@ fn ports_have_statistics_and_after_the_second_reading_rates() {
 fn the_map_has_all_connected_switches_and_links_between_them() {
     let server = server(port_statistics);
     wait_for_view(&server);
-    let (status, map) = get(&server, "/v1/topology");
+    assert_eq!(get(&server, "/v1/topology?loads=maybe").0, 400);
+    let (status, map) = get(&server, "/v1/topology?loads=true");
     assert_eq!(status, 200);
     let s1 = &map["switches"][0];
     assert_eq!((&s1["name"], &s1["hosts"]), (&"s1".into(), &2.into()), "{map}");

@@ -1,9 +1,12 @@
 /** Two people have changed the same entry: both versions, and a decision. */
+import { useEffect, useRef } from "preact/hooks";
 import type { StaticEntry } from "../documents";
 import { clean, time } from "../format";
 
 interface ConflictProps {
   name: string;
+  /** Whether the entry was to be added. */
+  isNew: boolean;
   mine: { switch?: string; switches?: string[]; flow: string };
   /** `null` if the entry was removed. */
   theirs: StaticEntry | null;
@@ -13,10 +16,14 @@ interface ConflictProps {
 }
 
 export function Conflict(props: ConflictProps) {
-  const { name, mine, theirs, onKeepMine, onTakeTheirs, onEdit } = props;
+  const { name, isNew, mine, theirs, onKeepMine, onTakeTheirs, onEdit } = props;
+  const dialog = useRef<HTMLDivElement>(null);
+  useEffect(() => dialog.current?.focus(), []);
   return (
-    <div class="card" role="alertdialog" aria-labelledby="conflict-title">
-      <h2 id="conflict-title">Somebody else has {theirs === null ? "removed" : "changed"} {clean(name)}</h2>
+    <div class="card" role="alertdialog" aria-labelledby="conflict-title" tabIndex={-1} ref={dialog}>
+      <h2 id="conflict-title">
+        {theirs !== null && isNew ? `An entry named ${clean(name)} exists already` : `Somebody else has ${theirs === null ? "removed" : "changed"} ${clean(name)}`}
+      </h2>
       <p>Nothing was saved. Decide which version stays.</p>
       <div class="versions">
         <section>

@@ -54,7 +54,7 @@ export function FlowEditor(props: EditorProps) {
   const [draft, setDraft] = useState(() => draftOf(entry ?? null, switches));
   // What the draft is based on: 0 for an entry that must not exist.
   const [revision, setRevision] = useState(entry?.revision ?? 0);
-  const [conflict, setConflict] = useState<{ theirs: StaticEntry | null } | null>(null);
+  const [conflict, setConflict] = useState<{ base: number; theirs: StaticEntry | null } | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setIsBusy] = useState(false);
   const faults = draft.mode === "fields" ? problems(draft.form) : [];
@@ -65,14 +65,19 @@ export function FlowEditor(props: EditorProps) {
     setIsBusy(true);
     setError(null);
     try {
-      const saved = await change<StaticEntry>("PUT", `${path}?wait=true&if_revision=${base}`, body(draft));
-      onDone(saved);
+      const saved = await saveUnlessChanged(path, base, body(draft));
+      if (saved === null) setConflict({ base, theirs: await present(path) });
+      else onDone(saved);
     } catch (problem) {
-      if (problem instanceof ApiError && problem.code === "revision_differs") setConflict({ theirs: await present(path) });
-      else setError(problem);
+      setError(problem);
     } finally {
       setIsBusy(false);
     }
+  };
+  const setName = (name: string): void => {
+    update({ name });
+    // Only a new entry can be renamed.
+    setRevision(0);
   };
   const setMode = (mode: Draft["mode"]): void => {
     if (mode === draft.mode) return;
@@ -86,6 +91,7 @@ export function FlowEditor(props: EditorProps) {
     return (
       <Conflict
         name={draft.name}
+        isNew={conflict.base === 0}
         mine={body(draft)}
         theirs={conflict.theirs}
         onKeepMine={() => {
@@ -118,7 +124,7 @@ export function FlowEditor(props: EditorProps) {
     >
       <div class="fields">
         <Field label="Name" id="entry-name" hint="The entry is kept under this name.">
-          <input id="entry-name" required maxLength={64} disabled={entry !== undefined} value={draft.name} onInput={(event) => update({ name: event.currentTarget.value })} />
+          <input id="entry-name" required maxLength={64} disabled={entry !== undefined} value={draft.name} onInput={(event) => setName(event.currentTarget.value)} />
         </Field>
         <Field label="Switches" id="entry-switches" hint={<>Names or datapath ids with commas, or <code>all</code>.</>}>
           <input id="entry-switches" required value={draft.switches} onInput={(event) => update({ switches: event.currentTarget.value })} list="entry-switch-names" />
@@ -142,6 +148,16 @@ export function FlowEditor(props: EditorProps) {
       </div>
     </form>
   );
+}
+
+/** The saved entry; `null` if its revision is another one by now. */
+async function saveUnlessChanged(path: string, revision: number, draft: ReturnType<typeof body>): Promise<StaticEntry | null> {
+  try {
+    return await change<StaticEntry>("PUT", `${path}?wait=true&if_revision=${revision}`, draft);
+  } catch (error) {
+    if (error instanceof ApiError && error.code === "revision_differs") return null;
+    throw error;
+  }
 }
 
 /** The entry as it is now; `null` if somebody has removed it. */

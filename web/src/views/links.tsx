@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { change, segment } from "../api";
 import type { Drain, MapLink, PortDocument, Topology } from "../documents";
-import { bits, bytes, clean, count, switchName, time } from "../format";
+import { bits, bytes, clean, count, switchName, time, total } from "../format";
 import { useDocument, useTitle } from "../hooks";
 import { lookAtLoads, refresh, topology } from "../live";
 import { Badge, Card, Empty, ErrorNote, NoSwitches, PlaceLink, Table } from "../parts";
@@ -106,8 +106,8 @@ export function LinkView() {
             <dt>Other end</dt><dd><PlaceLink place={here.peer} /></dd>
             <dt>Sent</dt><dd>{bits(here.rates?.["tx_bits_per_s"])}, {bytes(here.statistics?.["tx_bytes"])} in all</dd>
             <dt>Received</dt><dd>{bits(here.rates?.["rx_bits_per_s"])}, {bytes(here.statistics?.["rx_bytes"])} in all</dd>
-            <dt>Errors</dt><dd>{count((here.statistics?.["rx_errors"] ?? 0) + (here.statistics?.["tx_errors"] ?? 0))}</dd>
-            <dt>Dropped</dt><dd>{count((here.statistics?.["rx_dropped"] ?? 0) + (here.statistics?.["tx_dropped"] ?? 0))}</dd>
+            <dt>Errors</dt><dd>{count(total(here.statistics?.["rx_errors"], here.statistics?.["tx_errors"]))}</dd>
+            <dt>Dropped</dt><dd>{count(total(here.statistics?.["rx_dropped"], here.statistics?.["tx_dropped"]))}</dd>
           </dl>
         </Card>
       )}

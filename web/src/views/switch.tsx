@@ -1,9 +1,9 @@
 /** One switch: what it is, its ports, its flow table. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { change, describe, segment } from "../api";
-import type { Flow, PortDocument, SwitchDocument } from "../documents";
+import { change, describe, get, segment } from "../api";
+import type { Flow, PortDocument, StaticEntry, SwitchDocument } from "../documents";
 import { FlowEditor } from "../editor/editor";
-import { age, bits, bytes, clean, count, shortDpid, switchName, time } from "../format";
+import { age, bits, bytes, clean, count, shortDpid, switchName, time, total } from "../format";
 import { useDocument, useTitle } from "../hooks";
 import { Badge, Card, ErrorNote, PlaceLink, Sparkline, Table } from "../parts";
 import { href, route } from "../router";
@@ -119,8 +119,8 @@ function Ports(props: { dpid: string }) {
               <td class="number">{bits(port.rates?.["rx_bits_per_s"])}</td>
               <td class="number">{bits(port.rates?.["tx_bits_per_s"])}</td>
               <td><Sparkline values={rates.get(port.port) ?? []} label={`Traffic of port ${port.port} in the last minute`} /></td>
-              <td class="number">{count((port.statistics?.["rx_errors"] ?? 0) + (port.statistics?.["tx_errors"] ?? 0))}</td>
-              <td class="number">{count((port.statistics?.["rx_dropped"] ?? 0) + (port.statistics?.["tx_dropped"] ?? 0))}</td>
+              <td class="number">{count(total(port.statistics?.["rx_errors"], port.statistics?.["tx_errors"]))}</td>
+              <td class="number">{count(total(port.statistics?.["rx_dropped"], port.statistics?.["tx_dropped"]))}</td>
               <td>
                 <button type="button" class="small" onClick={() => void set(port.port, !port.is_up)} aria-label={`${port.is_up ? "Set down" : "Set up"} port ${port.port}`}>
                   {port.is_up ? "Set down" : "Set up"}
@@ -154,9 +154,11 @@ function Flows(props: { dpid: string; name: string }) {
   const found = flows.filter((flow) => (owner === "" || (flow.owner ?? "foreign") === owner) && `${flow.text} ${ownerOf(flow)}`.toLowerCase().includes(wanted));
   useEffect(() => setShown(FLOWS_PER_PAGE), [wanted, owner]);
   const remove = async (entry: string): Promise<void> => {
-    if (!confirm(`Remove the static entry ${clean(entry)} from all its switches?`)) return;
+    const path = `/v1/static/flows/${segment(entry)}`;
     try {
-      await change("DELETE", `/v1/static/flows/${segment(entry)}?wait=true`);
+      const { revision } = await get<StaticEntry>(path);
+      if (!confirm(`Remove the static entry ${clean(entry)} from all its switches?`)) return;
+      await change("DELETE", `${path}?wait=true&if_revision=${revision}`);
       setMessage({ isBad: false, text: `The static entry ${clean(entry)} was removed.` });
       reload();
     } catch (problem) {

@@ -13,7 +13,7 @@ use super::error::ApiError;
 use super::extract::{ApiPath, ApiQuery};
 use super::openapi::OfSwitch;
 use super::{ApiState, names};
-use crate::port_statistics::{PortCounters, PortRates, SWITCHES_MAX};
+use crate::port_statistics::{PortCounters, PortRates};
 
 /// The busiest ports that are listed, unless the request says how many, and at most.
 const BUSIEST_DEFAULT: usize = 20;
@@ -110,9 +110,7 @@ async fn busiest_ports(
         return Err(ApiError::invalid(format!("limit is {limit}: expected at most {BUSIEST_MAX}")));
     }
     let sessions = state.controller.switches();
-    for session in sessions.iter().take(SWITCHES_MAX) {
-        state.statistics.want(session.datapath_id);
-    }
+    state.statistics.want_if_room(sessions.iter().map(|session| session.datapath_id));
     let given = state.given_names();
     let copy = state.view.lock();
     let names = Names { view: &copy.view, sessions: &sessions, given: &given };

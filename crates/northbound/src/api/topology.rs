@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sluice_io::clock;
 use sluice_openflow::DatapathId;
 use sluice_sdk::SwitchSession;
@@ -17,11 +17,15 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::ApiState;
+use super::error::ApiError;
+use super::extract::ApiQuery;
 use super::names::switch_name;
-use crate::port_statistics::SWITCHES_MAX;
 
 /// How old the document may be while no switch, port or link changes. Clients share it, so that many cost as much as one.
 const AGE_MAX: Duration = Duration::from_secs(1);
+
+/// How old it may be while they change. Less than the time for which the web page waits after an event before it reads the document.
+const CHANGING_AGE_MAX: Duration = Duration::from_millis(200);
 
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(topology))
@@ -31,12 +35,31 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
 #[derive(Debug, Default)]
 pub(super) struct TopologyCache(Mutex<Option<CachedDocument>>);
 
+/// Versions of what the document is a picture of: the network, and the number of connected switches.
+type Versions = ((u64, u64), usize);
+
 #[derive(Debug)]
 struct CachedDocument {
     made_at: Instant,
-    /// What the document is a picture of.
-    versions: ((u64, u64), usize),
+    versions: Versions,
     body: Bytes,
+}
+
+impl CachedDocument {
+    fn may_be_used(&self, versions: Versions, now: Instant) -> bool {
+        let age_max = if self.versions == versions { AGE_MAX } else { CHANGING_AGE_MAX };
+        now.saturating_duration_since(self.made_at) < age_max
+    }
+}
+
+/// Whether the client shows loads.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct TopologyQuery {
+    /// Read the statistics of the ports of all switches from now on, for 15 seconds.
+    #[serde(default)]
+    loads: bool,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -67,34 +90,37 @@ struct MapLinkDocument {
     to_port: u32,
     /// Whether it is taken out of service.
     is_drained: bool,
-    /// What the port has sent in the last seconds; `null` until the switch was read twice.
+    /// What the port has sent in the last seconds; `null` until the switch was read twice, which it is while clients ask for loads.
     bits_per_s: Option<f64>,
 }
 
 /// All switches and links, with the load of the links.
 ///
-/// It is made once a second for all clients, or more often while the network changes.
+/// It is made once a second for all clients, or up to five times a second while the network changes.
 #[utoipa::path(
     get,
     path = "/v1/topology",
+    params(TopologyQuery),
     responses((status = 200, body = TopologyDocument))
 )]
-async fn topology(State(state): State<ApiState>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], body(&state))
+async fn topology(
+    State(state): State<ApiState>,
+    ApiQuery(query): ApiQuery<TopologyQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    Ok(([(CONTENT_TYPE, "application/json")], body(&state, query.loads)))
 }
 
 /// The document that was made last, or a new one.
-fn body(state: &ApiState) -> Bytes {
+fn body(state: &ApiState, loads: bool) -> Bytes {
     let sessions = state.controller.switches();
-    for session in sessions.iter().take(SWITCHES_MAX) {
-        state.statistics.want(session.datapath_id);
+    if loads {
+        state.statistics.want_if_room(sessions.iter().map(|session| session.datapath_id));
     }
     let now = clock::now();
     let versions = (state.view.lock().view.path_version(), sessions.len());
     let mut cached = state.topology.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = &*cached
-        && known.versions == versions
-        && now.saturating_duration_since(known.made_at) < AGE_MAX
+        && known.may_be_used(versions, now)
     {
         return known.body.clone();
     }
@@ -130,5 +156,21 @@ fn document(state: &ApiState, sessions: &[SwitchSession]) -> TopologyDocument {
         is_complete: copy.is_complete,
         switches: switches.collect(),
         links: links.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_used_longer_while_the_network_does_not_change() {
+        let (made_at, versions) = (clock::now(), ((1, 1), 2));
+        let document = CachedDocument { made_at, versions, body: Bytes::new() };
+        let after = |ms| made_at + Duration::from_millis(ms);
+        assert!(document.may_be_used(versions, after(900)));
+        assert!(!document.may_be_used(versions, after(1000)));
+        assert!(document.may_be_used(((2, 1), 2), after(100)));
+        assert!(!document.may_be_used(((2, 1), 2), after(200)));
     }
 }
