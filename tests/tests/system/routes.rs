@@ -32,6 +32,26 @@ impl Asked<'_> {
     /// the answer.
     #[track_caller]
     fn ask(&mut self, operation: &str, values: &[&str], query: &str, body: &str) -> String {
+        let (status, answer) = self.send(operation, values, query, body);
+        assert_eq!(status, "200", "{operation} {values:?}{query} {body}: {answer}");
+        answer
+    }
+
+    /// As [`ask`](Self::ask), for an operation that the network does not permit.
+    #[track_caller]
+    fn refused(&mut self, operation: &str, values: &[&str], body: &str, part: &str) {
+        let (status, answer) = self.send(operation, values, "", body);
+        assert!(status.starts_with('4') && answer.contains(part), "{operation}: {status} {answer}");
+    }
+
+    /// Status and answer.
+    fn send(
+        &mut self,
+        operation: &str,
+        values: &[&str],
+        query: &str,
+        body: &str,
+    ) -> (String, String) {
         let (method, path) = operation.split_once(' ').unwrap();
         let mut path = path.to_owned();
         for value in values {
@@ -47,9 +67,8 @@ impl Asked<'_> {
         let output = curl.arg(format!("{API}{path}{query}")).output().unwrap();
         let output = String::from_utf8(output.stdout).unwrap();
         let (answer, status) = output.rsplit_once('\n').unwrap();
-        assert_eq!(status, "200", "{method} {path}{query} {body}: {answer}");
         self.operations.insert(operation.to_owned());
-        answer.to_owned()
+        (status.to_owned(), answer.to_owned())
     }
 
     /// As [`ask`](Self::ask), for operations without query and body; the answer must contain `part`.
@@ -80,6 +99,7 @@ fn every_operation(version: OpenFlow) {
     read(&mut asked, (&a, &b));
     statistics(&mut asked, &a, version);
     declare(&mut asked);
+    policies(&mut asked, version);
     operate(&mut asked, (&a, &b));
 
     let document = asked.ask("GET /v1/openapi.json", &[], "", "");
@@ -106,6 +126,9 @@ fn read(asked: &mut Asked<'_>, (a, b): (&Host, &Host)) {
     asked.get("GET /v1/switches/{switch}/flows", &["s1"], "forwarding");
     asked.get("GET /v1/ports/busiest", &[], "\"ports\"");
     asked.get("GET /v1/links", &[], "\"from\"");
+    asked.get("GET /v1/topology", &[], "\"links\"");
+    asked.get("GET /v1/time-series", &[], "\"samples\"");
+    asked.get("GET /v1/identity", &[], "administer");
     asked.get("GET /v1/hosts", &[], &mac);
     let query = format!("?from={mac}&to={}", b.mac());
     let paths = asked.ask("GET /v1/paths", &[], &query, "");
@@ -124,6 +147,24 @@ fn read(asked: &mut Asked<'_>, (a, b): (&Host, &Host)) {
     let events = asked.ask("GET /v1/events", &[], &format!("?after={first}"), "");
     assert!(events.contains("host-learned"), "{events}");
     asked.get("GET /v1/tokens", &[], "tokens");
+}
+
+/// Without bundles, no policy is possible.
+fn policies(asked: &mut Asked<'_>, version: OpenFlow) {
+    let body = json!({"flows": [{"name": "a", "switch": "all", "flow": "priority=300,udp,tp_dst=9,actions=drop"}]});
+    let (one, body) = ("/v1/policies/{name}", body.to_string());
+    let [put, get, delete] = ["PUT", "GET", "DELETE"].map(|method| format!("{method} {one}"));
+    if version == OpenFlow::V10 {
+        asked.refused(&put, &["p"], &body, "has no bundles");
+        asked.refused(&get, &["p"], "", "no_such_policy");
+        asked.refused(&delete, &["p"], "", "no_such_policy");
+        return asked.get("GET /v1/policies", &[], "\"policies\":[]");
+    }
+    asked.ask(&put, &["p"], "", &body);
+    assert!(asked.entries_with("s2", "tp_dst=9") > 0);
+    asked.get("GET /v1/policies", &[], "\"installed\"");
+    asked.get(&get, &["p"], "\"outdated\":null");
+    asked.ask(&delete, &["p"], "?force=true", "");
 }
 
 /// What `GET /v1/switches/{switch}/{what}` has: in each list an item that Open vSwitch is known to have, and a counter that has counted.

@@ -133,11 +133,14 @@ fn the_watchdog_reports_progress_only_if_every_thread_makes_some() {
     manager.wait_for("WATCHDOG=1");
     for thread in ["worker-1", "acceptor"] {
         let stopped = StoppedThread::new(&service, thread);
-        let status = format!("STATUS=no progress: {thread}\n");
-        manager.wait_for(&status);
+        // On a busy machine, another thread may not have made progress either.
+        let is_report = |it: &str| it.starts_with("STATUS=no progress: ") && it.contains(thread);
+        while !is_report(&manager.next_notification()) {}
         // A check that finds no progress reports nothing else.
-        assert_eq!(manager.next_notification(), status);
-        assert_eq!(manager.next_notification(), status);
+        for _ in 0..2 {
+            let next = manager.next_notification();
+            assert!(is_report(&next), "{next}");
+        }
         assert!(manager.log().contains("no progress for 1100 ms"), "{}", manager.log());
         drop(stopped);
         let after = manager.wait_for("STATUS=0 switches connected");
