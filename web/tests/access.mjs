@@ -10,10 +10,10 @@ await run(async (browser) => {
   await dialog.waitFor();
   check(await dialog.getByText("asks for a token").isVisible(), "the page asks for a token");
   await dialog.getByLabel("Token").fill(expired);
-  await dialog.getByRole("button").click();
+  await dialog.getByRole("button", { name: "Use this token" }).click();
   await until("an expired token is named", () => dialog.getByText("has expired").isVisible());
   await dialog.getByLabel("Token").fill(read);
-  await dialog.getByRole("button").click();
+  await dialog.getByRole("button", { name: "Use this token" }).click();
   await until("a token that may read is accepted", () => page.getByText("Live", { exact: true }).isVisible());
   check((await page.locator(".role").innerText()) === "read", "its role is shown");
 
@@ -27,7 +27,7 @@ await run(async (browser) => {
   await order("remove-token");
   await dialog.waitFor({ timeout: 60_000 });
   await dialog.getByLabel("Token").fill(operate);
-  await dialog.getByRole("button").click();
+  await dialog.getByRole("button", { name: "Use this token" }).click();
   await until("another token is accepted", async () => (await page.locator(".role").innerText()) === "operate");
   check((await page.getByLabel("Name", { exact: true }).inputValue()) === "not-permitted", "and what was typed is still there");
   await page.getByRole("button", { name: "Add", exact: true }).click();
