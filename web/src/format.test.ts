@@ -28,7 +28,7 @@ test("date and time are local", () => {
   }
 });
 
-test("names of others are one short line without control characters", () => {
+test("names that switches report are shown as one short line without control characters", () => {
   expect(clean("<img src=x onerror=alert(1)>")).toBe("<img src=x onerror=alert(1)>");
   expect(clean("a\u202egnp.exe\u0000\n")).toBe("a\ufffdgnp.exe\ufffd\ufffd");
   expect([...clean("x".repeat(10_000))]).toHaveLength(64);

@@ -24,6 +24,9 @@ use crate::service::{Core, Declared, WriteError, lock};
 /// How long switches may take to confirm the transit entries of a new version.
 const CONFIRM_MAX: Duration = Duration::from_secs(5);
 
+/// The number of entries that are only compared.
+const UNUSED_REVISION: u64 = 0;
+
 /// What a policy would become.
 #[derive(Debug)]
 pub struct PolicyPlan {
@@ -65,26 +68,28 @@ impl Declared {
         if let Some(error) = self.store_error() {
             return Err(WriteError::Store(error));
         }
-        self.plan(name, flows, topology, TagChoice::Free).map_err(WriteError::Policy)
+        let choice = (TagChoice::Free, UNUSED_REVISION);
+        self.plan(name, flows, topology, choice).map_err(WriteError::Policy)
     }
 
-    /// Most of the work is done without the lock.
+    /// Most of the work is done without the lock. The entries get the number of a change, by which switches that connect later get them
+    /// together.
     fn plan(
         &self,
         name: &str,
         flows: &[Declaration],
         topology: &PolicyTopology,
-        tag: TagChoice,
+        (tag, revision): (TagChoice, u64),
     ) -> Result<PolicyPlan, PolicyError> {
         check_name(name).map_err(PolicyError::Name)?;
         check_flows(flows)?;
-        let (index, before, revision) = {
+        let (index, before) = {
             let core = self.shared.core_with_sessions();
             let before = core.policies.get(name).cloned();
             if before.is_none() && core.policies.len() >= POLICIES_MAX {
                 return Err(PolicyError::TooManyPolicies);
             }
-            (core.reconciler.switch_index(), before, core.revision + 1)
+            (core.reconciler.switch_index(), before)
         };
         let current = before.as_ref().and_then(|policy| policy.current.as_ref());
         let members = current.map(|version| version.switches().collect()).unwrap_or_default();
@@ -158,7 +163,11 @@ impl Declared {
         topology: &dyn Fn() -> PolicyTopology,
     ) -> Result<PolicyPlan, WriteError> {
         let _updating = lock(&self.shared.updating_policy);
-        let plan = self.plan_policy(name, &flows, &topology())?;
+        if let Some(error) = self.store_error() {
+            return Err(WriteError::Store(error));
+        }
+        let choice = (TagChoice::Free, self.reserve_revision());
+        let plan = self.plan(name, &flows, &topology(), choice).map_err(WriteError::Policy)?;
         let before = self.policy(name);
         if let Some(policy) = before.as_ref().filter(|_| plan.is_same) {
             self.redeclare(policy, flows, by)?;
@@ -187,6 +196,15 @@ impl Declared {
                 Err(error)
             }
         }
+    }
+
+    /// The number of a change that is nobody else's: what shares a number is installed together or not at all, and entries of a policy that do
+    /// not fit must not keep out a quarantine.
+    fn reserve_revision(&self) -> u64 {
+        let _changing = lock(&self.shared.changing);
+        let mut core = lock(&self.shared.core);
+        core.revision += 1;
+        core.revision
     }
 
     /// Stores other flow entries from which the same follows.
@@ -251,7 +269,8 @@ impl Declared {
             // If it is late, the states say why.
             let _ = tried.recv_timeout(CONFIRM_MAX);
         }
-        let again = self.plan(name, flows, topology, TagChoice::Given(version.tag))?;
+        let choice = (TagChoice::Given(version.tag), UNUSED_REVISION);
+        let again = self.plan(name, flows, topology, choice)?;
         if !again.version.is_same(version) {
             return Err(PolicyError::NetworkChanged);
         }

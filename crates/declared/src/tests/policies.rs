@@ -9,7 +9,7 @@ use std::time::Duration;
 use sluice_base::Rng;
 use sluice_io::clock;
 use sluice_openflow::{
-    Action, DatapathId, FlowDesc, Instruction, Match, Oxm, SwitchFeatures, Version,
+    Action, DatapathId, FlowDesc, Instruction, MacAddr, Match, Oxm, SwitchFeatures, Version,
 };
 use sluice_sdk::view::{NetworkView, ViewPublisher, ViewSubscription};
 use sluice_sdk::{Answer, Controller, OnAnswer, Request, SessionStatistics, SwitchSession};
@@ -18,7 +18,7 @@ use super::model_switch::ModelSwitch;
 use crate::policy::tests::{SWITCHES, random_flows, topology};
 use crate::reconcile::Timing;
 use crate::service::lock;
-use crate::{Config, DEFAULT_TAGS, Declared, PolicyError, Reserved, WriteError};
+use crate::{Config, DEFAULT_TAGS, Declared, PolicyError, QuarantineInfo, Reserved, WriteError};
 
 /// Four switches in a ring.
 #[derive(Default)]
@@ -250,6 +250,32 @@ fn whatever_switches_do_a_tag_is_known_where_packets_with_it_arrive() {
         service.assert_no_violation();
         assert!(made + refused == 12, "{made} {refused}");
     }
+}
+
+/// What shares a number is installed together or not at all.
+#[test]
+fn entries_of_a_policy_share_the_number_of_no_other_change() {
+    let (service, mut rng) = (Service::new("numbers"), Rng::new(3));
+    let host = |n| MacAddr([2, 0, 0, 0, 0, n]);
+    let quarantine = |n| {
+        let info = QuarantineInfo::new("local".to_owned(), None, clock::since_epoch());
+        service.declared().quarantine(host(n), info).unwrap();
+        let entry = service.declared().quarantines().get(&host(n)).unwrap().entries[0].clone();
+        entry.revision
+    };
+    // The topology is asked for after the number was taken, and before anything is changed.
+    let between = Mutex::new(vec![]);
+    let topology = || {
+        let n = u8::try_from(lock(&between).len()).unwrap();
+        let revision = quarantine(n);
+        lock(&between).push(revision);
+        topology()
+    };
+    let flows = random_flows(&mut rng);
+    let plan = service.declared().apply_policy("p", flows, "local".to_owned(), &topology).unwrap();
+    let of_policy = plan.version.transit().next().unwrap().revision;
+    assert_eq!(lock(&between).len(), 2);
+    assert!(!lock(&between).contains(&of_policy), "{of_policy}: {between:?}");
 }
 
 #[test]
