@@ -71,6 +71,7 @@ await run(async (browser) => {
       await page.context().close();
     }
   }
+  await waiting(browser);
   check(unfit.length === 0, `all views are accessible and fit the screen:\n${[...new Set(unfit)].join("\n")}`);
   await choice(browser);
   await printed(browser);
@@ -88,6 +89,18 @@ async function look(page, name) {
   const [view, size, theme] = name.split("-");
   if (DOCUMENTED.includes(view) && size === "1000" && theme === "light") await page.screenshot({ path: `${pictures}/web-${view}.png` });
   if (process.env.SLUICE_SCREENSHOTS_ALL) await page.screenshot({ path: `${process.env.SLUICE_SCREENSHOTS_ALL}/${name}.png` });
+}
+
+/** Views whose documents have not come yet. */
+async function waiting(browser) {
+  const page = await open(browser, { bypassCSP: true });
+  await page.route(/\/v1\//, () => {});
+  for (const name of ["map", "switches", "switch/1", "links", "link/1/1", "hosts", "host/00:00:00:00:00:01", "trace", "entries", "entry/no-telnet", "events", "charts"]) {
+    await page.view(name);
+    await look(page, `waiting-${name.replace(/\W.*/, "")}`);
+  }
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  await page.context().close();
 }
 
 async function firstLoad(browser) {

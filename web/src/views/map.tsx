@@ -41,9 +41,13 @@ export function MapView() {
   const network = useValue(topology);
   const link = useValue(connection);
   useEffect(lookAtLoads, []);
-  if (network === null) return link === "token" ? null : <Empty title="The network is being read" />;
-  if (network.switches.length === 0) return <NoSwitches />;
-  return <Network network={network} />;
+  return (
+    <>
+      <h1 class="visually-hidden">Map of the network</h1>
+      {network === null ? link !== "token" && <Empty title="The network is being read" />
+        : network.switches.length === 0 ? <NoSwitches /> : <Network network={network} />}
+    </>
+  );
 }
 
 function Network(props: { network: Topology }) {
@@ -82,7 +86,6 @@ function Network(props: { network: Topology }) {
   };
   return (
     <div class="map-view">
-      <h1 class="visually-hidden">Map of the network</h1>
       <div class="toolbar" role="group" aria-label="Map">
         <Search model={model} onFound={(found) => { setSelection(found); map.current?.centre(found.id); }} />
         <label>
