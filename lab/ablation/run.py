@@ -23,7 +23,7 @@ OWN_CORES = (os.cpu_count() or 1) >= 3
 WORKERS = {"1": lab.CONTROLLER_CORE, "2": "1,2" if OWN_CORES else "0,1"}
 
 ALL_ON = "all on"
-OPTIMISATIONS = ["output_batching", "input_batching", "adaptive_reads", "prefetching", "templates", "huge_pages"]
+OPTIMISATIONS = ["output_batching", "input_batching", "adaptive_reads", "prefetching", "templates", "run_to_completion", "huge_pages"]
 
 
 def controller(name, workers, pin, spin, off=None):

@@ -30,6 +30,9 @@ pub(crate) fn engine_start(error: &StartError) -> String {
         }
         StartError::Congestion(name, e) => congestion(name, e),
         StartError::Io(e) | StartError::Uring(UringError::Io(e)) => remedy_or(e, CHECK_LIMITS),
+        StartError::SharedReads => {
+            "use --engine epoll or uring, or switch on `optimisations.run_to_completion`".to_owned()
+        }
         StartError::Uring(_) => "or use --engine epoll".to_owned(),
         StartError::InKernel(_) => {
             "use --engine epoll, or --engine auto, which falls back to it".to_owned()

@@ -87,7 +87,7 @@ impl FailureStop {
     }
 
     /// Stops the process when a thread of the engine ends with an error.
-    fn stop_on_error<A: App + 'static>(&self, engine: &Engine<A>) {
+    fn stop_on_error<A: App + Send + 'static>(&self, engine: &Engine<A>) {
         let stop = self.clone();
         engine.on_failure(move || stop.stop());
     }

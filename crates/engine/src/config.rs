@@ -124,6 +124,9 @@ pub struct Workers {
     pub engine: WorkerEngine,
     /// Whether switches move from a busy worker to one that is less busy.
     pub balancing: bool,
+    /// Whether each worker processes what it has received. Otherwise all of them pull from a queue that they share: for measurements, and
+    /// not with an engine that answers in the kernel.
+    pub run_to_completion: bool,
 }
 
 impl Default for Workers {
@@ -135,6 +138,7 @@ impl Default for Workers {
             read_sizes: ReadSizes::default(),
             engine: WorkerEngine::default(),
             balancing: true,
+            run_to_completion: true,
         }
     }
 }

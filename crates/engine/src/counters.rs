@@ -94,6 +94,8 @@ pub(crate) struct ThreadCounters {
     pub(crate) app_messages_undeliverable: Counter,
     /// Packet-outs and link probes of applications dropped because of the switch's backlog.
     pub(crate) app_messages_dropped: Counter,
+    /// Reads that another worker has processed.
+    pub(crate) reads_pulled: Counter,
     /// Changes of a switch's tables that were not sent because of its backlog, and are made later.
     pub(crate) changes_deferred: Counter,
     /// Ports that were ignored since their switch has too many.
@@ -320,7 +322,7 @@ impl CounterRegistry {
 }
 
 /// Counters that have no labels.
-const COUNTERS: [MetricRow<u64>; 13] = [
+const COUNTERS: [MetricRow<u64>; 14] = [
     ("connections_accepted", "Connections accepted", |c| c.connections_accepted.get()),
     ("malformed_messages", "Messages from switches that could not be parsed", |c| {
         c.malformed_messages.get()
@@ -345,6 +347,9 @@ const COUNTERS: [MetricRow<u64>; 13] = [
         "Packet-outs of applications dropped because too much was queued for the switch",
         |c| c.app_messages_dropped.get(),
     ),
+    ("reads_pulled", "Reads of a worker's switches that another worker has processed", |c| {
+        c.reads_pulled.get()
+    }),
     (
         "table_changes_deferred",
         "Changes of flow tables, groups and meters not sent because too much was queued for the switch, which is reconciled later",

@@ -21,6 +21,7 @@ use crate::listen::{
 use crate::messages::{ToAcceptor, ToWorker};
 use crate::progress::ProgressMonitor;
 use crate::threads::{Senders, Threads};
+use crate::worker::pulling::{PullingWorker, SharedReads};
 
 /// Why the engine cannot start.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub enum StartError {
     InKernel(KernelError),
     /// `io_uring` cannot be used.
     Uring(UringError),
+    /// [`Workers::run_to_completion`](crate::Workers::run_to_completion) is off, and the kernel is to answer.
+    SharedReads,
     /// A thread or its file descriptors cannot be created.
     Io(io::Error),
 }
@@ -49,6 +52,9 @@ impl fmt::Display for StartError {
             }
             Self::InKernel(error) => write!(f, "cannot use the in-kernel engine: {error}"),
             Self::Uring(error) => write!(f, "cannot use the engine `uring`: {error}"),
+            Self::SharedReads => {
+                f.write_str("workers that share their reads cannot have the kernel answer")
+            }
             Self::Io(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
@@ -95,7 +101,7 @@ impl AppliedConfig {
     }
 }
 
-impl<A: App + 'static> Engine<A> {
+impl<A: App + Send + 'static> Engine<A> {
     /// Starts listening, and starts all threads.
     ///
     /// `make_app` creates the applications of each worker, given its number and in its thread. It is called once more, with
@@ -120,6 +126,9 @@ impl<A: App + 'static> Engine<A> {
         make_app: impl Fn(usize) -> A + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
         let (waiting, read_sizes) = (config.workers.waiting, config.workers.read_sizes);
+        if !config.workers.run_to_completion && config.workers.engine.kernel_limits(1).is_some() {
+            return Err(StartError::SharedReads);
+        }
         match config.workers.engine {
             WorkerEngine::Epoll | WorkerEngine::Kernel | WorkerEngine::Auto => {
                 Self::start_with(config, passed, make_app, || {
@@ -162,13 +171,19 @@ impl<A: App + 'static> Engine<A> {
         parts.listen(listeners).map_err(StartError::Io)?;
         let (mut threads, make_app) = (Vec::new(), Arc::new(make_app));
         let failure = Arc::new(ThreadFailure::default());
+        let shared = (!config.workers.run_to_completion)
+            .then(|| Arc::new(SharedReads::new(parts.senders.workers.clone())));
         for ((worker, setup), &core) in parts.workers.into_iter().enumerate().zip(&cores) {
             let make_app = make_app.clone();
-            let answers = in_kernel.next();
+            let (answers, shared) = (in_kernel.next(), shared.clone());
             threads.push(spawn(format!("worker-{worker}"), &failure, move || {
                 // `worker_cores` has checked that the core is allowed.
                 core.map_or(Ok(()), cores::pin)?;
-                setup.start(make_app(worker), answers)?.run()
+                let worker = setup.start(make_app(worker), answers)?;
+                match shared {
+                    None => worker.run(),
+                    Some(shared) => PullingWorker::new(worker, shared).run(),
+                }
             })?);
         }
         let (acceptor, app_number) = (parts.acceptor, cores.len());

@@ -106,6 +106,11 @@ impl<T: Weigh, W: Wake> Sender<T, W> {
         refused.map_or(Ok(()), Err)
     }
 
+    /// Whether the receiver waits, or is about to.
+    pub(crate) fn is_receiver_waiting(&self) -> bool {
+        self.shared.is_receiver_waiting.load(Relaxed)
+    }
+
     /// Sends items from the front of `outbox` until the queue is full. The last one may exceed the capacity.
     ///
     /// # Cost

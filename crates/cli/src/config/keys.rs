@@ -88,6 +88,7 @@ const NEEDS_RESTART: &[&str] = &[
     "api.socket",
     "log.format",
     "optimisations.adaptive_reads",
+    "optimisations.run_to_completion",
     "optimisations.huge_pages",
 ];
 

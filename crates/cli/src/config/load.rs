@@ -335,14 +335,21 @@ fn with_files(settings: Settings) -> Result<RunConfig, (&'static str, String)> {
 
 /// Checks that no optimisation is switched off that is a part of the engine.
 fn check_optimisations(settings: &Settings) -> Result<(), (&'static str, String)> {
-    let off = &settings.optimisations;
-    let key = match (off.output_batching, off.adaptive_reads) {
-        _ if settings.workers.engine.0 != WorkerEngine::Uring => return Ok(()),
-        (false, _) => "optimisations.output_batching",
-        (_, false) => "optimisations.adaptive_reads",
-        (true, true) => return Ok(()),
+    let on = &settings.optimisations;
+    let is_own_thread = ("optimisations.run_to_completion", on.run_to_completion);
+    let (engine, parts): (_, &[_]) = match settings.workers.engine.0 {
+        WorkerEngine::Epoll => return Ok(()),
+        WorkerEngine::Uring => {
+            let output = ("optimisations.output_batching", on.output_batching);
+            ("uring", &[output, ("optimisations.adaptive_reads", on.adaptive_reads)])
+        }
+        WorkerEngine::Kernel => ("kernel", &[is_own_thread]),
+        WorkerEngine::Auto => ("auto", &[is_own_thread]),
     };
-    Err((key, "cannot be off with `workers.engine` = \"uring\"".to_owned()))
+    let off = parts.iter().find(|(_, is_on)| !is_on);
+    off.map_or(Ok(()), |(key, _)| {
+        Err((*key, format!("cannot be off with `workers.engine` = \"{engine}\"")))
+    })
 }
 
 /// The priorities of flow entries that applications in the chain are configured to use, and the key that configures them.

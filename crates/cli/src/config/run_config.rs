@@ -133,6 +133,7 @@ fn worker_config(
         },
         engine: settings.engine.0,
         balancing: settings.balancing,
+        run_to_completion: optimisations.run_to_completion,
     }
 }
 

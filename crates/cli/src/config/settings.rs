@@ -456,6 +456,11 @@ pub(super) struct OptimisationSettings {
     #[config(default = true)]
     pub(super) templates: bool,
 
+    /// Whether each worker processes what it has received itself. off: workers put it into a queue that they share, and each processes what is
+    /// first there. workers.engine must not be kernel or auto then.
+    #[config(default = true)]
+    pub(super) run_to_completion: bool,
+
     /// Whether tables of 2 MiB and more are in huge pages. off: small pages for all memory, as with the system's allocator.
     #[config(default = true)]
     pub(super) huge_pages: bool,

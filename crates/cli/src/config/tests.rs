@@ -464,14 +464,15 @@ fn each_optimisation_is_switched_off_alone() {
         (engine, apps, huge_pages)
     };
     let defaults = || (sluice_engine::Config::default(), sluice_apps::Config::default(), true);
-    let mut expected = [(); 6].map(|()| defaults());
+    let mut expected = [(); 7].map(|()| defaults());
     expected[0].0.batching.output = false;
     expected[1].0.batching.input = false;
     expected[2].0.workers.read_sizes = ReadSizes::Fixed;
     expected[3].1.learning.prefetching = false;
     expected[4].1.learning.templates = false;
     expected[4].1.forwarding.templates = false;
-    expected[5].2 = false;
+    expected[5].0.workers.run_to_completion = false;
+    expected[6].2 = false;
     let keys = KEYS.iter().filter(|key| key.section == "optimisations").map(|key| key.name);
     assert_eq!(keys.clone().count(), expected.len());
     for (key, expected) in keys.zip(expected) {
@@ -480,13 +481,18 @@ fn each_optimisation_is_switched_off_alone() {
 }
 
 #[test]
-fn what_io_uring_does_by_itself_cannot_be_switched_off() {
-    for key in ["output_batching", "adaptive_reads"] {
-        let text = format!("workers.engine = \"uring\"\n[optimisations]\n{key} = false\n");
+fn what_is_a_part_of_an_engine_cannot_be_switched_off() {
+    for (engine, key) in [
+        ("uring", "output_batching"),
+        ("uring", "adaptive_reads"),
+        ("kernel", "run_to_completion"),
+        ("auto", "run_to_completion"),
+    ] {
+        let text = format!("workers.engine = \"{engine}\"\n[optimisations]\n{key} = false\n");
         let error = format!(
-            "F:3:1: `optimisations.{key}`: cannot be off with `workers.engine` = \"uring\""
+            "F:3:1: `optimisations.{key}`: cannot be off with `workers.engine` = \"{engine}\""
         );
-        assert_eq!(errors("uring", &text, &[], ""), [error]);
+        assert_eq!(errors(engine, &text, &[], ""), [error]);
     }
 }
 

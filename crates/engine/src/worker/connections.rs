@@ -13,9 +13,8 @@ use crate::messages::{RemoteSwitch, SessionId, SwitchLocation, ToAcceptor, ToWor
 use crate::switch_counters::SwitchCounters;
 
 impl<I: Io, A: App> WorkerState<I, A> {
-    /// Processes the messages of other threads.
+    /// Processes the messages of other threads that were received.
     pub(super) fn process_messages(&mut self, io: &mut I) -> LoopControl {
-        self.inbox.take(&mut self.received);
         while let Some(message) = self.received.pop_front() {
             match message {
                 ToWorker::Adopt(connection, features) => self.adopt(io, *connection, features),
@@ -72,6 +71,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
                         self.deadlines.set(id, self.now);
                     }
                 }
+                ToWorker::Attend => {}
                 ToWorker::Stop => {
                     for id in self.switches.ids() {
                         self.disconnect(io, id, CloseReason::Shutdown);

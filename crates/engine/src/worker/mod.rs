@@ -8,6 +8,7 @@ mod in_kernel;
 pub(crate) mod migration;
 mod outgoing;
 pub(crate) mod ports;
+pub(crate) mod pulling;
 mod requests;
 mod subscribers;
 mod switches;
@@ -51,10 +52,14 @@ const CONGESTION_RETRY: Duration = Duration::from_millis(1);
 /// A worker thread.
 pub(crate) struct Worker<I: Io, A> {
     io: I,
+    inbox: Inbox<I, A>,
     state: WorkerState<I, A>,
 }
 
-/// Everything of a worker except its connections.
+/// Where a worker receives the messages of other threads.
+type Inbox<I, A> = Receiver<ToWorker<<I as Io>::Conn, A>>;
+
+/// Everything of a worker except its connections and its queue.
 struct WorkerState<I: Io, A> {
     app: A,
     cfg: Arc<Config>,
@@ -80,8 +85,7 @@ struct WorkerState<I: Io, A> {
     /// Threads that get copies of packet-ins; hardly ever any.
     captures: Vec<CaptureSender>,
     outgoing: Outgoing<I, A>,
-    inbox: Receiver<ToWorker<I::Conn, A>>,
-    /// Taken from `inbox`, to be processed.
+    /// Messages of other threads, to be processed.
     received: VecDeque<ToWorker<I::Conn, A>>,
     registry: Arc<CounterRegistry>,
     log_limit: LogLimiter,
@@ -107,6 +111,24 @@ pub(crate) struct WorkerQueues<I: Io, A> {
     pub(crate) workers: Vec<WorkerSender<I, A>>,
     /// Number of this worker in `workers`.
     pub(crate) worker: usize,
+}
+
+/// How a worker waits for something to do.
+struct Wait {
+    /// A time that has passed.
+    now: Instant,
+    deadline: Instant,
+    /// The queue of another worker is full.
+    is_congested: bool,
+}
+
+impl Wait {
+    fn wait<I: Io, A>(&self, inbox: &Inbox<I, A>, io: &mut I) -> io::Result<Instant> {
+        if self.is_congested {
+            return inbox.wait_for_items(io, self.now, self.deadline);
+        }
+        inbox.wait(io, self.now, Some(self.deadline))
+    }
 }
 
 /// Whether the event loop continues.
@@ -145,7 +167,6 @@ impl<I: Io, A: App> Worker<I, A> {
             has_unsent_views: false,
             captures: Vec::new(),
             outgoing: Outgoing::new(queues.worker, queues.workers, queues.acceptor),
-            inbox: queues.inbox,
             received: VecDeque::new(),
             registry,
             log_limit: LogLimiter::default(),
@@ -158,7 +179,7 @@ impl<I: Io, A: App> Worker<I, A> {
             ticking: VecDeque::new(),
             next_app_metrics_at: now,
         };
-        Ok(Self { io, state })
+        Ok(Self { io, inbox: queues.inbox, state })
     }
 
     /// Runs the event loop until [`ToWorker::Stop`].
@@ -182,7 +203,7 @@ impl<I: Io, A: App> Worker<I, A> {
     /// The first part of an iteration: waits, and processes the events of connections.
     pub(crate) fn process_events(&mut self) -> io::Result<()> {
         let (io, state) = (&mut self.io, &mut self.state);
-        let now = state.wait(io)?;
+        let now = state.plan_wait(io).wait(&self.inbox, io)?;
         state.begin_iteration(now);
         state.read_announced(io);
         state.retry_behind(io);
@@ -194,11 +215,7 @@ impl<I: Io, A: App> Worker<I, A> {
                     let result = state.process_read(id, bytes);
                     state.count_received_beside_kernel(io, id, len);
                     state.record_received(id, io.received_bytes(len));
-                    let has_replies = state.has_replies_to_send_at_once(id);
-                    if state.send_replies(io, id) > 0 && has_replies {
-                        state.counters().response_latency.record_n(io.now() - now, 1);
-                    }
-                    result.unwrap_or_else(|reason| state.disconnect(io, id, reason));
+                    state.answer_read(io, id, now, result);
                 }
                 IoEvent::Writable(id) => state.flush_switch(io, id),
                 IoEvent::Closed(id, error) => state.disconnect(io, id, error.into()),
@@ -214,28 +231,19 @@ impl<I: Io, A: App> Worker<I, A> {
 
     /// The second part of an iteration: processes messages of other threads, and runs timers.
     pub(crate) fn process_messages(&mut self) -> LoopControl {
-        let (io, state) = (&mut self.io, &mut self.state);
-        let control = state.process_messages(io);
-        state.run_timers(io);
-        control
+        self.inbox.take(&mut self.state.received);
+        self.state.process_messages_and_timers(&mut self.io)
     }
 
     /// The last part of an iteration: delivers and sends what the others have caused.
     pub(crate) fn deliver(&mut self) {
-        let (io, state) = (&mut self.io, &mut self.state);
-        state.hand_over_switches(io);
-        state.deliver_answers();
-        state.deliver_from_apps(io);
-        state.send_views();
-        state.flush(io);
-        state.open_gates(io);
-        state.counters().iteration(io.now() - state.started, io.now() - state.now);
+        self.state.deliver(&mut self.io);
     }
 
     /// When [`run_iteration`](Self::run_iteration) has something to do at the latest.
     pub(crate) fn deadline(&self) -> Instant {
         let state = &self.state;
-        if state.inbox.has_items() { state.now } else { state.deadline() }
+        if self.inbox.has_items() { state.now } else { state.deadline() }
     }
 
     /// Whether the thread reads nothing, because the queue of another one is full.
@@ -246,7 +254,7 @@ impl<I: Io, A: App> Worker<I, A> {
     /// Whether there is nothing to receive from other threads and nothing to be sent to them, between two iterations.
     pub(crate) fn is_quiet(&self) -> bool {
         let state = &self.state;
-        !state.inbox.has_items()
+        !self.inbox.has_items()
             && !state.outgoing.is_congested()
             && state.network.is_idle()
             && state.answers.ready.is_empty()
@@ -270,18 +278,21 @@ impl<I: Io, A: App> WorkerState<I, A> {
         worker_counters(&self.registry, self.outgoing.worker())
     }
 
-    /// Waits for something to do. While the queue of another worker is full, nothing is read, so that nothing is caused
+    /// How to wait for something to do. While the queue of another worker is full, nothing is read, so that nothing is caused
     /// for which there is no room.
-    fn wait(&mut self, io: &mut I) -> io::Result<Instant> {
-        let (now, deadline) = (self.now, self.deadline());
-        if self.outgoing.is_congested() {
-            return self.inbox.wait_for_items(io, now, deadline);
+    fn plan_wait(&mut self, io: &mut I) -> Wait {
+        let wait = Wait {
+            now: self.now,
+            deadline: self.deadline(),
+            is_congested: self.outgoing.is_congested(),
+        };
+        if !wait.is_congested {
+            let total = self.cfg.limits.backlog_total_bytes_max;
+            let is_cautious = self.counters().backlog_bytes.get() > total as u64 / 2;
+            let cautious = || cautious_read_bytes(total, self.backlog_count);
+            io.set_read_max(if is_cautious { cautious() } else { READ_BYTES_MAX });
         }
-        let total = self.cfg.limits.backlog_total_bytes_max;
-        let is_cautious = self.counters().backlog_bytes.get() > total as u64 / 2;
-        let cautious = || cautious_read_bytes(total, self.backlog_count);
-        io.set_read_max(if is_cautious { cautious() } else { READ_BYTES_MAX });
-        self.inbox.wait(io, now, Some(deadline))
+        wait
     }
 
     fn deadline(&self) -> Instant {
@@ -305,6 +316,40 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.network.begin_iteration(now);
         self.update_from_kernel();
         self.app.on_iteration(now);
+    }
+
+    /// Processes the messages of other threads that were received, and runs timers.
+    fn process_messages_and_timers(&mut self, io: &mut I) -> LoopControl {
+        let control = self.process_messages(io);
+        self.run_timers(io);
+        control
+    }
+
+    /// Delivers and sends what the events and messages of an iteration have caused.
+    fn deliver(&mut self, io: &mut I) {
+        self.hand_over_switches(io);
+        self.deliver_answers();
+        self.deliver_from_apps(io);
+        self.send_views();
+        self.flush(io);
+        self.open_gates(io);
+        self.counters().iteration(io.now() - self.started, io.now() - self.now);
+    }
+
+    /// Sends the replies to a read that was received at `received`; disconnects the switch if it could not be processed.
+    #[inline]
+    fn answer_read(
+        &mut self,
+        io: &mut I,
+        id: ConnId,
+        received: Instant,
+        result: Result<(), CloseReason>,
+    ) {
+        let has_replies = self.has_replies_to_send_at_once(id);
+        if self.send_replies(io, id) > 0 && has_replies {
+            self.counters().response_latency.record_n(io.now() - received, 1);
+        }
+        result.unwrap_or_else(|reason| self.disconnect(io, id, reason));
     }
 
     /// Processes the bytes of one read of a switch. The replies are in `tx` and `urgent`.

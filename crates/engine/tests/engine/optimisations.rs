@@ -10,10 +10,10 @@ use sluice_base::Rng;
 use sluice_engine::Config;
 use sluice_io::ReadSizes;
 use sluice_openflow::view::{PacketIn, PacketIns};
-use sluice_openflow::{Encoder, Message, PacketInReason, PortNo, Version};
-use sluice_sdk::{App, Ctx};
+use sluice_openflow::{Encoder, Message, PacketInReason, PacketOut, PortNo, Version};
+use sluice_sdk::{App, Ctx, Verdict};
 
-use crate::test_engine::TestEngine;
+use crate::test_engine::{TestEngine, wait_until};
 use crate::test_peer::{TestPeer, broadcast, bytes};
 
 /// Packet-ins of one connection.
@@ -94,10 +94,11 @@ fn answers(
 #[test]
 fn a_switch_receives_the_same_bytes_whichever_optimisation_is_off() {
     let unchanged: fn(&mut Config) = |_| {};
-    let engines: [fn(&mut Config); 4] = [
+    let engines: [fn(&mut Config); 5] = [
         |cfg| cfg.batching.output = false,
         |cfg| cfg.batching.input = false,
         |cfg| cfg.workers.read_sizes = ReadSizes::Fixed,
+        |cfg| (cfg.workers.run_to_completion, cfg.workers.threads) = (false, 3),
         |cfg| {
             (cfg.batching.output, cfg.batching.input) = (false, false);
             cfg.workers.read_sizes = ReadSizes::Fixed;
@@ -157,4 +158,112 @@ fn without_input_batching_each_call_passes_one_packet_in() {
         assert_eq!(passed.iter().sum::<usize>(), 100);
         assert_eq!(passed.iter().all(|&n| n == 1), !input, "{passed:?}");
     }
+}
+
+/// Answers each packet-in by a packet-out with the same buffer.
+struct EchoApp;
+
+impl App for EchoApp {
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
+        let packet_out = PacketOut { buffer_id: p.buffer_id, ..PacketOut::default() };
+        ctx.switch.encode(&Message::PacketOut(packet_out)).unwrap();
+        Verdict::Stop
+    }
+}
+
+/// Sends packet-ins with the buffers `0..count` in parts of random lengths, while it receives the answers; the buffers of these.
+fn echo(peer: &mut TestPeer, count: u32, seed: u64) -> Vec<u32> {
+    let mut sender = peer.stream.try_clone().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let packet_ins = (0..count).map(|n| bytes(Version::V1_3, &broadcast(Some(n))));
+            let (stream, mut rng) = (packet_ins.collect::<Vec<_>>().concat(), Rng::new(seed));
+            let mut rest = &stream[..];
+            while !rest.is_empty() {
+                let (part, after) = rest.split_at(1 + rng.below(900) as usize % rest.len());
+                std::io::Write::write_all(&mut sender, part).unwrap();
+                rest = after;
+            }
+        });
+        let mut buffers = Vec::new();
+        while buffers.last() != Some(&(count - 1)) {
+            if let Some(Message::PacketOut(p)) = peer.receive() {
+                buffers.extend(p.buffer_id);
+            }
+        }
+        buffers
+    })
+}
+
+fn without_run_to_completion(cfg: &mut Config) {
+    (cfg.workers.run_to_completion, cfg.workers.threads) = (false, 3);
+}
+
+/// Each switch gets each answer once and in order, whoever processes its reads, also while it moves from worker to worker.
+#[test]
+fn workers_that_pull_from_a_shared_queue_keep_the_order_of_each_switch() {
+    const SWITCHES: u64 = 12;
+    const COUNT: u32 = 3000;
+    for move_interval in [None, Some(Duration::from_millis(2))] {
+        let change = |cfg: &mut Config| {
+            without_run_to_completion(cfg);
+            cfg.move_interval = move_interval;
+        };
+        let test = TestEngine::with_app(change, || EchoApp);
+        let addr = test.addr;
+        // How many reads others have taken in one round depends on the scheduler.
+        wait_until("reads that were pulled", || {
+            thread::scope(|scope| {
+                for dpid in 1..=SWITCHES {
+                    scope.spawn(move || {
+                        let mut peer = TestPeer::connect_switch(addr, Version::V1_3, dpid);
+                        assert_eq!(echo(&mut peer, COUNT, dpid), (0..COUNT).collect::<Vec<_>>());
+                    });
+                }
+            });
+            test.metric("reads_pulled", "") > 0
+        });
+    }
+}
+
+/// What a switch has sent before it closes its connection is processed, and what is malformed closes it after the replies.
+#[test]
+fn workers_that_pull_from_a_shared_queue_close_connections_after_what_was_received() {
+    const SWITCHES: u64 = 8;
+    const COUNT: u32 = 500;
+    let test = TestEngine::with_app(without_run_to_completion, || EchoApp);
+    let addr = test.addr;
+    thread::scope(|scope| {
+        for dpid in 1..=SWITCHES {
+            scope.spawn(move || {
+                let mut peer = TestPeer::connect_switch(addr, Version::V1_3, dpid);
+                let packet_ins = (0..COUNT).map(|n| bytes(Version::V1_3, &broadcast(Some(n))));
+                let mut stream = packet_ins.collect::<Vec<_>>().concat();
+                // A message that is shorter than its header.
+                stream.extend([4, 2, 0, 7, 0, 0, 0, 0]);
+                peer.send_bytes(&stream);
+                let mut buffers = Vec::new();
+                let mut has_error = false;
+                while let Some(message) = peer.receive() {
+                    match message {
+                        Message::PacketOut(p) => buffers.extend(p.buffer_id),
+                        Message::Error(_) => has_error = true,
+                        _ => {}
+                    }
+                }
+                assert_eq!(buffers, (0..COUNT).collect::<Vec<_>>(), "{dpid}");
+                assert!(has_error, "{dpid}");
+            });
+        }
+    });
+    test.expect_closed(SWITCHES, "malformed_message");
+    for dpid in 1..=SWITCHES {
+        let mut peer = TestPeer::connect_switch(addr, Version::V1_3, dpid);
+        let packet_ins = (0..COUNT).map(|n| bytes(Version::V1_3, &broadcast(Some(n))));
+        peer.send_bytes(&packet_ins.collect::<Vec<_>>().concat());
+        peer.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        while peer.receive().is_some() {}
+    }
+    let received = test.metric("messages_received", "PACKET_IN");
+    assert_eq!(received, 2 * SWITCHES * u64::from(COUNT));
 }

@@ -49,7 +49,7 @@ impl FloodingSwitch {
     /// Datapath id as in labels.
     pub(crate) const DPID: &str = "0000000000000042";
 
-    pub(crate) fn new<A: App>(test: &TestEngine<A>) -> Self {
+    pub(crate) fn new<A: App + Send>(test: &TestEngine<A>) -> Self {
         let mut peer = TestPeer::connect_switch(test.addr, Version::V1_3, 0x42);
         peer.expect_reply();
         let recv_buffer = Some(RECEIVE_BUFFER_BYTES);

@@ -14,7 +14,7 @@ use sluice_sdk::App;
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An engine with one worker that runs `learning` or a given application. Stops when it is dropped.
-pub(crate) struct TestEngine<A: App + 'static = Learning> {
+pub(crate) struct TestEngine<A: App + Send + 'static = Learning> {
     pub(crate) engine: Option<Engine<A>>,
     pub(crate) addr: SocketAddr,
     metrics: Arc<dyn MetricsSource>,
@@ -36,7 +36,7 @@ impl TestEngine {
     }
 }
 
-impl<A: App> TestEngine<A> {
+impl<A: App + Send> TestEngine<A> {
     pub(crate) fn with_app(
         change: impl FnOnce(&mut Config),
         make: impl Fn() -> A + Send + Sync + 'static,
@@ -91,7 +91,7 @@ impl<A: App> TestEngine<A> {
     }
 }
 
-impl<A: App + 'static> Drop for TestEngine<A> {
+impl<A: App + Send + 'static> Drop for TestEngine<A> {
     fn drop(&mut self) {
         if let Some(engine) = self.engine.take() {
             engine.stop();

@@ -44,9 +44,49 @@ pub struct ControllerRow {
     /// How it is asked for its topology, and for paths.
     #[serde(default)]
     pub northbound: Option<Northbound>,
-    /// Further arguments by name, for experiments that compare configurations of one controller.
+    /// Its other configurations by name, for experiments that compare these.
     #[serde(default)]
-    pub variants: BTreeMap<String, Vec<String>>,
+    pub variants: BTreeMap<String, Variant>,
+}
+
+/// Another configuration of a controller. In a file, a list of arguments, or a table.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "VariantInFile")]
+pub struct Variant {
+    /// Further arguments.
+    pub arguments: Vec<String>,
+    /// Further environment variables. They replace those of [`Start::environment`] with the same name.
+    pub environment: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "neither a list of arguments nor a table of `arguments` and `environment`"
+)]
+enum VariantInFile {
+    Arguments(Vec<String>),
+    Table(VariantTable),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VariantTable {
+    #[serde(default)]
+    arguments: Vec<String>,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+}
+
+impl From<VariantInFile> for Variant {
+    fn from(from: VariantInFile) -> Self {
+        match from {
+            VariantInFile::Arguments(arguments) => Self { arguments, ..Self::default() },
+            VariantInFile::Table(VariantTable { arguments, environment }) => {
+                Self { arguments, environment }
+            }
+        }
+    }
 }
 
 impl ControllerRow {
@@ -55,11 +95,11 @@ impl ControllerRow {
         self.application.split_once(':').map_or(&*self.application, |(name, _)| name)
     }
 
-    /// Further arguments of the variant that a cell names; none if it names none.
-    pub fn variant_arguments(&self, cell: &Cell) -> &[String] {
+    /// The variant that a cell names; the empty one if it names none.
+    pub fn variant(&self, cell: &Cell) -> Variant {
         match cell.get(&Axis::Variant) {
-            Some(AxisValue::Text(name)) => self.variants.get(name).map_or(&[], Vec::as_slice),
-            _ => &[],
+            Some(AxisValue::Text(name)) => self.variants.get(name).cloned().unwrap_or_default(),
+            _ => Variant::default(),
         }
     }
 }
@@ -202,4 +242,35 @@ pub enum PathRequestScope {
     Entries,
     /// The whole path in both directions; the placeholders of switches and ports are those of the first host.
     Path,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variant(text: &str) -> Result<Variant, String> {
+        let parsed = toml::from_str::<BTreeMap<String, Variant>>(text);
+        parsed.map(|mut all| all.remove("v").unwrap()).map_err(|e| e.message().to_owned())
+    }
+
+    #[test]
+    fn a_variant_is_a_list_of_arguments_or_a_table() {
+        let arguments = vec!["--pin".to_owned(), "off".to_owned()];
+        let of_arguments = Variant { arguments, ..Variant::default() };
+        assert_eq!(variant("v = [\"--pin\", \"off\"]").as_ref(), Ok(&of_arguments));
+        let environment = BTreeMap::from([("A".to_owned(), "b".to_owned())]);
+        let both = Variant { environment, ..of_arguments };
+        let table = "v = { arguments = [\"--pin\", \"off\"], environment = { A = \"b\" } }";
+        assert_eq!(variant(table).as_ref(), Ok(&both));
+        // As in the record of a study.
+        let recorded = serde_json::to_string(&both).unwrap();
+        assert_eq!(serde_json::from_str::<Variant>(&recorded).unwrap(), both);
+        for text in ["v = 1", "v = { argument = [] }"] {
+            let error = variant(text).unwrap_err();
+            assert_eq!(
+                error,
+                "neither a list of arguments nor a table of `arguments` and `environment`"
+            );
+        }
+    }
 }

@@ -37,6 +37,7 @@ const EXPERIMENTS: &[(&str, &str)] = embedded!("experiments":
     "mixed-load",
     "new-addresses",
     "offered-load",
+    "output-batching",
     "paths",
     "placement",
     "placement-sockets",

@@ -15,7 +15,7 @@ pub use catalogue::{Catalogue, DefinitionError, read_definition};
 pub(crate) use check::check_rounds;
 pub use controller::{
     ControllerRow, HttpCount, Northbound, PathRequest, PathRequestScope, Ready, Start, Stop,
-    StopSignal,
+    StopSignal, Variant,
 };
 pub use experiment::{Experiment, Requirement, Shorter};
 pub use figure::{Figure, FigureKind, PublishedValue, PublishedValues};

@@ -30,8 +30,11 @@ pub(super) fn check(row: &ControllerRow) -> Result<(), String> {
     if let Some(command) = &start.then {
         all.text("start.then", command);
     }
-    for (name, arguments) in &row.variants {
-        all.list(&format!("variants.{name}"), arguments);
+    for (name, variant) in &row.variants {
+        all.list(&format!("variants.{name}"), &variant.arguments);
+        for (variable, value) in &variant.environment {
+            all.text(&format!("variants.{name}.environment.{variable}"), value);
+        }
     }
     if let Some(northbound) = &row.northbound {
         all.count("northbound.switches", &northbound.switches);

@@ -13,7 +13,7 @@ use sluice_openflow::Version;
 
 use super::Placeholders;
 use super::readiness::{self, Readiness};
-use crate::definition::{ControllerRow, StopSignal};
+use crate::definition::{ControllerRow, StopSignal, Variant};
 use crate::record::{Usage, UsageReading};
 
 /// Interval between readings of the use of resources.
@@ -104,12 +104,12 @@ impl RunningController {
     /// Why it is not ready. All its processes have ended then.
     pub fn start(
         row: &ControllerRow,
-        arguments: &[String],
+        variant: &Variant,
         placeholders: &Placeholders,
         version: Version,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, StartError> {
-        let program = program(row, arguments, placeholders)
+        let program = program(row, variant, placeholders)
             .map_err(|error| StartError::Io(error.to_string()))?;
         // Other errors, such as that of a port that only root may use, are the controller's to report.
         let is_in_use = |error: io::Error| error.kind() == io::ErrorKind::AddrInUse;
@@ -282,7 +282,7 @@ fn run_command_after_start(
 /// The program of a controller, whose files have been written.
 fn program(
     row: &ControllerRow,
-    arguments: &[String],
+    variant: &Variant,
     placeholders: &Placeholders,
 ) -> io::Result<Program> {
     let start = &row.start;
@@ -293,10 +293,10 @@ fn program(
         }
         fs::write(path, placeholders.fill(content))?;
     }
-    let environment = start.environment.iter();
+    let environment = start.environment.iter().chain(&variant.environment);
     Ok(Program {
         program: placeholders.fill(&start.program),
-        arguments: [&start.arguments[..], arguments]
+        arguments: [&start.arguments[..], &variant.arguments]
             .concat()
             .iter()
             .map(|argument| placeholders.fill(argument))

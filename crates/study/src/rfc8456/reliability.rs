@@ -282,7 +282,7 @@ fn second_instance(trial: &Trial<'_, '_>) -> Result<(RunningController, SocketAd
     };
     let controller = RunningController::start(
         trial.subject.row,
-        trial.variant_arguments,
+        &trial.variant,
         &placeholders,
         trial.subject.version,
         trial.is_interrupted,

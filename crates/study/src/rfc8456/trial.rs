@@ -8,7 +8,7 @@ use sluice_emu::topology::Topology;
 
 use super::frames::FRAME_BYTES_MIN;
 use super::northbound::NorthboundClient;
-use crate::definition::{Axis, AxisValue, Cell, Rfc8456Settings};
+use crate::definition::{Axis, AxisValue, Cell, Rfc8456Settings, Variant};
 use crate::measure::{self, Subject};
 use crate::network::{self, TestNetwork};
 use crate::process::RunningController;
@@ -27,7 +27,7 @@ pub(super) struct Trial<'t, 's> {
     /// Connections per second of an attack.
     pub(super) flood: f64,
     /// Further arguments of the controller.
-    pub(super) variant_arguments: &'s [String],
+    pub(super) variant: Variant,
     /// The controller.
     pub(super) subject: &'t mut Subject<'s>,
     pub(super) is_interrupted: &'t dyn Fn() -> bool,
@@ -54,7 +54,7 @@ impl<'t, 's> Trial<'t, 's> {
             flood: number(Axis::Flood),
             settings,
             topology,
-            variant_arguments: subject.row.variant_arguments(cell),
+            variant: subject.row.variant(cell),
             subject,
             is_interrupted,
         })

@@ -11,7 +11,7 @@ use sluice_openflow::Version;
 
 use super::machine::MachineReading;
 use super::plan::{StudyPlan, Task};
-use crate::definition::{Axis, AxisValue, ControllerRow, Measure, SocketCores};
+use crate::definition::{Axis, AxisValue, ControllerRow, Measure, SocketCores, Variant};
 use crate::measure::{self, Measured, Subject};
 use crate::process::{Placeholders, RunningController, StartError, free_port};
 use crate::record::{ControllerRecord, ExperimentRecord, MachineState, Sample, Usage};
@@ -115,7 +115,7 @@ fn fill(
     let path = folder.join(RUNS).join(run_folder(sample));
     let text = row.openflow.first().map_or("1.3", String::as_str);
     let version = Version::from_text(text).unwrap_or(Version::V1_3);
-    let variant = row.variant_arguments(&task.cell);
+    let variant = row.variant(&task.cell);
     sample.command = measure::command(
         (name, &experiment.measure),
         &task.cell,
@@ -127,9 +127,9 @@ fn fill(
             .map_err(|error| StartError::Io(format!("{}: {error}", path.display())))?;
         let placeholders = placeholders(plan, task, row.start.port, &directory)
             .map_err(|error| StartError::Io(format!("no free port was found: {error}")))?;
-        sample.controller_command = command_line(row, variant, &placeholders);
+        sample.controller_command = command_line(row, &variant, &placeholders);
         let controller =
-            RunningController::start(row, variant, &placeholders, version, is_interrupted)?;
+            RunningController::start(row, &variant, &placeholders, version, is_interrupted)?;
         Ok((controller, placeholders))
     })
     .map_err(|error| error.to_string())?;
@@ -286,9 +286,10 @@ fn parse_cores(text: &str) -> Vec<usize> {
 }
 
 /// The command line of a controller.
-fn command_line(row: &ControllerRow, variant: &[String], placeholders: &Placeholders) -> String {
-    let words =
-        [std::slice::from_ref(&row.start.program), &row.start.arguments[..], variant].concat();
+fn command_line(row: &ControllerRow, variant: &Variant, placeholders: &Placeholders) -> String {
+    let variables = variant.environment.iter().map(|(name, value)| format!("{name}={value}"));
+    let command = std::iter::once(&row.start.program).chain(&row.start.arguments);
+    let words: Vec<_> = variables.chain(command.chain(&variant.arguments).cloned()).collect();
     placeholders.fill_all(&words).join(" ")
 }
 

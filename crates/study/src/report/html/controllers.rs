@@ -29,8 +29,10 @@ fn controller(controller: &ControllerRecord) -> String {
     if let Some(then) = &row.start.then {
         facts.push(("After the start", code(then)));
     }
-    for (name, arguments) in &row.variants {
-        facts.push(("Variant", format!("{}: {}", html(name), code(&arguments.join(" ")))));
+    for (name, variant) in &row.variants {
+        let variables = variant.environment.iter().map(|(name, value)| format!("{name}={value}"));
+        let words: Vec<_> = variables.chain(variant.arguments.iter().cloned()).collect();
+        facts.push(("Variant", format!("{}: {}", html(name), code(&words.join(" ")))));
     }
     let entry = |(name, value)| format!("<dt>{name}</dt><dd>{value}</dd>\n");
     let entries: String = facts.into_iter().map(entry).collect();
