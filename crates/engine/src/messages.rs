@@ -140,8 +140,8 @@ pub(crate) enum ToWorker<C, A> {
     ReadState(Arc<str>, OnState),
     /// Applies a new configuration, and the function to the applications.
     Configure(Arc<Config>, ChangeApp<A>),
-    /// Nothing but a reason to run an iteration: reads of others to process, or replies to send.
-    Attend,
+    /// Has the worker run an iteration, since others have reads that it can process.
+    RunIteration,
     /// Closes all connections and ends the thread.
     Stop,
 }

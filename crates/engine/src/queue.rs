@@ -106,7 +106,7 @@ impl<T: Weigh, W: Wake> Sender<T, W> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Whether the receiver waits, or is about to.
+    /// Whether the receiver waits: a hint, since it may begin to wait at any moment.
     pub(crate) fn is_receiver_waiting(&self) -> bool {
         self.shared.is_receiver_waiting.load(Relaxed)
     }

@@ -336,15 +336,15 @@ fn with_files(settings: Settings) -> Result<RunConfig, (&'static str, String)> {
 /// Checks that no optimisation is switched off that is a part of the engine.
 fn check_optimisations(settings: &Settings) -> Result<(), (&'static str, String)> {
     let on = &settings.optimisations;
-    let is_own_thread = ("optimisations.run_to_completion", on.run_to_completion);
+    let run_to_completion = ("optimisations.run_to_completion", on.run_to_completion);
     let (engine, parts): (_, &[_]) = match settings.workers.engine.0 {
         WorkerEngine::Epoll => return Ok(()),
         WorkerEngine::Uring => {
             let output = ("optimisations.output_batching", on.output_batching);
             ("uring", &[output, ("optimisations.adaptive_reads", on.adaptive_reads)])
         }
-        WorkerEngine::Kernel => ("kernel", &[is_own_thread]),
-        WorkerEngine::Auto => ("auto", &[is_own_thread]),
+        WorkerEngine::Kernel => ("kernel", &[run_to_completion]),
+        WorkerEngine::Auto => ("auto", &[run_to_completion]),
     };
     let off = parts.iter().find(|(_, is_on)| !is_on);
     off.map_or(Ok(()), |(key, _)| {

@@ -159,11 +159,13 @@ fn io_uring(loaded: Option<&LoadedConfig>) -> Finding {
 fn in_kernel(loaded: Option<&LoadedConfig>) -> Finding {
     let engine = loaded.map(|loaded| loaded.config.engine.workers.engine);
     match sluice_engine::try_in_kernel() {
-        Ok(()) => Finding::ok("kernel", "can be used by workers.engine = \"kernel\" or \"auto\""),
-        Err(error) if engine == Some(WorkerEngine::Kernel) => {
-            Finding::problem("kernel", error.to_string(), "or set workers.engine = \"epoll\"")
+        Ok(()) => {
+            Finding::ok("in kernel", "can be used by workers.engine = \"kernel\" or \"auto\"")
         }
-        Err(error) => Finding::ok("kernel", format!("not used; {error}")),
+        Err(error) if engine == Some(WorkerEngine::Kernel) => {
+            Finding::problem("in kernel", error.to_string(), "or set workers.engine = \"epoll\"")
+        }
+        Err(error) => Finding::ok("in kernel", format!("not used; {error}")),
     }
 }
 

@@ -71,7 +71,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
                         self.deadlines.set(id, self.now);
                     }
                 }
-                ToWorker::Attend => {}
+                ToWorker::RunIteration => {}
                 ToWorker::Stop => {
                     for id in self.switches.ids() {
                         self.disconnect(io, id, CloseReason::Shutdown);

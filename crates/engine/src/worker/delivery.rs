@@ -169,6 +169,12 @@ impl<I: Io, A: App> WorkerState<I, A> {
 
     /// Sends what was queued in this iteration, to switches and to other threads.
     pub(super) fn flush(&mut self, io: &mut I) {
+        self.flush_switches(io);
+        self.outgoing.flush();
+    }
+
+    /// Sends what was queued to switches in this iteration.
+    pub(super) fn flush_switches(&mut self, io: &mut I) {
         let unflushed = self.switches.take_unflushed();
         for &id in &unflushed {
             self.queue_barrier(id, BarrierOf::Changes);
@@ -181,6 +187,5 @@ impl<I: Io, A: App> WorkerState<I, A> {
             self.flush_switch(io, id);
         }
         self.switches.restore_unflushed(unflushed);
-        self.outgoing.flush();
     }
 }

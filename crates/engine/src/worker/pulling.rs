@@ -1,18 +1,19 @@
-//! Workers that pull reads from a queue which all of them share, instead of each processing what it has received.
+//! Workers that pull what was received from a queue which all of them share, instead of each processing what it has received.
 //!
 //! Not the default, but the other way in which a controller can use several threads: with it, the study repeats what Maestro gains by keeping
-//! a request on its thread (`docs/optimisations.md`). A connection still has one worker, its own, which receives and sends. What this has received goes
-//! into the queue, and any worker takes it from there and processes it, while it holds the lock on the state of the own worker. So
-//! there is one instance of the applications for the switches of each worker, as always, and the reads of one switch are processed in order:
-//! who has the lock takes the first read of that worker. The replies of another worker's switch are left in its transmit queue,
-//! and its own worker is notified.
+//! a request on its thread (`docs/optimisations.md`). A connection still has one worker, its own, which receives and sends. A worker puts
+//! its reads aside and itself into the queue. Any worker takes the first of the queue, processes one of its reads, and puts it back if
+//! it has more. Who processes a read holds the lock on the state of the worker that has received it: its applications, sessions and
+//! transmit queues. So reads of one worker are processed in order. The replies to the switch of another worker stay in its transmit queue.
 //!
-//! Before a worker does anything else with its connections, such as closing one or handing it over, it processes the reads that
-//! nobody has taken yet. So the order of events is the same as without the queue.
+//! A worker ends its iteration by processing the reads of its own that are left, and by sending what others have left in
+//! transmit queues, before it closes or hands over a connection or runs timers. So no read waits longer than an iteration of its worker, and
+//! the order of events is that of workers which process what they receive.
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use sluice_io::{ConnId, Io, IoEvent, READ_BYTES_MAX};
@@ -22,20 +23,19 @@ use super::{Inbox, LoopControl, Worker, WorkerState};
 use crate::close_reason::CloseReason;
 use crate::messages::{ToWorker, WorkerSender};
 
-/// Reads that a worker takes from the queue in one iteration: its own connections wait meanwhile.
-const PULLED_MAX: usize = 64;
+/// Reads that a worker pulls in one iteration: its own connections wait meanwhile.
+const PULLED_MAX: usize = 16;
 
 /// Bytes of a worker in the queue above which it receives no more before they are processed.
 const QUEUED_BYTES_MAX: usize = 4 << 20;
 
 /// Buffers that are kept for the next reads of a worker.
-const SPARE_MAX: usize = 64;
+const SPARE_MAX: usize = 16;
 
 /// The queue from which all workers pull, and what they need to process what is in it.
 pub(crate) struct SharedReads<I: Io, A> {
-    /// The worker of each read that waits, in the order of arrival. A read that its worker has processed meanwhile may still
-    /// be counted here.
-    order: Mutex<VecDeque<usize>>,
+    /// Workers that have reads. Each is in it once at most, and is not while one of its reads is processed.
+    queue: Mutex<VecDeque<usize>>,
     workers: Vec<SharedWorker<I, A>>,
 }
 
@@ -43,8 +43,10 @@ pub(crate) struct SharedReads<I: Io, A> {
 struct SharedWorker<I: Io, A> {
     sender: WorkerSender<I, A>,
     reads: Mutex<Reads>,
-    /// Set when its thread has started.
-    state: OnceLock<Mutex<SharedState<I, A>>>,
+    /// The worker is at the end of its iteration, where it processes its reads itself. Others need not wait for its lock then.
+    is_finishing: AtomicBool,
+    /// While its thread runs.
+    state: Mutex<Option<SharedState<I, A>>>,
 }
 
 /// Reads of the switches of a worker that nobody has processed, in order. They are taken by the one who has locked its state.
@@ -53,6 +55,8 @@ struct Reads {
     waiting: VecDeque<Read>,
     /// Bytes of `waiting`.
     bytes: usize,
+    /// The worker is in the queue, or one of its reads is being processed by the one who will put it back.
+    is_queued: bool,
     spare: Vec<Vec<u8>>,
 }
 
@@ -70,7 +74,7 @@ struct SharedState<I: Io, A> {
     worker: WorkerState<I, A>,
     /// Connections whose input was invalid, to be closed.
     failed: Vec<(ConnId, CloseReason)>,
-    /// When the first read arrived whose replies are in a transmit queue. The worker was notified.
+    /// When the first of the reads was received whose replies others have left in transmit queues in this iteration.
     replies_since: Option<Instant>,
 }
 
@@ -80,55 +84,75 @@ pub(crate) struct PullingWorker<I: Io, A> {
     inbox: Inbox<I, A>,
     number: usize,
     shared: Arc<SharedReads<I, A>>,
-    /// Connections that have closed, after the reads that wait.
+    /// Closed connections, to be cleaned up after their reads are processed.
     closed: Vec<(ConnId, CloseReason)>,
 }
 
 impl<I: Io, A: App> SharedReads<I, A> {
     /// The queue of the workers that receive messages by these senders.
     pub(crate) fn new(senders: Vec<WorkerSender<I, A>>) -> Self {
-        let shared =
-            |sender| SharedWorker { sender, reads: Mutex::default(), state: OnceLock::new() };
-        Self { order: Mutex::default(), workers: senders.into_iter().map(shared).collect() }
+        let shared = |sender| SharedWorker {
+            sender,
+            reads: Mutex::default(),
+            is_finishing: AtomicBool::new(false),
+            state: Mutex::new(None),
+        };
+        Self { queue: Mutex::default(), workers: senders.into_iter().map(shared).collect() }
     }
 
-    fn has_reads(&self) -> bool {
-        !lock(&self.order).is_empty()
+    fn is_empty(&self) -> bool {
+        lock(&self.queue).is_empty()
     }
 
-    /// Puts a read of the worker `number` into the queue.
+    /// Adds a read of the worker `number`.
     fn push(&self, number: usize, read: Read) {
         let Some(worker) = self.workers.get(number) else { return };
         let mut reads = lock(&worker.reads);
         reads.bytes += read.bytes.len();
         reads.waiting.push_back(read);
-        drop(reads);
-        lock(&self.order).push_back(number);
+        if !std::mem::replace(&mut reads.is_queued, true) {
+            lock(&self.queue).push_back(number);
+        }
     }
 
-    /// Notifies workers that wait for something to do, at most `count`, that there are reads.
-    fn notify_waiting(&self, count: usize) {
+    /// The first worker of the queue.
+    fn pop(&self) -> Option<(usize, &SharedWorker<I, A>)> {
+        let number = lock(&self.queue).pop_front()?;
+        self.workers.get(number).map(|worker| (number, worker))
+    }
+
+    /// Puts a worker back into the queue if it has more reads, after one was processed.
+    fn put_back(&self, number: usize, worker: &SharedWorker<I, A>) {
+        let mut reads = lock(&worker.reads);
+        reads.is_queued = !reads.waiting.is_empty();
+        if reads.is_queued {
+            lock(&self.queue).push_back(number);
+        }
+    }
+
+    /// Has workers that wait for something to do, at most `count`, pull reads. One that begins to wait at this moment may be left out.
+    fn wake_waiting(&self, count: usize) {
         let waiting = self.workers.iter().filter(|worker| worker.sender.is_receiver_waiting());
-        waiting.take(count).for_each(|worker| worker.sender.send(ToWorker::Attend));
+        waiting.take(count).for_each(|worker| worker.sender.send(ToWorker::RunIteration));
     }
 }
 
 impl<I: Io, A: App> SharedWorker<I, A> {
-    fn lock_state(&self) -> Option<MutexGuard<'_, SharedState<I, A>>> {
-        self.state.get().map(lock)
+    /// The state, unless the thread of the worker does not run or somebody has panicked while he processed something: what is left of a message
+    /// must not be sent to another switch.
+    fn lock_state(&self) -> Option<StateGuard<'_, I, A>> {
+        self.state.lock().ok().filter(|state| state.is_some())
     }
 
-    /// Processes the first read of this worker that waits, for another worker; notifies this worker of the replies.
+    /// Processes the first read of this worker, for another worker.
     fn process_for_other(&self) {
-        let Some(mut state) = self.lock_state() else { return };
-        let Some(read) = self.take_read() else { return };
-        let is_first = state.process(&read, None);
-        state.worker.counters().reads_pulled.add(1);
-        drop(state);
-        self.recycle(read);
-        if is_first {
-            self.sender.send(ToWorker::Attend);
+        if self.is_finishing.load(Relaxed) || lock(&self.reads).waiting.is_empty() {
+            return;
         }
+        let Some(mut state) = self.lock_state() else { return };
+        let Some((state, read)) = state.as_mut().zip(self.take_read()) else { return };
+        state.process_for_other(&read);
+        self.recycle(read);
     }
 
     /// A copy of what was received.
@@ -150,37 +174,58 @@ impl<I: Io, A: App> SharedWorker<I, A> {
         let mut buffer = read.bytes;
         buffer.clear();
         let mut reads = lock(&self.reads);
-        if reads.spare.len() < SPARE_MAX && buffer.capacity() <= 2 * READ_BYTES_MAX {
+        if reads.spare.len() < SPARE_MAX && buffer.capacity() <= READ_BYTES_MAX {
             reads.spare.push(buffer);
         }
     }
 }
 
+type StateGuard<'w, I, A> = MutexGuard<'w, Option<SharedState<I, A>>>;
+
 impl<I: Io, A: App> SharedState<I, A> {
-    /// Processes a read. Its own worker has `io` and sends the replies; for others, they are left in the transmit queue. Returns whether they
-    /// are the first that wait there.
-    fn process(&mut self, read: &Read, io: Option<&mut I>) -> bool {
-        if self.failed.iter().any(|(id, _)| *id == read.id) {
-            return false;
+    /// Processes a read and sends the replies, for the worker that has received it.
+    fn process(&mut self, io: &mut I, read: &Read) {
+        if let Some(result) = self.process_bytes(read) {
+            self.worker.answer_read(io, read.id, read.at, result);
         }
+    }
+
+    /// Processes a read, and leaves the replies in the transmit queue of its switch.
+    fn process_for_other(&mut self, read: &Read) {
+        self.worker.counters().reads_pulled.add(1);
+        let Some(result) = self.process_bytes(read) else { return };
+        if self.worker.queue_replies(read.id) {
+            self.replies_since.get_or_insert(read.at);
+        }
+        self.failed.extend(result.err().map(|reason| (read.id, reason)));
+    }
+
+    /// Processes the bytes of a read, unless what its connection has sent before was invalid.
+    fn process_bytes(&mut self, read: &Read) -> Option<Result<(), CloseReason>> {
         self.worker.counters().read(read.bytes.len());
+        if self.failed.iter().any(|(id, _)| *id == read.id) {
+            return None;
+        }
         let result = self.worker.process_read(read.id, &read.bytes);
         self.worker.record_received(read.id, read.received_bytes);
-        if let Some(io) = io {
-            self.worker.answer_read(io, read.id, read.at, result);
-            return false;
+        Some(result)
+    }
+
+    /// Sends what others have left in transmit queues, and closes the connections whose input was invalid.
+    fn finish_reads(&mut self, io: &mut I) {
+        self.worker.flush_switches(io);
+        if let Some(since) = self.replies_since.take() {
+            self.worker.counters().response_latency.record_n(io.now() - since, 1);
         }
-        self.worker.queue_replies(read.id);
-        self.failed.extend(result.err().map(|reason| (read.id, reason)));
-        let is_first = self.replies_since.is_none();
-        self.replies_since.get_or_insert(read.at);
-        is_first
+        for (id, reason) in std::mem::take(&mut self.failed) {
+            self.worker.disconnect(io, id, reason);
+        }
     }
 }
 
 impl<I: Io, A: App> WorkerState<I, A> {
-    /// Leaves what is in `tx` and `urgent` in the transmit queue of a switch, to be sent at the end of the iteration.
-    fn queue_replies(&mut self, id: ConnId) {
+    /// Leaves what is in `tx` and `urgent` in the transmit queue of a switch, to be sent by its worker. Returns whether there is anything.
+    fn queue_replies(&mut self, id: ConnId) -> bool {
         let has_replies = !(self.tx.is_empty() && self.urgent.is_empty());
         if let Some(switch) = self.switches.get_mut(id).filter(|_| has_replies) {
             let unflushed = switch.unflushed_with(true);
@@ -189,6 +234,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
         self.tx.clear();
         self.urgent.clear();
+        has_replies
     }
 }
 
@@ -199,7 +245,7 @@ impl<I: Io, A: App> PullingWorker<I, A> {
         let number = state.outgoing.worker();
         let state = SharedState { worker: state, failed: Vec::new(), replies_since: None };
         if let Some(worker) = shared.workers.get(number) {
-            worker.state.get_or_init(|| Mutex::new(state));
+            *lock(&worker.state) = Some(state);
         }
         Self { io, inbox, number, shared, closed: Vec::new() }
     }
@@ -215,26 +261,26 @@ impl<I: Io, A: App> PullingWorker<I, A> {
     /// As [`Worker::run_iteration`], but what was received goes through the queue.
     fn run_iteration(&mut self, own: &SharedWorker<I, A>) -> io::Result<LoopControl> {
         let now = self.wait(own)?;
-        self.receive(own, now);
-        self.pull(own);
-        Ok(self.finish(own))
+        self.receive(own, now)?;
+        self.pull(own)?;
+        own.is_finishing.store(true, Relaxed);
+        let result = self.finish(own);
+        own.is_finishing.store(false, Relaxed);
+        result
     }
 
     fn wait(&mut self, own: &SharedWorker<I, A>) -> io::Result<Instant> {
-        let wait = own.lock_state().map(|mut state| state.worker.plan_wait(&mut self.io));
-        let Some(mut wait) = wait else { return Ok(self.io.now()) };
-        if self.shared.has_reads() {
+        let mut wait = with_state(own, |state| state.worker.plan_wait(&mut self.io))?;
+        if !self.shared.is_empty() {
             wait.deadline = wait.now;
         }
         let now = wait.wait(&self.inbox, &mut self.io)?;
-        if let Some(mut state) = own.lock_state() {
-            state.worker.begin_iteration(now);
-        }
+        with_state(own, |state| state.worker.begin_iteration(now))?;
         Ok(now)
     }
 
-    /// Puts what has arrived into the queue, and notifies other workers if it is more than one read.
-    fn receive(&mut self, own: &SharedWorker<I, A>, now: Instant) {
+    /// Puts what has arrived into the queue, and has other workers pull if it is more than one read.
+    fn receive(&mut self, own: &SharedWorker<I, A>, now: Instant) -> io::Result<()> {
         let mut count = 0;
         while let Some(event) = self.io.next_event() {
             match event {
@@ -245,9 +291,7 @@ impl<I: Io, A: App> PullingWorker<I, A> {
                     count += 1;
                 }
                 IoEvent::Writable(id) => {
-                    if let Some(mut state) = own.lock_state() {
-                        state.worker.flush_switch(&mut self.io, id);
-                    }
+                    with_state(own, |state| state.worker.flush_switch(&mut self.io, id))?;
                 }
                 IoEvent::Closed(id, error) => self.closed.push((id, error.into())),
                 IoEvent::NothingReceived(_)
@@ -257,66 +301,85 @@ impl<I: Io, A: App> PullingWorker<I, A> {
                 | IoEvent::AcceptFailed(_) => {}
             }
             if lock(&own.reads).bytes > QUEUED_BYTES_MAX {
-                self.process_own(own);
+                with_state(own, |state| process_left(&mut self.io, own, state))?;
             }
         }
         if count > 1 {
-            self.shared.notify_waiting(count - 1);
+            self.shared.wake_waiting(count - 1);
         }
+        Ok(())
     }
 
-    /// Processes reads of the queue, whosever they are.
-    fn pull(&mut self, own: &SharedWorker<I, A>) {
+    /// Processes reads of any worker.
+    fn pull(&mut self, own: &SharedWorker<I, A>) -> io::Result<()> {
+        let shared = self.shared.clone();
         for _ in 0..PULLED_MAX {
-            let Some(number) = lock(&self.shared.order).pop_front() else { break };
+            let Some((number, worker)) = shared.pop() else { break };
             if number == self.number {
-                let Some(mut state) = own.lock_state() else { continue };
-                if let Some(read) = own.take_read() {
-                    state.process(&read, Some(&mut self.io));
-                    own.recycle(read);
-                }
-            } else if let Some(worker) = self.shared.workers.get(number) {
+                with_state(own, |state| {
+                    if let Some(read) = own.take_read() {
+                        state.process(&mut self.io, &read);
+                        own.recycle(read);
+                    }
+                })?;
+            } else {
                 worker.process_for_other();
             }
+            shared.put_back(number, worker);
         }
-    }
-
-    /// Processes all reads of this worker that wait.
-    fn process_own(&mut self, own: &SharedWorker<I, A>) {
-        if let Some(mut state) = own.lock_state() {
-            Self::process_waiting(&mut self.io, own, &mut state);
-        }
-    }
-
-    fn process_waiting(io: &mut I, own: &SharedWorker<I, A>, state: &mut SharedState<I, A>) {
-        while let Some(read) = own.take_read() {
-            state.process(&read, Some(io));
-            own.recycle(read);
-        }
+        Ok(())
     }
 
     /// The rest of an iteration: everything but reads.
-    fn finish(&mut self, own: &SharedWorker<I, A>) -> LoopControl {
-        let Some(mut state) = own.lock_state() else { return LoopControl::Stop };
-        let io = &mut self.io;
-        Self::process_waiting(io, own, &mut state);
-        let failed = std::mem::take(&mut state.failed);
-        let worker = &mut state.worker;
-        for (id, reason) in failed {
-            worker.flush_switch(io, id);
-            worker.disconnect(io, id, reason);
-        }
-        for (id, reason) in self.closed.drain(..) {
-            worker.disconnect(io, id, reason);
-        }
-        self.inbox.take(&mut worker.received);
-        let control = worker.process_messages_and_timers(io);
-        worker.deliver(io);
-        if let Some(since) = state.replies_since.take() {
-            state.worker.counters().response_latency.record_n(io.now() - since, 1);
-        }
-        control
+    fn finish(&mut self, own: &SharedWorker<I, A>) -> io::Result<LoopControl> {
+        with_state(own, |state| {
+            let io = &mut self.io;
+            process_left(io, own, state);
+            state.finish_reads(io);
+            let worker = &mut state.worker;
+            for (id, reason) in self.closed.drain(..) {
+                worker.disconnect(io, id, reason);
+            }
+            self.inbox.take(&mut worker.received);
+            let control = worker.process_messages_and_timers(io);
+            worker.deliver(io);
+            control
+        })
     }
+}
+
+/// The state ends with the thread, as that of other workers does.
+impl<I: Io, A> Drop for PullingWorker<I, A> {
+    fn drop(&mut self) {
+        if let Some(own) = self.shared.workers.get(self.number) {
+            let state = lock(&own.state).take();
+            drop(state);
+        }
+    }
+}
+
+/// Processes all reads of a worker that are left.
+fn process_left<I: Io, A: App>(
+    io: &mut I,
+    own: &SharedWorker<I, A>,
+    state: &mut SharedState<I, A>,
+) {
+    while let Some(read) = own.take_read() {
+        state.process(io, &read);
+        own.recycle(read);
+    }
+}
+
+/// Calls `act` with the state of the worker that calls this.
+fn with_state<I: Io, A: App, T>(
+    own: &SharedWorker<I, A>,
+    act: impl FnOnce(&mut SharedState<I, A>) -> T,
+) -> io::Result<T> {
+    let mut state = own.lock_state();
+    let state = state.as_mut().and_then(|state| state.as_mut());
+    state
+        .map(act)
+        .ok_or_else(|| io::Error::other("another worker has panicked in the applications"))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -103,21 +103,24 @@ impl FloodingSwitch {
 
 #[test]
 fn a_switch_that_reads_nothing_is_paused_and_then_disconnected() {
-    let test = TestEngine::new(|cfg| {
-        small_limits(cfg);
-        // Long before it would count as lagging, and be read again, on a busy machine as well.
-        cfg.limits.stuck_timeout = Duration::from_millis(500);
-    });
-    let mut good = TestPeer::connect_switch(test.addr, Version::V1_3, 1);
-    let mut stuck = FloodingSwitch::new(&test);
-    while stuck.flood() {
-        let backlog = test.metric("backlog_bytes", "");
-        assert!(backlog <= BACKLOG_WITH_REPLIES_MAX, "backlog of {backlog} bytes");
+    for (run_to_completion, threads) in [(true, 1), (false, 3)] {
+        let test = TestEngine::new(|cfg| {
+            small_limits(cfg);
+            (cfg.workers.run_to_completion, cfg.workers.threads) = (run_to_completion, threads);
+            // Long before it would count as lagging, and be read again, on a busy machine as well.
+            cfg.limits.stuck_timeout = Duration::from_millis(500);
+        });
+        let mut good = TestPeer::connect_switch(test.addr, Version::V1_3, 1);
+        let mut stuck = FloodingSwitch::new(&test);
+        while stuck.flood() {
+            let backlog = test.metric("backlog_bytes", "");
+            assert!(backlog <= BACKLOG_WITH_REPLIES_MAX, "backlog of {backlog} bytes");
+            good.expect_reply();
+        }
+        test.expect_closed(1, "send_timeout");
+        wait_until("an empty backlog", || test.metric("backlog_bytes", "") == 0);
         good.expect_reply();
     }
-    test.expect_closed(1, "send_timeout");
-    wait_until("an empty backlog", || test.metric("backlog_bytes", "") == 0);
-    good.expect_reply();
 }
 
 /// Its echo reply may be among the unread messages.

@@ -110,7 +110,7 @@ pub fn take(
         Measure::Stream(settings) => {
             traffic::measure_stream(settings, cell, subject, is_interrupted)
         }
-        Measure::Cbench(settings) => cbench::measure(settings, subject),
+        Measure::Cbench(settings) => cbench::measure(settings, subject, is_interrupted),
         Measure::Rfc8456(settings) => rfc8456::measure(settings, cell, subject, is_interrupted),
     };
     let for_study = |text: String| advice::for_study(&text);
