@@ -11,6 +11,7 @@ umask 022
 cd "$(dirname "$0")/.."
 
 target=${CARGO_TARGET_DIR:-$PWD/target}
+dynamic=x86_64-unknown-linux-gnu
 static=x86_64-unknown-linux-musl
 dist=$target/dist
 # Also of what cargo-deb and tar write: the same commit gives the same files.
@@ -39,11 +40,11 @@ install_musl() {
     rustup target list --installed | grep -qx "$static" || rustup target add "$static"
 }
 
-# Paths of this machine are not in the binary. Backtraces name files of the crates.
-build_static() {
-    local remap="--remap-path-prefix=$PWD=sluice --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+# Both binaries, side by side. Panics and backtraces name files of the crates; paths of this machine are not in the binaries.
+build() {
+    local flags="--remap-path-prefix=$PWD=sluice --remap-path-prefix=$target=target --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
     scripts/clang.sh
-    RUSTFLAGS="${RUSTFLAGS:-} $remap" cargo build --locked --release --bin sluice --target "$static"
+    RUSTFLAGS="${RUSTFLAGS:-} $flags" cargo build --locked --release --bin sluice --target "$dynamic" --target "$static"
 }
 
 # $1: name of the archive without its ending, $2: binary.
@@ -68,13 +69,12 @@ mkdir -p "$dist"
 # What is published has the page.
 scripts/web.sh
 scripts/web.sh --check
-make release
-build_static
+build
 binary=$target/$static/release/sluice
 write_archive "sluice-$version-x86_64-linux" "$binary"
 write_image "$binary"
 # In a package, a version ends in a revision, and `+dirty` sorts behind the version without it.
-scripts/deb.sh "$target/release/sluice" "$dist" "$version-1"
+scripts/deb.sh "$target/$dynamic/release/sluice" "$dist" "$version-1"
 scripts/sbom.py "$version" "$static" >"$dist/sluice-$version.cdx.json"
 cp packaging/grafana/sluice.json "$dist/sluice-$version-grafana.json"
 cp packaging/prometheus/alerts.yml "$dist/sluice-$version-alerts.yml"
