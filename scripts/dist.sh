@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes what is published into target/dist: archive of the static binary, Debian package, container context, SBOM, checksums.
+# Writes what is published into target/dist: archive of the static binary, Debian package, container context, SBOM, checksums. Runs it: needs root.
 #
 #     make dist                    version of Cargo.toml; the tree must be clean
 #     ALLOW_DIRTY=1 make dist      to try it: the version ends in +dirty
@@ -29,6 +29,7 @@ if [[ -n $(git status --porcelain) ]]; then
     SLUICE_COMMIT=$(git rev-parse --short=12 HEAD)-dirty
     export SLUICE_COMMIT
 fi
+commit=${SLUICE_COMMIT:-$(git rev-parse --short=12 HEAD)}
 
 # The compiler for musl, and the one that builds ring for it.
 install_musl() {
@@ -79,3 +80,4 @@ scripts/sbom.py "$version" "$static" >"$dist/sluice-$version.cdx.json"
 cp packaging/grafana/sluice.json "$dist/sluice-$version-grafana.json"
 cp packaging/prometheus/alerts.yml "$dist/sluice-$version-alerts.yml"
 (cd "$dist" && sha256sum sluice* | tee SHA256SUMS)
+scripts/check-dist.sh "$dist" "$version" "$commit"
