@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if [[ ${INSIDE:-} != yes ]]; then
-    exec env INSIDE=yes unshare --mount --propagation private --net --pid --fork --kill-child --mount-proc "$0" "$@"
+    exec env INSIDE=yes unshare --mount --propagation private --net --pid --fork --kill-child --mount-proc scripts/check-dist.sh "$@"
 fi
 dist=$1 version=$2 commit=$3
 # Lost with the namespace.
@@ -82,21 +82,23 @@ check_image() {
     expect scripts/check-dist.py status 200 http://10.0.0.1:8653/metrics
     expect scripts/check-dist.py status 401 http://10.0.0.1:8653/v1/switches
     expect scripts/check-dist.py status 200 http://127.0.0.1:8653/
-    expect inside flow add 1 'priority=200,tcp,tp_dst=23,actions=drop' --name block-telnet
+    expect inside flow add 1 'priority=200,tcp,tp_dst=23,actions=drop' --name block-telnet >/dev/null
     expect test -s "$root$(instruction VOLUME)/static.redb"
     stop
 }
 
 # The static program is a client, too: names of /etc/hosts and of DNS, and HTTPS.
 check_client() {
-    local pki=/var/lib/sluice/pki name
+    local state pki name
+    state=$(instruction VOLUME) pki=$state/pki
     inside pki init --dir "$pki" >/dev/null
     inside pki issue controller --dir "$pki" --name localhost --name controller.example --name dns.example >/dev/null
+    inside token add check --role read --file "$state/tokens.json" >"$root$state/token"
     scripts/check-dist.py nameserver dns.example 127.0.0.1 &
-    start --app learning --api-cert "$pki/controller.pem" --api-key "$pki/controller.key"
+    start --app learning --api-cert "$pki/controller.pem" --api-key "$pki/controller.key" --api-tokens "$state/tokens.json"
     for name in localhost controller.example dns.example; do
-        expect inside show switches --api "https://$name:8653" --ca "$pki/ca.pem" >/dev/null
-        expect inside bench --controller "$name" --switches 4 --loops 4 --ms-per-test 100 >"$top/bench"
+        expect inside show switches --api "https://$name:8653" --ca "$pki/ca.pem" --token-file "$state/token" >/dev/null
+        expect inside bench --controller "$name" --switches 4 --loops 4 --ms-per-test 100 --congestion system >"$top/bench"
     done
     stop
 }
@@ -114,7 +116,7 @@ expect cmp "$static" "$dist/image/usr/bin/sluice"
 expect scripts/check-dist.py sbom "$dist/sluice-$version.cdx.json" "${version%+dirty}"
 lay_out_image
 # shellcheck disable=SC2046 # lists of words
-image=(env -i $(instruction ENV) chroot --userspec="$(instruction USER)" "$root" $(instruction ENTRYPOINT))
+image=(env -i "PATH=$PATH" $(instruction ENV) chroot --userspec="$(instruction USER)" "$root" $(instruction ENTRYPOINT))
 check_image
 check_client
 echo "check-dist.sh: $dist is right"
