@@ -77,7 +77,7 @@ impl Routes for OpenApiRouter<ApiState> {
 }
 
 /// A handler for the methods of its description.
-pub(crate) fn method_router<H, T>(methods: &[HttpMethod], handler: H) -> MethodRouter<ApiState>
+pub(crate) fn method_router<H, T>(methods: &[HttpMethod], handler: &H) -> MethodRouter<ApiState>
 where
     H: Handler<T, ApiState>,
     T: 'static,
@@ -108,7 +108,7 @@ macro_rules! routes {
                         &<[<__path_ $handler>] as utoipa::Path>::path(),
                         $crate::routes::method_router(
                             &<[<__path_ $handler>] as utoipa::Path>::methods(),
-                            $handler,
+                            &$handler,
                         ),
                     ))+
                 }
