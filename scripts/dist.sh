@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes what is published into target/dist: archive of the static binary, Debian package, container context, SBOM, checksums.
+# Writes what is published into target/dist: archive of the static binary, Debian package, container context, SBOM, checksums. Runs it: needs root.
 #
 #     make dist                    version of Cargo.toml; the tree must be clean
 #     ALLOW_DIRTY=1 make dist      to try it: the version ends in +dirty
@@ -11,6 +11,7 @@ umask 022
 cd "$(dirname "$0")/.."
 
 target=${CARGO_TARGET_DIR:-$PWD/target}
+dynamic=x86_64-unknown-linux-gnu
 static=x86_64-unknown-linux-musl
 dist=$target/dist
 # Also of what cargo-deb and tar write: the same commit gives the same files.
@@ -28,6 +29,7 @@ if [[ -n $(git status --porcelain) ]]; then
     SLUICE_COMMIT=$(git rev-parse --short=12 HEAD)-dirty
     export SLUICE_COMMIT
 fi
+commit=${SLUICE_COMMIT:-$(git rev-parse --short=12 HEAD)}
 
 # The compiler for musl, and the one that builds ring for it.
 install_musl() {
@@ -39,11 +41,11 @@ install_musl() {
     rustup target list --installed | grep -qx "$static" || rustup target add "$static"
 }
 
-# Paths of this machine are not in the binary. Backtraces name files of the crates.
-build_static() {
-    local remap="--remap-path-prefix=$PWD=sluice --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+# Both binaries, side by side. Panics and backtraces name files of the crates; paths of this machine are not in the binaries.
+build() {
+    local flags="--remap-path-prefix=$PWD=sluice --remap-path-prefix=$target=target --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
     scripts/clang.sh
-    RUSTFLAGS="${RUSTFLAGS:-} $remap" cargo build --locked --release --bin sluice --target "$static"
+    RUSTFLAGS="${RUSTFLAGS:-} $flags" cargo build --locked --release --bin sluice --target "$dynamic" --target "$static"
 }
 
 # $1: name of the archive without its ending, $2: binary.
@@ -68,14 +70,14 @@ mkdir -p "$dist"
 # What is published has the page.
 scripts/web.sh
 scripts/web.sh --check
-make release
-build_static
+build
 binary=$target/$static/release/sluice
 write_archive "sluice-$version-x86_64-linux" "$binary"
 write_image "$binary"
 # In a package, a version ends in a revision, and `+dirty` sorts behind the version without it.
-scripts/deb.sh "$target/release/sluice" "$dist" "$version-1"
+scripts/deb.sh "$target/$dynamic/release/sluice" "$dist" "$version-1"
 scripts/sbom.py "$version" "$static" >"$dist/sluice-$version.cdx.json"
 cp packaging/grafana/sluice.json "$dist/sluice-$version-grafana.json"
 cp packaging/prometheus/alerts.yml "$dist/sluice-$version-alerts.yml"
 (cd "$dist" && sha256sum sluice* | tee SHA256SUMS)
+scripts/check-dist.sh "$dist" "$version" "$commit"

@@ -1,8 +1,8 @@
 //! Finds the commit and the target, which `sluice --version` prints.
 
-use std::env;
 use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
 
 /// The commit, for builds from an archive of the sources.
 const COMMIT: &str = "SLUICE_COMMIT";
@@ -20,16 +20,32 @@ fn main() {
     }
 }
 
-/// The commit of the checkout; `None` if this is none.
+/// The commit of the checkout, with `-dirty` if the program is built of other sources; `None` if this is no checkout.
 fn commit() -> Option<String> {
     // In an archive that was unpacked in another checkout, git would answer for that one.
     git(&["ls-files", "--error-unmatch", "build.rs"])?;
     // Changes with each commit and checkout.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
-    if Path::new(&log).exists() {
-        println!("cargo::rerun-if-changed={log}");
+    let sources = sources();
+    for path in sources.iter().chain([&log]).filter(|path| Path::new(path).exists()) {
+        println!("cargo::rerun-if-changed={path}");
     }
-    git(&["rev-parse", "--short=12", "HEAD"])
+    let status = ["status", "--porcelain", "--"].into_iter();
+    let changes = git(&status.chain(sources.iter().map(String::as_str)).collect::<Vec<_>>())?;
+    let suffix = if changes.is_empty() { "" } else { "-dirty" };
+    git(&["rev-parse", "--short=12", "HEAD"]).map(|commit| commit + suffix)
+}
+
+/// What the program is built of, relative to this crate. Tests are not among it: a change of them alone does not link the program again.
+fn sources() -> Vec<String> {
+    let crates = fs::read_dir("..").into_iter().flatten().flatten();
+    let crates = crates.map(|it| it.path().to_string_lossy().into_owned());
+    let crates = crates.filter(|path| !path.ends_with("testkit"));
+    let parts = ["Cargo.toml", "build.rs", "src", "bpf"];
+    let of_crates = crates.flat_map(|path| parts.map(|part| format!("{path}/{part}")));
+    let others = ["Cargo.toml", "Cargo.lock", "docs/openapi.json", "study", "web/src"];
+    let others = others.map(|path| format!("../../{path}"));
+    of_crates.filter(|path| Path::new(path).exists()).chain(others).collect()
 }
 
 fn git(arguments: &[&str]) -> Option<String> {

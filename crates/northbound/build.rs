@@ -1,8 +1,16 @@
-//! Embeds the web page, which `make web` builds. Without it, the crate is built without the page and answers with a text instead.
+//! Embeds the OpenAPI document, and the web page, which `make web` builds. Without it, the crate is built without the page and answers with a
+//! text instead.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+/// The OpenAPI document, relative to this crate.
+const OPENAPI: &str = "../../docs/openapi.json";
 
 /// Where `make web` writes the page, relative to this crate.
 const FOLDER: &str = "../../web/dist";
@@ -18,7 +26,15 @@ fn main() -> io::Result<()> {
     }
     let table = table(&folder, &files)?;
     let out = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
-    fs::write(out.join("web_files.rs"), table)
+    fs::write(out.join("web_files.rs"), table)?;
+    println!("cargo::rerun-if-changed={OPENAPI}");
+    fs::write(out.join("openapi.json.gz"), gzip(&fs::read(root.join(OPENAPI))?)?)
+}
+
+fn gzip(content: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(content)?;
+    encoder.finish()
 }
 
 /// Paths of the files of the page below its folder, in order, without their compressed forms.
@@ -53,15 +69,15 @@ fn media_type(name: &str) -> Option<&'static str> {
 
 /// The source of a table with all files and their compressed forms.
 fn table(folder: &Path, files: &[String]) -> io::Result<String> {
-    let mut out = "static FILES: &[WebFile] = &[\n".to_owned();
+    let mut out = format!("static FILES: [WebFile; {}] = [\n", files.len());
     for name in files {
         let (plain, packed) = (folder.join(name), folder.join(format!("{name}.gz")));
         let tag = fingerprint(&fs::read(&plain)?);
-        let [plain, packed] = [plain, packed].map(|path| path.to_string_lossy().into_owned());
+        let packed = packed.to_string_lossy();
         let media_type = media_type(name).unwrap_or_default();
         let entry = format!(
             "    WebFile {{ path: {:?}, media_type: {media_type:?}, tag: \"\\\"{tag:016x}\\\"\", \
-             plain: include_bytes!({plain:?}), packed: include_bytes!({packed:?}) }},",
+             packed: include_bytes!({packed:?}), plain: OnceLock::new() }},",
             format!("/{}", name.trim_start_matches("index.html")),
         );
         // Cannot fail: this is a string.

@@ -105,7 +105,7 @@ pub(crate) fn start(
     let target = plan.targets.get(switch % plan.targets.len().max(1));
     let Some(&target) = target else { return Err(Error::Plan("no controller address".to_owned())) };
     io.connect(target, &plan.socket, plan.tls.as_ref()).map_err(|e| match e.kind() {
-        ErrorKind::NotFound => {
+        ErrorKind::NotFound | ErrorKind::PermissionDenied if plan.socket.congestion.is_some() => {
             Error::Congestion(plan.socket.congestion.clone().unwrap_or_default(), e)
         }
         _ => Error::ConnectFailed(target, e),

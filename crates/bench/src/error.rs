@@ -42,7 +42,7 @@ pub enum Error {
     },
     /// A CPU core that does not exist or is not allowed.
     Pin(usize, io::Error),
-    /// A congestion control algorithm that the system does not have.
+    /// A congestion control algorithm that the system does not have, or that this user may not use.
     Congestion(String, io::Error),
     /// An address that cannot be listened on.
     Listen(SocketAddr, io::Error),
@@ -102,8 +102,8 @@ impl fmt::Display for Error {
             }
             Self::Congestion(name, e) => write!(
                 f,
-                "unknown congestion control `{name}`: {e}; give `system` or one of those in \
-                 /proc/sys/net/ipv4/tcp_available_congestion_control with --congestion"
+                "cannot use the congestion control `{name}`: {e}; give `system` with --congestion, or one of those in \
+                 /proc/sys/net/ipv4/tcp_available_congestion_control (without privileges: tcp_allowed_congestion_control)"
             ),
             Self::Listen(addr, e) => {
                 write!(f, "cannot listen on {addr}: {e}; give another address with --listen")

@@ -5,10 +5,11 @@
 //! nothing would say which of both is meant.
 
 use std::fmt::Display;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sluice_engine::{Endpoint, Transport};
 use sluice_io::service_manager::{PassedListener, PassedSocket};
+use sluice_io::sock;
 
 use crate::config::RunConfig;
 
@@ -127,11 +128,22 @@ pub(crate) fn no_longer_configured(passed: &[Endpoint], config: &RunConfig) -> O
     Some(not_configured(name, missing.addr, keys))
 }
 
-/// Whether a listener at `passed` is one at `configured`. A system without IPv6 has the IPv4 wildcard address instead of that of IPv6.
+/// Whether a listener at `passed` is one at `configured`.
 fn is_same(configured: SocketAddr, passed: SocketAddr) -> bool {
-    let ipv6_any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-    let is_fallback = configured.ip() == ipv6_any && passed.ip() == Ipv4Addr::UNSPECIFIED;
-    configured.port() == passed.port() && (configured.ip() == passed.ip() || is_fallback)
+    let is_equal = configured.ip() == passed.ip() && configured.port() == passed.port();
+    is_equal || (is_fallback(configured, passed) && !has_ipv6())
+}
+
+/// Whether `passed` is what a system without IPv6 has instead of `configured`: the IPv4 wildcard address instead of that of IPv6. Elsewhere, no
+/// switch could connect over IPv6.
+fn is_fallback(configured: SocketAddr, passed: SocketAddr) -> bool {
+    configured.ip() == Ipv6Addr::UNSPECIFIED
+        && passed.ip() == Ipv4Addr::UNSPECIFIED
+        && configured.port() == passed.port()
+}
+
+fn has_ipv6() -> bool {
+    sock::is_local(Ipv6Addr::UNSPECIFIED.into())
 }
 
 fn unknown_name(name: &str) -> String {
@@ -255,12 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn the_ipv4_wildcard_address_takes_the_place_of_that_of_ipv6() {
-        let any: SocketAddr = "[::]:6653".parse().unwrap();
-        assert!(is_same(any, any) && is_same(any, "0.0.0.0:6653".parse().unwrap()));
-        for other in ["[::]:6633", "127.0.0.1:6653", "[::1]:6653"] {
-            assert!(!is_same(any, other.parse().unwrap()), "{other}");
+    fn the_ipv4_wildcard_address_takes_the_place_of_that_of_ipv6_only_without_ipv6() {
+        let [any, any_ipv4]: [SocketAddr; 2] =
+            ["[::]:6653", "0.0.0.0:6653"].map(|it| it.parse().unwrap());
+        assert!(is_same(any, any) && is_fallback(any, any_ipv4));
+        assert_eq!(is_same(any, any_ipv4), !has_ipv6());
+        for other in ["[::]:6653", "0.0.0.0:6633", "127.0.0.1:6653", "[::1]:6653"] {
+            assert!(!is_fallback(any, other.parse().unwrap()), "{other}");
         }
-        assert!(!is_same("0.0.0.0:6653".parse().unwrap(), any));
+        assert!(!is_same(any_ipv4, any));
     }
 }

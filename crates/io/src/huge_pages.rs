@@ -1,15 +1,20 @@
 //! An allocator that uses huge pages for large allocations.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[cfg(not(target_env = "musl"))]
+use std::alloc::System as BaseAllocator;
+use std::alloc::{GlobalAlloc, Layout};
 use std::{io, ptr};
 
+// In the allocator of musl, all threads share one lock.
+#[cfg(target_env = "musl")]
+use mimalloc::MiMalloc as BaseAllocator;
 use rustix::mm::{Advice, madvise};
 use rustix::thread::disable_transparent_huge_pages;
 
 /// Bytes of a huge page of x86-64. Smaller allocations are not changed.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// The system's allocator, with huge pages for allocations of at least one huge page.
+/// The system's allocator, with huge pages for allocations of at least one huge page. On top of mimalloc where the system's library is musl.
 ///
 /// Random access to a table of several MiB on small pages misses the TLB nearly every time. Measured in `lab/huge-pages`.
 ///
@@ -54,14 +59,14 @@ unsafe fn advise(allocation: *mut u8, layout: Layout) {
     }
 }
 
-// SAFETY: every call is passed to the system's allocator, with the same aligned layout for the same allocation, since that
+// SAFETY: every call is passed to the allocator below, with the same aligned layout for the same allocation, since that
 // depends only on its layout.
 unsafe impl GlobalAlloc for HugePageAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller guarantees a valid layout; it is still valid with a larger alignment. `advise` gets what was
         // allocated with it.
         unsafe {
-            let allocation = System.alloc(aligned(layout));
+            let allocation = BaseAllocator.alloc(aligned(layout));
             advise(allocation, layout);
             allocation
         }
@@ -69,13 +74,13 @@ unsafe impl GlobalAlloc for HugePageAlloc {
 
     unsafe fn dealloc(&self, allocation: *mut u8, layout: Layout) {
         // SAFETY: allocated by the same allocator with the same aligned layout.
-        unsafe { System.dealloc(allocation, aligned(layout)) }
+        unsafe { BaseAllocator.dealloc(allocation, aligned(layout)) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if layout.size() < HUGE_PAGE {
             // SAFETY: the caller guarantees a valid layout.
-            return unsafe { System.alloc_zeroed(layout) };
+            return unsafe { BaseAllocator.alloc_zeroed(layout) };
         }
         // SAFETY: the caller guarantees a valid layout; an allocation that is not null has `size` bytes.
         unsafe {
@@ -90,7 +95,7 @@ unsafe impl GlobalAlloc for HugePageAlloc {
     unsafe fn realloc(&self, allocation: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if layout.size() < HUGE_PAGE && size < HUGE_PAGE {
             // SAFETY: the caller guarantees valid arguments; neither layout is changed by `aligned`.
-            return unsafe { System.realloc(allocation, layout, size) };
+            return unsafe { BaseAllocator.realloc(allocation, layout, size) };
         }
         // SAFETY: the caller guarantees valid arguments; the new allocation has `size` bytes and does not overlap.
         unsafe {

@@ -1,5 +1,7 @@
 //! The web page: files that are embedded in the program. They hold no data of the network, so they need no token.
 
+use std::sync::OnceLock;
+
 use axum::Router;
 use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
@@ -9,6 +11,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::get;
 
+use crate::packed::unpack;
+
 /// A file of the page.
 #[derive(Debug)]
 struct WebFile {
@@ -17,9 +21,10 @@ struct WebFile {
     media_type: &'static str,
     /// Value of `ETag`.
     tag: &'static str,
-    plain: &'static [u8],
-    /// The same, compressed by gzip.
+    /// Its content, compressed by gzip.
     packed: &'static [u8],
+    /// The same, for clients that want it so: unpacked for the first of them.
+    plain: OnceLock<Vec<u8>>,
 }
 
 include!(concat!(env!("OUT_DIR"), "/web_files.rs"));
@@ -45,7 +50,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
 /// The routes of all files.
 pub(crate) fn routes() -> Router {
     let mut router = Router::new();
-    for file in FILES {
+    for file in &FILES {
         router = router
             .route(file.path, get(move |headers: HeaderMap| async move { answer(file, &headers) }));
     }
@@ -67,7 +72,7 @@ const WITHOUT_PAGE: &str = concat!(
     "<p><a href=\"/v1/openapi.json\">/v1/openapi.json</a>: the description of the API.</p>\n",
 );
 
-fn answer(file: &WebFile, request: &HeaderMap) -> Response {
+fn answer(file: &'static WebFile, request: &HeaderMap) -> Response {
     let is_packed = accepts_gzip(request);
     let is_hashed = file.path.starts_with(HASHED);
     let caching = if is_hashed { "public, max-age=31536000, immutable" } else { "no-cache" };
@@ -76,7 +81,8 @@ fn answer(file: &WebFile, request: &HeaderMap) -> Response {
     let mut response = if is_known {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
-        let body = if is_packed { file.packed } else { file.plain };
+        let plain = || file.plain.get_or_init(|| unpack(file.packed)).as_slice();
+        let body = if is_packed { file.packed } else { plain() };
         ([(CONTENT_TYPE, file.media_type)], body).into_response()
     };
     let headers = response.headers_mut();
@@ -107,8 +113,8 @@ mod tests {
         path: "/assets/x.js",
         media_type: "text/javascript",
         tag: "\"1\"",
-        plain: b"plain",
         packed: b"gz",
+        plain: OnceLock::new(),
     };
 
     fn answer_to(headers: &[(HeaderName, &'static str)]) -> Response {

@@ -12,15 +12,15 @@ use sluice_system_tests::{
     SHORT_TIMEOUT, Service, ServiceManager, Stopwatch, TestEnv, binary, wait_until,
 };
 
-/// The addresses of the units of the Debian package, in a namespace without IPv6.
-const SWITCHES: &str = "0.0.0.0:6653";
+/// Where clients find the listeners of the units of the Debian package.
+const SWITCHES: &str = "127.0.0.1:6653";
 const API: &str = "127.0.0.1:8653";
 
 /// A service manager that passes the sockets of the Debian package.
 fn manager(env: &TestEnv) -> ServiceManager<'_> {
     let mut manager = ServiceManager::new(env);
-    manager.listen("openflow", SWITCHES);
-    manager.listen("openflow", "0.0.0.0:6633");
+    manager.listen("openflow", "[::]:6653");
+    manager.listen("openflow", "[::]:6633");
     manager.listen("api", API);
     manager
 }
@@ -217,7 +217,7 @@ fn sockets_for_another_process_are_ignored() {
 fn systemd_starts_the_service_with_the_first_connection() {
     let env = TestEnv::shared();
     let mut command = env.command("systemd-socket-activate");
-    command.args(["--listen", SWITCHES, "--listen", API, "--fdname=openflow:api"]);
+    command.args(["--listen", "[::]:6653", "--listen", API, "--fdname=openflow:api"]);
     command.arg(format!("--setenv=SLUICE_STATE__DIR={}", env.file("state").display()));
     command.args([&*binary().to_string_lossy(), "run", "--config", "/dev/null", "--threads", "1"]);
     let mut activated = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

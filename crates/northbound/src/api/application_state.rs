@@ -11,18 +11,17 @@ use sluice_sdk::AppState;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::ApiState;
 use super::error::{ApiError, ErrorDocument};
 use super::extract::ApiPath;
+use crate::routes::{Routes, routes};
 
 /// How long workers may take to answer: they are not asked to wait for anything.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(application_state))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(application_state))
 }
 
 /// The state of an application.

@@ -8,14 +8,13 @@ use serde::Serialize;
 use serde_json::Value;
 use sluice_base::metrics::MetricValue;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{ApiState, capture, events, reads, trace};
 use crate::connection_limit::CONNECTIONS_MAX;
+use crate::routes::{Routes, routes};
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(applications)).routes(routes!(limits))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(applications)).routes(routes!(limits))
 }
 
 #[derive(Serialize, ToSchema)]

@@ -14,8 +14,6 @@ use sluice_sdk::view::{
 };
 use tokio::time::sleep;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::ApiState;
 use super::documents::{Names, PlaceDocument};
@@ -24,6 +22,7 @@ use super::extract::ApiPath;
 use super::names;
 use super::openapi::OfPort;
 use super::static_entries::write;
+use crate::routes::{Routes, routes};
 
 /// How often, and how many times, it is checked whether the copy of the view has a change.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -31,8 +30,8 @@ const CHECKS_MAX: u32 = 100;
 
 type ApiResult<T> = Result<T, ApiError>;
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(drains)).routes(routes!(drain, drain_at, undrain))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(drains)).routes(routes!(drain, drain_at, undrain))
 }
 
 /// All links that are taken out of service.

@@ -15,8 +15,6 @@ use sluice_io::clock;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::access::{CHECK_INTERVAL, Permission};
 use super::error::ApiError;
@@ -26,6 +24,7 @@ use crate::events::{
     EventDocument, EventFilter, EventId, EventKind, Events, HISTORY_MAX, NextEvent, Resumption,
     ResumptionNotice,
 };
+use crate::routes::{Routes, routes};
 use crate::source_limit::SourcePermit;
 use crate::streaming::{CLOSE_AFTERWARDS, PROGRESS_INTERVAL, StreamGuard};
 
@@ -41,8 +40,8 @@ const KEEP_ALIVE_INTERVAL: Duration = PROGRESS_INTERVAL;
 /// The name of the header with which browsers resume a stream.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(event_stream)).routes(routes!(event_history))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(event_stream)).routes(routes!(event_history))
 }
 
 /// Which events are sent, and from where on.

@@ -16,8 +16,6 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::ApiState;
 use super::error::ApiError;
@@ -26,6 +24,7 @@ use super::openapi::BySwitch;
 use super::reads::Client;
 use super::requests::Reader;
 use super::{names, requests, values};
+use crate::routes::{Routes, routes};
 
 /// Deletions that are sent at a time.
 const BATCH: usize = 256;
@@ -39,8 +38,8 @@ const EVERYWHERE_TIMEOUT: Duration = Duration::from_secs(50);
 /// All tables. §7.3.4.1.
 const ALL_TABLES: u8 = 0xff;
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(delete_everywhere)).routes(routes!(delete_at_switch))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(delete_everywhere)).routes(routes!(delete_at_switch))
 }
 
 /// Which flow entries are deleted.

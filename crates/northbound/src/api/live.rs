@@ -13,8 +13,6 @@ use sluice_openflow::{
 };
 use sluice_sdk::LISTED_ENTRIES_MAX;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::documents::{FlowDocument, FlowsDocument, ReplyDocument, flow_text};
 use super::error::ApiError;
@@ -22,9 +20,10 @@ use super::extract::{ApiPath, ApiQuery};
 use super::openapi::BySwitch;
 use super::reads::Client;
 use super::{ApiState, names, requests, values};
+use crate::routes::{Routes, routes};
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(flows)).routes(routes!(multipart))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(flows)).routes(routes!(multipart))
 }
 
 /// Which flow entries are listed, and how.

@@ -43,12 +43,12 @@ use sluice_sdk::allocation::Allocations;
 use sluice_sdk::flow_space::STATIC;
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::connection_limit::{CONNECTIONS_MAX, ConnectionLimit};
 use crate::events::Events;
 use crate::metrics::WithApiMetrics;
 use crate::port_statistics::PortStatistics;
+use crate::routes::{Routes, routes};
 use crate::settings::Settings;
 use crate::source_limit::SourceLimit;
 use crate::time_series::TimeSeries;
@@ -163,19 +163,20 @@ impl ApiState {
 
 /// The routes under `/v1`.
 pub(crate) fn routes(state: ApiState) -> Router {
-    documented_routes().split_for_parts().0.with_state(state)
+    all_routes::<Router<ApiState>>().merge(crate::ryu::routes()).with_state(state)
 }
 
-/// The OpenAPI document of all routes, as JSON.
+/// The OpenAPI document of all routes, as JSON. It is `docs/openapi.json`, which is what the API sends.
 pub fn openapi_document() -> String {
-    let document = openapi::complete(documented_routes().split_for_parts().1);
+    let routes = OpenApiRouter::with_openapi(openapi::base()).merge(all_routes());
+    let document = openapi::complete(routes.split_for_parts().1);
     // Cannot fail: all keys are text.
     document.to_pretty_json().unwrap_or_default() + "\n"
 }
 
-/// Every route with its description: `.routes(routes!(handler))` adds both.
-fn documented_routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::with_openapi(openapi::base())
+/// Every route that the document describes.
+fn all_routes<R: Routes>() -> R {
+    R::new()
         .routes(routes!(openapi::document))
         .routes(routes!(handlers::controller))
         .routes(routes!(handlers::switches))
@@ -199,5 +200,4 @@ fn documented_routes() -> OpenApiRouter<ApiState> {
         .merge(ports::routes())
         .merge(topology::routes())
         .merge(overview::routes())
-        .merge(crate::ryu::routes().into())
 }

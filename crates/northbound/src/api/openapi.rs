@@ -11,6 +11,8 @@ use utoipa::openapi::{ContentBuilder, SecurityRequirement};
 use utoipa::openapi::{OpenApi, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, OpenApi as _, ToSchema as _};
 
+use crate::packed::unpack;
+
 pub(super) use super::error::ErrorDocument;
 
 /// The name of the scheme of tokens.
@@ -221,8 +223,11 @@ impl IntoResponses for OfQuarantine {
     }
 }
 
+/// The committed document, compressed by `build.rs`. A test compares it with the one of [`super::openapi_document`].
+static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"));
+
 /// The text of the document.
-static TEXT: LazyLock<String> = LazyLock::new(super::openapi_document);
+static TEXT: LazyLock<Vec<u8>> = LazyLock::new(|| unpack(PACKED));
 
 /// The description of the API, as OpenAPI 3.1.
 #[utoipa::path(
@@ -231,5 +236,5 @@ static TEXT: LazyLock<String> = LazyLock::new(super::openapi_document);
     responses((status = 200, description = "This document", body = Object))
 )]
 pub(super) async fn document() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], TEXT.as_str())
+    ([(CONTENT_TYPE, "application/json")], TEXT.as_slice())
 }

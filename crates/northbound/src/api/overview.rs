@@ -4,17 +4,16 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::ApiState;
 use super::access::Identity;
 use super::extract::ApiQuery;
+use crate::routes::{Routes, routes};
 use crate::time_series::{INTERVAL, SampleDocument};
 use crate::tokens::Role;
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(time_series)).routes(routes!(identity))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(time_series)).routes(routes!(identity))
 }
 
 #[derive(Serialize, ToSchema)]

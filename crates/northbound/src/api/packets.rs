@@ -1,21 +1,20 @@
 //! Packets that a client sends out of a switch.
 
 use axum::Json;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use sluice_declared::Names;
 use sluice_openflow::{Action, Field, Message, PacketOut, PortNo};
 use sluice_sdk::{Answer, SwitchSession};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::ApiState;
 use super::error::ApiError;
 use super::extract::{ApiJson, ApiPath};
 use super::openapi::ByPort;
 use super::{names, requests, values};
+use crate::routes::{Routes, routes};
 
 /// Bytes of a frame: one with the Ethernet header at least, and what fits a `PACKET_OUT` with its actions.
 const FRAME_LEN: std::ops::RangeInclusive<usize> = 14..=60_000;
@@ -26,8 +25,8 @@ const BODY_BYTES_MAX: usize = 256 << 10;
 /// Bytes of the text of actions.
 const ACTIONS_LEN_MAX: usize = 4096;
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(send)).layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(send)).limit_bodies(BODY_BYTES_MAX)
 }
 
 /// A packet, and what the switch does with it.

@@ -8,8 +8,6 @@ use serde::{Deserialize, Serialize};
 use sluice_declared::reconcile::Reconciler;
 use sluice_declared::{Policy, PolicyTopology, PolicyVersion};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::ApiState;
 use super::access::Identity;
@@ -18,11 +16,12 @@ use super::extract::{ApiJson, ApiPath, ApiQuery};
 use super::openapi::{OfPolicies, OfStore};
 use super::static_documents::{NamedEntryBody, StateDocument};
 use super::static_entries::{readable, write_with};
+use crate::routes::{Routes, routes};
 
 type ApiResult<T> = Result<T, ApiError>;
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(policies)).routes(routes!(show, apply, remove))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(policies)).routes(routes!(show, apply, remove))
 }
 
 /// How a policy is put into effect.

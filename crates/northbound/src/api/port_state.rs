@@ -11,22 +11,21 @@ use sluice_sdk::view::SwitchPort;
 use sluice_sdk::{Answer, SwitchSession};
 use tokio::time::sleep;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::ApiState;
 use super::error::ApiError;
 use super::extract::{ApiJson, ApiPath};
 use super::openapi::ByPort;
 use super::{names, requests};
+use crate::routes::{Routes, routes};
 
 /// How often, and how many times, it is checked whether the switch has announced the new state of the port. What the list of sessions
 /// shows is a quarter of a second old at most.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 const CHECKS_MAX: u32 = 100;
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(set_port))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(set_port))
 }
 
 /// The administrative state of a port.

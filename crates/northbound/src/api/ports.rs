@@ -5,8 +5,6 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use sluice_sdk::view::SwitchPort;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::documents::{Names, PlaceDocument, PortDocument};
 use super::error::ApiError;
@@ -14,13 +12,14 @@ use super::extract::{ApiPath, ApiQuery};
 use super::openapi::OfSwitch;
 use super::{ApiState, names};
 use crate::port_statistics::{PortCounters, PortRates};
+use crate::routes::{Routes, routes};
 
 /// The busiest ports that are listed, unless the request says how many, and at most.
 const BUSIEST_DEFAULT: usize = 20;
 const BUSIEST_MAX: usize = 1000;
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(ports_of_switch)).routes(routes!(busiest_ports))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(ports_of_switch)).routes(routes!(busiest_ports))
 }
 
 #[derive(Serialize, ToSchema)]

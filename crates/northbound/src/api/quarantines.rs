@@ -13,8 +13,6 @@ use sluice_io::clock;
 use sluice_openflow::{MacAddr, VlanId};
 use sluice_sdk::view::{Host, HostId, NetworkView};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::access::Identity;
 use super::documents::{Names, PlaceDocument};
@@ -25,11 +23,12 @@ use super::static_documents::StateDocument;
 use super::static_entries::{WAIT_MAX, readable, wait_until_tried, write};
 use super::{ApiState, values};
 use crate::events::EventKind;
+use crate::routes::{Routes, routes};
 
 type ApiResult<T> = Result<T, ApiError>;
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(quarantines)).routes(routes!(quarantine, show, release))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(quarantines)).routes(routes!(quarantine, show, release))
 }
 
 /// How a quarantine begins or ends.

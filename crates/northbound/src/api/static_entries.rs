@@ -14,8 +14,6 @@ use sluice_declared::{
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::error::ApiError;
 use super::extract::{ApiJson, ApiPath, ApiQuery};
@@ -26,6 +24,7 @@ use super::static_documents::{
     parse_names,
 };
 use super::{ApiState, names};
+use crate::routes::{Routes, routes};
 
 /// How long `wait=true` waits for switches: less than a connection lasts.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -39,8 +38,8 @@ const ENTRIES_MAX: usize = 10_000;
 
 type ApiResult<T> = Result<T, ApiError>;
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
+pub(super) fn routes<R: Routes>() -> R {
+    R::new()
         .routes(routes!(change))
         .routes(routes!(list))
         .routes(routes!(show, set, remove))

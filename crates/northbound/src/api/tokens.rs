@@ -4,10 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::ApiState;
+use crate::routes::{Routes, routes};
 use crate::tokens::{Role, Token};
 
 #[derive(Serialize, ToSchema)]
@@ -31,8 +30,8 @@ impl From<Token> for TokenDocument {
     }
 }
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(tokens))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(tokens))
 }
 
 /// The tokens that are accepted or have expired.

@@ -13,13 +13,12 @@ use sluice_openflow::DatapathId;
 use sluice_sdk::SwitchSession;
 use sluice_sdk::view::Cable;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::ApiState;
 use super::error::ApiError;
 use super::extract::ApiQuery;
 use super::names::switch_name;
+use crate::routes::{Routes, routes};
 
 /// How old the document may be while no switch, port or link changes. Clients share it, so that many cost as much as one.
 const AGE_MAX: Duration = Duration::from_secs(1);
@@ -27,8 +26,8 @@ const AGE_MAX: Duration = Duration::from_secs(1);
 /// How old it may be while they change. Less than the time for which the web page waits after an event before it reads the document.
 const CHANGING_AGE_MAX: Duration = Duration::from_millis(200);
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(topology))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(topology))
 }
 
 /// The document that was made last.

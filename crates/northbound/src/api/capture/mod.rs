@@ -18,8 +18,6 @@ use serde::Deserialize;
 use sluice_openflow::EtherType;
 use sluice_sdk::CaptureFilter;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::ApiState;
 use super::access::Permission;
@@ -27,6 +25,7 @@ use super::error::ApiError;
 use super::extract::ApiQuery;
 use super::openapi::{ErrorDocument, OfPort};
 use super::{names, values};
+use crate::routes::{Routes, routes};
 use crate::streaming::{CLOSE_AFTERWARDS, StreamGuard};
 use body::{CaptureBody, CaptureLimits, CaptureWaker};
 
@@ -36,8 +35,8 @@ pub(super) const CAPTURES_MAX: usize = 4;
 /// The longest time of a capture, and what it is unless the request says less.
 const SECONDS_MAX: u64 = 3600;
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(capture))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(capture))
 }
 
 /// Which packet-ins are captured, and how.

@@ -6,18 +6,17 @@ mod paths;
 mod read;
 mod walk;
 
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::ApiState;
 use super::access::Permission;
 use super::error::ApiError;
 use super::extract::{ApiJson, ApiQuery};
 use super::openapi::{OfHosts, OfTrace};
+use crate::routes::{Routes, routes};
 use documents::{PathsDocument, TraceDocument};
 use packet::TraceRequest;
 
@@ -29,11 +28,8 @@ pub(super) const TRACES_MAX: usize = 4;
 /// Bytes of the body of a request: more than the digits of a packet.
 const BODY_BYTES_MAX: usize = 256 << 10;
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(trace))
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .routes(routes!(paths))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(trace)).limit_bodies(BODY_BYTES_MAX).routes(routes!(paths))
 }
 
 /// Two hosts, each by its Ethernet or IP address.
