@@ -44,6 +44,11 @@ function ofEvents(events: readonly EventDocument[], nowS: number): Alarm[] {
   ];
 }
 
+/** Whether nothing that the map or the list of alarms shows is different. */
+export function areSame(a: readonly Alarm[], b: readonly Alarm[]): boolean {
+  return a.length === b.length && a.every((alarm, at) => alarm.text === b[at]?.text && alarm.dpid === b[at]?.dpid);
+}
+
 export interface Sources {
   topology: Topology | null;
   events: readonly EventDocument[];

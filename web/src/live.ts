@@ -24,6 +24,8 @@ const RETRY_INTERVAL_MS = 1000;
 const STREAM_SHORT_MS = 5000;
 /** After this time without a stream, one is tried again. */
 const STREAM_RETRY_MS = 60_000;
+/** Events that come within this time are shown together. */
+const BATCH_MS = 100;
 /** Events come in groups: the map is read once for those of this time. Clients share a map for 200 ms, so that one read earlier may be from before the event. */
 const GROUP_MS = 250;
 /** A browser has six connections to a server: streams of its windows use up to three of them. */
@@ -38,11 +40,18 @@ export const events = new Value<readonly EventDocument[]>([]);
 export const refused = new Value<readonly StaticEntry[]>([]);
 export const quarantines = new Value<readonly Quarantine[]>([]);
 export const version = new Value<string>("");
+/** Another number after each event that concerns hosts. */
+export const hostsVersion = new Value(0);
 
 /** Kinds of events after which the map is read again. */
 const OF_TOPOLOGY = /^(switch|link|port|host|policy|events-lost)/;
 
+/** Kinds of events after which the hosts are read again. */
+const OF_HOSTS = /^(switch|host|events-lost)/;
+
 let lastId: string | null = null;
+/** Events of the stream that are not in `events` yet. */
+let batch: EventDocument[] = [];
 let lookers = 0;
 let wake: (() => void) | null = null;
 let isStarted = false;
@@ -254,6 +263,7 @@ async function poll(): Promise<void> {
 
 async function readHistory(limit: number): Promise<void> {
   const document = await get<{ events: EventDocument[]; last_id: string }>(`/v1/events/history?limit=${limit}`);
+  addBatch();
   const isNewRun = lastId !== null && document.last_id.split("-")[0] !== lastId.split("-")[0];
   if (isNewRun) events.set([]);
   const known = isNewRun ? null : lastId;
@@ -268,18 +278,29 @@ function receive(message: SseMessage): void {
     void get("/v1/identity").catch(note);
     return;
   }
-  if (message.event === "reset") events.set([]);
+  if (message.event === "reset") {
+    batch = [];
+    events.set([]);
+  }
   if (message.event === "gap" || message.event === "reset") {
     refresh();
     return;
   }
-  add([JSON.parse(message.data) as EventDocument]);
+  if (batch.length === 0) setTimeout(addBatch, BATCH_MS);
+  batch.push(JSON.parse(message.data) as EventDocument);
+}
+
+function addBatch(): void {
+  const received = batch;
+  batch = [];
+  add(received);
 }
 
 function add(added: EventDocument[]): void {
   if (added.length === 0) return;
   events.set([...events.get(), ...added].slice(-EVENTS_MAX));
   if (added.some((event) => OF_TOPOLOGY.test(event.kind))) topologyDue = Math.min(topologyDue, Date.now() + GROUP_MS);
+  if (added.some((event) => OF_HOSTS.test(event.kind))) hostsVersion.set(hostsVersion.get() + 1);
   if (added.some((event) => /^(policy|host-(quarantined|released))/.test(event.kind))) declaredDue = 0;
   wake?.();
 }

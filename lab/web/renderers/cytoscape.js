@@ -7,7 +7,7 @@ const STYLE = [
   { selector: "edge", style: { width: "data(load)", "curve-style": "haystack", "line-color": "#888" } },
 ];
 
-window.run = async (hasHosts) => {
+window.run = async (hasHosts, hasWebGl) => {
   const { switches, links, hosts } = network();
   const began = performance.now();
   const elements = [
@@ -19,7 +19,7 @@ window.run = async (hasHosts) => {
       elements.push({ data: { id: `h${at}` }, position: { x, y } }, { data: { id: `he${at}`, source: `h${at}`, target: `s${of}`, load: 0.5 } });
     });
   }
-  const map = cytoscape({ container: document.getElementById("map"), elements, layout: { name: "preset" }, pixelRatio: 1, style: STYLE });
+  const map = cytoscape({ container: document.getElementById("map"), elements, layout: { name: "preset" }, pixelRatio: 1, style: STYLE, renderer: { name: "canvas", webgl: hasWebGl } });
   const rendered = () => new Promise((resolve) => map.one("render", resolve));
   await rendered();
   const first_drawing_ms = performance.now() - began;

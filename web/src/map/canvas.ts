@@ -131,6 +131,11 @@ export class MapCanvas {
     this.invalidate();
   }
 
+  /** Shows all switches when the next model is shown. */
+  fitNext(): void {
+    this.isMoved = false;
+  }
+
   zoom(factor: number, at: Point = { x: this.width / 2, y: this.height / 2 }): void {
     const before = this.toWorld(at);
     this.camera.scale = Math.min(SCALE_MAX, Math.max(SCALE_MIN, this.camera.scale * factor));

@@ -1,11 +1,12 @@
 /** The map of the network. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { alarms as findAlarms, type Alarm } from "../alarms";
+import { alarms as findAlarms, areSame, type Alarm } from "../alarms";
 import type { Host, Topology } from "../documents";
 import { bits, count, LOAD_LABELS, placeName, shortDpid, switchName } from "../format";
 import { useDocument, useTitle } from "../hooks";
-import { extended, layout, LAYOUTS, type LayoutName, type Point } from "../layout";
-import { connection, events, lookAtLoads, quarantines, refused, topology } from "../live";
+import { LAYOUTS, type LayoutName } from "../layout";
+import { arrange, covers, placement } from "../layout/placement";
+import { connection, events, hostsVersion, lookAtLoads, quarantines, refused, topology } from "../live";
 import { MapCanvas, type Selection } from "../map/canvas";
 import { mapModel, type MapModel } from "../map/model";
 import { Badge, Empty, NoSwitches, PlaceLink, SwitchLink, Table } from "../parts";
@@ -14,27 +15,14 @@ import { useValue, Value } from "../store";
 import { themeVersion } from "../theme";
 
 const NO_HOSTS: Host[] = [];
-
-/** Positions stay while other views are shown. */
-const positions: { name: LayoutName; points: Map<string, Point>; links: number } = { name: "auto", points: new Map(), links: 0 };
+const NOTHING: Topology = { is_complete: false, switches: [], links: [] };
 
 /** What was chosen stays while other views are shown, or no switch is connected for a moment. */
 const chosen = { isList: new Value(false), showsHosts: new Value(false) };
 
-/** While links are being found, the map is arranged again each time there are so many more. */
-const MORE_LINKS = 1.3;
-
-function pointsFor(of: Topology, name: LayoutName): Map<string, Point> {
-  const isGrown = of.links.length > positions.links * MORE_LINKS;
-  const isSame = !isGrown && name === positions.name && of.switches.length === positions.points.size && of.switches.every((it) => positions.points.has(it.dpid));
-  if (!isSame) {
-    const kept = name === positions.name && !isGrown ? extended(of, positions.points) : null;
-    if (kept === null) positions.links = of.links.length;
-    positions.points = kept ?? layout(of, name);
-    positions.name = name;
-  }
-  return positions.points;
-}
+/** Time between two readings of the hosts while they change, and while they do not. */
+const HOSTS_PAUSE_MS = 5000;
+const HOSTS_INTERVAL_MS = 60_000;
 
 export function MapView() {
   useTitle("Map");
@@ -54,7 +42,7 @@ function Network(props: { network: Topology }) {
   const { network } = props;
   const { query } = useValue(route);
   const path = useMemo(() => query.get("path")?.split(",").filter((id) => id !== "") ?? [], [query]);
-  const [name, setName] = useState<LayoutName>(positions.name);
+  const [name, setName] = useState<LayoutName>(placement.get().name);
   const isList = useValue(chosen.isList);
   const choosesHosts = useValue(chosen.showsHosts);
   // A path begins and ends at hosts.
@@ -63,26 +51,31 @@ function Network(props: { network: Topology }) {
     const dpid = query.get("switch");
     return dpid === null ? null : { kind: "switch", id: dpid };
   });
-  const [turn, setTurn] = useState(0);
-  const hosts = useDocument<{ hosts: Host[] }>(showsHosts ? "/v1/hosts?limit=10000" : null, 5000).data?.hosts ?? NO_HOSTS;
+  const hosts = useHosts(showsHosts);
   const happened = useValue(events);
   const rejected = useValue(refused);
   const cutOff = useValue(quarantines);
-  const alarms = useMemo(
-    () => findAlarms({ topology: network, events: happened, refused: rejected, quarantines: cutOff }, Date.now() / 1000),
-    [network, happened, rejected, cutOff],
-  );
-  const model = useMemo(() => mapModel(network, pointsFor(network, name), alarms, hosts), [network, name, alarms, hosts, turn]);
+  const known = useRef<Alarm[]>([]);
+  const alarms = useMemo(() => {
+    const found = findAlarms({ topology: network, events: happened, refused: rejected, quarantines: cutOff }, Date.now() / 1000);
+    // Most events change no alarm: the map is not drawn again then.
+    if (!areSame(found, known.current)) known.current = found;
+    return known.current;
+  }, [network, happened, rejected, cutOff]);
+  const placed = useValue(placement);
+  useEffect(() => arrange(network, name), [network, name]);
+  // Until all of the network is arranged, the map shows the part that is.
+  const shown = covers(placed, network) ? network : (placed.network ?? NOTHING);
+  const model = useMemo(() => mapModel(shown, placed.points, alarms, hosts), [shown, placed.points, alarms, hosts]);
   const map = useRef<MapCanvas | null>(null);
 
   const relayout = (): void => {
-    positions.points = new Map();
-    setTurn(turn + 1);
-    requestAnimationFrame(() => map.current?.fit());
+    map.current?.fitNext();
+    arrange(network, name, true);
   };
   const choose = (next: LayoutName): void => {
+    map.current?.fitNext();
     setName(next);
-    requestAnimationFrame(() => map.current?.fit());
   };
   return (
     <div class="map-view">
@@ -109,6 +102,22 @@ function Network(props: { network: Topology }) {
       </aside>
     </div>
   );
+}
+
+/** The hosts that the map draws, read again after events that concern hosts. */
+function useHosts(isShown: boolean): readonly Host[] {
+  const { data, reload } = useDocument<{ hosts: Host[] }>(isShown ? "/v1/hosts?limit=10000" : null, HOSTS_INTERVAL_MS);
+  const version = useValue(hostsVersion);
+  const read = useRef({ version, at: 0 });
+  useEffect(() => {
+    if (version === read.current.version) return undefined;
+    const timer = setTimeout(() => {
+      read.current = { version, at: Date.now() };
+      reload();
+    }, Math.max(0, read.current.at + HOSTS_PAUSE_MS - Date.now()));
+    return () => clearTimeout(timer);
+  }, [version, reload]);
+  return data?.hosts ?? NO_HOSTS;
 }
 
 function Picture(props: {
@@ -245,7 +254,7 @@ function matches(model: MapModel, text: string): { label: string; selection: Non
   ];
 }
 
-function Selected(props: { selection: Selection; model: MapModel; network: Topology; hosts: Host[] }) {
+function Selected(props: { selection: Selection; model: MapModel; network: Topology; hosts: readonly Host[] }) {
   const { selection, model, network, hosts } = props;
   if (selection === null) {
     const up = model.edges.length;
@@ -326,10 +335,10 @@ function Alarms(props: { alarms: Alarm[] }) {
 const ROWS_SHOWN = 500;
 
 /** All that the map shows, as tables. */
-function List(props: { network: Topology; hosts: Host[] | null; alarms: Alarm[] }) {
+function List(props: { network: Topology; hosts: readonly Host[] | null; alarms: Alarm[] }) {
   const { network, hosts, alarms } = props;
   const at = (place: number) => network.switches[place] ?? { dpid: "", name: null };
-  const more = (all: unknown[]) => all.length > ROWS_SHOWN && <p class="hint">The first {ROWS_SHOWN} of {all.length}.</p>;
+  const more = (all: readonly unknown[]) => all.length > ROWS_SHOWN && <p class="hint">The first {ROWS_SHOWN} of {all.length}.</p>;
   return (
     <div class="list">
       <h2>Switches</h2>
