@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { writeFileSync } from "node:fs";
+import { usePage } from "./page.mjs";
 
 const { chromium } = createRequire(new URL("../../web/package.json", import.meta.url))("playwright-core");
 const [controller, api, network, result] = process.argv.slice(2);
@@ -84,6 +85,7 @@ for (let round = 0; round < ROUNDS; round += 1) {
   const known_after_s = await allKnown();
   const browser = await chromium.launch({ executablePath: process.env.SLUICE_CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
   const context = await browser.newContext({ viewport: { width: 1600, height: 900 } });
+  await usePage(context);
   const page = await context.newPage();
   await page.goto(`${api}/#/map`);
   const first_drawing_ms = await page.evaluate(drawn);

@@ -1,7 +1,6 @@
 /** Keeps what the page shows current: a stream of events, and documents that are read again when an event says so, or regularly. */
 import { ApiError, errorOf, get, headers, identity, refuse, token, tokenRequest } from "./api";
 import type { EventDocument, Identity, Quarantine, StaticEntry, Topology } from "./documents";
-import { isBehind } from "./eventids";
 import { readStream, type SseMessage } from "./sse";
 import { Value } from "./store";
 
@@ -40,6 +39,8 @@ export const events = new Value<readonly EventDocument[]>([]);
 export const refused = new Value<readonly StaticEntry[]>([]);
 export const quarantines = new Value<readonly Quarantine[]>([]);
 export const version = new Value<string>("");
+/** Whether the controller serves a newer page than this one. */
+export const isOutdated = new Value(false);
 /** Another number after each event that concerns hosts. */
 export const hostsVersion = new Value(0);
 
@@ -188,6 +189,22 @@ async function readDeclared(): Promise<void> {
   }
 }
 
+/** The file with the program of a page, whose name has the hash of its content; `null` if it has none. */
+function programOf(page: Document): string | null {
+  return page.querySelector('script[type="module"]')?.getAttribute("src") ?? null;
+}
+
+/** Finds out whether the controller serves another page than this one: it may have been upgraded. */
+async function checkPage(): Promise<void> {
+  try {
+    const response = await fetch("/", { cache: "no-store" });
+    const served = response.ok ? programOf(new DOMParser().parseFromString(await response.text(), "text/html")) : null;
+    if (served !== null) isOutdated.set(served !== programOf(document));
+  } catch {
+    // The state of the connection is shown at the top.
+  }
+}
+
 async function followEvents(): Promise<void> {
   for (;;) {
     if (!mayAsk() || connection.get() !== "live") {
@@ -195,6 +212,8 @@ async function followEvents(): Promise<void> {
       continue;
     }
     try {
+      // A stream has ended: the controller may be another one.
+      if (lastId !== null) await checkPage();
       await readHistory(lastId === null ? EVENTS_AT_START : 500);
       const openedAt = Date.now();
       if (!(await withStream(stream))) await poll();
@@ -262,12 +281,12 @@ async function poll(): Promise<void> {
 }
 
 async function readHistory(limit: number): Promise<void> {
-  const document = await get<{ events: EventDocument[]; last_id: string }>(`/v1/events/history?limit=${limit}`);
+  const after = lastId === null ? "" : `&after=${encodeURIComponent(lastId)}`;
+  const document = await get<{ events: EventDocument[]; last_id: string }>(`/v1/events/history?limit=${limit}${after}`);
   addBatch();
   const isNewRun = lastId !== null && document.last_id.split("-")[0] !== lastId.split("-")[0];
   if (isNewRun) events.set([]);
-  const known = isNewRun ? null : lastId;
-  add(document.events.filter((event) => isBehind(event.id, known)));
+  add(document.events);
   lastId = document.last_id;
 }
 

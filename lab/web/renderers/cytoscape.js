@@ -24,6 +24,8 @@ window.run = async (hasHosts, hasWebGl) => {
   await rendered();
   const first_drawing_ms = performance.now() - began;
   const frames_per_s = await framesPerSecond((at) => map.pan({ x: 100 * Math.sin(at * 2), y: 100 * Math.cos(at * 2) }));
+  // With WebGL, Cytoscape.js says nothing of later drawings.
+  if (hasWebGl) return { first_drawing_ms, frames_per_s, heap_bytes: performance.memory.usedJSHeapSize };
   const changed = performance.now();
   map.batch(() => map.edges().forEach((edge) => edge.data("load", 1 + Math.random() * 3)));
   await rendered();
