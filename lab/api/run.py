@@ -265,4 +265,5 @@ def main():
     measurement.controller.stop()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 // Opens pages of a controller and keeps them open: node lab/web/pages.mjs URL COUNT
 import { createRequire } from "node:module";
+import { usePage } from "./page.mjs";
 
 const { chromium } = createRequire(new URL("../../web/package.json", import.meta.url))("playwright-core");
 const [base, count] = process.argv.slice(2);
@@ -8,7 +9,9 @@ const browser = await chromium.launch({ executablePath: process.env.SLUICE_CHROM
 const views = ["map", "map", "map", "map", "switches", "switch/0000000000000001", "links", "hosts", "events", "charts"];
 for (let number = 0; number < Number(count); number += 1) {
   // A context of its own, as another person's browser.
-  const page = await (await browser.newContext({ viewport: { width: 1000, height: 700 } })).newPage();
+  const context = await browser.newContext({ viewport: { width: 1000, height: 700 } });
+  await usePage(context);
+  const page = await context.newPage();
   await page.goto(`${base}/#/${views[number % views.length]}`);
   await page.locator(".connection.live").waitFor();
 }

@@ -9,9 +9,11 @@ const network: Topology = {
   is_complete: true,
   switches: [{ dpid: "1", name: "s1", hosts: 0 }, { dpid: "2", name: "s2", hosts: 0 }],
   links: [
-    { from: 0, from_port: 1, to: 1, to_port: 2, is_drained: true, bits_per_s: null },
-    { from: 1, from_port: 2, to: 0, to_port: 1, is_drained: true, bits_per_s: null },
+    { from: 0, from_port: 1, to: 1, to_port: 2, is_drained: true, bits_per_s: null, speed_bits_per_s: null },
+    { from: 1, from_port: 2, to: 0, to_port: 1, is_drained: true, bits_per_s: null, speed_bits_per_s: null },
   ],
+  blocked_ports: [],
+  benches: 0,
 };
 const nothing = { topology: null, events: [], refused: [], quarantines: [] };
 
@@ -19,11 +21,13 @@ function event(kind: string, at_unix_s: number, port = 1): EventDocument {
   return { id: `1-${at_unix_s}`, at_unix_s, kind, text: `${kind}: x`, at: { dpid: "1", switch: "s1", port }, host: { mac: "m", vlan: 0, addresses: [] } };
 }
 
-test("a port is blocked until it is released", () => {
-  const blocked = [event("port-blocked", 1), event("port-blocked", 2, 7)];
-  expect(alarms({ ...nothing, events: blocked }, 3)).toHaveLength(2);
-  const [left] = alarms({ ...nothing, events: [...blocked, event("port-released", 3)] }, 4);
-  expect(left).toMatchObject({ kind: "blocked", dpid: "1", text: expect.stringContaining("s1:7") });
+test("ports that send too many packet-ins are alarms, and those that are not needed are not", () => {
+  const port = { switch: 0, port: 7, port_name: "s1-eth7", reason: "packet-ins", host: null, packets_per_s_max: 1000 } as const;
+  const blocked_ports = [port, { ...port, host: "00:00:00:00:00:01" }, { ...port, reason: "shared-segment", packets_per_s_max: null } as const];
+  expect(alarms({ ...nothing, topology: { ...network, links: [], blocked_ports } }, 3).map((it) => [it.kind, it.text, it.dpid])).toEqual([
+    ["blocked", "Port s1:7 sends too many packet-ins and is limited to 1,000 per second", "1"],
+    ["blocked", "Host 00:00:00:00:00:01 at port s1:7 sends too many packet-ins and is limited to 1,000 per second", "1"],
+  ]);
 });
 
 test("an address conflict is shown for ten minutes", () => {

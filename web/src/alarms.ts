@@ -1,7 +1,7 @@
 /** What needs attention, from events and states. */
 import type { EventDocument, Quarantine, StaticEntry, Topology } from "./documents";
-import { clean, placeName, switchName } from "./format";
-import { href } from "./router";
+import { clean, count, switchName } from "./format";
+import { hostHref, href } from "./router";
 
 /** How long an address conflict is shown after the last event about it. */
 const CONFLICT_S = 600;
@@ -26,22 +26,30 @@ function latest(events: readonly EventDocument[], kinds: string[]): EventDocumen
 }
 
 function ofEvents(events: readonly EventDocument[], nowS: number): Alarm[] {
-  const blocked = latest(events, ["port-blocked", "port-released"]).filter((event) => event.kind === "port-blocked");
   const conflicts = latest(events, ["address-conflict"]).filter((event) => nowS - event.at_unix_s < CONFLICT_S);
-  const alarm = (kind: Alarm["kind"], text: string, event: EventDocument, address: string): Alarm => ({
-    kind,
-    text,
+  return conflicts.map((event) => ({
+    kind: "conflict",
+    text: `Address conflict: ${clean(event.text.replace(/^address conflict: /, ""), 120)}`,
     dpid: event.at?.dpid ?? null,
-    address,
+    address: hostHref(event.host ?? { mac: "", vlan: 0 }),
+  }));
+}
+
+function ofBlockedPorts(topology: Topology | null): Alarm[] {
+  return (topology?.blocked_ports ?? []).flatMap((it): Alarm[] => {
+    const at = topology?.switches[it.switch];
+    // Others are blocked by the choice of a port for a segment, which is as it should be.
+    if (it.reason !== "packet-ins" || at === undefined) return [];
+    const port = `${switchName(at)}:${it.port}`;
+    const sender = it.host === null ? `Port ${port}` : `Host ${it.host} at port ${port}`;
+    const limit = it.packets_per_s_max === null ? "" : ` to ${count(it.packets_per_s_max)} per second`;
+    return [{ kind: "blocked", text: `${sender} sends too many packet-ins and is limited${limit}`, dpid: at.dpid, address: href("switch", at.dpid) }];
   });
-  return [
-    ...blocked.map((event) =>
-      alarm("blocked", `Port ${event.at ? placeName(event.at) : "?"} sends too many packet-ins and is limited`, event, href("switch", event.at?.dpid ?? "")),
-    ),
-    ...conflicts.map((event) =>
-      alarm("conflict", `Address conflict: ${clean(event.text.replace(/^address conflict: /, ""), 120)}`, event, href("host", event.host?.mac ?? "")),
-    ),
-  ];
+}
+
+/** Whether nothing that the map or the list of alarms shows is different. */
+export function areSame(a: readonly Alarm[], b: readonly Alarm[]): boolean {
+  return a.length === b.length && a.every((alarm, at) => alarm.text === b[at]?.text && alarm.dpid === b[at]?.dpid);
 }
 
 export interface Sources {
@@ -76,5 +84,5 @@ export function alarms({ topology, events, refused, quarantines }: Sources, nowS
     dpid: it.at?.dpid ?? null,
     address: href("host", it.mac),
   }));
-  return [...ofEvents(events, nowS), ...entries, ...hosts, ...drained];
+  return [...ofBlockedPorts(topology), ...ofEvents(events, nowS), ...entries, ...hosts, ...drained];
 }

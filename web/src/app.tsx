@@ -3,7 +3,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { chooseToken, describe, identity, isToken, setToken, token, TOKEN_CHOSEN, tokenRequest } from "./api";
 import { clean } from "./format";
-import { connection, failure, version } from "./live";
+import { connection, failure, isOutdated, version } from "./live";
 import { href, route } from "./router";
 import { useValue } from "./store";
 import { theme, type Theme } from "./theme";
@@ -87,6 +87,7 @@ export function App() {
       </nav>
       <main id="content" tabIndex={-1} ref={main} class={active === "map" ? "wide" : ""}>
         <Lost />
+        <Outdated />
         <View key={address} />
       </main>
       <TokenDialog />
@@ -115,6 +116,16 @@ function Lost() {
     </p>
   ) : (
     <p class="note bad" role="alert">The controller does not serve this page. {describe(why)} The page tries again every second.</p>
+  );
+}
+
+function Outdated() {
+  if (!useValue(isOutdated)) return null;
+  return (
+    <div class="note warn" role="alert">
+      <p>The controller was upgraded, and this page is of the version before. Some of it may not work until it is loaded again. What you have entered and not saved is lost then.</p>
+      <button type="button" onClick={() => location.reload()}>Reload the page</button>
+    </div>
   );
 }
 

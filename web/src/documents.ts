@@ -20,12 +20,45 @@ export interface MapLink {
   to_port: number;
   is_drained: boolean;
   bits_per_s: number | null;
+  /** Of the port that sends, in each direction. */
+  speed_bits_per_s: number | null;
+}
+
+export interface BlockedPort {
+  /** Place in the list of switches. */
+  switch: number;
+  port: number;
+  port_name: string;
+  reason: "packet-ins" | "shared-segment" | "bundle";
+  host: string | null;
+  packets_per_s_max: number | null;
 }
 
 export interface Topology {
   is_complete: boolean;
   switches: MapSwitch[];
   links: MapLink[];
+  blocked_ports: BlockedPort[];
+  /** Number of benches that report. */
+  benches: number;
+}
+
+export interface BenchInterval {
+  at_unix_s: number;
+  running_s: number;
+  rate_per_s: number;
+  latency_p50_s: number | null;
+  latency_p99_s: number | null;
+  is_measured: boolean;
+}
+
+export interface Bench {
+  run: string;
+  target: string;
+  load: string;
+  switches: number;
+  unit: string;
+  intervals: BenchInterval[];
 }
 
 export interface SwitchDocument {
@@ -47,7 +80,10 @@ export interface PortDocument {
   port: number;
   name: string;
   mac: string;
+  /** Whether it is administratively up. */
+  is_enabled: boolean;
   is_up: boolean;
+  speed_bits_per_s: number | null;
   role: string;
   peer: Place | null;
   hosts: number;

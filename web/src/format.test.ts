@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { age, bits, bytes, clean, loadClass, placeName, seconds, shortDpid, time, total } from "./format";
-import { isBehind } from "./eventids";
+import { age, bits, bytes, clean, load, loadClass, placeName, seconds, shortDpid, time, total } from "./format";
 import { SseParser } from "./sse";
 
 test("numbers have units", () => {
@@ -8,7 +7,9 @@ test("numbers have units", () => {
   expect([bytes(512), bytes(1536), bytes(300 * 1024 * 1024)]).toEqual(["512 B", "1.5 KiB", "300 MiB"]);
   expect([seconds(8e-6), seconds(0.0042), seconds(2.5)]).toEqual(["8 µs", "4.2 ms", "2.5 s"]);
   expect([age(100, 130_000), age(0, 7_260_000)]).toEqual(["30 s", "2 h 1 min"]);
-  expect([null, 0, 1e6, 5e9].map(loadClass)).toEqual([0, 0, 2, 5]);
+  expect([null, 0, 1e6, 5e9].map((rate) => loadClass(rate, null))).toEqual([0, 0, 2, 5]);
+  expect([null, 9e6, 1e7, 6e8, 1e9].map((rate) => loadClass(rate, 1e9))).toEqual([0, 0, 1, 4, 5]);
+  expect([load(5e8, 1e9), load(1e6, 1e9), load(1e6, null), load(null, 1e9)]).toEqual(["500 Mbit/s (50 %)", "1.0 Mbit/s (0.1 %)", "1.0 Mbit/s", "–"]);
 });
 
 test("a sum of counters is unknown only if both are", () => {
@@ -39,13 +40,6 @@ test("a port is written with its switch", () => {
   expect(placeName({ dpid: "0000000000000001", switch: "s1", port: 2 })).toBe("s1:2");
   expect(placeName({ dpid: "000000000000000a", switch: null, port: 2 })).toBe("a:2");
   expect(shortDpid("0000000000000000")).toBe("0");
-});
-
-test("an event is behind another one of the same run, or of another run", () => {
-  expect(isBehind("19a-5", "19a-4")).toBe(true);
-  expect(isBehind("19a-5", "19a-5")).toBe(false);
-  expect(isBehind("19b-1", "19a-5")).toBe(true);
-  expect(isBehind("19a-1", null)).toBe(true);
 });
 
 test("a stream is split into messages wherever its parts end", () => {

@@ -28,6 +28,11 @@ export function placeName(place: Place): string {
   return place.port === undefined ? switchName(place) : `${switchName(place)}:${place.port}`;
 }
 
+/** Identifies a host on the page: the same Ethernet address in another VLAN is another host. */
+export function hostId({ mac, vlan }: { mac: string; vlan: number }): string {
+  return vlan === 0 ? mac : `${mac} ${vlan}`;
+}
+
 const PREFIXES = ["", "k", "M", "G", "T", "P"];
 
 function scaled(value: number, base: number): string {
@@ -85,10 +90,25 @@ export function age(unixS: number, now = Date.now()): string {
   return `${Math.floor(passed / 86_400)} d`;
 }
 
-/** Classes of load, by bits per second: the lower bounds. The map and its legend use them. */
-export const LOAD_BOUNDS = [1e4, 1e6, 1e7, 1e8, 1e9];
-export const LOAD_LABELS = ["idle", "≥ 10 kbit/s", "≥ 1 Mbit/s", "≥ 10 Mbit/s", "≥ 100 Mbit/s", "≥ 1 Gbit/s"];
+/** Classes of load of links: the lower bounds as shares of their speed, and in bits per second where that is not known. */
+const LOAD_SHARES = [0.01, 0.1, 0.25, 0.5, 0.75];
+const LOAD_RATES = [1e4, 1e6, 1e7, 1e8, 1e9];
+export const LOAD_LABELS = {
+  shares: ["below 1 %", "≥ 1 %", "≥ 10 %", "≥ 25 %", "≥ 50 %", "≥ 75 %"],
+  rates: ["idle", "≥ 10 kbit/s", "≥ 1 Mbit/s", "≥ 10 Mbit/s", "≥ 100 Mbit/s", "≥ 1 Gbit/s"],
+};
 
-export function loadClass(rate: number | null): number {
-  return rate === null ? 0 : LOAD_BOUNDS.filter((bound) => rate >= bound).length;
+export function loadClass(rate: number | null, speed: number | null): number {
+  if (rate === null) return 0;
+  const [value, bounds] = speed === null ? [rate, LOAD_RATES] : [rate / speed, LOAD_SHARES];
+  return bounds.filter((bound) => value >= bound).length;
+}
+
+/** A rate, and its share of the speed if that is known. */
+export function load(rate: number | null | undefined, speed: number | null | undefined): string {
+  if (rate === null || rate === undefined || speed === null || speed === undefined) return bits(rate);
+  const share = (100 * rate) / speed;
+  // A share that is shown as nothing says nothing.
+  if (share < 0.1) return bits(rate);
+  return `${bits(rate)} (${share < 10 ? share.toFixed(1) : Math.round(share)} %)`;
 }

@@ -1,7 +1,6 @@
 /** Keeps what the page shows current: a stream of events, and documents that are read again when an event says so, or regularly. */
 import { ApiError, errorOf, get, headers, identity, refuse, token, tokenRequest } from "./api";
 import type { EventDocument, Identity, Quarantine, StaticEntry, Topology } from "./documents";
-import { isBehind } from "./eventids";
 import { readStream, type SseMessage } from "./sse";
 import { Value } from "./store";
 
@@ -24,6 +23,8 @@ const RETRY_INTERVAL_MS = 1000;
 const STREAM_SHORT_MS = 5000;
 /** After this time without a stream, one is tried again. */
 const STREAM_RETRY_MS = 60_000;
+/** Events that come within this time are shown together. */
+const BATCH_MS = 100;
 /** Events come in groups: the map is read once for those of this time. Clients share a map for 200 ms, so that one read earlier may be from before the event. */
 const GROUP_MS = 250;
 /** A browser has six connections to a server: streams of its windows use up to three of them. */
@@ -38,11 +39,20 @@ export const events = new Value<readonly EventDocument[]>([]);
 export const refused = new Value<readonly StaticEntry[]>([]);
 export const quarantines = new Value<readonly Quarantine[]>([]);
 export const version = new Value<string>("");
+/** Whether the controller serves a newer page than this one. */
+export const isOutdated = new Value(false);
+/** Another number after each event that concerns hosts. */
+export const hostsVersion = new Value(0);
 
 /** Kinds of events after which the map is read again. */
 const OF_TOPOLOGY = /^(switch|link|port|host|policy|events-lost)/;
 
+/** Kinds of events after which the hosts are read again. */
+const OF_HOSTS = /^(switch|host|events-lost)/;
+
 let lastId: string | null = null;
+/** Events of the stream that are not in `events` yet. */
+let batch: EventDocument[] = [];
 let lookers = 0;
 let wake: (() => void) | null = null;
 let isStarted = false;
@@ -179,6 +189,22 @@ async function readDeclared(): Promise<void> {
   }
 }
 
+/** The file with the program of a page, whose name has the hash of its content; `null` if it has none. */
+function programOf(page: Document): string | null {
+  return page.querySelector('script[type="module"]')?.getAttribute("src") ?? null;
+}
+
+/** Finds out whether the controller serves another page than this one: it may have been upgraded. */
+async function checkPage(): Promise<void> {
+  try {
+    const response = await fetch("/", { cache: "no-store" });
+    const served = response.ok ? programOf(new DOMParser().parseFromString(await response.text(), "text/html")) : null;
+    if (served !== null) isOutdated.set(served !== programOf(document));
+  } catch {
+    // The state of the connection is shown at the top.
+  }
+}
+
 async function followEvents(): Promise<void> {
   for (;;) {
     if (!mayAsk() || connection.get() !== "live") {
@@ -186,6 +212,8 @@ async function followEvents(): Promise<void> {
       continue;
     }
     try {
+      // A stream has ended: the controller may be another one.
+      if (lastId !== null) await checkPage();
       await readHistory(lastId === null ? EVENTS_AT_START : 500);
       const openedAt = Date.now();
       if (!(await withStream(stream))) await poll();
@@ -253,11 +281,12 @@ async function poll(): Promise<void> {
 }
 
 async function readHistory(limit: number): Promise<void> {
-  const document = await get<{ events: EventDocument[]; last_id: string }>(`/v1/events/history?limit=${limit}`);
+  const after = lastId === null ? "" : `&after=${encodeURIComponent(lastId)}`;
+  const document = await get<{ events: EventDocument[]; last_id: string }>(`/v1/events/history?limit=${limit}${after}`);
+  addBatch();
   const isNewRun = lastId !== null && document.last_id.split("-")[0] !== lastId.split("-")[0];
   if (isNewRun) events.set([]);
-  const known = isNewRun ? null : lastId;
-  add(document.events.filter((event) => isBehind(event.id, known)));
+  add(document.events);
   lastId = document.last_id;
 }
 
@@ -268,18 +297,29 @@ function receive(message: SseMessage): void {
     void get("/v1/identity").catch(note);
     return;
   }
-  if (message.event === "reset") events.set([]);
+  if (message.event === "reset") {
+    batch = [];
+    events.set([]);
+  }
   if (message.event === "gap" || message.event === "reset") {
     refresh();
     return;
   }
-  add([JSON.parse(message.data) as EventDocument]);
+  if (batch.length === 0) setTimeout(addBatch, BATCH_MS);
+  batch.push(JSON.parse(message.data) as EventDocument);
+}
+
+function addBatch(): void {
+  const received = batch;
+  batch = [];
+  add(received);
 }
 
 function add(added: EventDocument[]): void {
   if (added.length === 0) return;
   events.set([...events.get(), ...added].slice(-EVENTS_MAX));
   if (added.some((event) => OF_TOPOLOGY.test(event.kind))) topologyDue = Math.min(topologyDue, Date.now() + GROUP_MS);
+  if (added.some((event) => OF_HOSTS.test(event.kind))) hostsVersion.set(hostsVersion.get() + 1);
   if (added.some((event) => /^(policy|host-(quarantined|released))/.test(event.kind))) declaredDue = 0;
   wake?.();
 }

@@ -30,6 +30,11 @@ export function href(view: string, ...rest: (string | number)[]): string {
   return `#/${[view, ...rest.map((part) => encodeURIComponent(String(part)))].join("/")}`;
 }
 
+/** The address of the view of a host: the same Ethernet address in another VLAN is another host. */
+export function hostHref({ mac, vlan }: { mac: string; vlan: number }): string {
+  return vlan === 0 ? href("host", mac) : href("host", mac, vlan);
+}
+
 export function go(address: string): void {
   location.hash = address.replace(/^#/, "");
 }

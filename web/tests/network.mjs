@@ -24,6 +24,8 @@ await run(async (browser) => {
   await editors(browser);
   await hosts(browser);
   await drains(browser);
+  await ports(browser);
+  await bench(browser);
 });
 
 /** More windows than there are streams of events: those of one browser, and those of others. */
@@ -158,4 +160,35 @@ async function drains(browser) {
   await page.getByRole("button", { name: "Put back into service" }).click();
   await page.getByRole("button", { name: "Take out of service" }).waitFor();
   checkFaults(page, "drained links");
+}
+
+/** A port is set down, and up again. */
+async function ports(browser) {
+  const page = await open(browser);
+  const { links } = await (await fetch(`${base}/v1/links`)).json();
+  const { dpid, port } = links[0].from;
+  await page.view(`switch/${dpid}`);
+  const row = page.getByRole("region", { name: "Ports" }).locator("tbody tr").filter({ has: page.getByRole("button", { name: new RegExp(`^Set (up|down) port ${port}$`) }) });
+  await until("the speed of a port is shown", async () => /bit\/s/.test(await row.locator("td").nth(4).innerText()));
+  await page.getByRole("button", { name: `Set down port ${port}`, exact: true }).click();
+  await until("a port that is set down is said to be", async () => (await row.locator("td").nth(2).innerText()) === "set down");
+  await page.getByRole("button", { name: `Set up port ${port}`, exact: true }).click();
+  await until("it is up again", async () => (await row.locator("td").nth(2).innerText()) === "up");
+  checkFaults(page, "ports");
+}
+
+/** A bench reports while it runs. */
+async function bench(browser) {
+  const page = await open(browser);
+  for (const running_s of [1, 2, 3]) {
+    const report = { run: "1", target: "192.0.2.7:6653", load: "one outstanding request per switch", switches: 16, unit: "responses/s", running_s, rate_per_s: 2e5, latency_p50_s: 6e-5, latency_p99_s: 2e-4, is_measured: running_s > 1 };
+    const answer = await fetch(`${base}/v1/bench`, { method: "PUT", headers: { "content-type": "application/json" }, body: JSON.stringify(report) });
+    check(answer.ok, `loop ${running_s} of a bench is taken`);
+  }
+  await page.view("map");
+  await page.getByRole("link", { name: "A bench is running" }).click();
+  await until("the charts show the bench", () => page.getByText("measures 192.0.2.7:6653").isVisible());
+  check(await page.getByRole("img", { name: "Rate. Now: rate 200 k/s." }).isVisible(), "with its rate");
+  await until("it is forgotten when it reports no more", async () => !(await page.getByText("measures 192.0.2.7:6653").isVisible()));
+  checkFaults(page, "a bench");
 }

@@ -1,5 +1,5 @@
 // The controller is killed and started again while the page is open.
-import { check, open, order, run, until } from "./browser.mjs";
+import { base, check, open, order, run, until } from "./browser.mjs";
 
 await run(async (browser) => {
   const page = await open(browser);
@@ -21,6 +21,8 @@ await run(async (browser) => {
   await page.view("entries");
   await page.getByRole("button", { name: "Add an entry" }).first().click();
   await page.getByLabel("Name", { exact: true }).fill("typed");
+  // The next controller serves another page.
+  await page.route(`${base}/`, (route) => route.fulfill({ contentType: "text/html", body: '<script type="module" src="./assets/index-other.js"></script>' }));
   await order("kill");
   await until("it is not reached again", () => page.getByText("Not connected").isVisible());
   await page.getByRole("button", { name: "Add", exact: true }).click();
@@ -28,9 +30,14 @@ await run(async (browser) => {
   check((await page.getByLabel("Name", { exact: true }).inputValue()) === "typed", "what was typed is still there");
   await order("start");
   await until("it is live again", () => page.getByText("Live", { exact: true }).isVisible());
+  await until("the page says that it is of an earlier version", () => page.getByText("The controller was upgraded").isVisible());
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await until("and can be saved", () => page.getByRole("heading", { name: "Static entry typed" }).isVisible());
 
+  await page.unrouteAll();
+  await page.getByRole("button", { name: "Reload the page" }).click();
+  await until("the page is loaded again", () => page.getByText("Live", { exact: true }).isVisible());
+  check(!(await page.getByText("The controller was upgraded").isVisible()), "and is the current one");
   await page.view("events");
   await until("events of the new run are shown", () => page.getByText("switch-connected").first().isVisible());
   const errors = page.faults.filter((text) => text.startsWith("error:"));

@@ -85,6 +85,7 @@ mod tests {
             cpu: Duration::ZERO,
             waited: Duration::ZERO,
             outstanding_area_s: 0.0,
+            latencies: None,
             network: None,
         };
         let answered = [[900, 800], [10, 20], [30, 30]];

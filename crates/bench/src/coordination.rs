@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use sluice_io::sock::EffectiveOptions;
 
 use crate::Error;
@@ -124,6 +125,8 @@ pub(crate) struct ThreadLoopResult {
     pub(crate) waited: Duration,
     /// Outstanding requests integrated over time, in request-seconds.
     pub(crate) outstanding_area_s: f64,
+    /// Of the requests that were answered until the end of the loop; `None` unless the plan asks for it.
+    pub(crate) latencies: Option<Histogram<u64>>,
     /// Messages that the switches of a network executed; `None` without a network.
     pub(crate) network: Option<NetworkLoopCounts>,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use sluice_io::IoEvent;
 
 use crate::Error;
@@ -360,6 +361,10 @@ impl<I: GeneratorIo> GeneratorThread for Generator<I> {
         let area = self.outstanding.area_until(self.recorder.timestamp(time));
         let answered = self.switches.iter().map(|switch| switch.counts.answered);
         LoopSnapshot::new(&self.thread, time, area, answered.collect())
+    }
+
+    fn latencies(&self, number: u32) -> Option<Histogram<u64>> {
+        self.recorder.latencies(number)
     }
 
     fn result(&mut self) -> ThreadResult {

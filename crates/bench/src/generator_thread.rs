@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use sluice_io::{clock, cores};
 
 use crate::Error;
@@ -53,6 +54,12 @@ pub(crate) trait GeneratorThread: Sized {
 
     /// The totals now.
     fn snapshot(&mut self) -> LoopSnapshot;
+
+    /// The latencies of the requests of a loop that were answered until now, if they are kept by the loop.
+    ///
+    /// # Cost
+    /// A copy of a histogram.
+    fn latencies(&self, number: u32) -> Option<Histogram<u64>>;
 
     /// The result after the drain; what the [state](ThreadState) knows is filled in by the caller.
     fn result(&mut self) -> ThreadResult;
@@ -111,8 +118,11 @@ pub(crate) trait GeneratorThread: Sized {
                 longest_silence = self.state().silence.longest;
             }
             let after = self.snapshot();
+            let latencies = plan.has_interim_latencies.then(|| self.latencies(number)).flatten();
             let state = self.state();
-            state.send_event(ThreadEvent::LoopFinished(before.until(&after, state.index, number)));
+            let result = before.until(&after, state.index, number);
+            let result = ThreadLoopResult { latencies, ..result };
+            state.send_event(ThreadEvent::LoopFinished(result));
             before = after;
             if state.shared.is_stopped() {
                 return Ok(());
@@ -254,6 +264,7 @@ impl LoopSnapshot {
             cpu: next.cpu.saturating_sub(self.cpu),
             waited: next.waited.saturating_sub(self.waited),
             outstanding_area_s,
+            latencies: None,
             network: next.network.zip(self.network).map(|(next, own)| NetworkLoopCounts {
                 flow_mods: next.flow_mods - own.flow_mods,
                 packet_outs: next.packet_outs - own.packet_outs,

@@ -70,7 +70,7 @@ pub enum ProgressMode {
     PerLoop,
 }
 
-/// Carries out `plan`; prints the result to `out` and the progress to `err`.
+/// Carries out `plan`; prints the result to `out` and the progress to `err`. `observer` receives the figures of each loop.
 ///
 /// # Errors
 /// Those of [`run`](crate::run), and a file that cannot be written.
@@ -79,6 +79,7 @@ pub fn run_and_print(
     options: &OutputOptions,
     out: &mut dyn Write,
     err: &mut dyn Write,
+    observer: &mut dyn RunObserver,
 ) -> Result<(), Error> {
     if options.range == SwitchRange::Incremental && options.repetition.runs > 1 {
         return Err(Error::Plan(
@@ -97,7 +98,7 @@ pub fn run_and_print(
     for switches in first..=plan.switches {
         let plan = Plan { switches, threads: plan.threads.min(switches as usize), ..plan.clone() };
         for number in 1..=options.repetition.runs {
-            let mut display = ProgressDisplay::new(&plan, options, out, err);
+            let mut display = ProgressDisplay::new(&plan, options, (out, err), observer);
             let report = run_number(&plan, &options.repetition, number, &mut display)?;
             display.finish().map_err(Error::Output)?;
             print(&report, number, options, !reports.is_empty(), (&mut *out, &mut *err))
@@ -209,6 +210,7 @@ struct ProgressDisplay<'s> {
     options: &'s OutputOptions,
     out: &'s mut dyn Write,
     err: &'s mut dyn Write,
+    observer: &'s mut dyn RunObserver,
     bar: Option<ProgressBar>,
     /// Time and answered requests at the last update.
     last: (Duration, u64),
@@ -219,8 +221,8 @@ impl<'s> ProgressDisplay<'s> {
     fn new(
         plan: &'s Plan,
         options: &'s OutputOptions,
-        out: &'s mut dyn Write,
-        err: &'s mut dyn Write,
+        (out, err): (&'s mut dyn Write, &'s mut dyn Write),
+        observer: &'s mut dyn RunObserver,
     ) -> Self {
         let template = format!("{{spinner}} [{{bar:{BAR_WIDTH}}}] {{wide_msg}}");
         let style = ProgressStyle::with_template(&template).map(|s| s.progress_chars("=> "));
@@ -229,7 +231,8 @@ impl<'s> ProgressDisplay<'s> {
             ProgressBar::new(total)
                 .with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
         });
-        Self { plan, options, out, err, bar, last: (clock::since_epoch(), 0), result: Ok(()) }
+        let last = (clock::since_epoch(), 0);
+        Self { plan, options, out, err, observer, bar, last, result: Ok(()) }
     }
 
     /// Clears the line; returns the first error of writing.
@@ -290,6 +293,7 @@ impl RunObserver for ProgressDisplay<'_> {
     }
 
     fn on_loop(&mut self, figures: &LoopFigures) {
+        self.observer.on_loop(figures);
         if self.result.is_err() {
             return;
         }
@@ -332,7 +336,8 @@ mod tests {
         let directory = std::env::temp_dir().display().to_string();
         let options = OutputOptions { json: Some(directory.clone()), ..OutputOptions::default() };
         let plan = Plan { targets: vec![([127, 0, 0, 1], 1).into()], ..Plan::default() };
-        let error = run_and_print(&plan, &options, &mut Vec::new(), &mut Vec::new()).unwrap_err();
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let error = run_and_print(&plan, &options, &mut out, &mut err, &mut ()).unwrap_err();
         assert!(matches!(&error, Error::Write(path, _) if *path == directory), "{error}");
         let standard = OutputOptions { json: Some("-".to_owned()), ..OutputOptions::default() };
         standard.check_files().unwrap();

@@ -140,6 +140,9 @@ pub struct Plan {
     pub network: Option<NetworkPlan>,
     /// Age at which a request times out that later ones have overtaken; or any, if no answer has arrived in order for as long.
     pub timeout: Duration,
+    /// Whether the figures of a loop have latencies when it ends: of the requests that were sent or due in it and answered until then. Threads
+    /// copy a histogram for that between two loops.
+    pub has_interim_latencies: bool,
 }
 
 impl Default for Plan {
@@ -176,6 +179,7 @@ impl Default for Plan {
             connect_attempts: ConnectAttempts::One,
             network: None,
             timeout: Duration::from_secs(5),
+            has_interim_latencies: false,
         }
     }
 }

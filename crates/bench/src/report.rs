@@ -84,7 +84,8 @@ pub struct LoopFigures {
     pub answered: Vec<u64>,
     /// Requests answered per second: the sum over all threads, each by its own duration.
     pub rate: f64,
-    /// Latencies of the requests of this loop; of none before the end of the run.
+    /// Latencies of the requests of this loop. Before the end of the run, of those that were answered in it, and only if
+    /// [`Plan::has_interim_latencies`] is set.
     pub latency: LatencyDistribution,
     /// Requests that were due in this loop and not sent.
     pub not_sent: NotSent,
@@ -154,7 +155,11 @@ impl LoopFigures {
         }
         let elapsed = results.iter().map(|result| result.elapsed).max().unwrap_or_default();
         let measured = plan.measured().contains(&number);
-        let (latency, not_sent) = (LatencyDistribution::empty(), NotSent::default());
+        let (mut latency, not_sent) = (LatencyDistribution::empty(), NotSent::default());
+        for latencies in results.iter().filter_map(|result| result.latencies.as_ref()) {
+            // Does not fail: the histogram is resized as needed.
+            let _ = latency.answered.add(latencies);
+        }
         Self { number, measured, elapsed, answered, rate, latency, not_sent }
     }
 }

@@ -155,6 +155,11 @@ impl RequestRecorder {
         self.measured.contains(&number)
     }
 
+    /// The latencies of the requests of loop `number` that were answered until now.
+    pub(crate) fn latencies(&self, number: u32) -> Option<Histogram<u64>> {
+        self.loops.get(number as usize).map(|requests| requests.answered.clone())
+    }
+
     /// Records that a request is given up that was sent or due at `since`; `true` if that belongs to a measured loop.
     pub(crate) fn record_unanswered(&mut self, since: Timestamp) -> bool {
         let number = self.loop_of(since);

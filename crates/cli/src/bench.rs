@@ -14,6 +14,7 @@ use sluice_bench::{
 use sluice_io::{TlsClient, sock};
 use sluice_openflow::Version;
 
+use crate::bench_publish::PublishArgs;
 use crate::compare::CompareArgs;
 use crate::paths::PathsArgs;
 use crate::{EXIT_FAILURE, EXIT_USAGE, print_error};
@@ -65,7 +66,7 @@ pub(crate) struct BenchArgs {
 enum BenchCommand {
     Null(NullArgs),
     Flood(FloodArgs),
-    Paths(PathsArgs),
+    Paths(Box<PathsArgs>),
     Compare(CompareArgs),
 }
 
@@ -202,6 +203,8 @@ pub(crate) struct OutputArgs {
     #[arg(short, long, value_name = "ON", num_args = 0..=1, require_equals = true,
           default_value = "off", default_missing_value = "on", help_heading = "Output")]
     debug: String,
+    #[command(flatten)]
+    publish: PublishArgs,
 }
 
 /// Options of threads and sockets.
@@ -385,7 +388,7 @@ impl MeasureArgs {
             repetition: Repetition { runs: self.repeat, restart: self.restart.clone() },
             ..self.files.options()
         };
-        run_and_print(&self.plan()?, &options, &mut stdout(), &mut stderr())
+        self.files.run_and_print_with(self.plan()?, &options)
     }
 
     fn plan(&self) -> Result<Plan, Error> {
@@ -443,8 +446,20 @@ impl MeasureArgs {
 
 impl OutputArgs {
     /// Carries out a plan and prints its report as text.
-    pub(crate) fn run_and_print(&self, plan: &Plan) -> Result<(), Error> {
-        run_and_print(plan, &self.options(), &mut stdout(), &mut stderr())
+    pub(crate) fn run_and_print(&self, plan: Plan) -> Result<(), Error> {
+        self.run_and_print_with(plan, &self.options())
+    }
+
+    fn run_and_print_with(&self, plan: Plan, options: &OutputOptions) -> Result<(), Error> {
+        let plan = Plan { has_interim_latencies: self.publish.is_wanted(), ..plan };
+        let Some(mut publisher) = self.publish.start(&plan)? else {
+            return run_and_print(&plan, options, &mut stdout(), &mut stderr(), &mut ());
+        };
+        let result = run_and_print(&plan, options, &mut stdout(), &mut stderr(), &mut publisher);
+        if let Some(why) = publisher.finish() {
+            writeln!(stderr(), "warning: {why}")?;
+        }
+        result
     }
 
     fn options(&self) -> OutputOptions {

@@ -7,6 +7,7 @@ mod advice;
 mod api_client;
 mod api_settings;
 mod bench;
+mod bench_publish;
 mod compare;
 mod completions;
 mod config;

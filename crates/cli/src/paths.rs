@@ -82,7 +82,7 @@ pub(crate) struct PathsArgs {
 
 impl PathsArgs {
     pub(crate) fn run(&self) -> Result<(), Error> {
-        self.output.run_and_print(&self.plan()?)
+        self.output.run_and_print(self.plan()?)
     }
 
     fn plan(&self) -> Result<Plan, Error> {

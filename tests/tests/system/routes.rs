@@ -127,6 +127,9 @@ fn read(asked: &mut Asked<'_>, (a, b): (&Host, &Host)) {
     asked.get("GET /v1/ports/busiest", &[], "\"ports\"");
     asked.get("GET /v1/links", &[], "\"from\"");
     asked.get("GET /v1/topology", &[], "\"links\"");
+    let report = r#"{"run":"1","target":"127.0.0.1:6653","load":"unlimited","switches":16,"unit":"responses/s","running_s":1.0,"rate_per_s":1e6,"latency_p50_s":null,"latency_p99_s":null,"is_measured":true}"#;
+    asked.ask("PUT /v1/bench", &[], "", report);
+    asked.get("GET /v1/bench", &[], "\"rate_per_s\":1000000.0");
     asked.get("GET /v1/time-series", &[], "\"samples\"");
     asked.get("GET /v1/identity", &[], "administer");
     asked.get("GET /v1/hosts", &[], &mac);
@@ -144,6 +147,8 @@ fn read(asked: &mut Asked<'_>, (a, b): (&Host, &Host)) {
     let history = asked.ask("GET /v1/events/history", &[], "", "");
     let history: Value = serde_json::from_str(&history).unwrap();
     let first = history.pointer("/events/0/id").and_then(|id| id.as_str()).unwrap();
+    let later = asked.ask("GET /v1/events/history", &[], &format!("?after={first}"), "");
+    assert!(!later.contains(&format!("\"id\":\"{first}\"")), "{later}");
     let events = asked.ask("GET /v1/events", &[], &format!("?after={first}"), "");
     assert!(events.contains("host-learned"), "{events}");
     asked.get("GET /v1/tokens", &[], "tokens");

@@ -1,5 +1,10 @@
 /** The switches and links of a map, each pair of switches once. */
-import type { Topology } from "../documents";
+
+/** What layouts use of a topology. */
+export interface LayoutInput {
+  switches: readonly { dpid: string; hosts: number }[];
+  links: readonly { from: number; to: number }[];
+}
 
 export interface Graph {
   /** Datapath ids, in order. */
@@ -15,7 +20,7 @@ export interface Point {
   y: number;
 }
 
-export function graphOf(topology: Topology): Graph {
+export function graphOf(topology: LayoutInput): Graph {
   const sets = topology.switches.map(() => new Set<number>());
   for (const link of topology.links) {
     const [from, to] = [sets[link.from], sets[link.to]];

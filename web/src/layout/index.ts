@@ -1,11 +1,10 @@
 /** Where switches are on the map. */
-import type { Topology } from "../documents";
 import { general } from "./general";
-import { graphOf, parts, subgraph, type Graph, type Point } from "./graph";
+import { graphOf, parts, subgraph, type Graph, type LayoutInput, type Point } from "./graph";
 import { layered, rows } from "./layers";
 import { circle, isRing } from "./ring";
 
-export type { Point } from "./graph";
+export type { LayoutInput, Point } from "./graph";
 
 export const LAYOUTS = { auto: "Automatic", rows: "Rows (tree, leaf–spine)", ring: "Ring", general: "General" } as const;
 export type LayoutName = keyof typeof LAYOUTS;
@@ -27,7 +26,7 @@ function place(graph: Graph, name: LayoutName): Point[] {
 }
 
 /** Places all switches; parts that are not connected are side by side. */
-export function layout(topology: Topology, name: LayoutName): Map<string, Point> {
+export function layout(topology: LayoutInput, name: LayoutName): Map<string, Point> {
   const graph = graphOf(topology);
   const all = new Map<string, Point>();
   let [x, y, height, width] = [0, 0, 0, 0];
@@ -47,7 +46,7 @@ export function layout(topology: Topology, name: LayoutName): Map<string, Point>
 }
 
 /** Keeps switches where they are when some come and go: new ones are placed near their neighbours. `null` if too many are new. */
-export function extended(topology: Topology, known: Map<string, Point>): Map<string, Point> | null {
+export function extended(topology: LayoutInput, known: Map<string, Point>): Map<string, Point> | null {
   const added = topology.switches.filter((it) => !known.has(it.dpid));
   if (known.size === 0 || added.length > Math.max(1, topology.switches.length / 10)) return null;
   const points = new Map<string, Point>();
@@ -55,6 +54,7 @@ export function extended(topology: Topology, known: Map<string, Point>): Map<str
     const point = known.get(it.dpid);
     if (point) points.set(it.dpid, point);
   });
+  if (added.length === 0) return points;
   const graph = graphOf(topology);
   added.forEach((it, index) => {
     const at = graph.ids.indexOf(it.dpid);

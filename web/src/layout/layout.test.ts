@@ -9,9 +9,11 @@ function network(count: number, pairs: [number, number][], hosts: (at: number) =
     is_complete: true,
     switches: Array.from({ length: count }, (_, at) => ({ dpid: String(at).padStart(16, "0"), name: null, hosts: hosts(at) })),
     links: pairs.flatMap(([from, to]) => [
-      { from, from_port: 1, to, to_port: 1, is_drained: false, bits_per_s: null },
-      { from: to, from_port: 1, to: from, to_port: 1, is_drained: false, bits_per_s: null },
+      { from, from_port: 1, to, to_port: 1, is_drained: false, bits_per_s: null, speed_bits_per_s: null },
+      { from: to, from_port: 1, to: from, to_port: 1, is_drained: false, bits_per_s: null, speed_bits_per_s: null },
     ]),
+    blocked_ports: [],
+    benches: 0,
   };
 }
 

@@ -12,9 +12,8 @@ const SCALE_MIN = 0.02;
 const SCALE_MAX = 4;
 /** The largest scale at which everything is shown. */
 const SCALE_FIT_MAX = 1.8;
-/** Pixels that are kept free around the network; below it is the legend. */
+/** Pixels that are kept free around the network. */
 const ROOM = 48;
-const ROOM_BELOW = 88;
 /** Pixels around the canvas that are drawn as well, as a share of its size, so that panning needs no new picture. */
 const MARGIN = 0.3;
 /** A picture that has taken longer is not drawn again for each frame. */
@@ -69,6 +68,8 @@ export class MapCanvas {
   /** Whether the map was moved by hand: it is not fitted again then. */
   private isMoved = false;
   private hasFitted = false;
+  /** Height of what covers the lower edge. */
+  private covered = 0;
 
   constructor(
     private canvas: HTMLCanvasElement,
@@ -123,12 +124,24 @@ export class MapCanvas {
     const all: Point[] = [...this.model.nodes, ...this.model.hosts];
     let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
     for (const { x, y } of all) [left, right, top, bottom] = [Math.min(left, x), Math.max(right, x), Math.min(top, y), Math.max(bottom, y)];
-    const fitting = Math.min((this.width - 2 * ROOM) / Math.max(1, right - left), (this.height - ROOM - ROOM_BELOW) / Math.max(1, bottom - top), SCALE_FIT_MAX);
+    const fitting = Math.min((this.width - 2 * ROOM) / Math.max(1, right - left), (this.height - 2 * ROOM - this.covered) / Math.max(1, bottom - top), SCALE_FIT_MAX);
     const scale = Math.max(SCALE_MIN, fitting);
-    this.camera = { x: (left + right) / 2, y: (top + bottom) / 2 + (ROOM_BELOW - ROOM) / 2 / scale, scale };
+    this.camera = { x: (left + right) / 2, y: (top + bottom) / 2 + this.covered / 2 / scale, scale };
     this.hasFitted = true;
     this.isMoved = false;
     this.invalidate();
+  }
+
+  /** Keeps switches off the lower edge, where the legend is. */
+  keepFree(height: number): void {
+    if (height === this.covered) return;
+    this.covered = height;
+    if (!this.isMoved) this.fit();
+  }
+
+  /** Shows all switches when the next model is shown. */
+  fitNext(): void {
+    this.isMoved = false;
   }
 
   zoom(factor: number, at: Point = { x: this.width / 2, y: this.height / 2 }): void {
@@ -284,7 +297,7 @@ export class MapCanvas {
       const load = Number(key[1]);
       context.beginPath();
       for (const edge of group) {
-        const [a, b] = this.ends(edge, points);
+        const [a, b] = this.ends(edge, points[edge.a] as Point, points[edge.b] as Point);
         if (!isNear(a) && !isNear(b) && !crosses(a, b, this.width, this.height)) continue;
         context.moveTo(a.x, a.y);
         context.lineTo(b.x, b.y);
@@ -298,8 +311,7 @@ export class MapCanvas {
   }
 
   /** Ends of a link on the screen; links of the same two switches are side by side. */
-  private ends(edge: Edge, points: Point[]): [Point, Point] {
-    const [a, b] = [points[edge.a] as Point, points[edge.b] as Point];
+  private ends(edge: Edge, a: Point, b: Point): [Point, Point] {
     if (edge.lane === 0) return [a, b];
     const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
     const shift = (edge.lane * 9 * Math.min(1, this.camera.scale)) / length;
@@ -460,8 +472,9 @@ export class MapCanvas {
     if (this.selection.kind === "link") {
       const edge = this.model.edges.find((it) => it.id === this.selection?.id);
       if (!edge) return;
-      const points = this.model.nodes.map((node) => this.toScreen(node));
-      const [a, b] = this.ends(edge, points);
+      const [from, to] = [this.model.nodes[edge.a], this.model.nodes[edge.b]];
+      if (from === undefined || to === undefined) return;
+      const [a, b] = this.ends(edge, this.toScreen(from), this.toScreen(to));
       context.lineWidth = (LOAD_WIDTHS[edge.load] ?? 1) + 4;
       context.globalAlpha = 0.6;
       context.beginPath();
@@ -499,7 +512,7 @@ export class MapCanvas {
     const points = this.model.nodes.map((it) => this.toScreen(it));
     let best: [number, string] | null = null;
     for (const edge of this.model.edges) {
-      const [a, b] = this.ends(edge, points);
+      const [a, b] = this.ends(edge, points[edge.a] as Point, points[edge.b] as Point);
       const distance = distanceToLine(place, a, b);
       if (distance <= REACH && (best === null || distance < best[0])) best = [distance, edge.id];
     }

@@ -1,7 +1,7 @@
 /** What the map draws: switches, links and hosts with their positions. */
 import type { Alarm } from "../alarms";
 import type { Host, Topology } from "../documents";
-import { loadClass, shortDpid, switchName } from "../format";
+import { hostId, loadClass, shortDpid, switchName } from "../format";
 import type { Point } from "../layout";
 
 export interface Node extends Point {
@@ -19,8 +19,9 @@ export interface Edge {
   /** Port at `a`. */
   port: number;
   portB: number;
-  /** The larger of both directions. */
+  /** That of the direction with the larger load. */
   bitsPerS: number | null;
+  speed: number | null;
   load: number;
   isDrained: boolean;
   /** Place among the links of the same two switches: -1, 0, 1, … */
@@ -28,6 +29,7 @@ export interface Edge {
 }
 
 export interface HostNode extends Point {
+  /** Ethernet address, and VLAN if there is one. */
   id: string;
   label: string;
   at: number;
@@ -44,6 +46,11 @@ export interface MapModel {
 const HOST_RADIUS = 34;
 const HOST_RING = 14;
 
+/** Of two directions, which have the same speed or none that is known, the one with the larger share has the larger load. */
+function share(rate: number | null, speed: number | null): number {
+  return rate === null ? -1 : rate / (speed ?? 1);
+}
+
 /** One line for both directions of each cable. */
 function edges(topology: Topology): Edge[] {
   const found = new Map<string, Edge>();
@@ -56,14 +63,17 @@ function edges(topology: Topology): Edge[] {
     const id = `${topology.switches[a]?.dpid}/${port}`;
     const known = found.get(id);
     if (known && known.b === b && known.portB === portB) {
-      known.bitsPerS = link.bits_per_s === null ? known.bitsPerS : Math.max(known.bitsPerS ?? 0, link.bits_per_s);
-      known.load = loadClass(known.bitsPerS);
+      if (share(link.bits_per_s, link.speed_bits_per_s) > share(known.bitsPerS, known.speed)) {
+        [known.bitsPerS, known.speed] = [link.bits_per_s, link.speed_bits_per_s];
+        known.load = loadClass(known.bitsPerS, known.speed);
+      }
       continue;
     }
     const pair = `${a} ${b}`;
     const lane = lanes.get(pair) ?? 0;
     lanes.set(pair, lane + 1);
-    found.set(id, { id, a, b, port, portB, bitsPerS: link.bits_per_s, load: loadClass(link.bits_per_s), isDrained: link.is_drained, lane });
+    const load = loadClass(link.bits_per_s, link.speed_bits_per_s);
+    found.set(id, { id, a, b, port, portB, bitsPerS: link.bits_per_s, speed: link.speed_bits_per_s, load, isDrained: link.is_drained, lane });
   }
   for (const edge of found.values()) edge.lane -= ((lanes.get(`${edge.a} ${edge.b}`) ?? 1) - 1) / 2;
   return [...found.values()];
@@ -103,7 +113,7 @@ function hostNodes(hosts: readonly Host[], nodes: Node[], lines: Edge[]): HostNo
     const angle = middle + ((index % perRing) - (inRing - 1) / 2) * 0.42;
     const radius = HOST_RADIUS + ring * HOST_RING;
     const label = host.name ?? host.addresses[0] ?? host.mac;
-    return [{ id: host.mac, label, at, isQuarantined: host.is_quarantined, x: node.x + radius * Math.cos(angle), y: node.y + radius * Math.sin(angle) }];
+    return [{ id: hostId(host), label, at, isQuarantined: host.is_quarantined, x: node.x + radius * Math.cos(angle), y: node.y + radius * Math.sin(angle) }];
   });
 }
 

@@ -3,9 +3,9 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { get, tokenRequest } from "../api";
-import type { Sample } from "../documents";
-import { bytes, count, perSecond, seconds } from "../format";
-import { useTitle } from "../hooks";
+import type { Bench, BenchInterval, Sample } from "../documents";
+import { bytes, clean, count, perSecond, seconds } from "../format";
+import { useDocument, useTitle } from "../hooks";
 import { connection } from "../live";
 import { Card, Empty } from "../parts";
 import { useValue } from "../store";
@@ -18,23 +18,56 @@ const LOAD_FROM = 2000;
 
 const SPANS = { "5 minutes": 300, "15 minutes": 900, "1 hour": 3600 };
 
-interface Curve {
-  label: string;
-  value: (sample: Sample) => number | null;
+/** What a chart shows over time. */
+interface Timed {
+  at_unix_s: number;
 }
 
-interface ChartInfo {
+interface Curve<T> {
+  label: string;
+  value: (sample: T) => number | null;
+}
+
+interface ChartInfo<T> {
   title: string;
-  curves: Curve[];
+  curves: Curve<T>[];
   format: (value: number | null) => string;
 }
 
-const CHARTS: ChartInfo[] = [
+const CHARTS: ChartInfo<Sample>[] = [
   { title: "Packet-ins and messages per second", format: perSecond, curves: [{ label: "packet-ins", value: (s) => s.packet_ins_per_s }, { label: "messages", value: (s) => s.messages_per_s }] },
   { title: "Time from reading messages to writing the responses", format: seconds, curves: [{ label: "99th percentile", value: (s) => s.latency_p99_s }, { label: "median", value: (s) => s.latency_p50_s }] },
   { title: "Physical memory of the controller", format: bytes, curves: [{ label: "memory", value: (s) => s.resident_bytes }] },
   { title: "Connected switches", format: (value) => count(value === null ? null : Math.round(value)), curves: [{ label: "switches", value: (s) => s.switches }] },
 ];
+
+const BENCH_CHARTS: ChartInfo<BenchInterval>[] = [
+  { title: "Rate", format: perSecond, curves: [{ label: "rate", value: (it) => it.rate_per_s }] },
+  { title: "Latency", format: seconds, curves: [{ label: "99th percentile", value: (it) => it.latency_p99_s }, { label: "median", value: (it) => it.latency_p50_s }] },
+];
+
+/** The benches that report while they run. */
+function Benches() {
+  const { data } = useDocument<{ benches: Bench[] }>("/v1/bench", INTERVAL_MS);
+  return <>{data?.benches.map((bench) => <BenchCard key={bench.run} bench={bench} />)}</>;
+}
+
+function BenchCard(props: { bench: Bench }) {
+  const { bench } = props;
+  const latest = bench.intervals.at(-1);
+  const phase = latest && !latest.is_measured ? ", not measured: warm-up or cool-down" : "";
+  return (
+    <section class="bench" aria-label={`Bench of ${clean(bench.target)}`}>
+      <p class="note good" role="status">
+        <code>sluice bench</code> measures {clean(bench.target, 100)}: {clean(bench.load, 100)}, {count(bench.switches)} {bench.switches === 1 ? "switch" : "switches"},
+        for {seconds(latest?.running_s)}{phase}.
+      </p>
+      <div class="cards">
+        {BENCH_CHARTS.map((chart) => <Chart key={chart.title} info={chart} samples={bench.intervals} />)}
+      </div>
+    </section>
+  );
+}
 
 function useSamples(): Sample[] {
   const [samples, setSamples] = useState<Sample[]>([]);
@@ -87,6 +120,7 @@ export function ChartsView() {
           </select>
         </label>
       </div>
+      <Benches />
       {latest === undefined ? <Empty title="The first samples come within a few seconds" /> : (
         <>
           {isLoaded && (
@@ -111,7 +145,7 @@ function clock(unixS: number, hasSeconds: boolean): string {
   return new Date(unixS * 1000).toTimeString().slice(0, hasSeconds ? 8 : 5);
 }
 
-function options(info: ChartInfo, width: number): uPlot.Options {
+function options<T>(info: ChartInfo<T>, width: number): uPlot.Options {
   const axis = { stroke: style("muted"), grid: { stroke: style("border"), width: 1 }, ticks: { stroke: style("border"), width: 1 }, font: "12px system-ui, sans-serif" };
   const colours = [style("accent"), style("load-3")];
   return {
@@ -125,7 +159,7 @@ function options(info: ChartInfo, width: number): uPlot.Options {
   };
 }
 
-function Chart(props: { info: ChartInfo; samples: Sample[] }) {
+function Chart<T extends Timed>(props: { info: ChartInfo<T>; samples: T[] }) {
   const { info, samples } = props;
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);

@@ -2,10 +2,10 @@
 import { useState } from "preact/hooks";
 import { ApiError, change, get, segment } from "../api";
 import type { Host, PathsDocument, Quarantine } from "../documents";
-import { clean, count, placeName, time } from "../format";
+import { clean, count, hostId, placeName, time } from "../format";
 import { useDocument, useSettled, useTitle } from "../hooks";
 import { Badge, Card, Command, Empty, ErrorNote, Field, PlaceLink, Table } from "../parts";
-import { href, route } from "../router";
+import { hostHref, href, route } from "../router";
 import { useValue } from "../store";
 
 const PAGE = 200;
@@ -52,7 +52,7 @@ export function HostsView() {
           <Table label="Hosts" head={["Ethernet address", "Name", "IP addresses", "VLAN", "At", "State"]}>
             {data.hosts.map((host) => (
               <tr key={`${host.mac} ${host.vlan}`}>
-                <td><a href={href("host", host.mac)}><code>{host.mac}</code></a></td>
+                <td><a href={hostHref(host)}><code>{host.mac}</code></a></td>
                 <td>{host.name === null ? "–" : clean(host.name)}</td>
                 <td>{host.addresses.join(", ") || "–"}</td>
                 <td>{host.vlan === 0 ? "–" : host.vlan}</td>
@@ -72,10 +72,16 @@ export function HostsView() {
   );
 }
 
+function vlanName(host: Host): string {
+  return host.vlan === 0 ? "untagged" : String(host.vlan);
+}
+
 export function HostView() {
-  const mac = useValue(route).path[1] ?? "";
+  const [, mac = "", vlan] = useValue(route).path;
   const { data, error, reload } = useDocument<{ hosts: Host[] }>(`/v1/hosts?mac=${encodeURIComponent(mac)}`, 3000);
-  const host = data?.hosts[0] ?? null;
+  const hosts = data?.hosts ?? [];
+  const host = (vlan === undefined ? hosts[0] : hosts.find((it) => String(it.vlan) === vlan)) ?? null;
+  const others = hosts.filter((it) => it !== host);
   const title = host?.name ? clean(host.name) : (host?.addresses[0] ?? clean(mac));
   useTitle(`Host ${title}`);
   return (
@@ -94,7 +100,8 @@ export function HostView() {
             <dl class="facts">
               <dt>Ethernet</dt><dd><code>{host.mac}</code></dd>
               <dt>IP addresses</dt><dd>{host.addresses.join(", ") || "–"}</dd>
-              <dt>VLAN</dt><dd>{host.vlan === 0 ? "untagged" : host.vlan}</dd>
+              <dt>VLAN</dt><dd>{vlanName(host)}</dd>
+              {others.length > 0 && <><dt>Also in VLAN</dt><dd>{others.map((it) => <><a key={it.vlan} href={hostHref(it)}>{vlanName(it)}</a> </>)}</dd></>}
               <dt>At</dt><dd><a href={href("switch", host.at.dpid)}>{placeName(host.at)}</a> {host.at.port_name && `(${clean(host.at.port_name)})`}</dd>
             </dl>
           </Card>
@@ -171,7 +178,7 @@ function Paths(props: { from: Host }) {
     }
   };
   const path = found ? (found.installed.path.length > 0 ? found.installed.path : (found.computed.paths[0] ?? [])) : [];
-  const ids = found ? [found.from.mac, ...path.map((hop) => hop.dpid), found.to.mac] : [];
+  const ids = found ? [hostId(found.from), ...path.map((hop) => hop.dpid), hostId(found.to)] : [];
   return (
     <Card title="Path to another host">
       <form

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { change, segment } from "../api";
 import type { Drain, MapLink, PortDocument, Topology } from "../documents";
-import { bits, bytes, clean, count, switchName, time, total } from "../format";
+import { bits, bytes, clean, count, load, switchName, time, total } from "../format";
 import { useDocument, useTitle } from "../hooks";
 import { lookAtLoads, refresh, topology } from "../live";
 import { Badge, Card, Empty, ErrorNote, NoSwitches, PlaceLink, Table } from "../parts";
@@ -35,7 +35,7 @@ export function LinksView() {
               <tr key={`${from.dpid}/${link.from_port}`}>
                 <td><a href={href("link", from.dpid, link.from_port)}>{switchName(from)}:{link.from_port}</a></td>
                 <td>{switchName(to)}:{link.to_port}</td>
-                <td class="number">{bits(link.bits_per_s)}</td>
+                <td class="number">{load(link.bits_per_s, link.speed_bits_per_s)}</td>
                 <td>{link.is_drained ? <Badge tone="warn">out of service</Badge> : <Badge tone="good">in service</Badge>}</td>
               </tr>
             ))}
@@ -104,8 +104,9 @@ export function LinkView() {
             <dt>State</dt>
             <dd>{state === null ? here.peer ? <Badge tone="good">in service</Badge> : <Badge tone="bad">down</Badge> : <Badge tone="warn">{state.state}</Badge>}</dd>
             <dt>Other end</dt><dd><PlaceLink place={here.peer} /></dd>
-            <dt>Sent</dt><dd>{bits(here.rates?.["tx_bits_per_s"])}, {bytes(here.statistics?.["tx_bytes"])} in all</dd>
-            <dt>Received</dt><dd>{bits(here.rates?.["rx_bits_per_s"])}, {bytes(here.statistics?.["rx_bytes"])} in all</dd>
+            <dt>Speed</dt><dd>{bits(here.speed_bits_per_s)}</dd>
+            <dt>Sent</dt><dd>{load(here.rates?.["tx_bits_per_s"], here.speed_bits_per_s)}, {bytes(here.statistics?.["tx_bytes"])} in all</dd>
+            <dt>Received</dt><dd>{load(here.rates?.["rx_bits_per_s"], here.speed_bits_per_s)}, {bytes(here.statistics?.["rx_bytes"])} in all</dd>
             <dt>Errors</dt><dd>{count(total(here.statistics?.["rx_errors"], here.statistics?.["tx_errors"]))}</dd>
             <dt>Dropped</dt><dd>{count(total(here.statistics?.["rx_dropped"], here.statistics?.["tx_dropped"]))}</dd>
           </dl>

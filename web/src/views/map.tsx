@@ -1,40 +1,28 @@
 /** The map of the network. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { alarms as findAlarms, type Alarm } from "../alarms";
+import { alarms as findAlarms, areSame, type Alarm } from "../alarms";
 import type { Host, Topology } from "../documents";
-import { bits, count, LOAD_LABELS, placeName, shortDpid, switchName } from "../format";
+import { bits, count, hostId, load, LOAD_LABELS, placeName, shortDpid, switchName } from "../format";
 import { useDocument, useTitle } from "../hooks";
-import { extended, layout, LAYOUTS, type LayoutName, type Point } from "../layout";
-import { connection, events, lookAtLoads, quarantines, refused, topology } from "../live";
+import { LAYOUTS, type LayoutName } from "../layout";
+import { arrange, covers, placement } from "../layout/placement";
+import { connection, events, hostsVersion, lookAtLoads, quarantines, refused, topology } from "../live";
 import { MapCanvas, type Selection } from "../map/canvas";
-import { mapModel, type MapModel } from "../map/model";
+import { mapModel, type Edge, type MapModel } from "../map/model";
 import { Badge, Empty, NoSwitches, PlaceLink, SwitchLink, Table } from "../parts";
-import { go, href, route } from "../router";
+import { go, hostHref, href, route } from "../router";
 import { useValue, Value } from "../store";
 import { themeVersion } from "../theme";
 
 const NO_HOSTS: Host[] = [];
-
-/** Positions stay while other views are shown. */
-const positions: { name: LayoutName; points: Map<string, Point>; links: number } = { name: "auto", points: new Map(), links: 0 };
+const NOTHING: Topology = { is_complete: false, switches: [], links: [], blocked_ports: [], benches: 0 };
 
 /** What was chosen stays while other views are shown, or no switch is connected for a moment. */
 const chosen = { isList: new Value(false), showsHosts: new Value(false) };
 
-/** While links are being found, the map is arranged again each time there are so many more. */
-const MORE_LINKS = 1.3;
-
-function pointsFor(of: Topology, name: LayoutName): Map<string, Point> {
-  const isGrown = of.links.length > positions.links * MORE_LINKS;
-  const isSame = !isGrown && name === positions.name && of.switches.length === positions.points.size && of.switches.every((it) => positions.points.has(it.dpid));
-  if (!isSame) {
-    const kept = name === positions.name && !isGrown ? extended(of, positions.points) : null;
-    if (kept === null) positions.links = of.links.length;
-    positions.points = kept ?? layout(of, name);
-    positions.name = name;
-  }
-  return positions.points;
-}
+/** Time between two readings of the hosts while they change, and while they do not. */
+const HOSTS_PAUSE_MS = 5000;
+const HOSTS_INTERVAL_MS = 60_000;
 
 export function MapView() {
   useTitle("Map");
@@ -54,7 +42,7 @@ function Network(props: { network: Topology }) {
   const { network } = props;
   const { query } = useValue(route);
   const path = useMemo(() => query.get("path")?.split(",").filter((id) => id !== "") ?? [], [query]);
-  const [name, setName] = useState<LayoutName>(positions.name);
+  const [name, setName] = useState<LayoutName>(placement.get().name);
   const isList = useValue(chosen.isList);
   const choosesHosts = useValue(chosen.showsHosts);
   // A path begins and ends at hosts.
@@ -63,26 +51,31 @@ function Network(props: { network: Topology }) {
     const dpid = query.get("switch");
     return dpid === null ? null : { kind: "switch", id: dpid };
   });
-  const [turn, setTurn] = useState(0);
-  const hosts = useDocument<{ hosts: Host[] }>(showsHosts ? "/v1/hosts?limit=10000" : null, 5000).data?.hosts ?? NO_HOSTS;
+  const hosts = useHosts(showsHosts);
   const happened = useValue(events);
   const rejected = useValue(refused);
   const cutOff = useValue(quarantines);
-  const alarms = useMemo(
-    () => findAlarms({ topology: network, events: happened, refused: rejected, quarantines: cutOff }, Date.now() / 1000),
-    [network, happened, rejected, cutOff],
-  );
-  const model = useMemo(() => mapModel(network, pointsFor(network, name), alarms, hosts), [network, name, alarms, hosts, turn]);
+  const known = useRef<Alarm[]>([]);
+  const alarms = useMemo(() => {
+    const found = findAlarms({ topology: network, events: happened, refused: rejected, quarantines: cutOff }, Date.now() / 1000);
+    // Most events change no alarm: the map is not drawn again then.
+    if (!areSame(found, known.current)) known.current = found;
+    return known.current;
+  }, [network, happened, rejected, cutOff]);
+  const placed = useValue(placement);
+  useEffect(() => arrange(network, name), [network, name]);
+  // Until all of the network is arranged, the map shows the part that is.
+  const shown = covers(placed, network) ? network : (placed.network ?? NOTHING);
+  const model = useMemo(() => mapModel(shown, placed.points, alarms, hosts), [shown, placed.points, alarms, hosts]);
   const map = useRef<MapCanvas | null>(null);
 
   const relayout = (): void => {
-    positions.points = new Map();
-    setTurn(turn + 1);
-    requestAnimationFrame(() => map.current?.fit());
+    map.current?.fitNext();
+    arrange(network, name, true);
   };
   const choose = (next: LayoutName): void => {
+    map.current?.fitNext();
     setName(next);
-    requestAnimationFrame(() => map.current?.fit());
   };
   return (
     <div class="map-view">
@@ -99,6 +92,7 @@ function Network(props: { network: Topology }) {
         </label>
         <button type="button" aria-pressed={isList} onClick={() => chosen.isList.set(!isList)}>List</button>
         {path.length > 0 && <a class="button" href={href("map")}>Hide path</a>}
+        {network.benches > 0 && <p class="running" role="status"><a href={href("charts")}>{network.benches === 1 ? "A bench is running" : `${network.benches} benches are running`}</a></p>}
       </div>
       {isList ? <List network={network} hosts={showsHosts ? hosts : null} alarms={alarms} /> : (
         <Picture model={model} path={path} selection={selection} select={setSelection} mapRef={map} relayout={relayout} />
@@ -109,6 +103,22 @@ function Network(props: { network: Topology }) {
       </aside>
     </div>
   );
+}
+
+/** The hosts that the map draws, read again after events that concern hosts. */
+function useHosts(isShown: boolean): readonly Host[] {
+  const { data, reload } = useDocument<{ hosts: Host[] }>(isShown ? "/v1/hosts?limit=10000" : null, HOSTS_INTERVAL_MS);
+  const version = useValue(hostsVersion);
+  const read = useRef({ version, at: 0 });
+  useEffect(() => {
+    if (version === read.current.version) return undefined;
+    const timer = setTimeout(() => {
+      read.current = { version, at: Date.now() };
+      reload();
+    }, Math.max(0, read.current.at + HOSTS_PAUSE_MS - Date.now()));
+    return () => clearTimeout(timer);
+  }, [version, reload]);
+  return data?.hosts ?? NO_HOSTS;
 }
 
 function Picture(props: {
@@ -155,13 +165,14 @@ function Picture(props: {
         <button type="button" aria-label="Show all" title="Show all" onClick={() => mapRef.current?.fit()}>⤢</button>
         <button type="button" aria-label="Arrange again" title="Arrange again" onClick={relayout}>↻</button>
       </div>
-      <Legend />
+      <Legend edges={model.edges} onResize={(height) => mapRef.current?.keepFree(height)} />
     </div>
   );
 }
 
 function open(selection: NonNullable<Selection>): void {
   if (selection.kind === "link") go(href("link", ...selection.id.split("/")));
+  else if (selection.kind === "host") go(href("host", ...selection.id.split(" ")));
   else go(href(selection.kind, selection.id));
 }
 
@@ -186,10 +197,29 @@ function handleKey(event: KeyboardEvent, map: MapCanvas, selection: Selection, s
   return true;
 }
 
-function Legend() {
+/** Whether widths and colours of links are shares of their speed, rates, or some of them one and some the other. */
+function loadLabels(edges: readonly Edge[]): string[] {
+  const known = edges.filter((edge) => edge.speed !== null).length;
+  if (known === 0) return LOAD_LABELS.rates;
+  if (known === edges.length) return LOAD_LABELS.shares;
+  return LOAD_LABELS.shares.map((share, at) => `${share} or ${LOAD_LABELS.rates[at]?.replace("≥ ", "")}`);
+}
+
+function Legend(props: { edges: readonly Edge[]; onResize: (height: number) => void }) {
+  const { edges, onResize } = props;
+  const list = useRef<HTMLUListElement>(null);
+  const labels = useMemo(() => loadLabels(edges), [edges]);
+  useEffect(() => {
+    const element = list.current;
+    if (element === null) return undefined;
+    // On a phone it is below the map, and not on it.
+    const resizer = new ResizeObserver(() => onResize(getComputedStyle(element).position === "static" ? 0 : element.offsetHeight));
+    resizer.observe(element);
+    return () => resizer.disconnect();
+  }, []);
   return (
-    <ul class="legend" aria-label="Load of a link">
-      {LOAD_LABELS.map((label, at) => (
+    <ul class="legend" aria-label="Load of a link" ref={list}>
+      {labels.map((label, at) => (
         <li key={label}>
           <svg width="22" height="8" aria-hidden="true"><line x1="1" x2="21" y1="4" y2="4" class={`load-${at}`} /></svg> {label}
         </li>
@@ -245,7 +275,7 @@ function matches(model: MapModel, text: string): { label: string; selection: Non
   ];
 }
 
-function Selected(props: { selection: Selection; model: MapModel; network: Topology; hosts: Host[] }) {
+function Selected(props: { selection: Selection; model: MapModel; network: Topology; hosts: readonly Host[] }) {
   const { selection, model, network, hosts } = props;
   if (selection === null) {
     const up = model.edges.length;
@@ -277,7 +307,7 @@ function Selected(props: { selection: Selection; model: MapModel; network: Topol
     );
   }
   if (selection.kind === "host") {
-    const host = hosts.find((it) => it.mac === selection.id);
+    const host = hosts.find((it) => hostId(it) === selection.id);
     if (!host) return <div class="card"><p>Host {selection.id} is not known any more.</p></div>;
     return (
       <div class="card">
@@ -286,7 +316,7 @@ function Selected(props: { selection: Selection; model: MapModel; network: Topol
           <dt>Address</dt><dd><code>{host.mac}</code></dd>
           <dt>At</dt><dd>{placeName(host.at)}</dd>
         </dl>
-        <a class="button primary" href={href("host", host.mac)}>Host</a>
+        <a class="button primary" href={hostHref(host)}>Host</a>
       </div>
     );
   }
@@ -296,7 +326,8 @@ function Selected(props: { selection: Selection; model: MapModel; network: Topol
     <div class="card">
       <h2>{model.nodes[edge.a]?.label}:{edge.port} – {model.nodes[edge.b]?.label}:{edge.portB}</h2>
       <dl class="facts">
-        <dt>Load</dt><dd>{bits(edge.bitsPerS)}</dd>
+        <dt>Load</dt><dd>{load(edge.bitsPerS, edge.speed)}</dd>
+        <dt>Speed</dt><dd>{bits(edge.speed)}</dd>
         <dt>State</dt><dd>{edge.isDrained ? "out of service" : "in service"}</dd>
       </dl>
       <a class="button primary" href={href("link", ...edge.id.split("/"))}>Link</a>
@@ -326,10 +357,10 @@ function Alarms(props: { alarms: Alarm[] }) {
 const ROWS_SHOWN = 500;
 
 /** All that the map shows, as tables. */
-function List(props: { network: Topology; hosts: Host[] | null; alarms: Alarm[] }) {
+function List(props: { network: Topology; hosts: readonly Host[] | null; alarms: Alarm[] }) {
   const { network, hosts, alarms } = props;
   const at = (place: number) => network.switches[place] ?? { dpid: "", name: null };
-  const more = (all: unknown[]) => all.length > ROWS_SHOWN && <p class="hint">The first {ROWS_SHOWN} of {all.length}.</p>;
+  const more = (all: readonly unknown[]) => all.length > ROWS_SHOWN && <p class="hint">The first {ROWS_SHOWN} of {all.length}.</p>;
   return (
     <div class="list">
       <h2>Switches</h2>
@@ -347,7 +378,7 @@ function List(props: { network: Topology; hosts: Host[] | null; alarms: Alarm[] 
         {network.links.slice(0, ROWS_SHOWN).map((link) => (
           <tr key={`${link.from} ${link.from_port}`}>
             <td><a href={href("link", at(link.from).dpid, link.from_port)}>{switchName(at(link.from))}:{link.from_port}</a></td>
-            <td>{switchName(at(link.to))}:{link.to_port}</td><td class="number">{bits(link.bits_per_s)}</td>
+            <td>{switchName(at(link.to))}:{link.to_port}</td><td class="number">{load(link.bits_per_s, link.speed_bits_per_s)}</td>
             <td>{link.is_drained ? <Badge tone="warn">out of service</Badge> : "in service"}</td>
           </tr>
         ))}
@@ -359,7 +390,7 @@ function List(props: { network: Topology; hosts: Host[] | null; alarms: Alarm[] 
           <Table label="Hosts" head={["Host", "Addresses", "At"]}>
             {hosts.slice(0, ROWS_SHOWN).map((host) => (
               <tr key={`${host.mac} ${host.vlan}`}>
-                <td><a href={href("host", host.mac)}>{host.mac}</a></td><td>{host.addresses.join(", ")}</td><td><PlaceLink place={host.at} /></td>
+                <td><a href={hostHref(host)}>{host.mac}</a></td><td>{host.addresses.join(", ")}</td><td><PlaceLink place={host.at} /></td>
               </tr>
             ))}
           </Table>

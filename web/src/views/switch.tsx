@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { change, describe, get, segment } from "../api";
 import type { Flow, PortDocument, StaticEntry, SwitchDocument } from "../documents";
 import { FlowEditor } from "../editor/editor";
-import { age, bits, bytes, clean, count, shortDpid, switchName, time, total } from "../format";
+import { age, bits, bytes, clean, count, load, shortDpid, switchName, time, total } from "../format";
 import { useDocument, useTitle } from "../hooks";
 import { Badge, Card, ErrorNote, PlaceLink, Sparkline, Table } from "../parts";
 import { href, route } from "../router";
@@ -109,21 +109,22 @@ function Ports(props: { dpid: string }) {
     <Card title="Ports">
       <ErrorNote error={error ?? failure} />
       {ports === null ? <p class="hint">Reading…</p> : (
-        <Table label="Ports" head={[["Port", "number"], "Name", "State", "Connected to", ["Received", "number"], ["Sent", "number"], "Last minute", ["Errors", "number"], ["Dropped", "number"], "Action"]}>
+        <Table label="Ports" head={[["Port", "number"], "Name", "State", "Connected to", ["Speed", "number"], ["Received", "number"], ["Sent", "number"], "Last minute", ["Errors", "number"], ["Dropped", "number"], "Action"]}>
           {ports.map((port) => (
             <tr key={port.port}>
               <td class="number">{port.port}</td>
               <td>{clean(port.name)}</td>
-              <td><Badge tone={port.is_up ? "good" : "bad"}>{port.is_up ? "up" : "down"}</Badge></td>
+              <td><Badge tone={port.is_up ? "good" : port.is_enabled ? "bad" : "warn"}>{port.is_up ? "up" : port.is_enabled ? "no link" : "set down"}</Badge></td>
               <td>{port.peer ? <PlaceLink place={port.peer} /> : port.hosts > 0 ? `${port.hosts} ${port.hosts === 1 ? "host" : "hosts"}` : port.is_up ? port.role : "–"}</td>
-              <td class="number">{bits(port.rates?.["rx_bits_per_s"])}</td>
-              <td class="number">{bits(port.rates?.["tx_bits_per_s"])}</td>
+              <td class="number">{bits(port.speed_bits_per_s)}</td>
+              <td class="number">{load(port.rates?.["rx_bits_per_s"], port.speed_bits_per_s)}</td>
+              <td class="number">{load(port.rates?.["tx_bits_per_s"], port.speed_bits_per_s)}</td>
               <td><Sparkline values={rates.get(port.port) ?? []} label={`Traffic of port ${port.port} in the last minute`} /></td>
               <td class="number">{count(total(port.statistics?.["rx_errors"], port.statistics?.["tx_errors"]))}</td>
               <td class="number">{count(total(port.statistics?.["rx_dropped"], port.statistics?.["tx_dropped"]))}</td>
               <td>
-                <button type="button" class="small" onClick={() => void set(port.port, !port.is_up)} aria-label={`${port.is_up ? "Set down" : "Set up"} port ${port.port}`}>
-                  {port.is_up ? "Set down" : "Set up"}
+                <button type="button" class="small" onClick={() => void set(port.port, !port.is_enabled)} aria-label={`${port.is_enabled ? "Set down" : "Set up"} port ${port.port}`}>
+                  {port.is_enabled ? "Set down" : "Set up"}
                 </button>
               </td>
             </tr>

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use sluice_openflow::PortNo;
-use sluice_sdk::view::SwitchPort;
-use sluice_sdk::{Ctx, Notification, PortBlock};
+use sluice_sdk::view::{BlockedPort, SwitchPort};
+use sluice_sdk::{Ctx, Network, Notification, PortBlock};
 
 use super::flow_entries::{PacketKind, PacketRateLimit};
 
@@ -57,13 +57,31 @@ impl Blocks {
             None => self.0.push(Block { kind, until, about }),
         }
         ctx.network.notify(ctx.now, Notification::PortBlocked(about));
+        self.publish(about.at, ctx);
+    }
+
+    /// No port of the switch is blocked any more.
+    pub(super) fn end(self, now: Instant, network: &mut Network) {
+        for block in self.0 {
+            network.publish_record(now, block.about.at, None::<BlockedPort>);
+        }
+    }
+
+    /// Publishes which blocks a port has now.
+    fn publish(&self, at: SwitchPort, ctx: &mut Ctx<'_>) {
+        let of_port = self.0.iter().map(|block| block.about).filter(|about| about.at == at);
+        let blocks: Vec<_> = of_port.collect();
+        ctx.publish_record(at, (!blocks.is_empty()).then_some(BlockedPort(blocks)));
     }
 
     /// Notifies people of the blocks that have ended.
     pub(super) fn tick(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now;
-        for ended in self.0.extract_if(.., |block| block.until + RELEASED_AFTER <= now) {
-            ctx.network.notify(now, Notification::PortReleased(ended.about));
+        let ended = self.0.extract_if(.., |block| block.until + RELEASED_AFTER <= now);
+        let ended: Vec<_> = ended.map(|block| block.about).collect();
+        for about in ended {
+            ctx.network.notify(now, Notification::PortReleased(about));
+            self.publish(about.at, ctx);
         }
     }
 }
@@ -71,7 +89,7 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use sluice_openflow::{DatapathId, Encoder, MacAddr, Version};
-    use sluice_sdk::{Network, SwitchIndex};
+    use sluice_sdk::SwitchIndex;
 
     use super::super::Config;
     use super::*;
@@ -112,10 +130,17 @@ mod tests {
         assert_eq!(block(&mut network, first, 6), [(true, Some(hosts[0]))]);
         let next = block(&mut network, second, 7);
         assert_eq!(next, [(false, Some(hosts[0])), (true, Some(hosts[1]))]);
+        let blocked = |network: &Network| {
+            let blocked =
+                network.view().record::<BlockedPort>(SwitchPort::new(DatapathId(1), PortNo(1)));
+            blocked.map_or(0, |BlockedPort(blocks)| blocks.len())
+        };
+        assert_eq!(blocked(&network), 2);
         let mut tick = |seconds| notified(&mut network, at(seconds), |ctx| blocks.tick(ctx));
         assert_eq!(tick(12), []);
         assert_eq!(tick(13), [(false, None)]);
         assert_eq!(tick(20), [(false, Some(hosts[1]))]);
         assert_eq!(tick(21), []);
+        assert_eq!(blocked(&network), 0);
     }
 }

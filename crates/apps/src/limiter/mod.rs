@@ -100,9 +100,10 @@ impl App for Limiter {
         }
     }
 
-    fn on_switch_disconnected(&mut self, sw: SwitchIndex, _: Instant, _: &mut Network) {
-        if let Some(slot) = self.switches.get_mut(sw.index()) {
-            *slot = None;
+    fn on_switch_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
+        let switch = self.switches.get_mut(sw.index()).and_then(Option::take);
+        if let Some(switch) = switch {
+            switch.end(now, network);
         }
     }
 

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
 use sluice_openflow::{MacAddr, MeterFeatures, PortNo};
-use sluice_sdk::Ctx;
 use sluice_sdk::view::{PortRole, SwitchPort};
+use sluice_sdk::{Ctx, Network};
 
 use super::Config;
 use super::blocks::Blocks;
@@ -277,6 +277,11 @@ impl SwitchLimits {
         if cfg.packets_per_s_max > 0 {
             self.update_share(cfg, ctx, counters);
         }
+    }
+
+    /// The switch has disconnected.
+    pub(super) fn end(self, now: Instant, network: &mut Network) {
+        self.blocks.end(now, network);
     }
 
     /// Measures the delay of the link.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use sluice_io::{Epoll, clock};
 
 use super::connections::ControlConnections;
@@ -168,6 +169,10 @@ impl GeneratorThread for PathsGenerator {
         };
         let snapshot = LoopSnapshot::new(&self.thread, time, area, answered);
         LoopSnapshot { network: Some(network), ..snapshot }
+    }
+
+    fn latencies(&self, number: u32) -> Option<Histogram<u64>> {
+        self.measurement.latencies(number)
     }
 
     fn result(&mut self) -> ThreadResult {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use sluice_emu::topology::PortRef;
 use sluice_io::clock;
 
@@ -364,6 +365,11 @@ impl PathMeasurement {
             Some(latencies) => latencies.quantile(q, unanswered_min_ns),
             None => Quantile::Exactly(0),
         })
+    }
+
+    /// The latencies of the requests of a loop that were answered until now.
+    pub(super) fn latencies(&self, number: u32) -> Option<Histogram<u64>> {
+        self.recorder.latencies(number)
     }
 
     /// What became of the requests of each loop, and the smallest age at which a request was given up.

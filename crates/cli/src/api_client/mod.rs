@@ -114,6 +114,16 @@ pub(crate) struct ApiClient {
 }
 
 impl ApiArgs {
+    /// Arguments of a command that is not about an API and has options of other names for one. The token is in a file or in the variable.
+    pub(crate) fn of(
+        api: String,
+        token_file: Option<PathBuf>,
+        ca: Option<PathBuf>,
+        token_without_tls: bool,
+    ) -> Self {
+        Self { api, token: None, token_file, ca, token_without_tls }
+    }
+
     /// The client for these arguments.
     pub(crate) fn client(&self) -> Result<ApiClient, String> {
         let target = parse_target(&self.api)?;

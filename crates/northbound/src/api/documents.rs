@@ -3,7 +3,7 @@
 use serde::Serialize;
 use sluice_declared::Names as GivenNames;
 use sluice_openflow::{
-    Capabilities, DatapathId, FlowDesc, FlowMod, MultipartReply, Role, SwitchDesc,
+    Capabilities, DatapathId, FlowDesc, FlowMod, MultipartReply, Port, Role, SwitchDesc,
 };
 use sluice_sdk::allocation::Allocations;
 use sluice_sdk::view::{Cable, Host, HostId, Link, NetworkView, PortInfo, PortRole, SwitchPort};
@@ -11,6 +11,7 @@ use sluice_sdk::{SessionStatistics, SwitchError, SwitchSession};
 use utoipa::ToSchema;
 
 use super::names::switch_name;
+use super::port_state::is_port_enabled;
 use crate::events::unix_time;
 
 #[derive(Serialize, ToSchema)]
@@ -95,7 +96,12 @@ pub(super) struct PortDocument {
     port: u32,
     name: String,
     mac: String,
+    /// Whether it is administratively up.
+    is_enabled: bool,
+    /// Whether it has a link as well.
     is_up: bool,
+    /// Current speed in each direction; `null` if the switch does not state it.
+    speed_bits_per_s: Option<u64>,
     role: &'static str,
     peer: Option<PlaceDocument>,
     hosts: usize,
@@ -196,6 +202,17 @@ pub(super) struct Names<'v> {
     pub(super) given: &'v GivenNames,
 }
 
+/// The port as its switch describes it now.
+pub(super) fn described_port(sessions: &[SwitchSession], at: SwitchPort) -> Option<&Port> {
+    let place = sessions.binary_search_by_key(&at.switch, |session| session.datapath_id).ok()?;
+    sessions.get(place)?.features.ports.iter().find(|port| port.port_no == at.port)
+}
+
+/// Current speed of a port in bits per second, if the switch states it.
+pub(super) fn speed_bits_per_s(port: &Port) -> Option<u64> {
+    Some(port.curr_speed()).filter(|&kbit| kbit > 0).map(|kbit| u64::from(kbit) * 1000)
+}
+
 impl Names<'_> {
     fn switch(&self, id: DatapathId) -> Option<String> {
         let at = self.sessions.binary_search_by_key(&id, |session| session.datapath_id).ok()?;
@@ -237,11 +254,14 @@ impl Names<'_> {
             PortRole::SharedSegment(_) => "shared-segment",
             PortRole::Bundle(_) => "bundle",
         };
+        let described = described_port(self.sessions, at);
         PortDocument {
             port: at.port.0,
             name: port.name.to_string(),
             mac: port.hw_addr.to_string(),
+            is_enabled: described.map_or(port.is_up, is_port_enabled),
             is_up: port.is_up,
+            speed_bits_per_s: described.and_then(speed_bits_per_s),
             role,
             peer: self.view.link_from(at).map(|link| self.place(link.to)),
             hosts: self.view.hosts_at(at).count(),

@@ -69,6 +69,8 @@ struct HistoryQuery {
     /// How many of the last ones.
     #[param(maximum = 4096, default = 1000)]
     limit: Option<usize>,
+    /// Only those behind the event with this id, such as the `last_id` of an earlier answer. If it is of an earlier run of the controller, all.
+    after: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -109,6 +111,15 @@ fn filter(
     Ok(EventFilter { kinds: kinds.collect::<Result<_, _>>()?, switch })
 }
 
+/// The id that a request names; an empty one is none.
+fn event_id(text: Option<String>) -> Result<Option<EventId>, ApiError> {
+    let id = text.filter(|id| !id.is_empty()).map(|id| {
+        let message = format!("the last event id is {id:?}: expected one that this API has sent");
+        id.parse::<EventId>().map_err(|()| ApiError::invalid(message))
+    });
+    id.transpose()
+}
+
 /// The last events.
 #[utoipa::path(
     get,
@@ -125,7 +136,8 @@ async fn event_history(
         return Err(ApiError::invalid(format!("limit is {limit}: expected at most {HISTORY_MAX}")));
     }
     let filter = filter(&state, query.kind.as_deref(), query.switch)?;
-    let (events, last_id) = state.events.last(&filter, limit);
+    let after = event_id(query.after)?;
+    let (events, last_id) = state.events.last(&filter, after, limit);
     Ok(Json(HistoryDocument { events, last_id: last_id.to_string() }))
 }
 
@@ -160,12 +172,7 @@ async fn event_stream(
 ) -> Result<Response, ApiError> {
     let filter = filter(&state, query.kind.as_deref(), query.switch)?;
     let header = headers.get(LAST_EVENT_ID).map(|id| id.to_str().unwrap_or_default().to_owned());
-    let after = header.or(query.after).filter(|id| !id.is_empty());
-    let after = after.map(|id| {
-        let message = format!("the last event id is {id:?}: expected one that this API has sent");
-        id.parse::<EventId>().map_err(|()| ApiError::invalid(message))
-    });
-    let after = after.transpose()?;
+    let after = event_id(header.or(query.after))?;
     let permit = state.streams.try_admit(permission.source()).map_err(|error| {
         let message = format!("too many streams of events: {error}, close one");
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", message)

@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 mod application_state;
+mod benches;
 mod capture;
 mod configuration;
 mod documents;
@@ -54,6 +55,7 @@ use crate::source_limit::SourceLimit;
 use crate::time_series::TimeSeries;
 use crate::view_copy::ViewCopy;
 use access::Access;
+use benches::Benches;
 pub(crate) use handlers::{method_not_allowed, not_found};
 use reads::Reads;
 use topology::TopologyCache;
@@ -69,6 +71,8 @@ pub(crate) struct ApiState {
     pub(crate) metrics: Arc<dyn MetricsSource>,
     settings: Arc<Mutex<Settings>>,
     topology: Arc<TopologyCache>,
+    /// Measurements that report here.
+    benches: Arc<Benches>,
     /// How the controller did in the last hour.
     pub(crate) time_series: Arc<TimeSeries>,
     /// Limits the connections.
@@ -117,6 +121,7 @@ impl ApiState {
             metrics: Arc::new(of_api),
             settings: Arc::default(),
             topology: Arc::default(),
+            benches: Arc::default(),
             time_series: Arc::default(),
             connections: ConnectionLimit::new(CONNECTIONS_MAX),
             streams: SourceLimit::new(events::STREAMS_MAX),
@@ -195,6 +200,7 @@ fn all_routes<R: Routes>() -> R {
         .merge(static_entries::routes())
         .merge(trace::routes())
         .merge(application_state::routes())
+        .merge(benches::routes())
         .merge(configuration::routes())
         .merge(events::routes())
         .merge(ports::routes())

@@ -7,12 +7,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use sluice_openflow::{Message, Port, PortConfig, PortMod};
-use sluice_sdk::view::SwitchPort;
-use sluice_sdk::{Answer, SwitchSession};
+use sluice_sdk::Answer;
 use tokio::time::sleep;
 use utoipa::ToSchema;
 
 use super::ApiState;
+use super::documents::described_port;
 use super::error::ApiError;
 use super::extract::{ApiJson, ApiPath};
 use super::openapi::ByPort;
@@ -62,7 +62,7 @@ async fn set_port(
 ) -> Result<Json<PortStateDocument>, ApiError> {
     let sessions = state.controller.switches();
     let at = names::find_port(&sessions, &state.given_names(), &switch, &port)?;
-    let described = find(&sessions, at).ok_or_else(|| names::no_port(&switch, &port))?;
+    let described = described_port(&sessions, at).ok_or_else(|| names::no_port(&switch, &port))?;
     let config = if is_enabled { PortConfig::default() } else { PortConfig::PORT_DOWN };
     let request = PortMod {
         port_no: at.port,
@@ -78,7 +78,7 @@ async fn set_port(
     }
     for _ in 0..CHECKS_MAX {
         let sessions = state.controller.switches();
-        match find(&sessions, at) {
+        match described_port(&sessions, at) {
             Some(port) if is_port_enabled(port) == is_enabled => return Ok(Json(document(port))),
             Some(_) => sleep(CHECK_INTERVAL).await,
             None => return Err(names::no_port(&switch, &port)),
@@ -90,12 +90,7 @@ async fn set_port(
     Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, "switch_timed_out", message))
 }
 
-fn find(sessions: &[SwitchSession], at: SwitchPort) -> Option<&Port> {
-    let session = sessions.iter().find(|session| session.datapath_id == at.switch)?;
-    session.features.ports.iter().find(|port| port.port_no == at.port)
-}
-
-fn is_port_enabled(port: &Port) -> bool {
+pub(super) fn is_port_enabled(port: &Port) -> bool {
     !port.config.contains(PortConfig::PORT_DOWN)
 }
 

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use sluice_io::clock;
 use sluice_openflow::DatapathId;
 use sluice_sdk::SwitchSession;
-use sluice_sdk::view::Cable;
+use sluice_sdk::view::{BlockedPort, Cable, NetworkView, PortRole, SwitchPort};
 use utoipa::ToSchema;
 
 use super::ApiState;
+use super::documents::{described_port, speed_bits_per_s};
 use super::error::ApiError;
 use super::extract::ApiQuery;
 use super::names::switch_name;
@@ -34,8 +35,8 @@ pub(super) fn routes<R: Routes>() -> R {
 #[derive(Debug, Default)]
 pub(super) struct TopologyCache(Mutex<Option<CachedDocument>>);
 
-/// Versions of what the document is a picture of: the network, and the number of connected switches.
-type Versions = ((u64, u64), usize);
+/// Versions of what the document is a picture of: the network, the blocks of ports, and the number of connected switches.
+type Versions = ((u64, u64), u64, usize);
 
 #[derive(Debug)]
 struct CachedDocument {
@@ -69,6 +70,10 @@ struct TopologyDocument {
     switches: Vec<MapSwitchDocument>,
     /// Each direction on its own.
     links: Vec<MapLinkDocument>,
+    /// Ports that are not used as others are, in their order.
+    blocked_ports: Vec<BlockedPortDocument>,
+    /// Number of benches that report to `/v1/bench`.
+    benches: usize,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -91,6 +96,22 @@ struct MapLinkDocument {
     is_drained: bool,
     /// What the port has sent in the last seconds; `null` until the switch was read twice, which it is while clients ask for loads.
     bits_per_s: Option<f64>,
+    /// Current speed of the port that sends; `null` if its switch does not state it.
+    speed_bits_per_s: Option<u64>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct BlockedPortDocument {
+    /// The switch: its place in `switches`, from 0.
+    switch: usize,
+    port: u32,
+    port_name: String,
+    /// `packet-ins`: it, or one of its hosts, sends too many. `shared-segment`, `bundle`: another port is used for the same segment or device.
+    reason: &'static str,
+    /// The host, if only packets of this one are blocked.
+    host: Option<String>,
+    /// How many packet-ins it may send, if it has sent more.
+    packets_per_s_max: Option<u32>,
 }
 
 /// All switches and links, with the load of the links.
@@ -116,7 +137,10 @@ fn body(state: &ApiState, loads: bool) -> Bytes {
         state.statistics.want_if_room(sessions.iter().map(|session| session.datapath_id));
     }
     let now = clock::now();
-    let versions = (state.view.lock().view.path_version(), sessions.len());
+    let versions = {
+        let view = &state.view.lock().view;
+        (view.path_version(), view.records_version::<BlockedPort>(), sessions.len())
+    };
     let mut cached = state.topology.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = &*cached
         && known.may_be_used(versions, now)
@@ -149,13 +173,63 @@ fn document(state: &ApiState, sessions: &[SwitchSession]) -> TopologyDocument {
             to_port: link.to.port.0,
             is_drained: view.is_drained(Cable::from(link)),
             bits_per_s: rates.and_then(|rates| rates.sent_bits_per_s()),
+            speed_bits_per_s: described_port(sessions, link.from).and_then(speed_bits_per_s),
         })
     });
+    let mut blocked_ports: Vec<_> =
+        limited_ports(view, &place).chain(unused_ports(view, &place)).collect();
+    blocked_ports.sort_by_key(|it| (it.switch, it.port));
     TopologyDocument {
         is_complete: copy.is_complete,
         switches: switches.collect(),
         links: links.collect(),
+        blocked_ports,
+        benches: state.benches.count(clock::now()),
     }
+}
+
+/// The ports that send too many packet-ins, or whose hosts do.
+fn limited_ports(
+    view: &NetworkView,
+    place: impl Fn(DatapathId) -> Option<usize>,
+) -> impl Iterator<Item = BlockedPortDocument> {
+    let blocks = view.records::<BlockedPort>().flat_map(|(_, BlockedPort(blocks))| blocks);
+    blocks.filter_map(move |block| {
+        Some(BlockedPortDocument {
+            switch: place(block.at.switch)?,
+            port: block.at.port.0,
+            port_name: view.port(block.at)?.name.to_string(),
+            reason: "packet-ins",
+            host: block.host.map(|host| host.to_string()),
+            packets_per_s_max: Some(block.packets_per_s_max),
+        })
+    })
+}
+
+/// The ports instead of which another one of the same segment or device is used.
+fn unused_ports(
+    view: &NetworkView,
+    place: impl Fn(DatapathId) -> Option<usize>,
+) -> impl Iterator<Item = BlockedPortDocument> {
+    let ports = view
+        .switches()
+        .flat_map(|(id, switch)| switch.ports.iter().map(move |(&no, it)| (id, no, it)));
+    ports.filter_map(move |(id, no, port)| {
+        let (used, reason) = match port.role {
+            PortRole::SharedSegment(used) => (used, "shared-segment"),
+            PortRole::Bundle(used) => (used, "bundle"),
+            PortRole::Pending | PortRole::Edge | PortRole::Link => return None,
+        };
+        (used != SwitchPort::new(id, no) && port.is_up).then_some(())?;
+        Some(BlockedPortDocument {
+            switch: place(id)?,
+            port: no.0,
+            port_name: port.name.to_string(),
+            reason,
+            host: None,
+            packets_per_s_max: None,
+        })
+    })
 }
 
 #[cfg(test)]
@@ -164,12 +238,12 @@ mod tests {
 
     #[test]
     fn a_document_is_used_longer_while_the_network_does_not_change() {
-        let (made_at, versions) = (clock::now(), ((1, 1), 2));
+        let (made_at, versions) = (clock::now(), ((1, 1), 1, 2));
         let document = CachedDocument { made_at, versions, body: Bytes::new() };
         let after = |ms| made_at + Duration::from_millis(ms);
         assert!(document.may_be_used(versions, after(900)));
         assert!(!document.may_be_used(versions, after(1000)));
-        assert!(document.may_be_used(((2, 1), 2), after(100)));
-        assert!(!document.may_be_used(((2, 1), 2), after(200)));
+        assert!(document.may_be_used(((2, 1), 1, 2), after(100)));
+        assert!(!document.may_be_used(((1, 1), 2, 2), after(200)));
     }
 }

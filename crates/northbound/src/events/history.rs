@@ -131,8 +131,17 @@ impl History {
         }
     }
 
-    pub(super) fn last(&self, filter: &EventFilter, limit: usize) -> (Vec<EventDocument>, EventId) {
-        let numbered = (self.oldest_number()..).zip(&self.events);
+    /// The last events behind `after`: all that are kept, if it is of another run.
+    pub(super) fn last(
+        &self,
+        filter: &EventFilter,
+        after: Option<EventId>,
+        limit: usize,
+    ) -> (Vec<EventDocument>, EventId) {
+        let oldest = self.oldest_number();
+        let from = after.map_or(oldest, |_| self.resume(after).from);
+        let skipped = usize::try_from(from - oldest).unwrap_or(usize::MAX);
+        let numbered = (from..).zip(self.events.iter().skip(skipped));
         let selected: Vec<_> = numbered.filter(|(_, (event, _))| filter.selects(event)).collect();
         let first = selected.len().saturating_sub(limit);
         let last = selected.iter().skip(first);
@@ -180,6 +189,23 @@ mod tests {
     }
 
     #[test]
+    fn the_last_events_behind_an_id_are_those_that_a_client_lacks() {
+        let history = history(HISTORY_MAX as u64 + 10);
+        let all = EventFilter::default();
+        let last = |run, number, limit| {
+            let (events, last) = history.last(&all, Some(EventId { run, number }), limit);
+            (events.first().map(|event| event.id.clone()), events.len(), last.to_string())
+        };
+        let newest = HISTORY_MAX as u64 + 10;
+        let id = |number| format!("1f-{number}");
+        assert_eq!(last(0x1f, newest - 2, 9), (Some(id(newest - 1)), 2, id(newest)));
+        assert_eq!(last(0x1f, newest - 9, 1), (Some(id(newest)), 1, id(newest)));
+        assert_eq!(last(0x1f, newest, 9), (None, 0, id(newest)));
+        assert_eq!(last(0x1f, 2, HISTORY_MAX), (Some(id(11)), HISTORY_MAX, id(newest)));
+        assert_eq!(last(0x1e, newest, HISTORY_MAX), (Some(id(11)), HISTORY_MAX, id(newest)));
+    }
+
+    #[test]
     fn a_stream_that_lags_behind_too_far_learns_how_many_events_it_has_lost() {
         let history = history(HISTORY_MAX as u64 + 10);
         let all = EventFilter::default();
@@ -194,6 +220,10 @@ mod tests {
             kinds: vec![super::super::EventKind::LinkUp],
             switch: Some("s1".to_owned()),
         };
-        assert_eq!(history.last(&other, 3).0.len(), 3, "that events were lost concerns everybody");
+        assert_eq!(
+            history.last(&other, None, 3).0.len(),
+            3,
+            "that events were lost concerns everybody"
+        );
     }
 }

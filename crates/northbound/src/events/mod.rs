@@ -161,9 +161,14 @@ impl Events {
         self.lock().history.resume(after)
     }
 
-    /// The last `limit` events that a filter selects, the oldest first, and the id of the newest of all.
-    pub(crate) fn last(&self, filter: &EventFilter, limit: usize) -> (Vec<EventDocument>, EventId) {
-        self.lock().history.last(filter, limit)
+    /// The last `limit` events behind `after` that a filter selects, the oldest first, and the id of the newest of all.
+    pub(crate) fn last(
+        &self,
+        filter: &EventFilter,
+        after: Option<EventId>,
+        limit: usize,
+    ) -> (Vec<EventDocument>, EventId) {
+        self.lock().history.last(filter, after, limit)
     }
 
     /// The id of the event with this number.

@@ -6,6 +6,7 @@
 //! equal in whichever order facts arrive. `docs/adr/0007-views.md` has the reasons.
 
 mod app_fact;
+mod blocked_port;
 mod drain;
 mod fact;
 mod host;
@@ -24,6 +25,7 @@ use sluice_base::HashMap;
 use sluice_openflow::{DatapathId, MacAddr, PortNo, VlanId};
 
 pub use app_fact::{AppEvent, AppRecord, EventFact, RecordFact};
+pub use blocked_port::BlockedPort;
 pub use drain::{Cable, DRAINED_CABLES_MAX, DrainProgress, DrainedLink};
 pub use fact::{Fact, PublishedFact, Stamp};
 pub use host::{Host, HostId, HostInDoubt};

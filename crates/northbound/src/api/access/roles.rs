@@ -40,6 +40,8 @@ const EXCEPTIONS: &[(Method, &str, Need, bool)] = &[
     (Method::POST, "/stats/flow/*", READ, NOT_RECORDED),
     (Method::POST, "/stats/flowdesc/*", READ, NOT_RECORDED),
     (Method::POST, "/stats/aggregateflow/*", READ, NOT_RECORDED),
+    // Each second, while a bench runs.
+    (Method::PUT, "/v1/bench", OPERATE, NOT_RECORDED),
     // The packets of users.
     (Method::GET, "/v1/capture", OPERATE, RECORDED),
     (Method::GET, "/v1/tokens", ADMINISTER, NOT_RECORDED),
@@ -95,6 +97,7 @@ mod tests {
             (Method::from_bytes(b"WHATEVER").unwrap(), "/v1/x", OPERATE),
             (Method::POST, "/v1/trace", READ),
             (Method::PUT, "/v1/trace", OPERATE),
+            (Method::PUT, "/v1/bench", OPERATE),
             (Method::POST, "/stats/flow/1", READ),
             (Method::POST, "/stats/flow/1/../../flowentry/add", OPERATE),
             (Method::POST, "/stats/flow/", OPERATE),
@@ -121,6 +124,7 @@ mod tests {
             (Method::GET, "/v1/tokens", false),
             (Method::GET, "/v1/capture", true),
             (Method::POST, "/v1/trace", false),
+            (Method::PUT, "/v1/bench", false),
             (Method::POST, "/stats/flowdesc/1", false),
             (Method::POST, "/stats/flowentry/add", true),
             (Method::DELETE, "/v1/x", true),

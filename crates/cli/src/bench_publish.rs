@@ -1,0 +1,234 @@
+//! `sluice bench --publish`: reports each loop to the API of a controller while the measurement runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use hyper::Method;
+use serde_json::{Value, json};
+use sluice_bench::{Error, Load, LoopFigures, Plan, RunObserver};
+use sluice_io::clock;
+
+use crate::api_client::{ApiArgs, ApiClient};
+
+/// Loops that wait until they are sent. Beyond it, and with an API that is slow, loops are left out.
+const QUEUE_MAX: usize = 4;
+
+/// Time between two reports at least: loops that end sooner are left out.
+const INTERVAL_MIN: Duration = Duration::from_millis(500);
+
+/// How long the API may take to answer. The measurement does not wait for it.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Where the measurement is shown while it runs.
+#[derive(Debug, Args)]
+pub(crate) struct PublishArgs {
+    /// Show the measurement on the web page of a controller while it runs: `ADDRESS:PORT`, `https://NAME:PORT` or `unix:/PATH` of its API.
+    #[arg(long, value_name = "ADDRESS", help_heading = "Publishing")]
+    publish: Option<String>,
+    /// File with the token for that API [default: the token in the variable `SLUICE_TOKEN`].
+    #[arg(long, value_name = "FILE", requires = "publish", help_heading = "Publishing")]
+    token_file: Option<PathBuf>,
+    /// PEM file with the authorities that issue the certificate of that API [default: those of the system].
+    #[arg(long, value_name = "FILE", requires = "publish", help_heading = "Publishing")]
+    ca: Option<PathBuf>,
+    /// Send the token to another machine without TLS.
+    #[arg(long, requires = "publish", help_heading = "Publishing")]
+    token_without_tls: bool,
+}
+
+impl PublishArgs {
+    /// What reports the loops of a plan, if that is asked for.
+    pub(crate) fn start(&self, plan: &Plan) -> Result<Option<Publisher>, Error> {
+        let Some(address) = &self.publish else { return Ok(None) };
+        let args = ApiArgs::of(
+            address.clone(),
+            self.token_file.clone(),
+            self.ca.clone(),
+            self.token_without_tls,
+        );
+        let client = args.client().map_err(|why| Error::Plan(format!("--publish: {why}")))?;
+        Publisher::start(client.with_timeout(TIMEOUT), plan).map(Some).map_err(Error::Output)
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.publish.is_some()
+    }
+}
+
+/// Passes the figures of loops to a thread that sends them. It never waits.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    run: String,
+    target: String,
+    load: String,
+    unit: &'static str,
+    loop_time: Duration,
+    reported_at: Option<Instant>,
+    sender: SyncSender<Value>,
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Outcome>,
+    left_out: u32,
+}
+
+/// What became of the reports that were passed to the thread.
+#[derive(Debug, Default)]
+struct Outcome {
+    sent: u32,
+    failed: u32,
+    /// Why the last one has failed.
+    why: Option<String>,
+}
+
+impl Publisher {
+    fn start(client: ApiClient, plan: &Plan) -> std::io::Result<Self> {
+        let (sender, receiver) = sync_channel(QUEUE_MAX);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let thread = thread::Builder::new().name("publish".to_owned());
+        let thread = thread.spawn(move || send_all(&client, &receiver, &ends))?;
+        let targets: Vec<_> = plan.targets.iter().map(ToString::to_string).collect();
+        Ok(Self {
+            run: format!("{}-{}", std::process::id(), clock::since_epoch().as_millis()),
+            target: targets.join(", "),
+            load: load_text(plan),
+            unit: if plan.network.is_some() { "paths/s" } else { "responses/s" },
+            loop_time: plan.loop_time,
+            reported_at: None,
+            sender,
+            is_over,
+            thread,
+            left_out: 0,
+        })
+    }
+
+    /// Ends the thread, which sends what waits, up to the first report that fails. Why some loops were not published, if some were not.
+    pub(crate) fn finish(self) -> Option<String> {
+        let Self { sender, is_over, thread, left_out, .. } = self;
+        is_over.store(true, Relaxed);
+        drop(sender);
+        let Outcome { sent, failed, why } = thread.join().ok()?;
+        let missing = failed + left_out;
+        let why = why.unwrap_or_else(|| "the API was too slow".to_owned());
+        (missing > 0)
+            .then(|| format!("{missing} of {} loops were not published: {why}", sent + missing))
+    }
+}
+
+impl RunObserver for Publisher {
+    fn on_loop(&mut self, figures: &LoopFigures) {
+        let now = clock::now();
+        let is_early = |at: Instant| now.saturating_duration_since(at) < INTERVAL_MIN;
+        if self.reported_at.is_some_and(is_early) {
+            return;
+        }
+        self.reported_at = Some(now);
+        if self.sender.try_send(self.report(figures)).is_err() {
+            self.left_out += 1;
+        }
+    }
+}
+
+impl Publisher {
+    fn report(&self, figures: &LoopFigures) -> Value {
+        let is_known = !figures.latency.is_empty();
+        let latency_s = |quantile: f64| {
+            let latency = Duration::from_nanos(figures.latency.quantile(quantile).ns());
+            is_known.then_some(latency.as_secs_f64())
+        };
+        json!({
+            "run": self.run,
+            "target": self.target,
+            "load": self.load,
+            "switches": figures.answered.len(),
+            "unit": self.unit,
+            "running_s": (self.loop_time * (figures.number + 1)).as_secs_f64(),
+            "rate_per_s": figures.rate,
+            "latency_p50_s": latency_s(0.5),
+            "latency_p99_s": latency_s(0.99),
+            "is_measured": figures.measured,
+        })
+    }
+}
+
+fn load_text(plan: &Plan) -> String {
+    match plan.load {
+        Load::Unlimited => "as many outstanding requests as the sockets accept".to_owned(),
+        Load::Window(1) => "one outstanding request per switch".to_owned(),
+        Load::Window(n) => format!("{n} outstanding requests per switch"),
+        Load::WindowTotal(n) => format!("{n} outstanding requests"),
+        Load::Rate(rate) => format!("{rate} requests per second"),
+    }
+}
+
+/// Sends what is received. After the measurement, nothing is sent any more if a report has failed.
+fn send_all(client: &ApiClient, reports: &Receiver<Value>, is_over: &AtomicBool) -> Outcome {
+    let mut outcome = Outcome::default();
+    for report in reports {
+        if is_over.load(Relaxed) && outcome.why.is_some() {
+            outcome.failed += 1;
+            continue;
+        }
+        match client.send(&Method::PUT, "/v1/bench", &[], Some(&report)) {
+            Ok(_) => outcome.sent += 1,
+            Err(failure) => {
+                outcome.failed += 1;
+                outcome.why = Some(failure.to_string());
+            }
+        }
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn figures(number: u32) -> LoopFigures {
+        LoopFigures {
+            number,
+            measured: true,
+            elapsed: Duration::from_secs(1),
+            answered: vec![1, 2],
+            rate: 3.0,
+            latency: sluice_bench::LatencyDistribution::empty(),
+            not_sent: sluice_bench::NotSent::default(),
+        }
+    }
+
+    #[test]
+    fn an_api_that_does_not_answer_delays_no_loop_and_is_named_at_the_end() {
+        // Connections are accepted by the kernel, and nobody answers.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let timeout = Duration::from_millis(50);
+        let client = ApiClient::at(listener.local_addr().unwrap(), timeout);
+        let mut publisher = Publisher::start(client, &Plan::default()).unwrap();
+        let started = clock::now();
+        for number in 0..100 {
+            publisher.reported_at = None;
+            publisher.on_loop(&figures(number));
+        }
+        let took = clock::now().saturating_duration_since(started);
+        assert!(took < Duration::from_secs(1), "{took:?}");
+        let why = publisher.finish().unwrap();
+        assert!(why.starts_with("100 of 100 loops were not published: "), "{why}");
+    }
+
+    #[test]
+    fn a_report_has_the_figures_of_a_loop() {
+        let client = ApiClient::at(([127, 0, 0, 1], 1).into(), TIMEOUT);
+        let publisher = Publisher::start(client, &Plan::default()).unwrap();
+        let report = publisher.report(&figures(2));
+        assert_eq!(report["running_s"], 3.0);
+        assert_eq!((&report["switches"], &report["rate_per_s"]), (&json!(2), &json!(3.0)));
+        assert_eq!(report["load"], "one outstanding request per switch");
+        assert!(report["latency_p99_s"].is_null());
+        assert_eq!(publisher.finish(), None);
+    }
+}
