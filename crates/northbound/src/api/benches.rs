@@ -10,12 +10,11 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use sluice_io::clock;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::ApiState;
 use super::error::{ApiError, ErrorDocument};
 use super::extract::{ApiJson, ApiQuery};
+use crate::routes::{Routes, routes};
 
 /// A bench that has not reported for this long is forgotten.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -29,8 +28,8 @@ const INTERVALS_MAX: usize = 900;
 /// The longest text in a report.
 const TEXT_BYTES_MAX: usize = 200;
 
-pub(super) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(benches)).routes(routes!(report))
+pub(super) fn routes<R: Routes>() -> R {
+    R::new().routes(routes!(benches)).routes(routes!(report))
 }
 
 /// The benches that have reported in the last seconds.
