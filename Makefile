@@ -83,7 +83,7 @@ release: web ## build target/release/sluice
 	@scripts/clang.sh
 	$(cargo) build --locked --release --bin sluice
 
-dist: ## write archive, Debian package, bill of materials and checksums into target/dist
+dist: ## write archive, Debian package, bill of materials and checksums into target/dist, and run what they contain (needs root)
 	@scripts/dist.sh
 
 fmt: ## check the formatting

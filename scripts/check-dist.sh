@@ -6,13 +6,20 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if [[ ${INSIDE:-} != yes ]]; then
-    exec env INSIDE=yes unshare --mount --propagation private --net --pid --fork --kill-child --mount-proc scripts/check-dist.sh "$@"
+if [[ $1 != --inside ]]; then
+    top=$(mktemp -d)
+    # What is mounted and started is lost with the namespaces.
+    unshare --mount --propagation private --net --pid --fork --kill-child --mount-proc scripts/check-dist.sh --inside "$top" "$@" && result=0 || result=$?
+    rmdir "$top"
+    exit "$result"
 fi
-dist=$1 version=$2 commit=$3
-# Lost with the namespace.
-mount -t tmpfs tmpfs /mnt
-top=/mnt
+top=$2 dist=$3 version=$4 commit=$5
+# The loopback interface of a new network is down: this is no network of the machine.
+if ip -brief link show lo up | grep -q lo; then
+    echo "check-dist.sh: --inside is for the script itself" >&2
+    exit 1
+fi
+mount -t tmpfs tmpfs "$top"
 root=$top/image
 
 fail() {
@@ -87,7 +94,7 @@ check_image() {
     stop
 }
 
-# The static program is a client, too: names of /etc/hosts and of DNS, and HTTPS.
+# The static binary as a client: names of /etc/hosts and of DNS, and HTTPS.
 check_client() {
     local state pki name
     state=$(instruction VOLUME) pki=$state/pki
@@ -119,4 +126,4 @@ lay_out_image
 image=(env -i "PATH=$PATH" $(instruction ENV) chroot --userspec="$(instruction USER)" "$root" $(instruction ENTRYPOINT))
 check_image
 check_client
-echo "check-dist.sh: $dist is right"
+echo "check-dist.sh: all checks of $dist have passed"

@@ -6,6 +6,10 @@
 #
 # docs/releasing.md describes how a version is made, docs/adr/0041-packages.md why the packages are as they are.
 set -euo pipefail
+if [[ $(id -u) != 0 ]]; then
+    echo "dist.sh: needs root, since it runs the image at the end in namespaces of its own" >&2
+    exit 1
+fi
 # What is packed has the same permissions whoever packs it.
 umask 022
 cd "$(dirname "$0")/.."
@@ -37,15 +41,20 @@ install_musl() {
     . scripts/packages.sh
     need musl-tools
     need binutils
+    need iproute2
     install_needed dist.sh
     rustup target list --installed | grep -qx "$static" || rustup target add "$static"
 }
 
 # Both binaries, side by side. Panics and backtraces name files of the crates; paths of this machine are not in the binaries.
 build() {
-    local flags="--remap-path-prefix=$PWD=sluice --remap-path-prefix=$target=target --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+    # Separated by the byte that cargo expects, since paths may have spaces.
+    local flags
+    printf -v flags '%s\x1f' "--remap-path-prefix=$PWD=sluice" "--remap-path-prefix=$target=target" "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+    # mimalloc contains the time at which it was compiled.
+    export CFLAGS_x86_64_unknown_linux_musl="-Wno-builtin-macro-redefined -D__DATE__=\"\" -D__TIME__=\"\""
     scripts/clang.sh
-    RUSTFLAGS="${RUSTFLAGS:-} $flags" cargo build --locked --release --bin sluice --target "$dynamic" --target "$static"
+    CARGO_ENCODED_RUSTFLAGS=${flags%$'\x1f'} cargo build --locked --release --bin sluice --target "$dynamic" --target "$static"
 }
 
 # $1: name of the archive without its ending, $2: binary.

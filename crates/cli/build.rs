@@ -20,24 +20,38 @@ fn main() {
     }
 }
 
-/// The commit of the checkout, with `-dirty` if the program is built of other sources; `None` if this is no checkout.
+/// The commit of the checkout, with `-dirty` if the sources of the program have changes that it does not contain; `None` if this is no checkout.
 fn commit() -> Option<String> {
     // In an archive that was unpacked in another checkout, git would answer for that one.
     git(&["ls-files", "--error-unmatch", "build.rs"])?;
     // Changes with each commit and checkout.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
-    let sources = sources();
-    for path in sources.iter().chain([&log]).filter(|path| Path::new(path).exists()) {
+    for path in watched().iter().chain([&log]).filter(|path| Path::new(path).exists()) {
         println!("cargo::rerun-if-changed={path}");
     }
-    let status = ["status", "--porcelain", "--"].into_iter();
-    let changes = git(&status.chain(sources.iter().map(String::as_str)).collect::<Vec<_>>())?;
+    // Without a lock, so that a commit at the same time succeeds.
+    let status = ["--no-optional-locks", "status", "--porcelain", "--untracked-files=normal", "--"];
+    let changes = git(&[&status[..], SOURCES].concat())?;
     let suffix = if changes.is_empty() { "" } else { "-dirty" };
     git(&["rev-parse", "--short=12", "HEAD"]).map(|commit| commit + suffix)
 }
 
-/// What the program is built of, relative to this crate. Tests are not among it: a change of them alone does not link the program again.
-fn sources() -> Vec<String> {
+/// What the program is built of, for git. Tests are not part of it.
+const SOURCES: &[&str] = &[
+    ":/Cargo.toml",
+    ":/Cargo.lock",
+    ":/crates",
+    ":/docs/openapi.json",
+    ":/study",
+    ":/web",
+    ":(top,exclude)crates/testkit",
+    ":(top,exclude)crates/*/tests",
+    ":(top,exclude)crates/*/benches",
+    ":(top,exclude)web/tests",
+];
+
+/// What the program is built of, relative to this crate. A change of tests alone does not link the program again.
+fn watched() -> Vec<String> {
     let crates = fs::read_dir("..").into_iter().flatten().flatten();
     let crates = crates.map(|it| it.path().to_string_lossy().into_owned());
     let crates = crates.filter(|path| !path.ends_with("testkit"));

@@ -24,7 +24,7 @@ fn compile(clang: &str, object: &Path) -> Result<(), String> {
     let mut command = Command::new(clang);
     // Version 3 has atomic operations with a result.
     command.args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c", SOURCE]);
-    // The types that the program needs at run time come with names of files: without the folder of this checkout.
+    // The type information of the program contains file names: without the folder of this checkout.
     command.arg("-fdebug-compilation-dir=.");
     // Debian keeps the headers of the architecture, which those of Linux include, in a folder of its own.
     if let Ok(arch) = env::var("CARGO_CFG_TARGET_ARCH") {

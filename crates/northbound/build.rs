@@ -2,11 +2,12 @@
 //! text instead.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
 /// The OpenAPI document, relative to this crate.
@@ -28,7 +29,12 @@ fn main() -> io::Result<()> {
     let out = env::var_os("OUT_DIR").map(PathBuf::from).unwrap_or_default();
     fs::write(out.join("web_files.rs"), table)?;
     println!("cargo::rerun-if-changed={OPENAPI}");
-    fs::write(out.join("openapi.json.gz"), gzip(&fs::read(root.join(OPENAPI))?)?)
+    fs::write(out.join("openapi.json.gz"), gzip(&read(&root.join(OPENAPI))?)?)
+}
+
+/// The content of a file, or an error that names it.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    fs::read(path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))
 }
 
 fn gzip(content: &[u8]) -> io::Result<Vec<u8>> {
@@ -72,7 +78,14 @@ fn table(folder: &Path, files: &[String]) -> io::Result<String> {
     let mut out = format!("static FILES: [WebFile; {}] = [\n", files.len());
     for name in files {
         let (plain, packed) = (folder.join(name), folder.join(format!("{name}.gz")));
-        let tag = fingerprint(&fs::read(&plain)?);
+        let content = read(&plain)?;
+        let tag = fingerprint(&content);
+        let mut unpacked = Vec::new();
+        GzDecoder::new(&*read(&packed)?).read_to_end(&mut unpacked)?;
+        if unpacked != content {
+            let error = format!("{} is not {name}: build the page again", packed.display());
+            return Err(io::Error::other(error));
+        }
         let packed = packed.to_string_lossy();
         let media_type = media_type(name).unwrap_or_default();
         let entry = format!(

@@ -25,8 +25,8 @@ test("ports that send too many packet-ins are alarms, and those that are not nee
   const port = { switch: 0, port: 7, port_name: "s1-eth7", reason: "packet-ins", host: null, packets_per_s_max: 1000 } as const;
   const blocked_ports = [port, { ...port, host: "00:00:00:00:00:01" }, { ...port, reason: "shared-segment", packets_per_s_max: null } as const];
   expect(alarms({ ...nothing, topology: { ...network, links: [], blocked_ports } }, 3).map((it) => [it.kind, it.text, it.dpid])).toEqual([
-    ["blocked", "Port s1:7 sends too many packet-ins and is limited to 1,000 per second", "1"],
-    ["blocked", "Host 00:00:00:00:00:01 at port s1:7 sends too many packet-ins and is limited to 1,000 per second", "1"],
+    ["blocked", "Port s1:7 sends more than 1,000 packet-ins per second and is blocked or limited", "1"],
+    ["blocked", "Host 00:00:00:00:00:01 at port s1:7 sends more than 1,000 packet-ins per second and is blocked or limited", "1"],
   ]);
 });
 

@@ -42,8 +42,9 @@ function ofBlockedPorts(topology: Topology | null): Alarm[] {
     if (it.reason !== "packet-ins" || at === undefined) return [];
     const port = `${switchName(at)}:${it.port}`;
     const sender = it.host === null ? `Port ${port}` : `Host ${it.host} at port ${port}`;
-    const limit = it.packets_per_s_max === null ? "" : ` to ${count(it.packets_per_s_max)} per second`;
-    return [{ kind: "blocked", text: `${sender} sends too many packet-ins and is limited${limit}`, dpid: at.dpid, address: href("switch", at.dpid) }];
+    // Without meters, its switch drops everything for a time.
+    const more = it.packets_per_s_max === null ? "too many" : `more than ${count(it.packets_per_s_max)}`;
+    return [{ kind: "blocked", text: `${sender} sends ${more} packet-ins per second and is blocked or limited`, dpid: at.dpid, address: href("switch", at.dpid) }];
   });
 }
 

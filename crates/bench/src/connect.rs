@@ -105,11 +105,20 @@ pub(crate) fn start(
     let target = plan.targets.get(switch % plan.targets.len().max(1));
     let Some(&target) = target else { return Err(Error::Plan("no controller address".to_owned())) };
     io.connect(target, &plan.socket, plan.tls.as_ref()).map_err(|e| match e.kind() {
-        ErrorKind::NotFound | ErrorKind::PermissionDenied if plan.socket.congestion.is_some() => {
-            Error::Congestion(plan.socket.congestion.clone().unwrap_or_default(), e)
-        }
+        ErrorKind::NotFound | ErrorKind::PermissionDenied => congestion_error(plan, target, e),
         _ => Error::ConnectFailed(target, e),
     })
+}
+
+/// The congestion control may be the cause, or for a missing permission a firewall.
+fn congestion_error(plan: &Plan, target: SocketAddr, e: io::Error) -> Error {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    match &plan.socket.congestion {
+        Some(name) if sock::listen(any, &plan.socket).is_err() => {
+            Error::Congestion(name.clone(), e)
+        }
+        _ => Error::ConnectFailed(target, e),
+    }
 }
 
 impl<I: GeneratorIo> Generator<I> {

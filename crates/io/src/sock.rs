@@ -79,6 +79,12 @@ pub fn is_local(ip: IpAddr) -> bool {
     std::net::UdpSocket::bind((ip, 0)).is_ok()
 }
 
+/// Whether this system has IPv6.
+pub fn has_ipv6() -> bool {
+    let bound = std::net::UdpSocket::bind((std::net::Ipv6Addr::UNSPECIFIED, 0));
+    bound.err().is_none_or(|e| !is_no_ipv6(&e))
+}
+
 /// Opens a listener on `addr`. The IPv6 wildcard address accepts IPv4 as well, and only IPv4 on a system without IPv6.
 /// Accepted connections inherit `options` without further system calls.
 ///

@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 /// The content of a file that `build.rs` has packed.
 pub(crate) fn unpack(packed: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
-    // Cannot fail: the file is a part of the program, and the system tests read each.
+    // Cannot fail: `build.rs` has unpacked it, or packed it.
     let _ = GzDecoder::new(packed).read_to_end(&mut content);
     content
 }

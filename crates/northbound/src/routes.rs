@@ -11,7 +11,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::api::ApiState;
 
-/// Where routes are collected.
+/// A router, or an OpenAPI document, to which routes are added.
 pub(crate) trait Routes: Sized {
     /// Without routes.
     fn new() -> Self;

@@ -23,7 +23,7 @@ struct WebFile {
     tag: &'static str,
     /// Its content, compressed by gzip.
     packed: &'static [u8],
-    /// The same, for clients that want it so: unpacked for the first of them.
+    /// The same, uncompressed, for clients that do not accept gzip. Filled on first use.
     plain: OnceLock<Vec<u8>>,
 }
 
@@ -107,13 +107,20 @@ fn accepts_gzip(request: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+    use http_body_util::BodyExt as _;
+
     use super::*;
 
     static FILE: WebFile = WebFile {
         path: "/assets/x.js",
         media_type: "text/javascript",
         tag: "\"1\"",
-        packed: b"gz",
+        // What `printf 'let x' | gzip -n` writes.
+        packed: &[
+            0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xcb, 0x49, 0x2d, 0x51, 0xa8, 0, 0, 0x40, 0x77,
+            0xba, 0x0e, 5, 0, 0, 0,
+        ],
         plain: OnceLock::new(),
     };
 
@@ -132,6 +139,9 @@ mod tests {
         ] {
             let response = answer_to(&[(ACCEPT_ENCODING, accepted)]);
             assert_eq!(response.headers().contains_key(CONTENT_ENCODING), is_packed, "{accepted}");
+            let body = response.into_body().collect().now_or_never().unwrap().unwrap().to_bytes();
+            let expected: &[u8] = if is_packed { FILE.packed } else { b"let x" };
+            assert_eq!(body, expected, "{accepted}");
         }
     }
 

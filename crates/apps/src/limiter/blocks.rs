@@ -1,5 +1,6 @@
 //! The blocks of a switch's ports and hosts that people were notified of.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::PortNo;
@@ -11,9 +12,21 @@ use super::flow_entries::{PacketKind, PacketRateLimit};
 /// A block that is not repeated for this long has ended. While a port sends too many packet-ins, the next block follows sooner.
 const RELEASED_AFTER: Duration = Duration::from_secs(2);
 
+/// Ports of a switch whose blocks are published at most: a switch with more is under attack as a whole, and all workers get each record.
+const PUBLISHED_MAX: usize = 256;
+
+/// Ports of a switch whose blocks are published in one tick at most.
+const PUBLISHED_PER_TICK_MAX: usize = 16;
+
 /// The current blocks, at most one for each port and kind of packet-in.
 #[derive(Debug, Default)]
-pub(super) struct Blocks(Vec<Block>);
+pub(super) struct Blocks {
+    current: Vec<Block>,
+    /// Ports whose blocks have changed since they were published.
+    changed: BTreeSet<PortNo>,
+    /// Ports that have a record.
+    published: BTreeSet<SwitchPort>,
+}
 
 #[derive(Debug)]
 struct Block {
@@ -47,41 +60,60 @@ impl Blocks {
             it.about.at == about.at
                 && std::mem::discriminant(&it.kind) == std::mem::discriminant(&kind)
         };
-        let existing = self.0.iter_mut().find(is_same);
+        let existing = self.current.iter_mut().find(is_same);
         match existing {
-            Some(block) if block.about.host == host => return block.until = until,
+            Some(block) if block.about.host == host => {
+                block.until = until;
+                if !self.published.contains(&about.at) {
+                    // There may be room for it now.
+                    self.changed.insert(no);
+                }
+                return;
+            }
             Some(block) => {
                 let old = std::mem::replace(block, Block { kind, until, about });
                 ctx.network.notify(ctx.now, Notification::PortReleased(old.about));
             }
-            None => self.0.push(Block { kind, until, about }),
+            None => self.current.push(Block { kind, until, about }),
         }
         ctx.network.notify(ctx.now, Notification::PortBlocked(about));
-        self.publish(about.at, ctx);
+        self.changed.insert(no);
     }
 
-    /// No port of the switch is blocked any more.
+    /// The switch has disconnected: nothing is known of its blocks any more.
     pub(super) fn end(self, now: Instant, network: &mut Network) {
-        for block in self.0 {
-            network.publish_record(now, block.about.at, None::<BlockedPort>);
+        for at in self.published {
+            network.publish_record(now, at, None::<BlockedPort>);
         }
     }
 
-    /// Publishes which blocks a port has now.
-    fn publish(&self, at: SwitchPort, ctx: &mut Ctx<'_>) {
-        let of_port = self.0.iter().map(|block| block.about).filter(|about| about.at == at);
-        let blocks: Vec<_> = of_port.collect();
-        ctx.publish_record(at, (!blocks.is_empty()).then_some(BlockedPort(blocks)));
-    }
-
-    /// Notifies people of the blocks that have ended.
+    /// Notifies people of the blocks that have ended, and publishes what has changed.
     pub(super) fn tick(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now;
-        let ended = self.0.extract_if(.., |block| block.until + RELEASED_AFTER <= now);
-        let ended: Vec<_> = ended.map(|block| block.about).collect();
-        for about in ended {
-            ctx.network.notify(now, Notification::PortReleased(about));
-            self.publish(about.at, ctx);
+        for ended in self.current.extract_if(.., |block| block.until + RELEASED_AFTER <= now) {
+            ctx.network.notify(now, Notification::PortReleased(ended.about));
+            self.changed.insert(ended.about.at.port);
+        }
+        for _ in 0..PUBLISHED_PER_TICK_MAX {
+            let Some(no) = self.changed.pop_first() else { break };
+            self.publish(no, ctx);
+        }
+    }
+
+    /// Publishes which blocks a port has now. Ports that the switch has not described are left out: it can invent as many as it likes.
+    fn publish(&mut self, no: PortNo, ctx: &mut Ctx<'_>) {
+        let at = SwitchPort::new(ctx.datapath_id, no);
+        let of_port = self.current.iter().map(|block| block.about).filter(|about| about.at == at);
+        let blocks: Vec<_> = of_port.collect();
+        let is_listed = self.published.contains(&at)
+            || (self.published.len() < PUBLISHED_MAX && ctx.view().port(at).is_some());
+        if blocks.is_empty() {
+            self.published.remove(&at);
+        } else if is_listed {
+            self.published.insert(at);
+        }
+        if is_listed {
+            ctx.publish_record(at, (!blocks.is_empty()).then_some(BlockedPort(blocks)));
         }
     }
 }
@@ -90,9 +122,17 @@ impl Blocks {
 mod tests {
     use sluice_openflow::{DatapathId, Encoder, MacAddr, Version};
     use sluice_sdk::SwitchIndex;
+    use sluice_sdk::view::{Fact, PortInfo, PortRole, SwitchInfo};
 
     use super::super::Config;
     use super::*;
+
+    /// Calls `act` at a time.
+    fn act(network: &mut Network, now: Instant, act: impl FnOnce(&mut Ctx<'_>)) {
+        let (mut tx, mut urgent, mut xid) = (Vec::new(), Vec::new(), 1);
+        let encoder = Encoder::new(&mut tx, Version::V1_3, &mut xid);
+        act(&mut Ctx::new(now, SwitchIndex(0), DatapathId(1), encoder, &mut urgent, network));
+    }
 
     /// Calls `act` at a time; returns whether ports were blocked (`true`) or released, and which hosts of them.
     fn notified(
@@ -100,9 +140,7 @@ mod tests {
         now: Instant,
         act: impl FnOnce(&mut Ctx<'_>),
     ) -> Vec<(bool, Option<MacAddr>)> {
-        let (mut tx, mut urgent, mut xid) = (Vec::new(), Vec::new(), 1);
-        let encoder = Encoder::new(&mut tx, Version::V1_3, &mut xid);
-        act(&mut Ctx::new(now, SwitchIndex(0), DatapathId(1), encoder, &mut urgent, network));
+        self::act(network, now, act);
         let facts = network.take_facts();
         let notifications = facts.iter().filter_map(|published| published.fact.event());
         let about = notifications.filter_map(|notification| match notification {
@@ -130,17 +168,61 @@ mod tests {
         assert_eq!(block(&mut network, first, 6), [(true, Some(hosts[0]))]);
         let next = block(&mut network, second, 7);
         assert_eq!(next, [(false, Some(hosts[0])), (true, Some(hosts[1]))]);
-        let blocked = |network: &Network| {
-            let blocked =
-                network.view().record::<BlockedPort>(SwitchPort::new(DatapathId(1), PortNo(1)));
-            blocked.map_or(0, |BlockedPort(blocks)| blocks.len())
-        };
-        assert_eq!(blocked(&network), 2);
         let mut tick = |seconds| notified(&mut network, at(seconds), |ctx| blocks.tick(ctx));
         assert_eq!(tick(12), []);
         assert_eq!(tick(13), [(false, None)]);
         assert_eq!(tick(20), [(false, Some(hosts[1]))]);
         assert_eq!(tick(21), []);
-        assert_eq!(blocked(&network), 0);
+    }
+
+    /// A switch that says packet-ins are from ports which it does not have, or from thousands, must not fill the views of all workers.
+    #[test]
+    fn blocks_of_described_ports_are_published_a_few_at_a_time() {
+        const PORTS: u32 = 1000;
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let start = Instant::now();
+        let (mut blocks, mut network) = (Blocks::default(), Network::new(0));
+        let port = PortInfo {
+            name: "eth0".into(),
+            hw_addr: MacAddr::default(),
+            is_up: true,
+            role: PortRole::Edge,
+        };
+        let ports = (1..=PORTS).map(|no| (PortNo(no), port.clone())).collect();
+        network.publish(start, Fact::Switch(DatapathId(1), Some(SwitchInfo { ports })));
+        let limit = PacketKind::Misses.limit(&Config::default());
+        let records = |network: &mut Network| {
+            let facts = network.take_facts();
+            let of_blocks = facts.iter().filter(|it| it.fact.record::<BlockedPort>().is_some());
+            of_blocks.count()
+        };
+        notified(&mut network, start, |ctx| {
+            for no in 1..=2 * PORTS {
+                blocks.add((PortNo(no), PacketKind::Misses), limit, 5, ctx);
+            }
+        });
+        assert_eq!(records(&mut network), 0);
+        let mut published = 0;
+        for _ in 0..200 {
+            let mut in_tick = 0;
+            act(&mut network, start, |ctx| blocks.tick(ctx));
+            in_tick += records(&mut network);
+            assert!(in_tick <= PUBLISHED_PER_TICK_MAX, "{in_tick}");
+            published += in_tick;
+        }
+        assert_eq!(published, PUBLISHED_MAX);
+        assert_eq!(network.view().records::<BlockedPort>().count(), PUBLISHED_MAX);
+        // A block that ends makes room for another.
+        let later = start + Duration::from_secs(7);
+        act(&mut network, later, |ctx| {
+            blocks.add((PortNo(PORTS), PacketKind::Misses), limit, 5, ctx);
+        });
+        for _ in 0..200 {
+            act(&mut network, later, |ctx| blocks.tick(ctx));
+        }
+        let kept: Vec<_> = network.view().records::<BlockedPort>().map(|(at, _)| at.port).collect();
+        assert_eq!(kept, [PortNo(PORTS)]);
+        blocks.end(later, &mut network);
+        assert_eq!(network.view().records::<BlockedPort>().count(), 0);
     }
 }
