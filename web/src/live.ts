@@ -27,6 +27,8 @@ const STREAM_RETRY_MS = 60_000;
 const BATCH_MS = 100;
 /** Events come in groups: the map is read once for those of this time. Clients share a map for 200 ms, so that one read earlier may be from before the event. */
 const GROUP_MS = 250;
+/** How long the page itself may take to be sent. */
+const PAGE_TIMEOUT_MS = 10_000;
 /** A browser has six connections to a server: streams of its windows use up to three of them. */
 const STREAMS_OF_BROWSER = 3;
 
@@ -195,9 +197,9 @@ function programOf(page: Document): string | null {
 }
 
 /** Finds out whether the controller serves another page than this one: it may have been upgraded. */
-async function checkPage(): Promise<void> {
+export async function checkPage(): Promise<void> {
   try {
-    const response = await fetch("/", { cache: "no-store" });
+    const response = await fetch("/", { cache: "no-store", signal: AbortSignal.timeout(PAGE_TIMEOUT_MS) });
     const served = response.ok ? programOf(new DOMParser().parseFromString(await response.text(), "text/html")) : null;
     if (served !== null) isOutdated.set(served !== programOf(document));
   } catch {

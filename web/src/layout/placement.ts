@@ -1,6 +1,7 @@
 /** Where the switches are on the map. Positions stay while other views are shown, and are computed in a thread of their own. */
-import { extended, type LayoutInput, type LayoutName, type Point } from ".";
+import { extended, layout, type LayoutInput, type LayoutName, type Point } from ".";
 import type { Topology } from "../documents";
+import { checkPage } from "../live";
 import { Value } from "../store";
 
 /** While links are being found, the map is arranged again each time there are so many more. */
@@ -52,8 +53,19 @@ function run(): void {
   if (worker === null) {
     worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
     worker.onmessage = ({ data }: MessageEvent<Map<string, Point>>) => done(data);
+    worker.onerror = failed;
+    worker.onmessageerror = failed;
   }
   worker.postMessage([essence(running.network), running.name]);
+}
+
+/** The thread cannot be used: its program may belong to an earlier version of the page, and be gone. The next network is tried with a new thread. */
+function failed(): void {
+  worker?.terminate();
+  worker = null;
+  void checkPage();
+  const wanted = running;
+  if (wanted !== null) done(layout(essence(wanted.network), wanted.name));
 }
 
 function done(points: Map<string, Point>): void {
