@@ -90,6 +90,12 @@ export function refresh(): void {
   wake?.();
 }
 
+/** Reads everything again, hosts included, since events were lost. */
+function refreshAll(): void {
+  hostsVersion.set(hostsVersion.get() + 1);
+  refresh();
+}
+
 export function start(): void {
   if (isStarted) return;
   isStarted = true;
@@ -216,7 +222,7 @@ async function followEvents(): Promise<void> {
     try {
       // A stream has ended: the controller may be another one.
       if (lastId !== null) await checkPage();
-      await readHistory(lastId === null ? EVENTS_AT_START : 500);
+      await readHistory();
       const openedAt = Date.now();
       if (!(await withStream(stream))) await poll();
       else if (Date.now() - openedAt < STREAM_SHORT_MS) await pause(RETRY_INTERVAL_MS);
@@ -267,7 +273,7 @@ async function stream(): Promise<boolean> {
   try {
     await readStream(response, receive);
   } catch {
-    // The connection was lost, or closed since the page is hidden: the next reading tells.
+    // The connection was lost, or closed because the page is hidden: the next request shows which.
   }
   if (!abort.signal.aborted) await get("/v1/identity");
   return true;
@@ -278,17 +284,19 @@ async function poll(): Promise<void> {
   const end = Date.now() + STREAM_RETRY_MS;
   while (Date.now() < end && mayAsk() && connection.get() === "live") {
     await pause(POLL_INTERVAL_MS);
-    if (mayAsk()) await readHistory(500);
+    if (mayAsk()) await readHistory();
   }
 }
 
-async function readHistory(limit: number): Promise<void> {
-  const after = lastId === null ? "" : `&after=${encodeURIComponent(lastId)}`;
-  const document = await get<{ events: EventDocument[]; last_id: string }>(`/v1/events/history?limit=${limit}${after}`);
+/** Reads the events since the last one that is known. */
+async function readHistory(): Promise<void> {
+  const query = lastId === null ? `limit=${EVENTS_AT_START}` : `limit=${EVENTS_MAX}&after=${encodeURIComponent(lastId)}`;
+  const document = await get<{ events: EventDocument[]; last_id: string; lost: number | null }>(`/v1/events/history?${query}`);
   addBatch();
   const isNewRun = lastId !== null && document.last_id.split("-")[0] !== lastId.split("-")[0];
   if (isNewRun) events.set([]);
   add(document.events);
+  if (isNewRun || (document.lost ?? 0) > 0) refreshAll();
   lastId = document.last_id;
 }
 
@@ -304,7 +312,7 @@ function receive(message: SseMessage): void {
     events.set([]);
   }
   if (message.event === "gap" || message.event === "reset") {
-    refresh();
+    refreshAll();
     return;
   }
   if (batch.length === 0) setTimeout(addBatch, BATCH_MS);

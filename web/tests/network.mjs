@@ -168,11 +168,11 @@ async function ports(browser) {
   const { links } = await (await fetch(`${base}/v1/links`)).json();
   const { dpid, port } = links[0].from;
   await page.view(`switch/${dpid}`);
-  const row = page.getByRole("region", { name: "Ports" }).locator("tbody tr").filter({ has: page.getByRole("button", { name: new RegExp(`^Set (up|down) port ${port}$`) }) });
+  const row = page.getByRole("region", { name: "Ports" }).locator("tbody tr").filter({ has: page.getByRole("button", { name: new RegExp(`^(Enable|Disable) port ${port}$`) }) });
   await until("the speed of a port is shown", async () => /bit\/s/.test(await row.locator("td").nth(4).innerText()));
-  await page.getByRole("button", { name: `Set down port ${port}`, exact: true }).click();
-  await until("a port that is set down is said to be", async () => (await row.locator("td").nth(2).innerText()) === "set down");
-  await page.getByRole("button", { name: `Set up port ${port}`, exact: true }).click();
+  await page.getByRole("button", { name: `Disable port ${port}`, exact: true }).click();
+  await until("the port is shown as disabled", async () => (await row.locator("td").nth(2).innerText()) === "disabled");
+  await page.getByRole("button", { name: `Enable port ${port}`, exact: true }).click();
   await until("it is up again", async () => (await row.locator("td").nth(2).innerText()) === "up");
   checkFaults(page, "ports");
 }
