@@ -52,7 +52,9 @@ function run(): void {
   if (running === null) return;
   if (worker === null) {
     worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
-    worker.onmessage = ({ data }: MessageEvent<Map<string, Point>>) => done(data);
+    worker.onmessage = ({ data }: MessageEvent<Map<string, Point>>) => {
+      if (running !== null) done(running, data);
+    };
     worker.onerror = failed;
     worker.onmessageerror = failed;
   }
@@ -65,12 +67,13 @@ function failed(): void {
   worker = null;
   void checkPage();
   const wanted = running;
-  if (wanted !== null) done(layout(essence(wanted.network), wanted.name));
+  running = null;
+  if (wanted !== null) done(wanted, layout(essence(wanted.network), wanted.name));
 }
 
-function done(points: Map<string, Point>): void {
-  if (running !== null) placement.set({ ...running, points, links: running.network.links.length });
+function done(wanted: Wanted, points: Map<string, Point>): void {
   run();
+  placement.set({ ...wanted, points, links: wanted.network.links.length });
 }
 
 /** What the layout uses of a network: copying it to the other thread takes time. */
