@@ -123,7 +123,7 @@ function Outdated() {
   if (!useValue(isOutdated)) return null;
   return (
     <div class="note warn" role="alert">
-      <p>The controller was upgraded, and this page is of the version before. Some of it may not work until it is loaded again. What you have entered and not saved is lost then.</p>
+      <p>This page belongs to an earlier version of the controller. Reload it; unsaved input is lost.</p>
       <button type="button" onClick={() => location.reload()}>Reload the page</button>
     </div>
   );

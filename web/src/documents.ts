@@ -44,6 +44,7 @@ export interface Topology {
 }
 
 export interface BenchInterval {
+  number: number;
   at_unix_s: number;
   running_s: number;
   rate_per_s: number;
@@ -53,7 +54,9 @@ export interface BenchInterval {
 }
 
 export interface Bench {
-  run: string;
+  bench: string;
+  /** Number of its run: a range of switches and repetitions have several. */
+  run: number;
   target: string;
   load: string;
   switches: number;

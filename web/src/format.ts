@@ -108,7 +108,7 @@ export function loadClass(rate: number | null, speed: number | null): number {
 export function load(rate: number | null | undefined, speed: number | null | undefined): string {
   if (rate === null || rate === undefined || speed === null || speed === undefined) return bits(rate);
   const share = (100 * rate) / speed;
-  // A share that is shown as nothing says nothing.
+  // A share that would be shown as 0.0 % is left out.
   if (share < 0.1) return bits(rate);
   return `${bits(rate)} (${share < 10 ? share.toFixed(1) : Math.round(share)} %)`;
 }

@@ -27,6 +27,8 @@ const STREAM_RETRY_MS = 60_000;
 const BATCH_MS = 100;
 /** Events come in groups: the map is read once for those of this time. Clients share a map for 200 ms, so that one read earlier may be from before the event. */
 const GROUP_MS = 250;
+/** How long the page itself may take to be sent. */
+const PAGE_TIMEOUT_MS = 10_000;
 /** A browser has six connections to a server: streams of its windows use up to three of them. */
 const STREAMS_OF_BROWSER = 3;
 
@@ -86,6 +88,12 @@ export function refresh(): void {
   topologyDue = Math.min(topologyDue, Date.now() + GROUP_MS);
   declaredDue = 0;
   wake?.();
+}
+
+/** Reads everything again, hosts included, since events were lost. */
+function refreshAll(): void {
+  hostsVersion.set(hostsVersion.get() + 1);
+  refresh();
 }
 
 export function start(): void {
@@ -195,9 +203,9 @@ function programOf(page: Document): string | null {
 }
 
 /** Finds out whether the controller serves another page than this one: it may have been upgraded. */
-async function checkPage(): Promise<void> {
+export async function checkPage(): Promise<void> {
   try {
-    const response = await fetch("/", { cache: "no-store" });
+    const response = await fetch("/", { cache: "no-store", signal: AbortSignal.timeout(PAGE_TIMEOUT_MS) });
     const served = response.ok ? programOf(new DOMParser().parseFromString(await response.text(), "text/html")) : null;
     if (served !== null) isOutdated.set(served !== programOf(document));
   } catch {
@@ -214,7 +222,7 @@ async function followEvents(): Promise<void> {
     try {
       // A stream has ended: the controller may be another one.
       if (lastId !== null) await checkPage();
-      await readHistory(lastId === null ? EVENTS_AT_START : 500);
+      await readHistory();
       const openedAt = Date.now();
       if (!(await withStream(stream))) await poll();
       else if (Date.now() - openedAt < STREAM_SHORT_MS) await pause(RETRY_INTERVAL_MS);
@@ -265,7 +273,7 @@ async function stream(): Promise<boolean> {
   try {
     await readStream(response, receive);
   } catch {
-    // The connection was lost, or closed since the page is hidden: the next reading tells.
+    // The connection was lost, or closed because the page is hidden: the next request shows which.
   }
   if (!abort.signal.aborted) await get("/v1/identity");
   return true;
@@ -276,17 +284,19 @@ async function poll(): Promise<void> {
   const end = Date.now() + STREAM_RETRY_MS;
   while (Date.now() < end && mayAsk() && connection.get() === "live") {
     await pause(POLL_INTERVAL_MS);
-    if (mayAsk()) await readHistory(500);
+    if (mayAsk()) await readHistory();
   }
 }
 
-async function readHistory(limit: number): Promise<void> {
-  const after = lastId === null ? "" : `&after=${encodeURIComponent(lastId)}`;
-  const document = await get<{ events: EventDocument[]; last_id: string }>(`/v1/events/history?limit=${limit}${after}`);
+/** Reads the events since the last one that is known. */
+async function readHistory(): Promise<void> {
+  const query = lastId === null ? `limit=${EVENTS_AT_START}` : `limit=${EVENTS_MAX}&after=${encodeURIComponent(lastId)}`;
+  const document = await get<{ events: EventDocument[]; last_id: string; lost: number | null }>(`/v1/events/history?${query}`);
   addBatch();
   const isNewRun = lastId !== null && document.last_id.split("-")[0] !== lastId.split("-")[0];
   if (isNewRun) events.set([]);
   add(document.events);
+  if (isNewRun || (document.lost ?? 0) > 0) refreshAll();
   lastId = document.last_id;
 }
 
@@ -302,7 +312,7 @@ function receive(message: SseMessage): void {
     events.set([]);
   }
   if (message.event === "gap" || message.event === "reset") {
-    refresh();
+    refreshAll();
     return;
   }
   if (batch.length === 0) setTimeout(addBatch, BATCH_MS);

@@ -162,17 +162,17 @@ async function drains(browser) {
   checkFaults(page, "drained links");
 }
 
-/** A port is set down, and up again. */
+/** A port is disabled, and enabled again. */
 async function ports(browser) {
   const page = await open(browser);
   const { links } = await (await fetch(`${base}/v1/links`)).json();
   const { dpid, port } = links[0].from;
   await page.view(`switch/${dpid}`);
-  const row = page.getByRole("region", { name: "Ports" }).locator("tbody tr").filter({ has: page.getByRole("button", { name: new RegExp(`^Set (up|down) port ${port}$`) }) });
+  const row = page.getByRole("region", { name: "Ports" }).locator("tbody tr").filter({ has: page.getByRole("button", { name: new RegExp(`^(Enable|Disable) port ${port}$`) }) });
   await until("the speed of a port is shown", async () => /bit\/s/.test(await row.locator("td").nth(4).innerText()));
-  await page.getByRole("button", { name: `Set down port ${port}`, exact: true }).click();
-  await until("a port that is set down is said to be", async () => (await row.locator("td").nth(2).innerText()) === "set down");
-  await page.getByRole("button", { name: `Set up port ${port}`, exact: true }).click();
+  await page.getByRole("button", { name: `Disable port ${port}`, exact: true }).click();
+  await until("the port is shown as disabled", async () => (await row.locator("td").nth(2).innerText()) === "disabled");
+  await page.getByRole("button", { name: `Enable port ${port}`, exact: true }).click();
   await until("it is up again", async () => (await row.locator("td").nth(2).innerText()) === "up");
   checkFaults(page, "ports");
 }
@@ -181,14 +181,14 @@ async function ports(browser) {
 async function bench(browser) {
   const page = await open(browser);
   for (const running_s of [1, 2, 3]) {
-    const report = { run: "1", target: "192.0.2.7:6653", load: "one outstanding request per switch", switches: 16, unit: "responses/s", running_s, rate_per_s: 2e5, latency_p50_s: 6e-5, latency_p99_s: 2e-4, is_measured: running_s > 1 };
+    const report = { bench: "1", run: 1, interval_s: 1, target: "192.0.2.7:6653", load: "one outstanding request per switch", switches: 16, unit: "responses/s", running_s, rate_per_s: 2e5, latency_p50_s: 6e-5, latency_p99_s: 2e-4, is_measured: running_s > 1 };
     const answer = await fetch(`${base}/v1/bench`, { method: "PUT", headers: { "content-type": "application/json" }, body: JSON.stringify(report) });
     check(answer.ok, `loop ${running_s} of a bench is taken`);
   }
   await page.view("map");
   await page.getByRole("link", { name: "A bench is running" }).click();
   await until("the charts show the bench", () => page.getByText("measures 192.0.2.7:6653").isVisible());
-  check(await page.getByRole("img", { name: "Rate. Now: rate 200 k/s." }).isVisible(), "with its rate");
+  check(await page.getByRole("img", { name: "Rate (responses/s). Now: rate 200 k/s." }).isVisible(), "with its rate");
   await until("it is forgotten when it reports no more", async () => !(await page.getByText("measures 192.0.2.7:6653").isVisible()));
   checkFaults(page, "a bench");
 }

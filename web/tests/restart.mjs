@@ -30,14 +30,14 @@ await run(async (browser) => {
   check((await page.getByLabel("Name", { exact: true }).inputValue()) === "typed", "what was typed is still there");
   await order("start");
   await until("it is live again", () => page.getByText("Live", { exact: true }).isVisible());
-  await until("the page says that it is of an earlier version", () => page.getByText("The controller was upgraded").isVisible());
+  await until("the page says that it is of an earlier version", () => page.getByText("belongs to an earlier version").isVisible());
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await until("and can be saved", () => page.getByRole("heading", { name: "Static entry typed" }).isVisible());
 
   await page.unrouteAll();
   await page.getByRole("button", { name: "Reload the page" }).click();
   await until("the page is loaded again", () => page.getByText("Live", { exact: true }).isVisible());
-  check(!(await page.getByText("The controller was upgraded").isVisible()), "and is the current one");
+  check(!(await page.getByText("belongs to an earlier version").isVisible()), "and is the current one");
   await page.view("events");
   await until("events of the new run are shown", () => page.getByText("switch-connected").first().isVisible());
   const errors = page.faults.filter((text) => text.startsWith("error:"));

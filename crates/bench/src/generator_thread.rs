@@ -55,7 +55,7 @@ pub(crate) trait GeneratorThread: Sized {
     /// The totals now.
     fn snapshot(&mut self) -> LoopSnapshot;
 
-    /// The latencies of the requests of a loop that were answered until now, if they are kept by the loop.
+    /// The latencies of the requests that were sent in a loop and answered until now, if they are kept by the loop.
     ///
     /// # Cost
     /// A copy of a histogram.
@@ -118,7 +118,8 @@ pub(crate) trait GeneratorThread: Sized {
                 longest_silence = self.state().silence.longest;
             }
             let after = self.snapshot();
-            let latencies = plan.has_interim_latencies.then(|| self.latencies(number)).flatten();
+            let has_latencies = plan.has_interim_latencies && plan.is_interim(number);
+            let latencies = has_latencies.then(|| self.latencies(number)).flatten();
             let state = self.state();
             let result = before.until(&after, state.index, number);
             let result = ThreadLoopResult { latencies, ..result };

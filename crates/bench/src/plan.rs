@@ -29,6 +29,9 @@ const UNLIMITED_PER_SWITCH_MIN: u32 = 64;
 /// Longest loop, delay or handshake. More would overflow a time or look like a program that hangs.
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// Time between the ends of two loops at least after which there are interim figures.
+const INTERIM_INTERVAL_MIN: Duration = Duration::from_millis(500);
+
 /// Maximum number of loops; each has a histogram of its latencies, of 100 KiB and more.
 const LOOPS_MAX: u32 = 10_000;
 
@@ -140,8 +143,8 @@ pub struct Plan {
     pub network: Option<NetworkPlan>,
     /// Age at which a request times out that later ones have overtaken; or any, if no answer has arrived in order for as long.
     pub timeout: Duration,
-    /// Whether the figures of a loop have latencies when it ends: of the requests that were sent or due in it and answered until then. Threads
-    /// copy a histogram for that between two loops.
+    /// Whether the figures of [interim loops](Self::is_interim) have latencies when the loop ends: of the requests that were sent or due in it
+    /// and answered before its end. Threads copy a histogram for that between two loops.
     pub has_interim_latencies: bool,
 }
 
@@ -323,6 +326,22 @@ impl Plan {
         }
     }
 
+    /// Time between the ends of two interim loops.
+    pub fn interim_interval(&self) -> Duration {
+        self.loop_time.saturating_mul(self.interim_loops())
+    }
+
+    /// Whether interim figures are of interest at the end of loop `number`: at most twice per second.
+    pub fn is_interim(&self, number: u32) -> bool {
+        number % self.interim_loops() == self.interim_loops() - 1
+    }
+
+    /// Loops from the end of an interim loop to that of the next one.
+    fn interim_loops(&self) -> u32 {
+        let loops = INTERIM_INTERVAL_MIN.as_nanos().div_ceil(self.loop_time.as_nanos().max(1));
+        u32::try_from(loops).unwrap_or(u32::MAX).max(1)
+    }
+
     /// Numbers of the loops that are measured.
     pub fn measured(&self) -> std::ops::Range<u32> {
         self.warmup..self.loops.saturating_sub(self.cooldown)
@@ -332,6 +351,21 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interim_figures_are_made_at_most_twice_per_second() {
+        for (loop_ms, interval_ms, numbers) in [
+            (1000, 1000, vec![0, 1, 2, 3, 4, 5, 6, 7]),
+            (500, 500, vec![0, 1, 2, 3, 4, 5, 6, 7]),
+            (200, 600, vec![2, 5]),
+            (499, 998, vec![1, 3, 5, 7]),
+        ] {
+            let plan = Plan { loop_time: Duration::from_millis(loop_ms), ..Plan::default() };
+            assert_eq!(plan.interim_interval(), Duration::from_millis(interval_ms));
+            let found: Vec<_> = (0..8).filter(|&number| plan.is_interim(number)).collect();
+            assert_eq!(found, numbers, "{loop_ms} ms");
+        }
+    }
 
     fn plan() -> Plan {
         Plan { targets: vec![SocketAddr::from(([127, 0, 0, 1], 6653))], ..Plan::default() }

@@ -84,8 +84,8 @@ pub struct LoopFigures {
     pub answered: Vec<u64>,
     /// Requests answered per second: the sum over all threads, each by its own duration.
     pub rate: f64,
-    /// Latencies of the requests of this loop. Before the end of the run, of those that were answered in it, and only if
-    /// [`Plan::has_interim_latencies`] is set.
+    /// Latencies of the requests that were sent or due in this loop. Before the end of the run, only of those that were answered before the
+    /// end of the loop, and only if [`Plan::has_interim_latencies`] is set and the loop is [interim](Plan::is_interim).
     pub latency: LatencyDistribution,
     /// Requests that were due in this loop and not sent.
     pub not_sent: NotSent,

@@ -1,11 +1,11 @@
-//! `sluice bench --publish`: reports each loop to the API of a controller while the measurement runs.
+//! `sluice bench --publish`: reports loops to the API of a controller while the measurement runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use hyper::Method;
@@ -18,8 +18,8 @@ use crate::api_client::{ApiArgs, ApiClient};
 /// Loops that wait until they are sent. Beyond it, and with an API that is slow, loops are left out.
 const QUEUE_MAX: usize = 4;
 
-/// Time between two reports at least: loops that end sooner are left out.
-const INTERVAL_MIN: Duration = Duration::from_millis(500);
+/// Longest text of the controllers that are measured, in bytes: the API accepts twice as much.
+const TARGET_LEN_MAX: usize = 100;
 
 /// How long the API may take to answer. The measurement does not wait for it.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ pub(crate) struct PublishArgs {
 }
 
 impl PublishArgs {
-    /// What reports the loops of a plan, if that is asked for.
+    /// Starts the publisher of the loops of a plan; `None` without `--publish`.
     pub(crate) fn start(&self, plan: &Plan) -> Result<Option<Publisher>, Error> {
         let Some(address) = &self.publish else { return Ok(None) };
         let args = ApiArgs::of(
@@ -63,19 +63,21 @@ impl PublishArgs {
 /// Passes the figures of loops to a thread that sends them. It never waits.
 #[derive(Debug)]
 pub(crate) struct Publisher {
-    run: String,
+    /// Identifies this bench.
+    bench: String,
+    /// Number of the current run, from 1: a range of switches and `--repeat` have several.
+    run: u32,
     target: String,
     load: String,
     unit: &'static str,
-    loop_time: Duration,
-    reported_at: Option<Instant>,
+    plan: Plan,
     sender: SyncSender<Value>,
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<Outcome>,
     left_out: u32,
 }
 
-/// What became of the reports that were passed to the thread.
+/// Results of the reports that were passed to the thread.
 #[derive(Debug, Default)]
 struct Outcome {
     sent: u32,
@@ -92,13 +94,14 @@ impl Publisher {
         let thread = thread::Builder::new().name("publish".to_owned());
         let thread = thread.spawn(move || send_all(&client, &receiver, &ends))?;
         let targets: Vec<_> = plan.targets.iter().map(ToString::to_string).collect();
+        let bench = format!("{}-{}", std::process::id(), clock::since_epoch().as_millis());
         Ok(Self {
-            run: format!("{}-{}", std::process::id(), clock::since_epoch().as_millis()),
-            target: targets.join(", "),
+            bench,
+            run: 0,
+            target: target_text(&targets),
             load: load_text(plan),
             unit: if plan.network.is_some() { "paths/s" } else { "responses/s" },
-            loop_time: plan.loop_time,
-            reported_at: None,
+            plan: plan.clone(),
             sender,
             is_over,
             thread,
@@ -121,12 +124,12 @@ impl Publisher {
 
 impl RunObserver for Publisher {
     fn on_loop(&mut self, figures: &LoopFigures) {
-        let now = clock::now();
-        let is_early = |at: Instant| now.saturating_duration_since(at) < INTERVAL_MIN;
-        if self.reported_at.is_some_and(is_early) {
+        if figures.number == 0 {
+            self.run += 1;
+        }
+        if !self.plan.is_interim(figures.number) {
             return;
         }
-        self.reported_at = Some(now);
         if self.sender.try_send(self.report(figures)).is_err() {
             self.left_out += 1;
         }
@@ -141,17 +144,35 @@ impl Publisher {
             is_known.then_some(latency.as_secs_f64())
         };
         json!({
+            "bench": self.bench,
             "run": self.run,
             "target": self.target,
             "load": self.load,
             "switches": figures.answered.len(),
             "unit": self.unit,
-            "running_s": (self.loop_time * (figures.number + 1)).as_secs_f64(),
+            "interval_s": self.plan.interim_interval().as_secs_f64(),
+            "running_s": (self.plan.loop_time * (figures.number + 1)).as_secs_f64(),
             "rate_per_s": figures.rate,
             "latency_p50_s": latency_s(0.5),
             "latency_p99_s": latency_s(0.99),
             "is_measured": figures.measured,
         })
+    }
+}
+
+/// The controllers that are measured, of many only the first ones: "A, B and 7 others".
+fn target_text(targets: &[String]) -> String {
+    let mut length = 0;
+    let fits = |target: &&String| {
+        length += target.len() + 2;
+        length <= TARGET_LEN_MAX
+    };
+    let shown = targets.iter().take_while(fits).count().max(1);
+    let text = targets.iter().take(shown).cloned().collect::<Vec<_>>().join(", ");
+    match targets.len().saturating_sub(shown) {
+        0 => text,
+        1 => format!("{text} and 1 other"),
+        others => format!("{text} and {others} others"),
     }
 }
 
@@ -211,7 +232,6 @@ mod tests {
         let mut publisher = Publisher::start(client, &Plan::default()).unwrap();
         let started = clock::now();
         for number in 0..100 {
-            publisher.reported_at = None;
             publisher.on_loop(&figures(number));
         }
         let took = clock::now().saturating_duration_since(started);
@@ -225,10 +245,38 @@ mod tests {
         let client = ApiClient::at(([127, 0, 0, 1], 1).into(), TIMEOUT);
         let publisher = Publisher::start(client, &Plan::default()).unwrap();
         let report = publisher.report(&figures(2));
-        assert_eq!(report["running_s"], 3.0);
+        assert_eq!((&report["running_s"], &report["interval_s"]), (&json!(3.0), &json!(1.0)));
         assert_eq!((&report["switches"], &report["rate_per_s"]), (&json!(2), &json!(3.0)));
         assert_eq!(report["load"], "one outstanding request per switch");
         assert!(report["latency_p99_s"].is_null());
         assert_eq!(publisher.finish(), None);
+    }
+
+    #[test]
+    fn each_repetition_is_a_run_of_its_own() {
+        let client = ApiClient::at(([127, 0, 0, 1], 1).into(), TIMEOUT);
+        let plan = Plan { loop_time: Duration::from_millis(300), ..Plan::default() };
+        let mut publisher = Publisher::start(client, &plan).unwrap();
+        for (number, run) in [(0, 1), (1, 1), (2, 1), (0, 2)] {
+            publisher.on_loop(&figures(number));
+            assert_eq!(publisher.report(&figures(number))["run"], run);
+        }
+        let why = publisher.finish().unwrap();
+        assert!(
+            why.starts_with("1 of 1 loops were not published: "),
+            "only one ends in time: {why}"
+        );
+    }
+
+    #[test]
+    fn of_many_targets_the_first_ones_are_named() {
+        let targets: Vec<_> = (1..=40).map(|n| format!("192.0.2.{n}:6653")).collect();
+        assert_eq!(target_text(&targets[..2]), "192.0.2.1:6653, 192.0.2.2:6653");
+        assert_eq!(
+            target_text(&targets[..7]),
+            "192.0.2.1:6653, 192.0.2.2:6653, 192.0.2.3:6653, 192.0.2.4:6653, 192.0.2.5:6653, 192.0.2.6:6653 and 1 other"
+        );
+        let all = target_text(&targets);
+        assert!(all.ends_with(" and 34 others") && all.len() <= 200, "{all}");
     }
 }

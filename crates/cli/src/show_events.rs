@@ -65,7 +65,7 @@ impl EventArgs {
         self.follow(last_id.to_owned(), &api, is_json)
     }
 
-    /// Prints new events, those behind `last_id`, also when the stream has to be opened again.
+    /// Prints new events, those after `last_id`, also when the stream has to be opened again.
     fn follow(&self, mut last_id: String, api: &ApiClient, is_json: bool) -> Result<(), String> {
         let mut is_reported = false;
         loop {

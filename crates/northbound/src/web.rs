@@ -37,7 +37,7 @@ const HASHED: &str = "/assets/";
 
 /// Everything comes from this server; no script and no style is in the page itself; no other page may show this one in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
-                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+                      connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// With every file.
 const HEADERS: [(HeaderName, &str); 4] = [

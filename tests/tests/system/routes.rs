@@ -127,7 +127,7 @@ fn read(asked: &mut Asked<'_>, (a, b): (&Host, &Host)) {
     asked.get("GET /v1/ports/busiest", &[], "\"ports\"");
     asked.get("GET /v1/links", &[], "\"from\"");
     asked.get("GET /v1/topology", &[], "\"links\"");
-    let report = r#"{"run":"1","target":"127.0.0.1:6653","load":"unlimited","switches":16,"unit":"responses/s","running_s":1.0,"rate_per_s":1e6,"latency_p50_s":null,"latency_p99_s":null,"is_measured":true}"#;
+    let report = r#"{"bench":"1","run":1,"interval_s":1.0,"target":"127.0.0.1:6653","load":"unlimited","switches":16,"unit":"responses/s","running_s":1.0,"rate_per_s":1e6,"latency_p50_s":null,"latency_p99_s":null,"is_measured":true}"#;
     asked.ask("PUT /v1/bench", &[], "", report);
     asked.get("GET /v1/bench", &[], "\"rate_per_s\":1000000.0");
     asked.get("GET /v1/time-series", &[], "\"samples\"");

@@ -1,6 +1,7 @@
 /** Where the switches are on the map. Positions stay while other views are shown, and are computed in a thread of their own. */
-import { extended, type LayoutInput, type LayoutName, type Point } from ".";
+import { extended, layout, type LayoutInput, type LayoutName, type Point } from ".";
 import type { Topology } from "../documents";
+import { checkPage } from "../live";
 import { Value } from "../store";
 
 /** While links are being found, the map is arranged again each time there are so many more. */
@@ -51,14 +52,28 @@ function run(): void {
   if (running === null) return;
   if (worker === null) {
     worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
-    worker.onmessage = ({ data }: MessageEvent<Map<string, Point>>) => done(data);
+    worker.onmessage = ({ data }: MessageEvent<Map<string, Point>>) => {
+      if (running !== null) done(running, data);
+    };
+    worker.onerror = failed;
+    worker.onmessageerror = failed;
   }
   worker.postMessage([essence(running.network), running.name]);
 }
 
-function done(points: Map<string, Point>): void {
-  if (running !== null) placement.set({ ...running, points, links: running.network.links.length });
+/** The thread cannot be used: its program may belong to an earlier version of the page, and be gone. The next network is tried with a new thread. */
+function failed(): void {
+  worker?.terminate();
+  worker = null;
+  void checkPage();
+  const wanted = running;
+  running = null;
+  if (wanted !== null) done(wanted, layout(essence(wanted.network), wanted.name));
+}
+
+function done(wanted: Wanted, points: Map<string, Point>): void {
   run();
+  placement.set({ ...wanted, points, links: wanted.network.links.length });
 }
 
 /** What the layout uses of a network: copying it to the other thread takes time. */

@@ -3,9 +3,10 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { get, tokenRequest } from "../api";
+import { merged } from "../benches";
 import type { Bench, BenchInterval, Sample } from "../documents";
 import { bytes, clean, count, perSecond, seconds } from "../format";
-import { useDocument, useTitle } from "../hooks";
+import { useTitle } from "../hooks";
 import { connection } from "../live";
 import { Card, Empty } from "../parts";
 import { useValue } from "../store";
@@ -41,29 +42,68 @@ const CHARTS: ChartInfo<Sample>[] = [
   { title: "Connected switches", format: (value) => count(value === null ? null : Math.round(value)), curves: [{ label: "switches", value: (s) => s.switches }] },
 ];
 
-const BENCH_CHARTS: ChartInfo<BenchInterval>[] = [
-  { title: "Rate", format: perSecond, curves: [{ label: "rate", value: (it) => it.rate_per_s }] },
-  { title: "Latency", format: seconds, curves: [{ label: "99th percentile", value: (it) => it.latency_p99_s }, { label: "median", value: (it) => it.latency_p50_s }] },
-];
+/** The charts of a bench whose rate has this unit. */
+function benchCharts(unit: string): ChartInfo<BenchInterval>[] {
+  return [
+    { title: `Rate (${clean(unit)})`, format: perSecond, curves: [{ label: "rate", value: (it) => it.rate_per_s }] },
+    { title: "Latency", format: seconds, curves: [{ label: "99th percentile", value: (it) => it.latency_p99_s }, { label: "median", value: (it) => it.latency_p50_s }] },
+  ];
+}
+
+/** Calls `read` now, and again and again while the page is visible and connected. `read` gets to know when its answer is no longer wanted. */
+function usePolling(read: (isOver: () => boolean) => Promise<void>): void {
+  const link = useValue(connection);
+  useEffect(() => {
+    if (link !== "live") return undefined;
+    let isOver = false;
+    let timer = 0;
+    const poll = async (): Promise<void> => {
+      if (!document.hidden && tokenRequest.get() === null) {
+        try {
+          await read(() => isOver);
+        } catch {
+          // The state of the connection is shown at the top.
+        }
+      }
+      if (!isOver) timer = window.setTimeout(() => void poll(), INTERVAL_MS);
+    };
+    void poll();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [link]);
+}
 
 /** The benches that report while they run. */
 function Benches() {
-  const { data } = useDocument<{ benches: Bench[] }>("/v1/bench", INTERVAL_MS);
-  return <>{data?.benches.map((bench) => <BenchCard key={bench.run} bench={bench} />)}</>;
+  const [benches, setBenches] = useState<Bench[]>([]);
+  const last = useRef(0);
+  usePolling(async (isOver) => {
+    const found = await get<{ benches: Bench[]; last_number: number }>(`/v1/bench?after=${last.current}`);
+    if (isOver()) return;
+    const isNewRun = found.last_number < last.current;
+    last.current = isNewRun ? 0 : found.last_number;
+    setBenches((known) => (isNewRun ? [] : merged(known, found.benches)));
+  });
+  return <>{benches.map((bench) => <BenchCard key={bench.bench} bench={bench} />)}</>;
 }
 
 function BenchCard(props: { bench: Bench }) {
   const { bench } = props;
+  const charts = useMemo(() => benchCharts(bench.unit), [bench.unit]);
   const latest = bench.intervals.at(-1);
-  const phase = latest && !latest.is_measured ? ", not measured: warm-up or cool-down" : "";
+  const phase = latest && !latest.is_measured ? " (warm-up or cool-down, not measured)" : "";
   return (
     <section class="bench" aria-label={`Bench of ${clean(bench.target)}`}>
-      <p class="note good" role="status">
-        <code>sluice bench</code> measures {clean(bench.target, 100)}: {clean(bench.load, 100)}, {count(bench.switches)} {bench.switches === 1 ? "switch" : "switches"},
-        for {seconds(latest?.running_s)}{phase}.
+      <p class="note good">
+        <span role="status">
+          <code>sluice bench</code> measures {clean(bench.target, 100)}: {clean(bench.load, 100)}, {count(bench.switches)} {bench.switches === 1 ? "switch" : "switches"}{phase}.
+        </span>{" "}
+        Running for {seconds(latest?.running_s)}.
       </p>
       <div class="cards">
-        {BENCH_CHARTS.map((chart) => <Chart key={chart.title} info={chart} samples={bench.intervals} />)}
+        {charts.map((chart) => <Chart key={chart.title} info={chart} samples={bench.intervals} />)}
       </div>
     </section>
   );
@@ -72,30 +112,12 @@ function BenchCard(props: { bench: Bench }) {
 function useSamples(): Sample[] {
   const [samples, setSamples] = useState<Sample[]>([]);
   const last = useRef(0);
-  const link = useValue(connection);
-  useEffect(() => {
-    if (link !== "live") return undefined;
-    let isOver = false;
-    let timer = 0;
-    const read = async (): Promise<void> => {
-      if (!document.hidden && tokenRequest.get() === null) {
-        try {
-          const found = (await get<{ samples: Sample[] }>(`/v1/time-series?after_unix_s=${last.current}`)).samples;
-          if (isOver) return;
-          last.current = found.at(-1)?.at_unix_s ?? last.current;
-          setSamples((before) => [...before, ...found].slice(-SAMPLES_MAX));
-        } catch {
-          // The state of the connection is shown at the top.
-        }
-      }
-      if (!isOver) timer = window.setTimeout(() => void read(), INTERVAL_MS);
-    };
-    void read();
-    return () => {
-      isOver = true;
-      clearTimeout(timer);
-    };
-  }, [link]);
+  usePolling(async (isOver) => {
+    const found = (await get<{ samples: Sample[] }>(`/v1/time-series?after_unix_s=${last.current}`)).samples;
+    if (isOver()) return;
+    last.current = found.at(-1)?.at_unix_s ?? last.current;
+    setSamples((before) => [...before, ...found].slice(-SAMPLES_MAX));
+  });
   return samples;
 }
 
@@ -124,8 +146,8 @@ export function ChartsView() {
       {latest === undefined ? <Empty title="The first samples come within a few seconds" /> : (
         <>
           {isLoaded && (
-            <p class="note good" role="status">
-              Under load, such as that of <code>sluice bench</code>: {perSecond(latest.packet_ins_per_s)} packet-ins from {count(Math.round(latest.switches))} switches, 99th percentile {seconds(latest.latency_p99_s)}.
+            <p class="note good">
+              <span role="status">Under load, such as that of <code>sluice bench</code></span>: {perSecond(latest.packet_ins_per_s)} packet-ins from {count(Math.round(latest.switches))} switches, 99th percentile {seconds(latest.latency_p99_s)}.
             </p>
           )}
           <div class="cards">

@@ -1,4 +1,5 @@
 /** Hosts: the list, and one of them with paths and quarantine. */
+import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import { ApiError, change, get, segment } from "../api";
 import type { Host, PathsDocument, Quarantine } from "../documents";
@@ -101,7 +102,7 @@ export function HostView() {
               <dt>Ethernet</dt><dd><code>{host.mac}</code></dd>
               <dt>IP addresses</dt><dd>{host.addresses.join(", ") || "–"}</dd>
               <dt>VLAN</dt><dd>{vlanName(host)}</dd>
-              {others.length > 0 && <><dt>Also in VLAN</dt><dd>{others.map((it) => <><a key={it.vlan} href={hostHref(it)}>{vlanName(it)}</a> </>)}</dd></>}
+              {others.length > 0 && <><dt>Also in VLAN</dt><dd>{others.map((it) => <Fragment key={it.vlan}><a href={hostHref(it)}>{vlanName(it)}</a> </Fragment>)}</dd></>}
               <dt>At</dt><dd><a href={href("switch", host.at.dpid)}>{placeName(host.at)}</a> {host.at.port_name && `(${clean(host.at.port_name)})`}</dd>
             </dl>
           </Card>

@@ -107,17 +107,21 @@ function Network(props: { network: Topology }) {
 
 /** The hosts that the map draws, read again after events that concern hosts. */
 function useHosts(isShown: boolean): readonly Host[] {
-  const { data, reload } = useDocument<{ hosts: Host[] }>(isShown ? "/v1/hosts?limit=10000" : null, HOSTS_INTERVAL_MS);
+  const { data, error, reload } = useDocument<{ hosts: Host[] }>(isShown ? "/v1/hosts?limit=10000" : null, HOSTS_INTERVAL_MS);
   const version = useValue(hostsVersion);
-  const read = useRef({ version, at: 0 });
+  const reading = useRef({ version, isPending: false, endedAt: 0 });
   useEffect(() => {
-    if (version === read.current.version) return undefined;
+    reading.current = { ...reading.current, isPending: false, endedAt: Date.now() };
+  }, [data, error]);
+  useEffect(() => {
+    // Another reading would end the one that is pending: hosts that change often would never be shown.
+    if (!isShown || version === reading.current.version || reading.current.isPending) return undefined;
     const timer = setTimeout(() => {
-      read.current = { version, at: Date.now() };
+      reading.current = { version, isPending: true, endedAt: 0 };
       reload();
-    }, Math.max(0, read.current.at + HOSTS_PAUSE_MS - Date.now()));
+    }, Math.max(0, reading.current.endedAt + HOSTS_PAUSE_MS - Date.now()));
     return () => clearTimeout(timer);
-  }, [version, reload]);
+  }, [isShown, version, data, error, reload]);
   return data?.hosts ?? NO_HOSTS;
 }
 

@@ -96,7 +96,7 @@ function Ports(props: { dpid: string }) {
   const rates = useRates(ports);
   const [failure, setFailure] = useState<unknown>(null);
   const set = async (port: number, isEnabled: boolean): Promise<void> => {
-    if (!isEnabled && !confirm(`Set port ${port} down? Whatever uses it loses its connection.`)) return;
+    if (!isEnabled && !confirm(`Disable port ${port}? Whatever uses it loses its connection.`)) return;
     try {
       await change("PUT", `/v1/switches/${segment(dpid)}/ports/${port}`, { is_enabled: isEnabled });
       setFailure(null);
@@ -114,7 +114,7 @@ function Ports(props: { dpid: string }) {
             <tr key={port.port}>
               <td class="number">{port.port}</td>
               <td>{clean(port.name)}</td>
-              <td><Badge tone={port.is_up ? "good" : port.is_enabled ? "bad" : "warn"}>{port.is_up ? "up" : port.is_enabled ? "no link" : "set down"}</Badge></td>
+              <td><Badge tone={port.is_up ? "good" : port.is_enabled ? "bad" : "warn"}>{port.is_up ? "up" : port.is_enabled ? "no link" : "disabled"}</Badge></td>
               <td>{port.peer ? <PlaceLink place={port.peer} /> : port.hosts > 0 ? `${port.hosts} ${port.hosts === 1 ? "host" : "hosts"}` : port.is_up ? port.role : "–"}</td>
               <td class="number">{bits(port.speed_bits_per_s)}</td>
               <td class="number">{load(port.rates?.["rx_bits_per_s"], port.speed_bits_per_s)}</td>
@@ -123,8 +123,8 @@ function Ports(props: { dpid: string }) {
               <td class="number">{count(total(port.statistics?.["rx_errors"], port.statistics?.["tx_errors"]))}</td>
               <td class="number">{count(total(port.statistics?.["rx_dropped"], port.statistics?.["tx_dropped"]))}</td>
               <td>
-                <button type="button" class="small" onClick={() => void set(port.port, !port.is_enabled)} aria-label={`${port.is_enabled ? "Set down" : "Set up"} port ${port.port}`}>
-                  {port.is_enabled ? "Set down" : "Set up"}
+                <button type="button" class="small" onClick={() => void set(port.port, !port.is_enabled)} aria-label={`${port.is_enabled ? "Disable" : "Enable"} port ${port.port}`}>
+                  {port.is_enabled ? "Disable" : "Enable"}
                 </button>
               </td>
             </tr>

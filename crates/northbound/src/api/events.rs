@@ -21,8 +21,8 @@ use super::error::ApiError;
 use super::extract::ApiQuery;
 use super::{ApiState, names};
 use crate::events::{
-    EventDocument, EventFilter, EventId, EventKind, Events, HISTORY_MAX, NextEvent, Resumption,
-    ResumptionNotice,
+    EventDocument, EventFilter, EventId, EventKind, Events, HISTORY_MAX, LastEvents, NextEvent,
+    Resumption, ResumptionNotice,
 };
 use crate::routes::{Routes, routes};
 use crate::source_limit::SourcePermit;
@@ -69,7 +69,7 @@ struct HistoryQuery {
     /// How many of the last ones.
     #[param(maximum = 4096, default = 1000)]
     limit: Option<usize>,
-    /// Only those behind the event with this id, such as the `last_id` of an earlier answer. If it is of an earlier run of the controller, all.
+    /// Only those after the event with this id, such as the `last_id` of an earlier answer. If it is of an earlier run of the controller, all.
     after: Option<String>,
 }
 
@@ -77,8 +77,11 @@ struct HistoryQuery {
 struct HistoryDocument {
     /// The oldest first.
     events: Vec<EventDocument>,
-    /// The id of the newest event, whether it is listed or not: a stream that resumes behind it continues the list.
+    /// The id of the newest event, whether it is listed or not: a stream that resumes after it continues the list.
     last_id: String,
+    /// Number of events after `after` that are missing: they are no longer kept, or `limit` is too low. `null` without `after`, or if that is of
+    /// another run of the controller.
+    lost: Option<u64>,
 }
 
 /// What a stream says of itself; it is no event of the network.
@@ -137,8 +140,8 @@ async fn event_history(
     }
     let filter = filter(&state, query.kind.as_deref(), query.switch)?;
     let after = event_id(query.after)?;
-    let (events, last_id) = state.events.last(&filter, after, limit);
-    Ok(Json(HistoryDocument { events, last_id: last_id.to_string() }))
+    let LastEvents { events, last_id, lost } = state.events.last(&filter, after, limit);
+    Ok(Json(HistoryDocument { events, last_id: last_id.to_string(), lost }))
 }
 
 /// Events as they happen, as server-sent events, until the client closes the connection.
@@ -220,7 +223,7 @@ impl EventStream {
         if self.has_ended {
             return None;
         }
-        // Behind it, the stream continues with `self.next`.
+        // After it, the stream continues with `self.next`.
         let last_id = |next: u64| self.events.id(next - 1).to_string();
         if let Some(notice) = self.notice.take() {
             return Some(notice_event(notice).id(last_id(self.next)));

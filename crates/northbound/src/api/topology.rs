@@ -70,7 +70,7 @@ struct TopologyDocument {
     switches: Vec<MapSwitchDocument>,
     /// Each direction on its own.
     links: Vec<MapLinkDocument>,
-    /// Ports that are not used as others are, in their order.
+    /// Blocked ports, ordered by switch and port.
     blocked_ports: Vec<BlockedPortDocument>,
     /// Number of benches that report to `/v1/bench`.
     benches: usize,
@@ -110,7 +110,7 @@ struct BlockedPortDocument {
     reason: &'static str,
     /// The host, if only packets of this one are blocked.
     host: Option<String>,
-    /// How many packet-ins it may send, if it has sent more.
+    /// Limit of packet-ins per second; `null` for other reasons.
     packets_per_s_max: Option<u32>,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::event::{Event, EventDocument, EventFilter};
 
-/// Events that are kept: some megabytes. A stream that lags behind by more ends, and one that resumes has a gap.
+/// Events that are kept: some megabytes. A stream that is late by more ends, and one that resumes has a gap.
 pub(crate) const HISTORY_MAX: usize = 4096;
 
 /// Identifies an event: the run of the controller, and the number of the event in it, from 1.
@@ -51,6 +51,17 @@ pub(crate) enum NextEvent {
     Later(u64),
     /// So many events were forgotten before they could be sent.
     Lost(u64),
+}
+
+/// The last events, as one document.
+#[derive(Debug)]
+pub(crate) struct LastEvents {
+    /// The oldest first.
+    pub(crate) events: Vec<EventDocument>,
+    /// The id of the newest event of all.
+    pub(crate) last_id: EventId,
+    /// Number of events after the one that the client knows that are missing; `None` if it knows none of this run.
+    pub(crate) lost: Option<u64>,
 }
 
 /// Where a stream begins.
@@ -131,22 +142,31 @@ impl History {
         }
     }
 
-    /// The last events behind `after`: all that are kept, if it is of another run.
+    /// The last events after `after`: all that are kept, if it is of another run.
     pub(super) fn last(
         &self,
         filter: &EventFilter,
         after: Option<EventId>,
         limit: usize,
-    ) -> (Vec<EventDocument>, EventId) {
+    ) -> LastEvents {
         let oldest = self.oldest_number();
-        let from = after.map_or(oldest, |_| self.resume(after).from);
+        let resumption = after.map(|after| self.resume(Some(after)));
+        let from = resumption.map_or(oldest, |it| it.from);
         let skipped = usize::try_from(from - oldest).unwrap_or(usize::MAX);
         let numbered = (from..).zip(self.events.iter().skip(skipped));
         let selected: Vec<_> = numbered.filter(|(_, (event, _))| filter.selects(event)).collect();
         let first = selected.len().saturating_sub(limit);
-        let last = selected.iter().skip(first);
-        let last = last.map(|&(number, event)| self.document(number, event)).collect();
-        (last, self.id(self.next_number - 1))
+        let lost = resumption.and_then(|it| match it.notice {
+            None => Some(first as u64),
+            Some(ResumptionNotice::Gap(lost)) => Some(lost + first as u64),
+            Some(ResumptionNotice::Reset) => None,
+        });
+        let listed = selected.iter().skip(first);
+        LastEvents {
+            events: listed.map(|&(number, event)| self.document(number, event)).collect(),
+            last_id: self.id(self.next_number - 1),
+            lost,
+        }
     }
 }
 
@@ -189,20 +209,22 @@ mod tests {
     }
 
     #[test]
-    fn the_last_events_behind_an_id_are_those_that_a_client_lacks() {
+    fn the_last_events_after_an_id_are_those_that_a_client_lacks() {
         let history = history(HISTORY_MAX as u64 + 10);
         let all = EventFilter::default();
         let last = |run, number, limit| {
-            let (events, last) = history.last(&all, Some(EventId { run, number }), limit);
-            (events.first().map(|event| event.id.clone()), events.len(), last.to_string())
+            let LastEvents { events, last_id, lost } =
+                history.last(&all, Some(EventId { run, number }), limit);
+            assert_eq!(last_id.to_string(), format!("1f-{}", HISTORY_MAX + 10));
+            (events.first().map(|event| event.id.clone()), events.len(), lost)
         };
         let newest = HISTORY_MAX as u64 + 10;
         let id = |number| format!("1f-{number}");
-        assert_eq!(last(0x1f, newest - 2, 9), (Some(id(newest - 1)), 2, id(newest)));
-        assert_eq!(last(0x1f, newest - 9, 1), (Some(id(newest)), 1, id(newest)));
-        assert_eq!(last(0x1f, newest, 9), (None, 0, id(newest)));
-        assert_eq!(last(0x1f, 2, HISTORY_MAX), (Some(id(11)), HISTORY_MAX, id(newest)));
-        assert_eq!(last(0x1e, newest, HISTORY_MAX), (Some(id(11)), HISTORY_MAX, id(newest)));
+        assert_eq!(last(0x1f, newest - 2, 9), (Some(id(newest - 1)), 2, Some(0)));
+        assert_eq!(last(0x1f, newest - 9, 1), (Some(id(newest)), 1, Some(8)));
+        assert_eq!(last(0x1f, newest, 9), (None, 0, Some(0)));
+        assert_eq!(last(0x1f, 2, HISTORY_MAX), (Some(id(11)), HISTORY_MAX, Some(8)));
+        assert_eq!(last(0x1e, newest, HISTORY_MAX), (Some(id(11)), HISTORY_MAX, None));
     }
 
     #[test]
@@ -221,7 +243,7 @@ mod tests {
             switch: Some("s1".to_owned()),
         };
         assert_eq!(
-            history.last(&other, None, 3).0.len(),
+            history.last(&other, None, 3).events.len(),
             3,
             "that events were lost concerns everybody"
         );

@@ -18,7 +18,9 @@ use sluice_sdk::{Controller, switch_name};
 use tokio::sync::watch;
 
 pub(crate) use event::{Event, EventDocument, EventFilter, EventKind};
-pub(crate) use history::{EventId, HISTORY_MAX, NextEvent, Resumption, ResumptionNotice};
+pub(crate) use history::{
+    EventId, HISTORY_MAX, LastEvents, NextEvent, Resumption, ResumptionNotice,
+};
 
 use derive::Before;
 use event::EventPlace;
@@ -156,18 +158,18 @@ impl Events {
         self.lock().history.next(from, filter)
     }
 
-    /// Where a stream begins that resumes behind an event; or with the next one.
+    /// Where a stream begins that resumes after an event; or with the next one.
     pub(crate) fn resume(&self, after: Option<EventId>) -> Resumption {
         self.lock().history.resume(after)
     }
 
-    /// The last `limit` events behind `after` that a filter selects, the oldest first, and the id of the newest of all.
+    /// The last `limit` events after `after` that a filter selects.
     pub(crate) fn last(
         &self,
         filter: &EventFilter,
         after: Option<EventId>,
         limit: usize,
-    ) -> (Vec<EventDocument>, EventId) {
+    ) -> LastEvents {
         self.lock().history.last(filter, after, limit)
     }
 
