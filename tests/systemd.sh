@@ -20,8 +20,8 @@ if [ "${1:-}" = --boot ]; then
         mount -t cgroup -o none,name=systemd cgroup "$root/sys/fs/cgroup/systemd"
         mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup/unified"
     fi
-    # Nothing but what systemd itself needs.
-    rm -rf "$root"/etc/systemd/system/*.wants
+    # Nothing but what systemd itself needs: no units, and no init scripts, of which one may have our port.
+    rm -rf "$root"/etc/systemd/system/*.wants "$root"/etc/rc?.d
     mkdir -p "$root/etc/systemd/journald.conf.d"
     printf '[Journal]\nStorage=volatile\n' >"$root/etc/systemd/journald.conf.d/volatile.conf"
     ip link set lo up

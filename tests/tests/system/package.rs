@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use sluice_system_tests::{TestEnv, binary, output_of};
 
 /// Largest release binary without debug information, in bytes: `docs/adr/0041-packages.md` says what it is made of.
-const BINARY_BYTES_MAX: u64 = 17_000_000;
+const BINARY_BYTES_MAX: u64 = 18_200_000;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
