@@ -1,5 +1,6 @@
 //! A service manager of one service: passes listeners to `sluice run`, and receives what it reports.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixDatagram;
@@ -101,8 +102,18 @@ impl<'e> ServiceManager<'e> {
     #[track_caller]
     pub fn next_notification(&self) -> String {
         let mut buffer = [0; 4096];
-        let set = self.notifications.set_read_timeout(Some(SHORT_TIMEOUT));
-        match set.and_then(|()| self.notifications.recv(&mut buffer)) {
+        let mut receive = || {
+            self.notifications.set_read_timeout(Some(SHORT_TIMEOUT))?;
+            self.notifications.recv(&mut buffer)
+        };
+        // A receive with a time limit is not restarted after a signal.
+        let received = loop {
+            match receive() {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                result => break result,
+            }
+        };
+        match received {
             Ok(length) => {
                 String::from_utf8_lossy(buffer.get(..length).unwrap_or_default()).into_owned()
             }
