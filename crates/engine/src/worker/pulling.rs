@@ -60,6 +60,14 @@ struct Reads {
     spare: Vec<Vec<u8>>,
 }
 
+impl Reads {
+    /// Discards what waits: the thread of the worker has ended, and with it its connections.
+    fn discard(&mut self) {
+        self.waiting.clear();
+        self.bytes = 0;
+    }
+}
+
 /// What was received from a switch at once.
 struct Read {
     id: ConnId,
@@ -149,7 +157,7 @@ impl<I: Io, A: App> SharedWorker<I, A> {
         if self.is_finishing.load(Relaxed) || lock(&self.reads).waiting.is_empty() {
             return;
         }
-        let Some(mut state) = self.lock_state() else { return };
+        let Some(mut state) = self.lock_state() else { return lock(&self.reads).discard() };
         let Some((state, read)) = state.as_mut().zip(self.take_read()) else { return };
         state.process_for_other(&read);
         self.recycle(read);

@@ -199,7 +199,7 @@ fn without_run_to_completion(cfg: &mut Config) {
     (cfg.workers.run_to_completion, cfg.workers.threads) = (false, 3);
 }
 
-/// Each switch gets each answer once and in order, whoever processes its reads, also while it moves from worker to worker.
+/// Each switch gets each answer once and in order, whichever worker processes what it has sent, also while the switch moves between workers.
 #[test]
 fn workers_that_pull_from_a_shared_queue_keep_the_order_of_each_switch() {
     const SWITCHES: u64 = 12;
