@@ -98,10 +98,18 @@ struct Registry {
     /// By worker.
     announcements: ArrayOfMaps<MapData, Announcements>,
     free: Vec<u16>,
-    /// Slots of ended sessions of each worker, whose hosts are still published.
-    ended: Vec<Vec<u16>>,
+    workers: Vec<WorkerSlots>,
     /// Keeps the program.
     _program: Ebpf,
+}
+
+/// What the registry knows of a worker.
+#[derive(Debug, Default)]
+struct WorkerSlots {
+    /// There is a [`WorkerAnswers`], which alone changes the table of hosts.
+    is_running: bool,
+    /// Slots of ended sessions, whose hosts are still published.
+    ended: Vec<u16>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -165,12 +173,13 @@ impl KernelAnswers {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The part of a worker, by its number. Each worker has one.
+    /// The part of a worker, by its number. Each worker has one. If that is dropped, the worker has ended, and another one may take its place.
     ///
     /// # Errors
     /// Too little memory, or too few file descriptors.
     pub fn worker(&self, number: usize) -> Result<WorkerAnswers, KernelError> {
         let announcements = self.shared.registry().announcements(number)?;
+        self.shared.set_running(number, true);
         Ok(WorkerAnswers::new(self.shared.clone(), number, announcements))
     }
 }
@@ -254,7 +263,7 @@ impl Registry {
             announcements: ArrayOfMaps::try_from(announcements).map_err(refused)?,
             sessions,
             free: (1..=last).rev().collect(),
-            ended: vec![Vec::new(); workers as usize],
+            workers: (0..workers).map(|_| WorkerSlots::default()).collect(),
             _program: program,
         };
         Ok((registry, relays))
@@ -341,22 +350,31 @@ impl Shared {
         // They are gone already if the socket is closed.
         let _ = registry.sockets.clear_index(&slot.into());
         let _ = registry.slots.remove(&cookie);
-        match registry.ended.get_mut(worker) {
-            Some(ended) => ended.push(slot),
+        match registry.workers.get_mut(worker) {
+            Some(worker) => worker.ended.push(slot),
             None => registry.free.push(slot),
         }
     }
 
-    /// The slots of ended sessions of a worker that can be used again, if there are `least` ended ones or no other slots are free.
-    pub(crate) fn take_ended(&self, worker: usize, least: usize) -> Vec<u16> {
-        let mut registry = self.registry();
-        let is_full = registry.free.is_empty();
-        match registry.ended.get_mut(worker) {
-            Some(ended) if is_full || ended.len() >= least => {
-                ended.extract_if(.., |slot| !Session::is_relaying(self, *slot)).collect()
-            }
-            _ => Vec::new(),
+    /// Records that a worker has started or ended. The hosts of one that has ended are withdrawn by others.
+    pub(crate) fn set_running(&self, worker: usize, is_running: bool) {
+        if let Some(worker) = self.registry().workers.get_mut(worker) {
+            worker.is_running = is_running;
         }
+    }
+
+    /// The slots of ended sessions of `worker`, and of workers that have ended themselves, that can be used again once the hosts are
+    /// withdrawn, by the worker that has published them; of each worker if there are `least`, or if no other slots are free.
+    pub(crate) fn take_ended(&self, worker: usize, least: usize) -> Vec<(usize, Vec<u16>)> {
+        let mut registry = self.registry();
+        let least = if registry.free.is_empty() { 1 } else { least };
+        let workers = registry.workers.iter_mut().enumerate();
+        let workers = workers.filter(|(number, it)| *number == worker || !it.is_running);
+        let ended = workers.filter(|(_, it)| it.ended.len() >= least).map(|(number, it)| {
+            let is_unused = |slot: &mut u16| !Session::is_relaying(self, *slot);
+            (number, it.ended.extract_if(.., is_unused).collect::<Vec<_>>())
+        });
+        ended.filter(|(_, slots)| !slots.is_empty()).collect()
     }
 
     /// Frees slots, of which no host is published any more.

@@ -315,3 +315,42 @@ impl Drop for Session {
         self.shared.end_session(self.slot, self.cookie, self.worker);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+    use super::*;
+    use crate::{KernelAnswers, Limits};
+
+    /// The controller's end of a new connection, and the other one.
+    fn connect() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let switch = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, switch)
+    }
+
+    /// What arrives from the relay goes to the connection in the slot that is written in it.
+    #[test]
+    fn a_slot_is_free_again_when_the_relay_has_passed_on_what_the_session_has_left_in_it() {
+        let limits = Limits { workers: 1, sessions: 1, hosts_per_worker: 100, input_bytes: 1000 };
+        let mut worker = KernelAnswers::load(&limits).unwrap().worker(0).unwrap();
+        let (old, new) = (connect(), connect());
+        for buffers in 0..3 {
+            let session = worker.attach(&old.0).unwrap();
+            let (shared, slot) = (session.shared.clone(), session.slot());
+            assert!(worker.attach(&new.0).is_err(), "one session at a time");
+            shared.session(slot, RELAYED).fetch_add(buffers, Ordering::SeqCst);
+            drop(session);
+            for left in (1..=buffers).rev() {
+                let error = worker.attach(&new.0).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{left} of {buffers}");
+                shared.session(slot, ARRIVED).fetch_add(1, Ordering::SeqCst);
+            }
+            let session = worker.attach(&new.0).unwrap();
+            assert_eq!(session.slot(), slot);
+            assert_eq!(session.answered(), Answered::default());
+            assert!(!Session::is_relaying(&shared, slot));
+        }
+    }
+}

@@ -152,18 +152,27 @@ impl WorkerAnswers {
     }
 
     fn table(&self) -> HostTable<'_> {
+        self.table_of(self.worker)
+    }
+
+    fn table_of(&self, worker: usize) -> HostTable<'_> {
         let len = BUCKET_WORDS << self.shared.hash.bits;
-        let start = self.worker * len;
+        let start = worker * len;
         let words = self.shared.hosts.words().get(start..start + len).unwrap_or_default();
         HostTable { words, hash: self.shared.hash }
     }
 
     /// Withdraws all hosts of ended sessions, so that their slots can be used again.
     fn free_slots(&mut self) {
-        let ended = self.shared.take_ended(self.worker, ENDED_SLOTS);
-        if !ended.is_empty() {
-            self.table().withdraw_slots(&ended);
-            self.shared.free(&ended);
+        for (worker, slots) in self.shared.take_ended(self.worker, ENDED_SLOTS) {
+            self.table_of(worker).withdraw_slots(&slots);
+            self.shared.free(&slots);
         }
+    }
+}
+
+impl Drop for WorkerAnswers {
+    fn drop(&mut self) {
+        self.shared.set_running(self.worker, false);
     }
 }

@@ -11,7 +11,7 @@
 
 mod switch;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -306,5 +306,91 @@ fn the_end_of_a_connection_is_seen_after_its_data_and_frees_its_slot() {
         assert_eq!(received, message, "{round}");
         drop(peer.controller);
         drop(session);
+    }
+}
+
+/// Attaches a connection as soon as there is a slot, which may have to wait for what the relay still has of the session before.
+fn attach_when_free(worker: &mut WorkerAnswers, peer: &Peer) -> Session {
+    let deadline = sluice_io::clock::now() + Duration::from_secs(20);
+    loop {
+        match worker.attach(&peer.controller) {
+            Ok(session) => return session,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::OutOfMemory),
+        }
+        assert!(sluice_io::clock::now() < deadline, "no slot is freed");
+        sluice_io::clock::sleep(Duration::from_micros(10));
+    }
+}
+
+/// Sessions that end while the relay has answers for them: a session that begins in the same slot gets its own only.
+#[test]
+fn what_is_still_relayed_for_an_ended_session_keeps_its_slot_and_goes_to_no_other() {
+    let program = KernelAnswers::load(&Limits { sessions: 1, ..LIMITS }).unwrap();
+    let mut worker = program.worker(0).unwrap();
+    let (version, forms) = (Version::V1_3, Forms::new(Version::V1_3));
+    let known = packet_in(version, (mac(1), mac(2)), 1, None);
+    let mut peers = Vec::new();
+    for round in 1..=300 {
+        let mut peer = Peer::new();
+        let mut session = attach_when_free(&mut worker, &peer);
+        session.set_form(&forms.form(10));
+        publish_two(&mut worker, &mut session);
+        session.open(1000 * round);
+        peer.switch.write_all(&known).unwrap();
+        let expected = answers(version, 1000 * round, &[((mac(1), mac(2)), [1, 2], None)]);
+        assert_eq!(peer.receive(expected.len()), expected, "{round}");
+        for _ in 0..10 {
+            peer.switch.write_all(&known).unwrap();
+        }
+        while session.answered().packet_ins == 1 && session.unread_bytes() == 0 {
+            std::hint::spin_loop();
+        }
+        drop(session);
+        peers.push(peer);
+    }
+}
+
+/// As when a worker panics: what it has in the program is dropped in any order, and its thread is gone.
+#[test]
+fn a_worker_that_ends_leaves_nothing_and_another_one_can_take_its_place() {
+    let (version, forms) = (Version::V1_3, Forms::new(Version::V1_3));
+    let known = packet_in(version, (mac(1), mac(2)), 1, None);
+    let expected = answers(version, 1, &[((mac(1), mac(2)), [1, 2], None)]);
+    let begin = |worker: &mut WorkerAnswers, peer: &mut Peer| {
+        let mut session = worker.attach(&peer.controller).unwrap();
+        session.set_form(&forms.form(10));
+        assert_eq!(last_seen(worker, &session, mac(1)), None, "of an ended session");
+        publish_two(worker, &mut session);
+        session.open(1);
+        peer.switch.write_all(&known).unwrap();
+        assert_eq!(peer.receive(expected.len()), expected);
+        session
+    };
+    for sessions_first in [true, false] {
+        let program = KernelAnswers::load(&Limits { sessions: 2, ..LIMITS }).unwrap();
+        let mut other = program.worker(1).unwrap();
+        let mut peers = [Peer::new(), Peer::new()];
+        let mut ended = program.worker(0).unwrap();
+        let sessions = peers.each_mut().map(|peer| begin(&mut ended, peer));
+        assert!(other.attach(&Peer::new().controller).is_err(), "all slots are used");
+        if sessions_first {
+            drop(sessions);
+            drop(ended);
+        } else {
+            drop(ended);
+            drop(sessions);
+        }
+        for peer in &mut peers {
+            peer.switch.write_all(&known).unwrap();
+            assert_eq!(peer.read_up(known.len()), known, "the kernel answers nothing any more");
+        }
+        // Their switches connect again, to a worker that runs.
+        let mut peers = [Peer::new(), Peer::new()];
+        drop(peers.each_mut().map(|peer| begin(&mut other, peer)));
+        // And to a worker in its place.
+        let mut again = program.worker(0).unwrap();
+        other.attach(&Peer::new().controller).map(drop).unwrap();
+        let mut peer = Peer::new();
+        drop(begin(&mut again, &mut peer));
     }
 }
