@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
@@ -269,8 +270,8 @@ impl<A: App + Send + 'static> Engine<A> {
         self.senders.acceptor.send(ToAcceptor::Move(datapath_id, worker));
     }
 
-    /// Has `notify` called, in any thread and once, when a thread ends with an error, which is logged. Its switches are
-    /// served by nobody then, so the engine should be stopped.
+    /// Has `notify` called, in any thread and once, when a thread ends with an error, which is logged, or by a panic. Its switches are
+    /// disconnected, and nobody serves those that connect to it later, so the engine should be stopped.
     pub fn on_failure(&self, notify: impl FnOnce() + Send + 'static) {
         self.failure.subscribe(Box::new(notify));
     }
@@ -398,10 +399,15 @@ fn spawn(
     run: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> Result<JoinHandle<()>, StartError> {
     let failure = failure.clone();
-    let run = move || {
-        if let Err(error) = run() {
+    let run = move || match panic::catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
             tracing::error!(%error, "thread failed");
             failure.notify();
+        }
+        Err(payload) => {
+            failure.notify();
+            panic::resume_unwind(payload);
         }
     };
     std::thread::Builder::new().name(name).spawn(run).map_err(StartError::Io)
@@ -448,6 +454,17 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
+
+    #[test]
+    fn a_thread_that_panics_is_reported_and_its_panic_is_that_of_the_thread() {
+        let failure = Arc::new(ThreadFailure::default());
+        let (sender, receiver) = channel();
+        failure.subscribe(Box::new(move || sender.send(()).unwrap()));
+        let thread = spawn("worker-0".to_owned(), &failure, || panic!("a bug of an application"));
+        let payload = thread.unwrap().join().unwrap_err();
+        assert_eq!(payload.downcast_ref(), Some(&"a bug of an application"));
+        assert_eq!(receiver.try_iter().count(), 1);
+    }
 
     #[test]
     fn a_thread_that_ends_with_an_error_is_reported_once_whenever_somebody_subscribes() {

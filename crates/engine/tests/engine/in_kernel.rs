@@ -3,17 +3,20 @@
 //! Loading the program needs privileges, and clang when it was built: both are part of the set-up of the tests.
 
 use std::net::SocketAddr;
+use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use sluice_apps::learning::Learning;
 use sluice_base::Rng;
 use sluice_engine::WorkerEngine;
 use sluice_io::{clock, sock};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
     Encoder, MacAddr, Message, MessageType, PacketInReason, Port, PortNo, PortReason, PortStatus,
-    RawMessage, Version, split_message,
+    RawMessage, SwitchFeatures, Version, split_message,
 };
+use sluice_sdk::{AnswerCache, App, Ctx, Network, SwitchIndex, Verdict};
 
 use crate::slow_switches::small_limits;
 use crate::test_engine::{TIMEOUT, TestEngine, wait_until};
@@ -188,7 +191,7 @@ fn known_packet_in(src: u64, dst: u64) -> Vec<u8> {
 }
 
 /// A switch with two hosts, whose packet-ins the kernel answers.
-fn switch_with_known_hosts(engine: &TestEngine, id: u64) -> TestPeer {
+fn switch_with_known_hosts<A: App + Send>(engine: &TestEngine<A>, id: u64) -> TestPeer {
     let mut peer = TestPeer::connect_switch(engine.addr, Version::V1_3, id);
     peer.expect_reply();
     for (src, dst) in [(1, 2), (2, 1)] {
@@ -302,4 +305,82 @@ fn a_switch_that_never_reads_is_disconnected() {
     sending.join().unwrap();
     good.expect_reply();
     wait_until("an empty backlog", || engine.metric("backlog_bytes", "") == 0);
+}
+
+/// `learning`, with a bug: it panics at a link probe.
+#[derive(Default)]
+struct Panicking(Learning);
+
+impl App for Panicking {
+    fn initial_messages(&self, out: &mut Encoder<'_>) {
+        self.0.initial_messages(out);
+    }
+
+    fn can_publish_answers(&self) -> bool {
+        self.0.can_publish_answers()
+    }
+
+    fn publish_answers(&mut self, switch: SwitchIndex, cache: &mut dyn AnswerCache) {
+        self.0.publish_answers(switch, cache);
+    }
+
+    fn update_from_answers(&mut self, now: Instant, cache: &mut dyn AnswerCache) {
+        self.0.update_from_answers(now, cache);
+    }
+
+    fn on_iteration(&mut self, now: Instant) {
+        self.0.on_iteration(now);
+    }
+
+    fn on_switch_connected(&mut self, features: &SwitchFeatures, ctx: &mut Ctx<'_>) {
+        self.0.on_switch_connected(features, ctx);
+    }
+
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
+        assert!(p.frame.get(12..14) != Some(&[0x88, 0xcc][..]), "a bug of an application");
+        self.0.on_packet_in(p, ctx)
+    }
+
+    fn on_switch_disconnected(&mut self, switch: SwitchIndex, now: Instant, to: &mut Network) {
+        self.0.on_switch_disconnected(switch, now, to);
+    }
+}
+
+/// Its switches are disconnected, those of the other worker are answered until the process stops the engine, and then both are answered by a
+/// new one, also in the kernel.
+#[test]
+fn when_a_worker_panics_its_switches_and_then_all_connect_again() {
+    let change = |cfg: &mut sluice_engine::Config| {
+        (cfg.workers.threads, cfg.workers.engine) = (2, WorkerEngine::Kernel);
+        cfg.workers.balancing = false;
+    };
+    let mut addr = None;
+    for _ in 0..2 {
+        let change = |cfg: &mut sluice_engine::Config| {
+            change(cfg);
+            cfg.listen = addr.map_or_else(|| cfg.listen.clone(), |addr| vec![addr]);
+        };
+        let engine = TestEngine::with_app(change, Panicking::default);
+        addr = Some(engine.addr);
+        let (failed, has_failed) = mpsc::channel();
+        engine.engine.as_ref().unwrap().on_failure(move || failed.send(()).unwrap());
+        // Each worker has one of them.
+        let mut switches = [1, 2].map(|id| switch_with_known_hosts(&engine, id));
+        for worker in ["0", "1"] {
+            assert_eq!(engine.metric("worker_switches", worker), 1);
+        }
+        let [broken, other] = &mut switches;
+        broken.send(&lldp());
+        broken.expect_close();
+        has_failed.recv_timeout(TIMEOUT).unwrap();
+        let in_kernel = || engine.metric("packet_ins_answered_in_kernel", "");
+        let before = in_kernel();
+        wait_until("an answer of the kernel to the other switch", || {
+            other.send_bytes(&known_packet_in(1, 2));
+            other.expect_reply();
+            in_kernel() > before
+        });
+        drop(engine);
+        other.expect_close();
+    }
 }
