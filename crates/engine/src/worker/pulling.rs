@@ -356,12 +356,14 @@ impl<I: Io, A: App> PullingWorker<I, A> {
     }
 }
 
-/// The state ends with the thread, as that of other workers does.
+/// The state ends with the thread, as that of other workers does. Others discard what is left in the queue.
 impl<I: Io, A> Drop for PullingWorker<I, A> {
     fn drop(&mut self) {
         if let Some(own) = self.shared.workers.get(self.number) {
             let state = lock(&own.state).take();
             drop(state);
+            // It still is if the application has panicked there.
+            own.is_finishing.store(false, Relaxed);
         }
     }
 }
@@ -392,4 +394,89 @@ fn with_state<I: Io, A: App, T>(
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_io::{Epoll, WaitStrategy};
+
+    use super::*;
+    use crate::config::Config;
+    use crate::threads::Threads;
+
+    struct EmptyApp;
+
+    impl App for EmptyApp {}
+
+    type Shared = Arc<SharedReads<Epoll, EmptyApp>>;
+
+    /// The queue of two workers, and the first of them.
+    fn workers() -> (Shared, PullingWorker<Epoll, EmptyApp>) {
+        let epoll = || Epoll::new(WaitStrategy::default()).unwrap();
+        let cfg = Arc::new(Config::default());
+        let threads = Threads::new(&cfg, epoll(), vec![epoll(), epoll()]);
+        let shared = Arc::new(SharedReads::new(threads.senders.workers));
+        let setup = threads.workers.into_iter().next().unwrap();
+        let first = PullingWorker::new(setup.start(EmptyApp, None).unwrap(), shared.clone());
+        (shared, first)
+    }
+
+    fn push(shared: &Shared, number: usize) {
+        let (id, at) = (ConnId::default(), sluice_io::clock::now());
+        let read = Read { id, bytes: vec![4, 2, 0, 8, 0, 0, 0, 0], received_bytes: 8, at };
+        shared.push(number, read);
+    }
+
+    /// What another worker does with the first of the queue. Returns which worker that was.
+    fn process_first(shared: &Shared) -> Option<usize> {
+        let (number, worker) = shared.pop()?;
+        worker.process_for_other();
+        shared.put_back(number, worker);
+        Some(number)
+    }
+
+    #[test]
+    fn reads_of_a_worker_that_runs_are_processed_one_at_a_time() {
+        let (shared, first) = workers();
+        (0..3).for_each(|_| push(&shared, 0));
+        for left in [2, 1, 0] {
+            assert_eq!(process_first(&shared), Some(0));
+            assert_eq!(lock(&shared.workers[0].reads).waiting.len(), left);
+        }
+        assert_eq!(process_first(&shared), None);
+        drop(first);
+    }
+
+    /// Its application may have panicked while it processed what was left, at the end of its iteration.
+    #[test]
+    fn reads_of_a_worker_that_has_ended_are_discarded_so_that_others_do_not_look_for_them() {
+        for was_finishing in [false, true] {
+            let (shared, first) = workers();
+            (0..3).for_each(|_| push(&shared, 0));
+            shared.workers[0].is_finishing.store(was_finishing, Relaxed);
+            drop(first);
+            assert_eq!(process_first(&shared), Some(0));
+            let reads = lock(&shared.workers[0].reads);
+            assert_eq!((reads.waiting.len(), reads.bytes, reads.is_queued), (0, 0, false));
+            drop(reads);
+            assert_eq!(process_first(&shared), None, "an empty queue");
+        }
+    }
+
+    #[test]
+    fn reads_of_a_worker_whose_state_is_incomplete_are_discarded() {
+        let (shared, first) = workers();
+        push(&shared, 0);
+        push(&shared, 0);
+        let panicking = shared.clone();
+        // An application that panics in the thread of another worker.
+        let thread: std::thread::JoinHandle<()> = std::thread::spawn(move || {
+            let _state = panicking.workers[0].lock_state();
+            panic!("a bug of an application");
+        });
+        assert!(thread.join().is_err());
+        assert_eq!(process_first(&shared), Some(0));
+        assert_eq!(process_first(&shared), None);
+        drop(first);
+    }
 }
