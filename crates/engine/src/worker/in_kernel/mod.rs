@@ -6,6 +6,9 @@
 //!
 //! [`Switches::get_mut`]: super::switches::Switches::get_mut
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
