@@ -154,8 +154,8 @@ pub enum WorkerEngine {
     /// As [`Epoll`](Self::Epoll), and the kernel answers packet-ins in the place of the workers, as far as the application
     /// [publishes](sluice_sdk::App::publish_answers) how. Needs Linux 6.16 and privileges.
     Kernel,
-    /// As [`Kernel`](Self::Kernel) while little is waiting, and the workers answer under load. If the kernel cannot, the workers answer
-    /// everything, which is logged.
+    /// As [`Kernel`](Self::Kernel) while little is waiting and the kernel is quick, and the workers answer otherwise. If the kernel cannot,
+    /// the workers answer everything, which is logged.
     Auto,
 }
 
@@ -171,16 +171,19 @@ const INPUT_WHILE_IDLE: u32 = 600;
 /// The same under any load.
 const INPUT_ALWAYS: u32 = 16 << 10;
 
+/// How long an answer of the kernel may wait for a processor before a worker would be quicker. To wake one takes some 50 microseconds.
+const LATE: Duration = Duration::from_millis(1);
+
 impl WorkerEngine {
     /// The limits of the program that answers in the kernel; `None` if there is none.
     pub(crate) fn kernel_limits(self, workers: usize) -> Option<sluice_kernel::Limits> {
-        let input_bytes = match self {
+        let (input_bytes, late) = match self {
             Self::Epoll | Self::Uring => return None,
-            Self::Auto => INPUT_WHILE_IDLE,
-            Self::Kernel => INPUT_ALWAYS,
+            Self::Auto => (INPUT_WHILE_IDLE, Some(LATE)),
+            Self::Kernel => (INPUT_ALWAYS, None),
         };
         let (sessions, hosts_per_worker) = (SWITCHES_IN_KERNEL, HOSTS_IN_KERNEL);
-        Some(sluice_kernel::Limits { workers, sessions, hosts_per_worker, input_bytes })
+        Some(sluice_kernel::Limits { workers, sessions, hosts_per_worker, input_bytes, late })
     }
 }
 

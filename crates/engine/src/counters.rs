@@ -110,6 +110,8 @@ pub(crate) struct ThreadCounters {
     pub(crate) packet_ins_shed: Counter,
     /// Packet-ins that the kernel has answered in the place of this worker.
     pub(crate) packet_ins_in_kernel: Counter,
+    /// Times that this worker answers a switch for a while, since answers of the kernel waited too long.
+    pub(crate) kernel_pauses: Counter,
     /// From the read that returned a burst to the write of the responses.
     pub(crate) response_latency: Histogram,
     /// Counters of each connected switch.
@@ -322,7 +324,7 @@ impl CounterRegistry {
 }
 
 /// Counters that have no labels.
-const COUNTERS: [MetricRow<u64>; 14] = [
+const COUNTERS: [MetricRow<u64>; 15] = [
     ("connections_accepted", "Connections accepted", |c| c.connections_accepted.get()),
     ("malformed_messages", "Messages from switches that could not be parsed", |c| {
         c.malformed_messages.get()
@@ -374,6 +376,11 @@ const COUNTERS: [MetricRow<u64>; 14] = [
         "packet_ins_answered_in_kernel",
         "Packet-ins answered inside the kernel, as of the last time that the worker served the switch",
         |c| c.packet_ins_in_kernel.get(),
+    ),
+    (
+        "kernel_pauses",
+        "Times that a worker answers a switch for a while, since answers of the kernel waited for a processor",
+        |c| c.kernel_pauses.get(),
     ),
     ("received_bytes", "Bytes received from switches", |c| c.bytes_received.get()),
     ("sent_bytes", "Bytes sent to switches", |c| c.bytes_sent.get()),

@@ -32,6 +32,7 @@ static long (*const bpf_skb_pull_data)(struct __sk_buff *, u32 len) = (void *)BP
 static u64 (*const bpf_get_socket_cookie)(void *skb) = (void *)BPF_FUNC_get_socket_cookie;
 static long (*const bpf_sk_redirect_map)(struct __sk_buff *, void *map, u32 key, u64 flags) = (void *)BPF_FUNC_sk_redirect_map;
 static struct tcp_sock *(*const bpf_skc_to_tcp_sock)(void *sk) = (void *)BPF_FUNC_skc_to_tcp_sock;
+static u64 (*const bpf_ktime_get_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
 static long (*const bpf_ringbuf_output)(void *ring, void *data, u64 len, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
 static long (*const bpf_loop)(u32 count, void *callback, void *context, u64 flags) = (void *)BPF_FUNC_loop;
 
@@ -124,10 +125,16 @@ struct session {
     // Those of them that were sent when the socket had taken all answers, and bytes of the packet-ins answered then.
     u64 relayed_before;
     u64 received_before;
-    u64 unused_relayed[5];
+    // The buffer whose way through the relay is timed, by the number that it has in `relayed`, and when it was sent; 0 for none.
+    u64 timed_number;
+    u64 timed_at;
+    u64 unused_relayed[3];
     // Written by `answer`. Buffers that have arrived at the other end of the relay.
     u64 arrived;
-    u64 unused_arrived[7];
+    // Those of them that were timed, and those of these that took too long.
+    u64 timed;
+    u64 late;
+    u64 unused_arrived[5];
 };
 
 // The messages that answer a packet-in. All other values are patched in.
@@ -280,6 +287,9 @@ const volatile u64 hash_factor = 1;
 const volatile u32 hash_bits = 1;
 // Longer socket buffers go to the worker: much is waiting then, and the worker is faster.
 const volatile u32 input_bytes_max = INPUT_BYTES_MAX;
+
+// Time in the relay after which a buffer is late; 0 if nothing is timed.
+const volatile u64 late_ns = 0;
 
 // A buffer that is decided about.
 struct burst {
@@ -532,6 +542,10 @@ inline_always int decide_burst(struct burst *burst, struct session *session)
     if (!decisions->is_complete)
         session->failed = 1;
     session->relayed++;
+    if (late_ns && !session->timed_at) {
+        session->timed_number = session->relayed;
+        __sync_lock_test_and_set(&session->timed_at, bpf_ktime_get_ns());
+    }
     session->answered_bytes += out_len;
     session->packets += packets;
     session->received_bytes += burst->len;
@@ -753,6 +767,21 @@ inline_always int write_answers(struct relayed *relayed)
         && !bpf_skb_store_bytes(relayed->skb, 0, output->bytes, len, 0);
 }
 
+// Counts a buffer that has arrived, and whether it is late if it is timed. It has waited for a thread of the kernel on the processor that had
+// received it, as the answer will once more.
+inline_always void count_arrived(struct session *session)
+{
+    u64 timed_at = session->timed_at;
+    if (late_ns && timed_at && session->arrived + 1 == session->timed_number) {
+        if (bpf_ktime_get_ns() - timed_at > late_ns)
+            session->late++;
+        session->timed++;
+        __sync_lock_test_and_set(&session->timed_at, 0);
+    }
+    // Last, since the slot may belong to another connection from here on.
+    __sync_fetch_and_add(&session->arrived, 1);
+}
+
 SEC("sk_skb/stream_verdict/answer")
 int answer(struct __sk_buff *skb)
 {
@@ -774,12 +803,11 @@ int answer(struct __sk_buff *skb)
     if (!is_written) {
         // The worker closes the connection, since its stream has a gap.
         session->failed = 1;
-        __sync_fetch_and_add(&session->arrived, 1);
+        count_arrived(session);
         return SK_DROP;
     }
     int verdict = bpf_sk_redirect_map(skb, &sockets, slot, 0);
-    // Last, since the slot may belong to another connection from here on.
-    __sync_fetch_and_add(&session->arrived, 1);
+    count_arrived(session);
     return verdict;
 }
 

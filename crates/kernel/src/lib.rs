@@ -29,5 +29,5 @@ mod worker;
 
 pub use error::KernelError;
 pub use program::{IS_BUILT, KERNEL_MIN, KernelAnswers, Limits};
-pub use session::{AnswerForm, Answered, Closed, Session};
+pub use session::{AnswerForm, Answered, Closed, Session, Waits};
 pub use worker::WorkerAnswers;

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use aya::maps::{ArrayOfMaps, HashMap, Map, MapData, MapError, RingBuf, SockMap};
 use aya::programs::{ProgramError, SkSkb};
@@ -65,6 +66,8 @@ pub struct Limits {
     pub hosts_per_worker: u32,
     /// Bytes of a socket buffer that the program answers; longer ones go to the worker. At most 16 KiB.
     pub input_bytes: u32,
+    /// How long answers may wait for a processor before they are [late](crate::Waits::late); `None` if that is not measured.
+    pub late: Option<Duration>,
 }
 
 /// The loaded program. It stays loaded until this and all that was made of it is dropped.
@@ -136,11 +139,15 @@ impl KernelAnswers {
         let workers = u32::try_from(limits.workers.max(1)).unwrap_or(u32::MAX);
         let all_buckets = workers.saturating_mul(1 << bits);
         let input_bytes = limits.input_bytes.min(INPUT_BYTES_MAX);
+        // 0 is for no measurement.
+        let late = limits.late.map_or(0, |late| late.as_nanos().max(1));
+        let late_ns = u64::try_from(late).unwrap_or(u64::MAX);
         let mut loader = EbpfLoader::new();
         loader
             .override_global("hash_factor", &hash.factor, true)
             .override_global("hash_bits", &hash.bits, true)
             .override_global("input_bytes_max", &input_bytes, true)
+            .override_global("late_ns", &late_ns, true)
             .map_max_entries("sockets", sessions)
             .map_max_entries("relay_entries", workers)
             .map_max_entries("relay_exits", workers)
@@ -394,7 +401,6 @@ fn system_error(error: MapError) -> io::Error {
 mod tests {
     use std::io::Write;
     use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-    use std::time::Duration;
 
     use super::*;
     use crate::AnswerForm;
@@ -411,7 +417,8 @@ mod tests {
     }
 
     fn is_found_and_others_go_on(fail: impl FnOnce(&[UnixStream; 2])) {
-        let limits = Limits { workers: 2, sessions: 10, hosts_per_worker: 100, input_bytes: 1000 };
+        let (sessions, hosts_per_worker, input_bytes) = (10, 100, 1000);
+        let limits = Limits { workers: 2, sessions, hosts_per_worker, input_bytes, late: None };
         let answers = KernelAnswers::load(&limits).unwrap();
         let [mut other, mut worker] = [0, 1].map(|number| answers.worker(number).unwrap());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

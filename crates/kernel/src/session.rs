@@ -27,6 +27,8 @@ const FAILED: usize = 14;
 const RECEIVED_BYTES: usize = 15;
 const RELAYED: usize = 16;
 const ARRIVED: usize = 24;
+const TIMED: usize = 25;
+const LATE: usize = 26;
 
 /// How often the worker looks whether the program runs before it lets another thread run, which may be the one that the program has
 /// interrupted.
@@ -91,6 +93,18 @@ pub struct Answered {
     pub received_bytes: u64,
     /// Bytes of the answers.
     pub sent_bytes: u64,
+}
+
+/// How long answers of the program have waited.
+///
+/// An answer is sent by a thread of the kernel on the processor that has received the packet-ins, in two steps. The first one is timed, of one
+/// buffer at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waits {
+    /// Buffers that were timed.
+    pub timed: u64,
+    /// Those of them that have waited longer than [`Limits::late`](crate::Limits::late).
+    pub late: u64,
 }
 
 /// A connection whose packet-ins the program may answer while its gate is open. The worker that owns it closes the gate before it writes.
@@ -281,6 +295,12 @@ impl Session {
         }
     }
 
+    /// How long answers have waited since the connection was attached.
+    pub fn waits(&self) -> Waits {
+        let load = |word| self.word(word).load(Ordering::Relaxed);
+        Waits { timed: load(TIMED), late: load(LATE) }
+    }
+
     /// Number of bytes that were passed to the worker and that it has not received yet.
     pub fn unread_bytes(&self) -> u64 {
         self.word(PASSED).load(Ordering::SeqCst).saturating_sub(self.received)
@@ -333,7 +353,8 @@ mod tests {
     /// What arrives from the relay goes to the connection in the slot that is written in it.
     #[test]
     fn a_slot_is_free_again_when_the_relay_has_passed_on_what_the_session_has_left_in_it() {
-        let limits = Limits { workers: 1, sessions: 1, hosts_per_worker: 100, input_bytes: 1000 };
+        let (sessions, hosts_per_worker, input_bytes) = (1, 100, 1000);
+        let limits = Limits { workers: 1, sessions, hosts_per_worker, input_bytes, late: None };
         let mut worker = KernelAnswers::load(&limits).unwrap().worker(0).unwrap();
         let (old, new) = (connect(), connect());
         for buffers in 0..3 {

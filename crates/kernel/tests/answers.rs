@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use sluice_io::poll::wait_readable;
 use sluice_io::sock;
-use sluice_kernel::{Closed, KernelAnswers, Limits, Session, WorkerAnswers};
+use sluice_kernel::{Closed, KernelAnswers, Limits, Session, Waits, WorkerAnswers};
 use sluice_openflow::Version;
 
 use switch::{Forms, Peer, answers, packet_in};
 
 const LIMITS: Limits =
-    Limits { workers: 2, sessions: 100, hosts_per_worker: 1000, input_bytes: 16 << 10 };
+    Limits { workers: 2, sessions: 100, hosts_per_worker: 1000, input_bytes: 16 << 10, late: None };
 
 const VERSIONS: [Version; 3] = [Version::V1_0, Version::V1_3, Version::V1_4];
 
@@ -392,5 +392,38 @@ fn a_worker_that_ends_leaves_nothing_and_another_one_can_take_its_place() {
         other.attach(&Peer::new().controller).map(drop).unwrap();
         let mut peer = Peer::new();
         drop(begin(&mut again, &mut peer));
+    }
+}
+
+/// With one request outstanding, each answer is timed.
+#[test]
+fn answers_that_wait_longer_than_the_limit_are_counted() {
+    const COUNT: u64 = 50;
+    let long = Some(Duration::from_secs(1_000_000));
+    for (late, expected) in [
+        (None, Waits::default()),
+        (Some(Duration::ZERO), Waits { timed: COUNT, late: COUNT }),
+        (long, Waits { timed: COUNT, late: 0 }),
+    ] {
+        let program = KernelAnswers::load(&Limits { late, ..LIMITS }).unwrap();
+        let mut worker = program.worker(0).unwrap();
+        let forms = Forms::new(Version::V1_3);
+        let mut peer = Peer::new();
+        let mut session = worker.attach(&peer.controller).unwrap();
+        session.set_form(&forms.form(10));
+        publish_two(&mut worker, &mut session);
+        session.open(1);
+        let known = packet_in(Version::V1_3, (mac(1), mac(2)), 1, None);
+        let answer = answers(Version::V1_3, 1, &[((mac(1), mac(2)), [1, 2], None)]);
+        for _ in 0..COUNT {
+            peer.switch.write_all(&known).unwrap();
+            peer.receive(answer.len());
+        }
+        assert_eq!((session.waits(), session.answered().packet_ins), (expected, COUNT));
+        // Of buffers that follow at once, the first may be the only one that is timed. More of them might not all be answered.
+        (0..10).for_each(|_| peer.switch.write_all(&known).unwrap());
+        peer.receive(answer.len() * 10);
+        let more = session.waits().timed - expected.timed;
+        assert!(if late.is_some() { (1..=10).contains(&more) } else { more == 0 }, "{more}");
     }
 }

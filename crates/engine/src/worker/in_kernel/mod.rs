@@ -6,6 +6,7 @@
 //!
 //! [`Switches::get_mut`]: super::switches::Switches::get_mut
 
+mod lateness;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use crate::close_reason::CloseReason;
 use crate::counters::ThreadCounters;
 use crate::deadlines::Deadlines;
 use crate::switch_counters::SwitchCounters;
+use lateness::Lateness;
 
 /// When the worker looks first whether a socket has taken the answers of the program. The time doubles while it has not.
 const RETRY_MIN: Duration = Duration::from_micros(50);
@@ -84,6 +86,7 @@ struct KernelSwitch {
     retry: Duration,
     /// Hosts are not published before.
     next_publication_at: Option<Instant>,
+    lateness: Lateness,
 }
 
 impl InKernel {
@@ -127,7 +130,7 @@ impl InKernel {
         }
         self.indices.insert(session.slot(), index);
         if let Some(slot) = self.switches.get_mut(index.index()) {
-            let counted = session.answered();
+            let (counted, lateness) = (session.answered(), Lateness::since(session.waits()));
             *slot = Some(KernelSwitch {
                 session,
                 id,
@@ -138,6 +141,7 @@ impl InKernel {
                 is_behind: false,
                 retry: RETRY_MIN,
                 next_publication_at: None,
+                lateness,
             });
         }
     }
@@ -533,8 +537,14 @@ impl<I: Io, A: App> WorkerState<I, A> {
             }
             of_kernel.has_arrived = false;
         }
+        if let Some(pause) = of_kernel.lateness.update(of_kernel.session.waits(), now) {
+            counters.kernel_pauses.add(1);
+            let dpid = switch.datapath_id;
+            tracing::info!(%dpid, ?pause, "answers of the kernel wait for a processor; the worker answers for a while");
+        }
         // Captures get every packet-in.
         let may_open = failed_at.is_none()
+            && of_kernel.lateness.may_answer(now)
             && self.captures.is_empty()
             && switch.is_idle()
             // With the cap, the socket may take nothing although it has room.

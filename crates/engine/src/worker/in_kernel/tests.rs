@@ -89,8 +89,13 @@ struct Test {
 
 impl Test {
     fn new() -> Self {
-        let limits =
-            Limits { workers: 1, sessions: 10, hosts_per_worker: 20_000, input_bytes: 16 << 10 };
+        Self::with_late(None)
+    }
+
+    /// With a limit for the time for which answers of the kernel wait.
+    fn with_late(late: Option<Duration>) -> Self {
+        let (sessions, hosts_per_worker, input_bytes) = (10, 20_000, 16 << 10);
+        let limits = Limits { workers: 1, sessions, hosts_per_worker, input_bytes, late };
         let answers = KernelAnswers::load(&limits).unwrap().worker(0).unwrap();
         let epoll = || Epoll::new(WaitStrategy::default()).unwrap();
         let mut cfg = Config::default();
@@ -148,13 +153,24 @@ impl Test {
 
     /// Receives what there is.
     fn receive(&mut self) {
-        let mut buffer = [0; 64 << 10];
+        let mut buffer = [0; 16 << 10];
         loop {
             match self.switch.read(&mut buffer) {
                 Ok(n) => assert!(n > 0, "the connection is closed"),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => panic!("{error}"),
             }
+        }
+    }
+
+    /// Has the kernel answer one packet-in late.
+    fn answer_late(&mut self) {
+        let before = self.of_kernel().session.waits().late;
+        self.switch.write_all(&packet_in()).unwrap();
+        let deadline = clock::now() + TIMEOUT;
+        while self.of_kernel().session.waits().late == before {
+            assert!(clock::now() < deadline, "not answered");
+            std::hint::spin_loop();
         }
     }
 
@@ -249,6 +265,10 @@ fn connect_switch(addr: SocketAddr) -> TcpStream {
     }
 }
 
+fn just_before(at: Instant) -> Instant {
+    at.checked_sub(Duration::from_nanos(1)).unwrap()
+}
+
 /// A packet-in from host 1 to host 2.
 fn packet_in() -> Vec<u8> {
     let [src, dst] = [1, 2].map(|n| MacAddr::from_u64(n).0);
@@ -294,7 +314,7 @@ fn after_the_publication_of_many_hosts_the_next_one_has_to_wait() {
     for _ in 0..3 {
         assert!(test.reopens(at), "these hosts are published");
         let pause = PAUSE_PER_HOST * (PUBLICATIONS_AT_ONCE + 1);
-        assert!(!test.reopens(at) && !test.reopens(at + pause - Duration::from_nanos(1)));
+        assert!(!test.reopens(at) && !test.reopens(just_before(at + pause)));
         at += pause;
     }
     test.worker.app_mut().more = 0;
@@ -310,6 +330,23 @@ fn after_all_hosts_were_withdrawn_the_next_publication_has_to_wait() {
     assert!(test.reopens(at));
     assert_eq!(test.of_kernel().session.host_count(), 0);
     let pause = PAUSE_PER_HOST * WHOLE_TABLE;
-    assert!(!test.reopens(at) && !test.reopens(at + pause - Duration::from_nanos(1)));
+    assert!(!test.reopens(at) && !test.reopens(just_before(at + pause)));
     assert!(test.reopens(at + pause) && test.reopens(at + pause), "there was nothing to withdraw");
+}
+
+/// With this limit, each answer is late.
+#[test]
+fn the_worker_answers_for_a_while_when_the_kernel_was_late() {
+    let mut test = Test::with_late(Some(Duration::ZERO));
+    let at = test.worker.state.now;
+    let pauses = |test: &Test| test.worker.state.counters().kernel_pauses.get();
+    test.answer_late();
+    assert!(test.reopens(at), "one late answer is no reason");
+    test.answer_late();
+    assert!(!test.reopens(at));
+    assert_eq!(pauses(&test), 1);
+    let second = Duration::from_secs(1);
+    assert!(!test.reopens(just_before(at + second)));
+    assert!(test.reopens(at + second));
+    assert_eq!(pauses(&test), 1);
 }
