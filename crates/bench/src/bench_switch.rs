@@ -7,6 +7,7 @@ use sluice_io::{ConnId, Io};
 use sluice_openflow::{DatapathId, HEADER_LEN, ParseError, ParseErrorKind, RawMessage, Version};
 use sluice_proto::{SessionError, SwitchEvent, SwitchProfile, SwitchSession};
 
+use crate::base_entries::BaseEntries;
 use crate::counts::{ErrorCounts, NotSentReason, RequestCounts};
 use crate::host_pairs::HostPairs;
 use crate::latency::{LatencyBatch, SwitchLatencies};
@@ -35,6 +36,9 @@ pub(crate) struct BenchSwitch {
     pub(crate) index: u32,
     /// Hosts that have announced themselves.
     pub(crate) hosts_announced: u32,
+    /// Those received before the first host announced itself or the first request was sent.
+    base_entries: BaseEntries,
+    is_prepared: bool,
     requests: OutstandingRequests,
     /// Maximum number of outstanding requests with the hosts that have announced themselves.
     outstanding_max: u32,
@@ -103,6 +107,8 @@ impl BenchSwitch {
             host_pairs: host_pairs(plan, index, plan.hosts),
             index,
             hosts_announced: 0,
+            base_entries: BaseEntries::default(),
+            is_prepared: false,
             requests: OutstandingRequests::new(1, 0, 0),
             outstanding_max: 0,
             session: SwitchSession::open(profile, &mut unsent),
@@ -122,6 +128,7 @@ impl BenchSwitch {
             n => if plan.ports == 2 { n & !1 } else { n }.max(2),
         };
         let plan = &Plan { hosts, ..plan.clone() };
+        self.is_prepared = true;
         self.counts = RequestCounts::default();
         self.host_pairs = host_pairs(plan, self.index, hosts);
         self.outstanding_max = plan.outstanding_max();
@@ -191,7 +198,7 @@ impl BenchSwitch {
             };
             let outcome = match reply {
                 ParsedReply::Buffer(id, kind) => self.requests.match_reply(id, kind),
-                _ => match self.match_unbuffered(reply) {
+                _ => match self.match_unbuffered(reply, msg) {
                     Some(outcome) => outcome,
                     None => continue,
                 },
@@ -208,7 +215,7 @@ impl BenchSwitch {
     }
 
     /// Matches a reply by the addresses of its packet; counts it and returns `None` if it has none.
-    fn match_unbuffered(&mut self, reply: ParsedReply) -> Option<ReplyOutcome> {
+    fn match_unbuffered(&mut self, reply: ParsedReply, msg: &[u8]) -> Option<ReplyOutcome> {
         match reply {
             ParsedReply::Addresses(dst, src, kind) => {
                 let next = self.requests.next();
@@ -218,12 +225,25 @@ impl BenchSwitch {
                 }));
             }
             ParsedReply::Buffer(id, kind) => return Some(self.requests.match_reply(id, kind)),
-            ParsedReply::Unmatched => self.counts.unmatched += 1,
+            ParsedReply::Unmatched => self.count_unmatched(msg),
             ParsedReply::Broadcast => self.counts.broadcasts += 1,
             ParsedReply::Other => self.counts.other += 1,
             ParsedReply::Malformed => self.counts.malformed += 1,
         }
         None
+    }
+
+    /// Counts a flow entry that matches no single request.
+    #[cold]
+    fn count_unmatched(&mut self, flow_mod: &[u8]) {
+        if !self.is_prepared && self.hosts_announced == 0 {
+            self.base_entries.add(flow_mod);
+        }
+        if self.base_entries.contains(flow_mod) {
+            self.counts.other += 1;
+        } else {
+            self.counts.unmatched += 1;
+        }
     }
 
     fn count_outcome(&mut self, outcome: ReplyOutcome) {

@@ -9,6 +9,7 @@
 //! counted separately.
 
 mod announcements;
+mod base_entries;
 mod bench_switch;
 pub mod cbench;
 pub mod compare;
