@@ -34,12 +34,17 @@ struct Flooded {
 
 impl Flooded {
     fn new(handshake_timeout_ms: u32) -> Self {
+        Self::with_limits(handshake_timeout_ms, "")
+    }
+
+    /// With further lines of the section `limits`.
+    fn with_limits(handshake_timeout_ms: u32, limits: &str) -> Self {
         let env = TestEnv::new();
         let config = env.write(
             "sluice.toml",
             format!(
                 "[experimental]\nhandshake_timeout_ms = {handshake_timeout_ms}\n\
-                 [limits]\nhandshakes_max = {HANDSHAKES_MAX}\n\
+                 [limits]\nhandshakes_max = {HANDSHAKES_MAX}\n{limits}\n\
                  [api]\nlisten = \"{API}\"\n"
             ),
         );
@@ -210,4 +215,28 @@ fn a_switch_can_connect_during_a_flood_of_connections_that_only_send_hello() {
 #[test]
 fn a_flood_of_connections_that_send_hello_slowly_does_not_disturb_a_switch() {
     flood("slow-hello", &["too_many_handshakes"]);
+}
+
+/// More than half of a flood from one address: some 3000 of its 12 000 connections may be established.
+#[test]
+fn the_kernel_drops_a_flood_of_connections_from_one_address() {
+    let flooded = Flooded::with_limits(1500, "syn_filter = true");
+    let report = flooded.env.file("measured.json");
+    let mut measured = flooded.measured_switch(&report, SECONDS + 2);
+    let dropped = || flooded.metric("sluice_syns_dropped_total", "");
+    assert_eq!(dropped(), 0);
+    let mut flood = flooded.flood("hello-only");
+    wait_until(LONG_TIMEOUT, "the end of the flood", || flood.try_wait().unwrap().is_some());
+    let total = u64::from(RATE * SECONDS);
+    assert!(dropped() > total / 2, "{} of {total} SYNs are dropped", dropped());
+    let accepted = flooded.metric("sluice_connections_accepted_total", "");
+    assert!(accepted < total / 2, "{accepted} of {total} connections are accepted");
+    // Its connection is older than the flood.
+    wait_until(LONG_TIMEOUT, "the end of the measured switch", || {
+        measured.try_wait().unwrap().is_some()
+    });
+    let report = fs::read_to_string(report).unwrap();
+    assert_eq!(numbers(&report, "never_answered").first(), Some(&0.0), "{report}");
+    let answered = numbers(&report, "answered");
+    assert!(answered.iter().all(|&n| n > 0.0), "answered in total and per loop: {answered:?}");
 }

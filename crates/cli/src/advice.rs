@@ -34,6 +34,7 @@ pub(crate) fn engine_start(error: &StartError) -> String {
             "use --engine epoll or uring, or switch on `optimisations.run_to_completion`".to_owned()
         }
         StartError::Uring(_) => "or use --engine epoll".to_owned(),
+        StartError::SynFilter(_) => "or set limits.syn_filter = false".to_owned(),
         StartError::InKernel(_) => {
             "use --engine epoll, or --engine auto, which falls back to it".to_owned()
         }

@@ -203,9 +203,27 @@ pub enum Pin {
 /// memory and the time of others.
 pub const PORTS_PER_SWITCH_MAX: usize = 4096;
 
+/// Connections that a source may open at once with [`Limits::syn_filter`]. Many switches may be behind one address; systems send a SYN that was
+/// dropped again after a second.
+pub const SYN_BURST: u32 = 1024;
+
+/// Time between two connections of a source after that.
+pub const SYN_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Sources that the filter of SYNs remembers.
+const SYN_SOURCES: u32 = 65_536;
+
+impl Limits {
+    /// What the kernel lets sources do before connections are accepted.
+    pub(crate) fn syn_limit(&self) -> Option<sluice_kernel::SynLimit> {
+        let (burst, interval, sources) = (SYN_BURST, SYN_INTERVAL, SYN_SOURCES);
+        self.syn_filter.then_some(sluice_kernel::SynLimit { burst, interval, sources })
+    }
+}
+
 /// Limits of memory and time.
 ///
-/// `handshakes_max`, `switches_max`, `ports_max` and `backlog_bytes_max` are keys of the configuration. The defaults of the others
+/// `handshakes_max`, `syn_filter`, `switches_max`, `ports_max` and `backlog_bytes_max` are keys of the configuration. The defaults of the others
 /// serve every network; only tests set them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -224,6 +242,9 @@ pub struct Limits {
     ///
     /// Connections that claim a datapath id in use count as well, until the claim is decided.
     pub handshakes_max: usize,
+    /// Whether the kernel drops SYNs of sources that open connections too fast: more than [`SYN_BURST`] at once, or then more than one every
+    /// [`SYN_INTERVAL`]. So a flood costs neither a connection in the kernel nor a handshake. Needs privileges.
+    pub syn_filter: bool,
     /// How long a peer that has made progress stays connected when `handshakes_max` is reached: long enough for the replies
     /// of a distant switch, and short enough that a flood of peers that send `HELLO` keeps no switch out.
     pub hello_grace: Duration,
@@ -294,6 +315,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             handshakes_max: 4096,
+            syn_filter: false,
             hello_grace: Duration::from_millis(500),
             handshake_bytes_max: 256 << 10,
             switches_max: 12_288,

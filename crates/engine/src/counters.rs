@@ -1,12 +1,13 @@
 //! Counters of each thread, and the metrics that are made of them.
 
 use std::cmp::Reverse;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use sluice_base::metrics::{MetricSample, MetricValue, MetricsSource};
 use sluice_base::{Histogram, HistogramSnapshot};
+use sluice_kernel::SynFilter;
 use sluice_openflow::{DatapathId, ErrorType, MessageType, Version};
 use sluice_sdk::{AppMetric, AppMetricKind, SwitchSession};
 
@@ -183,11 +184,23 @@ type MetricRow<T> = (&'static str, &'static str, fn(&ThreadCounters) -> T);
 #[derive(Debug)]
 pub(crate) struct CounterRegistry {
     pub(crate) threads: Vec<ThreadCounters>,
+    syn_filter: OnceLock<SynFilter>,
 }
 
 impl CounterRegistry {
     pub(crate) fn new(workers: usize) -> Self {
-        Self { threads: (0..=workers).map(|_| ThreadCounters::default()).collect() }
+        let threads = (0..=workers).map(|_| ThreadCounters::default()).collect();
+        Self { threads, syn_filter: OnceLock::new() }
+    }
+
+    /// Exports what `filter` drops.
+    pub(crate) fn set_syn_filter(&self, filter: SynFilter) {
+        // There is one at most, from the start.
+        let _ = self.syn_filter.set(filter);
+    }
+
+    pub(crate) fn syn_filter(&self) -> Option<&SynFilter> {
+        self.syn_filter.get()
     }
 
     /// The iterations of each thread.
@@ -394,6 +407,12 @@ impl MetricsSource for CounterRegistry {
             let value = MetricValue::Counter(self.sum(pick));
             emit(MetricSample { name, help, labels: vec![], value });
         }
+        emit(MetricSample {
+            name: "syns_dropped",
+            help: "SYNs that the kernel has dropped, since their source opens connections too fast; 0 without limits.syn_filter",
+            labels: vec![],
+            value: MetricValue::Counter(self.syn_filter().map_or(0, SynFilter::dropped)),
+        });
         let gauges: [MetricRow<u64>; 2] = [
             ("handshakes_pending", "Connections that have not completed the handshake", |c| {
                 c.handshakes_pending.get()

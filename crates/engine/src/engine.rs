@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use sluice_base::metrics::MetricsSource;
 use sluice_io::{Connection, Epoll, Io, Uring, UringError, WaitStrategy, Waker, cores};
-use sluice_kernel::{KernelAnswers, KernelError, WorkerAnswers};
+use sluice_kernel::{KernelAnswers, KernelError, SynFilter, WorkerAnswers};
 use sluice_openflow::DatapathId;
 use sluice_sdk::{App, Chain};
 
@@ -35,6 +35,8 @@ pub enum StartError {
     Congestion(String, io::Error),
     /// Packet-ins cannot be answered inside the kernel.
     InKernel(KernelError),
+    /// The kernel cannot drop SYNs: [`Limits::syn_filter`](crate::Limits::syn_filter).
+    SynFilter(KernelError),
     /// `io_uring` cannot be used.
     Uring(UringError),
     /// [`Workers::run_to_completion`](crate::Workers::run_to_completion) is off, and the kernel is to answer.
@@ -52,6 +54,7 @@ impl fmt::Display for StartError {
                 write!(f, "cannot use the congestion control `{name}`: {error}")
             }
             Self::InKernel(error) => write!(f, "cannot use the in-kernel engine: {error}"),
+            Self::SynFilter(error) => write!(f, "cannot use `limits.syn_filter`: {error}"),
             Self::Uring(error) => write!(f, "cannot use the engine `uring`: {error}"),
             Self::SharedReads => {
                 f.write_str("workers that share their reads cannot have the kernel answer")
@@ -155,7 +158,9 @@ impl<A: App + Send + 'static> Engine<A> {
         W: Io<Conn = Connection, Listener = TcpListener, Waker = Waker> + Send + 'static,
     {
         check_tls_addresses(&config.tls)?;
-        let listeners = open_all(&config, &passed, config.endpoints())?;
+        let syn_filter = config.limits.syn_limit().map(|limit| SynFilter::load(&limit));
+        let syn_filter = syn_filter.transpose().map_err(StartError::SynFilter)?;
+        let listeners = open_all(&config, &passed, syn_filter.as_ref(), config.endpoints())?;
         let open: Vec<_> = listeners.iter().map(|(endpoint, _)| *endpoint).collect();
         let addresses_of = |transport| {
             let endpoints = open.iter().filter(|it| it.configured.transport == transport);
@@ -192,6 +197,9 @@ impl<A: App + Send + 'static> Engine<A> {
         threads.push(spawn("acceptor".to_owned(), &failure, run)?);
         let applied = Mutex::new(AppliedConfig::new(config, open, passed));
         let (senders, registry) = (parts.senders, parts.registry);
+        if let Some(filter) = syn_filter {
+            registry.set_syn_filter(filter);
+        }
         Ok(Self {
             addresses,
             tls_addresses,
@@ -256,6 +264,9 @@ impl<A: App + Send + 'static> Engine<A> {
         if config.socket != applied.config.socket {
             restart.push("socket");
         }
+        if config.limits.syn_filter != applied.config.limits.syn_filter {
+            restart.push("limits.syn_filter");
+        }
         applied.open.retain(|open| config.endpoints().any(|wanted| wanted == open.configured));
         applied.open.extend(new_listeners.listeners.iter().map(|(endpoint, _)| *endpoint));
         self.senders.configure(config.clone(), change, new_listeners);
@@ -292,7 +303,8 @@ impl<A: App + Send + 'static> Engine<A> {
         };
         let obsolete: Vec<_> = applied.open.iter().copied().filter(is_obsolete).collect();
         let open_new = || {
-            let listeners = open_all(config, &applied.passed, new.iter().copied());
+            let filter = self.registry.syn_filter();
+            let listeners = open_all(config, &applied.passed, filter, new.iter().copied());
             listeners
                 .map(|it| NewListeners { listeners: it, failed: applied.report_failed.clone() })
         };
@@ -306,7 +318,8 @@ impl<A: App + Send + 'static> Engine<A> {
         // Fails if the acceptor has ended.
         let _ = is_done.recv();
         open_new().inspect_err(|_| {
-            let listeners = open_again(&applied.config, &applied.passed, &obsolete);
+            let filter = self.registry.syn_filter();
+            let listeners = open_again(&applied.config, &applied.passed, filter, &obsolete);
             applied.open.retain(|it| !obsolete.contains(it));
             applied.open.extend(listeners.iter().map(|(endpoint, _)| *endpoint));
             let again = NewListeners { listeners, failed: applied.report_failed.clone() };

@@ -33,8 +33,8 @@ mod worker;
 
 pub use close_reason::CloseReason;
 pub use config::{
-    Batching, Config, Endpoint, Limits, PORTS_PER_SWITCH_MAX, Pin, TlsListeners, Transport,
-    WorkerEngine, Workers,
+    Batching, Config, Endpoint, Limits, PORTS_PER_SWITCH_MAX, Pin, SYN_BURST, SYN_INTERVAL,
+    TlsListeners, Transport, WorkerEngine, Workers,
 };
 pub use engine::{Engine, MakeChain, StartError, try_in_kernel};
 pub use handle::EngineHandle;

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 
 use sluice_io::sock;
+use sluice_kernel::SynFilter;
 
 use crate::config::{Config, Endpoint, TlsListeners, Transport};
 use crate::engine::StartError;
@@ -55,10 +56,11 @@ pub struct PassedListener {
     pub listener: TcpListener,
 }
 
-/// Opens a listener for each of `endpoints`, or uses the one of `passed`.
+/// Opens a listener for each of `endpoints`, or uses the one of `passed`. `filter` sees what they receive.
 pub(crate) fn open_all(
     config: &Config,
     passed: &[PassedListener],
+    filter: Option<&SynFilter>,
     endpoints: impl IntoIterator<Item = Endpoint>,
 ) -> Result<Vec<(OpenEndpoint, TcpListener)>, StartError> {
     if let Some(name) = &config.socket.congestion {
@@ -67,7 +69,7 @@ pub(crate) fn open_all(
         result.map_err(|error| StartError::Congestion(name.clone(), error))?;
     }
     let listeners = endpoints.into_iter().map(|endpoint| {
-        let listener = open(config, passed, endpoint, endpoint.addr);
+        let listener = open(config, passed, filter, (endpoint, endpoint.addr));
         listener.map_err(|error| StartError::Listen(endpoint, error))
     });
     listeners.collect()
@@ -77,10 +79,11 @@ pub(crate) fn open_all(
 pub(crate) fn open_again(
     config: &Config,
     passed: &[PassedListener],
+    filter: Option<&SynFilter>,
     closed: &[OpenEndpoint],
 ) -> Vec<(OpenEndpoint, TcpListener)> {
     let reopen = |closed: &OpenEndpoint| {
-        let listener = open(config, passed, closed.configured, closed.addr);
+        let listener = open(config, passed, filter, (closed.configured, closed.addr));
         listener.inspect_err(|error| {
             tracing::error!(addr = %closed, %error, "cannot listen again; a reload of the configuration tries again");
         })
@@ -91,17 +94,19 @@ pub(crate) fn open_again(
 fn open(
     config: &Config,
     passed: &[PassedListener],
-    configured: Endpoint,
-    addr: SocketAddr,
+    filter: Option<&SynFilter>,
+    (configured, addr): (Endpoint, SocketAddr),
 ) -> io::Result<(OpenEndpoint, TcpListener)> {
     let listener = match passed.iter().find(|it| it.configured == configured) {
         Some(passed) => {
             config.socket.apply(&passed.listener)?;
+            SynFilter::detach(&passed.listener);
             // The original stays open, so that the endpoint can be removed from the configuration and added again.
             passed.listener.try_clone()?
         }
         None => sock::listen(addr, &config.socket)?,
     };
+    filter.map_or(Ok(()), |filter| filter.attach(&listener))?;
     Ok((OpenEndpoint { configured, addr: listener.local_addr()? }, listener))
 }
 
@@ -128,12 +133,12 @@ mod tests {
         let config = Config { socket: sock::Options::default(), ..config };
         let any = Endpoint::from(SocketAddr::from(([127, 0, 0, 1], 0)));
         let closed: Vec<_> = {
-            let open = open_all(&config, &[], [any; 3]).unwrap();
+            let open = open_all(&config, &[], None, [any; 3]).unwrap();
             open.iter().map(|(endpoint, _)| *endpoint).collect()
         };
         let [_, taken, _] = *closed else { panic!("{closed:?}") };
         let _taken = TcpListener::bind(taken.addr).unwrap();
-        let again = open_again(&config, &[], &closed);
+        let again = open_again(&config, &[], None, &closed);
         let again: Vec<_> = again.iter().map(|(endpoint, _)| *endpoint).collect();
         assert_eq!(again, [closed[0], closed[2]], "with the ports that they had");
     }

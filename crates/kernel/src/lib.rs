@@ -25,9 +25,11 @@ mod error;
 mod host_table;
 mod program;
 mod session;
+mod syn_filter;
 mod worker;
 
 pub use error::KernelError;
 pub use program::{IS_BUILT, KERNEL_MIN, KernelAnswers, Limits};
 pub use session::{AnswerForm, Answered, Closed, Session, Waits};
+pub use syn_filter::{SynFilter, SynLimit};
 pub use worker::WorkerAnswers;

@@ -210,7 +210,12 @@ fn check_kernel() -> Result<(), KernelError> {
     if Path::new(KERNEL_TYPES).exists() { Ok(()) } else { Err(KernelError::NoTypes) }
 }
 
-fn map_memory(program: &mut Ebpf, name: &str, words: usize) -> Result<SharedMemory, KernelError> {
+/// The memory of a map.
+pub(crate) fn map_memory(
+    program: &mut Ebpf,
+    name: &str,
+    words: usize,
+) -> Result<SharedMemory, KernelError> {
     match program.map(name) {
         Some(Map::Array(map)) => {
             let info = map.info().map_err(refused)?;
@@ -225,7 +230,7 @@ fn map_memory(program: &mut Ebpf, name: &str, words: usize) -> Result<SharedMemo
 }
 
 /// The error of a system call anywhere in `error`, or the whole text.
-fn refused(error: impl std::error::Error + 'static) -> KernelError {
+pub(crate) fn refused(error: impl std::error::Error + 'static) -> KernelError {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(error) = cause {
         let system = error.downcast_ref::<io::Error>();

@@ -80,6 +80,7 @@ const NEEDS_RESTART: &[&str] = &[
     "workers.pin",
     "workers.spin_us",
     "workers.engine",
+    "limits.syn_filter",
     "socket.congestion",
     "topology.secret",
     "state.dir",

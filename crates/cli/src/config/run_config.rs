@@ -79,6 +79,7 @@ impl RunConfig {
             },
             limits: sluice_engine::Limits {
                 handshakes_max: limits.handshakes_max.get(),
+                syn_filter: limits.syn_filter,
                 switches_max: limits.switches_max.get(),
                 ports_max: limits.ports_max.get(),
                 backlog_bytes_max: limits.backlog_bytes_max.get(),

@@ -157,15 +157,16 @@ pub(super) struct SessionSettings {
 }
 
 #[derive(Debug, confique::Config)]
-#[expect(
-    clippy::struct_field_names,
-    reason = "the name of a limit ends with `_max` in every section"
-)]
 pub(super) struct LimitSettings {
     /// Connections that may be in the handshake at one time. For one more, one is closed: of the listener that has the most, and there of
     /// the address that has the most, the one that has been silent for longest.
     #[config(default = 4096)]
     pub(super) handshakes_max: NonZeroUsize,
+
+    /// Whether the kernel drops SYNs of an address that opens more than 1024 connections at once, or then more than 500 per second, before it
+    /// spends anything on them. Needs Linux 5.12 and the capabilities `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`.
+    #[config(default = false)]
+    pub(super) syn_filter: bool,
 
     /// Switches connected at one time. One more is refused, or replaces one of the address that has the most.
     #[config(default = 12_288)]

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
+use sluice_io::sock;
 use sluice_openflow::{ErrorReason, Message, Version};
 
 use crate::test_engine::{TestEngine, wait_until};
@@ -242,4 +243,32 @@ fn a_peer_that_sends_the_whole_handshake_without_reading_is_no_switch() {
     }
     blind.expect_close();
     test.expect_closed(1, "handshake_timeout");
+}
+
+/// The flood comes from an IPv4 address, the switch from an IPv6 address.
+#[test]
+fn the_kernel_drops_a_flood_from_one_address_and_switches_at_others_connect() {
+    let test = TestEngine::new(|cfg| {
+        cfg.listen = vec![(Ipv6Addr::UNSPECIFIED, 0).into()];
+        cfg.limits.syn_filter = true;
+    });
+    if test.addr.is_ipv4() || TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        println!("SKIP the_kernel_drops_a_flood…: this machine has no IPv6");
+        return;
+    }
+    let at = |ip: IpAddr| SocketAddr::new(ip, test.addr.port());
+    let (flooded, dropped) = (at(Ipv4Addr::LOCALHOST.into()), || test.metric("syns_dropped", ""));
+    let mut sent = 0;
+    wait_until("SYNs to be dropped", || {
+        for _ in 0..500 {
+            let begun = sock::start_connect(flooded, &sock::Options::default());
+            sent += u64::from(begun.is_ok());
+        }
+        dropped() >= 500
+    });
+    let (accepted, before) = (test.metric("connections_accepted", ""), dropped());
+    assert!(accepted + before <= sent, "{accepted} accepted and {before} dropped of {sent}");
+    let mut switch = TestPeer::connect_switch(at(Ipv6Addr::LOCALHOST.into()), Version::V1_3, 1);
+    switch.expect_reply();
+    assert_eq!(dropped(), before);
 }

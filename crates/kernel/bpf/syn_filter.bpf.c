@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+//
+// Drops SYNs of source addresses that open connections too fast.
+//
+// It runs for each segment that a listener, or a connection that was accepted from it, receives, before TCP does anything with it. So a SYN that is
+// dropped takes no memory and causes no answer.
+
+#include <linux/bpf.h>
+
+typedef __u8 u8;
+typedef __u32 u32;
+typedef __u64 u64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define MAP_UINT(name, value) int(*name)[value]
+#define MAP_TYPE(name, value) typeof(value) *name
+
+static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
+static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) =
+    (void *)BPF_FUNC_map_update_elem;
+static long (*const bpf_skb_load_bytes)(const void *skb, u32 at, void *to, u32 len) = (void *)BPF_FUNC_skb_load_bytes;
+static long (*const bpf_skb_load_bytes_relative)(const void *skb, u32 at, void *to, u32 len, u32 start) =
+    (void *)BPF_FUNC_skb_load_bytes_relative;
+static u64 (*const bpf_ktime_get_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
+
+#define KEEP (-1)
+#define DROP 0
+
+#define FLAGS_AT 13
+#define FLAG_SYN 0x02
+#define FLAG_ACK 0x10
+
+// An IPv4 address as an IPv6 address, or the first half of an IPv6 address: a host can usually choose any address of its prefix.
+struct source {
+    u8 address[16];
+};
+
+// For each source, the time until which its connections suffice at the rate that it may have on average.
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_LRU_HASH);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, struct source);
+    MAP_TYPE(value, u64);
+} sources SEC(".maps");
+
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
+    MAP_UINT(map_flags, BPF_F_MMAPABLE);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, u32);
+    MAP_TYPE(value, u64);
+} dropped SEC(".maps");
+
+// Time between two connections of a source on average.
+const volatile u64 interval_ns = 1;
+// How far a source may be ahead of that.
+const volatile u64 ahead_ns = 0;
+
+static __attribute__((always_inline)) inline int read_source(struct __sk_buff *skb, struct source *source)
+{
+    u8 version;
+    if (bpf_skb_load_bytes_relative(skb, 0, &version, 1, BPF_HDR_START_NET))
+        return 0;
+    if (version >> 4 == 4) {
+        source->address[10] = 0xff;
+        source->address[11] = 0xff;
+        return !bpf_skb_load_bytes_relative(skb, 12, source->address + 12, 4, BPF_HDR_START_NET);
+    }
+    return !bpf_skb_load_bytes_relative(skb, 8, source->address, 8, BPF_HDR_START_NET);
+}
+
+SEC("socket")
+int filter_syn(struct __sk_buff *skb)
+{
+    u8 flags;
+    if (bpf_skb_load_bytes(skb, FLAGS_AT, &flags, 1) || (flags & (FLAG_SYN | FLAG_ACK)) != FLAG_SYN)
+        return KEEP;
+    struct source source = {};
+    if (!read_source(skb, &source))
+        return KEEP;
+    u64 now = bpf_ktime_get_ns();
+    u64 *enough_until = bpf_map_lookup_elem(&sources, &source);
+    if (!enough_until) {
+        u64 first = now + interval_ns;
+        bpf_map_update_elem(&sources, &source, &first, BPF_ANY);
+        return KEEP;
+    }
+    u64 before = *enough_until, start = before > now ? before : now;
+    if (start - now > ahead_ns) {
+        u32 zero = 0;
+        u64 *count = bpf_map_lookup_elem(&dropped, &zero);
+        if (count)
+            __sync_fetch_and_add(count, 1);
+        return DROP;
+    }
+    // If another processor has changed it meanwhile, this connection is not counted.
+    __sync_val_compare_and_swap(enough_until, before, start + interval_ns);
+    return KEEP;
+}
+
+char licence_name[] SEC("license") = "GPL";
