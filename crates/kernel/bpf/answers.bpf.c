@@ -131,7 +131,7 @@ struct session {
     u64 unused_relayed[3];
     // Written by `answer`. Buffers that have arrived at the other end of the relay.
     u64 arrived;
-    // Those of them that were timed, and those of these that took too long.
+    // Those of them that were timed or have waited behind one that was, and those of these that took too long.
     u64 timed;
     u64 late;
     u64 unused_arrived[5];
@@ -773,9 +773,11 @@ inline_always void count_arrived(struct session *session)
 {
     u64 timed_at = session->timed_at;
     if (late_ns && timed_at && session->arrived + 1 == session->timed_number) {
+        // Those that were sent meanwhile have waited behind it.
+        u64 count = 1 + session->relayed - session->timed_number;
         if (bpf_ktime_get_ns() - timed_at > late_ns)
-            session->late++;
-        session->timed++;
+            session->late += count;
+        session->timed += count;
         __sync_lock_test_and_set(&session->timed_at, 0);
     }
     // Last, since the slot may belong to another connection from here on.

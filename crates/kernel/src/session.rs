@@ -98,10 +98,10 @@ pub struct Answered {
 /// How long answers of the program have waited.
 ///
 /// An answer is sent by a thread of the kernel on the processor that has received the packet-ins, in two steps. The first one is timed, of one
-/// buffer at a time.
+/// buffer at a time. Buffers that are sent behind that one count as it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waits {
-    /// Buffers that were timed.
+    /// Buffers that were timed, or sent behind one that was.
     pub timed: u64,
     /// Those of them that have waited longer than [`Limits::late`](crate::Limits::late).
     pub late: u64,

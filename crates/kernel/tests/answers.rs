@@ -420,7 +420,7 @@ fn answers_that_wait_longer_than_the_limit_are_counted() {
             peer.receive(answer.len());
         }
         assert_eq!((session.waits(), session.answered().packet_ins), (expected, COUNT));
-        // Of buffers that follow at once, the first may be the only one that is timed. More of them might not all be answered.
+        // Buffers that follow at once wait behind one that is timed. More of them might not all be answered.
         (0..10).for_each(|_| peer.switch.write_all(&known).unwrap());
         peer.receive(answer.len() * 10);
         let more = session.waits().timed - expected.timed;

@@ -1,5 +1,6 @@
 //! Limits of handshakes, switches, time and bytes.
 
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -253,7 +254,10 @@ fn the_kernel_drops_a_flood_from_one_address_and_switches_at_others_connect() {
         cfg.limits.syn_filter = true;
     });
     if test.addr.is_ipv4() || TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
-        println!("SKIP the_kernel_drops_a_flood…: this machine has no IPv6");
+        // The test harness hides what macros print.
+        std::io::stderr()
+            .write_all(b"NOT TESTED: limits.syn_filter. This machine has no IPv6.\n")
+            .unwrap();
         return;
     }
     let at = |ip: IpAddr| SocketAddr::new(ip, test.addr.port());
