@@ -116,7 +116,7 @@ ip address add 10.0.0.1/32 dev lo
 tar -C "$top" -xzf "$dist/sluice-$version-x86_64-linux.tar.gz"
 static=$top/sluice-$version-x86_64-linux/sluice
 if readelf --program-headers --dynamic "$static" | grep -E 'INTERP|NEEDED'; then fail "$static is not linked statically"; fi
-dpkg-deb --extract "$dist/sluice_$version-1_amd64.deb" "$top/deb"
+dpkg-deb --extract "$dist/sluice-openflow_$version-1_amd64.deb" "$top/deb"
 check_binary "$static"
 check_binary "$top/deb/usr/bin/sluice"
 expect cmp "$static" "$dist/image/usr/bin/sluice"

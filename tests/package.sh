@@ -41,7 +41,7 @@ expect inside bash -c '. /usr/share/bash-completion/completions/sluice && comple
 expect inside zsh -c 'autoload -Uz compinit && compinit -u -d /tmp/zcompdump && whence -v _sluice'
 expect inside fish -c 'complete --do-complete "sluice ru" | grep -q run'
 inside sluice config show | grep '^listen'
-expect cmp <(inside sluice config example) "$root/usr/share/doc/sluice/examples/sluice.toml"
+expect cmp <(inside sluice config example) "$root/usr/share/doc/sluice-openflow/examples/sluice.toml"
 # The file that is installed changes nothing.
 expect cmp <(inside sluice config show) <(inside sluice config show --config /dev/null)
 
@@ -50,14 +50,14 @@ with_service sluice flow add 1 'priority=200,tcp,tp_dst=23,actions=drop' --name 
 expect inside test -s /var/lib/sluice/static.redb
 echo 'apps = ["learning"]' >>"$root/etc/sluice.toml"
 inside dpkg -i /tmp/second.deb
-expect test "$(inside dpkg-query -W -f '${Version}' sluice)" = 9.9.9-1
+expect test "$(inside dpkg-query -W -f '${Version}' sluice-openflow)" = 9.9.9-1
 expect inside grep -q learning /etc/sluice.toml
 inside sluice config show | grep 'apps.*learning' >/dev/null || fail 'the configuration was lost'
 sed -i '/learning/d' "$root/etc/sluice.toml"
 with_service bash -c 'sluice flow list | grep block-telnet'
 
 echo '== remove'
-inside dpkg -r sluice
+inside dpkg -r sluice-openflow
 refuse inside test -e /usr/bin/sluice
 refuse inside test -e /lib/systemd/system/sluice.service
 expect inside test -e /etc/sluice.toml
@@ -66,10 +66,10 @@ expect inside test -d /var/lib/sluice
 echo '== install again, remove, purge'
 inside dpkg -i /tmp/second.deb
 expect inside systemctl is-enabled sluice.service
-inside dpkg -P sluice
+inside dpkg -P sluice-openflow
 for path in /etc/sluice.toml /etc/sluice /var/lib/sluice /etc/systemd/system/multi-user.target.wants/sluice.service \
     /etc/systemd/system/sockets.target.wants/sluice.socket /usr/bin/sluice; do
     refuse inside test -e "$path"
 done
-refuse inside dpkg-query -W sluice 2>/dev/null
+refuse inside dpkg-query -W sluice-openflow 2>/dev/null
 echo '== done'

@@ -146,12 +146,12 @@ inside cp /tmp/sluice.toml /etc/sluice.toml
 await has_status '3 switches connected'
 
 echo '== remove and install'
-inside dpkg -r sluice
+inside dpkg -r sluice-openflow
 inside dpkg -i /srv/second.deb
 expect inside systemctl is-active sluice.service sluice.socket sluice-api.socket
 
 echo '== remove'
-inside dpkg -r sluice
+inside dpkg -r sluice-openflow
 if inside curl -s http://127.0.0.1:8653/; then fail 'the API still answers'; fi
-inside dpkg -P sluice
+inside dpkg -P sluice-openflow
 echo '== done'

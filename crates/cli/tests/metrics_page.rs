@@ -35,7 +35,7 @@ This page is generated: `SLUICE_BLESS=1 cargo test -p sluice-cli --test metrics_
 ## Prometheus and Grafana
 
 In `prometheus.yml`, with the [alerts](../packaging/prometheus/alerts.yml), which the Debian package has in
-`/usr/share/doc/sluice/examples`:
+`/usr/share/doc/sluice-openflow/examples`:
 
 ```yaml
 rule_files: [alerts.yml]

@@ -214,6 +214,11 @@ fn port_of(address: &str) -> u16 {
     port.and_then(|port| port.parse().ok()).unwrap_or(6653)
 }
 
+/// Whether the bridge waits for connections there, as Mininet configures it for `ovs-ofctl`.
+fn is_listener(target: &str) -> bool {
+    target.starts_with("ptcp:") || target.starts_with("pssl:")
+}
+
 fn connection(bridge: &str, target: &str, row: Row<'_>) -> Finding {
     let status = row.map("status");
     let of =
@@ -222,7 +227,19 @@ fn connection(bridge: &str, target: &str, row: Row<'_>) -> Finding {
         let seconds = of("sec_since_connect").unwrap_or("0");
         return Finding::ok(CHECK, format!("{bridge}: connected to {target} for {seconds} s"));
     }
-    let state = of("state").unwrap_or("not tried yet");
+    if is_listener(target) {
+        return Finding::ok(CHECK, format!("{bridge}: waits for connections at {target}"));
+    }
+    let Some(state) = of("state") else {
+        return Finding::problem(
+            CHECK,
+            format!("{bridge}: has not tried to connect to {target}"),
+            format!(
+                "if the kernel has no Open vSwitch module (`modprobe openvswitch` fails), `ovs-vsctl set bridge \
+                 {bridge} datapath_type=netdev`; otherwise see the log of ovs-vswitchd"
+            ),
+        );
+    };
     let error = of("last_error").map(|error| format!(", last error: {error}")).unwrap_or_default();
     Finding::problem(
         CHECK,
@@ -239,7 +256,7 @@ fn in_band(bridge: &str, target: &str, row: Row<'_>, controller: Row<'_>) -> Opt
     let is_disabled =
         other_config.iter().any(|it| *it == ("disable-in-band".into(), "true".into()));
     let is_out_of_band = controller.text("connection_mode") == "out-of-band";
-    if is_local || is_disabled || is_out_of_band {
+    if is_local || is_disabled || is_out_of_band || is_listener(target) {
         return None;
     }
     Some(Finding::warning(

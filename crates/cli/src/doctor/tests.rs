@@ -315,6 +315,21 @@ fn settings_of_open_vswitch_that_do_not_work_are_problems() {
             "Problem open vswitch: br0: not connected to tcp:127.0.0.1:6634",
         ],
     );
+    let waiting = set(|ovs| {
+        ovs.controller[1] = json!("ptcp:6656");
+        ovs.controller[2] = json!(false);
+    });
+    assert_wrong(&root, &waiting, &args, &[]);
+    let without_datapath = set(|ovs| {
+        ovs.controller[2] = json!(false);
+        ovs.controller[4] = json!(["map", []]);
+    });
+    assert_wrong(
+        &root,
+        &without_datapath,
+        &args,
+        &["Problem open vswitch: br0: has not tried to connect to tcp:127.0.0.1:6653"],
+    );
     let in_band = set(|ovs| ovs.controller[1] = json!("tcp:192.0.2.1:6653"));
     assert_wrong(
         &root,
