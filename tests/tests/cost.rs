@@ -103,7 +103,7 @@ impl<'a> Load<'a> {
     /// Packet-ins of one switch, which sends the next one when it has got the answer.
     fn one_at_a_time() -> Self {
         let load = Self::packet_ins(LEARNING, &["-s", "1", "-M", "1000"]);
-        Self { counted: 100_000, ..load }
+        Self { counted: 15_000, ..load }
     }
 
     /// Paths between the 1 024 hosts of a network of four spines and sixteen leaves.
