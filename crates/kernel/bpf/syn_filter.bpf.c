@@ -5,23 +5,12 @@
 // It runs for each segment that a listener, or a connection that was accepted from it, receives, before TCP does anything with it. So a SYN that is
 // dropped takes no memory and causes no answer.
 
-#include <linux/bpf.h>
+#include "program.h"
 
-typedef __u8 u8;
-typedef __u32 u32;
-typedef __u64 u64;
-
-#define SEC(name) __attribute__((section(name), used))
-#define MAP_UINT(name, value) int(*name)[value]
-#define MAP_TYPE(name, value) typeof(value) *name
-
-static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
 static long (*const bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) =
     (void *)BPF_FUNC_map_update_elem;
-static long (*const bpf_skb_load_bytes)(const void *skb, u32 at, void *to, u32 len) = (void *)BPF_FUNC_skb_load_bytes;
 static long (*const bpf_skb_load_bytes_relative)(const void *skb, u32 at, void *to, u32 len, u32 start) =
     (void *)BPF_FUNC_skb_load_bytes_relative;
-static u64 (*const bpf_ktime_get_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
 
 #define KEEP (-1)
 #define DROP 0
@@ -56,7 +45,7 @@ const volatile u64 interval_ns = 1;
 // How far a source may be ahead of that.
 const volatile u64 ahead_ns = 0;
 
-static __attribute__((always_inline)) inline int read_source(struct __sk_buff *skb, struct source *source)
+inline_always int read_source(struct __sk_buff *skb, struct source *source)
 {
     u8 version;
     if (bpf_skb_load_bytes_relative(skb, 0, &version, 1, BPF_HDR_START_NET))
