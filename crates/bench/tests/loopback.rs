@@ -11,9 +11,9 @@ use sluice_bench::{
     Buffering, ConnectAttempts, Error, Load, Plan, ReplyCounting, Report, RequestCounts,
     RunObserver, RunProgress, flood, null, run,
 };
-use sluice_openflow::{ErrorReason, MessageType, PortNo, Version, Versions};
+use sluice_openflow::{ErrorReason, FlowMod, MessageType, PortNo, Version, Versions};
 use support::{
-    controller, controller_with_pause, flow_mod, flow_mod_for, packet_out, plan,
+    base_entry, controller, controller_with_pause, flow_mod, flow_mod_for, packet_out, plan,
     unbuffered_packet_out,
 };
 
@@ -270,6 +270,18 @@ fn unsolicited_replies_and_errors_are_counted_separately() {
     assert_eq!(report.counts.unsolicited, report.counts.answered);
     assert!(report.errors.total() >= report.counts.answered);
     assert_eq!(report.errors.by_reason.len(), 1);
+}
+
+#[test]
+fn flow_entries_of_the_set_up_answer_no_request_when_they_are_written_again() {
+    let addr = controller(|_, p, out| {
+        flow_mod(p, out);
+        base_entry(out);
+        out.flow_mod(&FlowMod { priority: 2, ..FlowMod::default() }).unwrap();
+    });
+    let RequestCounts { answered, other, unmatched, .. } = measure(&plan(addr)).counts;
+    assert!(answered > 0);
+    assert_eq!((other, unmatched), (answered, answered));
 }
 
 #[test]

@@ -72,6 +72,7 @@ fn serve(mut stream: TcpStream, pause: Duration, answer: fn(u64, PacketIn<'_>, &
             match msg.kind() {
                 MessageType::HELLO => {
                     out.raw_message(MessageType::HELLO, 1, &[]).unwrap();
+                    base_entry(&mut out);
                     out.features_request();
                 }
                 MessageType::PACKET_IN => {
@@ -142,6 +143,11 @@ pub(crate) fn flow_mod_for(p: PacketIn<'_>, buffer_id: Option<u32>, out: &mut En
         ..FlowMod::default()
     };
     out.flow_mod(&f).unwrap();
+}
+
+/// Writes the flow entry with which the controller sets each switch up.
+pub(crate) fn base_entry(out: &mut Encoder<'_>) {
+    out.flow_mod(&FlowMod { priority: 1, ..FlowMod::default() }).unwrap();
 }
 
 /// Sends the packet to `port`.

@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 const VERSION: Version = Version::V1_3;
 
-/// Publishes the hosts 1 and 2, each at the port of its number, and as many more as it is told to.
+/// An application that publishes the hosts 1 and 2, each at the port with its number, and `more` other hosts.
 #[derive(Debug, Default)]
 struct Publisher {
     is_form_set: bool,
