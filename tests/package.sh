@@ -11,9 +11,11 @@ repack "$1" 9.9.9-1 "$root/tmp/second.deb"
 
 inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
 
-# The service, as its unit starts it, but for systemd: waits until it listens, runs a command, stops it.
+# The service, as its unit starts it, but for systemd: waits until it listens, runs a command, stops it. service_user is its user.
+service_user=sluice
 with_service() {
-    (exec chroot "$root" setpriv --reuid=sluice --regid=sluice --clear-groups /usr/bin/sluice run --threads 1) >"$top/service.out" 2>&1 &
+    local user=--reuid=$service_user group=--regid=$service_user
+    (exec chroot "$root" setpriv "$user" "$group" --clear-groups /usr/bin/sluice run --threads 1) >"$top/service.out" 2>&1 &
     local service=$!
     for _ in $(seq 200); do
         if grep -q '^metrics:' "$top/service.out"; then break; fi
@@ -56,6 +58,21 @@ inside sluice config show | grep 'apps.*learning' >/dev/null || fail 'the config
 sed -i '/learning/d' "$root/etc/sluice.toml"
 with_service bash -c 'sluice flow list | grep block-telnet'
 
+echo '== a state directory that root has used'
+service_user=root
+with_service true
+expect grep 'runs as root, and the state directory /var/lib/sluice belongs to sluice' "$top/service.out"
+service_user=sluice
+inside chown root:root /var/lib/sluice/static.redb
+with_service true
+problem='/var/lib/sluice/static.redb belongs to root .* the user sluice cannot read and write it'
+expect grep "$problem" "$top/service.out"
+expect grep 'chown sluice:sluice /var/lib/sluice/static.redb' "$top/service.out"
+expect grep "problem .* $problem" <(inside sluice doctor)
+inside chown sluice:sluice /var/lib/sluice/static.redb
+with_service bash -c 'sluice flow list | grep block-telnet'
+refuse grep 'state directory' "$top/service.out"
+
 echo '== remove'
 inside dpkg -r sluice-openflow
 refuse inside test -e /usr/bin/sluice
@@ -66,10 +83,18 @@ expect inside test -d /var/lib/sluice
 echo '== install again, remove, purge'
 inside dpkg -i /tmp/second.deb
 expect inside systemctl is-enabled sluice.service
+inside sluice token add dashboard --role read --file /etc/sluice/tokens.json >/dev/null
+expect inside test -e /etc/sluice/tokens.json.lock
 inside dpkg -P sluice-openflow
-for path in /etc/sluice.toml /etc/sluice /var/lib/sluice /etc/systemd/system/multi-user.target.wants/sluice.service \
+for path in /etc/sluice.toml /etc/sluice /var/lib/sluice /run/sluice /etc/systemd/system/multi-user.target.wants/sluice.service \
     /etc/systemd/system/sockets.target.wants/sluice.socket /usr/bin/sluice; do
     refuse inside test -e "$path"
 done
 refuse inside dpkg-query -W sluice-openflow 2>/dev/null
+
+echo '== purge, with a key of the administrator'
+inside dpkg -i /tmp/second.deb
+inside touch /etc/sluice/controller.key
+inside dpkg -P sluice-openflow
+expect inside test -e /etc/sluice/controller.key
 echo '== done'

@@ -100,7 +100,10 @@ echo '== switches'
 inside sluice emu --topo linear,3 --controller 127.0.0.1:6653 --plain >"$folder/emu.log" 2>&1 &
 await has_status '3 switches connected'
 inside sluice show switches
-inside sluice doctor || true
+expect grep 'ok .* sluice.service runs' <(inside sluice doctor)
+expect grep 'ok .* sluice.socket.* listen where the configuration says' <(inside sluice doctor)
+inside sh -c 'echo "listen = [\"127.0.0.1:6653\", \"[::]:6633\"]" >/tmp/other.toml'
+expect grep 'sluice.socket listens on \[::\]:6653, which is not in listen' <(inside sluice doctor --config /tmp/other.toml)
 
 echo '== reload'
 inside systemctl reload sluice
@@ -142,6 +145,9 @@ inside systemctl restart --no-block sluice
 failing() { [ "$(property NRestarts)" -ge 8 ]; }
 await failing
 expect inside systemctl is-active sluice.socket sluice-api.socket
+# The process has ended or is about to.
+loop_is_reported() { grep -q 'restarts in a loop.*unknown key `nonsense`' <(inside sluice doctor); }
+await loop_is_reported
 inside cp /tmp/sluice.toml /etc/sluice.toml
 await has_status '3 switches connected'
 
@@ -154,4 +160,7 @@ echo '== remove'
 inside dpkg -r sluice-openflow
 if inside curl -s http://127.0.0.1:8653/; then fail 'the API still answers'; fi
 inside dpkg -P sluice-openflow
+for path in /etc/sluice.toml /etc/sluice /var/lib/sluice /run/sluice /run/sluice.was-running; do
+    if inside test -e "$path"; then fail "left after a purge: $path"; fi
+done
 echo '== done'

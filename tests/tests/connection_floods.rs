@@ -196,6 +196,17 @@ fn a_flood_of_connections_that_only_send_hello_does_not_disturb_a_switch() {
     flood("hello-only", &["too_many_handshakes"]);
 }
 
+#[test]
+fn a_flood_of_tls_handshakes_does_not_disturb_a_switch() {
+    flood("tls-hello", &["tls_on_tcp_port"]);
+}
+
+/// They are switches for a moment: their sessions begin and end.
+#[test]
+fn a_flood_of_switches_that_leave_at_once_does_not_disturb_a_switch() {
+    flood("handshake", &["closed_by_peer"]);
+}
+
 /// The handshake timeout is longer than the flood, so no handshake ends by itself.
 #[test]
 fn a_switch_can_connect_during_a_flood_of_connections_that_only_send_hello() {

@@ -44,7 +44,7 @@ test("a drained link is one alarm, though each direction is listed", () => {
 
 test("refused entries and quarantined hosts are alarms", () => {
   const refused = [{ name: "a/b", reason: "TABLE_FULL" } as StaticEntry];
-  const quarantines = [{ mac: "00:00:00:00:00:03", addresses: ["10.0.0.3"], at: { dpid: "2", switch: "s2", port: 1 } } as Quarantine];
+  const quarantines = [{ mac: "00:00:00:00:00:03", addresses: ["fe80::3", "10.0.0.3"], at: { dpid: "2", switch: "s2", port: 1 } } as Quarantine];
   expect(alarms({ ...nothing, refused, quarantines }, 0).map((it) => [it.text, it.address, it.dpid])).toEqual([
     ["Static entry a/b is refused: TABLE_FULL", "#/entry/a%2Fb", null],
     ["Host 10.0.0.3 is in quarantine", "#/host/00%3A00%3A00%3A00%3A00%3A03", "2"],

@@ -1,6 +1,6 @@
 /** What needs attention, from events and states. */
 import type { EventDocument, Quarantine, StaticEntry, Topology } from "./documents";
-import { clean, count, switchName } from "./format";
+import { clean, count, mainAddress, switchName } from "./format";
 import { hostHref, href } from "./router";
 
 /** How long an address conflict is shown after the last event about it. */
@@ -81,7 +81,7 @@ export function alarms({ topology, events, refused, quarantines }: Sources, nowS
   }));
   const hosts = quarantines.map((it): Alarm => ({
     kind: "quarantine",
-    text: `Host ${it.addresses[0] ?? it.mac} is in quarantine`,
+    text: `Host ${mainAddress(it.addresses) ?? it.mac} is in quarantine`,
     dpid: it.at?.dpid ?? null,
     address: href("host", it.mac),
   }));

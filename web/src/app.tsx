@@ -2,6 +2,7 @@
 import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { chooseToken, describe, identity, isToken, setToken, token, TOKEN_CHOSEN, tokenRequest } from "./api";
+import { isExposed } from "./connect";
 import { clean } from "./format";
 import { connection, failure, isOutdated, version } from "./live";
 import { href, route } from "./router";
@@ -171,6 +172,18 @@ const REASONS: Record<string, string> = {
   too_many_refused_tokens: "Too many tokens were refused. Wait for a minute, and try again.",
 };
 
+const WARNING_ID = "token-warning";
+
+/** What happens to a token that is entered on an exposed page. */
+function ClearTextWarning() {
+  return (
+    <p class="note warn" id={WARNING_ID}>
+      This page was loaded over plain HTTP: a token would be sent in clear text, and the controller refuses it unless <code>api.tokens_without_tls</code> is set. Use
+      https:// (<code>api.certificate</code>), or a browser on the machine of the controller.
+    </p>
+  );
+}
+
 /** Asks for a token over the view, which stays as it is. */
 function TokenDialog() {
   const why = useValue(tokenRequest);
@@ -186,6 +199,7 @@ function TokenDialog() {
   const reason = isMalformed ? MALFORMED : (REASONS[why.code] ?? why.message);
   const known = token();
   const isChosen = why.code === TOKEN_CHOSEN;
+  const hasWarning = isExposed(location);
   return (
     <dialog
       ref={dialog}
@@ -205,12 +219,21 @@ function TokenDialog() {
         }}
       >
         <h2 id="token-title">Token</h2>
+        {hasWarning && <ClearTextWarning />}
         <p role="alert">{reason}</p>
         <p class="hint">
           <code>sluice token add NAME --role read</code> makes one at the controller. It is kept until this window is closed. What you have entered on the page stays.
         </p>
         <label for="token">Token</label>
-        <input id="token" type="password" autocomplete="off" required value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        <input
+          id="token"
+          type="password"
+          autocomplete="off"
+          required
+          aria-describedby={hasWarning ? WARNING_ID : undefined}
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
         <div class="row">
           <button type="submit" class="primary">Use this token</button>
           {(known !== null || isChosen) && (

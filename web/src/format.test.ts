@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { age, bits, bytes, clean, load, loadClass, placeName, seconds, shortDpid, time, total } from "./format";
+import { age, bits, bytes, clean, hostName, load, loadClass, placeName, seconds, shortDpid, time, total } from "./format";
 import { SseParser } from "./sse";
 
 test("numbers have units", () => {
@@ -40,6 +40,16 @@ test("a port is written with its switch", () => {
   expect(placeName({ dpid: "0000000000000001", switch: "s1", port: 2 })).toBe("s1:2");
   expect(placeName({ dpid: "000000000000000a", switch: null, port: 2 })).toBe("a:2");
   expect(shortDpid("0000000000000000")).toBe("0");
+});
+
+test("a host is shown by its name, or else by its IPv4, global IPv6, link-local or Ethernet address", () => {
+  const [mac, name] = ["00:00:00:00:00:01", null];
+  const all = ["fe80::200:ff:fe00:1", "2001:db8::1", "10.0.0.1", "10.0.0.2"];
+  expect(hostName({ mac, name: "printer\n", addresses: all })).toBe("printer\ufffd");
+  expect(hostName({ mac, name, addresses: all })).toBe("10.0.0.1");
+  expect(hostName({ mac, name, addresses: all.slice(0, 2) })).toBe("2001:db8::1");
+  expect(hostName({ mac, name, addresses: all.slice(0, 1) })).toBe("fe80::200:ff:fe00:1");
+  expect(hostName({ mac, name, addresses: [] })).toBe(mac);
 });
 
 test("a stream is split into messages wherever its parts end", () => {

@@ -28,6 +28,17 @@ export function placeName(place: Place): string {
   return place.port === undefined ? switchName(place) : `${switchName(place)}:${place.port}`;
 }
 
+/** Of the addresses of a host, the one that names it: an IPv4 address, or else a global IPv6 address, or else a link-local one. */
+export function mainAddress(addresses: readonly string[]): string | undefined {
+  const rank = (address: string) => (!address.includes(":") ? 0 : /^fe[89ab]/i.test(address) ? 2 : 1);
+  return [...addresses].sort((a, b) => rank(a) - rank(b))[0];
+}
+
+/** The name of a host if it has one, or else its main address. */
+export function hostName(host: { mac: string; name: string | null; addresses: readonly string[] }): string {
+  return clean(host.name ?? mainAddress(host.addresses) ?? host.mac);
+}
+
 /** Identifies a host on the page: the same Ethernet address in another VLAN is another host. */
 export function hostId({ mac, vlan }: { mac: string; vlan: number }): string {
   return vlan === 0 ? mac : `${mac} ${vlan}`;

@@ -3,6 +3,7 @@ import { ApiError, errorOf, get, headers, identity, refuse, token, tokenRequest 
 import type { EventDocument, Identity, Quarantine, StaticEntry, Topology } from "./documents";
 import { readStream, type SseMessage } from "./sse";
 import { Value } from "./store";
+import { withDistinctNames } from "./topology";
 
 export type Connection = "connecting" | "live" | "lost" | "token";
 
@@ -35,6 +36,7 @@ const STREAMS_OF_BROWSER = 3;
 export const connection = new Value<Connection>("connecting");
 /** Why the controller, though it answers, does not serve this page; `null` if it cannot be reached. */
 export const failure = new Value<ApiError | null>(null);
+/** With distinct names of switches. */
 export const topology = new Value<Topology | null>(null);
 /** The newest last. */
 export const events = new Value<readonly EventDocument[]>([]);
@@ -136,7 +138,7 @@ async function readTopology(): Promise<void> {
   topologyDue = Date.now() + (withLoads ? TOPOLOGY_INTERVAL_MS : TOPOLOGY_IDLE_INTERVAL_MS);
   try {
     // The controller asks the switches for loads only while somebody sees them.
-    topology.set(await get<Topology>(`/v1/topology${withLoads ? "?loads=true" : ""}`));
+    topology.set(withDistinctNames(await get<Topology>(`/v1/topology${withLoads ? "?loads=true" : ""}`)));
   } finally {
     topologyReadAt = Date.now();
   }

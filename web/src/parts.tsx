@@ -2,6 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { describe } from "./api";
+import { connectCommands, controllerAddress, isLoopback, OPENFLOW_PORT } from "./connect";
 import type { Place } from "./documents";
 import { placeName, switchName } from "./format";
 import { href } from "./router";
@@ -91,15 +92,25 @@ export function Empty(props: { title: string; children?: ComponentChildren }) {
   );
 }
 
+/** The ways to connect switches. */
 export function NoSwitches() {
+  const { hostname } = location;
+  const commands = connectCommands(hostname);
   return (
     <Empty title="No switch is connected">
-      <p>Start a network in Mininet with this controller:</p>
-      <Command text="sudo mn --controller=remote,ip=127.0.0.1 --switch=ovs,protocols=OpenFlow13 --topo=tree,2,3" />
-      <p>or emulate one, which needs no privileges:</p>
-      <Command text="sluice emu --topo tree,2,3" />
-      <p>A switch with Open vSwitch connects with:</p>
-      <Command text="ovs-vsctl set-controller BRIDGE tcp:127.0.0.1:6653" />
+      <p>Connect one in one of these ways. The port is {OPENFLOW_PORT}, unless <code>listen</code> in the configuration of the controller says otherwise.</p>
+      <h3>Emulated switches and hosts</h3>
+      <p class="hint">They need no privileges and no other software.</p>
+      <Command text={commands.emulation} />
+      <h3>Mininet</h3>
+      <Command text={commands.mininet} />
+      <p class="hint">On a machine whose kernel has no module for Open vSwitch: <code>--switch=ovs,datapath=user,protocols=OpenFlow13</code></p>
+      <h3>A bridge of Open vSwitch that exists already</h3>
+      <Command text={commands.openVswitch} />
+      <h3>A hardware switch</h3>
+      <p>
+        Set its controller to {isLoopback(hostname) ? "the IP address of this machine" : <code>{controllerAddress(hostname)}</code>}, TCP port {OPENFLOW_PORT}. It may use OpenFlow 1.0 to 1.5.
+      </p>
     </Empty>
   );
 }

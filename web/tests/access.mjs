@@ -2,13 +2,14 @@
 import { check, open, order, run, until } from "./browser.mjs";
 
 await run(async (browser) => {
-  const { read, operate, expired } = await order("tokens");
+  const { read, operate, expired, other } = await order("tokens");
   // The browser reports each answer 401 and 403.
   const page = await open(browser, { allow: [/40[13]/] });
   await page.view("entries");
   const dialog = page.getByRole("dialog");
   await dialog.waitFor();
   check(await dialog.getByText("asks for a token").isVisible(), "the page asks for a token");
+  check((await dialog.getByText("plain HTTP").count()) === 0, "and has no warning, since nothing leaves this machine");
   await dialog.getByLabel("Token").fill(expired);
   await dialog.getByRole("button", { name: "Use this token" }).click();
   await until("an expired token is named", () => dialog.getByText("has expired").isVisible());
@@ -35,4 +36,19 @@ await run(async (browser) => {
   check((await page.evaluate(() => localStorage.length)) === 0, "the token is not kept after the window");
   const errors = page.faults;
   check(errors.length === 0, `no other error: ${errors.join("; ")}`);
+
+  await exposed(browser, other);
 });
+
+/** The page at an address that is not that of the loopback device, over plain HTTP. */
+async function exposed(browser, address) {
+  const page = await open(browser);
+  await page.goto(`${address}/#/map`);
+  const dialog = page.getByRole("dialog");
+  await dialog.waitFor();
+  const field = dialog.getByLabel("Token");
+  const warning = dialog.locator(`#${await field.getAttribute("aria-describedby")}`);
+  check((await warning.innerText()).includes("plain HTTP"), "the field is described by the warning that a token would be sent in clear text");
+  const [above, below] = [await warning.boundingBox(), await field.boundingBox()];
+  check(above.y + above.height <= below.y, "which is above it");
+}

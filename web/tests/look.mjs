@@ -72,7 +72,9 @@ await run(async (browser) => {
     }
   }
   await waiting(browser);
+  await empty(browser);
   check(unfit.length === 0, `all views are accessible and fit the screen:\n${[...new Set(unfit)].join("\n")}`);
+  await shared(browser);
   await choice(browser);
   await printed(browser);
   await keyboard(browser);
@@ -99,6 +101,41 @@ async function waiting(browser) {
     await page.view(name);
     await look(page, `waiting-${name.replace(/\W.*/, "")}`);
   }
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  await page.context().close();
+}
+
+/** A controller without switches: how to connect some. */
+async function empty(browser) {
+  for (const width of [400, 1000]) {
+    const page = await open(browser, { viewport: { width, height: 900 }, bypassCSP: true });
+    await page.route("**/v1/topology*", (route) => route.fulfill({ json: { is_complete: true, switches: [], links: [], blocked_ports: [], benches: 0 } }));
+    await page.view("map");
+    await page.getByRole("heading", { name: "A hardware switch" }).waitFor();
+    for (const command of ["sluice emu --topo", "sudo mn --controller=remote,ip=127.0.0.1,port=6653", "ovs-vsctl set-controller BRIDGE tcp:127.0.0.1:6653"]) {
+      check(await page.getByRole("button", { name: `Copy: ${command}` }).isVisible(), `the command ${command} can be copied`);
+    }
+    await look(page, `empty-${width}-light`);
+    checkFaults(page, `a map without switches, ${width} pixels`);
+    await page.context().close();
+  }
+}
+
+/** A description that all switches have is not their label. */
+async function shared(browser) {
+  const page = await open(browser);
+  const ids = [];
+  await page.route("**/v1/topology*", async (route) => {
+    const response = await route.fetch();
+    const body = await response.json();
+    body.switches.forEach((it) => { it.name = "emulated switch"; });
+    ids.splice(0, ids.length, ...body.switches.map((it) => it.dpid.replace(/^0+/, "")));
+    await route.fulfill({ response, json: body });
+  });
+  await page.view("map");
+  await page.getByRole("button", { name: "List" }).click();
+  const labels = page.getByRole("region", { name: "Switches" }).locator("tbody tr td:first-child");
+  await until("switches with the same description are shown by their datapath ids", async () => ids.length > 0 && (await labels.allInnerTexts()).join() === ids.join());
   await page.unrouteAll({ behavior: "ignoreErrors" });
   await page.context().close();
 }

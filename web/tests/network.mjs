@@ -124,6 +124,7 @@ async function hosts(browser) {
   await until("the hosts are listed", async () => (await page.locator("tbody tr").count()) >= 2);
   const macs = await page.locator("tbody tr td:first-child").allInnerTexts();
   await page.view(`host/${macs[0]}`);
+  await until("the title of a host is its IPv4 address, and not a link-local one", () => page.getByRole("heading", { level: 1, name: /^Host \d+(\.\d+){3}$/ }).isVisible());
   await page.getByLabel("To", { exact: true }).fill(macs[1]);
   await page.getByRole("button", { name: "Find" }).click();
   await page.getByText("Shortest paths").waitFor();
@@ -189,6 +190,7 @@ async function bench(browser) {
   await page.getByRole("link", { name: "A bench is running" }).click();
   await until("the charts show the bench", () => page.getByText("measures 192.0.2.7:6653").isVisible());
   check(await page.getByRole("img", { name: "Rate (responses/s). Now: rate 200 k/s." }).isVisible(), "with its rate");
+  check(await page.locator(".bench").getByText("logarithmic axis").isVisible(), "and its latency on a logarithmic axis");
   await until("it is forgotten when it reports no more", async () => !(await page.getByText("measures 192.0.2.7:6653").isVisible()));
   checkFaults(page, "a bench");
 }

@@ -1,4 +1,4 @@
-//! Connection flood: opens TCP connections that never complete an OpenFlow handshake.
+//! Connection flood: opens TCP connections that never become switches, or not for long.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use sluice_base::Rng;
 use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, clock, limits, sock};
+use sluice_openflow::{DatapathId, Version, split_message};
+use sluice_proto::{SwitchProfile, SwitchSession};
 
 use crate::Error;
 use crate::latency::histogram;
@@ -30,6 +32,27 @@ const FILES_SPARE: u64 = 64;
 /// A `HELLO` of OpenFlow 1.0.
 const HELLO: [u8; 8] = [1, 0, 0, 8, 0, 0, 0, 1];
 
+/// Connections opened before events are handled again, if the flood is slower than it should be.
+const OPENED_AT_ONCE: usize = 256;
+
+/// Datapath id of the first switch of [`Payload::Handshake`]; those of others follow.
+const FIRST_DATAPATH_ID: u64 = 0xf100_d000_0000_0000;
+
+/// Length of the random number in a `ClientHello`.
+const TLS_RANDOM_LEN: usize = 32;
+
+/// A `ClientHello` of TLS 1.2 up to its random number (RFC 5246, section 7.4.1.2), in a record (section 6.2.1).
+const TLS_HEAD: [u8; 11] = [22, 3, 1, 0, 77, 1, 0, 0, 73, 3, 3];
+
+/// The rest of it: no session, ECDHE with AES-128-GCM and a certificate for ECDSA or RSA, no compression, and as extensions the curves x25519 and
+/// secp256r1 (10), uncompressed points (11) and the signatures ECDSA, PSS and PKCS #1 with SHA-256 (13).
+const TLS_REST: [u8; 39] = [
+    0, 0, 4, 0xc0, 0x2b, 0xc0, 0x2f, 1, 0, 0, 28, //
+    0, 10, 0, 6, 0, 4, 0, 29, 0, 23, //
+    0, 11, 0, 2, 1, 0, //
+    0, 13, 0, 8, 0, 6, 4, 3, 8, 4, 4, 1,
+];
+
 /// What is sent on each connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload {
@@ -41,6 +64,10 @@ pub enum Payload {
     Hello,
     /// A `HELLO`, one byte every half second.
     SlowHello,
+    /// The `ClientHello` of a TLS handshake, then nothing.
+    TlsHello,
+    /// The whole handshake of a switch with a datapath id of its own, which then leaves at once.
+    Handshake,
 }
 
 /// What to do.
@@ -126,15 +153,61 @@ struct Flood<'p> {
     order: VecDeque<(Instant, ConnId)>,
     open: usize,
     random: Vec<u8>,
+    /// What is to be sent.
+    tx: Vec<u8>,
     report: Report,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct FloodConnection {
     id: ConnId,
     established: Option<Instant>,
     /// Bytes of `HELLO` sent.
     sent: usize,
+    /// The switch of [`Payload::Handshake`].
+    switch: Option<LeavingSwitch>,
+}
+
+/// A switch of OpenFlow 1.0 that leaves when it has sent `FEATURES_REPLY`, which completes the handshake in this version.
+#[derive(Debug)]
+struct LeavingSwitch {
+    session: SwitchSession,
+    /// An incomplete message.
+    received: Vec<u8>,
+}
+
+impl LeavingSwitch {
+    /// Appends its `HELLO` to `tx`.
+    fn new(number: u64, tx: &mut Vec<u8>) -> Self {
+        let profile = SwitchProfile {
+            datapath_id: DatapathId(FIRST_DATAPATH_ID.wrapping_add(number)),
+            version: Version::V1_0,
+            n_ports: 0,
+            n_buffers: 0,
+        };
+        Self { session: SwitchSession::open(profile, tx), received: Vec::new() }
+    }
+
+    /// Processes what the controller sends; appends answers to `tx`. Whether it leaves now.
+    fn receive(&mut self, bytes: &[u8], tx: &mut Vec<u8>) -> bool {
+        self.received.extend_from_slice(bytes);
+        let mut rest = &*self.received;
+        while !self.session.is_ready() {
+            match split_message(rest) {
+                Ok(Some((message, after))) => {
+                    if self.session.on_message(message, tx).is_err() {
+                        return true;
+                    }
+                    rest = after;
+                }
+                Ok(None) => break,
+                Err(_) => return true,
+            }
+        }
+        let processed = self.received.len() - rest.len();
+        self.received.drain(..processed);
+        self.session.is_ready()
+    }
 }
 
 impl<'p> Flood<'p> {
@@ -148,6 +221,7 @@ impl<'p> Flood<'p> {
             order: VecDeque::new(),
             open: 0,
             random: words.take(RANDOM_LEN / 8).flatten().collect(),
+            tx: Vec::new(),
             report: Report {
                 attempted: 0,
                 established: 0,
@@ -171,7 +245,10 @@ impl<'p> Flood<'p> {
         let mut now = start;
         let mut next_byte = start;
         while now < end && !self.plan.is_over.load(Ordering::Relaxed) {
-            while schedule.next_due() <= now {
+            for _ in 0..OPENED_AT_ONCE {
+                if schedule.next_due() > now {
+                    break;
+                }
                 self.open_connection(now)?;
                 schedule.advance();
             }
@@ -213,10 +290,10 @@ impl<'p> Flood<'p> {
         };
         let id = self.io.adopt_connecting(stream)?;
         if self.connections.len() <= id.slot() {
-            self.connections.resize(id.slot() + 1, None);
+            self.connections.resize_with(id.slot() + 1, || None);
         }
         if let Some(slot) = self.connections.get_mut(id.slot()) {
-            *slot = Some(FloodConnection { id, established: None, sent: 0 });
+            *slot = Some(FloodConnection { id, established: None, sent: 0, switch: None });
         }
         self.order.push_back((now, id));
         self.open += 1;
@@ -248,8 +325,7 @@ impl<'p> Flood<'p> {
 
     fn remove(&mut self, id: ConnId) -> Option<FloodConnection> {
         let slot = self.connections.get_mut(id.slot())?;
-        let connection = slot.filter(|connection| connection.id == id)?;
-        *slot = None;
+        let connection = slot.take_if(|connection| connection.id == id)?;
         self.open -= 1;
         Some(connection)
     }
@@ -258,18 +334,20 @@ impl<'p> Flood<'p> {
     fn handle_event(&mut self) -> bool {
         let Some(event) = self.io.next_event() else { return false };
         match event {
-            IoEvent::Connected(id) => {
-                self.report.established += 1;
-                if let Some(Some(connection)) = self.connections.get_mut(id.slot()) {
-                    connection.established = Some(clock::now());
-                }
-                match self.plan.payload {
-                    Payload::Nothing | Payload::SlowHello => {}
-                    Payload::Hello => _ = self.io.send(id, &HELLO),
-                    Payload::Random => _ = self.io.send(id, &self.random),
+            IoEvent::Connected(id) => self.on_connected(id),
+            IoEvent::Data(id, bytes) => {
+                self.report.bytes_received += bytes.len() as u64;
+                let connection = self.connections.get_mut(id.slot()).and_then(Option::as_mut);
+                if let Some(switch) = connection.and_then(|it| it.switch.as_mut()) {
+                    let leaves = switch.receive(bytes, &mut self.tx);
+                    self.send(id);
+                    if leaves && self.remove(id).is_some() {
+                        // Without a reset, which could overtake what was sent.
+                        self.io.close(id);
+                        self.report.closed_by_us += 1;
+                    }
                 }
             }
-            IoEvent::Data(_, bytes) => self.report.bytes_received += bytes.len() as u64,
             IoEvent::Closed(id, error) => {
                 match self.remove(id).and_then(|connection| connection.established) {
                     Some(established) => {
@@ -289,6 +367,31 @@ impl<'p> Flood<'p> {
         true
     }
 
+    fn on_connected(&mut self, id: ConnId) {
+        self.report.established += 1;
+        let number = self.report.established;
+        let Some(Some(connection)) = self.connections.get_mut(id.slot()) else { return };
+        connection.established = Some(clock::now());
+        match self.plan.payload {
+            Payload::Nothing | Payload::SlowHello => {}
+            Payload::Hello => self.tx.extend(HELLO),
+            Payload::Random => self.tx.extend(&self.random),
+            Payload::TlsHello => self.tx.extend(client_hello(&self.random)),
+            Payload::Handshake => {
+                connection.switch = Some(LeavingSwitch::new(number, &mut self.tx));
+            }
+        }
+        self.send(id);
+    }
+
+    /// Sends what is in `tx`. A new connection has room for it.
+    fn send(&mut self, id: ConnId) {
+        if !self.tx.is_empty() {
+            self.io.send(id, &self.tx);
+            self.tx.clear();
+        }
+    }
+
     /// Sends the next byte of the `HELLO` on every connection.
     fn send_next_byte(&mut self) {
         let established = self.connections.iter_mut().flatten();
@@ -298,6 +401,11 @@ impl<'p> Flood<'p> {
             }
         }
     }
+}
+
+/// The record of [`Payload::TlsHello`].
+fn client_hello(random: &[u8]) -> impl Iterator<Item = u8> {
+    TLS_HEAD.into_iter().chain(random.iter().copied().take(TLS_RANDOM_LEN)).chain(TLS_REST)
 }
 
 impl fmt::Display for Report {
@@ -318,5 +426,50 @@ impl fmt::Display for Report {
         writeln!(f, "Open         {} at the end", self.open_at_end)?;
         let received = counted(self.bytes_received, "byte", "bytes");
         writeln!(f, "Received     {received} from the controller")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_openflow::Versions;
+    use sluice_proto::{Config, ControllerEvent, ControllerSession};
+
+    use super::*;
+
+    #[test]
+    fn lengths_of_the_client_hello_are_right() {
+        let hello: Vec<_> = client_hello(&[7; RANDOM_LEN]).collect();
+        let record = usize::from(u16::from_be_bytes([hello[3], hello[4]]));
+        let handshake = usize::from(u16::from_be_bytes([hello[7], hello[8]]));
+        assert_eq!((5 + record, 9 + handshake), (hello.len(), hello.len()));
+        assert_eq!(hello[11..43], [7; TLS_RANDOM_LEN]);
+        let extensions = usize::from(u16::from_be_bytes([hello[52], hello[53]]));
+        assert_eq!(54 + extensions, hello.len());
+    }
+
+    #[test]
+    fn a_switch_leaves_when_the_controller_knows_its_features_whatever_the_reads_are() {
+        for read in [1, 3, 8, 1000] {
+            let (mut to_controller, mut to_switch, now) = (Vec::new(), Vec::new(), clock::now());
+            let mut switch = LeavingSwitch::new(5, &mut to_controller);
+            let config = Config { versions: Versions::SUPPORTED, ..Config::default() };
+            let mut controller = ControllerSession::open(&config, 1, now, &mut to_switch);
+            let (mut has_left, mut datapath_id) = (false, None);
+            while !has_left {
+                let sent = std::mem::take(&mut to_switch);
+                assert!(!sent.is_empty(), "the handshake goes on");
+                has_left = sent.chunks(read).any(|read| switch.receive(read, &mut to_controller));
+                let received = std::mem::take(&mut to_controller);
+                let mut rest = &*received;
+                while let Some((message, after)) = split_message(rest).unwrap() {
+                    let event = controller.on_message(&config, message, &mut to_switch);
+                    if let Some(ControllerEvent::SwitchConnected(features)) = event.unwrap() {
+                        datapath_id = Some(features.datapath_id);
+                    }
+                    rest = after;
+                }
+            }
+            assert_eq!(datapath_id, Some(DatapathId(FIRST_DATAPATH_ID + 5)));
+        }
     }
 }

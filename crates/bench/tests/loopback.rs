@@ -365,6 +365,10 @@ fn every_connection_of_a_flood_is_counted_once() {
     let random = flood::run(&random).unwrap();
     assert_eq!(random.attempted, counted(&random));
     assert_eq!(random.refused, 0);
+    let leaving = flood::Plan { payload: flood::Payload::Handshake, ..plan.clone() };
+    let leaving = flood::run(&leaving).unwrap();
+    assert_eq!(leaving.attempted, counted(&leaving));
+    assert!(leaving.closed_by_us > 0 && leaving.closed_by_controller == 0, "{leaving:?}");
     null.stop().unwrap();
     let refused = flood::run(&plan).unwrap();
     assert_eq!((refused.established, refused.refused), (0, refused.attempted));

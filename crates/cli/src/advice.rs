@@ -42,10 +42,10 @@ pub(crate) fn engine_start(error: &StartError) -> String {
     format!("{error}; {advice}")
 }
 
-/// Why metrics cannot be served on `address`, and what to do.
-pub(crate) fn metrics_listener(address: SocketAddr, error: &Error) -> String {
+/// Why the API cannot be served on `address`, and what to do.
+pub(crate) fn tcp_api_listener(address: SocketAddr, error: &Error) -> String {
     let advice = listen(address, error, "--api");
-    format!("cannot serve metrics on {address}: {error}; {advice}, or use --no-api")
+    format!("cannot serve the API on {address}: {error}; {advice}, or use --no-api")
 }
 
 /// Why the API cannot be served, and what to do.
@@ -56,7 +56,7 @@ pub(crate) fn api_listener(listen: Option<SocketAddr>, error: &ListenError) -> S
             path.display(),
             error.error
         ),
-        (None, Some(address)) => metrics_listener(address, &error.error),
+        (None, Some(address)) => tcp_api_listener(address, &error.error),
         (None, None) => error.error.to_string(),
     }
 }
@@ -122,8 +122,8 @@ mod tests {
     fn a_port_in_use_is_reported_with_what_to_do() {
         let address = "127.0.0.1:8653".parse().unwrap();
         assert_eq!(
-            metrics_listener(address, &ErrorKind::AddrInUse.into()),
-            "cannot serve metrics on 127.0.0.1:8653: address in use; stop the program that uses the port \
+            tcp_api_listener(address, &ErrorKind::AddrInUse.into()),
+            "cannot serve the API on 127.0.0.1:8653: address in use; stop the program that uses the port \
              (`ss -ltnp 'sport = :8653'` shows it) or choose another port with --api, or use --no-api"
         );
     }

@@ -287,7 +287,7 @@ enum NullMatch {
     Pair,
 }
 
-/// Open many connections that never complete a handshake.
+/// Open many connections that never become switches, or not for long.
 ///
 /// Shows how a controller handles a flood of useless connections: how many it
 /// accepts, and how soon it closes them. Run `sluice bench` at the same time to see
@@ -333,6 +333,10 @@ enum FloodPayload {
     /// A HELLO, one byte every half second.
     #[value(alias = "slow")]
     SlowHello,
+    /// The `ClientHello` of a TLS handshake, then nothing.
+    TlsHello,
+    /// The whole handshake of a switch, which then leaves at once.
+    Handshake,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -528,6 +532,8 @@ impl FloodArgs {
                 FloodPayload::Random => flood::Payload::Random,
                 FloodPayload::HelloOnly => flood::Payload::Hello,
                 FloodPayload::SlowHello => flood::Payload::SlowHello,
+                FloodPayload::TlsHello => flood::Payload::TlsHello,
+                FloodPayload::Handshake => flood::Payload::Handshake,
             },
             seed: self.seed,
             socket: sock::Options::default(),

@@ -51,12 +51,24 @@ impl PublishArgs {
             self.ca.clone(),
             self.token_without_tls,
         );
-        let client = args.client().map_err(|why| Error::Plan(format!("--publish: {why}")))?;
-        Publisher::start(client.with_timeout(TIMEOUT), plan).map(Some).map_err(Error::Output)
+        let client = args.client().map(|client| client.with_timeout(TIMEOUT));
+        let client = client.and_then(|client| check_access(&client).map(|()| client));
+        let client = client.map_err(|why| Error::Plan(format!("--publish: {why}")))?;
+        Publisher::start(client, plan).map(Some).map_err(Error::Output)
     }
 
     pub(crate) fn is_wanted(&self) -> bool {
         self.publish.is_some()
+    }
+}
+
+/// Whether an API answers, and permits to report: what is wrong is said before the measurement, and not after it.
+fn check_access(client: &ApiClient) -> Result<(), String> {
+    let identity = client.get_json("/v1/identity", &[])?;
+    match identity.get("role").and_then(Value::as_str) {
+        Some("operate" | "administer") => Ok(()),
+        Some(role) => Err(format!("the role of the token is {role}: operate is needed")),
+        None => Err("the API at this address is not that of this version of Sluice".to_owned()),
     }
 }
 
@@ -207,6 +219,7 @@ fn send_all(client: &ApiClient, reports: &Receiver<Value>, is_over: &AtomicBool)
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
     use super::*;
@@ -238,6 +251,28 @@ mod tests {
         assert!(took < Duration::from_secs(1), "{took:?}");
         let why = publisher.finish().unwrap();
         assert!(why.starts_with("100 of 100 loops were not published: "), "{why}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_api_is_said_before_the_measurement() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answers = thread::spawn(move || {
+            for role in ["operate", "administer", "read"] {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 4096]).unwrap();
+                let body = json!({ "who": "x", "role": role }).to_string();
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+                stream.write_all((head + &body).as_bytes()).unwrap();
+            }
+        });
+        let client = ApiClient::at(address, TIMEOUT);
+        assert_eq!(check_access(&client), Ok(()));
+        assert_eq!(check_access(&client), Ok(()));
+        assert!(check_access(&client).unwrap_err().contains("operate is needed"));
+        answers.join().unwrap();
+        // The listener is gone.
+        assert!(check_access(&client).unwrap_err().contains("is `sluice run` running?"));
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod startup_message;
 mod state_dir;
 mod static_entries;
 mod study;
+mod system_user;
 mod token;
 mod top;
 mod trace;

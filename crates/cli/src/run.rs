@@ -24,7 +24,7 @@ use crate::service_status::{self, ServiceStatus};
 use crate::signals::{Signal, SignalReceiver};
 use crate::startup_message::StartupMessage;
 use crate::{
-    EXIT_FAILURE, Registry, advice, api_settings, print_error, signals, startup_message,
+    EXIT_FAILURE, Registry, advice, api_settings, print_error, signals, startup_message, state_dir,
     write_stdout,
 };
 
@@ -150,6 +150,7 @@ impl<'l> RunningController<'l> {
             start_engine(&sources.registry, &loaded, &passed.switches.into(), generation_id)?;
         let owners = sources.registry.all().allocations();
         let declared = declared_config(&loaded.config, owners);
+        state_dir::log_access(&declared.state_dir);
         let declared = Declared::start(&declared, Arc::new(engine.handle()));
         let declared = Arc::new(declared.map_err(|e| advice::cannot("start a thread", &e))?);
         let serve = |listeners: Listeners| {
@@ -157,7 +158,7 @@ impl<'l> RunningController<'l> {
             listeners.serve(engine.metrics(), Arc::new(engine.handle()))
         };
         let api = listeners.map(serve).transpose();
-        let api = api.map_err(|e| advice::cannot("serve metrics", &e))?;
+        let api = api.map_err(|e| advice::cannot("serve the API", &e))?;
         if let Some(api) = &api {
             api.set_settings(api_settings::settings(&loaded, engine.cores()));
         }

@@ -113,7 +113,7 @@ fn an_http_port_in_use_is_reported_with_what_to_do() {
     let (code, log) = run_to_exit(&format!("run --listen 127.0.0.1:0 --api {address}"));
     assert_eq!(code, Some(1), "{log}");
     let error = log.lines().find(|line| line.starts_with("error: ")).unwrap();
-    assert!(error.starts_with(&format!("error: cannot serve metrics on {address}: ")), "{log}");
+    assert!(error.starts_with(&format!("error: cannot serve the API on {address}: ")), "{log}");
     assert!(error.contains("--api") && error.contains("--no-api"), "{log}");
 }
 

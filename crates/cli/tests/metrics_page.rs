@@ -59,6 +59,7 @@ The label `reason` of `sluice_connections_closed_total`, and the field `reason` 
 | `connection_error` | the operating system reported another error of the connection |
 | `tls_expected` | plain TCP on a TLS port |
 | `tls_on_tcp_port` | TLS on a port for plain TCP |
+| `http_on_openflow_port` | a request of HTTP on a port for OpenFlow: the API and the web page have another port |
 | `tls_version_not_supported` | the peer offers no TLS version from 1.2 on |
 | `tls_no_certificate` | the peer has no certificate, and one is required |
 | `tls_unknown_ca` | the peer's certificate was issued by another authority than those of `tls.client_ca` |

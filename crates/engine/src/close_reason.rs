@@ -18,6 +18,8 @@ pub enum CloseReason {
     Tls(TlsError),
     /// The peer uses TLS on a port for plain TCP.
     TlsOnTcpPort,
+    /// The peer sends a request of HTTP.
+    HttpOnOpenFlowPort,
     /// The certificate of the switch does not have this datapath id as a name.
     CertificateMismatch(DatapathId),
     /// The peer violated the protocol or a timeout of its session passed.
@@ -48,7 +50,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All values of the label `reason` of the metric `connections_closed`.
-    pub(crate) const LABELS: [&'static str; 39] = [
+    pub(crate) const LABELS: [&'static str; 40] = [
         "closed_by_peer",
         "connection_reset",
         "connection_error",
@@ -64,6 +66,7 @@ impl CloseReason {
         "tls_key_limit",
         "tls_protocol_error",
         "tls_on_tcp_port",
+        "http_on_openflow_port",
         "certificate_mismatch",
         "send_timeout",
         "answer_lost",
@@ -98,6 +101,7 @@ impl CloseReason {
             Self::ConnectionError(_) => "connection_error",
             Self::Tls(error) => tls_label(error),
             Self::TlsOnTcpPort => "tls_on_tcp_port",
+            Self::HttpOnOpenFlowPort => "http_on_openflow_port",
             Self::CertificateMismatch(_) => "certificate_mismatch",
             Self::Session(error) => error.label(),
             Self::SendTimeout => "send_timeout",
@@ -166,6 +170,9 @@ impl fmt::Display for CloseReason {
             Self::ConnectionError(kind) => kind.fmt(f),
             Self::Tls(error) => error.fmt(f),
             Self::TlsOnTcpPort => f.write_str("this port expects plain TCP, and the peer uses TLS"),
+            Self::HttpOnOpenFlowPort => f.write_str(
+                "this port expects OpenFlow, and the peer uses HTTP: the API and the web page have another port",
+            ),
             Self::CertificateMismatch(id) => write!(
                 f,
                 "the switch's certificate does not have the name {}",
@@ -235,6 +242,7 @@ mod tests {
         ];
         let mut labels: Vec<_> = [
             CloseReason::TlsOnTcpPort,
+            CloseReason::HttpOnOpenFlowPort,
             CloseReason::CertificateMismatch(id),
             CloseReason::ClosedByPeer,
             CloseReason::ConnectionError(io::ErrorKind::ConnectionReset),

@@ -203,8 +203,8 @@ pub enum Pin {
 /// memory and the time of others.
 pub const PORTS_PER_SWITCH_MAX: usize = 4096;
 
-/// Connections that a source may open at once with [`Limits::syn_filter`]. Many switches may be behind one address; systems send a SYN that was
-/// dropped again after a second.
+/// Connections that a source may open at once with [`Limits::syn_filter`]. Many switches may be behind one address: those beyond wait until
+/// [`SYN_INTERVAL`] has passed for each, and until they try again.
 pub const SYN_BURST: u32 = 1024;
 
 /// Time between two connections of a source after that.

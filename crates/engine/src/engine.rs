@@ -13,7 +13,7 @@ use sluice_kernel::{KernelAnswers, KernelError, SynFilter, WorkerAnswers};
 use sluice_openflow::DatapathId;
 use sluice_sdk::{App, Chain};
 
-use crate::config::{Config, Endpoint, Pin, Transport, WorkerEngine};
+use crate::config::{Config, Endpoint, Limits, Pin, Transport, WorkerEngine};
 use crate::counters::CounterRegistry;
 use crate::handle::EngineHandle;
 use crate::listen::{
@@ -367,6 +367,15 @@ impl Engine<Chain> {
 pub fn try_in_kernel() -> Result<(), KernelError> {
     let limits = WorkerEngine::Kernel.kernel_limits(1).ok_or(KernelError::NotBuilt)?;
     KernelAnswers::load(&limits)?.worker(0).map(drop)
+}
+
+/// Whether [`Limits::syn_filter`](crate::Limits::syn_filter) can be used.
+///
+/// # Errors
+/// What is missing.
+pub fn try_syn_filter() -> Result<(), KernelError> {
+    let limit = Limits { syn_filter: true, ..Limits::default() }.syn_limit();
+    limit.map_or(Ok(()), |limit| SynFilter::load(&limit).map(drop))
 }
 
 /// Loads the program that answers inside the kernel, if it is wanted and if it must be there or can be; returns the part of each worker, or nothing.

@@ -36,7 +36,7 @@ pub use config::{
     Batching, Config, Endpoint, Limits, PORTS_PER_SWITCH_MAX, Pin, SYN_BURST, SYN_INTERVAL,
     TlsListeners, Transport, WorkerEngine, Workers,
 };
-pub use engine::{Engine, MakeChain, StartError, try_in_kernel};
+pub use engine::{Engine, MakeChain, StartError, try_in_kernel, try_syn_filter};
 pub use handle::EngineHandle;
 pub use listen::PassedListener;
 pub use progress::ProgressMonitor;

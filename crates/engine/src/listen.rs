@@ -68,11 +68,8 @@ pub(crate) fn open_all(
         let result = sock::listen(any, &config.socket);
         result.map_err(|error| StartError::Congestion(name.clone(), error))?;
     }
-    let listeners = endpoints.into_iter().map(|endpoint| {
-        let listener = open(config, passed, filter, (endpoint, endpoint.addr));
-        listener.map_err(|error| StartError::Listen(endpoint, error))
-    });
-    listeners.collect()
+    let listeners = endpoints.into_iter();
+    listeners.map(|endpoint| open(config, passed, filter, (endpoint, endpoint.addr))).collect()
 }
 
 /// Opens listeners again that were closed, as far as possible.
@@ -96,18 +93,22 @@ fn open(
     passed: &[PassedListener],
     filter: Option<&SynFilter>,
     (configured, addr): (Endpoint, SocketAddr),
-) -> io::Result<(OpenEndpoint, TcpListener)> {
+) -> Result<(OpenEndpoint, TcpListener), StartError> {
+    let cannot_listen = |error| StartError::Listen(configured, error);
     let listener = match passed.iter().find(|it| it.configured == configured) {
         Some(passed) => {
-            config.socket.apply(&passed.listener)?;
+            config.socket.apply(&passed.listener).map_err(cannot_listen)?;
             SynFilter::detach(&passed.listener);
             // The original stays open, so that the endpoint can be removed from the configuration and added again.
-            passed.listener.try_clone()?
+            passed.listener.try_clone().map_err(cannot_listen)?
         }
-        None => sock::listen(addr, &config.socket)?,
+        None => sock::listen(addr, &config.socket).map_err(cannot_listen)?,
     };
-    filter.map_or(Ok(()), |filter| filter.attach(&listener))?;
-    Ok((OpenEndpoint { configured, addr: listener.local_addr()? }, listener))
+    if let Some(filter) = filter {
+        filter.attach(&listener).map_err(|error| StartError::SynFilter(error.into()))?;
+    }
+    let addr = listener.local_addr().map_err(cannot_listen)?;
+    Ok((OpenEndpoint { configured, addr }, listener))
 }
 
 /// Checks that no two TLS listeners with settings of their own have the same address. For ports other than 0, opening them would
@@ -125,6 +126,11 @@ pub(crate) fn check_tls_addresses(tls: &[TlsListeners]) -> Result<(), StartError
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    use sluice_kernel::SynLimit;
+
     use super::*;
 
     #[test]
@@ -141,5 +147,22 @@ mod tests {
         let again = open_again(&config, &[], None, &closed);
         let again: Vec<_> = again.iter().map(|(endpoint, _)| *endpoint).collect();
         assert_eq!(again, [closed[0], closed[2]], "with the ports that they had");
+    }
+
+    /// The filter is one of the socket, which the service manager keeps open.
+    #[test]
+    fn a_listener_that_is_passed_has_no_filter_of_an_earlier_run() {
+        let limit = SynLimit { burst: 1, interval: Duration::from_secs(3600), sources: 10 };
+        let filter = SynFilter::load(&limit).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        filter.attach(&listener).unwrap();
+        let configured = Endpoint::from(listener.local_addr().unwrap());
+        let passed = [PassedListener { configured, listener }];
+        let config = Config { socket: sock::Options::default(), ..Config::default() };
+        let _open = open_all(&config, &passed, None, [configured]).unwrap();
+        for _ in 0..3 {
+            TcpStream::connect_timeout(&configured.addr, Duration::from_secs(20)).unwrap();
+        }
+        assert_eq!(filter.dropped(), 0);
     }
 }

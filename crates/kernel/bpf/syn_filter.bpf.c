@@ -19,7 +19,8 @@ static long (*const bpf_skb_load_bytes_relative)(const void *skb, u32 at, void *
 #define FLAG_SYN 0x02
 #define FLAG_ACK 0x10
 
-// An IPv4 address as an IPv6 address, or the first half of an IPv6 address: a host can usually choose any address of its prefix.
+// An IPv4 address as an IPv6 address, or the first half of an IPv6 address: a host can usually choose any address of its prefix. Of a link-local
+// address all of it, since all hosts of a link share the prefix (RFC 4291, section 2.5.6).
 struct source {
     u8 address[16];
 };
@@ -55,6 +56,11 @@ inline_always int read_source(struct __sk_buff *skb, struct source *source)
         source->address[11] = 0xff;
         return !bpf_skb_load_bytes_relative(skb, 12, source->address + 12, 4, BPF_HDR_START_NET);
     }
+    u8 prefix[2];
+    if (bpf_skb_load_bytes_relative(skb, 8, prefix, 2, BPF_HDR_START_NET))
+        return 0;
+    if (prefix[0] == 0xfe && (prefix[1] & 0xc0) == 0x80)
+        return !bpf_skb_load_bytes_relative(skb, 8, source->address, 16, BPF_HDR_START_NET);
     return !bpf_skb_load_bytes_relative(skb, 8, source->address, 8, BPF_HDR_START_NET);
 }
 
@@ -74,7 +80,8 @@ int filter_syn(struct __sk_buff *skb)
         bpf_map_update_elem(&sources, &source, &first, BPF_ANY);
         return KEEP;
     }
-    u64 before = *enough_until, start = before > now ? before : now;
+    u64 before = *enough_until;
+    u64 start = before > now ? before : now;
     if (start - now > ahead_ns) {
         u32 zero = 0;
         u64 *count = bpf_map_lookup_elem(&dropped, &zero);
@@ -82,8 +89,8 @@ int filter_syn(struct __sk_buff *skb)
             __sync_fetch_and_add(count, 1);
         return DROP;
     }
-    // If another processor has changed it meanwhile, this connection is not counted.
-    __sync_val_compare_and_swap(enough_until, before, start + interval_ns);
+    // If another processor does the same at this time, only one of the two connections is counted.
+    *enough_until = start + interval_ns;
     return KEEP;
 }
 

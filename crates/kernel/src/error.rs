@@ -1,17 +1,22 @@
-//! Why the in-kernel engine cannot be used.
+//! Why a BPF program cannot be used.
 
 use std::fmt;
 use std::io;
 
-/// Why the in-kernel engine cannot be used. The text is one sentence that says what is missing.
+/// Why a BPF program cannot be used. The text is one sentence that says what is missing.
 #[derive(Debug)]
 pub enum KernelError {
     /// The program was built without clang.
     NotBuilt,
     /// The process must not load such programs.
     NoPermission,
-    /// The kernel is older than [`KERNEL_MIN`](crate::KERNEL_MIN).
-    Old(String),
+    /// The kernel is too old.
+    Old {
+        /// Its release.
+        release: String,
+        /// The first version that has what is needed.
+        needed: (u32, u32),
+    },
     /// The kernel does not describe its types.
     NoTypes,
     /// The kernel refused the program or one of its maps.
@@ -27,10 +32,9 @@ impl fmt::Display for KernelError {
                 f.write_str("this program was built without clang, and therefore without it")
             }
             Self::NoPermission => f.write_str(
-                "it needs the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON",
+                "it needs the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, and a filter of system calls, as of a service, that permits bpf",
             ),
-            Self::Old(release) => {
-                let (major, minor) = crate::KERNEL_MIN;
+            Self::Old { release, needed: (major, minor) } => {
                 write!(f, "it needs Linux {major}.{minor} or later, and this is {release}")
             }
             Self::NoTypes => f.write_str(

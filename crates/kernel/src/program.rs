@@ -199,15 +199,21 @@ const OBJECT: Option<&[u8]> =
 const OBJECT: Option<&[u8]> = None;
 
 fn check_kernel() -> Result<(), KernelError> {
+    check_release(KERNEL_MIN)?;
+    if Path::new(KERNEL_TYPES).exists() { Ok(()) } else { Err(KernelError::NoTypes) }
+}
+
+/// Whether the kernel is new enough, as far as its release says so.
+pub(crate) fn check_release(needed: (u32, u32)) -> Result<(), KernelError> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let release = release.trim();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     if let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next())
-        && (major, minor) < KERNEL_MIN
+        && (major, minor) < needed
     {
-        return Err(KernelError::Old(release.to_owned()));
+        return Err(KernelError::Old { release: release.to_owned(), needed });
     }
-    if Path::new(KERNEL_TYPES).exists() { Ok(()) } else { Err(KernelError::NoTypes) }
+    Ok(())
 }
 
 /// The memory of a map.

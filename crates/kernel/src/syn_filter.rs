@@ -11,9 +11,12 @@ use aya::{Ebpf, EbpfLoader};
 use sluice_io::SharedMemory;
 
 use crate::error::KernelError;
-use crate::program::{map_memory, refused};
+use crate::program::{check_release, map_memory, refused};
 
-/// How fast one source may open connections: an IPv4 address or an IPv6 /64 prefix.
+/// The first version of Linux with all that the program needs.
+const KERNEL_MIN: (u32, u32) = (5, 12);
+
+/// How fast one source may open connections: an IPv4 address, an IPv6 /64 prefix, or a link-local IPv6 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SynLimit {
     /// Connections at once; at least one.
@@ -45,6 +48,7 @@ impl SynFilter {
     /// What is missing.
     pub fn load(limit: &SynLimit) -> Result<Self, KernelError> {
         let Some(object) = OBJECT else { return Err(KernelError::NotBuilt) };
+        check_release(KERNEL_MIN)?;
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let interval_ns = nanoseconds(limit.interval).max(1);
         let ahead_ns = interval_ns.saturating_mul(limit.burst.saturating_sub(1).into());

@@ -4,12 +4,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use sluice_io::clock;
 use sluice_kernel::{SynFilter, SynLimit};
 
@@ -19,12 +24,15 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// Connections of a source; no further one is due while a test runs.
 const LIMIT: SynLimit = SynLimit { burst: 5, interval: Duration::from_secs(3600), sources: 100 };
 
-/// Begins to connect from `source`.
+/// Begins to connect from `source`, which may need the number of the loopback interface.
 fn begin(source: IpAddr, to: SocketAddr) -> TcpStream {
-    let family = if source.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let (family, from) = match source {
+        IpAddr::V4(_) => (AddressFamily::INET, SocketAddr::new(source, 0)),
+        IpAddr::V6(source) => (AddressFamily::INET6, SocketAddrV6::new(source, 0, 0, 1).into()),
+    };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None).unwrap();
-    bind(&socket, &SocketAddr::new(source, 0)).unwrap();
+    bind(&socket, &from).unwrap();
     assert!(matches!(connect(&socket, &to), Ok(()) | Err(Errno::INPROGRESS)));
     TcpStream::from(socket)
 }
@@ -75,7 +83,7 @@ fn a_source_gets_no_more_connections_than_the_limit_and_others_get_theirs() {
                 stream.set_nonblocking(false).unwrap();
                 accepted.set_read_timeout(Some(TIMEOUT)).unwrap();
                 let mut received = vec![0; sent.len()];
-                std::thread::scope(|scope| {
+                thread::scope(|scope| {
                     scope.spawn(|| stream.write_all(&sent).unwrap());
                     accepted.read_exact(&mut received).unwrap();
                 });
@@ -92,6 +100,52 @@ fn an_ipv6_source_has_the_same_limit() {
     let listener = TcpListener::bind((source, 0)).unwrap();
     filter.attach(&listener).unwrap();
     flood(&filter, source, listener.local_addr().unwrap());
+}
+
+/// Runs `act` on a thread with a network of its own, whose loopback interface has `addresses`.
+fn with_addresses(addresses: &[&str], act: impl FnOnce() + Send) {
+    let name = format!("sluice-syn-{}", std::process::id());
+    let ip = |words: &str| {
+        let output = Command::new("ip").args(words.split(' ')).output().unwrap();
+        assert!(output.status.success(), "ip {words}: {output:?}");
+    };
+    ip(&format!("netns add {name}"));
+    let namespace = File::open(format!("/run/netns/{name}"));
+    // What has entered it keeps it.
+    ip(&format!("netns del {name}"));
+    let namespace = namespace.unwrap();
+    let inside = || {
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        ip("link set lo up");
+        for address in addresses {
+            ip(&format!("address add {address}/64 dev lo nodad"));
+        }
+        act();
+    };
+    thread::scope(|scope| scope.spawn(inside).join()).unwrap();
+}
+
+#[test]
+fn addresses_of_an_ipv6_prefix_share_a_limit_unless_it_is_that_of_a_link() {
+    let addresses = ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1", "fe80::1", "fe80::2"];
+    let [flooding, neighbour, other, link_local, neighbour_of_link] = addresses;
+    with_addresses(&addresses, || {
+        let filter = SynFilter::load(&LIMIT).unwrap();
+        let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap();
+        filter.attach(&listener).unwrap();
+        let to = listener.local_addr().unwrap();
+        let begin = |source: &str| begin(source.parse().unwrap(), to);
+        flood(&filter, flooding.parse().unwrap(), to);
+        let dropped = filter.dropped();
+        let refused = begin(neighbour);
+        wait_until("its SYN to be dropped", || filter.dropped() > dropped);
+        assert!(!is_connected(&refused));
+        let accepted = begin(other);
+        wait_until("a connection from another prefix", || is_connected(&accepted));
+        flood(&filter, link_local.parse().unwrap(), to);
+        let accepted = begin(neighbour_of_link);
+        wait_until("a connection from the same link", || is_connected(&accepted));
+    });
 }
 
 #[test]

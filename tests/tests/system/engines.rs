@@ -176,3 +176,17 @@ fn without_the_privileges_for_bpf_kernel_ends_and_auto_goes_on() {
     let exit = controller.wait_for_end();
     assert!(exit.stderr.contains("CAP_BPF"), "{exit:?}");
 }
+
+#[test]
+fn without_the_privileges_for_bpf_a_filter_of_syns_is_an_error() {
+    let env = TestEnv::shared();
+    let config = env.write("sluice.toml", "[limits]\nsyn_filter = true\n");
+    let mut command = env.command("setpriv");
+    command.arg("--bounding-set=-bpf,-perfmon,-sys_admin").arg(binary());
+    command.args(["run", "--no-api", "--listen", "127.0.0.1:0", "--config"]).arg(config);
+    let exit = ExitReport::of(&command);
+    assert_eq!(exit.code, Some(1), "{exit:?}");
+    let line = exit.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
+    let parts = ["limits.syn_filter", "CAP_BPF", "limits.syn_filter = false"];
+    assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+}

@@ -36,6 +36,22 @@ fn the_binary_without_debug_information_is_small() {
     assert!(bytes < BINARY_BYTES_MAX, "{bytes} bytes");
 }
 
+/// `dpkg-shlibdeps` is not asked, so the binary must not need a newer glibc or another library than the package says.
+#[test]
+fn the_package_depends_on_each_package_once_and_on_what_the_binary_needs() {
+    let depends = output_of(Command::new("dpkg-deb").arg("--field").arg(package()).arg("Depends"));
+    assert_eq!(depends.trim(), "adduser, libc6 (>= 2.36)");
+    let headers = output_of(Command::new("objdump").arg("--private-headers").arg(binary()));
+    let needed = headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED"));
+    // Every Debian has libgcc-s1, which apt needs.
+    let known = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"];
+    let others: Vec<_> = needed.map(str::trim).filter(|name| !known.contains(name)).collect();
+    assert!(others.is_empty(), "{others:?}");
+    let versions = headers.split_whitespace().filter_map(|word| word.strip_prefix("GLIBC_2."));
+    let newest = versions.filter_map(|minor| minor.split('.').next()?.parse::<u32>().ok()).max();
+    assert!(newest.is_some_and(|minor| minor <= 36), "glibc 2.{newest:?}");
+}
+
 #[test]
 fn the_package_is_installed_upgraded_removed_and_purged() {
     let env = TestEnv::shared();

@@ -18,6 +18,9 @@ use sluice_system_tests::{
     Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, output_of, wait_until,
 };
 
+/// Address of the controller within its namespace, which is not that of the loopback device.
+const OTHER_ADDRESS: &str = "10.99.0.1";
+
 /// A leaf of the network, and a spine.
 const LINK: [&str; 2] = ["s1", "s4"];
 
@@ -134,7 +137,10 @@ fn token(network: &OvsNetwork, words: &[&str]) -> String {
 fn the_page_asks_for_a_token_and_loses_nothing() {
     let mut tokens = Value::Null;
     let (network, _controller, _hosts) = leaf_spine(|network, command| {
+        network.env().ip(&format!("addr add {OTHER_ADDRESS}/32 dev lo"));
+        command.args(["--api", "0.0.0.0:8653"]);
         tokens = json!({
+            "other": format!("http://{OTHER_ADDRESS}:8653"),
             "read": token(network, &["reader", "--role", "read"]),
             "operate": token(network, &["operator", "--role", "operate"]),
             "expired": token(network, &["old", "--role", "read", "--expires", "1h"]),

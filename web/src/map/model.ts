@@ -1,7 +1,7 @@
 /** What the map draws: switches, links and hosts with their positions. */
 import type { Alarm } from "../alarms";
 import type { Host, Topology } from "../documents";
-import { hostId, loadClass, shortDpid, switchName } from "../format";
+import { hostId, hostName, loadClass, switchName } from "../format";
 import type { Point } from "../layout";
 
 export interface Node extends Point {
@@ -112,8 +112,7 @@ function hostNodes(hosts: readonly Host[], nodes: Node[], lines: Edge[]): HostNo
     const middle = Math.hypot(towards.x, towards.y) < 0.3 ? Math.PI / 2 : Math.atan2(towards.y, towards.x);
     const angle = middle + ((index % perRing) - (inRing - 1) / 2) * 0.42;
     const radius = HOST_RADIUS + ring * HOST_RING;
-    const label = host.name ?? host.addresses[0] ?? host.mac;
-    return [{ id: hostId(host), label, at, isQuarantined: host.is_quarantined, x: node.x + radius * Math.cos(angle), y: node.y + radius * Math.sin(angle) }];
+    return [{ id: hostId(host), label: hostName(host), at, isQuarantined: host.is_quarantined, x: node.x + radius * Math.cos(angle), y: node.y + radius * Math.sin(angle) }];
   });
 }
 
@@ -122,8 +121,7 @@ export function mapModel(topology: Topology, points: Map<string, Point>, alarms:
   for (const alarm of alarms) if (alarm.dpid !== null) counts.set(alarm.dpid, (counts.get(alarm.dpid) ?? 0) + 1);
   const nodes = topology.switches.map((it): Node => {
     const point = points.get(it.dpid) ?? { x: 0, y: 0 };
-    const label = it.name === null ? shortDpid(it.dpid) : switchName(it);
-    return { id: it.dpid, label, hosts: it.hosts, alarms: counts.get(it.dpid) ?? 0, x: point.x, y: point.y };
+    return { id: it.dpid, label: switchName(it), hosts: it.hosts, alarms: counts.get(it.dpid) ?? 0, x: point.x, y: point.y };
   });
   const lines = edges(topology);
   return { nodes, edges: lines, hosts: hostNodes(hosts, nodes, lines) };

@@ -8,6 +8,7 @@ import type { Bench, BenchInterval, Sample } from "../documents";
 import { bytes, clean, count, perSecond, seconds } from "../format";
 import { useTitle } from "../hooks";
 import { connection } from "../live";
+import { LOG_AXIS, LOG_SCALE, positive } from "../log-axis";
 import { Card, Empty } from "../parts";
 import { useValue } from "../store";
 import { themeVersion } from "../theme";
@@ -33,11 +34,13 @@ interface ChartInfo<T> {
   title: string;
   curves: Curve<T>[];
   format: (value: number | null) => string;
+  /** For durations that differ by orders of magnitude. */
+  isLogarithmic?: true;
 }
 
 const CHARTS: ChartInfo<Sample>[] = [
   { title: "Packet-ins and messages per second", format: perSecond, curves: [{ label: "packet-ins", value: (s) => s.packet_ins_per_s }, { label: "messages", value: (s) => s.messages_per_s }] },
-  { title: "Time from reading messages to writing the responses", format: seconds, curves: [{ label: "99th percentile", value: (s) => s.latency_p99_s }, { label: "median", value: (s) => s.latency_p50_s }] },
+  { title: "Time from reading messages to writing the responses", format: seconds, isLogarithmic: true, curves: [{ label: "99th percentile", value: (s) => s.latency_p99_s }, { label: "median", value: (s) => s.latency_p50_s }] },
   { title: "Physical memory of the controller", format: bytes, curves: [{ label: "memory", value: (s) => s.resident_bytes }] },
   { title: "Connected switches", format: (value) => count(value === null ? null : Math.round(value)), curves: [{ label: "switches", value: (s) => s.switches }] },
 ];
@@ -46,7 +49,7 @@ const CHARTS: ChartInfo<Sample>[] = [
 function benchCharts(unit: string): ChartInfo<BenchInterval>[] {
   return [
     { title: `Rate (${clean(unit)})`, format: perSecond, curves: [{ label: "rate", value: (it) => it.rate_per_s }] },
-    { title: "Latency", format: seconds, curves: [{ label: "99th percentile", value: (it) => it.latency_p99_s }, { label: "median", value: (it) => it.latency_p50_s }] },
+    { title: "Latency", format: seconds, isLogarithmic: true, curves: [{ label: "99th percentile", value: (it) => it.latency_p99_s }, { label: "median", value: (it) => it.latency_p50_s }] },
   ];
 }
 
@@ -175,8 +178,11 @@ function options<T>(info: ChartInfo<T>, width: number): uPlot.Options {
     height: 200,
     cursor: { y: false },
     legend: { show: false },
-    scales: { y: { range: (_, __, max) => [0, Math.max(max * 1.1, 1e-6)] } },
-    axes: [{ ...axis, space: 70, values: (_, ticks) => ticks.map((tick) => clock(tick, (ticks[1] ?? Infinity) - (ticks[0] ?? 0) < 60)) }, { ...axis, size: 78, values: (_, ticks) => ticks.map((tick) => info.format(tick)) }],
+    scales: { y: info.isLogarithmic ? LOG_SCALE : { range: (_, __, max) => [0, Math.max(max * 1.1, 1e-6)] } },
+    axes: [
+      { ...axis, space: 70, values: (_, ticks) => ticks.map((tick) => clock(tick, (ticks[1] ?? Infinity) - (ticks[0] ?? 0) < 60)) },
+      info.isLogarithmic ? { ...axis, ...LOG_AXIS, size: 78 } : { ...axis, size: 78, values: (_, ticks) => ticks.map((tick) => info.format(tick)) },
+    ],
     series: [{}, ...info.curves.map((curve, at) => ({ label: curve.label, stroke: colours[at] ?? style("text"), width: 2, ...(at === 1 ? { dash: [6, 4] } : {}) }))],
   };
 }
@@ -186,10 +192,10 @@ function Chart<T extends Timed>(props: { info: ChartInfo<T>; samples: T[] }) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const colours = useValue(themeVersion);
-  const data = useMemo(
-    (): uPlot.AlignedData => [samples.map((sample) => sample.at_unix_s), ...info.curves.map((curve) => samples.map((sample) => curve.value(sample)))],
-    [samples, info],
-  );
+  const data = useMemo((): uPlot.AlignedData => {
+    const shown = (value: number | null) => (info.isLogarithmic ? positive(value) : value);
+    return [samples.map((sample) => sample.at_unix_s), ...info.curves.map((curve) => samples.map((sample) => shown(curve.value(sample))))];
+  }, [samples, info]);
   useEffect(() => {
     const element = place.current;
     if (element === null) return undefined;
@@ -211,6 +217,7 @@ function Chart<T extends Timed>(props: { info: ChartInfo<T>; samples: T[] }) {
         {info.curves.map((curve, at) => (
           <span key={curve.label}><span class={`key key-${at}`} aria-hidden="true" /> {curve.label} <strong>{info.format(latest ? curve.value(latest) : null)}</strong></span>
         ))}
+        {info.isLogarithmic && <span class="hint">logarithmic axis</span>}
       </p>
       <div class="chart" ref={place} role="img" aria-label={`${info.title}. Now: ${values}.`} />
     </Card>

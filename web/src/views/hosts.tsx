@@ -3,7 +3,7 @@ import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import { ApiError, change, get, segment } from "../api";
 import type { Host, PathsDocument, Quarantine } from "../documents";
-import { clean, count, hostId, placeName, time } from "../format";
+import { clean, count, hostId, hostName, mainAddress, placeName, time } from "../format";
 import { useDocument, useSettled, useTitle } from "../hooks";
 import { Badge, Card, Command, Empty, ErrorNote, Field, PlaceLink, Table } from "../parts";
 import { hostHref, href, route } from "../router";
@@ -83,13 +83,13 @@ export function HostView() {
   const hosts = data?.hosts ?? [];
   const host = (vlan === undefined ? hosts[0] : hosts.find((it) => String(it.vlan) === vlan)) ?? null;
   const others = hosts.filter((it) => it !== host);
-  const title = host?.name ? clean(host.name) : (host?.addresses[0] ?? clean(mac));
+  const title = host === null ? clean(mac) : hostName(host);
   useTitle(`Host ${title}`);
   return (
     <>
       <div class="head">
         <h1>Host {title}</h1>
-        {host && <a class="button" href={`${href("trace")}?from=${encodeURIComponent(host.addresses[0] ?? mac)}`}>Trace from here</a>}
+        {host && <a class="button" href={`${href("trace")}?from=${encodeURIComponent(mainAddress(host.addresses) ?? mac)}`}>Trace from here</a>}
       </div>
       <ErrorNote error={error} />
       {data !== null && host === null && (
@@ -207,7 +207,7 @@ function Paths(props: { from: Host }) {
           </ol>
           <div class="row">
             <a class="button" href={`${href("map")}?path=${encodeURIComponent(ids.join(","))}`}>Show on the map</a>
-            <a class="button" href={`${href("trace")}?from=${encodeURIComponent(from.addresses[0] ?? from.mac)}&to=${encodeURIComponent(to.trim())}`}>Trace a packet</a>
+            <a class="button" href={`${href("trace")}?from=${encodeURIComponent(mainAddress(from.addresses) ?? from.mac)}&to=${encodeURIComponent(to.trim())}`}>Trace a packet</a>
           </div>
         </>
       )}

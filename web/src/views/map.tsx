@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { alarms as findAlarms, areSame, type Alarm } from "../alarms";
 import type { Host, Topology } from "../documents";
-import { bits, count, hostId, load, LOAD_LABELS, placeName, shortDpid, switchName } from "../format";
+import { bits, count, hostId, hostName, load, LOAD_LABELS, placeName, shortDpid, switchName } from "../format";
 import { useDocument, useTitle } from "../hooks";
 import { LAYOUTS, type LayoutName } from "../layout";
 import { arrange, covers, placement } from "../layout/placement";
@@ -315,7 +315,7 @@ function Selected(props: { selection: Selection; model: MapModel; network: Topol
     if (!host) return <div class="card"><p>Host {selection.id} is not known any more.</p></div>;
     return (
       <div class="card">
-        <h2>{host.addresses[0] ?? host.mac}</h2>
+        <h2>{hostName(host)}</h2>
         <dl class="facts">
           <dt>Address</dt><dd><code>{host.mac}</code></dd>
           <dt>At</dt><dd>{placeName(host.at)}</dd>

@@ -20,8 +20,8 @@ use sluice_io::{TlsFileError, https_client};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{self, ClientConfig};
 
 /// Where the controller listens unless `api` is configured.
 const API_DEFAULT: &str = "127.0.0.1:8653";
@@ -356,14 +356,14 @@ impl ApiClient {
                 let Some(tls) = &self.tls else { return exchange_on(stream, request).await };
                 let name = ServerName::try_from(host.clone()).map_err(text)?;
                 let tls = TlsConnector::from(Arc::clone(tls)).connect(name, stream);
-                exchange_on(tls.await.map_err(text)?, request).await
+                exchange_on(tls.await.map_err(not_tls)?, request).await
             }
         }
     }
 
     fn failed(&self, path: &str, why: &impl fmt::Display) -> ApiFailure {
         let at = &self.address;
-        let message = format!("cannot read {path} at {at}: {why}");
+        let message = format!("no answer of the API at {at} to {path}: {why}");
         ApiFailure { status: None, code: String::new(), message }
     }
 
@@ -400,7 +400,7 @@ where
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(text)?;
     // An error of the connection is also one of the request.
     tokio::spawn(connection);
-    let response = sender.send_request(request).await.map_err(text)?;
+    let response = sender.send_request(request).await.map_err(not_http)?;
     Ok((response.status(), response.into_body()))
 }
 
@@ -418,6 +418,33 @@ pub(crate) fn parse_answer(path: &str, body: &str) -> Result<Value, String> {
 
 fn not_running(error: &std::io::Error) -> String {
     format!("{error} (is `sluice run` running?)")
+}
+
+/// Why a request failed, with what to do if the peer does not speak HTTP.
+fn not_http(error: hyper::Error) -> String {
+    let is_other_protocol = error.is_parse() || error.is_incomplete_message();
+    let why = text(error);
+    if is_other_protocol {
+        format!(
+            "{why}: the peer does not speak HTTP there. The API has another port than OpenFlow ({PORT_DEFAULT} by default); with TLS, its address begins with https://"
+        )
+    } else {
+        why
+    }
+}
+
+/// Why a TLS handshake failed, with what to do if the peer does not speak TLS.
+fn not_tls(error: std::io::Error) -> String {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let is_plain = matches!(cause, Some(rustls::Error::InvalidMessage(_)));
+    let why = text(error);
+    if is_plain {
+        format!(
+            "{why}: the peer does not speak TLS there. Without TLS, its address begins with http://"
+        )
+    } else {
+        why
+    }
 }
 
 /// An error and its cause: hyper's own text does not say why a connection failed.

@@ -147,6 +147,33 @@ fn a_unix_socket_is_asked() {
 }
 
 #[test]
+fn a_port_of_another_protocol_is_named_with_what_to_do() {
+    let accept_one = || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        (address, move || listener.accept().unwrap().0)
+    };
+    let (address, accept) = accept_one();
+    let server = answer(accept, "\x04\0\0\x08\0\0\0\x01");
+    let failure = client(&["--api", &address]).unwrap().get("/v1/x", &[]).unwrap_err();
+    assert!(failure.message.contains("the peer does not speak HTTP"), "{failure}");
+    assert!(failure.message.contains("https://"), "{failure}");
+    server.join().unwrap();
+
+    let (address, accept) = accept_one();
+    // A ClientHello ends with anything: what is sent does not depend on it.
+    let server = thread::spawn(move || {
+        let mut stream = accept();
+        std::io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        let _ = std::io::Read::read_to_end(&mut stream, &mut Vec::new());
+    });
+    let api = format!("https://{address}");
+    let failure = client(&["--api", &api]).unwrap().get("/v1/x", &[]).unwrap_err();
+    assert!(failure.message.contains("the peer does not speak TLS"), "{failure}");
+    server.join().unwrap();
+}
+
+#[test]
 fn names_are_encoded() {
     assert_eq!(of_switch("s1", "ports"), "/v1/switches/s1/ports");
     assert_eq!(of_switch("a/b é", "flows"), "/v1/switches/a%2Fb%20%C3%A9/flows");

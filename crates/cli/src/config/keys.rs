@@ -53,7 +53,7 @@ const FLAGS: &[Flag] = &[
     flag("workers.threads", "threads", "N"),
     flag("workers.pin", "pin", "on|off|CORES"),
     flag("workers.spin_us", "spin", "US"),
-    flag("workers.engine", "engine", "epoll|uring"),
+    flag("workers.engine", "engine", "ENGINE"),
     flag("state.dir", "state-dir", "DIR"),
     flag("api.listen", "api", "ADDR"),
     Flag {

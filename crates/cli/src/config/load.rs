@@ -20,7 +20,9 @@ use super::errors::{rewrite_serde_message, unknown_key};
 use super::flags::GivenFlag;
 use super::keys::{ConfigKey, KEYS};
 use super::settings::Settings;
-use super::{ConfigError, DEFAULT_FILE, Flags, Origin, Position, RunConfig, api, removed, tls};
+use super::{
+    ConfigError, DEFAULT_FILE, Flags, Origin, Position, RunConfig, api, paths, removed, tls,
+};
 use crate::Registry;
 
 /// Largest configuration file: far more than all keys with comments need. A larger file is probably the wrong one.
@@ -257,7 +259,7 @@ impl<'r> ConfigMerger<'r> {
             let path = format!("{prefix}{}", name.get_ref());
             let Some(value) = values.get(name.get_ref().as_ref()) else { continue };
             if let Some(key) = ConfigKey::find(&path) {
-                self.set(key, [value.clone()], origin);
+                self.set(key, [paths::resolve(key, value, file.folder())], origin);
                 continue;
             }
             if path == PARENT
@@ -428,6 +430,12 @@ pub(super) struct TomlFile<'a> {
 }
 
 impl TomlFile<'_> {
+    /// The folder at which relative paths in the file start: the current one for a pipe, which is in none.
+    fn folder(&self) -> &Path {
+        let folder = self.path.parent().filter(|_| self.path.is_file());
+        folder.unwrap_or_else(|| Path::new(""))
+    }
+
     /// The position of byte `at`.
     pub(super) fn origin(&self, at: usize) -> Origin {
         let before = self.text.get(..at).unwrap_or(self.text);

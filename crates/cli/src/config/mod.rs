@@ -11,6 +11,7 @@ mod errors;
 mod flags;
 mod keys;
 mod load;
+mod paths;
 mod removed;
 mod run_config;
 mod settings;

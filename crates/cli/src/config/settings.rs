@@ -74,16 +74,18 @@ pub(super) struct TlsSettings {
     #[config(default = [])]
     pub(super) listen: ListenAddresses,
 
-    /// PEM file with the certificate of the controller, followed by those between it and the authority that the switches trust, if any.
-    /// The file is read again at SIGHUP.
+    /// PEM file with the certificate of the controller, followed by those between it and the authority that the switches trust, if any. The
+    /// file is read again at SIGHUP. In a configuration file, a relative path starts at the folder of that file.
     #[config(default = "")]
     pub(super) certificate: String,
 
-    /// PEM file with the private key of the certificate. The file is read again at SIGHUP.
+    /// PEM file with the private key of the certificate. The file is read again at SIGHUP. In a configuration file, a relative path starts
+    /// at the folder of that file.
     #[config(default = "")]
     pub(super) key: String,
 
-    /// PEM file with the certificates of the authorities that issue those of switches. The file is read again at SIGHUP.
+    /// PEM file with the certificates of the authorities that issue those of switches. The file is read again at SIGHUP. In a configuration
+    /// file, a relative path starts at the folder of that file.
     #[config(default = "")]
     pub(super) client_ca: String,
 
@@ -164,7 +166,8 @@ pub(super) struct LimitSettings {
     pub(super) handshakes_max: NonZeroUsize,
 
     /// Whether the kernel drops SYNs of an address that opens more than 1024 connections at once, or then more than 500 per second, before it
-    /// spends anything on them. Needs Linux 5.12 and the capabilities `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`.
+    /// spends anything on them. Not for networks in which others share an address, a NAT or an IPv6 /64 with switches (see docs/operations.md). Needs
+    /// Linux 5.12 and the capabilities `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`.
     #[config(default = false)]
     pub(super) syn_filter: bool,
 
@@ -362,7 +365,8 @@ pub(super) struct LimiterSettings {
 #[derive(Debug, confique::Config)]
 pub(super) struct StateSettings {
     /// Directory in which static entries and names are stored. Empty: /var/lib/sluice if it can be written, or else sluice below
-    /// `$XDG_STATE_HOME` or ~/.local/state. It is made when something is declared.
+    /// `$XDG_STATE_HOME` or ~/.local/state. It is made when something is declared. In a configuration file, a relative path starts at the
+    /// folder of that file.
     #[config(default = "")]
     pub(super) dir: String,
 }
@@ -382,20 +386,23 @@ pub(super) struct ApiSettings {
     #[config(default = "127.0.0.1:8653")]
     pub(super) listen: ApiAddress,
 
-    /// Path of a Unix socket on which they are served as well, for the user and the group of the controller; empty for none.
+    /// Path of a Unix socket on which they are served as well, for the user and the group of the controller; empty for none. In a
+    /// configuration file, a relative path starts at the folder of that file.
     #[config(default = "")]
     pub(super) socket: String,
 
-    /// PEM file with the certificate of api.listen, which serves HTTPS then, followed by those between it and the authority that
-    /// clients trust, if any. The file is read again at SIGHUP.
+    /// PEM file with the certificate of api.listen, which serves HTTPS then, followed by those between it and the authority that clients
+    /// trust, if any. The file is read again at SIGHUP. In a configuration file, a relative path starts at the folder of that file.
     #[config(default = "")]
     pub(super) certificate: String,
 
-    /// PEM file with the private key of the certificate. The file is read again at SIGHUP.
+    /// PEM file with the private key of the certificate. The file is read again at SIGHUP. In a configuration file, a relative path starts
+    /// at the folder of that file.
     #[config(default = "")]
     pub(super) key: String,
 
-    /// File with the hashes of tokens, which `sluice token` writes; empty for none. The file is read again when it changes.
+    /// File with the hashes of tokens, which `sluice token` writes; empty for none. The file is read again when it changes. In a
+    /// configuration file, a relative path starts at the folder of that file.
     #[config(default = "")]
     pub(super) tokens: String,
 

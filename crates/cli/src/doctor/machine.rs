@@ -7,6 +7,7 @@ use std::time::Duration;
 use sluice_engine::WorkerEngine;
 use sluice_io::{Uring, WaitStrategy};
 
+use super::Privileges;
 use super::report::Finding;
 use crate::config::LoadedConfig;
 
@@ -43,14 +44,20 @@ impl Root {
 }
 
 /// All about the machine. `loaded` is the configuration, if it is valid.
-pub(super) fn check(root: &Root, loaded: Option<&LoadedConfig>, now: Duration) -> Vec<Finding> {
+pub(super) fn check(
+    root: &Root,
+    loaded: Option<&LoadedConfig>,
+    now: Duration,
+    user: Privileges,
+) -> Vec<Finding> {
     let mut findings = vec![kernel(root)];
     findings.extend(loaded.map(|loaded| open_files(root, loaded)));
     findings.extend(loaded.map(|loaded| backlog(root, loaded)));
     findings.extend(loaded.and_then(|loaded| congestion(root, loaded)));
     findings.extend(loaded.map(workers));
     findings.push(io_uring(loaded));
-    findings.push(in_kernel(loaded));
+    findings.push(in_kernel(loaded, user));
+    findings.extend(loaded.and_then(|loaded| syn_filter(loaded, user)));
     findings.extend([huge_pages(root), governor(root), clock(root, now)]);
     findings
 }
@@ -156,17 +163,32 @@ fn io_uring(loaded: Option<&LoadedConfig>) -> Finding {
     }
 }
 
-fn in_kernel(loaded: Option<&LoadedConfig>) -> Finding {
+fn in_kernel(loaded: Option<&LoadedConfig>, user: Privileges) -> Finding {
     let engine = loaded.map(|loaded| loaded.config.engine.workers.engine);
     match sluice_engine::try_in_kernel() {
         Ok(()) => {
             Finding::ok("in kernel", "can be used by workers.engine = \"kernel\" or \"auto\"")
+        }
+        Err(error) if engine == Some(WorkerEngine::Kernel) && user == Privileges::User => {
+            Finding::needs_root("in kernel", error)
         }
         Err(error) if engine == Some(WorkerEngine::Kernel) => {
             Finding::problem("in kernel", error.to_string(), "or set workers.engine = \"epoll\"")
         }
         Err(error) => Finding::ok("in kernel", format!("not used; {error}")),
     }
+}
+
+/// Only if it is configured.
+fn syn_filter(loaded: &LoadedConfig, user: Privileges) -> Option<Finding> {
+    let check = "SYN filter";
+    loaded.config.engine.limits.syn_filter.then(|| match sluice_engine::try_syn_filter() {
+        Ok(()) => Finding::ok(check, "can be used by limits.syn_filter"),
+        Err(error) if user == Privileges::User => Finding::needs_root(check, error),
+        Err(error) => {
+            Finding::problem(check, error.to_string(), "or set limits.syn_filter = false")
+        }
+    })
 }
 
 fn huge_pages(root: &Root) -> Finding {

@@ -1,12 +1,14 @@
 //! `sluice doctor`: checks what a controller on this machine needs, and says what to do about what is wrong.
 //!
-//! The checks read from a folder, a command and an HTTP client that they are given, so that tests give them others.
+//! The checks read from a folder, commands and an HTTP client that they are given, so that tests give them others.
 
 mod controller;
 mod machine;
 mod ovs;
 mod ports;
 mod report;
+mod service;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +21,7 @@ use sluice_openflow::Versions;
 
 use crate::api_client::ApiClient;
 use crate::config::{ConfigError, ConfigSources, Flags, LoadedConfig};
+use crate::system_user::SystemUser;
 use crate::{EXIT_FAILURE, Registry, write_stdout};
 use machine::Root;
 use ovs::Expected;
@@ -30,7 +33,10 @@ const API_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long `ovs-vsctl` may take; it gives up by itself before.
 const VSCTL_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Checks the machine, the configuration, the running controller and Open vSwitch.
+/// How long a command of systemd may take.
+const SYSTEMD_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Checks the machine, the configuration, the service, the running controller and Open vSwitch.
 ///
 /// All options of `sluice run` are accepted: the check is for a controller that is started with them.
 #[derive(Debug, clap::Args)]
@@ -49,8 +55,10 @@ impl DoctorArgs {
         let inputs = Inputs {
             root: Root("/".into()),
             vsctl: &run_vsctl,
+            systemd: &run_systemd,
             get: &get,
             now: clock::since_epoch(),
+            user: Privileges::of_process(),
         };
         let report = Report::new(check(&inputs, loaded));
         let text = if self.json { report.json() } else { report.text() };
@@ -66,19 +74,43 @@ impl DoctorArgs {
 struct Inputs<'i> {
     root: Root,
     vsctl: ovs::Vsctl<'i>,
+    systemd: service::Systemd<'i>,
     get: controller::Get<'i>,
     /// Since 1970.
     now: Duration,
+    user: Privileges,
+}
+
+/// Whether the checks run as root: others do not see everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Privileges {
+    Root,
+    User,
+}
+
+impl Privileges {
+    fn of_process() -> Self {
+        let user = SystemUser::of_process("/".as_ref());
+        if user.is_none_or(|user| user.is_root()) { Self::Root } else { Self::User }
+    }
+
+    /// Whether an error is one that root would not have.
+    fn is_denied(self, error: &str) -> bool {
+        self == Self::User && error.to_lowercase().contains("permission denied")
+    }
 }
 
 /// All checks, in the order in which a reader wants them.
 fn check(inputs: &Inputs<'_>, loaded: Result<LoadedConfig, Vec<ConfigError>>) -> Vec<Finding> {
-    let mut findings = configuration(&loaded);
+    let user = inputs.user;
+    let mut findings = configuration(&loaded, user);
     let loaded = loaded.ok();
-    findings.extend(machine::check(&inputs.root, loaded.as_ref(), inputs.now));
+    findings.extend(machine::check(&inputs.root, loaded.as_ref(), inputs.now, user));
     let config = loaded.as_ref().map(|loaded| &loaded.config);
+    findings.extend(service::check(inputs.systemd, config, user));
     if let Some(config) = config {
-        findings.extend(ports::check(&inputs.root, &addresses(config)));
+        findings.extend(state::check(&inputs.root, &config.state_dir, user));
+        findings.extend(ports::check(&inputs.root, &addresses(config), user));
         findings.extend(match config.api.listen {
             Some(address) if config.api.access.tls.is_some() => {
                 let message = format!(
@@ -94,7 +126,8 @@ fn check(inputs: &Inputs<'_>, loaded: Result<LoadedConfig, Vec<ConfigError>>) ->
         (config.engine.listen.clone(), tls.copied().collect())
     });
     let versions = config.map_or_else(all_versions, |config| config.engine.session.versions);
-    findings.extend(ovs::check(&inputs.root, inputs.vsctl, &Expected { listen, versions }));
+    let expected = Expected { listen, versions };
+    findings.extend(ovs::check(&inputs.root, inputs.vsctl, &expected, user));
     findings
 }
 
@@ -102,7 +135,10 @@ fn all_versions() -> Versions {
     Versions::SUPPORTED
 }
 
-fn configuration(loaded: &Result<LoadedConfig, Vec<ConfigError>>) -> Vec<Finding> {
+fn configuration(
+    loaded: &Result<LoadedConfig, Vec<ConfigError>>,
+    user: Privileges,
+) -> Vec<Finding> {
     match loaded {
         Ok(LoadedConfig { file: Some(file), .. }) => {
             vec![Finding::ok("configuration", format!("{} is valid", file.display()))]
@@ -110,6 +146,9 @@ fn configuration(loaded: &Result<LoadedConfig, Vec<ConfigError>>) -> Vec<Finding
         Ok(_) => vec![Finding::ok("configuration", "no file, so the defaults are used")],
         Err(errors) => {
             let finding = |error: &ConfigError| {
+                if user.is_denied(&error.to_string()) {
+                    return Finding::needs_root("configuration", error);
+                }
                 let advice = "correct it; `sluice config example` shows all keys. Ports and the running controller are \
                               not checked until then";
                 Finding::problem("configuration", error.to_string(), advice)
@@ -129,6 +168,11 @@ fn addresses(config: &crate::config::RunConfig) -> Vec<(&'static str, SocketAddr
 
 fn run_vsctl(arguments: &[&str]) -> std::io::Result<Result<String, String>> {
     let output = command::output("ovs-vsctl", arguments, VSCTL_TIMEOUT)?;
+    Ok(if output.is_success { Ok(output.stdout) } else { Err(output.stderr) })
+}
+
+fn run_systemd(program: &str, arguments: &[&str]) -> std::io::Result<Result<String, String>> {
+    let output = command::output(program, arguments, SYSTEMD_TIMEOUT)?;
     Ok(if output.is_success { Ok(output.stdout) } else { Err(output.stderr) })
 }
 

@@ -1,11 +1,13 @@
 //! The settings of Open vSwitch on this machine, as `ovs-vsctl` lists them.
 
+use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use serde_json::Value;
 use sluice_openflow::{Version, Versions};
 
+use super::Privileges;
 use super::machine::Root;
 use super::report::Finding;
 
@@ -36,10 +38,16 @@ struct Row<'t> {
 }
 
 /// Checks all bridges.
-pub(super) fn check(root: &Root, vsctl: Vsctl<'_>, expected: &Expected) -> Vec<Finding> {
-    let tables = read(vsctl, "Bridge").and_then(|bridges| {
-        let controllers = read(vsctl, "Controller")?;
-        Ok((bridges, controllers, read(vsctl, "SSL")?))
+pub(super) fn check(
+    root: &Root,
+    vsctl: Vsctl<'_>,
+    expected: &Expected,
+    user: Privileges,
+) -> Vec<Finding> {
+    let read = |table| read(vsctl, table, user);
+    let tables = read("Bridge").and_then(|bridges| {
+        let controllers = read("Controller")?;
+        Ok((bridges, controllers, read("SSL")?))
     });
     let (bridges, controllers, ssl) = match tables {
         Ok(tables) => tables,
@@ -78,18 +86,21 @@ pub(super) fn check(root: &Root, vsctl: Vsctl<'_>, expected: &Expected) -> Vec<F
         findings.push(Finding::ok(CHECK, "has no bridges"));
     }
     if uses_tls {
-        findings.extend(certificates(root, ssl.rows().next()));
+        findings.extend(certificates(root, ssl.rows().next(), user));
     }
     findings
 }
 
-fn read(vsctl: Vsctl<'_>, table: &str) -> Result<Table, Finding> {
+fn read(vsctl: Vsctl<'_>, table: &str, user: Privileges) -> Result<Table, Finding> {
     let output = match vsctl(&["--timeout=5", "--format=json", "list", table]) {
         Ok(Ok(output)) => output,
         Ok(Err(error)) => {
             let error = error.lines().next().unwrap_or_default().to_owned();
-            let advice = "start Open vSwitch (`ovs-ctl start`, or `systemctl start openvswitch-switch`), or run `sluice \
-                          doctor` as root";
+            if user.is_denied(&error) {
+                return Err(Finding::needs_root(CHECK, error));
+            }
+            let advice =
+                "start Open vSwitch (`ovs-ctl start`, or `systemctl start openvswitch-switch`)";
             return Err(Finding::warning(CHECK, format!("does not answer: {error}"), advice));
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -273,7 +284,7 @@ fn in_band(bridge: &str, target: &str, row: Row<'_>, controller: Row<'_>) -> Opt
 }
 
 /// The files of the certificate that Open vSwitch presents.
-fn certificates(root: &Root, ssl: Option<Row<'_>>) -> Vec<Finding> {
+fn certificates(root: &Root, ssl: Option<Row<'_>>, user: Privileges) -> Vec<Finding> {
     let advice = "`ovs-vsctl set-ssl KEY CERTIFICATE AUTHORITY` with the files of `sluice pki issue` (docs/tls.md)";
     let Some(ssl) = ssl else {
         let message = "a bridge connects with ssl:, but no certificate is set";
@@ -283,10 +294,16 @@ fn certificates(root: &Root, ssl: Option<Row<'_>>) -> Vec<Finding> {
     let missing: Vec<_> = columns
         .iter()
         .map(|column| (column, ssl.text(column)))
-        .filter(|(_, path)| !root.path(path).is_file())
-        .map(|(column, path)| {
-            let message = format!("{column} of ovs-vsctl get-ssl: there is no file {path:?}");
-            Finding::problem(CHECK, message, advice)
+        .filter_map(|(column, path)| match fs::metadata(root.path(&path)) {
+            Ok(metadata) if metadata.is_file() => None,
+            Err(error) if user.is_denied(&error.to_string()) => {
+                let what = format!("{column} of ovs-vsctl get-ssl is {path:?}");
+                Some(Finding::needs_root(CHECK, what))
+            }
+            _ => {
+                let message = format!("{column} of ovs-vsctl get-ssl: there is no file {path:?}");
+                Some(Finding::problem(CHECK, message, advice))
+            }
         })
         .collect();
     if missing.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::Privileges;
 use super::machine::Root;
 use super::report::Finding;
 
@@ -16,12 +17,22 @@ pub(super) struct ListeningSocket {
 const LISTEN: &str = "0A";
 
 /// Checks whether the addresses are free, or held by a controller that runs.
-pub(super) fn check(root: &Root, addresses: &[(&'static str, SocketAddr)]) -> Vec<Finding> {
+pub(super) fn check(
+    root: &Root,
+    addresses: &[(&'static str, SocketAddr)],
+    user: Privileges,
+) -> Vec<Finding> {
     let sockets = listening_sockets(root);
-    addresses.iter().map(|(key, address)| check_one(root, &sockets, key, *address)).collect()
+    addresses.iter().map(|(key, address)| check_one(root, &sockets, key, *address, user)).collect()
 }
 
-fn check_one(root: &Root, sockets: &[ListeningSocket], key: &str, address: SocketAddr) -> Finding {
+fn check_one(
+    root: &Root,
+    sockets: &[ListeningSocket],
+    key: &str,
+    address: SocketAddr,
+    user: Privileges,
+) -> Finding {
     if address.port() == 0 {
         return Finding::ok("port", format!("{address} ({key}): the system chooses a free port"));
     }
@@ -49,10 +60,16 @@ fn check_one(root: &Root, sockets: &[ListeningSocket], key: &str, address: Socke
             ),
             format!("stop {name}, or choose another port with `{key}`"),
         ),
+        None if user == Privileges::User => Finding::needs_root(
+            "port",
+            format!("{address} ({key}) is used by a program of another user"),
+        ),
         None => Finding::problem(
             "port",
             format!("{address} ({key}) is used by a program that this user cannot see"),
-            format!("`sudo ss -ltnp 'sport = :{port}'` shows it; run `sluice doctor` as root"),
+            format!(
+                "`ss -ltnp 'sport = :{port}'` shows it on the machine itself, outside of a container"
+            ),
         ),
     }
 }

@@ -1,6 +1,6 @@
 //! What the checks have found.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use serde::Serialize;
 
@@ -12,6 +12,8 @@ use crate::show::printable;
 pub(super) enum Level {
     /// As it should be.
     Ok,
+    /// Not checked, since this user cannot see it.
+    Skipped,
     /// Works, but worse than it could, or only under conditions.
     Warning,
     /// Does not work.
@@ -52,6 +54,12 @@ impl Finding {
     ) -> Self {
         Self { level: Level::Problem, ..Self::warning(check, message, advice) }
     }
+
+    /// Something that only root can see: `what` says all that is known.
+    pub(super) fn needs_root(check: &'static str, what: impl Display) -> Self {
+        let message = format!("{what}; not checked: needs root");
+        Self { level: Level::Skipped, ..Self::warning(check, message, "`sudo sluice doctor`") }
+    }
 }
 
 /// All findings.
@@ -79,6 +87,7 @@ impl Report {
         for Finding { check, level, message, advice } in &self.findings {
             let level = match level {
                 Level::Ok => "ok",
+                Level::Skipped => "skipped",
                 Level::Warning => "warning",
                 Level::Problem => "problem",
             };
@@ -120,5 +129,8 @@ mod tests {
         assert_eq!(json["findings"][1]["level"], "problem");
         assert_eq!(json["findings"][0].get("advice"), None);
         assert_eq!((&json["problems"], &json["warnings"]), (&1.into(), &0.into()));
+        let skipped = Report::new(vec![Finding::needs_root("state", "/x")]);
+        assert!(skipped.text().starts_with("skipped  state  /x; not checked: needs root\n"));
+        assert!(!skipped.has_problems() && skipped.text().ends_with("0 problems, 0 warnings\n"));
     }
 }

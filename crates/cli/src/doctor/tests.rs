@@ -1,7 +1,7 @@
 //! The checks with files, listings of `ovs-vsctl` and replies of an API that are made up.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -118,13 +118,25 @@ fn findings_of(
     api: Result<&str, &str>,
     args: &[&str],
 ) -> Vec<Finding> {
+    findings_as(Privileges::Root, root, vsctl, api, load(args))
+}
+
+/// As a user who may not see everything, or as root, on a machine without systemd.
+fn findings_as(
+    user: Privileges,
+    root: &TestRoot,
+    vsctl: ovs::Vsctl<'_>,
+    api: Result<&str, &str>,
+    loaded: Result<LoadedConfig, Vec<ConfigError>>,
+) -> Vec<Finding> {
     let get = |_: SocketAddr, path: &str| {
         assert_eq!(path, "/v1/controller");
         api.map(str::to_owned).map_err(str::to_owned)
     };
     let now = Duration::from_secs(1_800_000_000);
-    let inputs = Inputs { root: Root(root.0.0.clone()), vsctl, get: &get, now };
-    check(&inputs, load(args))
+    let systemd = |_: &str, _: &[&str]| Err(std::io::ErrorKind::NotFound.into());
+    let root = Root(root.0.0.clone());
+    check(&Inputs { root, vsctl, systemd: &systemd, get: &get, now, user }, loaded)
 }
 
 /// The findings that are not ok, as `level check: message`.
@@ -183,7 +195,8 @@ fn a_congestion_control_that_is_missing_is_a_problem_only_if_it_is_configured() 
     let root = TestRoot::new("congestion");
     root.write("/proc/sys/net/ipv4/tcp_available_congestion_control", "reno\n");
     assert_wrong(&root, &Ovs::default(), &["--threads", "1"], &[]);
-    let mut findings = machine::check(&root.0, load(&[]).ok().as_ref(), Duration::ZERO);
+    let mut findings =
+        machine::check(&root.0, load(&[]).ok().as_ref(), Duration::ZERO, Privileges::Root);
     let clock = findings.pop().unwrap();
     assert_eq!((clock.check, clock.level), ("clock", Level::Problem));
 }
@@ -267,12 +280,8 @@ fn settings_of_open_vswitch_that_do_not_work_are_problems() {
     let no_controller = set(|ovs| ovs.bridge[2] = json!(["set", []]));
     assert_wrong(&root, &no_controller, &args, &["Warning open vswitch: br0 has no controller"]);
     let standalone = set(|ovs| ovs.bridge[4] = json!(["set", []]));
-    assert_wrong(
-        &root,
-        &standalone,
-        &args,
-        &["Warning open vswitch: br0: fail_mode is standalone"],
-    );
+    let expected = "Warning open vswitch: br0: fail_mode is standalone";
+    assert_wrong(&root, &standalone, &args, &[expected]);
     let other_version = set(|ovs| ovs.bridge[3] = json!("OpenFlow15"));
     let only_13 = write_config(&root, "session.versions = [\"1.3\"]\n");
     let loaded = load_file(&only_13);
@@ -280,6 +289,7 @@ fn settings_of_open_vswitch_that_do_not_work_are_problems() {
         &root.0,
         &|arguments| other_version.list(arguments),
         &Expected { listen: None, versions: loaded.config.engine.session.versions },
+        Privileges::Root,
     );
     assert_eq!(
         wrong(&found),
@@ -391,6 +401,59 @@ fn open_vswitch_that_is_missing_or_does_not_answer_is_no_problem() {
     let other = |_: &[&str]| Ok(Ok("[]".to_owned()));
     let found = wrong(&findings_of(&root, &other, Ok(API), &args));
     assert!(found[0].ends_with("list Bridge` answers something unexpected"), "{found:?}");
+}
+
+#[test]
+fn what_only_root_can_see_is_not_a_problem_for_others() {
+    let root = TestRoot::new("user");
+    root.listener(42, "sluice", "/usr/bin/sluice\0run\0", 6653);
+    fs::remove_dir_all(root.0.path("/proc/42")).unwrap();
+    let error = "ovs-vsctl: unix:/run/db.sock: database connection failed (Permission denied)";
+    let denied = |_: &[&str]| Ok(Err(error.to_owned()));
+    let args = ["--threads", "1"];
+    let found = findings_as(Privileges::User, &root, &denied, Ok(API), load(&args));
+    let expected = [
+        "Skipped port: [::]:6653 (listen) is used by a program of another user; not checked: needs root",
+        "Skipped open vswitch: ovs-vsctl: unix:/run/db.sock: database connection failed (Permission denied); not checked: needs root",
+    ];
+    assert_eq!(wrong(&found), expected);
+    assert!(!Report::new(found).has_problems());
+    let error = "cannot be read: Permission denied (os error 13)".to_owned();
+    let unreadable = || Err(vec![ConfigError::File(Path::new("/etc/x").into(), error.clone())]);
+    let ovs = Ovs::default();
+    let vsctl = |arguments: &[&str]| ovs.list(arguments);
+    for (user, level) in [(Privileges::User, Level::Skipped), (Privileges::Root, Level::Problem)] {
+        let found = findings_as(user, &root, &vsctl, Ok(API), unreadable());
+        assert_eq!((found[0].check, found[0].level), ("configuration", level));
+    }
+}
+
+/// Root can use every file: then the directory is given to another user.
+#[test]
+fn a_store_that_the_owner_of_the_state_directory_cannot_use_is_a_problem() {
+    let root = TestRoot::new("state");
+    root.write("/etc/passwd", "sluice:x:4711:4712::/:/sbin/nologin\n");
+    root.write("/etc/group", "sluice:x:4712:\n");
+    root.write("/var/lib/sluice/static.redb", "");
+    let (dir, store) = (root.0.path("/var/lib/sluice"), root.0.path("/var/lib/sluice/static.redb"));
+    let args = ["--threads", "1"];
+    assert_wrong(&root, &Ovs::default(), &args, &[]);
+    let command = match Privileges::of_process() {
+        Privileges::Root => {
+            fs::set_permissions(&store, fs::Permissions::from_mode(0o600)).unwrap();
+            chown(&dir, Some(4711), Some(4712)).unwrap();
+            "`chown sluice:sluice "
+        }
+        Privileges::User => {
+            fs::set_permissions(&store, fs::Permissions::from_mode(0o000)).unwrap();
+            "`chmod u+rw "
+        }
+    };
+    let problem = format!("Problem state: {} belongs to ", store.display());
+    assert_wrong(&root, &Ovs::default(), &args, &[&problem]);
+    let found = state::check(&root.0, "", Privileges::Root);
+    let advice = found[0].advice.clone().unwrap();
+    assert!(advice.starts_with(command) && advice.contains("static.redb`"), "{advice}");
 }
 
 fn write_config(root: &TestRoot, text: &str) -> std::path::PathBuf {

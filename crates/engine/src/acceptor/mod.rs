@@ -3,6 +3,7 @@
 mod admission;
 mod balance;
 mod claims;
+mod dropped_syns;
 mod handshakes;
 mod listeners;
 mod pending;
@@ -25,6 +26,7 @@ use sluice_sdk::App;
 
 use balance::{Balancer, Moves, WorkerSample};
 use claims::DuplicateClaims;
+use dropped_syns::DroppedSyns;
 use handshakes::{Admission, Handshakes};
 use listeners::Listeners;
 use pending::{HandshakeContext, Origin};
@@ -66,6 +68,7 @@ struct AcceptorState<I: Io, A> {
     registry: Arc<CounterRegistry>,
     tx: Vec<u8>,
     log_limit: LogLimiter,
+    dropped_syns: DroppedSyns,
     /// When all switches moved last.
     moved_at: Instant,
     balancer: Balancer,
@@ -95,6 +98,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
             registry,
             tx: Vec::new(),
             log_limit: LogLimiter::default(),
+            dropped_syns: DroppedSyns::default(),
             moved_at: now,
             balancer: Balancer::default(),
             now,
@@ -338,6 +342,18 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         }
         self.move_switches();
         self.balance();
+        self.log_dropped_syns();
+    }
+
+    /// Says that the kernel refuses connections. While it does, others of the same source are accepted, so that this is called.
+    fn log_dropped_syns(&mut self) {
+        let Some(filter) = self.registry.syn_filter() else { return };
+        if let Some(dropped) = self.dropped_syns.take_due(filter.dropped(), self.now) {
+            tracing::warn!(
+                dropped,
+                "SYNs were dropped: an address opens connections too fast (limits.syn_filter)"
+            );
+        }
     }
 
     fn is_balancing(&self) -> bool {

@@ -22,6 +22,9 @@ use crate::receive_buffer::Reassembly;
 /// them.
 const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
 
+/// The first bytes of requests of HTTP. As OpenFlow they would be versions that do not exist.
+const HTTP_METHODS: [&[u8]; 5] = [b"GET /", b"HEAD /", b"POST /", b"PUT /", b"PRI * HTTP/2"];
+
 /// Whether a connection carries TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Security {
@@ -93,9 +96,12 @@ impl PendingConnection {
         bytes: &[u8],
     ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
         ctx.counters.bytes_received.add(bytes.len() as u64);
-        let is_first_plain = self.received_bytes == 0 && self.security == Security::Plain;
-        if is_first_plain && bytes.starts_with(&TLS_HANDSHAKE) {
+        let is_first = self.received_bytes == 0;
+        if is_first && self.security == Security::Plain && bytes.starts_with(&TLS_HANDSHAKE) {
             return Err(CloseReason::TlsOnTcpPort);
+        }
+        if is_first && HTTP_METHODS.iter().any(|method| bytes.starts_with(method)) {
+            return Err(CloseReason::HttpOnOpenFlowPort);
         }
         ctx.tx.append(&mut self.hello);
         self.received_bytes += bytes.len();

@@ -173,6 +173,15 @@ fn a_peer_that_uses_tls_on_a_port_for_tcp_is_disconnected_for_that_reason() {
 }
 
 #[test]
+fn a_peer_that_uses_http_is_disconnected_for_that_reason() {
+    let test = TestEngine::new(|_| {});
+    let mut peer = TestPeer::connect(test.addr);
+    peer.send_bytes(b"GET / HTTP/1.1\r\nHost: localhost:6653\r\n\r\n");
+    assert_eq!(peer.expect_close(), None);
+    test.expect_closed(1, "http_on_openflow_port");
+}
+
+#[test]
 fn switches_beyond_the_limit_are_refused() {
     let test = TestEngine::new(|cfg| cfg.limits.switches_max = 1);
     let mut first = TestPeer::connect_switch(test.addr, Version::V1_3, 1);

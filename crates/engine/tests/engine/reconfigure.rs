@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
 use sluice_apps::learning::Config as LearningConfig;
 use sluice_engine::{StartError, TlsListeners};
+use sluice_io::sock;
 use sluice_openflow::Version;
 
 use crate::test_engine::{TestEngine, config, wait_until};
@@ -31,6 +32,24 @@ fn listeners_are_added_and_removed_without_closing_connections() {
         switch.expect_reply();
     }
     assert_eq!(test.closed(""), 0);
+}
+
+#[test]
+fn listeners_that_are_added_have_the_filter_of_syns() {
+    let new = free_addr(3);
+    let test = TestEngine::new(|cfg| cfg.limits.syn_filter = true);
+    let engine = test.engine.as_ref().unwrap();
+    let changed = config(|cfg| {
+        cfg.limits.syn_filter = true;
+        cfg.listen.push(new);
+    });
+    engine.apply(changed, |_| {}).unwrap();
+    wait_until("SYNs to be dropped", || {
+        for _ in 0..500 {
+            let _ = sock::start_connect(new, &sock::Options::default());
+        }
+        test.metric("syns_dropped", "") >= 500
+    });
 }
 
 #[test]

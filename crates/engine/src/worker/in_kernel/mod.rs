@@ -540,7 +540,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
         if let Some(pause) = of_kernel.lateness.update(of_kernel.session.waits(), now) {
             counters.kernel_pauses.add(1);
             let dpid = switch.datapath_id;
-            tracing::info!(%dpid, ?pause, "answers of the kernel wait for a processor; the worker answers for a while");
+            if self.log_limit.allow(now) {
+                tracing::info!(%dpid, ?pause, "answers of the kernel wait for a processor; the worker answers for a while");
+            }
         }
         // Captures get every packet-in.
         let may_open = failed_at.is_none()
