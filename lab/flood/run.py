@@ -25,7 +25,7 @@ class Controller(lab.Subject):
         config = tempfile.NamedTemporaryFile("w", suffix=".toml")
         config.write(f"limits.syn_filter = {str(has_filter).lower()}\n")
         config.flush()
-        super().__init__(name, [lab.SLUICE, "run", "--config", config.name, "--listen", "127.0.0.1:PORT", "--threads", "1", "--pin",
+        super().__init__(name, [lab.SLUICE, "run", "--config", config.name, "--listen", "[::]:PORT", "--threads", "1", "--pin",
                                 lab.CONTROLLER_CORE, "--api", f"127.0.0.1:{self.api}"])
 
     def metric(self, name, label=""):
@@ -47,7 +47,8 @@ def measure(controller, arguments, payload, rate):
     """One run of the bench, with a flood unless `payload` is `None`."""
     flood = None
     if payload:
-        command = [lab.SLUICE, "bench", "flood", "-c", "127.0.0.1", "-p", str(controller.port), "--rate", rate, "--send", payload]
+        # From another address than the switches, which are at 127.0.0.1: the filter is one of addresses.
+        command = [lab.SLUICE, "bench", "flood", "-c", "::1", "-p", str(controller.port), "--rate", rate, "--send", payload]
         flood = subprocess.Popen([*command, "--max-open", "5000", "--seconds", "30"], stdout=controller.log, stderr=controller.log)
         time.sleep(0.5)
     before, start = controller.counts(), time.monotonic()
