@@ -35,7 +35,7 @@ const HELLO: [u8; 8] = [1, 0, 0, 8, 0, 0, 0, 1];
 /// Connections opened before events are handled again, if the flood is slower than it should be.
 const OPENED_AT_ONCE: usize = 256;
 
-/// Datapath id of the first switch of [`Payload::Handshake`]; those of others follow.
+/// Datapath id of the first switch of [`Payload::Handshake`]; each further one has the next.
 const FIRST_DATAPATH_ID: u64 = 0xf100_d000_0000_0000;
 
 /// Length of the random number in a `ClientHello`.
@@ -368,8 +368,8 @@ impl<'p> Flood<'p> {
     }
 
     fn on_connected(&mut self, id: ConnId) {
-        self.report.established += 1;
         let number = self.report.established;
+        self.report.established += 1;
         let Some(Some(connection)) = self.connections.get_mut(id.slot()) else { return };
         connection.established = Some(clock::now());
         match self.plan.payload {

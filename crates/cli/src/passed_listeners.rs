@@ -14,9 +14,9 @@ use sluice_io::sock;
 use crate::config::RunConfig;
 
 /// Names of sockets (`FileDescriptorName=`): switches, switches over TLS, metrics and API.
-const OPENFLOW: &str = "openflow";
-const OPENFLOW_TLS: &str = "openflow-tls";
-const API: &str = "api";
+pub(crate) const OPENFLOW: &str = "openflow";
+pub(crate) const OPENFLOW_TLS: &str = "openflow-tls";
+pub(crate) const API: &str = "api";
 
 /// The listeners that were passed, each in its place.
 #[derive(Debug, Default)]
@@ -129,7 +129,7 @@ pub(crate) fn no_longer_configured(passed: &[Endpoint], config: &RunConfig) -> O
 }
 
 /// Whether a listener at `passed` is one at `configured`.
-fn is_same(configured: SocketAddr, passed: SocketAddr) -> bool {
+pub(crate) fn is_same(configured: SocketAddr, passed: SocketAddr) -> bool {
     let is_equal = configured.ip() == passed.ip() && configured.port() == passed.port();
     is_equal || (is_fallback(configured, passed) && !sock::has_ipv6())
 }

@@ -1,13 +1,12 @@
 //! The service of systemd: whether it runs, and whether its socket units listen where the configuration says.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-
-use sluice_io::sock;
+use std::net::SocketAddr;
 
 use super::Privileges;
 use super::report::Finding;
 use crate::config::RunConfig;
+use crate::passed_listeners::{API, OPENFLOW, OPENFLOW_TLS, is_same};
 
 /// The unit of the Debian package, and a pattern for those of its sockets.
 const SERVICE: &str = "sluice.service";
@@ -143,32 +142,26 @@ fn sockets(systemd: Systemd<'_>, config: &RunConfig) -> Vec<Finding> {
 fn key_without(name: &str, address: &str, config: &RunConfig) -> Option<&'static str> {
     let is_path = address.starts_with('/');
     let (key, is_configured) = match name {
-        "openflow" => ("listen", has(&config.engine.listen, address)),
-        "openflow-tls" => {
+        OPENFLOW => ("listen", has(&config.engine.listen, address)),
+        OPENFLOW_TLS => {
             let mut listeners = config.engine.tls.iter();
             let is_configured = listeners.any(|tls| has(&tls.listen, address));
             ("tls.listen or tls.listeners", is_configured)
         }
-        "api" if is_path => {
+        API if is_path => {
             let socket = config.api.socket.as_deref();
             ("api.socket", socket.is_some_and(|path| path.as_os_str() == address))
         }
-        "api" => ("api.listen", has(config.api.listen.as_slice(), address)),
+        API => ("api.listen", has(config.api.listen.as_slice(), address)),
         _ => ("any key: its FileDescriptorName must be openflow, openflow-tls or api", false),
     };
     (!is_configured).then_some(key)
 }
 
-/// Whether the configuration has the address of a socket unit. Without IPv6, systemd opens the IPv4 wildcard address in the place of that of IPv6.
+/// Whether one of the addresses is that of a socket unit.
 fn has(configured: &[SocketAddr], address: &str) -> bool {
-    let Ok(address) = address.parse::<SocketAddr>() else { return false };
-    let is_fallback = |it: &SocketAddr| {
-        it.ip() == Ipv6Addr::UNSPECIFIED
-            && address.ip() == Ipv4Addr::UNSPECIFIED
-            && !sock::has_ipv6()
-    };
-    let is_same = |it: &SocketAddr| it.ip() == address.ip() || is_fallback(it);
-    configured.iter().any(|it| it.port() == address.port() && is_same(it))
+    let Ok(address) = address.parse() else { return false };
+    configured.iter().any(|it| is_same(*it, address))
 }
 
 #[cfg(test)]
