@@ -16,7 +16,7 @@ pub(super) struct NetworkArgs {
     /// Topology: a shape with its numbers, or a file
     ///
     /// Shapes: minimal; single,HOSTS; linear,SWITCHES[,HOSTS each]; tree,DEPTH,FANOUT; ring,SWITCHES[,HOSTS each];
-    /// mesh,SWITCHES[,HOSTS each]; leafspine,SPINES,LEAVES[,HOSTS each]; torus,ROWS,COLUMNS[,HOSTS each].
+    /// mesh,SWITCHES[,HOSTS each]; leafspine,SPINES,LEAVES[,HOSTS each]; fattree,PORTS[,HOSTS each]; torus,ROWS,COLUMNS[,HOSTS each].
     /// Files: .mn (written by the editor of Mininet), .graphml or .xml.
     #[arg(long, default_value = "tree,2,3", value_name = "SHAPE|FILE")]
     topo: String,

@@ -32,7 +32,7 @@ const fn or(name: &'static str, of: &'static str, min: u32, default: u32) -> Sha
 const HOSTS: ShapeArgument = or("n", "hosts of each switch", 0, 1);
 
 /// All shapes. Those that Mininet has use its names, argument order and defaults.
-const SHAPES: [NamedShape; 8] = [
+const SHAPES: [NamedShape; 9] = [
     NamedShape { name: "minimal", arguments: &[], build: |_| shapes::single(2) },
     NamedShape {
         name: "single",
@@ -70,6 +70,14 @@ const SHAPES: [NamedShape; 8] = [
             or("hosts", "hosts of each leaf", 0, 1),
         ],
         build: |n| shapes::leaf_spine(at(n, 0), at(n, 1), at(n, 2)),
+    },
+    NamedShape {
+        name: "fattree",
+        arguments: &[
+            needed("k", "ports of each switch", 2),
+            or("hosts", "hosts of each edge switch", 0, 1),
+        ],
+        build: |n| shapes::fat_tree(at(n, 0), at(n, 1)),
     },
     NamedShape {
         name: "torus",
@@ -164,7 +172,7 @@ mod tests {
     fn errors_name_the_shape_or_the_argument() {
         assert_eq!(
             error("star,3"),
-            "unknown shape \"star\" (known: minimal, single, linear, tree, ring, mesh, leafspine, torus)"
+            "unknown shape \"star\" (known: minimal, single, linear, tree, ring, mesh, leafspine, fattree, torus)"
         );
         assert_eq!(error("tree,2,x"), "fanout: \"x\" is not a number");
         assert_eq!(error("tree,2,-1"), "fanout: \"-1\" is not a number");
@@ -175,6 +183,7 @@ mod tests {
         );
         assert_eq!(error("ring"), "ring: k (switches) is missing");
         assert_eq!(error("ring,2"), "ring: k (switches) must be at least 3");
+        assert_eq!(error("fattree,5"), "fattree: \"5\" is not an even number");
         assert_eq!(error("torus,3,2"), "torus: y (columns) must be at least 3");
         assert_eq!(error("tree,40,40"), "tree: more than 20000 switches");
         assert_eq!(error("single,4000000000"), "single: more than 65279 ports of one switch");

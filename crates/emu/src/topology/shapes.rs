@@ -104,6 +104,45 @@ pub(super) fn leaf_spine(
     b.build()
 }
 
+/// A fat tree of switches with `k` ports each (M. Al-Fares et al., *A Scalable, Commodity Data Center Network Architecture*,
+/// section 2.2): `k` pods of `k`/2 edge and `k`/2 aggregation switches, and (`k`/2)² core switches. Each edge switch has `hosts` hosts.
+/// Core switches are numbered first, then those of each pod, its aggregation switches before its edge switches.
+pub(super) fn fat_tree(k: u32, hosts: u32) -> Result<Topology, TopologyErrorKind> {
+    if !k.is_multiple_of(2) {
+        return Err(TopologyErrorKind::InvalidValue("an even number", k.to_string()));
+    }
+    let mut b = TopologyBuilder::new();
+    let half = k / 2;
+    let (mut n_switches, mut n_hosts) = (0, 0);
+    let mut next = |b: &mut TopologyBuilder| {
+        n_switches += 1;
+        numbered(b, n_switches)
+    };
+    let mut cores = Vec::new();
+    for _ in 0..half {
+        cores.push((0..half).map(|_| next(&mut b)).collect::<Result<Vec<_>, _>>()?);
+    }
+    for _ in 0..k {
+        let aggregations = cores.iter().map(|_| next(&mut b)).collect::<Result<Vec<_>, _>>()?;
+        for _ in 0..half {
+            let edge = next(&mut b)?;
+            for _ in 0..hosts {
+                n_hosts += 1;
+                host_at(&mut b, edge, format!("h{n_hosts}"))?;
+            }
+            for &aggregation in &aggregations {
+                wire(&mut b, edge, aggregation)?;
+            }
+        }
+        for (&aggregation, cores) in aggregations.iter().zip(&cores) {
+            for &core in cores {
+                wire(&mut b, aggregation, core)?;
+            }
+        }
+    }
+    b.build()
+}
+
 /// An `x` by `y` grid of switches that wraps around, with `n` hosts each.
 pub(super) fn torus(x: u32, y: u32, n: u32) -> Result<Topology, TopologyErrorKind> {
     let mut b = TopologyBuilder::new();
@@ -220,7 +259,25 @@ mod tests {
         assert_eq!(count(mesh(4, 2).unwrap()), (4, 8, 6));
         assert_eq!(count(leaf_spine(2, 4, 10).unwrap()), (6, 40, 8));
         assert_eq!(count(torus(3, 4, 1).unwrap()), (12, 12, 24));
+        assert_eq!(count(fat_tree(4, 2).unwrap()), (20, 16, 32));
+        assert_eq!(count(fat_tree(28, 1).unwrap()), (980, 392, 10_976));
+        // One core switch, and two pods of one aggregation and one edge switch.
+        assert_eq!(
+            links(&fat_tree(2, 1).unwrap()),
+            "h1-s3:1 h2-s5:1 s3:2-s2:1 s2:2-s1:1 s5:2-s4:1 s4:2-s1:2"
+        );
         assert_eq!(links(&ring(3, 0).unwrap()), "s1:1-s2:1 s2:2-s3:1 s3:2-s1:2");
         assert_eq!(links(&leaf_spine(2, 1, 1).unwrap()), "h1-s3:1 s3:2-s1:1 s3:3-s2:1");
+    }
+
+    /// The first `k`/2 core switches are linked to the first aggregation switch of every pod, the next to the second one.
+    #[test]
+    fn a_core_switch_of_a_fat_tree_has_a_link_to_each_pod() {
+        let topology = fat_tree(4, 0).unwrap();
+        let links = links(&topology);
+        for link in ["s5:3-s1:1", "s5:4-s2:1", "s6:3-s3:1", "s6:4-s4:1", "s17:3-s1:4", "s18:4-s4:4"]
+        {
+            assert!(links.split(' ').any(|it| it == link), "{link} in {links}");
+        }
     }
 }

@@ -23,6 +23,7 @@ const CONTROLLERS: &[(&str, &str)] = embedded!("controllers":
 
 /// Experiments of this program, by name of file.
 const EXPERIMENTS: &[(&str, &str)] = embedded!("experiments":
+    "application-chains",
     "cbench",
     "churn",
     "distant-controller",
