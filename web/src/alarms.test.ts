@@ -3,7 +3,8 @@ import type { EventDocument, Quarantine, StaticEntry, Topology } from "./documen
 
 vi.stubGlobal("location", { hash: "" });
 vi.stubGlobal("addEventListener", () => undefined);
-const { alarms } = await import("./alarms");
+const { alarms, storeText } = await import("./alarms");
+const { setConnected } = await import("./switch-names");
 
 const network: Topology = {
   is_complete: true,
@@ -15,7 +16,7 @@ const network: Topology = {
   blocked_ports: [],
   benches: 0,
 };
-const nothing = { topology: null, events: [], refused: [], quarantines: [] };
+const nothing = { storeError: null, topology: null, events: [], refused: [], quarantines: [] };
 
 function event(kind: string, at_unix_s: number, port = 1): EventDocument {
   return { id: `1-${at_unix_s}`, at_unix_s, kind, text: `${kind}: x`, at: { dpid: "1", switch: "s1", port }, host: { mac: "m", vlan: 0, addresses: [] } };
@@ -28,6 +29,14 @@ test("ports that send too many packet-ins are alarms, and those that are not nee
     ["blocked", "Port s1:7 sends more than 1,000 packet-ins per second and is blocked or limited", "1"],
     ["blocked", "Host 00:00:00:00:00:01 at port s1:7 sends more than 1,000 packet-ins per second and is blocked or limited", "1"],
   ]);
+});
+
+test("an alarm has no name that several switches have", () => {
+  setConnected([{ dpid: "1", name: "s1", hosts: 0 }, { dpid: "3", name: "s1", hosts: 0 }]);
+  const at = { dpid: "1", switch: "s1", port: 1 };
+  const conflict = { ...event("address-conflict", 1000), text: "address conflict: m at s1 port 1", at };
+  expect(alarms({ ...nothing, events: [conflict] }, 1001).map((it) => it.text)).toEqual(["Address conflict: m at 1 port 1"]);
+  setConnected([]);
 });
 
 test("an address conflict is shown for ten minutes", () => {
@@ -49,4 +58,17 @@ test("refused entries and quarantined hosts are alarms", () => {
     ["Static entry a/b is refused: TABLE_FULL", "#/entry/a%2Fb", null],
     ["Host 10.0.0.3 is in quarantine", "#/host/00%3A00%3A00%3A00%3A00%3A03", "2"],
   ]);
+});
+
+test("a store that cannot be opened or written is the first alarm, and says what to do", () => {
+  const refused = [{ name: "a", reason: "TABLE_FULL" } as StaticEntry];
+  const message = "/var/lib/sluice/static.redb: Permission denied (os error 13)";
+  for (const operation of ["open", "write"] as const) {
+    const [alarm] = alarms({ ...nothing, storeError: { operation, message }, refused }, 0);
+    expect(alarm).toEqual({ kind: "store", text: storeText({ operation, message }), dpid: null, address: "#/entries" });
+    expect(alarm?.text).toContain(message);
+    expect(alarm?.text).toContain("Run sluice doctor");
+  }
+  expect(storeText({ operation: "open", message })).toContain("restart the controller");
+  expect(storeText({ operation: "write", message })).toContain("make the change again");
 });

@@ -1,13 +1,15 @@
 /** What needs attention, from events and states. */
-import type { EventDocument, Quarantine, StaticEntry, Topology } from "./documents";
-import { clean, count, mainAddress, switchName } from "./format";
+import type { EventDocument, Quarantine, StaticEntry, StoreError, Topology } from "./documents";
+import { clean, count, mainAddress } from "./format";
 import { hostHref, href } from "./router";
+import { switchName } from "./switch-names";
+import { eventText } from "./timeline";
 
 /** How long an address conflict is shown after the last event about it. */
 const CONFLICT_S = 600;
 
 export interface Alarm {
-  kind: "blocked" | "conflict" | "refused" | "quarantine" | "drained";
+  kind: "store" | "blocked" | "conflict" | "refused" | "quarantine" | "drained";
   text: string;
   /** Where it is, if it is at a switch. */
   dpid: string | null;
@@ -29,7 +31,7 @@ function ofEvents(events: readonly EventDocument[], nowS: number): Alarm[] {
   const conflicts = latest(events, ["address-conflict"]).filter((event) => nowS - event.at_unix_s < CONFLICT_S);
   return conflicts.map((event) => ({
     kind: "conflict",
-    text: `Address conflict: ${clean(event.text.replace(/^address conflict: /, ""), 120)}`,
+    text: `Address conflict: ${clean(eventText(event), 120)}`,
     dpid: event.at?.dpid ?? null,
     address: hostHref(event.host ?? { mac: "", vlan: 0 }),
   }));
@@ -48,19 +50,32 @@ function ofBlockedPorts(topology: Topology | null): Alarm[] {
   });
 }
 
+/** What is wrong with the store, and what to do. */
+export function storeText({ operation, message }: StoreError): string {
+  const reason = clean(message, 200);
+  return operation === "open"
+    ? `The store cannot be opened: ${reason}. Static entries, names, quarantined hosts and drained links are not known, and cannot be changed. Run sluice doctor on the machine of the controller, repair the file, and restart the controller.`
+    : `The last change could not be stored: ${reason}. Run sluice doctor on the machine of the controller, free space on its disk or repair the state directory, and make the change again.`;
+}
+
+function ofStore(error: StoreError | null): Alarm[] {
+  return error === null ? [] : [{ kind: "store", text: storeText(error), dpid: null, address: href("entries") }];
+}
+
 /** Whether nothing that the map or the list of alarms shows is different. */
 export function areSame(a: readonly Alarm[], b: readonly Alarm[]): boolean {
   return a.length === b.length && a.every((alarm, at) => alarm.text === b[at]?.text && alarm.dpid === b[at]?.dpid);
 }
 
 export interface Sources {
+  storeError: StoreError | null;
   topology: Topology | null;
   events: readonly EventDocument[];
   refused: readonly StaticEntry[];
   quarantines: readonly Quarantine[];
 }
 
-export function alarms({ topology, events, refused, quarantines }: Sources, nowS: number): Alarm[] {
+export function alarms({ storeError, topology, events, refused, quarantines }: Sources, nowS: number): Alarm[] {
   const drained: Alarm[] = [];
   for (const link of topology?.links ?? []) {
     const [from, to] = [topology?.switches[link.from], topology?.switches[link.to]];
@@ -85,5 +100,5 @@ export function alarms({ topology, events, refused, quarantines }: Sources, nowS
     dpid: it.at?.dpid ?? null,
     address: href("host", it.mac),
   }));
-  return [...ofBlockedPorts(topology), ...ofEvents(events, nowS), ...entries, ...hosts, ...drained];
+  return [...ofStore(storeError), ...ofBlockedPorts(topology), ...ofEvents(events, nowS), ...entries, ...hosts, ...drained];
 }

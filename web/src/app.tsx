@@ -7,6 +7,7 @@ import { clean } from "./format";
 import { connection, failure, isOutdated, version } from "./live";
 import { href, route } from "./router";
 import { useValue } from "./store";
+import { nameOwners } from "./switch-names";
 import { theme, type Theme } from "./theme";
 import { ChartsView } from "./views/charts";
 import { EntriesView, EntryView } from "./views/entries";
@@ -47,6 +48,8 @@ const VIEWS: Record<string, [ComponentType, string]> = {
 
 export function App() {
   const { path } = useValue(route);
+  // All views show names of switches.
+  useValue(nameOwners);
   const [View, active] = VIEWS[path[0] ?? "map"] ?? [Missing, ""];
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
@@ -113,7 +116,7 @@ function Lost() {
   if (state !== "lost") return null;
   return why === null ? (
     <p class="note bad" role="alert">
-      The controller cannot be reached. What is shown is from before. The page continues by itself when the controller answers again.
+      The controller cannot be reached. The page shows the last state that it has received, and continues when the controller answers again.
     </p>
   ) : (
     <p class="note bad" role="alert">The controller does not serve this page. {describe(why)} The page tries again every second.</p>
@@ -160,7 +163,7 @@ function ThemeChoice() {
   );
 }
 
-const MALFORMED = "The token has characters that no token has.";
+const MALFORMED = "A token has visible ASCII characters only: copy it again, without spaces.";
 
 const REASONS: Record<string, string> = {
   token_missing: "This controller asks for a token.",

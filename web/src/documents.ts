@@ -7,6 +7,18 @@ export interface Place {
   port_name?: string | null;
 }
 
+export interface ControllerDocument {
+  version: string;
+  store_error: StoreError | null;
+}
+
+/** Why what is declared cannot be changed. */
+export interface StoreError {
+  /** `open`: the store could not be opened at the start. `write`: the last change could not be written. */
+  operation: "open" | "write";
+  message: string;
+}
+
 export interface MapSwitch {
   dpid: string;
   name: string | null;
@@ -135,6 +147,7 @@ export interface EventDocument {
   to?: Place;
   host?: { mac: string; vlan: number; addresses: string[] };
   claimant?: { mac: string };
+  claimant_at?: Place;
   reason?: string;
   policy?: { revision: number };
   [key: string]: unknown;

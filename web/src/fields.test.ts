@@ -17,7 +17,7 @@ test("a match gets the protocols that its fields need", () => {
 test("fields that exclude each other are reported", () => {
   expect(protocolOf(form([["tcp_dst", "80"], ["udp_dst", "53"]])).conflict).toContain("needs udp");
   expect(problems(form([["nw_src", "10.0.0.1"], ["ipv6_src", "::1"]])).join()).toContain("ip");
-  expect(problems(form([["dl_type", "0x800"], ["nw_src", "10.0.0.1"]])).join()).toContain("beside ip");
+  expect(problems(form([["dl_type", "0x800"], ["nw_src", "10.0.0.1"]])).join()).toContain("combined with ip");
   expect(problems(form([["dl_type", "0x86dd"]], ["drop"], "tcp"))).toHaveLength(1);
   expect(problems(form([["arp_spa", "10.0.0.1"], ["nw_src", "10.0.0.1"]]))).not.toEqual([]);
 });

@@ -93,7 +93,7 @@ export function protocolOf(form: FlowForm): { keyword: string; conflict: string 
     }
   }
   if (keyword !== "" && form.fields.some((field) => field.name === "dl_type")) {
-    return { keyword, conflict: `EtherType cannot be chosen beside ${keyword}, which has one` };
+    return { keyword, conflict: `EtherType cannot be combined with ${keyword}, which implies one` };
   }
   return { keyword, conflict: null };
 }
@@ -106,7 +106,7 @@ export function problems(form: FlowForm): string[] {
   if (!/^[0-9]+$/.test(form.table) || Number(form.table) > 254) found.push("The table is a number from 0 to 254.");
   const names = form.fields.map((field) => field.name);
   const twice = names.find((name, at) => names.indexOf(name) !== at);
-  if (twice !== undefined) found.push(`${info(twice)?.label ?? twice} is there twice.`);
+  if (twice !== undefined) found.push(`${info(twice)?.label ?? twice} is given twice.`);
   for (const { name, value } of form.fields) {
     const field = info(name);
     if (field && !field.form.test(value.trim())) found.push(`${field.label}: expected a value such as ${field.example}.`);
@@ -115,7 +115,7 @@ export function problems(form: FlowForm): string[] {
   if (conflict !== null) found.push(`${conflict}.`);
   if (names.includes("dl_vlan_pcp") && !names.includes("dl_vlan")) found.push("VLAN priority needs the field VLAN.");
   if (form.actions.length === 0 || form.actions.some((action) => action.trim() === "")) found.push("An action is empty.");
-  if (form.actions.includes("drop") && form.actions.length > 1) found.push("Drop is the only action, if it is one.");
+  if (form.actions.includes("drop") && form.actions.length > 1) found.push("Drop cannot be combined with other actions.");
   return found;
 }
 

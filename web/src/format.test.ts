@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { age, bits, bytes, clean, hostName, load, loadClass, placeName, seconds, shortDpid, time, total } from "./format";
+import { age, bits, bytes, clean, countOf, hostName, load, loadClass, seconds, shortDpid, time, total } from "./format";
 import { SseParser } from "./sse";
 
 test("numbers have units", () => {
@@ -36,10 +36,13 @@ test("names that switches report are shown as one short line without control cha
   expect(clean("x".repeat(10_000)).endsWith("…")).toBe(true);
 });
 
-test("a port is written with its switch", () => {
-  expect(placeName({ dpid: "0000000000000001", switch: "s1", port: 2 })).toBe("s1:2");
-  expect(placeName({ dpid: "000000000000000a", switch: null, port: 2 })).toBe("a:2");
-  expect(shortDpid("0000000000000000")).toBe("0");
+test("a datapath id is written without leading zeros", () => {
+  expect(["000000000000000a", "0000000000000000"].map(shortDpid)).toEqual(["a", "0"]);
+});
+
+test("one thing is written in the singular", () => {
+  expect([countOf(0, "host"), countOf(1, "host"), countOf(1200, "host")]).toEqual(["0 hosts", "1 host", "1,200 hosts"]);
+  expect([countOf(1, "switch", "switches"), countOf(2, "switch", "switches")]).toEqual(["1 switch", "2 switches"]);
 });
 
 test("a host is shown by its name, or else by its IPv4, global IPv6, link-local or Ethernet address", () => {

@@ -1,5 +1,4 @@
 /** Numbers, times and names as people read them. */
-import type { Place } from "./documents";
 
 /** Longest text of a switch, port or host that is shown in a line. */
 const NAME_LENGTH_MAX = 64;
@@ -17,15 +16,6 @@ export function clean(text: string, max = NAME_LENGTH_MAX): string {
 /** A datapath id without leading zeros. */
 export function shortDpid(dpid: string): string {
   return dpid.replace(/^0+(?=.)/, "");
-}
-
-export function switchName(place: { dpid: string; switch?: string | null; name?: string | null }): string {
-  return clean(place.switch ?? place.name ?? shortDpid(place.dpid));
-}
-
-/** A port with its switch: `s1:2`. */
-export function placeName(place: Place): string {
-  return place.port === undefined ? switchName(place) : `${switchName(place)}:${place.port}`;
 }
 
 /** Of the addresses of a host, the one that names it: an IPv4 address, or else a global IPv6 address, or else a link-local one. */
@@ -70,6 +60,11 @@ export function perSecond(rate: number | null | undefined): string {
 
 export function count(value: number | null | undefined): string {
   return value === null || value === undefined ? "–" : value.toLocaleString("en");
+}
+
+/** A number of things: `1 host`, `2 hosts`. The plural is that of the last argument if it is not regular. */
+export function countOf(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
 }
 
 /** The sum of two counters, one of which the switch may not count; `null` if it counts neither. */

@@ -2,6 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, get, tokenRequest } from "./api";
 import { connection } from "./live";
+import { repeat } from "./polling";
 import { useValue } from "./store";
 
 export interface Loaded<T> {
@@ -10,7 +11,7 @@ export interface Loaded<T> {
   reload: () => void;
 }
 
-/** A document that is read now, and again every `intervalMs` while the page is visible. The last one stays if a later reading fails. */
+/** A document that is read now, and again every `intervalMs` while the window is shown. The last one stays if a later reading fails. */
 export function useDocument<T>(path: string | null, intervalMs?: number): Loaded<T> {
   const [state, setState] = useState<{ path: string | null; data: T | null; error: unknown }>({ path, data: null, error: null });
   const [turn, setTurn] = useState(0);
@@ -18,25 +19,22 @@ export function useDocument<T>(path: string | null, intervalMs?: number): Loaded
   useEffect(() => {
     if (path === null || link !== "live") return undefined;
     const abort = new AbortController();
-    let timer = 0;
     const read = async (): Promise<void> => {
-      if (!document.hidden && tokenRequest.get() === null) {
-        try {
-          const data = await get<T>(path, abort.signal);
-          setState({ path, data, error: null });
-        } catch (error) {
-          if (abort.signal.aborted) return;
-          if (!(error instanceof ApiError && error.isUnreachable)) {
-            setState((last) => ({ path, data: last.path === path ? last.data : null, error }));
-          }
+      if (tokenRequest.get() !== null) return;
+      try {
+        const data = await get<T>(path, abort.signal);
+        setState({ path, data, error: null });
+      } catch (error) {
+        if (abort.signal.aborted) return;
+        if (!(error instanceof ApiError && error.isUnreachable)) {
+          setState((last) => ({ path, data: last.path === path ? last.data : null, error }));
         }
       }
-      if (intervalMs !== undefined && !abort.signal.aborted) timer = window.setTimeout(() => void read(), intervalMs);
     };
-    void read();
+    const stop = repeat(read, intervalMs ?? null);
     return () => {
+      stop();
       abort.abort();
-      clearTimeout(timer);
     };
   }, [path, intervalMs, turn, link]);
   const reload = useCallback(() => setTurn((last) => last + 1), []);

@@ -1,9 +1,10 @@
 /** Keeps what the page shows current: a stream of events, and documents that are read again when an event says so, or regularly. */
 import { ApiError, errorOf, get, headers, identity, refuse, token, tokenRequest } from "./api";
-import type { EventDocument, Identity, Quarantine, StaticEntry, Topology } from "./documents";
+import type { ControllerDocument, EventDocument, Identity, Quarantine, StaticEntry, StoreError, Topology } from "./documents";
+import { followVisibility, isVisible } from "./polling";
 import { readStream, type SseMessage } from "./sse";
-import { Value } from "./store";
-import { withDistinctNames } from "./topology";
+import { until, Value } from "./store";
+import { setConnected } from "./switch-names";
 
 export type Connection = "connecting" | "live" | "lost" | "token";
 
@@ -36,12 +37,13 @@ const STREAMS_OF_BROWSER = 3;
 export const connection = new Value<Connection>("connecting");
 /** Why the controller, though it answers, does not serve this page; `null` if it cannot be reached. */
 export const failure = new Value<ApiError | null>(null);
-/** With distinct names of switches. */
 export const topology = new Value<Topology | null>(null);
 /** The newest last. */
 export const events = new Value<readonly EventDocument[]>([]);
 export const refused = new Value<readonly StaticEntry[]>([]);
 export const quarantines = new Value<readonly Quarantine[]>([]);
+/** Why what is declared cannot be changed; `null` if it can. */
+export const storeError = new Value<StoreError | null>(null);
 export const version = new Value<string>("");
 /** Whether the controller serves a newer page than this one. */
 export const isOutdated = new Value(false);
@@ -101,9 +103,10 @@ function refreshAll(): void {
 export function start(): void {
   if (isStarted) return;
   isStarted = true;
-  document.addEventListener("visibilitychange", () => {
-    if (document.hidden) abort.abort();
-    else refresh();
+  followVisibility();
+  isVisible.subscribe(() => {
+    if (isVisible.get()) refresh();
+    else abort.abort();
   });
   tokenRequest.subscribe(() => {
     // With another token, everything may be different.
@@ -116,7 +119,7 @@ export function start(): void {
 
 /** Whether requests make sense now: the page is visible, and no token is being asked for. */
 function mayAsk(): boolean {
-  return !document.hidden && tokenRequest.get() === null;
+  return isVisible.get() && tokenRequest.get() === null;
 }
 
 /** What a failed request says about the connection. */
@@ -138,7 +141,9 @@ async function readTopology(): Promise<void> {
   topologyDue = Date.now() + (withLoads ? TOPOLOGY_INTERVAL_MS : TOPOLOGY_IDLE_INTERVAL_MS);
   try {
     // The controller asks the switches for loads only while somebody sees them.
-    topology.set(withDistinctNames(await get<Topology>(`/v1/topology${withLoads ? "?loads=true" : ""}`)));
+    const network = await get<Topology>(`/v1/topology${withLoads ? "?loads=true" : ""}`);
+    setConnected(network.switches);
+    topology.set(network);
   } finally {
     topologyReadAt = Date.now();
   }
@@ -146,21 +151,20 @@ async function readTopology(): Promise<void> {
 
 async function followDocuments(): Promise<void> {
   for (;;) {
+    await until(mayAsk, isVisible, tokenRequest);
     const now = Date.now();
-    if (mayAsk()) {
-      try {
-        if (connection.get() !== "live" || identity.get() === null) await connectOrFail();
-        if (now >= nextTopology()) await readTopology();
-        if (now >= declaredDue) {
-          declaredDue = now + 5 * TOPOLOGY_IDLE_INTERVAL_MS;
-          await readDeclared();
-        }
-      } catch (error) {
-        note(error);
-        topologyDue = Math.max(topologyDue, Date.now() + RETRY_INTERVAL_MS);
+    try {
+      if (connection.get() !== "live" || identity.get() === null) await connectOrFail();
+      if (now >= nextTopology()) await readTopology();
+      if (now >= declaredDue) {
+        declaredDue = now + 5 * TOPOLOGY_IDLE_INTERVAL_MS;
+        await readDeclared();
       }
+    } catch (error) {
+      note(error);
+      topologyDue = Math.max(topologyDue, Date.now() + RETRY_INTERVAL_MS);
     }
-    await sleep(mayAsk() && connection.get() === "live" ? Math.min(nextTopology(), declaredDue) - Date.now() : RETRY_INTERVAL_MS);
+    if (mayAsk()) await sleep(connection.get() === "live" ? Math.min(nextTopology(), declaredDue) - Date.now() : RETRY_INTERVAL_MS);
   }
 }
 
@@ -179,7 +183,7 @@ async function connectOrFail(): Promise<void> {
 
 async function connect(): Promise<void> {
   identity.set(await get<Identity>("/v1/identity"));
-  const controller = await get<{ version: string }>("/v1/controller");
+  const controller = await get<ControllerDocument>("/v1/controller");
   version.set(controller.version);
   topologyDue = 0;
   declaredDue = 0;
@@ -189,6 +193,8 @@ async function connect(): Promise<void> {
 
 /** Without a store there are neither static entries nor quarantines. */
 async function readDeclared(): Promise<void> {
+  // Controllers of earlier versions have no such field.
+  storeError.set((await get<Partial<ControllerDocument>>("/v1/controller")).store_error ?? null);
   try {
     refused.set((await get<{ entries: StaticEntry[] }>("/v1/static/flows?state=refused")).entries);
     quarantines.set((await get<{ quarantines: Quarantine[] }>("/v1/quarantines")).quarantines);
@@ -217,10 +223,7 @@ export async function checkPage(): Promise<void> {
 
 async function followEvents(): Promise<void> {
   for (;;) {
-    if (!mayAsk() || connection.get() !== "live") {
-      await pause(200);
-      continue;
-    }
+    await until(() => mayAsk() && connection.get() === "live", isVisible, tokenRequest, connection);
     try {
       // A stream has ended: the controller may be another one.
       if (lastId !== null) await checkPage();

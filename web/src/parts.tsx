@@ -1,11 +1,12 @@
 /** Small parts of views. */
 import type { ComponentChildren, JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { describe } from "./api";
+import { copyText } from "./clipboard";
 import { connectCommands, controllerAddress, isLoopback, OPENFLOW_PORT } from "./connect";
 import type { Place } from "./documents";
-import { placeName, switchName } from "./format";
 import { href } from "./router";
+import { placeName, switchName } from "./switch-names";
 
 export function Card(props: { title?: string; actions?: ComponentChildren; children: ComponentChildren; class?: string }) {
   return (
@@ -64,22 +65,30 @@ export function SwitchLink(props: { dpid: string; name: string | null }) {
   return <a href={href("switch", props.dpid)}>{switchName(props)}</a>;
 }
 
+/** How long a button says that its text was copied. */
+const COPIED_MS = 1500;
+
 /** A command that can be copied. */
 export function Command(props: { text: string }) {
-  const [isCopied, setIsCopied] = useState(false);
+  const [outcome, setOutcome] = useState<"copied" | "refused" | null>(null);
+  const code = useRef<HTMLElement>(null);
   const copy = async (): Promise<void> => {
-    // Without a secure context there is no clipboard: the text can be selected.
-    await (navigator.clipboard as Clipboard | undefined)?.writeText(props.text);
-    setIsCopied(true);
-    setTimeout(() => setIsCopied(false), 1500);
+    if (code.current !== null) setOutcome((await copyText(code.current)) ? "copied" : "refused");
   };
+  useEffect(() => {
+    if (outcome !== "copied") return undefined;
+    const timer = setTimeout(() => setOutcome(null), COPIED_MS);
+    return () => clearTimeout(timer);
+  }, [outcome]);
+  const label = outcome === "copied" ? "Copied" : "Copy";
   return (
-    <div class="command">
-      <code>{props.text}</code>
-      <button type="button" class="small" onClick={() => void copy()} aria-label={`${isCopied ? "Copied" : "Copy"}: ${props.text}`}>
-        {isCopied ? "Copied" : "Copy"}
-      </button>
-    </div>
+    <>
+      <div class="command">
+        <code ref={code}>{props.text}</code>
+        <button type="button" class="small" onClick={() => void copy()} aria-label={`${label}: ${props.text}`}>{label}</button>
+      </div>
+      {outcome === "refused" && <p class="hint" role="alert">The browser does not permit the page to copy the command. It is selected: copy it with the keyboard.</p>}
+    </>
   );
 }
 

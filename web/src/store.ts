@@ -22,6 +22,18 @@ export class Value<T> {
   }
 }
 
+/** Waits until a condition on values holds. */
+export function until(holds: () => boolean, ...values: Pick<Value<unknown>, "subscribe">[]): Promise<void> {
+  return new Promise((resolve) => {
+    if (holds()) return resolve();
+    const unsubscribe = values.map((value) => value.subscribe(() => {
+      if (!holds()) return;
+      unsubscribe.forEach((stop) => stop());
+      resolve();
+    }));
+  });
+}
+
 /** The current value, in a view that is drawn again when it changes. */
 export function useValue<T>(value: Value<T>): T {
   const [current, setCurrent] = useState(() => value.get());

@@ -8,6 +8,8 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const pictures = process.env.SLUICE_SCREENSHOTS;
 /** Views of which `docs/web.md` has pictures. */
 const DOCUMENTED = ["map", "switch", "trace", "form", "charts"];
+/** The map of a controller without switches. */
+const EMPTY = { is_complete: true, switches: [], links: [], blocked_ports: [], benches: 0 };
 const FIRST_LOAD_BYTES_MAX = 300_000;
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
@@ -73,8 +75,11 @@ await run(async (browser) => {
   }
   await waiting(browser);
   await empty(browser);
+  await broken(browser);
   check(unfit.length === 0, `all views are accessible and fit the screen:\n${[...new Set(unfit)].join("\n")}`);
   await shared(browser);
+  await copying(browser);
+  await hidden(browser);
   await choice(browser);
   await printed(browser);
   await keyboard(browser);
@@ -109,7 +114,7 @@ async function waiting(browser) {
 async function empty(browser) {
   for (const width of [400, 1000]) {
     const page = await open(browser, { viewport: { width, height: 900 }, bypassCSP: true });
-    await page.route("**/v1/topology*", (route) => route.fulfill({ json: { is_complete: true, switches: [], links: [], blocked_ports: [], benches: 0 } }));
+    await page.route("**/v1/topology*", (route) => route.fulfill({ json: EMPTY }));
     await page.view("map");
     await page.getByRole("heading", { name: "A hardware switch" }).waitFor();
     for (const command of ["sluice emu --topo", "sudo mn --controller=remote,ip=127.0.0.1,port=6653", "ovs-vsctl set-controller BRIDGE tcp:127.0.0.1:6653"]) {
@@ -121,22 +126,104 @@ async function empty(browser) {
   }
 }
 
-/** A description that all switches have is not their label. */
-async function shared(browser) {
-  const page = await open(browser);
-  const ids = [];
-  await page.route("**/v1/topology*", async (route) => {
+/** An answer of the controller, after `change` has changed it. */
+function changed(change) {
+  return async (route) => {
     const response = await route.fetch();
     const body = await response.json();
-    body.switches.forEach((it) => { it.name = "emulated switch"; });
-    ids.splice(0, ids.length, ...body.switches.map((it) => it.dpid.replace(/^0+/, "")));
+    change(body);
     await route.fulfill({ response, json: body });
-  });
+  };
+}
+
+/** A store that cannot be opened or written is an alarm. */
+async function broken(browser) {
+  for (const [operation, text] of [["open", "The store cannot be opened"], ["write", "The last change could not be stored"]]) {
+    const page = await open(browser, { bypassCSP: true });
+    await page.route("**/v1/controller", changed((body) => { body.store_error = { operation, message: "/var/lib/sluice/static.redb: Permission denied (os error 13)" }; }));
+    await page.view("map");
+    await page.getByRole("link", { name: text }).click();
+    await page.getByRole("alert").filter({ hasText: "Run sluice doctor" }).waitFor();
+    await look(page, `broken-${operation}-1000`);
+    checkFaults(page, `the alarm that the store has an error: ${operation}`);
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await page.context().close();
+  }
+}
+
+/** A description that all switches have is not their name: not on the map, in lists, at peers of ports, or in events. */
+async function shared(browser) {
+  const page = await open(browser);
+  const name = "emulated switch";
+  const ids = [];
+  await page.route("**/v1/topology*", changed((body) => {
+    body.switches.forEach((it) => { it.name = name; });
+    ids.splice(0, ids.length, ...body.switches.map((it) => it.dpid.replace(/^0+/, "")));
+  }));
+  await page.route("**/v1/switches", changed((body) => body.switches.forEach((it) => { it.name = name; })));
+  await page.route("**/v1/switches/*/ports", changed((body) => body.ports.forEach((it) => { if (it.peer) it.peer.switch = name; })));
+  await page.route("**/v1/events/history*", changed((body) => body.events.forEach((it) => {
+    if (it.kind !== "switch-connected") return;
+    it.text = `switch connected: ${name} address=${it.address}`;
+    it.at.switch = name;
+  })));
   await page.view("map");
   await page.getByRole("button", { name: "List" }).click();
   const labels = page.getByRole("region", { name: "Switches" }).locator("tbody tr td:first-child");
-  await until("switches with the same description are shown by their datapath ids", async () => ids.length > 0 && (await labels.allInnerTexts()).join() === ids.join());
+  const areIds = async () => ids.length > 0 && (await labels.allInnerTexts()).join() === ids.join();
+  await until("switches with the same description are shown by their datapath ids", areIds);
+  await page.view("switches");
+  await until("in the list of switches, too", areIds);
+  await page.view(`switch/${ids[0]}`);
+  const ports = page.getByRole("region", { name: "Ports" });
+  await until("and the switch at the other end of a link", async () => (await ports.count()) === 1 && new RegExp(`\\b(${ids.join("|")}):\\d`).test(await ports.innerText()));
+  check(!(await ports.innerText()).includes(name), "and not by the description");
+  await page.view("events");
+  await until("the time line has that switches have connected", () => page.getByText("switch-connected").first().isVisible());
+  check(!(await page.locator(".timeline").innerText()).includes(name), "without the description");
   await page.unrouteAll({ behavior: "ignoreErrors" });
+  await page.context().close();
+}
+
+/** A command is copied without the Clipboard API, which browsers do not have on a page that another machine has served over plain HTTP. */
+async function copying(browser) {
+  const page = await open(browser);
+  await page.addInitScript(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));
+  await page.route("**/v1/topology*", (route) => route.fulfill({ json: EMPTY }));
+  await page.view("map");
+  await page.getByRole("button", { name: "Copy: sluice emu" }).click();
+  await page.getByRole("button", { name: "Copied: sluice emu" }).waitFor();
+  check(await page.evaluate(() => getSelection().isCollapsed), "a command that was copied is not selected");
+  await page.evaluate(() => { document.execCommand = () => false; });
+  await page.getByRole("button", { name: "Copy: ovs-vsctl" }).click();
+  await page.getByText("The browser does not permit the page to copy").waitFor();
+  check((await page.evaluate(() => getSelection().toString())).startsWith("ovs-vsctl"), "a command that could not be copied is selected");
+  check((await page.getByRole("button", { name: "Copied: ovs-vsctl" }).count()) === 0, "and is not said to be copied");
+  checkFaults(page, "copied commands");
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  await page.context().close();
+}
+
+/** Nothing is read while the window is hidden. */
+async function hidden(browser) {
+  const page = await open(browser);
+  let requests = 0;
+  page.on("request", (request) => { requests += request.url().includes("/v1/") ? 1 : 0; });
+  const setHidden = (isHidden) => page.evaluate((value) => {
+    Object.defineProperty(document, "hidden", { value, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, isHidden);
+  await page.view("switches");
+  await page.getByText("Live", { exact: true }).waitFor();
+  await setHidden(true);
+  // What was requested before has been answered by then.
+  await page.waitForTimeout(1000);
+  const before = requests;
+  await page.waitForTimeout(5000);
+  check(requests === before, "a hidden window requests nothing");
+  await setHidden(false);
+  await until("it requests again when it is shown", () => requests > before);
+  checkFaults(page, "a window that was hidden");
   await page.context().close();
 }
 
@@ -223,22 +310,11 @@ async function hostile(browser) {
   const script = '<img src=x onerror="window.wasRun = true">';
   const long = "x".repeat(10_000);
   const bidi = "a\u202ecba\u2066";
-  await page.route("**/v1/switches", async (route) => {
-    const response = await route.fetch();
-    const body = await response.json();
-    [script, bidi, long].forEach((name, at) => {
-      if (body.switches[at]) body.switches[at].name = name;
-    });
-    await route.fulfill({ response, json: body });
-  });
-  await page.route("**/v1/topology*", async (route) => {
-    const response = await route.fetch();
-    const body = await response.json();
-    [script, bidi, long].forEach((name, at) => {
-      if (body.switches[at]) body.switches[at].name = name;
-    });
-    await route.fulfill({ response, json: body });
-  });
+  const rename = changed((body) => [script, bidi, long].forEach((name, at) => {
+    if (body.switches[at]) body.switches[at].name = name;
+  }));
+  await page.route("**/v1/switches", rename);
+  await page.route("**/v1/topology*", rename);
   await page.view("switches");
   await page.getByText('<img src=x onerror="window.wasRun = true">').first().waitFor();
   check(!(await page.locator("main").innerText()).includes("\u202e"), "no character changes the direction of the text");

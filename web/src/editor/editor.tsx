@@ -3,10 +3,11 @@ import { useMemo, useState } from "preact/hooks";
 import { ApiError, change, get, segment } from "../api";
 import type { StaticEntry } from "../documents";
 import { compose, EMPTY_FORM, FIELDS, parseFlow, PROTOCOLS, problems, protocolOf, type FlowForm } from "../fields";
-import { clean, switchName } from "../format";
+import { clean } from "../format";
 import { topology } from "../live";
 import { ErrorNote, Field } from "../parts";
 import { useValue } from "../store";
+import { switchName } from "../switch-names";
 import { Conflict } from "./conflict";
 
 interface Draft {
@@ -83,7 +84,7 @@ export function FlowEditor(props: EditorProps) {
     if (mode === draft.mode) return;
     if (mode === "text") return update({ mode, text: compose(draft.form) });
     const form = parseFlow(draft.text);
-    if (form === null) return setError(new ApiError(400, "text", "the text has something for which the form has no field; it can be saved as text"));
+    if (form === null) return setError(new ApiError(400, "text", "the form cannot show all of this text: save it as text"));
     setError(null);
     update({ mode, form });
   };
@@ -116,7 +117,7 @@ export function FlowEditor(props: EditorProps) {
   return (
     <form
       class="card editor"
-      aria-label={entry ? `Change ${entry.name}` : "Add a flow entry"}
+      aria-label={entry ? `Change ${clean(entry.name)}` : "Add a flow entry"}
       onSubmit={(event) => {
         event.preventDefault();
         void save(revision);

@@ -1,8 +1,9 @@
 /** What the map draws: switches, links and hosts with their positions. */
 import type { Alarm } from "../alarms";
 import type { Host, Topology } from "../documents";
-import { hostId, hostName, loadClass, switchName } from "../format";
+import { hostId, hostName, loadClass } from "../format";
 import type { Point } from "../layout";
+import { switchName } from "../switch-names";
 
 export interface Node extends Point {
   id: string;

@@ -5,11 +5,12 @@ import "uplot/dist/uPlot.min.css";
 import { get, tokenRequest } from "../api";
 import { merged } from "../benches";
 import type { Bench, BenchInterval, Sample } from "../documents";
-import { bytes, clean, count, perSecond, seconds } from "../format";
+import { bytes, clean, count, countOf, perSecond, seconds } from "../format";
 import { useTitle } from "../hooks";
 import { connection } from "../live";
 import { LOG_AXIS, LOG_SCALE, positive } from "../log-axis";
 import { Card, Empty } from "../parts";
+import { repeat } from "../polling";
 import { useValue } from "../store";
 import { themeVersion } from "../theme";
 
@@ -53,27 +54,24 @@ function benchCharts(unit: string): ChartInfo<BenchInterval>[] {
   ];
 }
 
-/** Calls `read` now, and again and again while the page is visible and connected. `read` gets to know when its answer is no longer wanted. */
+/** Calls `read` now, and again every two seconds while the window is shown and the page is connected. `isOver` says whether the answer is no longer wanted. */
 function usePolling(read: (isOver: () => boolean) => Promise<void>): void {
   const link = useValue(connection);
   useEffect(() => {
     if (link !== "live") return undefined;
     let isOver = false;
-    let timer = 0;
     const poll = async (): Promise<void> => {
-      if (!document.hidden && tokenRequest.get() === null) {
-        try {
-          await read(() => isOver);
-        } catch {
-          // The state of the connection is shown at the top.
-        }
+      if (tokenRequest.get() !== null) return;
+      try {
+        await read(() => isOver);
+      } catch {
+        // The state of the connection is shown at the top.
       }
-      if (!isOver) timer = window.setTimeout(() => void poll(), INTERVAL_MS);
     };
-    void poll();
+    const stop = repeat(poll, INTERVAL_MS);
     return () => {
       isOver = true;
-      clearTimeout(timer);
+      stop();
     };
   }, [link]);
 }
@@ -101,7 +99,7 @@ function BenchCard(props: { bench: Bench }) {
     <section class="bench" aria-label={`Bench of ${clean(bench.target)}`}>
       <p class="note good">
         <span role="status">
-          <code>sluice bench</code> measures {clean(bench.target, 100)}: {clean(bench.load, 100)}, {count(bench.switches)} {bench.switches === 1 ? "switch" : "switches"}{phase}.
+          <code>sluice bench</code> measures {clean(bench.target, 100)}: {clean(bench.load, 100)}, {countOf(bench.switches, "switch", "switches")}{phase}.
         </span>{" "}
         Running for {seconds(latest?.running_s)}.
       </p>
@@ -146,7 +144,7 @@ export function ChartsView() {
         </label>
       </div>
       <Benches />
-      {latest === undefined ? <Empty title="The first samples come within a few seconds" /> : (
+      {latest === undefined ? <Empty title="The first samples arrive within a few seconds" /> : (
         <>
           {isLoaded && (
             <p class="note good">

@@ -1,11 +1,12 @@
 /** Static entries: the list, and one of them. */
 import { useState } from "preact/hooks";
-import { change, describe, segment } from "../api";
+import { storeText } from "../alarms";
+import { ApiError, change, describe, segment } from "../api";
 import type { StaticEntry } from "../documents";
 import { FlowEditor, selectorOf } from "../editor/editor";
 import { clean, time } from "../format";
 import { useDocument, useTitle } from "../hooks";
-import { refresh } from "../live";
+import { refresh, storeError } from "../live";
 import { Badge, Card, Command, Empty, ErrorNote, SwitchLink, Table } from "../parts";
 import { go, href, route } from "../router";
 import { useValue } from "../store";
@@ -18,6 +19,9 @@ export function EntriesView() {
   useTitle("Static entries");
   const { data, error } = useDocument<{ entries: StaticEntry[]; total: number }>("/v1/static/flows", 5000);
   const [isAdding, setIsAdding] = useState(false);
+  const ofStore = useValue(storeError);
+  // The answer of the API has the same reason.
+  const isExplained = ofStore !== null && error instanceof ApiError && error.code === "store_unavailable";
   return (
     <>
       <div class="head">
@@ -25,7 +29,8 @@ export function EntriesView() {
         <button type="button" class="primary" aria-expanded={isAdding} onClick={() => setIsAdding(!isAdding)}>Add an entry</button>
       </div>
       {isAdding && <FlowEditor switches={["all"]} onDone={(entry) => go(href("entry", entry.name))} onCancel={() => setIsAdding(false)} />}
-      <ErrorNote error={error} />
+      {ofStore !== null && <p class="note bad" role="alert">{storeText(ofStore)}</p>}
+      <ErrorNote error={isExplained ? null : error} />
       {data !== null && data.entries.length === 0 && !isAdding && (
         <Empty title="No flow entry is declared">
           <p>A static entry stays in the switches: it is put back when it is removed or modified, and after restarts.</p>

@@ -1,10 +1,11 @@
 /** The time line of events. */
 import { useState } from "preact/hooks";
-import { clean, placeName, time } from "../format";
+import { countOf, time } from "../format";
 import { useTitle } from "../hooks";
 import { events } from "../live";
 import { Badge, Card, Empty } from "../parts";
 import { useValue } from "../store";
+import { addedSince, eventText } from "../timeline";
 import type { EventDocument } from "../documents";
 
 const GROUPS: Record<string, RegExp> = {
@@ -24,20 +25,16 @@ function tone(kind: string): "good" | "bad" | "warn" | "plain" {
   return "plain";
 }
 
-/** What has happened, without the kind, which has a column of its own. */
-function sentence(event: EventDocument): string {
-  return clean(event.text.replace(/^[a-z ]+: /, ""), 300);
-}
-
 export function EventsView() {
   useTitle("Events");
   const all = useValue(events);
   const [group, setGroup] = useState("");
   const [text, setText] = useState("");
-  const [isPaused, setIsPaused] = useState<readonly EventDocument[] | null>(null);
+  const [paused, setPaused] = useState<readonly EventDocument[] | null>(null);
   const [shown, setShown] = useState(SHOWN);
   const wanted = text.trim().toLowerCase();
-  const found = (isPaused ?? all).filter((event) => (group === "" || GROUPS[group]?.test(event.kind)) && `${event.kind} ${event.text}`.toLowerCase().includes(wanted));
+  const added = paused === null ? 0 : addedSince(paused, all);
+  const found = (paused ?? all).filter((event) => (group === "" || GROUPS[group]?.test(event.kind)) && `${event.kind} ${event.text} ${eventText(event)}`.toLowerCase().includes(wanted));
   return (
     <>
       <h1>Events</h1>
@@ -50,17 +47,17 @@ export function EventsView() {
           </select>
         </label>
         <input type="search" aria-label="Filter events" placeholder="Switch, port, address" value={text} onInput={(event) => setText(event.currentTarget.value)} />
-        <button type="button" aria-pressed={isPaused !== null} onClick={() => setIsPaused(isPaused === null ? all : null)}>Pause</button>
-        <span class="hint" role="status">{found.length} events{isPaused !== null && all.length > isPaused.length ? `, ${all.length - isPaused.length} new` : ""}</span>
+        <button type="button" aria-pressed={paused !== null} onClick={() => setPaused(paused === null ? all : null)}>Pause</button>
+        <span class="hint" role="status">{countOf(found.length, "event")}{added > 0 && `, ${added} new`}</span>
       </div>
-      {found.length === 0 ? <Empty title={all.length === 0 ? "Nothing has happened yet" : "No event is like that"} /> : (
+      {found.length === 0 ? <Empty title={all.length === 0 ? "No events yet" : "No event matches the filter"} /> : (
         <Card>
           <ol class="timeline">
             {[...found].reverse().slice(0, shown).map((event) => (
               <li key={event.id}>
                 <time dateTime={new Date(event.at_unix_s * 1000).toISOString()}>{time(event.at_unix_s)}</time>
                 <span><Badge tone={tone(event.kind)}>{event.kind}</Badge></span>
-                <span>{sentence(event)}{event.at && !event.text.includes(":") && ` ${placeName(event.at)}`}</span>
+                <span>{eventText(event)}</span>
               </li>
             ))}
           </ol>

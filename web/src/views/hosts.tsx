@@ -3,11 +3,12 @@ import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import { ApiError, change, get, segment } from "../api";
 import type { Host, PathsDocument, Quarantine } from "../documents";
-import { clean, count, hostId, hostName, mainAddress, placeName, time } from "../format";
+import { clean, count, countOf, hostId, hostName, mainAddress, time } from "../format";
 import { useDocument, useSettled, useTitle } from "../hooks";
 import { Badge, Card, Command, Empty, ErrorNote, Field, PlaceLink, Table } from "../parts";
 import { hostHref, href, route } from "../router";
 import { useValue } from "../store";
+import { placeName } from "../switch-names";
 
 const PAGE = 200;
 
@@ -47,7 +48,7 @@ export function HostsView() {
           <p>A host is known when it has sent a packet. In Mininet:</p>
           <Command text="mininet> pingall" />
         </Empty>
-      ) : <Empty title="No host has this address, and no switch this name" />)}
+      ) : <Empty title="No host has this address, and no switch has this name" />)}
       {data !== null && data.hosts.length > 0 && (
         <Card>
           <Table label="Hosts" head={["Ethernet address", "Name", "IP addresses", "VLAN", "At", "State"]}>
@@ -155,7 +156,7 @@ function QuarantineCard(props: { mac: string; isQuarantined: boolean; onChange: 
             void act("POST", reason.trim() === "" ? {} : { reason: reason.trim() });
           }}
         >
-          <Field label="Reason" id="quarantine-reason" hint="Every switch drops what the host sends, and what is sent to it, until it is released.">
+          <Field label="Reason" id="quarantine-reason" hint="Every switch drops all packets from and to the host until it is released.">
             <input id="quarantine-reason" maxLength={256} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
           </Field>
           <div class="row"><button type="submit" class="danger" disabled={isBusy}>Put into quarantine</button></div>
@@ -199,7 +200,7 @@ function Paths(props: { from: Host }) {
           <p>
             Installed: <Badge tone={found.installed.outcome === "delivered" ? "good" : "warn"}>{found.installed.outcome}</Badge> {clean(found.installed.summary, 200)}
           </p>
-          <p>Shortest paths: {found.computed.paths.length}{found.computed.is_truncated && " and more"}, over {found.computed.switches} {found.computed.switches === 1 ? "switch" : "switches"}.</p>
+          <p>Shortest paths: {found.computed.paths.length}{found.computed.is_truncated && " and more"}, over {countOf(found.computed.switches, "switch", "switches")}.</p>
           <ol class="steps">
             {path.map((hop) => (
               <li key={hop.dpid}><PlaceLink place={{ dpid: hop.dpid, switch: hop.switch }} /> from port {hop.in_port} to port {hop.out_port}</li>

@@ -2,12 +2,13 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { change, segment } from "../api";
 import type { Drain, MapLink, PortDocument, Topology } from "../documents";
-import { bits, bytes, clean, count, load, switchName, time, total } from "../format";
+import { bits, bytes, clean, count, load, time, total } from "../format";
 import { useDocument, useTitle } from "../hooks";
 import { lookAtLoads, refresh, topology } from "../live";
 import { Badge, Card, Empty, ErrorNote, NoSwitches, PlaceLink, Table } from "../parts";
 import { href, route } from "../router";
 import { useValue } from "../store";
+import { switchName } from "../switch-names";
 
 const ROWS_MAX = 500;
 /** The code of the error that says that a link is in service. */
@@ -125,7 +126,7 @@ function DrainProgress(props: { of: Drain }) {
         Requested at {time(it.requested_at_unix_s)}.{" "}
         {it.state === "drained" ? "Nothing uses the link: it may be unplugged." : "Something may still use the link."}
       </p>
-      <Table label="What each end still sends" head={["Port", ["Flow entries", "number"], ["Without another path", "number"], ["Of others", "number"], "Traffic"]}>
+      <Table label="What each end still sends" head={["Port", ["Flow entries", "number"], ["Without another path", "number"], ["Foreign", "number"], "Traffic"]}>
         {it.ends.map((end) => (
           <tr key={`${end.at.dpid} ${end.at.port}`}>
             <td><PlaceLink place={end.at} /></td>

@@ -2,16 +2,18 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { alarms as findAlarms, areSame, type Alarm } from "../alarms";
 import type { Host, Topology } from "../documents";
-import { bits, count, hostId, hostName, load, LOAD_LABELS, placeName, shortDpid, switchName } from "../format";
+import { bits, clean, count, countOf, hostId, hostName, load, LOAD_LABELS, shortDpid } from "../format";
 import { useDocument, useTitle } from "../hooks";
 import { LAYOUTS, type LayoutName } from "../layout";
 import { arrange, covers, placement } from "../layout/placement";
-import { connection, events, hostsVersion, lookAtLoads, quarantines, refused, topology } from "../live";
+import { connection, events, hostsVersion, lookAtLoads, quarantines, refused, storeError, topology } from "../live";
 import { MapCanvas, type Selection } from "../map/canvas";
+import { handleKey } from "../map/keys";
 import { mapModel, type Edge, type MapModel } from "../map/model";
 import { Badge, Empty, NoSwitches, PlaceLink, SwitchLink, Table } from "../parts";
 import { go, hostHref, href, route } from "../router";
 import { useValue, Value } from "../store";
+import { placeName, switchName } from "../switch-names";
 import { themeVersion } from "../theme";
 
 const NO_HOSTS: Host[] = [];
@@ -55,13 +57,14 @@ function Network(props: { network: Topology }) {
   const happened = useValue(events);
   const rejected = useValue(refused);
   const cutOff = useValue(quarantines);
+  const ofStore = useValue(storeError);
   const known = useRef<Alarm[]>([]);
   const alarms = useMemo(() => {
-    const found = findAlarms({ topology: network, events: happened, refused: rejected, quarantines: cutOff }, Date.now() / 1000);
+    const found = findAlarms({ storeError: ofStore, topology: network, events: happened, refused: rejected, quarantines: cutOff }, Date.now() / 1000);
     // Most events change no alarm: the map is not drawn again then.
     if (!areSame(found, known.current)) known.current = found;
     return known.current;
-  }, [network, happened, rejected, cutOff]);
+  }, [network, happened, rejected, cutOff, ofStore]);
   const placed = useValue(placement);
   useEffect(() => arrange(network, name), [network, name]);
   // Until all of the network is arranged, the map shows the part that is.
@@ -150,7 +153,7 @@ function Picture(props: {
   useEffect(() => mapRef.current?.showPath(path), [path]);
   useEffect(() => mapRef.current?.updateTheme(), [colours]);
   const onKeyDown = (event: KeyboardEvent): void => {
-    if (mapRef.current !== null && handleKey(event, mapRef.current, selection, select)) event.preventDefault();
+    if (mapRef.current !== null && handleKey(event, mapRef.current, selection, { select, open })) event.preventDefault();
   };
   const selected = model.nodes.find((node) => node.id === selection?.id);
   return (
@@ -159,10 +162,10 @@ function Picture(props: {
         ref={canvas}
         tabIndex={0}
         role="application"
-        aria-label={`Map of ${model.nodes.length} switches and ${model.edges.length} links. Arrow keys select a switch, Enter opens it, plus and minus zoom, Shift with arrow keys moves the map, 0 shows all. The button List shows the same as tables.`}
+        aria-label={`Map of ${countOf(model.nodes.length, "switch", "switches")} and ${countOf(model.edges.length, "link")}. Arrow keys select a switch, Enter opens it, plus and minus zoom, Shift with arrow keys moves the map, 0 shows all. The button List shows the same as tables.`}
         onKeyDown={onKeyDown}
       />
-      <p class="visually-hidden" aria-live="polite">{selected ? `${selected.label}, ${selected.hosts} hosts, ${selected.alarms} alarms` : ""}</p>
+      <p class="visually-hidden" aria-live="polite">{selected ? `${selected.label}, ${countOf(selected.hosts, "host")}, ${countOf(selected.alarms, "alarm")}` : ""}</p>
       <div class="zoom" role="group" aria-label="Zoom">
         <button type="button" aria-label="Zoom in" onClick={() => mapRef.current?.zoom(1.4)}>+</button>
         <button type="button" aria-label="Zoom out" onClick={() => mapRef.current?.zoom(1 / 1.4)}>−</button>
@@ -178,27 +181,6 @@ function open(selection: NonNullable<Selection>): void {
   if (selection.kind === "link") go(href("link", ...selection.id.split("/")));
   else if (selection.kind === "host") go(href("host", ...selection.id.split(" ")));
   else go(href(selection.kind, selection.id));
-}
-
-const DIRECTIONS: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-
-function handleKey(event: KeyboardEvent, map: MapCanvas, selection: Selection, select: (selection: Selection) => void): boolean {
-  const direction = DIRECTIONS[event.key];
-  if (direction) {
-    if (event.shiftKey) map.pan(-60 * direction[0], -60 * direction[1]);
-    else {
-      const next = map.next(...direction);
-      if (next !== null) select({ kind: "switch", id: next });
-    }
-    return true;
-  }
-  if (event.key === "+" || event.key === "=") map.zoom(1.3);
-  else if (event.key === "-") map.zoom(1 / 1.3);
-  else if (event.key === "0") map.fit();
-  else if (event.key === "Enter" && selection !== null) open(selection);
-  else if (event.key === "Escape") select(null);
-  else return false;
-  return true;
 }
 
 /** Whether widths and colours of links are shares of their speed, rates, or some of them one and some the other. */
@@ -261,7 +243,7 @@ function Search(props: { model: MapModel; onFound: (found: NonNullable<Selection
           {found.map((it) => (
             <li key={it.selection.id}><button type="button" onClick={() => choose(it.selection)}>{it.label}</button></li>
           ))}
-          {found.length === 0 && <li class="hint">Nothing on the map. Hosts are found while they are shown.</li>}
+          {found.length === 0 && <li class="hint">Nothing found. Hosts are found only while they are shown.</li>}
         </ul>
       )}
     </form>
@@ -297,7 +279,7 @@ function Selected(props: { selection: Selection; model: MapModel; network: Topol
   }
   if (selection.kind === "switch") {
     const node = model.nodes.find((it) => it.id === selection.id);
-    if (!node) return <div class="card"><p>Switch {shortDpid(selection.id)} is not connected.</p></div>;
+    if (!node) return <div class="card"><p>Switch {clean(shortDpid(selection.id))} is not connected.</p></div>;
     return (
       <div class="card">
         <h2>{node.label}</h2>

@@ -3,20 +3,20 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { change, describe, get, segment } from "../api";
 import type { Flow, PortDocument, StaticEntry, SwitchDocument } from "../documents";
 import { FlowEditor } from "../editor/editor";
-import { age, bits, bytes, clean, count, load, shortDpid, switchName, time, total } from "../format";
+import { age, bits, bytes, clean, count, countOf, load, shortDpid, time, total } from "../format";
 import { useDocument, useTitle } from "../hooks";
 import { Badge, Card, ErrorNote, PlaceLink, Sparkline, Table } from "../parts";
+import { withRates } from "../port-rates";
 import { href, route } from "../router";
 import { useValue } from "../store";
+import { switchName } from "../switch-names";
 
-/** Rates of a port that its line shows: a minute. */
-const HISTORY_MAX = 30;
 const FLOWS_PER_PAGE = 100;
 
 export function SwitchView() {
   const dpid = useValue(route).path[1] ?? "";
   const { data, error } = useDocument<SwitchDocument>(`/v1/switches/${segment(dpid)}`, 3000);
-  const name = data === null ? shortDpid(dpid) : switchName(data);
+  const name = data === null ? clean(shortDpid(dpid)) : switchName(data);
   useTitle(`Switch ${name}`);
   return (
     <>
@@ -78,14 +78,10 @@ function Facts(props: { of: SwitchDocument }) {
 
 /** Bits per second of each port, the newest last. */
 function useRates(ports: PortDocument[] | null): Map<number, number[]> {
-  const history = useRef(new Map<number, number[]>());
+  const rates = useRef(new Map<number, number[]>());
   return useMemo(() => {
-    for (const port of ports ?? []) {
-      if (port.rates === null) continue;
-      const sum = (port.rates["rx_bits_per_s"] ?? 0) + (port.rates["tx_bits_per_s"] ?? 0);
-      history.current.set(port.port, [...(history.current.get(port.port) ?? []), sum].slice(-HISTORY_MAX));
-    }
-    return history.current;
+    rates.current = withRates(rates.current, ports ?? []);
+    return rates.current;
   }, [ports]);
 }
 
@@ -115,7 +111,7 @@ function Ports(props: { dpid: string }) {
               <td class="number">{port.port}</td>
               <td>{clean(port.name)}</td>
               <td><Badge tone={port.is_up ? "good" : port.is_enabled ? "bad" : "warn"}>{port.is_up ? "up" : port.is_enabled ? "no link" : "disabled"}</Badge></td>
-              <td>{port.peer ? <PlaceLink place={port.peer} /> : port.hosts > 0 ? `${port.hosts} ${port.hosts === 1 ? "host" : "hosts"}` : port.is_up ? port.role : "–"}</td>
+              <td>{port.peer ? <PlaceLink place={port.peer} /> : port.hosts > 0 ? countOf(port.hosts, "host") : port.is_up ? port.role : "–"}</td>
               <td class="number">{bits(port.speed_bits_per_s)}</td>
               <td class="number">{load(port.rates?.["rx_bits_per_s"], port.speed_bits_per_s)}</td>
               <td class="number">{load(port.rates?.["tx_bits_per_s"], port.speed_bits_per_s)}</td>

@@ -1,9 +1,10 @@
 /** The connected switches. */
 import { useState } from "preact/hooks";
 import type { SwitchDocument } from "../documents";
-import { age, clean, count, switchName } from "../format";
+import { age, clean, count } from "../format";
 import { useDocument, useTitle } from "../hooks";
 import { Empty, ErrorNote, NoSwitches, SwitchLink, Table } from "../parts";
+import { switchName } from "../switch-names";
 
 const ROWS_MAX = 500;
 
@@ -12,7 +13,7 @@ export function SwitchesView() {
   const [text, setText] = useState("");
   const { data, error } = useDocument<{ switches: SwitchDocument[] }>("/v1/switches", 3000);
   const wanted = text.trim().toLowerCase();
-  const found = (data?.switches ?? []).filter((it) => `${switchName(it)} ${it.dpid} ${it.address}`.toLowerCase().includes(wanted));
+  const found = (data?.switches ?? []).filter((it) => `${switchName(it)} ${it.name ?? ""} ${it.dpid} ${it.address}`.toLowerCase().includes(wanted));
   return (
     <>
       <div class="head">

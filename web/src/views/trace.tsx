@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { change } from "../api";
 import type { TraceDocument } from "../documents";
-import { clean, placeName } from "../format";
+import { clean, countOf } from "../format";
 import { useTitle } from "../hooks";
 import { layout } from "../layout";
 import { topology } from "../live";
@@ -11,6 +11,7 @@ import { mapModel } from "../map/model";
 import { Badge, Card, ErrorNote, Field } from "../parts";
 import { go, href, route } from "../router";
 import { useValue } from "../store";
+import { placeName } from "../switch-names";
 import { themeVersion } from "../theme";
 
 export function TraceView() {
@@ -142,7 +143,7 @@ function PathMap(props: { path: string[] }) {
   useEffect(() => map.current?.updateTheme(), [colours]);
   return (
     <div class="card path-map">
-      <canvas ref={canvas} role="img" aria-label={`The path on the map: ${props.path.length} switches, listed below`} />
+      <canvas ref={canvas} role="img" aria-label={`The path on the map: ${countOf(props.path.length, "switch", "switches")}, listed below`} />
     </div>
   );
 }

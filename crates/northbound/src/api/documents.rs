@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::names::switch_name;
 use super::port_state::is_port_enabled;
+use super::store_error::StoreErrorDocument;
 use crate::events::unix_time;
 
 #[derive(Serialize, ToSchema)]
@@ -22,6 +23,8 @@ pub(super) struct ControllerDocument {
     pub(super) links: usize,
     pub(super) hosts: usize,
     pub(super) is_complete: bool,
+    /// Why static entries, names, quarantined hosts, drained links and policies cannot be changed; `null` if they can.
+    pub(super) store_error: Option<StoreErrorDocument>,
     /// The threads that process the messages of switches, by number.
     pub(super) workers: Vec<WorkerDocument>,
 }

@@ -17,6 +17,7 @@ use super::documents::{
 use super::error::ApiError;
 use super::extract::{ApiPath, ApiQuery};
 use super::openapi::OfSwitch;
+use super::store_error::StoreErrorDocument;
 use super::{names, quarantines, values};
 
 /// Hosts of one page, unless the request says how many, and at most.
@@ -61,6 +62,7 @@ pub(super) async fn controller(State(state): State<ApiState>) -> Json<Controller
         core,
         switches: sessions.iter().filter(|session| session.worker == number).count(),
     };
+    let store_error = StoreErrorDocument::new(&state);
     let copy = state.view.lock();
     Json(ControllerDocument {
         version: env!("CARGO_PKG_VERSION"),
@@ -69,6 +71,7 @@ pub(super) async fn controller(State(state): State<ApiState>) -> Json<Controller
         links: copy.view.links().count(),
         hosts: copy.view.host_count(),
         is_complete: copy.is_complete,
+        store_error,
         workers: cores.into_iter().enumerate().map(worker).collect(),
     })
 }

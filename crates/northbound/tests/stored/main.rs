@@ -1,4 +1,4 @@
-//! What the store keeps, over HTTP: static entries and names, quarantined hosts, drained links.
+//! What the store keeps, over HTTP: static entries and names, quarantined hosts, drained links; and its errors.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,4 +10,5 @@ mod drains;
 mod policies;
 mod quarantines;
 mod static_entries;
+mod store_error;
 mod test_server;

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -140,6 +140,11 @@ impl TestServer {
         self.server.take();
         self.controller = Arc::default();
         self.start();
+    }
+
+    /// The directory of the store, which is made with the first change.
+    pub(crate) fn state_dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The ports to which nothing is flooded.
