@@ -57,7 +57,7 @@ bench: ## measure the controller relative to the null responder
 	@$(MAKE) release
 	lab/run.sh $(ARGS)
 
-study: release ## compare the controllers that install by package, in under ten minutes; ARGS="--output DIR"
+study: release ## compare the controllers that install by package, in about nine minutes; ARGS="--output DIR"
 	@SLUICE_CONTROLLERS=$${SLUICE_CONTROLLERS:-$(target)/controllers} scripts/study-controllers.sh
 	SLUICE_CONTROLLERS=$${SLUICE_CONTROLLERS:-$(target)/controllers} $(SLUICE_BIN) study run --plan study/short.toml $(ARGS)
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use sluice_study::definition::{Catalogue, read_definition};
-use sluice_study::record::{LeftOut, Sample};
+use sluice_study::record::{LeftOut, Sample, StudyRecord};
 use sluice_study::run::{
     Journal, StudyEnd, StudyObserver, StudyOptions, StudyPlan, StudyProgress, read,
 };
@@ -131,8 +131,15 @@ struct CompareArgs {
     #[arg(value_name = "FIRST")]
     first: PathBuf,
     /// Folder of the study whose figures are divided by those of the first.
-    #[arg(value_name = "SECOND")]
-    second: PathBuf,
+    #[arg(
+        value_name = "SECOND",
+        required_unless_present = "controllers",
+        conflicts_with = "controllers"
+    )]
+    second: Option<PathBuf>,
+    /// Compare two controllers of the study FIRST: the second with the first.
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    controllers: Vec<String>,
     /// Print the comparison as JSON.
     #[arg(long)]
     json: bool,
@@ -457,7 +464,45 @@ impl ReportArgs {
     }
 }
 
+/// A study that is compared, or one of its controllers.
+struct ComparedStudy {
+    name: String,
+    record: StudyRecord,
+    samples: Vec<Sample>,
+}
+
+impl ComparedStudy {
+    fn of_folder(folder: &Path) -> Result<Self, StudyError> {
+        let (record, samples) = read(folder).map_err(StudyError::failure)?;
+        Ok(Self { name: folder.display().to_string(), record, samples })
+    }
+
+    fn as_study(&self) -> compare::Study<'_> {
+        compare::Study { name: &self.name, record: &self.record, samples: &self.samples }
+    }
+}
+
 impl CompareArgs {
+    /// Both studies, or two controllers of one study as studies of their own.
+    fn studies(&self) -> Result<[ComparedStudy; 2], StudyError> {
+        if let Some(second) = &self.second {
+            let [first, second] = [&self.first, second].map(|it| ComparedStudy::of_folder(it));
+            return Ok([first?, second?]);
+        }
+        let [first, second] = &self.controllers[..] else {
+            let error = "--controllers needs two names, such as before,after";
+            return Err(StudyError::Usage(error.to_owned()));
+        };
+        let study = ComparedStudy::of_folder(&self.first)?;
+        let ratio = format!("{second}/{first}");
+        let own = |id: &String| {
+            compare::of_controller(&study.record, &study.samples, id, &ratio)
+                .map(|(record, samples)| ComparedStudy { name: id.clone(), record, samples })
+                .ok_or_else(|| StudyError::Usage(format!("{} has no controller {id}", study.name)))
+        };
+        Ok([own(first)?, own(second)?])
+    }
+
     fn run(&self) -> Result<u8, StudyError> {
         let threshold = match self.gate {
             Some(percent) if !(0.0..1e6).contains(&percent) => {
@@ -467,15 +512,8 @@ impl CompareArgs {
             }
             gate => gate.map(|percent| percent / 100.0),
         };
-        let [first, second] = [&self.first, &self.second].map(|folder| read(folder));
-        let (first, second) =
-            (first.map_err(StudyError::failure)?, second.map_err(StudyError::failure)?);
-        let names = [&self.first, &self.second].map(|folder| folder.display().to_string());
-        let study = |name, (record, samples)| compare::Study { name, record, samples };
-        let comparison = compare::compare(
-            study(&names[0], (&first.0, &first.1[..])),
-            study(&names[1], (&second.0, &second.1[..])),
-        );
+        let [first, second] = self.studies()?;
+        let comparison = compare::compare(first.as_study(), second.as_study());
         let mut text = comparison.to_string();
         if self.json {
             let mut json = Vec::new();
@@ -493,6 +531,19 @@ impl CompareArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_comparison_within_a_study_needs_two_controllers() {
+        let studies = |controllers: &[&str]| {
+            let controllers = controllers.iter().map(|&it| it.to_owned()).collect();
+            let first = PathBuf::from("/absent/study");
+            CompareArgs { first, second: None, controllers, json: false, gate: None }.studies()
+        };
+        let error = studies(&["before"]).err();
+        assert!(matches!(error, Some(StudyError::Usage(text)) if text.contains("two names")));
+        let error = studies(&["before", "after"]).err();
+        assert!(matches!(error, Some(StudyError::Failure(text)) if text.contains("/absent/study")));
+    }
 
     #[test]
     fn progress_shows_repetitions_and_the_time_left() {

@@ -4,7 +4,7 @@
 //! is found nevertheless: this process adopts orphans (`PR_SET_CHILD_SUBREAPER`), and an environment variable marks them. An orphan that has
 //! cleared its environment is recognised by its session, which is not that of this process; if several trees run, each of them claims it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -14,7 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::param::page_size;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, set_child_subreaper, set_parent_process_death_signal,
+    waitpid,
+};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::clock;
@@ -90,7 +93,8 @@ pub enum TreeEnd {
 }
 
 impl ProcessTree {
-    /// Starts `program`.
+    /// Starts `program`. The kernel kills it if the calling thread ends first, as at `SIGKILL` to this process; its descendants are left to
+    /// [`kill_orphans`] then.
     ///
     /// # Errors
     /// `NotFound` if there is no such program or folder; others of starting it; `InvalidInput` for cores that do not exist.
@@ -102,6 +106,7 @@ impl ProcessTree {
         command.args(&program.arguments).envs(&program.environment).env(MARK, &mark);
         command.current_dir(&program.directory).stdin(Stdio::null());
         command.stdout(log.try_clone()?).stderr(log).process_group(0);
+        end_with_this_thread(&mut command);
         let root = on_cores(&program.cores, || command.spawn())?;
         Ok(Self { root, status: None, mark, members: BTreeMap::new() })
     }
@@ -242,6 +247,47 @@ fn mark_of(pid: i32) -> Option<String> {
     Some(String::from_utf8_lossy(mark).into_owned())
 }
 
+/// Kills what is left of the trees of a process that has ended without stopping them. Does nothing while that process runs.
+pub fn kill_orphans(process_id: u32) {
+    let trees = format!("{process_id}-");
+    let own_namespace = pid_namespace("self");
+    let is_orphan = |process: &Process| {
+        // In another namespace, the id may be that of another process.
+        mark_of(process.pid).is_some_and(|mark| mark.starts_with(&trees))
+            && pid_namespace(&process.pid.to_string()) == own_namespace
+    };
+    // A process that ends loses its mark before it has ended.
+    let mut killed = BTreeSet::<(i32, u64)>::new();
+    let deadline = clock::now() + KILL_TIMEOUT;
+    // Repeatedly, since a process may have forked meanwhile.
+    while clock::now() < deadline {
+        let all = processes();
+        let parent = i32::try_from(process_id).ok().and_then(|pid| all.get(&pid));
+        if parent.is_some_and(|it| !it.is_zombie) {
+            return;
+        }
+        let running = all.values().filter(|it| !it.is_zombie);
+        let is_left = |&it: &&Process| killed.contains(&(it.pid, it.start)) || is_orphan(it);
+        let orphans: Vec<_> = running.filter(is_left).collect();
+        if orphans.is_empty() {
+            return;
+        }
+        for orphan in orphans {
+            killed.insert((orphan.pid, orphan.start));
+            if let Some(pid) = Pid::from_raw(orphan.pid) {
+                // It may have ended since.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        clock::sleep(POLL_INTERVAL);
+    }
+}
+
+/// The namespace in which the id of a process is valid.
+fn pid_namespace(process: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/pid")).ok()
+}
+
 impl Drop for ProcessTree {
     fn drop(&mut self) {
         self.kill();
@@ -257,6 +303,14 @@ pub enum StopSignal {
     Term,
     /// `SIGINT`.
     Int,
+}
+
+/// Makes the kernel kill a program if the thread that starts it ends.
+#[expect(unsafe_code, reason = "the program has to ask for it itself, before it is executed")]
+fn end_with_this_thread(command: &mut Command) {
+    let ask = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
+    // SAFETY: `ask` makes one system call. It neither allocates nor takes a lock, and uses no file descriptor.
+    unsafe { command.pre_exec(ask) };
 }
 
 /// Calls `start` while the calling thread may run on `cores` only, which a process inherits that it starts.
@@ -329,6 +383,7 @@ fn parse_stat(text: &str) -> Option<Process> {
 #[cfg(test)]
 mod tests {
     use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::thread;
 
     use super::*;
 
@@ -425,6 +480,31 @@ mod tests {
             clock::sleep(POLL_INTERVAL);
         }
         assert!(tree.usage().resident_bytes > 0);
+    }
+
+    #[test]
+    fn a_program_is_killed_if_the_thread_that_has_started_it_ends() {
+        let _guard = one_test_at_a_time();
+        let mut tree = thread::spawn(|| start("exec sleep 600")).join().unwrap();
+        // A program that a signal has ended has no exit code.
+        assert_eq!(exit_code(&mut tree), None);
+    }
+
+    #[test]
+    fn orphans_of_a_process_are_killed_only_after_it_has_ended() {
+        let _guard = one_test_at_a_time();
+        let mut tree = start("exec sleep 600");
+        wait_for(&mut tree, 1);
+        kill_orphans(process::id());
+        assert!(tree.is_running());
+        // No process has this id, which is greater than `PID_MAX_LIMIT`.
+        let ended = (1 << 22) + 1;
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & exec sleep 600"]).env(MARK, format!("{ended}-7"));
+        let mut orphan = command.spawn().unwrap();
+        kill_orphans(ended);
+        assert!(orphan.try_wait().unwrap().is_some());
+        assert!(tree.is_running());
     }
 
     #[test]

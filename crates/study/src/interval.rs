@@ -2,62 +2,155 @@
 
 use sluice_bench::ConfidenceInterval;
 
-/// Probability that an interval does not contain the true ratio.
+/// Probability that a comparison of many rows finds any difference, if nothing has changed.
 pub(crate) const ERROR: f64 = 0.05;
+
+/// The part of [`ERROR`] for ratios; the rest is that of values without a ratio.
+pub(crate) const RATIO_ERROR: f64 = ERROR - GREATER_ERROR;
+
+/// Probability that the interval of a mean does not contain the true mean.
+const MEAN_ERROR: f64 = 0.05;
 
 /// The quantile of the normal distribution that bounds its middle 95 %.
 const NORMAL: f64 = 1.959_964;
 
-/// The bootstrap interval of the ratio of means, `second` / `first`, and the factor by which its distances are too small.
-///
-/// The percentile bootstrap of few samples is too narrow: of five samples, it excludes the true value in about 15 % of the cases instead
-/// of 5 %. It is widened as T. Hesterberg proposes (What Teachers Should Know About the Bootstrap, The American Statistician 69, 2015,
-/// section 4.2), by the quantiles of Student's t distribution and by the bias of the deviation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RatioBootstrap {
-    interval: ConfidenceInterval,
-    ratio: f64,
-    /// Samples of the study that has fewer.
-    n: u32,
-    /// Degrees of freedom.
-    freedom: u32,
+/// Relative width of the buckets of the bench's latency histogram: three significant digits are 1024 to 2048 buckets for a factor of two.
+const BUCKET: f64 = 1.0 / 1024.0;
+
+/// Least width of these buckets, in microseconds.
+const BUCKET_MIN_US: f64 = 0.016;
+
+/// Relative error of means by rounding.
+const ROUNDING: f64 = 1e-12;
+
+/// Figures that are read from the histogram of latencies, in microseconds.
+const LATENCIES: [&str; 7] =
+    ["mean_us", "min_us", "p50_us", "p90_us", "p99_us", "p999_us", "processing_us"];
+
+/// By how much the logarithm of the ratio of two means may differ from the true one because of the resolution of the instrument.
+pub(crate) fn resolution(metric: &str, means: [f64; 2]) -> f64 {
+    let mean = means[0].min(means[1]);
+    if mean > 0.0 && LATENCIES.contains(&metric) { BUCKET.max(BUCKET_MIN_US / mean) } else { 0.0 }
 }
 
-impl RatioBootstrap {
-    /// Of samples whose means are greater than 0, at least two on each side.
-    pub(crate) fn new(first: &[f64], second: &[f64], ratio: f64) -> Self {
-        let n = first.len().min(second.len()).max(2);
-        let all = first.len() + second.len();
-        Self {
-            interval: ConfidenceInterval::of_ratio(second, first),
-            ratio,
-            n: u32::try_from(n).unwrap_or(u32::MAX),
-            freedom: u32::try_from(all.saturating_sub(2).max(1)).unwrap_or(u32::MAX),
-        }
+/// The ratio of the means of two sets of samples, `second` / `first`, as its intervals need it.
+///
+/// An interval contains two, each of Student's t distribution with the degrees of freedom of B. L. Welch (The Generalization of "Student's"
+/// Problem When Several Different Population Variances Are Involved, Biometrika 34, 1947): that of the ratio of the arithmetic means, and
+/// that of the ratio of the geometric ones. The first one alone excludes the true ratio of skewed samples too often. `lab/study-error` has their
+/// errors.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RatioEstimate {
+    arithmetic: LogRatio,
+    /// `None` if a value is 0.
+    geometric: Option<LogRatio>,
+    /// That of [`resolution`].
+    resolution: f64,
+}
+
+impl RatioEstimate {
+    /// Of at least two samples on each side. Those of `first` are greater than 0, those of `second` not less.
+    pub(crate) fn new(first: &[f64], second: &[f64], resolution: f64) -> Self {
+        let samples = [first.len(), second.len()];
+        let sides = [first, second].map(MeanEstimate::of);
+        let relative = sides.map(MeanEstimate::relative_variance);
+        let value = (sides[1].mean / sides[0].mean).ln();
+        let arithmetic = LogRatio::new(value, relative, samples);
+        let are_positive = first.iter().chain(second).all(|&value| value > 0.0);
+        let geometric = are_positive.then(|| {
+            let logarithms = |values: &[f64]| values.iter().map(|it| it.ln()).collect::<Vec<_>>();
+            let sides = [first, second].map(|values| MeanEstimate::of(&logarithms(values)));
+            let value = sides[1].mean - sides[0].mean;
+            LogRatio::new(value, sides.map(|it| it.variance), samples)
+        });
+        Self { arithmetic, geometric, resolution: resolution.max(ROUNDING) }
     }
 
     /// The interval that excludes the true ratio with the probability `error`.
     pub(crate) fn at(&self, error: f64) -> ConfidenceInterval {
-        let factor = factor(self.n, self.freedom, error);
-        // Distances are widened as factors, so that no bound is below 0.
-        let widened = |bound: f64| {
-            if bound > 0.0 && self.ratio > 0.0 {
-                self.ratio * (bound / self.ratio).powf(factor)
-            } else {
-                bound
-            }
-        };
-        let ConfidenceInterval { low, high } = self.interval;
-        ConfidenceInterval { low: widened(low), high: widened(high) }
+        let [mut low, mut high] = self.arithmetic.bounds(error);
+        if let Some([other_low, other_high]) = self.geometric.map(|it| it.bounds(error)) {
+            low = low.min(other_low);
+            high = high.max(other_high);
+        }
+        ConfidenceInterval {
+            low: (low - self.resolution).exp(),
+            high: (high + self.resolution).exp(),
+        }
     }
 }
 
-/// The 95 % interval of a mean of `n` samples, at least two, from its percentile bootstrap.
+/// The mean of samples, and the variance of that mean.
+#[derive(Debug, Clone, Copy)]
+struct MeanEstimate {
+    mean: f64,
+    variance: f64,
+}
+
+impl MeanEstimate {
+    /// Of at least two values.
+    fn of(values: &[f64]) -> Self {
+        let n = number(values.len());
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        Self { mean, variance: squares / (n - 1.0) / n }
+    }
+
+    /// The variance divided by the square of the mean; 0 if all values are 0.
+    fn relative_variance(self) -> f64 {
+        if self.mean > 0.0 { self.variance / (self.mean * self.mean) } else { 0.0 }
+    }
+}
+
+/// The logarithm of a ratio, with its deviation.
+#[derive(Debug, Clone, Copy)]
+struct LogRatio {
+    value: f64,
+    deviation: f64,
+    /// Degrees of freedom.
+    freedom: u32,
+}
+
+impl LogRatio {
+    /// From the variances of the logarithms of both sides, and their numbers of samples.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 1 and the number of samples"
+    )]
+    fn new(value: f64, variances: [f64; 2], samples: [usize; 2]) -> Self {
+        let [n, m] = samples.map(|it| number(it) - 1.0);
+        let variance = variances[0] + variances[1];
+        let divisor = variances[0].powi(2) / n + variances[1].powi(2) / m;
+        let freedom = if divisor > 0.0 { variance.powi(2) / divisor } else { n + m };
+        // Rounded down, but for errors of rounding.
+        let freedom = ((freedom + ROUNDING) as u32).max(1);
+        Self { value, deviation: variance.sqrt(), freedom }
+    }
+
+    /// The bounds of the interval that excludes the true value with the probability `error`.
+    fn bounds(self, error: f64) -> [f64; 2] {
+        let distance = student_quantile(self.freedom, error) * self.deviation;
+        [self.value - distance, self.value + distance]
+    }
+}
+
+fn number(n: usize) -> f64 {
+    f64::from(u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+/// The 95 % interval of a mean of `n` values, at least two and none negative, from its percentile bootstrap.
+///
+/// The percentile bootstrap of few samples is too narrow. It is widened as T. Hesterberg proposes (What Teachers Should Know About the
+/// Bootstrap, The American Statistician 69, 2015, section 4.2), by the quantiles of Student's t distribution and by the bias of the deviation;
+/// as factors, so that no bound is negative.
 pub(crate) fn widened(interval: ConfidenceInterval, mean: f64, n: usize) -> ConfidenceInterval {
     let n = u32::try_from(n).unwrap_or(u32::MAX).max(2);
-    let factor = factor(n, n - 1, ERROR);
-    let ConfidenceInterval { low, high } = interval;
-    ConfidenceInterval { low: mean - (mean - low) * factor, high: mean + (high - mean) * factor }
+    let factor = factor(n, n - 1, MEAN_ERROR);
+    let widened = |bound: f64| {
+        if bound > 0.0 && mean > 0.0 { mean * (bound / mean).powf(factor) } else { bound }
+    };
+    ConfidenceInterval { low: widened(interval.low), high: widened(interval.high) }
 }
 
 /// Probability that [`greater_beyond_noise`] finds any row, if the distributions of all of them are equal.
@@ -83,23 +176,17 @@ pub(crate) fn greater_beyond_noise(probabilities: &[f64]) -> Vec<bool> {
 
 /// The probability of means that differ as much as those of `first` and `second`, the greater one, if both have the same distribution, by the t
 /// test: for values that may be 0, of which there is no ratio. `None` with fewer than three samples.
-#[expect(clippy::cast_precision_loss, reason = "there are few samples")]
 pub(crate) fn probability_of_greater(first: &[f64], second: &[f64]) -> Option<f64> {
     if first.len() < 3 || second.len() < 3 {
         return None;
     }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let variance_of_mean = |values: &[f64]| {
-        let center = mean(values);
-        let squares: f64 = values.iter().map(|value| (value - center).powi(2)).sum();
-        squares / (values.len() - 1) as f64 / values.len() as f64
-    };
     let freedom = u32::try_from(first.len().min(second.len()) - 1).unwrap_or(u32::MAX);
-    let difference = mean(second) - mean(first);
+    let [before, after] = [first, second].map(MeanEstimate::of);
+    let difference = after.mean - before.mean;
     if difference <= 0.0 {
         return Some(1.0);
     }
-    let error = (variance_of_mean(first) + variance_of_mean(second)).sqrt();
+    let error = (before.variance + after.variance).sqrt();
     Some((1.0 - student_within(freedom, difference / error)) / 2.0)
 }
 
@@ -198,10 +285,44 @@ mod tests {
     fn a_smaller_error_has_a_wider_interval_around_the_ratio() {
         let (first, second) = ([9.0, 10.0, 11.0, 10.0, 10.5], [8.0, 9.0, 8.5, 9.0, 8.2]);
         let ratio = 42.7 / 50.5;
-        let bootstrap = RatioBootstrap::new(&first, &second, ratio);
-        let [wide, narrow] = [0.001, 0.05].map(|error| bootstrap.at(error));
+        let estimate = RatioEstimate::new(&first, &second, 0.0);
+        let [wide, narrow] = [0.001, 0.05].map(|error| estimate.at(error));
         assert!(narrow.contains(ratio) && wide.low < narrow.low && narrow.high < wide.high);
-        let equal = RatioBootstrap::new(&[2.0; 3], &[4.0; 3], 2.0).at(0.01);
-        assert_eq!((equal.low, equal.high), (2.0, 2.0));
+        // Of 7 degrees of freedom.
+        assert!((narrow.low - 0.7681).abs() < 1e-4 && (narrow.high - 0.9327).abs() < 1e-4);
+    }
+
+    #[test]
+    fn values_without_deviation_differ_unless_they_are_equal_or_too_close_for_the_histogram() {
+        let interval = |first: f64, second: f64, metric: &str| {
+            let resolution = resolution(metric, [first, second]);
+            RatioEstimate::new(&[first; 3], &[second; 4], resolution).at(0.01)
+        };
+        let double = interval(2.0, 4.0, "entries");
+        assert!((double.low - 2.0).abs() < 1e-9 && (double.high - 2.0).abs() < 1e-9);
+        assert!(interval(0.1, 0.1, "entries").contains(1.0), "in spite of rounding");
+        // Neighbouring buckets of the histogram, at 32 µs to 64 µs of 32 ns each.
+        assert!(interval(33.055, 33.087, "p50_us").contains(1.0));
+        assert!(!interval(33.055, 33.151, "p50_us").contains(1.0), "three buckets");
+        assert!(!interval(33.055, 33.087, "cpu_us_per_answer").contains(1.0));
+        assert!(interval(4.0, 4.016, "min_us").contains(1.0), "the least width of a bucket");
+        assert!(!interval(4.0, 4.032, "min_us").contains(1.0));
+    }
+
+    #[test]
+    fn ratios_to_zero_have_an_interval_without_impossible_values() {
+        let none = RatioEstimate::new(&[1.0, 2.0, 3.0], &[0.0; 3], 0.0).at(0.05);
+        assert_eq!((none.low, none.high), (0.0, 0.0));
+        let some = RatioEstimate::new(&[1.0, 1.1, 0.9], &[0.0, 0.0, 1.0], 0.0).at(0.05);
+        assert!(some.low >= 0.0 && some.contains(1.0), "{some:?}");
+    }
+
+    #[test]
+    fn the_interval_of_a_positive_mean_is_positive() {
+        let values = [1.0, 1.0, 1.0, 30.0];
+        let interval = widened(ConfidenceInterval::of_mean(&values), 8.25, 4);
+        assert!(interval.low > 0.0 && interval.contains(8.25), "{interval:?}");
+        let zeros = widened(ConfidenceInterval { low: 0.0, high: 0.5 }, 0.25, 4);
+        assert!(zeros.low == 0.0 && zeros.high > 0.5, "{zeros:?}");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! [`definition`] has the files that say what is measured, [`record`] what is written.
 
+mod atomic_file;
 pub mod compare;
 pub mod definition;
 mod interval;

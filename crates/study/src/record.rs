@@ -19,6 +19,9 @@ pub struct StudyRecord {
     /// Length and hash of the program, so that a study does not go on with another build.
     #[serde(default)]
     pub program: String,
+    /// Folder in which controllers are installed.
+    #[serde(default)]
+    pub home: String,
     /// When it began, in UTC (RFC 3339).
     pub started_at: String,
     /// The command line.
@@ -34,17 +37,17 @@ pub struct StudyRecord {
     /// Folder with further controllers and experiments, if there was one.
     #[serde(default)]
     pub definitions: Option<String>,
-    /// Experiments that the machine cannot carry out.
+    /// What is not measured although it is asked for.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
 }
 
-/// An experiment that the machine cannot carry out.
+/// An experiment, or a part of one, that is not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// Name of its file.
+    /// Name of its file. If only a part is left out, that follows in parentheses: sets of cores, or controllers.
     pub experiment: String,
-    /// What the machine does not have.
+    /// What the machine or the controllers do not have, as part of a sentence.
     pub why: String,
 }
 
@@ -99,7 +102,11 @@ pub struct ControllerRecord {
     pub missing: Option<String>,
     /// What its version command printed.
     pub version: Option<String>,
-    /// The command line of its start, with placeholders that differ between samples.
+    /// Length and hash of its program and of the files that it requires, by their names in its file, so that a study does not go on with
+    /// others.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// The command line of its start with the variables that it sets, and with placeholders that differ between samples.
     pub command: String,
 }
 

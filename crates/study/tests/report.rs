@@ -409,3 +409,18 @@ fn titles_in_other_scripts_can_be_set_by_pdflatex() {
         r"Kontroller {[}U+63A7{]}{[}U+5236{]}{[}U+5668{]} ``\v{Z}lu\v{t}ou\v{c}k\'{y}'' -{}-fast";
     assert!(table.contains(title), "{table}");
 }
+
+#[test]
+fn the_command_that_repeats_an_experiment_names_the_folder_of_the_controllers() {
+    let mut installed = controller("first", "First");
+    installed.row.start.program = "{home}/first/run".to_owned();
+    let mut record = study(vec![installed], &[("all-kinds", ALL_KINDS)]);
+    let samples = Sampler::new(5).samples(&record);
+    let page = |record: &StudyRecord| read(&written("home", record, &samples), "report.html");
+    assert!(page(&record).contains("--rounds 5</code> with the option <code>--home</code>"));
+    record.home = "/opt/controllers".to_owned();
+    assert!(page(&record).contains("--rounds 5 --home /opt/controllers</code></dd>"));
+    // Nothing is started from there.
+    record.controllers[0].row.start.program = "first".to_owned();
+    assert!(page(&record).contains("--rounds 5</code></dd>"));
+}

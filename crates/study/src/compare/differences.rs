@@ -13,6 +13,11 @@ pub(super) fn warnings(first: &StudyRecord, second: &StudyRecord) -> Vec<String>
         warnings.push(format!(
             "the versions of Sluice, and with it of the load generator, differ: {a} and {b}"
         ));
+    } else if are_other_builds(first, second) {
+        warnings.push(
+            "measured by different builds of sluice (the load generator): differences may be those of the generator"
+                .to_owned(),
+        );
     }
     if first.is_short != second.is_short {
         warnings.push("one study is the short form, the other the long form".to_owned());
@@ -36,6 +41,12 @@ pub(super) fn warnings(first: &StudyRecord, second: &StudyRecord) -> Vec<String>
         warnings.extend(other.and_then(|other| of_controller(controller, other)));
     }
     warnings
+}
+
+/// Whether the programs are known and differ.
+fn are_other_builds(first: &StudyRecord, second: &StudyRecord) -> bool {
+    let are_known = [first, second].iter().all(|it| !it.program.is_empty());
+    are_known && first.program != second.program
 }
 
 fn missing_in<'s>(own: &'s StudyRecord, other: &StudyRecord) -> Vec<&'s str> {

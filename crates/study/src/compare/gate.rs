@@ -1,7 +1,6 @@
 //! Whether a second study is as good as a first one, for use in scripts.
 
-use super::{Change, Comparison, Direction, Row, UnmatchedCell};
-use crate::report::summary::INTERVAL_VALUES_MIN;
+use super::{Change, Comparison, Direction, Row, SAMPLES_MIN, UnmatchedCell};
 
 /// Most figures of one kind that are listed as undecided.
 const LISTED_MAX: usize = 10;
@@ -102,7 +101,7 @@ impl Row {
         if self.change_by(self.joint_interval) != Change::Unknown {
             return None;
         }
-        if self.samples.iter().any(|&n| n < INTERVAL_VALUES_MIN) {
+        if self.samples.iter().any(|&n| n < SAMPLES_MIN) {
             return Some(Undecided::FewSamples);
         }
         let [first, second] = self.means;

@@ -1,23 +1,28 @@
 //! Compares two studies: the ratio of each metric of each cell, with an interval.
 
+mod controllers;
 mod differences;
 mod gate;
 mod print;
 
 use sluice_bench::ConfidenceInterval;
 
+pub use controllers::of_controller;
 pub use gate::{GateVerdict, Undecided};
 pub use print::SCHEMA;
 
 pub use crate::definition::Direction;
 
 use crate::definition::{Cell, Measure, metrics};
-use crate::interval::{ERROR, RatioBootstrap, greater_beyond_noise, probability_of_greater};
+use crate::interval::{
+    ERROR, RATIO_ERROR, RatioEstimate, greater_beyond_noise, probability_of_greater, resolution,
+};
 use crate::record::{Sample, StudyRecord};
 use crate::report::failures::SentenceGroup;
-use crate::report::summary::{
-    CellSummary, INTERVAL_VALUES_MIN, MetricSummary, StudySummary, is_same_cell,
-};
+use crate::report::summary::{CellSummary, MetricSummary, StudySummary, is_same_cell};
+
+/// Fewest samples of each study of which a ratio has an interval.
+const SAMPLES_MIN: usize = 3;
 
 /// A study that is compared.
 #[derive(Debug, Clone, Copy)]
@@ -68,9 +73,10 @@ pub struct Row {
     pub at_least: [bool; 2],
     /// The second mean divided by the first; `None` if that is not positive.
     pub ratio: Option<f64>,
-    /// 95 % confidence interval of the ratio; `None` with fewer than three samples, or if both means are lower bounds.
+    /// Interval of the ratio; `None` with fewer than three samples, or if both means are lower bounds. With a probability of 96 %, those of all
+    /// rows contain their true ratio (Bonferroni correction).
     pub interval: Option<ConfidenceInterval>,
-    /// The interval for the gate. With a probability of 95 %, all of these intervals contain their true ratio (Bonferroni correction).
+    /// The interval for the gate, which is narrower: the same for the rows that the gate tests.
     pub joint_interval: Option<ConfidenceInterval>,
     /// Whether a figure of the report shows it.
     pub is_shown: bool,
@@ -205,7 +211,7 @@ fn fewer(own: &CellSummary<'_>, other: &CellSummary<'_>) -> Option<String> {
 struct DrawnRow {
     row: Row,
     /// Of its ratio.
-    bootstrap: Option<RatioBootstrap>,
+    estimate: Option<RatioEstimate>,
     /// That of means which differ as much, if nothing has changed; for rows whose first study has a 0.
     probability: Option<f64>,
 }
@@ -216,16 +222,16 @@ fn row(
     (metric, unit): (&str, &str),
     metrics: [&MetricSummary; 2],
 ) -> DrawnRow {
-    let means = metrics.map(|it| it.statistics().mean);
+    let means = metrics.map(MetricSummary::mean);
     let at_least = metrics.map(|it| it.is_lower_bound);
     let samples = metrics.map(|it| it.values.len());
     let [first, second] = metrics.map(|it| it.values.as_slice());
     let ratio = (means[0] > 0.0 && means[1] >= 0.0).then(|| means[1] / means[0]);
-    let are_enough = samples.iter().all(|&n| n >= INTERVAL_VALUES_MIN) && at_least != [true; 2];
-    let are_positive = first.iter().all(|&value| value > 0.0);
-    let bootstrap = ratio
-        .filter(|_| are_enough && are_positive)
-        .map(|ratio| RatioBootstrap::new(first, second, ratio));
+    let are_enough = samples.iter().all(|&n| n >= SAMPLES_MIN) && at_least != [true; 2];
+    let are_valid =
+        first.iter().all(|&value| value > 0.0) && second.iter().all(|&value| value >= 0.0);
+    let estimate = (are_enough && are_valid)
+        .then(|| RatioEstimate::new(first, second, resolution(metric, means)));
     let has_zero = first.contains(&0.0);
     // A lower bound may have been greater already.
     let is_tested = has_zero && !at_least[0];
@@ -243,17 +249,16 @@ fn row(
         means,
         at_least,
         ratio,
-        interval: bootstrap.map(|it| it.at(ERROR)),
+        interval: None,
         joint_interval: None,
         is_shown: false,
         has_zero,
         is_new: false,
     };
-    DrawnRow { row, bootstrap, probability }
+    DrawnRow { row, estimate, probability }
 }
 
-/// Adds what depends on the number of rows: which are greater than 0 beyond noise, and the intervals that all contain their true ratio with a
-/// probability of 95 %.
+/// Adds what depends on the number of rows: which are greater than 0 beyond noise, and the intervals that all contain their true ratio.
 fn tested_together(mut rows: Vec<DrawnRow>) -> Vec<Row> {
     let probabilities: Vec<f64> = rows.iter().filter_map(|it| it.probability).collect();
     let found = greater_beyond_noise(&probabilities);
@@ -261,17 +266,24 @@ fn tested_together(mut rows: Vec<DrawnRow>) -> Vec<Row> {
     for (drawn, is_new) in tested.zip(found) {
         drawn.row.is_new = is_new;
     }
-    let tested = rows.iter().filter(|it| it.bootstrap.is_some() && it.row.can_fail_the_gate());
-    let tests = f64::from(u32::try_from(tested.count().max(1)).unwrap_or(u32::MAX));
-    let one = |DrawnRow { row, bootstrap, .. }: DrawnRow| {
-        let joint_interval = bootstrap.map(|it| it.at(ERROR / tests));
-        Row { joint_interval, ..row }
+    let estimated = || rows.iter().filter(|it| it.estimate.is_some());
+    let error = error_of_each(estimated().count());
+    let error_of_gate = error_of_each(estimated().filter(|it| it.row.can_fail_the_gate()).count());
+    let one = |DrawnRow { row, estimate, .. }: DrawnRow| {
+        let [interval, joint_interval] =
+            [error, error_of_gate].map(|error| estimate.map(|it| it.at(error)));
+        Row { interval, joint_interval, ..row }
     };
     rows.into_iter().map(one).collect()
 }
 
+/// Bonferroni's correction: the error of each of so many intervals, all of which together have [`RATIO_ERROR`].
+fn error_of_each(intervals: usize) -> f64 {
+    RATIO_ERROR / f64::from(u32::try_from(intervals.max(1)).unwrap_or(u32::MAX))
+}
+
 impl Row {
-    /// How the second study differs from the first, by the 95 % interval of this row alone.
+    /// How the second study differs from the first, beyond what chance explains in all rows of the comparison.
     pub fn change(&self) -> Change {
         self.change_by(self.interval)
     }
@@ -338,9 +350,9 @@ impl Comparison {
         [all, different]
     }
 
-    /// The number of rows that differ significantly by chance on average, if nothing has changed.
-    #[expect(clippy::cast_precision_loss, reason = "there are few rows")]
+    /// The number of rows that differ significantly by chance on average, at most, if nothing has changed. It is also the greatest
+    /// probability that any row does.
     pub fn expected_by_chance(&self) -> f64 {
-        self.significant()[0] as f64 * ERROR
+        if self.significant()[0] > 0 { ERROR } else { 0.0 }
     }
 }

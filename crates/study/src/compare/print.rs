@@ -40,9 +40,9 @@ impl fmt::Display for Comparison {
             f,
             "Rows",
             &format!(
-                "{known} with an interval, of which {different} differ significantly; {} of {known} differ by chance if nothing has \
-                 changed{unknown}",
-                format::tick(self.expected_by_chance().round(), "")
+                "{known} with an interval, of which {different} differ significantly; if nothing has changed, none does in {:.0} % of the \
+                 comparisons{unknown}",
+                100.0 * (1.0 - self.expected_by_chance())
             ),
         )?;
         for warning in &self.warnings {
@@ -95,7 +95,7 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
             writeln!(
                 f,
                 "{name:<24}{:<12}{:<12}{:<7}{:<13} Second",
-                "First", "Second", "Ratio", "95 % interval"
+                "First", "Second", "Ratio", "Interval"
             )?;
         }
         if before

@@ -159,8 +159,8 @@ const RFC8456: [(&str, &[Metric]); 15] = [
         "5.1.2",
         &[
             lower("processing_us", "us", "mean time from a packet-in to its answer"),
-            lower("p50_us", "us", "median of it"),
-            lower("p99_us", "us", "99th percentile"),
+            lower("p50_us", "us", "median of the times of all packet-ins"),
+            lower("p99_us", "us", "99th percentile of them"),
             neutral("exchanged", "", "packet-ins that were answered in the measured time"),
             lower("unanswered_percent", "%", "share of the packet-ins that were not answered"),
         ],
@@ -178,6 +178,11 @@ const RFC8456: [(&str, &[Metric]); 15] = [
                 "loss_at_maximum_percent",
                 "%",
                 "share of the packet-ins without an answer at the rate of the first step",
+            ),
+            neutral(
+                "not_sent_percent",
+                "%",
+                "share of the packet-ins that the load generator was too slow to send at that rate",
             ),
         ],
     ),
@@ -258,7 +263,7 @@ const RFC8456: [(&str, &[Metric]); 15] = [
             higher(
                 "proactive_entries",
                 "",
-                "flow entries that the northbound interface has accepted",
+                "flow entries that the controller has added because of requests to its northbound interface",
             ),
         ],
     ),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluice_bench::paths::{Directions, NetworkPlan};
-use sluice_bench::{Buffering, Load, Plan, Quantile, Report};
+use sluice_bench::{Buffering, LatencyDistribution, Load, NotSent, Plan, Quantile, Report};
 use sluice_openflow::Version;
 
 use super::beside::Beside;
@@ -67,7 +67,7 @@ pub(super) fn resolve_paths(
 }
 
 /// A value as a whole number; 0 if it is none.
-pub(super) fn whole(value: &AxisValue) -> u32 {
+pub(crate) fn whole(value: &AxisValue) -> u32 {
     match value {
         AxisValue::Integer(n) => u32::try_from(*n).unwrap_or(u32::MAX),
         _ => 0,
@@ -269,27 +269,26 @@ fn figures(report: &Report, used: &Used) -> Measured {
     }
     let latency = &report.latency;
     if !latency.answered.is_empty() {
-        for (name, q) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99), ("p999_us", 0.999)] {
-            let quantile = latency.quantile(q);
-            measured.set(name, quantile.ns() as f64 / 1e3);
-            if matches!(quantile, Quantile::AtLeast(_)) {
-                measured.lower_bounds.push(name.to_owned());
-            }
-        }
+        let quantiles = [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99), ("p999_us", 0.999)];
+        set_quantiles(&mut measured, latency, &quantiles);
         measured.set("mean_us", latency.mean_ns() / 1e3);
         measured.set("min_us", latency.answered.min() as f64 / 1e3);
         measured.set("deviation_us", latency.answered.stdev() / 1e3);
+        if latency.unanswered > 0 {
+            measured.lower_bounds.extend(["mean_us", "deviation_us"].map(str::to_owned));
+        }
     }
     measured.set("fairness", report.fairness);
     measured.set("unanswered", unanswered_share(report));
     let elapsed = measured_s(report);
     if elapsed > 0.0 {
-        let answers = (report.rate.mean * elapsed).max(1.0);
+        // Not finite without answers, and then no figure.
+        let of_answer = |total: f64| total * 1e6 / (report.rate.mean * elapsed);
         measured.set("cpu_cores", used.cpu_s / elapsed);
-        measured.set("cpu_us_per_answer", used.cpu_s * 1e6 / answers);
+        measured.set("cpu_us_per_answer", of_answer(used.cpu_s));
         if let Some(joules) = used.joules {
             measured.set("power_w", joules / elapsed);
-            measured.set("energy_uj_per_answer", joules * 1e6 / answers);
+            measured.set("energy_uj_per_answer", of_answer(joules));
         }
     }
     measured.set("resident_mib", used.resident_bytes_max as f64 / MIB);
@@ -299,10 +298,43 @@ fn figures(report: &Report, used: &Used) -> Measured {
 /// Share of the time from which a thread of the load generator may have been the limit, as that of the warning of the bench.
 const BUSY_MAX: f64 = 0.95;
 
-/// Whether the load generator, and not the controller, may have been the limit of the rate.
+/// Share of the requests that are due in an open loop from which those that the load generator was too slow to send limit the rate.
+const GENERATOR_LATE_MAX: f64 = 0.01;
+
+/// Whether the load generator, and not the controller, may have been the limit of the rate. In an open loop, a busy generator is none as
+/// long as it sends what is due.
+#[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
 pub(crate) fn is_generator_the_limit(report: &Report) -> bool {
-    let is_closed_loop = !matches!(report.plan.load, Load::Rate(_));
-    is_closed_loop && report.threads.iter().any(|thread| thread.busy > BUSY_MAX)
+    if matches!(report.plan.load, Load::Rate(_)) {
+        let late = not_sent(report).generator_late as f64;
+        return late > GENERATOR_LATE_MAX * report.latency.len() as f64;
+    }
+    report.threads.iter().any(|thread| thread.busy > BUSY_MAX)
+}
+
+/// Requests that were due in the measured loops and not sent.
+pub(crate) fn not_sent(report: &Report) -> NotSent {
+    let mut sum = NotSent::default();
+    for figures in report.loops.iter().filter(|figures| figures.measured) {
+        sum += figures.not_sent;
+    }
+    sum
+}
+
+/// Sets quantiles of the response times of all requests, in microseconds. That of a request without an answer is a lower bound.
+#[expect(clippy::cast_precision_loss, reason = "no figure needs 16 digits")]
+pub(crate) fn set_quantiles(
+    measured: &mut Measured,
+    latency: &LatencyDistribution,
+    quantiles: &[(&str, f64)],
+) {
+    for &(name, q) in quantiles {
+        let quantile = latency.quantile(q);
+        measured.set(name, quantile.ns() as f64 / 1e3);
+        if matches!(quantile, Quantile::AtLeast(_)) {
+            measured.lower_bounds.push(name.to_owned());
+        }
+    }
 }
 
 /// Share of the requests of the measured loops that were not answered in time.
@@ -312,7 +344,7 @@ pub(crate) fn unanswered_share(report: &Report) -> f64 {
 }
 
 /// Duration of the measured loops in seconds.
-pub(crate) fn measured_s(report: &Report) -> f64 {
+fn measured_s(report: &Report) -> f64 {
     let loops = report.loops.iter().filter(|figures| figures.measured);
     loops.map(|figures| figures.elapsed.as_secs_f64()).sum()
 }
@@ -324,4 +356,93 @@ fn distribution(report: &Report) -> Vec<(f64, f64)> {
     let points = quantiles.map(|q| (q, report.latency.quantile(q)));
     let answered = points.take_while(|(_, quantile)| matches!(quantile, Quantile::Exactly(_)));
     answered.map(|(q, quantile)| (q, quantile.ns() as f64 / 1e3)).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use sluice_bench::{
+        ErrorCounts, FigureSummary, LittlesLaw, LoopFigures, OfferedRates, Provenance,
+        RequestCounts, ThreadFigures,
+    };
+
+    use super::*;
+
+    /// The report of one measured loop of a second without requests.
+    pub(crate) fn report(load: Load) -> Report {
+        let loop_figures = LoopFigures {
+            number: 0,
+            measured: true,
+            elapsed: Duration::from_secs(1),
+            answered: Vec::new(),
+            rate: 0.0,
+            latency: LatencyDistribution::empty(),
+            not_sent: NotSent::default(),
+        };
+        Report {
+            plan: Plan { load, loops: 1, warmup: 0, ..Plan::default() },
+            loops: vec![loop_figures],
+            rate: FigureSummary::default(),
+            offered: OfferedRates::default(),
+            latency: LatencyDistribution::empty(),
+            counts: RequestCounts::default(),
+            errors: ErrorCounts::default(),
+            switches: Vec::new(),
+            fairness: 1.0,
+            connect: None,
+            handshake: None,
+            littles_law: LittlesLaw {
+                outstanding: 0.0,
+                rate: 0.0,
+                latency_s: 0.0,
+                disagreement_percent: 0.0,
+            },
+            threads: Vec::new(),
+            schedule_lag: None,
+            paused: Duration::ZERO,
+            longest_silence: Duration::ZERO,
+            paths: None,
+            provenance: Provenance::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_cost_of_an_answer_is_known_only_if_there_are_answers() {
+        let used = Used { cpu_s: 1.5, joules: Some(3.0), resident_bytes_max: 0 };
+        let mut report = report(Load::Window(1));
+        let names = ["cpu_cores", "cpu_us_per_answer", "power_w", "energy_uj_per_answer"];
+        let of = |measured: &Measured| names.map(|name| measured.figures.get(name).copied());
+        assert_eq!(of(&figures(&report, &used)), [Some(1.5), None, Some(3.0), None]);
+        report.rate = FigureSummary::of(&[3.0]);
+        let expected = [1.5, 500_000.0, 3.0, 1_000_000.0].map(Some);
+        assert_eq!(of(&figures(&report, &used)), expected);
+    }
+
+    #[test]
+    fn figures_that_unanswered_requests_would_raise_are_lower_bounds() {
+        let used = Used { cpu_s: 0.0, joules: None, resident_bytes_max: 0 };
+        let mut report = report(Load::Window(1));
+        report.latency.answered.record_n(1_000, 98).unwrap();
+        assert_eq!(figures(&report, &used).lower_bounds, [""; 0]);
+        (report.latency.unanswered, report.latency.unanswered_min_ns) = (2, 5_000_000_000);
+        let measured = figures(&report, &used);
+        assert_eq!(measured.lower_bounds, ["p99_us", "p999_us", "mean_us", "deviation_us"]);
+        assert_eq!(measured.figures.get("p99_us"), Some(&5e6));
+    }
+
+    #[test]
+    fn in_an_open_loop_the_generator_is_the_limit_if_it_does_not_send_what_is_due() {
+        let busy = ThreadFigures { cpu: 0.96, busy: 0.96, delayed: None };
+        let closed = Report { threads: vec![busy], ..report(Load::Unlimited) };
+        assert!(is_generator_the_limit(&closed));
+        let mut open = Report { threads: vec![busy], ..report(Load::Rate(1000.0)) };
+        // All requests that were due, of which many were not sent since the controller did not read.
+        open.latency.unanswered = 1000;
+        let is_the_limit = |generator_late| {
+            open.loops[0].not_sent =
+                NotSent { socket_full: 500, generator_late, ..NotSent::default() };
+            is_generator_the_limit(&open)
+        };
+        assert_eq!([0, 10, 11].map(is_the_limit), [false, false, true]);
+    }
 }

@@ -19,7 +19,7 @@ const FLOOD_OPEN_MAX: usize = 10_000;
 const FLOOD_TIME: Duration = Duration::from_secs(86_400);
 
 /// A flood of connections that send nothing, from when it starts until it is stopped.
-pub(crate) struct Flood {
+struct Flood {
     plan: flood::Plan,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct FloodCounts {
 
 impl Flood {
     /// A flood of `rate` connections per second.
-    pub(crate) fn new(target: SocketAddr, rate: f64) -> Self {
+    fn new(target: SocketAddr, rate: f64) -> Self {
         Self {
             plan: flood::Plan {
                 target,
@@ -51,8 +51,9 @@ impl Flood {
     }
 
     /// Runs it in the calling thread until [`stop`](Self::stop).
-    pub(crate) fn run(&self) -> Result<FloodCounts, String> {
-        let report = flood::run(&self.plan).map_err(|error| error.to_string())?;
+    fn run(&self) -> Result<FloodCounts, String> {
+        let report = flood::run(&self.plan)
+            .map_err(|error| format!("the flood of connections failed: {error}"))?;
         #[expect(clippy::cast_precision_loss, reason = "a number of connections")]
         let established_per_s =
             report.established as f64 / report.elapsed.as_secs_f64().max(f64::EPSILON);
@@ -60,25 +61,25 @@ impl Flood {
     }
 
     /// Ends it.
-    pub(crate) fn stop(&self) {
+    fn stop(&self) {
         self.plan.is_over.store(true, Ordering::Relaxed);
     }
 }
 
-/// What runs while the bench measures.
-pub(super) struct Beside {
-    pub(super) target: SocketAddr,
-    pub(super) version: Version,
+/// What runs during a measurement.
+pub(crate) struct Beside {
+    pub(crate) target: SocketAddr,
+    pub(crate) version: Version,
     /// Connections per second of a flood; 0 for none.
-    pub(super) flood: u32,
+    pub(crate) flood: u32,
     /// Changes per second of a network; 0 for none.
-    pub(super) churn: u32,
+    pub(crate) churn: u32,
 }
 
-/// What has run while the bench has measured.
+/// What has run during a measurement.
 #[derive(Debug, Default)]
-pub(super) struct BesideCounts {
-    pub(super) flood: Option<FloodCounts>,
+pub(crate) struct BesideCounts {
+    pub(crate) flood: Option<FloodCounts>,
     /// Changes of the network.
     pub(super) churn: Option<ChurnCounts>,
 }
@@ -98,7 +99,7 @@ impl Drop for EndOfMeasurement<'_> {
 
 impl Beside {
     /// Runs `measure` with all of it beside. If a part of it fails, the measurement is not what it says.
-    pub(super) fn run_with<T>(
+    pub(crate) fn run_with<T>(
         &self,
         measure: impl FnOnce() -> Result<T, String>,
     ) -> Result<(T, BesideCounts), String> {

@@ -10,6 +10,7 @@ use sluice_io::command::{self, CommandOutput};
 use sluice_openflow::Version;
 
 use super::bench::is_generator_the_limit;
+use super::idle::wait_until_idle;
 use super::observer::Observer;
 use super::{LOOPS, Measured, Subject, loops};
 use crate::definition::CbenchSettings;
@@ -25,13 +26,6 @@ const SPARE: Duration = Duration::from_secs(30);
 
 /// Interval at which the use of resources is looked at while cbench runs.
 const OBSERVE_INTERVAL: Duration = Duration::from_millis(50);
-
-/// A controller that uses less of a core in this time does nothing.
-const IDLE_INTERVAL: Duration = Duration::from_millis(500);
-const IDLE_CORES_MAX: f64 = 0.1;
-
-/// How long a controller is waited for, which may also be one that polls.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Longest line of its output that an error quotes.
 const LINE_CHARS_MAX: usize = 200;
@@ -69,9 +63,9 @@ pub(super) fn measure(
     let warm_up_s = settings.warm_up_s.max(subject.row.warm_up_s);
     for mode in [Mode::Latency, Mode::Throughput] {
         let cbench = run_cbench(settings, (mode, warm_up_s), subject)?;
-        wait_until_idle(subject, is_interrupted);
+        wait_until_idle(subject, is_interrupted)?;
         let bench = run_bench(settings, (mode, warm_up_s), subject)?;
-        wait_until_idle(subject, is_interrupted);
+        wait_until_idle(subject, is_interrupted)?;
         measured.set(&format!("{}_cbench", mode.name()), cbench);
         measured.set(&format!("{}_bench", mode.name()), bench.rate.mean);
         if is_generator_the_limit(&bench) {
@@ -90,19 +84,6 @@ pub(super) fn measure(
         return Err("cbench has counted no message".to_owned());
     }
     Ok(measured)
-}
-
-/// Waits until the controller does nothing, or as long as is reasonable.
-fn wait_until_idle(subject: &mut Subject<'_>, is_interrupted: &dyn Fn() -> bool) {
-    let until = clock::now() + IDLE_TIMEOUT;
-    loop {
-        let before = subject.controller.cpu_s();
-        subject.controller.observe_for(IDLE_INTERVAL, is_interrupted);
-        let busy = (subject.controller.cpu_s() - before) / IDLE_INTERVAL.as_secs_f64();
-        if busy < IDLE_CORES_MAX || clock::now() >= until || is_interrupted() {
-            return;
-        }
-    }
 }
 
 fn run_cbench(

@@ -6,6 +6,7 @@ mod beside;
 pub(crate) mod cbench;
 mod churn;
 mod control_link;
+mod idle;
 mod observer;
 mod startup;
 mod traffic;
@@ -20,9 +21,12 @@ use crate::definition::{Axis, AxisValue, Cell, ControllerRow, LinkSettings, Meas
 use crate::process::{Placeholders, RunningController};
 use crate::rfc8456;
 
-pub(crate) use bench::{is_generator_the_limit, measured_s, unanswered_share};
-pub(crate) use beside::Flood;
+#[cfg(test)]
+pub(crate) use bench::tests::report as report_without_requests;
+pub(crate) use bench::{is_generator_the_limit, not_sent, set_quantiles, unanswered_share, whole};
+pub(crate) use beside::Beside;
 pub(crate) use churn::CHANGES_PER_S_MAX;
+pub(crate) use idle::{Interrupted, wait_until_idle};
 
 /// Loops into which the measured time is divided.
 pub(crate) const LOOPS: u32 = 5;

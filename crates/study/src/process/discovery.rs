@@ -1,5 +1,6 @@
 //! Whether a controller is installed on this machine, and which version.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use sluice_io::command;
 
-use super::Placeholders;
+use super::{Placeholders, identity};
 use crate::definition::ControllerRow;
 
 /// Time for a version command.
@@ -23,6 +24,8 @@ pub struct Found {
     pub program: PathBuf,
     /// The first line that its version command printed.
     pub version: Option<String>,
+    /// Length and hash of its program and of the files that it requires, by their names in the controller's file.
+    pub files: BTreeMap<String, String>,
 }
 
 /// Looks for a controller.
@@ -32,13 +35,16 @@ pub struct Found {
 pub fn find(row: &ControllerRow, placeholders: &Placeholders) -> Result<Found, String> {
     let program = placeholders.fill(&row.start.program);
     let path = executable(&program).ok_or_else(|| format!("{program} was not found"))?;
-    for file in placeholders.fill_all(&row.start.requires) {
+    let mut files = BTreeMap::from([(row.start.program.clone(), identity(&path))]);
+    for name in &row.start.requires {
+        let file = placeholders.fill(name);
         if !Path::new(&file).exists() {
             return Err(format!("{file} was not found"));
         }
+        files.insert(name.clone(), identity(Path::new(&file)));
     }
     let version = row.version.as_deref().and_then(|command| version(command, placeholders));
-    Ok(Found { program: path, version })
+    Ok(Found { program: path, version, files })
 }
 
 /// The path of a program, by `PATH` unless it is a path itself.

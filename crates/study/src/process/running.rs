@@ -119,9 +119,19 @@ impl RunningController {
         let started_at = clock::now();
         let tree = ProcessTree::start(&program)
             .map_err(|error| StartError::Io(format!("{}: {error}", program.program)))?;
-        let mut controller = Self {
+        let mut controller = Self::new(tree, program.log.clone(), row, started_at);
+        controller.wait_until_ready(row, placeholders, version, &program.log, is_interrupted)?;
+        run_command_after_start(row, placeholders)?;
+        let settle = Duration::try_from_secs_f64(row.ready.settle_s).unwrap_or_default();
+        controller.settle(settle, is_interrupted)?;
+        Ok(controller)
+    }
+
+    /// A controller that was started at `started_at`.
+    fn new(tree: ProcessTree, log: PathBuf, row: &ControllerRow, started_at: Instant) -> Self {
+        Self {
             tree,
-            log: program.log.clone(),
+            log,
             started_at,
             start_up: Duration::ZERO,
             start_up_resolution: Duration::ZERO,
@@ -135,12 +145,20 @@ impl RunningController {
             taken: 0,
             next_reading: started_at,
             survived: true,
-        };
-        controller.wait_until_ready(row, placeholders, version, &program.log, is_interrupted)?;
-        run_command_after_start(row, placeholders)?;
-        let settle = Duration::try_from_secs_f64(row.ready.settle_s).unwrap_or_default();
-        controller.observe_for(settle, is_interrupted);
-        Ok(controller)
+        }
+    }
+
+    /// Lets it run for `time` before it is measured.
+    fn settle(
+        &mut self,
+        time: Duration,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<(), StartError> {
+        self.observe_for(time, is_interrupted);
+        if is_interrupted() {
+            return Err(StartError::Interrupted);
+        }
+        Ok(())
     }
 
     fn wait_until_ready(
@@ -332,4 +350,33 @@ fn end_of_log(path: &Path) -> String {
     lines.reverse();
     let lines = lines.iter().map(|line| line.chars().take(LOG_LINE_CHARS).collect::<String>());
     format!("; its log ends with: {}", lines.collect::<Vec<_>>().join(" / "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_controller_that_has_not_settled_because_of_an_interruption_is_not_started() {
+        let row: ControllerRow = toml::from_str(
+            "title = \"x\"\nsource = \"x\"\napplication = \"x\"\nlanguage = \"x\"\nopenflow = [\"1.3\"]\n[start]\n\
+             program = \"sleep\"\n",
+        )
+        .unwrap();
+        let program = Program {
+            program: row.start.program.clone(),
+            arguments: vec!["600".to_owned()],
+            environment: BTreeMap::new(),
+            directory: "/".into(),
+            log: "/dev/null".into(),
+            cores: Vec::new(),
+        };
+        let tree = ProcessTree::start(&program).unwrap();
+        let mut controller = RunningController::new(tree, program.log, &row, clock::now());
+        let interrupted = controller.settle(Duration::from_secs(3600), &|| true);
+        assert!(matches!(interrupted, Err(StartError::Interrupted)));
+        assert!(controller.settle(Duration::ZERO, &|| false).is_ok());
+    }
 }

@@ -79,7 +79,7 @@ struct MetricDocument<'s> {
     median: f64,
     min: f64,
     max: f64,
-    /// 95 % bootstrap interval of the mean, or the range of fewer than three values.
+    /// 95 % bootstrap interval of the mean, or the range of fewer than four values.
     interval: [f64; 2],
     lower_bound: bool,
     values: &'s [f64],

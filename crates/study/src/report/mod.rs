@@ -23,10 +23,12 @@ use std::path::Path;
 pub use check::check;
 pub use json::SCHEMA;
 
+use crate::atomic_file;
 use crate::record::{Sample, StudyRecord};
 use summary::StudySummary;
 
 /// Writes the report into `folder`: `report.html`, `samples.csv`, `summary.csv`, `report.json`, and figures and tables in `latex/`.
+/// Each file has either its old or its new content at any time, also if several processes write the report.
 ///
 /// # Errors
 /// Those of the file system.
@@ -34,11 +36,11 @@ pub fn write(record: &StudyRecord, samples: &[Sample], folder: &Path) -> io::Res
     let study = StudySummary::new(record, samples);
     let latex = folder.join("latex");
     fs::create_dir_all(&latex)?;
-    fs::write(folder.join("samples.csv"), csv::samples(&study))?;
-    fs::write(folder.join("summary.csv"), csv::summary(&study))?;
-    fs::write(folder.join("report.json"), json::document(&study)?)?;
+    atomic_file::write(&folder.join("samples.csv"), &csv::samples(&study))?;
+    atomic_file::write(&folder.join("summary.csv"), &csv::summary(&study))?;
+    atomic_file::write(&folder.join("report.json"), &json::document(&study)?)?;
     for (name, text) in latex::files(&study) {
-        fs::write(latex.join(name), text)?;
+        atomic_file::write(&latex.join(name), &text)?;
     }
-    fs::write(folder.join("report.html"), html::page(&study))
+    atomic_file::write(&folder.join("report.html"), &html::page(&study))
 }

@@ -14,7 +14,7 @@ use crate::record::{ControllerRecord, ExperimentRecord, Sample, StudyRecord};
 use crate::run::can_run;
 
 /// Fewest values of which an interval is computed; the range is shown of fewer.
-pub(crate) const INTERVAL_VALUES_MIN: usize = 3;
+pub(crate) const INTERVAL_VALUES_MIN: usize = 4;
 
 /// A study with its samples in order.
 #[derive(Debug)]
@@ -62,6 +62,8 @@ pub(crate) struct MetricSummary {
     statistics: OnceCell<FigureSummary>,
     /// Whether a value is a lower bound, and hence the statistics are lower bounds, too.
     pub(crate) is_lower_bound: bool,
+    /// The greatest possible value.
+    limit: f64,
 }
 
 impl<'s> StudySummary<'s> {
@@ -172,7 +174,7 @@ impl<'s> CellSummary<'s> {
             all.iter().copied().enumerate().partition(|(at, sample)| last(*at, sample));
         let [samples, repeated] =
             [samples, repeated].map(|it| it.into_iter().map(|(_, it)| it).collect::<Vec<_>>());
-        let metrics = metrics_of(&samples);
+        let metrics = metrics_of(measure, &samples);
         Self { controller, place, measure, cell, samples, repeated, metrics }
     }
 
@@ -219,22 +221,29 @@ impl<'s> CellSummary<'s> {
 }
 
 impl MetricSummary {
-    fn new(values: Vec<f64>, is_lower_bound: bool) -> Self {
-        Self { values, statistics: OnceCell::new(), is_lower_bound }
+    fn new(values: Vec<f64>, is_lower_bound: bool, limit: f64) -> Self {
+        Self { values, statistics: OnceCell::new(), is_lower_bound, limit }
+    }
+
+    /// The arithmetic mean, without the interval of [`MetricSummary::statistics`], which takes long.
+    #[expect(clippy::cast_precision_loss, reason = "there are few samples")]
+    pub(crate) fn mean(&self) -> f64 {
+        self.values.iter().sum::<f64>() / self.values.len().max(1) as f64
     }
 
     pub(crate) fn statistics(&self) -> &FigureSummary {
         self.statistics.get_or_init(|| FigureSummary::of(&self.values))
     }
 
-    /// The 95 % bootstrap interval of the mean, widened for few samples, or the range if there are fewer than three values.
+    /// The 95 % bootstrap interval of the mean, widened for few samples and within the possible values, or the range if there are fewer than
+    /// four values.
     pub(crate) fn interval(&self) -> [f64; 2] {
         let FigureSummary { confidence, mean, min, max, .. } = *self.statistics();
         if self.values.len() < INTERVAL_VALUES_MIN {
             [min, max]
         } else {
             let interval = widened(confidence, mean, self.values.len());
-            [interval.low, interval.high]
+            [interval.low, interval.high.min(self.limit.max(max))]
         }
     }
 
@@ -250,13 +259,22 @@ impl MetricSummary {
         let mean = self.mean_text(unit);
         match n {
             1 => format!("{mean} (1 sample)"),
-            2 => format!("{mean} (range {low} to {high} of 2 samples)"),
+            2..INTERVAL_VALUES_MIN => format!("{mean} (range {low} to {high} of {n} samples)"),
             _ => format!("{mean} (95 % interval {low} to {high}, {n} samples)"),
         }
     }
 }
 
-fn metrics_of<'s>(samples: &[&'s Sample]) -> BTreeMap<&'s str, MetricSummary> {
+/// The greatest possible value of a metric: shares have one.
+fn limit(measure: &Measure, metric: &str) -> f64 {
+    match (measure, metric) {
+        (_, "fairness" | "unanswered") | (Measure::Stream(_), "lost" | "reordered") => 1.0,
+        (_, "unanswered_percent" | "loss_at_maximum_percent") => 100.0,
+        _ => f64::INFINITY,
+    }
+}
+
+fn metrics_of<'s>(measure: &Measure, samples: &[&'s Sample]) -> BTreeMap<&'s str, MetricSummary> {
     let mut values: BTreeMap<&str, (Vec<f64>, bool)> = BTreeMap::new();
     for &sample in samples.iter().filter(|sample| sample.failure.is_none()) {
         for (name, value) in sample.figures.iter().filter(|(_, value)| value.is_finite()) {
@@ -265,7 +283,9 @@ fn metrics_of<'s>(samples: &[&'s Sample]) -> BTreeMap<&'s str, MetricSummary> {
             *is_bound |= sample.lower_bounds.contains(name);
         }
     }
-    let one = |(name, (values, is_bound))| (name, MetricSummary::new(values, is_bound));
+    let one = |(name, (values, is_bound)): (&'s str, (Vec<f64>, bool))| {
+        (name, MetricSummary::new(values, is_bound, limit(measure, name)))
+    };
     values.into_iter().map(one).collect()
 }
 
@@ -319,6 +339,25 @@ pub(crate) fn cell_text(measure: &Measure, cell: &Cell) -> String {
 mod tests {
     use super::*;
     use crate::definition::{PathsSettings, StreamSettings};
+
+    #[test]
+    fn intervals_of_means_have_possible_values_only_and_are_the_range_of_three_samples() {
+        let stream = Measure::Stream(StreamSettings::default());
+        let interval = |metric: &str, values: &[f64]| {
+            MetricSummary::new(values.to_vec(), false, limit(&stream, metric)).interval()
+        };
+        let [low, high] = interval("fairness", &[1.0, 0.2, 1.0, 1.0]);
+        assert!(low > 0.0 && low < 0.8 && (high - 1.0).abs() < 1e-12, "{low} {high}");
+        let [low, high] = interval("p99_us", &[3.0, 4.0, 2.0, 200.0]);
+        assert!(low > 0.0 && low < 10.0 && high > 52.25, "{low} {high}");
+        let [low, high] = interval("lost", &[0.0, 0.0, 0.9, 0.9]);
+        assert!(low >= 0.0 && high <= 1.0, "{low} {high}");
+        let [low, high] = interval("p99_us", &[3.0, 1.0, 2.0]);
+        assert_eq!((low, high), (1.0, 3.0), "the range");
+        let summary = MetricSummary::new(vec![1.0, 3.0, 2.0], false, f64::INFINITY);
+        assert!(summary.text("").contains("of 3 samples)"), "{}", summary.text(""));
+        assert_eq!(summary.mean().to_bits(), summary.statistics().mean.to_bits());
+    }
 
     #[test]
     fn the_name_of_an_axis_depends_on_what_is_measured() {

@@ -199,7 +199,63 @@ struct Requests<'r> {
     is_over: AtomicBool,
 }
 
-/// Requests flow entries for ever more addresses, until one is refused.
+/// What became of the requests for flow entries.
+#[derive(Debug, Default)]
+struct Responses {
+    accepted: usize,
+    refused: usize,
+    /// Why the first of those was refused.
+    why: Option<String>,
+}
+
+impl Responses {
+    fn of(results: impl IntoIterator<Item = Result<(), String>>) -> Self {
+        let mut responses = Self::default();
+        for result in results {
+            match result {
+                Ok(()) => responses.accepted += 1,
+                Err(error) => {
+                    responses.refused += 1;
+                    responses.why.get_or_insert(error);
+                }
+            }
+        }
+        responses
+    }
+
+    /// Records the capacity, if the switches have `added` more flow entries than before the requests.
+    fn record(self, added: usize, measured: &mut Measured) -> Result<(), String> {
+        let Self { accepted, refused, why } = self;
+        if accepted == 0 {
+            let why = why.unwrap_or_else(|| "no response in time".to_owned());
+            return Err(format!("no request for a flow entry was accepted: {why}"));
+        }
+        if added == 0 {
+            return Err(format!(
+                "the northbound interface accepted {accepted} requests for flow entries, but the switches have none of these entries"
+            ));
+        }
+        // More entries than requests are not those of the requests.
+        let entries = added.min(accepted + refused);
+        #[expect(clippy::cast_precision_loss, reason = "a number of flow entries")]
+        measured.set("proactive_entries", entries as f64);
+        if entries < accepted {
+            measured.warnings.push(format!(
+                "the northbound interface accepted {accepted} requests for flow entries, but the switches have only {entries} of these entries"
+            ));
+        }
+        match why {
+            Some(why) => measured.warnings.push(format!("the request that was refused: {why}")),
+            None if entries >= accepted => {
+                measured.lower_bounds.push("proactive_entries".to_owned());
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// Requests flow entries for ever more addresses, until one is refused, and counts those that the switches get.
 fn proactive_entries(
     trial: &mut Trial<'_, '_>,
     client: &NorthboundClient,
@@ -208,6 +264,9 @@ fn proactive_entries(
     let topology = trial.topology.clone();
     let mut network = trial.connect()?;
     network.wait_for_connections()?;
+    // The flow entries that a controller installs in every switch do not count.
+    network.wait_for_silence()?;
+    let before = network.flow_entries();
     let requests = Requests {
         topology: &topology,
         next: AtomicUsize::new(0),
@@ -229,23 +288,10 @@ fn proactive_entries(
         ran?;
         network.run_until_finished(&threads)
     })?;
-    let (mut accepted, mut why) = (0_u32, None);
-    for result in results {
-        match result {
-            Ok(()) => accepted += 1,
-            Err(error) => _ = why.get_or_insert(error),
-        }
-    }
-    if accepted == 0 {
-        let why = why.unwrap_or_else(|| "no response in time".to_owned());
-        return Err(format!("no request for a flow entry was accepted: {why}"));
-    }
-    measured.set("proactive_entries", f64::from(accepted));
-    match why {
-        Some(why) => measured.warnings.push(format!("the request that was refused: {why}")),
-        None => measured.lower_bounds.push("proactive_entries".to_owned()),
-    }
-    Ok(())
+    // A controller may accept a request before it sends the flow entry.
+    network.wait_for_silence()?;
+    let added = network.flow_entries().saturating_sub(before);
+    Responses::of(results).record(added, measured)
 }
 
 /// Requests one flow entry after the other, for the first switch.
@@ -294,5 +340,41 @@ mod tests {
         let start = clock::now();
         let mut readings = Readings::new(start);
         assert!((1..10).all(|n| !readings.add(start + READING_INTERVAL * n, 0)));
+    }
+
+    /// What is recorded of a number of accepted requests, of which the next one was `refused`, and of a number of flow entries.
+    fn proactive(accepted: usize, refused: Option<&str>, added: usize) -> Result<Measured, String> {
+        let refused = refused.map(|why| Err(why.to_owned()));
+        let results = std::iter::repeat_n(Ok(()), accepted).chain(refused);
+        let mut measured = Measured::default();
+        Responses::of(results).record(added, &mut measured).map(|()| measured)
+    }
+
+    #[test]
+    fn requests_without_flow_entries_are_no_capacity() {
+        let error = proactive(50_002, None, 0).unwrap_err();
+        assert!(error.contains("accepted 50002 requests"), "{error}");
+        let error = proactive(0, Some("404"), 7).unwrap_err();
+        assert_eq!(error, "no request for a flow entry was accepted: 404");
+        let error = proactive(0, None, 0).unwrap_err();
+        assert_eq!(error, "no request for a flow entry was accepted: no response in time");
+    }
+
+    #[test]
+    fn the_capacity_is_the_flow_entries_of_the_switches() {
+        let entries = |measured: &Measured| measured.figures.get("proactive_entries").copied();
+        // No request was refused: the switches could have more.
+        let all = proactive(10, None, 10).unwrap();
+        assert_eq!((entries(&all), all.lower_bounds.len()), (Some(10.0), 1));
+        assert_eq!(all.warnings, [""; 0]);
+        let fewer = proactive(10, None, 7).unwrap();
+        assert_eq!((entries(&fewer), fewer.lower_bounds.len()), (Some(7.0), 0));
+        let warning = fewer.warnings.concat();
+        assert!(warning.contains("10 requests") && warning.contains("only 7"), "{warning}");
+        let refused = proactive(10, Some("the table is full"), 10).unwrap();
+        assert_eq!((entries(&refused), refused.lower_bounds.len()), (Some(10.0), 0));
+        assert_eq!(refused.warnings, ["the request that was refused: the table is full"]);
+        // Entries that nobody has requested.
+        assert_eq!(entries(&proactive(10, None, 12).unwrap()), Some(10.0));
     }
 }

@@ -1,7 +1,6 @@
 //! Sections 5.3.1 and 5.3.2: the tests of paths and changes with invalid messages, and under attack.
 
 use std::net::SocketAddr;
-use std::thread;
 use std::time::Duration;
 
 use super::change::{cut_first_link, set_or_bound};
@@ -9,7 +8,7 @@ use super::invalid_messages::InvalidMessageProxy;
 use super::provisioning_rate;
 use super::provisioning_time::{PathEnds, provision_reactively};
 use super::trial::{Trial, milliseconds};
-use crate::measure::{Flood, Measured, is_generator_the_limit};
+use crate::measure::{Beside, Measured, is_generator_the_limit};
 
 /// Time between the beginning of an attack and the first measurement.
 const ATTACK_LEAD: Duration = Duration::from_secs(1);
@@ -50,24 +49,19 @@ pub(super) fn exception_handling(trial: &mut Trial<'_, '_>) -> Result<Measured, 
 /// Section 5.3.2: denial-of-service handling.
 pub(super) fn denial_of_service(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
     let target = trial.subject.target;
-    if trial.flood <= 0.0 {
+    if trial.flood == 0 {
         return measure_all(trial, target);
     }
-    let flood = Flood::new(target, trial.flood);
-    let (result, attack) = thread::scope(|scope| {
-        let attack = scope.spawn(|| flood.run());
+    let version = trial.subject.version;
+    let attack = Beside { target, version, flood: trial.flood, churn: 0 };
+    let (mut measured, counts) = attack.run_with(|| {
         trial.subject.controller.observe_for(ATTACK_LEAD, trial.is_interrupted);
-        let result = measure_all(trial, target);
-        flood.stop();
-        (result, attack.join())
-    });
-    let attack = attack
-        .map_err(|_| "its thread failed".to_owned())
-        .and_then(|attack| attack)
-        .map_err(|error| format!("the attack failed: {error}"))?;
-    let mut measured = result?;
-    #[expect(clippy::cast_precision_loss, reason = "a number of connections")]
-    measured.set("attack_connections", attack.established as f64);
-    measured.set("attack_per_s", attack.established_per_s);
+        measure_all(trial, target)
+    })?;
+    if let Some(flood) = counts.flood {
+        #[expect(clippy::cast_precision_loss, reason = "a number of connections")]
+        measured.set("attack_connections", flood.established as f64);
+        measured.set("attack_per_s", flood.established_per_s);
+    }
     Ok(measured)
 }

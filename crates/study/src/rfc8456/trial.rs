@@ -9,7 +9,7 @@ use sluice_emu::topology::Topology;
 use super::frames::FRAME_BYTES_MIN;
 use super::northbound::NorthboundClient;
 use crate::definition::{Axis, AxisValue, Cell, Rfc8456Settings, Variant};
-use crate::measure::{self, Subject};
+use crate::measure::{self, Interrupted, Subject};
 use crate::network::{self, TestNetwork};
 use crate::process::RunningController;
 
@@ -24,8 +24,8 @@ pub(super) struct Trial<'t, 's> {
     pub(super) topology: Topology,
     /// Share of invalid messages, 0 to 1.
     pub(super) invalid: f64,
-    /// Connections per second of an attack.
-    pub(super) flood: f64,
+    /// Connections per second of an attack; 0 for none.
+    pub(super) flood: u32,
     /// Further arguments of the controller.
     pub(super) variant: Variant,
     /// The controller.
@@ -48,10 +48,10 @@ impl<'t, 's> Trial<'t, 's> {
         }
         let topology =
             Topology::from_text(&settings.topology).map_err(|error| error.to_string())?;
-        let number = |axis| cell.get(&axis).and_then(AxisValue::as_number).unwrap_or_default();
+        let invalid = cell.get(&Axis::Invalid).and_then(AxisValue::as_number);
         Ok(Self {
-            invalid: number(Axis::Invalid),
-            flood: number(Axis::Flood),
+            invalid: invalid.unwrap_or_default(),
+            flood: cell.get(&Axis::Flood).map_or(0, measure::whole),
             settings,
             topology,
             variant: subject.row.variant(cell),
@@ -128,9 +128,14 @@ impl<'t, 's> Trial<'t, 's> {
         sluice_bench::run(plan, &mut observer).map_err(|error: Error| error.to_string())
     }
 
+    /// Waits until the controller has processed what was sent to it.
+    pub(super) fn wait_until_idle(&mut self) -> Result<(), Interrupted> {
+        measure::wait_until_idle(self.subject, self.is_interrupted)
+    }
+
     /// Fails if the study was interrupted.
-    pub(super) fn check_interrupted(&self) -> Result<(), String> {
-        if (self.is_interrupted)() { Err("the study was interrupted".to_owned()) } else { Ok(()) }
+    pub(super) fn check_interrupted(&self) -> Result<(), Interrupted> {
+        if (self.is_interrupted)() { Err(Interrupted) } else { Ok(()) }
     }
 }
 

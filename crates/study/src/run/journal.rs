@@ -2,10 +2,14 @@
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process;
 
-use crate::record::{Machine, Sample, StudyRecord};
+use sluice_io::process_tree;
+
+use crate::atomic_file;
+use crate::record::{ControllerRecord, Machine, Sample, StudyRecord};
 
 /// Name of the file with the plan.
 const PLAN: &str = "study.json";
@@ -13,7 +17,7 @@ const PLAN: &str = "study.json";
 /// Name of the file with the samples.
 const SAMPLES: &str = "samples.jsonl";
 
-/// Name of the file that is locked while a study runs.
+/// Name of the file that is locked while a study runs. It contains the id of the process that locked it last.
 const LOCK: &str = "lock";
 
 /// The folder of a study. No other process can open it until this is dropped.
@@ -34,6 +38,8 @@ pub enum JournalError {
     Damaged(PathBuf, String),
     /// It contains a study with another plan, or of another machine.
     OtherPlan(PathBuf, String),
+    /// It contains samples, but no plan.
+    NoPlan(PathBuf),
     /// Another process carries out a study there.
     InUse(PathBuf),
     /// The threads of the load generator could not be bound to their cores.
@@ -48,6 +54,11 @@ impl fmt::Display for JournalError {
             Self::OtherPlan(path, why) => write!(
                 f,
                 "{} contains a study with another plan ({why}): name another folder, or do the same as before",
+                path.display()
+            ),
+            Self::NoPlan(path) => write!(
+                f,
+                "{} contains {SAMPLES}, but not {PLAN} with the plan of these samples: name another folder, or put the file back",
                 path.display()
             ),
             Self::Cores(error) => {
@@ -68,12 +79,26 @@ impl std::error::Error for JournalError {}
 fn lock(folder: &Path) -> Result<File, JournalError> {
     let path = folder.join(LOCK);
     let io_error = |error| JournalError::Io(path.clone(), error);
-    let file = File::options().create(true).append(true).open(&path).map_err(io_error)?;
+    let options = File::options().create(true).read(true).append(true).open(&path);
+    let mut file = options.map_err(io_error)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(JournalError::InUse(folder.to_owned())),
-        Err(TryLockError::Error(error)) => Err(io_error(error)),
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(JournalError::InUse(folder.to_owned())),
+        Err(TryLockError::Error(error)) => return Err(io_error(error)),
     }
+    take_over(&mut file).map_err(io_error)?;
+    Ok(file)
+}
+
+/// Kills the controllers that the last holder of the lock has left running, and writes the id of this process into the lock.
+fn take_over(lock: &mut File) -> io::Result<()> {
+    let mut text = Vec::new();
+    lock.read_to_end(&mut text)?;
+    if let Ok(process_id) = String::from_utf8_lossy(&text).trim().parse() {
+        process_tree::kill_orphans(process_id);
+    }
+    lock.set_len(0)?;
+    writeln!(lock, "{}", process::id())
 }
 
 impl Journal {
@@ -86,15 +111,16 @@ impl Journal {
         fs::create_dir_all(folder).map_err(|error| JournalError::Io(folder.to_owned(), error))?;
         let lock = lock(folder)?;
         let plan = folder.join(PLAN);
-        let samples = if plan.exists() {
+        let has_plan = plan.try_exists().map_err(|error| JournalError::Io(plan.clone(), error))?;
+        let samples = if has_plan {
             let (earlier, samples) = read(folder)?;
             if let Some(why) = difference(&earlier, record) {
                 return Err(JournalError::OtherPlan(folder.to_owned(), why));
             }
-            // A controller may have been installed since.
-            let record = StudyRecord { started_at: earlier.started_at, ..record.clone() };
-            write_record(&plan, &record)?;
+            write_record(&plan, &merged(&earlier, record))?;
             samples
+        } else if folder.join(SAMPLES).metadata().is_ok_and(|it| it.len() > 0) {
+            return Err(JournalError::NoPlan(folder.to_owned()));
         } else {
             write_record(&plan, record)?;
             Vec::new()
@@ -105,7 +131,7 @@ impl Journal {
         let lines: Vec<_> =
             samples.iter().filter_map(|sample| serde_json::to_string(sample).ok()).collect();
         let text = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>();
-        write_file(&path, &text).map_err(io_error)?;
+        atomic_file::write(&path, &text).map_err(io_error)?;
         let file = File::options().append(true).open(&path).map_err(io_error)?;
         Ok((Self { folder: folder.to_owned(), samples: file, _lock: lock }, samples))
     }
@@ -149,17 +175,8 @@ fn difference(earlier: &StudyRecord, record: &StudyRecord) -> Option<String> {
         return Some("another build of Sluice".to_owned());
     }
     let mut controllers = earlier.controllers.iter().zip(&record.controllers);
-    let changed = controllers.find_map(|(before, now)| {
-        let has_other_version =
-            before.version.is_some() && now.version.is_some() && before.version != now.version;
-        if before.row != now.row {
-            Some(format!("controller {}: its file has changed", now.id))
-        } else if has_other_version {
-            Some(format!("controller {}: its version has changed", now.id))
-        } else {
-            None
-        }
-    });
+    let homes = [&*earlier.home, &*record.home];
+    let changed = controllers.find_map(|(before, now)| controller_difference(before, now, homes));
     let mut experiments = earlier.experiments.iter().zip(&record.experiments);
     changed.or_else(|| {
         let (_, now) = experiments.find(|(before, now)| before.experiment != now.experiment)?;
@@ -167,10 +184,49 @@ fn difference(earlier: &StudyRecord, record: &StudyRecord) -> Option<String> {
     })
 }
 
+/// How a controller differs from that of an earlier run of the study, if it does. Installed controllers are in the folders `homes`.
+fn controller_difference(
+    before: &ControllerRecord,
+    now: &ControllerRecord,
+    homes: [&str; 2],
+) -> Option<String> {
+    let id = &now.id;
+    if before.row != now.row {
+        return Some(format!("controller {id}: its file has changed"));
+    }
+    if before.version.is_some() && now.version.is_some() && before.version != now.version {
+        return Some(format!("controller {id}: its version has changed"));
+    }
+    let is_other = |(name, identity): &(&String, &String)| {
+        now.files.get(*name).is_some_and(|it| it != *identity)
+    };
+    let (name, _) = before.files.iter().find(is_other)?;
+    let [earlier_home, home] = homes;
+    let homes = if earlier_home == home {
+        String::new()
+    } else {
+        format!("; {{home}} was {earlier_home}, and is {home}")
+    };
+    Some(format!("controller {id}: {name} is another file than before{homes}"))
+}
+
+/// The record of a study that goes on.
+fn merged(earlier: &StudyRecord, record: &StudyRecord) -> StudyRecord {
+    // A controller may have been installed since.
+    let mut merged = StudyRecord { started_at: earlier.started_at.clone(), ..record.clone() };
+    for (controller, before) in merged.controllers.iter_mut().zip(&earlier.controllers) {
+        // Or it is no longer installed, and has samples.
+        if controller.files.is_empty() {
+            controller.files.clone_from(&before.files);
+        }
+    }
+    merged
+}
+
 fn write_record(path: &Path, record: &StudyRecord) -> Result<(), JournalError> {
     let text = serde_json::to_string_pretty(record)
         .map_err(|error| JournalError::Damaged(path.to_owned(), error.to_string()))?;
-    write_file(path, &text).map_err(|error| JournalError::Io(path.to_owned(), error))
+    atomic_file::write(path, &text).map_err(|error| JournalError::Io(path.to_owned(), error))
 }
 
 /// Reads the folder of a study. A last line that was cut off is left out.
@@ -203,11 +259,96 @@ pub fn read(folder: &Path) -> Result<(StudyRecord, Vec<Sample>), JournalError> {
     Ok((record, samples))
 }
 
-/// Writes a file so that it has the old or the new content after an interruption.
-fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file = File::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(new, path)
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::run::plan::tests::plan;
+
+    /// More than the greatest id of a process (`PID_MAX_LIMIT`).
+    const NO_PROCESS: u32 = (1 << 22) + 1;
+
+    /// An empty folder of a test.
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("sluice-journal-{}-{name}", process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    /// The record of a study with one controller, whose program has this identity.
+    fn record(home: &str, identity: &str) -> StudyRecord {
+        let mut record = plan(1, 1, 1).record;
+        record.home = home.to_owned();
+        let name = "{home}/x/controller".to_owned();
+        record.controllers[0].files.insert(name, identity.to_owned());
+        record
+    }
+
+    fn open_error(folder: &Path, record: &StudyRecord) -> String {
+        Journal::open(folder, record).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn samples_without_a_plan_are_refused_and_kept() {
+        let folder = folder("no-plan");
+        let path = folder.join(SAMPLES);
+        fs::write(&path, "{}\n").unwrap();
+        let error = open_error(&folder, &record("/a", "1"));
+        assert!(error.contains("contains samples.jsonl, but not study.json"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n");
+        // An empty file is what an interrupted start leaves.
+        fs::write(&path, "").unwrap();
+        assert!(Journal::open(&folder, &record("/a", "1")).is_ok());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_study_does_not_go_on_with_another_program_of_a_controller() {
+        let folder = folder("other-program");
+        drop(Journal::open(&folder, &record("/a", "1")).unwrap());
+        // The same program in another folder is the same controller.
+        drop(Journal::open(&folder, &record("/b", "1")).unwrap());
+        let error = open_error(&folder, &record("/b", "2"));
+        assert!(
+            error.contains("(controller c0: {home}/x/controller is another file than before)"),
+            "{error}"
+        );
+        let error = open_error(&folder, &record("/c", "2"));
+        assert!(error.contains("than before; {home} was /b, and is /c)"), "{error}");
+        // Nor if it was not there in between.
+        let mut missing = record("/b", "1");
+        missing.controllers[0].files.clear();
+        drop(Journal::open(&folder, &missing).unwrap());
+        assert!(open_error(&folder, &record("/b", "2")).contains("another file"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_study_without_the_identity_of_its_controllers_goes_on() {
+        let folder = folder("older");
+        let record = record("/a", "1");
+        let mut older = serde_json::to_value(&record).unwrap();
+        older.as_object_mut().unwrap().remove("home");
+        older["controllers"][0].as_object_mut().unwrap().remove("files");
+        fs::write(folder.join(PLAN), older.to_string()).unwrap();
+        drop(Journal::open(&folder, &record).unwrap());
+        assert_eq!(read(&folder).unwrap().0, record);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn controllers_that_a_killed_study_has_left_are_killed() {
+        let folder = folder("orphans");
+        fs::write(folder.join(LOCK), format!("{NO_PROCESS}\n")).unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("600").env("SLUICE_PROCESS_TREE", format!("{NO_PROCESS}-0"));
+        let mut orphan = command.spawn().unwrap();
+        let (_journal, _) = Journal::open(&folder, &record("/a", "1")).unwrap();
+        assert!(orphan.try_wait().unwrap().is_some());
+        let lock = fs::read_to_string(folder.join(LOCK)).unwrap();
+        assert_eq!(lock.trim(), process::id().to_string());
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -4,9 +4,10 @@ mod estimate;
 mod journal;
 mod machine;
 mod plan;
+mod progress;
 mod sample;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sluice_io::{cores, limits};
@@ -16,10 +17,8 @@ pub use plan::{PlanError, StudyOptions, StudyPlan, Task, can_run};
 
 use crate::record::Sample;
 use estimate::Durations;
+use progress::TaskProgress;
 use sample::SampleKey;
-
-/// How often a disturbed sample is taken again.
-const REPETITIONS_MAX: u32 = 2;
 
 /// Failures of one controller in one experiment without any success, after which its other cells there are not tried.
 const FAILURES_MAX: u32 = 3;
@@ -29,10 +28,6 @@ const CELL_FAILURES_MAX: u32 = 2;
 
 /// More open files than any measurement needs. The limit is raised before the first controller starts, so that all have the same.
 const OPEN_FILES: u64 = 1 << 16;
-
-/// Samples, one after the other, that were still disturbed when they had been repeated. From then on none is repeated until one is
-/// undisturbed: on a machine that is always busy, repetitions only cost time.
-const DISTURBED_MAX: u32 = 3;
 
 /// A sample that is about to be taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,32 +78,20 @@ pub fn run(
     limits::raise_open_files(OPEN_FILES);
     // Whatever loads the controllers runs in threads of this one, on the same cores; controllers get cores of their own.
     cores::pin_to(&plan.record.machine.generator_cores).map_err(JournalError::Cores)?;
-    let mut disturbed = 0;
     let keys: Vec<_> = plan.tasks.iter().map(|task| plan.key(task)).collect();
-    let done: BTreeSet<_> = earlier.iter().map(sample::key).collect();
-    let mut failures = Failures::default();
-    for sample in earlier {
-        failures.add(sample);
-    }
-    let mut durations = learned(plan, &keys, earlier);
+    let (mut progress, mut durations) = resume(plan, &keys, earlier);
     for (number, (task, key)) in plan.tasks.iter().zip(&keys).enumerate() {
-        if done.contains(key) {
-            continue;
-        }
-        let (mut attempt, mut elapsed_s) = (0, 0.0);
-        let sample = loop {
+        while !progress.is_done(key) {
             if observer.is_interrupted() {
                 return Ok(StudyEnd::Interrupted);
             }
+            let attempt = progress.attempt(key);
             let sample = sample::empty(plan, task, attempt);
-            let sample = if let Some(why) = failures.reason_to_skip(key) {
+            let sample = if let Some(why) = progress.reason_to_skip(key) {
                 Sample { failure: Some(why), ..sample }
             } else {
-                let is_left = |key: &&SampleKey| {
-                    !done.contains(*key) && failures.reason_to_skip(key).is_none()
-                };
                 let others = plan.tasks.iter().zip(&keys).skip(number + 1);
-                let others = others.filter(|(_, key)| is_left(key)).map(|(task, _)| task);
+                let others = others.filter(|(_, key)| progress.is_left(key)).map(|(task, _)| task);
                 observer.on_start(&StudyProgress {
                     number,
                     of: plan.tasks.len(),
@@ -119,46 +102,34 @@ pub fn run(
                 let is_interrupted = || observer.is_interrupted();
                 sample::take(plan, task, sample, journal.folder(), &is_interrupted)
             };
-            elapsed_s += sample.elapsed_s;
-            durations.add_sample(task, &sample);
-            let is_repeated = sample.machine.is_disturbed
-                && sample.failure.is_none()
-                && attempt < REPETITIONS_MAX
-                && disturbed < DISTURBED_MAX;
-            if !is_repeated || observer.is_interrupted() {
-                break sample;
+            if observer.is_interrupted() && !plan.is_complete(task, &sample) {
+                return Ok(StudyEnd::Interrupted);
             }
             journal.add(&sample)?;
-            attempt += 1;
-        };
-        if observer.is_interrupted() && !plan.is_complete(task, &sample) {
-            return Ok(StudyEnd::Interrupted);
+            durations.add_sample(task, &sample);
+            if let Some(elapsed_s) = progress.add(&sample) {
+                // Those that were skipped say nothing.
+                if elapsed_s > 0.0 {
+                    durations.add_task(plan, task, elapsed_s);
+                }
+                observer.on_sample(&sample);
+            }
         }
-        disturbed = if sample.machine.is_disturbed { disturbed + 1 } else { 0 };
-        failures.add(&sample);
-        if elapsed_s > 0.0 {
-            durations.add_task(plan, task, elapsed_s);
-        }
-        journal.add(&sample)?;
-        observer.on_sample(&sample);
     }
     Ok(StudyEnd::Complete)
 }
 
-/// How long the samples of an earlier run of the same study took.
-fn learned(plan: &StudyPlan, keys: &[SampleKey], earlier: &[Sample]) -> Durations {
-    let mut durations = Durations::default();
-    let mut elapsed_s: BTreeMap<SampleKey, f64> = BTreeMap::new();
+/// How far an earlier run of the same study has got, and how long its samples took.
+fn resume(plan: &StudyPlan, keys: &[SampleKey], earlier: &[Sample]) -> (TaskProgress, Durations) {
+    let tasks: BTreeMap<_, _> = keys.iter().zip(&plan.tasks).collect();
+    let (mut progress, mut durations) = (TaskProgress::default(), Durations::default());
     for sample in earlier {
-        *elapsed_s.entry(sample::key(sample)).or_default() += sample.elapsed_s;
-    }
-    for (task, key) in plan.tasks.iter().zip(keys) {
-        // Those that were skipped say nothing.
-        if let Some(elapsed_s) = elapsed_s.get(key).filter(|it| **it > 0.0) {
-            durations.add_task(plan, task, *elapsed_s);
+        let elapsed_s = progress.add(sample).filter(|it| *it > 0.0);
+        if let Some((elapsed_s, task)) = elapsed_s.zip(tasks.get(&sample::key(sample))) {
+            durations.add_task(plan, task, elapsed_s);
         }
     }
-    durations
+    (progress, durations)
 }
 
 /// What has failed so far.

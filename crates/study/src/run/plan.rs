@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
-use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,9 +10,10 @@ use sluice_io::clock;
 
 use super::machine;
 use crate::definition::{
-    Axis, AxisValue, Catalogue, Cell, ControllerRow, Experiment, Measure, SocketCores, check_rounds,
+    Axis, AxisValue, Catalogue, Cell, ControllerRow, Experiment, Measure, SocketCores, Variant,
+    check_rounds,
 };
-use crate::process::{self, Placeholders};
+use crate::process::{self, Placeholders, command_line, identity};
 use crate::record::{ControllerRecord, ExperimentRecord, LeftOut, SCHEMA, StudyRecord};
 use crate::rfc8456;
 
@@ -117,10 +116,11 @@ impl StudyPlan {
         let allowed = [&machine.generator_cores[..], &machine.controller_cores].concat();
         let (experiments, left_out) =
             choose_experiments(options, catalogue, &requirement_missing, &allowed)?;
-        let record = StudyRecord {
+        let mut record = StudyRecord {
             schema: SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             program: identity(sluice),
+            home: home.display().to_string(),
             started_at: sluice_bench::rfc3339(clock::since_epoch()),
             command,
             is_short: options.short,
@@ -131,17 +131,11 @@ impl StudyPlan {
             left_out,
         };
         check_size(&record)?;
+        let left_out = controllers_left_out(&record);
+        record.left_out.extend(left_out);
         let tasks = tasks(&record);
         if tasks.is_empty() {
-            let missing =
-                record.controllers.iter().find_map(|it| Some((&it.id, it.missing.as_ref()?)));
-            return Err(PlanError(missing.map_or_else(
-                || {
-                    "there is nothing to do: no controller takes part in these experiments"
-                        .to_owned()
-                },
-                |(id, why)| format!("there is nothing to do: controller {id}: {why}"),
-            )));
+            return Err(PlanError(format!("there is nothing to do: {}", nothing_to_do(&record))));
         }
         Ok(Self { record, home, sluice: sluice.to_owned(), tasks })
     }
@@ -170,6 +164,16 @@ impl StudyPlan {
     }
 }
 
+/// Why a plan has no sample.
+fn nothing_to_do(record: &StudyRecord) -> String {
+    let missing = record.controllers.iter().find_map(|it| Some((&it.id, it.missing.as_ref()?)));
+    match (missing, record.left_out.first()) {
+        (Some((id, why)), _) => format!("controller {id}: {why}"),
+        (None, Some(LeftOut { experiment, why })) => format!("experiment {experiment}: {why}"),
+        (None, None) => "no controller takes part in these experiments".to_owned(),
+    }
+}
+
 /// The experiments of a plan, and those that the machine cannot carry out, by what `missing` says.
 fn choose_experiments(
     options: &StudyOptions,
@@ -189,8 +193,12 @@ fn choose_experiments(
         }
         experiment.rounds = options.rounds.unwrap_or(experiment.rounds);
         check_rounds(experiment.rounds).map_err(PlanError)?;
-        check_cores(&experiment, allowed)
-            .map_err(|why| PlanError(format!("experiment {id}: {why}")))?;
+        if let Some(absent) = remove_absent_cores(id, &mut experiment, allowed) {
+            left_out.push(absent);
+        }
+        if experiment.axes.get(&Axis::Cores).is_some_and(Vec::is_empty) {
+            continue;
+        }
         if let Some(controllers) = options.only.get(id) {
             experiment.controllers.clone_from(controllers);
         }
@@ -199,8 +207,8 @@ fn choose_experiments(
         chosen.push(ExperimentRecord { id: id.clone(), experiment });
     }
     let is_known = |id: &String| {
-        let left_out = left_out.iter().map(|it| &it.experiment);
-        chosen.iter().map(|it| &it.id).chain(left_out).any(|it| it == id)
+        options.experiments.contains(id)
+            || options.experiments.is_empty() && catalogue.experiments.contains_key(id)
     };
     if let Some(id) = options.only.keys().find(|id| !is_known(id)) {
         return Err(PlanError(format!("only: {id:?} is not one of the experiments")));
@@ -211,19 +219,67 @@ fn choose_experiments(
     Ok((chosen, left_out))
 }
 
-/// Whether all cores that an experiment names may be used.
-fn check_cores(experiment: &Experiment, allowed: &[usize]) -> Result<(), String> {
-    for value in experiment.axes.get(&Axis::Cores).into_iter().flatten() {
-        let AxisValue::Text(text) = value else { continue };
-        if SocketCores::from_name(text).is_some() {
-            continue;
+/// Removes the sets of cores that this process may not use from an experiment. Returns what was removed; nothing may be left.
+fn remove_absent_cores(
+    id: &str,
+    experiment: &mut Experiment,
+    allowed: &[usize],
+) -> Option<LeftOut> {
+    let values = experiment.axes.get_mut(&Axis::Cores)?;
+    let (mut sets, mut reason) = (Vec::new(), None);
+    values.retain(|value| {
+        let absent = absent_core(value, allowed);
+        if let Some(core) = &absent {
+            sets.push(value.to_string());
+            reason.get_or_insert_with(|| format!("core {core} does not exist or must not be used"));
         }
-        let unknown = |core: &&str| !core.trim().parse().is_ok_and(|it| allowed.contains(&it));
-        if let Some(core) = text.split(',').find(unknown) {
-            return Err(format!("cores: core {core} does not exist or must not be used"));
+        absent.is_none()
+    });
+    Some(LeftOut { experiment: format!("{id} (cores {})", sets.join("; ")), why: reason? })
+}
+
+/// The first core of a set, such as `0,1`, that is not one of `allowed`.
+fn absent_core(set: &AxisValue, allowed: &[usize]) -> Option<String> {
+    let AxisValue::Text(text) = set else { return None };
+    if SocketCores::from_name(text).is_some() {
+        return None;
+    }
+    let is_absent = |core: &&str| !core.trim().parse().is_ok_and(|it| allowed.contains(&it));
+    text.split(',').find(is_absent).map(str::to_owned)
+}
+
+/// The controllers that take part in an experiment, but can run none of its cells, so that no figure has them.
+fn controllers_left_out(record: &StudyRecord) -> Vec<LeftOut> {
+    let mut left_out = Vec::new();
+    for ExperimentRecord { id, experiment } in &record.experiments {
+        let cells = experiment.cells();
+        let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for controller in record.controllers.iter().filter(|it| takes_part(experiment, it)) {
+            if !cells.iter().any(|cell| can_run(&controller.row, cell)) {
+                let why = reason_for_no_cell(&controller.row, experiment);
+                reasons.entry(why).or_default().push(&controller.id);
+            }
+        }
+        for (why, ids) in reasons {
+            left_out.push(LeftOut { experiment: format!("{id} ({})", ids.join(", ")), why });
         }
     }
-    Ok(())
+    left_out
+}
+
+/// Why a controller can run no cell of an experiment.
+fn reason_for_no_cell(row: &ControllerRow, experiment: &Experiment) -> String {
+    let threads = experiment.axes.get(&Axis::Threads).into_iter().flatten();
+    let fewest = threads.filter_map(|threads| match threads {
+        AxisValue::Integer(threads) => Some(*threads),
+        _ => None,
+    });
+    match (fewest.min(), row.threads_max) {
+        (Some(fewest), Some(max)) if u64::from(max) < fewest => {
+            format!("it needs {fewest} threads, and these controllers have at most {max}")
+        }
+        _ => "these controllers do not have the variants that it compares".to_owned(),
+    }
 }
 
 /// Most samples of a study: months of them.
@@ -240,14 +296,6 @@ fn check_size(record: &StudyRecord) -> Result<(), PlanError> {
         return Err(PlanError(format!("{samples} samples (at most {SAMPLES_MAX})")));
     }
     Ok(())
-}
-
-/// Length and hash of a program.
-fn identity(program: &Path) -> String {
-    let bytes = fs::read(program).unwrap_or_default();
-    let mut hasher = DefaultHasher::new();
-    hasher.write(&bytes);
-    format!("{} bytes, {:016x}", bytes.len(), hasher.finish())
 }
 
 /// Seconds of one measurement.
@@ -297,13 +345,15 @@ fn controller_record(
     placeholders: &Placeholders,
 ) -> ControllerRecord {
     let found = process::find(row, placeholders);
-    let words = [std::slice::from_ref(&row.start.program), &row.start.arguments[..]].concat();
+    let missing = found.as_ref().err().cloned();
+    let (version, files) = found.map(|it| (it.version, it.files)).unwrap_or_default();
     ControllerRecord {
         id: id.to_owned(),
         row: row.clone(),
-        missing: found.as_ref().err().cloned(),
-        version: found.ok().and_then(|found| found.version),
-        command: words.join(" "),
+        missing,
+        version,
+        files,
+        command: command_line(&row.start, &Variant::default(), str::to_owned),
     }
 }
 
@@ -316,20 +366,23 @@ fn tasks(record: &StudyRecord) -> Vec<Task> {
         let cells = definition.cells();
         for round in 0..definition.rounds {
             for cell in &cells {
-                let takes_part = |it: &ControllerRecord| {
-                    it.missing.is_none()
-                        && (definition.controllers.is_empty()
-                            || definition.controllers.contains(&it.id))
-                        && can_run(&it.row, cell)
-                };
+                let is_measured =
+                    |it: &ControllerRecord| takes_part(definition, it) && can_run(&it.row, cell);
                 let controllers = record.controllers.iter().enumerate();
-                for (controller, _) in controllers.filter(|(_, it)| takes_part(it)) {
+                for (controller, _) in controllers.filter(|(_, it)| is_measured(it)) {
                     tasks.push(Task { experiment, controller, cell: cell.clone(), round });
                 }
             }
         }
     }
     tasks
+}
+
+/// Whether a controller is on this machine, and one of those of an experiment.
+fn takes_part(experiment: &Experiment, controller: &ControllerRecord) -> bool {
+    let of_experiment = &experiment.controllers;
+    controller.missing.is_none()
+        && (of_experiment.is_empty() || of_experiment.contains(&controller.id))
 }
 
 /// Whether a controller has as many threads, and the variant, that a cell asks for.
@@ -367,6 +420,7 @@ pub(super) mod tests {
             row: row.clone(),
             missing: None,
             version: None,
+            files: BTreeMap::new(),
             command: String::new(),
         };
         let experiment = |n: usize| ExperimentRecord {
@@ -377,6 +431,7 @@ pub(super) mod tests {
             schema: SCHEMA.to_owned(),
             version: String::new(),
             program: String::new(),
+            home: String::new(),
             started_at: String::new(),
             command: Vec::new(),
             is_short: false,
@@ -388,5 +443,82 @@ pub(super) mod tests {
         };
         let tasks = tasks(&record);
         StudyPlan { record, home: PathBuf::new(), sluice: PathBuf::new(), tasks }
+    }
+
+    /// The plan of these options on a machine that has all controllers and these cores.
+    fn plan_with_all(options: &StudyOptions, allowed: &[usize]) -> StudyPlan {
+        let catalogue = Catalogue::embedded().unwrap();
+        let (experiments, left_out) =
+            choose_experiments(options, &catalogue, &|_| None, allowed).unwrap();
+        let of_plan = plan(0, 1, 1);
+        let controllers = select("controller", &options.controllers, &catalogue.controllers);
+        let controllers = controllers.unwrap().into_iter().map(|(id, row)| ControllerRecord {
+            id: id.clone(),
+            row: row.clone(),
+            ..of_plan.record.controllers[0].clone()
+        });
+        let controllers: Vec<_> = controllers.collect();
+        let mut record =
+            StudyRecord { controllers, experiments, left_out, ..of_plan.record.clone() };
+        let left_out = controllers_left_out(&record);
+        record.left_out.extend(left_out);
+        StudyPlan { tasks: tasks(&record), record, ..of_plan }
+    }
+
+    fn experiment_options(id: &str) -> StudyOptions {
+        StudyOptions { experiments: vec![id.to_owned()], ..StudyOptions::default() }
+    }
+
+    #[test]
+    fn the_short_study_takes_nine_minutes_at_most() {
+        let options: StudyOptions =
+            toml::from_str(include_str!("../../../../study/short.toml")).unwrap();
+        let plan = plan_with_all(&options, &[0, 1]);
+        assert!(plan.estimate() <= Duration::from_secs(540), "{:?}", plan.estimate());
+        assert!(plan.record.left_out.is_empty(), "{:?}", plan.record.left_out);
+        // Each controller and each experiment has a sample.
+        for index in 0..options.controllers.len() {
+            assert!(plan.tasks.iter().any(|task| task.controller == index), "{index}");
+        }
+        for index in 0..options.experiments.len() {
+            assert!(plan.tasks.iter().any(|task| task.experiment == index), "{index}");
+        }
+    }
+
+    #[test]
+    fn sets_of_cores_that_do_not_exist_are_left_out() {
+        let options = experiment_options("placement");
+        let values = |allowed: &[usize]| {
+            let plan = plan_with_all(&options, allowed);
+            plan.record.experiments[0].experiment.axes[&Axis::Cores].clone()
+        };
+        assert_eq!(values(&[0, 1]).len(), 2);
+        assert_eq!(values(&[1, 2]), [AxisValue::Text("1".to_owned())]);
+        let left_out = &plan_with_all(&options, &[1, 2]).record.left_out[0];
+        assert_eq!(left_out.experiment, "placement (cores 0,1)");
+        assert_eq!(left_out.why, "core 0 does not exist or must not be used");
+        // With other experiments, one that has no set left is no error.
+        let catalogue = Catalogue::embedded().unwrap();
+        let choose =
+            |options: &StudyOptions| choose_experiments(options, &catalogue, &|_| None, &[0]);
+        let (experiments, left_out) = choose(&StudyOptions::default()).unwrap();
+        assert!(experiments.iter().all(|it| it.id != "placement"));
+        assert!(left_out.iter().any(|it| it.experiment == "placement (cores 1; 0,1)"));
+        let PlanError(why) = choose(&options).unwrap_err();
+        assert!(why.starts_with("experiment placement (cores 1; 0,1): core 1 does not"), "{why}");
+    }
+
+    #[test]
+    fn controllers_without_the_threads_of_an_experiment_are_named() {
+        let controllers = ["sluice", "ryu", "pox"].map(str::to_owned).to_vec();
+        let options = StudyOptions { controllers, ..experiment_options("response-switches") };
+        let plan = plan_with_all(&options, &[0, 1]);
+        let why = "it needs 4 threads, and these controllers have at most 1".to_owned();
+        let experiment = "response-switches (ryu, pox)".to_owned();
+        assert_eq!(plan.record.left_out, [LeftOut { experiment, why }]);
+        assert!(plan.tasks.iter().all(|task| task.controller == 0));
+        // Fewer threads are no reason if a cell has one.
+        let plan = plan_with_all(&StudyOptions { short: true, ..options }, &[0, 1]);
+        assert!(plan.record.left_out.is_empty(), "{:?}", plan.record.left_out);
     }
 }

@@ -11,9 +11,9 @@ use sluice_openflow::Version;
 
 use super::machine::MachineReading;
 use super::plan::{StudyPlan, Task};
-use crate::definition::{Axis, AxisValue, ControllerRow, Measure, SocketCores, Variant};
+use crate::definition::{Axis, AxisValue, Measure, SocketCores};
 use crate::measure::{self, Measured, Subject};
-use crate::process::{Placeholders, RunningController, StartError, free_port};
+use crate::process::{Placeholders, RunningController, StartError, command_line, free_port};
 use crate::record::{ControllerRecord, ExperimentRecord, MachineState, Sample, Usage};
 
 /// Folder in that of the study in which controllers run; kept if a sample failed.
@@ -127,7 +127,8 @@ fn fill(
             .map_err(|error| StartError::Io(format!("{}: {error}", path.display())))?;
         let placeholders = placeholders(plan, task, row.start.port, &directory)
             .map_err(|error| StartError::Io(format!("no free port was found: {error}")))?;
-        sample.controller_command = command_line(row, &variant, &placeholders);
+        sample.controller_command =
+            command_line(&row.start, &variant, |text| placeholders.fill(text));
         let controller =
             RunningController::start(row, &variant, &placeholders, version, is_interrupted)?;
         Ok((controller, placeholders))
@@ -283,14 +284,6 @@ fn parse_cores(text: &str) -> Vec<usize> {
         Some(first.trim().parse::<usize>().ok()?..=last.trim().parse().ok()?)
     });
     ranges.flatten().collect()
-}
-
-/// The command line of a controller.
-fn command_line(row: &ControllerRow, variant: &Variant, placeholders: &Placeholders) -> String {
-    let variables = variant.environment.iter().map(|(name, value)| format!("{name}={value}"));
-    let command = std::iter::once(&row.start.program).chain(&row.start.arguments);
-    let words: Vec<_> = variables.chain(command.chain(&variant.arguments).cloned()).collect();
-    placeholders.fill_all(&words).join(" ")
 }
 
 #[cfg(test)]

@@ -109,6 +109,7 @@ pub(crate) fn controller(id: &str, title: &str) -> ControllerRecord {
         row,
         missing: None,
         version: Some(format!("{id} 1.0")),
+        files: BTreeMap::new(),
         command,
     }
 }
@@ -126,6 +127,7 @@ pub(crate) fn study(
         schema: SCHEMA.to_owned(),
         version: "0.1.0".to_owned(),
         program: String::new(),
+        home: String::new(),
         started_at: "2026-01-02T03:04:05Z".to_owned(),
         command: ["sluice", "study", "run", "<all>"].map(str::to_owned).to_vec(),
         is_short: false,

@@ -1,7 +1,7 @@
 //! The data of each cell and each sample, in parts that can be opened.
 
 use super::super::format::{self, THIN_SPACE, bound_mark, counted};
-use super::super::summary::{CellSummary, ExperimentSummary, MetricSummary};
+use super::super::summary::{CellSummary, ExperimentSummary, INTERVAL_VALUES_MIN, MetricSummary};
 use super::table::{Table, TableCell, headings};
 use crate::record::Sample;
 
@@ -61,7 +61,7 @@ fn statistics_of(name: &str, metric: &MetricSummary, unit: &str) -> Vec<TableCel
     let statistics = metric.statistics();
     let interval = match metric.values.len() {
         1 => "–".to_owned(),
-        2 => format!("range {low} to {high}"),
+        2..INTERVAL_VALUES_MIN => format!("range {low} to {high}"),
         _ => format!("{low} to {high}"),
     };
     vec![

@@ -50,7 +50,12 @@ fn facts(experiment: &ExperimentSummary<'_>, study: &StudyRecord) -> String {
     let rounds = counted(definition.rounds as usize, "sample", "samples");
     facts.push(("Samples", format!("{rounds} of each cell")));
     let command = html(&repeating_command(experiment, study));
-    facts.push(("Repeat it", format!("<code>{command}</code>")));
+    let note = if uses_home(experiment) && home(study).is_none() {
+        " with the option <code>--home</code> or the variable <code>SLUICE_CONTROLLERS</code>, unless the controllers are installed in the default folder"
+    } else {
+        ""
+    };
+    facts.push(("Repeat it", format!("<code>{command}</code>{note}")));
     let entry = |(name, value)| format!("<dt>{name}</dt><dd>{value}</dd>\n");
     let entries: String = facts.into_iter().map(entry).collect();
     format!("<dl class=\"facts\">\n{entries}</dl>\n")
@@ -72,7 +77,31 @@ fn repeating_command(experiment: &ExperimentSummary<'_>, study: &StudyRecord) ->
     if let Some(folder) = &study.definitions {
         words.push(format!("--definitions {}", quoted(folder)));
     }
+    if let Some(folder) = home(study).filter(|_| uses_home(experiment)) {
+        words.push(format!("--home {}", quoted(folder)));
+    }
     words.join(" ")
+}
+
+/// The folder of the controllers. Studies of older versions have it only if their command line names it.
+fn home(study: &StudyRecord) -> Option<&str> {
+    if study.home.is_empty() { home_option(&study.command) } else { Some(&study.home) }
+}
+
+/// The folder that the option `--home` of a command line names.
+fn home_option(command: &[String]) -> Option<&str> {
+    let next = command.iter().skip(1).map(Some).chain([None]);
+    command.iter().zip(next).find_map(|(word, next)| match word.strip_prefix("--home") {
+        Some("") => next.map(String::as_str),
+        Some(rest) => rest.strip_prefix('='),
+        None => None,
+    })
+}
+
+/// Whether a controller that was found is started from the folder of controllers.
+fn uses_home(experiment: &ExperimentSummary<'_>) -> bool {
+    let mut found = experiment.controllers.iter().filter(|it| it.missing.is_none());
+    found.any(|it| serde_json::to_string(&it.row).is_ok_and(|row| row.contains("{home}")))
 }
 
 /// A word for the shell.
@@ -118,4 +147,21 @@ fn settings(experiment: &Experiment) -> String {
         .map(|(name, value)| format!("{} {}", name.replace('_', " "), text(value)))
         .collect();
     format!("{kind}: {}", fields.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_the_controllers_is_read_from_the_command_line() {
+        let of = |command: &[&str]| {
+            let command: Vec<_> = command.iter().map(|&it| it.to_owned()).collect();
+            home_option(&command).map(str::to_owned)
+        };
+        assert_eq!(of(&["sluice", "--home", "a b", "--short"]).as_deref(), Some("a b"));
+        assert_eq!(of(&["sluice", "--home=c"]).as_deref(), Some("c"));
+        assert_eq!(of(&["sluice", "--short"]), None);
+        assert_eq!(of(&["sluice", "--home"]), None);
+    }
 }

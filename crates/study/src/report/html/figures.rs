@@ -53,7 +53,7 @@ fn pictures(data: &FigureData<'_, '_>, id: &str) -> String {
 fn note(data: &FigureData<'_, '_>) -> String {
     let note = match data.figure.kind {
         FigureKind::Lines | FigureKind::Bars => {
-            "Mean of the samples; the error bars are the 95 % bootstrap interval of the mean, or the range of fewer than three samples."
+            "Mean of the samples; the error bars are the 95 % bootstrap interval of the mean, or the range of fewer than four samples."
         }
         FigureKind::Cdf => "The median of the samples at each share.",
         FigureKind::Memory => {

@@ -22,7 +22,7 @@ Each .tex file is a picture or a table of one figure of the report. Include it w
 \\usepackage{booktabs}
 
 all.tex is a document that contains all of them; pdflatex all.tex shows them.
-Error bars are the 95 % bootstrap interval of the mean, or the range of fewer than three samples.
+Error bars are the 95 % bootstrap interval of the mean, or the range of fewer than four samples.
 ";
 
 /// The files, by name.
