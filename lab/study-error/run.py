@@ -2,6 +2,9 @@
 
 Each of the two pairs is one study, whose rounds are interleaved. Every five rounds are a study of their own: the first of the pair in
 one folder, the second in another under the same name, and the two are compared. What is printed and stored counts these comparisons.
+
+`report` prints the tables of the stored comparisons, `recompute` replaces their intervals by those of intervals.py, and `simulate` prints
+the error and the power of these intervals.
 """
 
 import json
@@ -13,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 
+import intervals
+
 LAB = pathlib.Path(__file__).resolve().parent
 ROOT = LAB.parent.parent
 SLUICE = os.environ.get("SLUICE_BIN", str(ROOT / "target/release/sluice"))
@@ -20,6 +25,7 @@ HOME = os.environ.get("SLUICE_CONTROLLERS", str(ROOT / "target/controllers"))
 RUNS = int(os.environ.get("RUNS", "20"))
 ROUNDS = 5
 SPIN_US = 200
+PAIRS = {"same": ("same-a", "same-b"), "slowed": ("fast", "slow")}
 
 EXPERIMENT = """
 title = "Error of the study"
@@ -108,7 +114,7 @@ def main():
     work = pathlib.Path(tempfile.mkdtemp(prefix="study-error-"))
     definitions(work / "definitions")
     result = {"runs": RUNS, "rounds": ROUNDS, "spin_us": SPIN_US}
-    for name, first, second in (("same", "same-a", "same-b"), ("slowed", "fast", "slow")):
+    for name, (first, second) in PAIRS.items():
         study = work / name
         command = [SLUICE, "study", "run", "--definitions", str(work / "definitions"), "--home", HOME,
                    "--controllers", f"{first},{second}", "--experiments", name, "--output", str(study)]
@@ -124,8 +130,52 @@ def main():
     report(result)
 
 
+def counted(result, name):
+    """The last sample of each controller and round."""
+    return {(it["controller"], it["round"]): it for it in result[name]["samples"]}
+
+
+def recompute(result):
+    for name, pair in PAIRS.items():
+        last = counted(result, name)
+        for run, rows in enumerate(result[name]["rows"]):
+            rounds = range(run * ROUNDS, (run + 1) * ROUNDS)
+            intervals.recompute(rows, [[last[controller, it]["figures"] for it in rounds] for controller in pair])
+
+
+def differs(row, interval="interval"):
+    return row[interval] is not None and row["ratio"] is not None and not row[interval][0] <= 1 <= row[interval][1]
+
+
+def summarize(result, name):
+    last = counted(result, name).values()
+    disturbed = sum(it["machine"]["is_disturbed"] for it in last)
+    comparisons = result[name]["rows"]
+    any_row = sum(any(differs(row) for row in rows) for rows in comparisons)
+    rate = sum(any(differs(row, "joint_interval") for row in rows if row["metric"] == "rate") for rows in comparisons)
+    print(f"\n{name}: {any_row} of {len(comparisons)} comparisons have a row that differs, {rate} by the gate's interval of the rate; "
+          f"{disturbed} of {len(last)} samples that count were disturbed, {len(result[name]['samples'])} were taken")
+
+
+def longer(result, name, rounds):
+    """The same samples in fewer comparisons of more rounds, by intervals.py."""
+    last, pair = counted(result, name), PAIRS[name]
+    number = RUNS * ROUNDS // rounds
+    found, any_row = {}, 0
+    for run in range(number):
+        sides = [[last[it, at]["figures"] for at in range(run * rounds, (run + 1) * rounds)] for it in pair]
+        differ = intervals.differing(sides)
+        any_row += bool(differ)
+        for metric in differ:
+            found[metric] = found.get(metric, 0) + 1
+    rows = ", ".join(f"`{metric}` in {n}" for metric, n in sorted(found.items()))
+    print(f"{name}, {rounds} rounds each: {any_row} of {number} comparisons have a row that differs{': ' if rows else ''}{rows}")
+
+
 def report(result):
-    for name in ("same", "slowed"):
+    for name in PAIRS:
+        summarize(result, name)
+        longer(result, name, 2 * ROUNDS)
         print(f"\n| {name}: figure | comparisons | significantly different | ratio, median (range) | difference of the means, median (range) |")
         print("| --- | --- | --- | --- | --- |")
         metrics = sorted({row["metric"] for rows in result[name]["rows"] for row in rows})
@@ -134,7 +184,7 @@ def report(result):
             known = [row for row in rows if row["interval"] and row["ratio"] is not None]
             if not known:
                 continue
-            different = sum(not row["interval"][0] <= 1 <= row["interval"][1] for row in known)
+            different = sum(differs(row) for row in known)
             ratios = [row["ratio"] for row in known]
             gaps = [row["means"][1] - row["means"][0] for row in known]
             span = lambda values, form: f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
@@ -142,7 +192,18 @@ def report(result):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["report"]:
-        report(json.loads((LAB / "data/comparisons.json").read_text()))
-    else:
-        main()
+    data = LAB / "data/comparisons.json"
+    match sys.argv[1:]:
+        case []:
+            main()
+        case ["report"]:
+            report(json.loads(data.read_text()))
+        case ["recompute"]:
+            stored = json.loads(data.read_text())
+            recompute(stored)
+            data.write_text(json.dumps(stored, indent=1) + "\n")
+            report(stored)
+        case ["simulate"]:
+            intervals.simulate([it["figures"] for it in counted(json.loads(data.read_text()), "same").values()])
+        case _:
+            sys.exit("usage: run.sh [report | recompute | simulate]")
