@@ -327,6 +327,10 @@ fn write_report(folder: &Path) -> Result<u8, StudyError> {
     if failed > 0 {
         let _ = write!(text, ", of which {failed} failed");
     }
+    let disturbed = samples.iter().filter(|sample| sample.machine.is_disturbed).count();
+    if disturbed > 0 {
+        let _ = write!(text, "; {disturbed} were disturbed by other programs");
+    }
     let _ = writeln!(text, "; report: {}", folder.join("report.html").display());
     write_stdout(&text).map_err(StudyError::Failure)?;
     let problems = report::check(&record, &samples);
@@ -513,7 +517,9 @@ impl CompareArgs {
             gate => gate.map(|percent| percent / 100.0),
         };
         let [first, second] = self.studies()?;
-        let comparison = compare::compare(first.as_study(), second.as_study());
+        let of_one_study = self.second.is_none();
+        let compare = if of_one_study { compare::compare_controllers } else { compare::compare };
+        let comparison = compare(first.as_study(), second.as_study());
         let mut text = comparison.to_string();
         if self.json {
             let mut json = Vec::new();
@@ -524,6 +530,10 @@ impl CompareArgs {
         let Some(threshold) = threshold else { return Ok(0) };
         let verdict = comparison.gate(threshold);
         verdict.reasons().iter().for_each(|reason| print_error(&format!("gate: {reason}")));
+        if verdict.has_passed() && !self.json {
+            let passed = format!("gate: passed; figures that were tested: {}\n", verdict.tested);
+            write_stdout(&passed).map_err(StudyError::Failure)?;
+        }
         Ok(if verdict.has_passed() { 0 } else { EXIT_FAILURE })
     }
 }

@@ -179,7 +179,7 @@ fn what_failed_is_visible_in_figures_tables_and_warnings() {
     assert!(page.matches(reason).count() > 20, "{}", page.matches(reason).count());
     assert!(page.contains("1 of 5 samples failed: time-out"));
     assert!(page.contains("not found: the file &lt;absent&gt; is missing"));
-    assert!(page.contains("1 repeated, 1 kept after too many repetitions and marked †"));
+    assert!(page.contains("1 repeated, 1 kept although they were disturbed, and marked †"));
     assert!(
         page.contains(
             "it was the limit (and 4 with other numbers): <strong>24 samples</strong> of Third (24)"
@@ -344,7 +344,7 @@ fn restarts_and_the_resolution_of_the_start_up_time_are_shown() {
     let page = read(&folder, "report.html");
     assert!(page.contains("1: it ended before it was ready, and was started again"));
     assert!(page.contains("the controller was started again: it ended before it was ready"));
-    assert!(page.contains("exact to 50.0\u{202f}ms"));
+    assert!(page.contains("or up to 50.0\u{202f}ms less"));
     assert!(page.contains("the TCP congestion control of this machine is bbr"));
     let rows = parse_csv(&read(&folder, "samples.csv"));
     let column = |name: &str| rows[0].iter().position(|it| it == name).unwrap();

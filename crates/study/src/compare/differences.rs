@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::Study;
 use crate::record::{ControllerRecord, ExperimentRecord, StudyRecord};
 
 /// Sentences about differences that may explain those of the figures.
@@ -41,6 +42,15 @@ pub(super) fn warnings(first: &StudyRecord, second: &StudyRecord) -> Vec<String>
         warnings.extend(other.and_then(|other| of_controller(controller, other)));
     }
     warnings
+}
+
+/// A sentence about samples of a study that were taken while the machine was disturbed.
+pub(super) fn disturbed(study: &Study<'_>) -> Option<String> {
+    let disturbed = study.samples.iter().filter(|it| it.machine.is_disturbed).count();
+    (disturbed > 0).then(|| {
+        let (name, all) = (study.name, study.samples.len());
+        format!("{disturbed} of {all} samples of {name} were disturbed by other programs; those that were not repeated count")
+    })
 }
 
 /// Whether the programs are known and differ.

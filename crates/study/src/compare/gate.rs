@@ -14,8 +14,8 @@ pub struct GateVerdict<'c> {
     pub lost: Vec<&'c UnmatchedCell>,
     /// Figures of which it cannot be told whether they are worse, and why. They do not count, unless there are no others.
     pub undecided: Vec<(&'c Row, Undecided)>,
-    /// Whether any figure could be compared.
-    pub is_tested: bool,
+    /// Number of figures that could be compared.
+    pub tested: usize,
 }
 
 /// Why it cannot be told whether a figure is worse.
@@ -51,7 +51,7 @@ impl Undecided {
 impl GateVerdict<'_> {
     /// Whether the second study is as good as the first, as far as it can be told.
     pub fn has_passed(&self) -> bool {
-        self.worse.is_empty() && self.lost.is_empty() && self.is_tested
+        self.worse.is_empty() && self.lost.is_empty() && self.tested > 0
     }
 
     /// Sentences about what is worse, missing or unknown.
@@ -78,7 +78,7 @@ impl GateVerdict<'_> {
         });
         let more = self.undecided.len().saturating_sub(LISTED_MAX);
         let more = (more > 0).then(|| format!("cannot tell either of {more} more figures"));
-        let untested = (!self.is_tested).then(|| {
+        let untested = (self.tested == 0).then(|| {
             let has_bounds = self.undecided.iter().any(|(_, why)| *why != Undecided::FewSamples);
             if has_bounds {
                 "no figure can be compared".to_owned()
@@ -126,7 +126,7 @@ impl Comparison {
         GateVerdict {
             worse: self.regressions(threshold),
             lost: self.lost(),
-            is_tested: candidates().count() > undecided.len(),
+            tested: candidates().count() - undecided.len(),
             undecided,
         }
     }

@@ -118,10 +118,20 @@ pub enum Change {
     Unknown,
 }
 
-/// Compares `second` with `first`.
+/// Compares `second` with `first`, two studies.
 pub fn compare(first: Study<'_>, second: Study<'_>) -> Comparison {
-    let names = [first.name, second.name].map(str::to_owned);
     let warnings = differences::warnings(first.record, second.record);
+    compare_figures(first, second, warnings)
+}
+
+/// Compares two controllers of one study, of which each is in a study of its own (see [`of_controller`]).
+pub fn compare_controllers(first: Study<'_>, second: Study<'_>) -> Comparison {
+    compare_figures(first, second, Vec::new())
+}
+
+fn compare_figures(first: Study<'_>, second: Study<'_>, mut warnings: Vec<String>) -> Comparison {
+    let names = [first.name, second.name].map(str::to_owned);
+    warnings.extend([&first, &second].into_iter().filter_map(differences::disturbed));
     let summaries = [first, second].map(|it| StudySummary::new(it.record, it.samples));
     let [first, second] = &summaries;
     let mut rows = Vec::new();

@@ -69,12 +69,17 @@ fn row(
     cells.push(process.start_up_s.map_or_else(none, |mean| {
         // Of studies by earlier versions, it is not known.
         let resolution = process.start_up_resolution_s;
-        let resolution = if resolution > 0.0 {
-            format!("<br><small>exact to {}</small>", html(&format::value(resolution, "s")))
+        let mean_text = html(&format::value(mean, "s"));
+        if resolution >= mean {
+            return TableCell::Markup(format!("≤{THIN_SPACE}{mean_text}"));
+        }
+        let less = if resolution > 0.0 {
+            let resolution = html(&format::value(resolution, "s"));
+            format!("<br><small>or up to {resolution} less</small>")
         } else {
             String::new()
         };
-        TableCell::Markup(format!("{}{resolution}", html(&format::value(mean, "s"))))
+        TableCell::Markup(format!("{mean_text}{less}"))
     }));
     let peak = process.peak_mib.map(|it| TableCell::Number(format::value(it, "MiB")));
     cells.push(peak.unwrap_or_else(none));
@@ -167,7 +172,7 @@ fn disturbed(study: &StudySummary<'_>) -> String {
     if repeated + kept == 0 {
         return "none".to_owned();
     }
-    format!("{repeated} repeated, {kept} kept after too many repetitions and marked †")
+    format!("{repeated} repeated, {kept} kept although they were disturbed, and marked †")
 }
 
 fn steal(study: &StudySummary<'_>) -> String {
