@@ -43,8 +43,8 @@ impl SignalReceiver {
     }
 }
 
-/// A flag that the first SIGINT or SIGTERM sets, and SIGHUP unless it is ignored, as `nohup` has it. The second SIGINT or SIGTERM ends the
-/// process at once.
+/// A flag that the first SIGINT or SIGTERM sets. The second one ends the process at once. SIGHUP sets the flag too, unless it is ignored, as
+/// under `nohup`.
 ///
 /// # Errors
 /// Too few file descriptors.

@@ -497,6 +497,9 @@ impl CompareArgs {
             let error = "--controllers needs two names, such as before,after";
             return Err(StudyError::Usage(error.to_owned()));
         };
+        if first == second {
+            return Err(StudyError::Usage(format!("--controllers names {first} twice")));
+        }
         let study = ComparedStudy::of_folder(&self.first)?;
         let ratio = format!("{second}/{first}");
         let own = |id: &String| {
@@ -551,6 +554,8 @@ mod tests {
         };
         let error = studies(&["before"]).err();
         assert!(matches!(error, Some(StudyError::Usage(text)) if text.contains("two names")));
+        let error = studies(&["before", "before"]).err();
+        assert!(matches!(error, Some(StudyError::Usage(text)) if text.contains("twice")));
         let error = studies(&["before", "after"]).err();
         assert!(matches!(error, Some(StudyError::Failure(text)) if text.contains("/absent/study")));
     }

@@ -93,7 +93,7 @@ pub enum TreeEnd {
 }
 
 impl ProcessTree {
-    /// Starts `program`. The kernel kills it if the calling thread ends first, as at `SIGKILL` to this process; its descendants are left to
+    /// Starts `program`. The kernel kills it if the calling thread ends first, for example because this process was killed; its descendants are left to
     /// [`kill_orphans`] then.
     ///
     /// # Errors
@@ -502,6 +502,11 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 600 & exec sleep 600"]).env(MARK, format!("{ended}-7"));
         let mut orphan = command.spawn().unwrap();
+        // The environment of a program is there some time after it was started.
+        let pid = i32::try_from(orphan.id()).unwrap();
+        while mark_of(pid).is_none() {
+            clock::sleep(POLL_INTERVAL);
+        }
         kill_orphans(ended);
         assert!(orphan.try_wait().unwrap().is_some());
         assert!(tree.is_running());

@@ -10,7 +10,7 @@ use crate::definition::Cell;
 use crate::report::format::{self, THIN_SPACE};
 
 /// Name and version of the format, the value of the field `schema`.
-pub const SCHEMA: &str = "sluice-study-compare/1";
+pub const SCHEMA: &str = "sluice-study-compare/2";
 
 /// Columns of the text.
 const WIDTH: usize = 80;

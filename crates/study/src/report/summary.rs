@@ -269,7 +269,7 @@ impl MetricSummary {
 fn limit(measure: &Measure, metric: &str) -> f64 {
     match (measure, metric) {
         (_, "fairness" | "unanswered") | (Measure::Stream(_), "lost" | "reordered") => 1.0,
-        (_, "unanswered_percent" | "loss_at_maximum_percent") => 100.0,
+        (_, "unanswered_percent" | "loss_at_maximum_percent" | "not_sent_percent") => 100.0,
         _ => f64::INFINITY,
     }
 }

@@ -345,6 +345,11 @@ mod tests {
         let mut command = Command::new("sleep");
         command.arg("600").env("SLUICE_PROCESS_TREE", format!("{NO_PROCESS}-0"));
         let mut orphan = command.spawn().unwrap();
+        // The environment of a program is there some time after it was started.
+        let environment = format!("/proc/{}/environ", orphan.id());
+        while !fs::read_to_string(&environment).unwrap().contains("SLUICE_PROCESS_TREE") {
+            std::thread::yield_now();
+        }
         let (_journal, _) = Journal::open(&folder, &record("/a", "1")).unwrap();
         assert!(orphan.try_wait().unwrap().is_some());
         let lock = fs::read_to_string(folder.join(LOCK)).unwrap();
