@@ -182,8 +182,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         let next_move = self.cfg.move_interval.map(|interval| self.moved_at + interval);
         let next_measurement = self.is_balancing().then(|| self.balancer.next(self.now));
         let (handshakes, claims) = (self.handshakes.next_deadline(), self.claims.next_deadline());
-        let suppressed = self.log_limit.deadline();
-        let deadlines = [handshakes, claims, next_move, next_measurement, suppressed];
+        let deadlines = [handshakes, claims, next_move, next_measurement];
         deadlines.into_iter().flatten().min()
     }
 
@@ -344,9 +343,6 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         self.move_switches();
         self.balance();
         self.log_dropped_syns();
-        if let Some(lines) = self.log_limit.take_suppressed(self.now) {
-            tracing::warn!(lines, "log lines about connections suppressed");
-        }
     }
 
     /// Says that the kernel refuses connections. While it does, others of the same source are accepted, so that this is called.
