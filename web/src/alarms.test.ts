@@ -60,7 +60,7 @@ test("refused entries and quarantined hosts are alarms", () => {
   ]);
 });
 
-test("a store that cannot be opened or written is the first alarm, and says what to do", () => {
+test("the first alarm is an error of the store, with what to do", () => {
   const refused = [{ name: "a", reason: "TABLE_FULL" } as StaticEntry];
   const message = "/var/lib/sluice/static.redb: Permission denied (os error 13)";
   for (const operation of ["open", "write"] as const) {

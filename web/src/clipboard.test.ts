@@ -35,7 +35,7 @@ test("without the Clipboard API, or if it refuses, the text is selected and copi
   expect(selection.removeAllRanges).toHaveBeenCalledTimes(2);
 });
 
-test("a text that cannot be copied stays selected", async () => {
+test("if the browser does not permit copying, the text stays selected", async () => {
   stub(undefined);
   execCommand.mockReturnValueOnce(false);
   execCommand.mockImplementationOnce(() => {

@@ -155,8 +155,8 @@ async function followDocuments(): Promise<void> {
     const now = Date.now();
     try {
       if (connection.get() !== "live" || identity.get() === null) await connectOrFail();
-      if (now >= nextTopology()) await readTopology();
-      if (now >= declaredDue) {
+      if (mayAsk() && now >= nextTopology()) await readTopology();
+      if (mayAsk() && now >= declaredDue) {
         declaredDue = now + 5 * TOPOLOGY_IDLE_INTERVAL_MS;
         await readDeclared();
       }

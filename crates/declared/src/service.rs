@@ -24,7 +24,7 @@ use crate::reconcile::{NetworkRefusal, Reconciler, Timing, Token};
 use crate::reports::Reports;
 use crate::runner::Runner;
 use crate::status::Now;
-use crate::store::{Contents, Store, StoreError};
+use crate::store::{Contents, LastWrite, Store, StoreError};
 
 /// Requests that wait for a change at a time.
 const WAITERS_MAX: usize = 256;
@@ -125,6 +125,8 @@ pub(crate) struct Shared {
     pub(crate) store: Mutex<StoreState>,
     /// Why the store is unusable. Known without waiting for a change that is being written.
     store_error: Option<StoreError>,
+    /// Of a store that can be used.
+    last_write: LastWrite,
     pub(crate) waiters: Mutex<Waiters>,
     /// Records that the workers have not received, in their order.
     pub(crate) unpublished: Mutex<Vec<RecordFact>>,
@@ -237,9 +239,9 @@ impl Declared {
                 (StoreState::Unusable(error), Contents::default())
             }
         };
-        let store_error = match &store {
-            StoreState::Open(_) => None,
-            StoreState::Unusable(error) => Some(error.clone()),
+        let (last_write, store_error) = match &store {
+            StoreState::Open(store) => (store.last_write(), None),
+            StoreState::Unusable(error) => (LastWrite::default(), Some(error.clone())),
         };
         let is_usable = store_error.is_none();
         let Contents { revision, mut entries, names, owned, quarantines, policies, drains } =
@@ -267,6 +269,7 @@ impl Declared {
             }),
             store: Mutex::new(store),
             store_error,
+            last_write,
             waiters: Mutex::default(),
             unpublished: Mutex::new(unpublished),
             progress: Mutex::default(),
@@ -292,6 +295,11 @@ impl Declared {
     /// Why nothing can be changed, if the store could not be read at the start.
     pub fn store_error(&self) -> Option<StoreError> {
         self.shared.store_error.clone()
+    }
+
+    /// Why the last write to the store has failed, if it has: of a change, or of the groups and meters that switches are about to get.
+    pub fn write_error(&self) -> Option<StoreError> {
+        self.shared.last_write.error()
     }
 
     /// What a change would change.

@@ -25,9 +25,6 @@ use crate::clock;
 /// Environment variable that all processes of a tree inherit. Its value names this process and the tree.
 const MARK: &str = "SLUICE_PROCESS_TREE";
 
-/// Unit of CPU times in `/proc/PID/stat` (`USER_HZ` is 100).
-const TICKS_PER_S: f64 = 100.0;
-
 /// Interval at which processes are checked for their end.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -64,9 +61,9 @@ pub struct ProcessTree {
     members: BTreeMap<(i32, u64), Member>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Member {
-    cpu_ticks: u64,
+    cpu_time: Duration,
     is_alive: bool,
 }
 
@@ -135,16 +132,15 @@ impl ProcessTree {
         self.members.values_mut().for_each(|member| member.is_alive = false);
         let mut usage = TreeUsage::default();
         for found in self.find() {
-            let member = Member { cpu_ticks: found.cpu_ticks, is_alive: true };
-            self.members.insert((found.pid, found.start), member);
+            let member = self.members.entry((found.pid, found.start)).or_default();
+            member.is_alive = true;
+            // A process that has just ended keeps what was read last.
+            member.cpu_time = cpu_time(found.pid).unwrap_or(member.cpu_time);
             usage.resident_bytes += found.resident_bytes;
             usage.threads += found.threads;
             usage.processes += 1;
         }
-        let ticks: u64 = self.members.values().map(|member| member.cpu_ticks).sum();
-        #[expect(clippy::cast_precision_loss, reason = "fewer than 2^53 ticks")]
-        let seconds = ticks as f64 / TICKS_PER_S;
-        usage.cpu_s = seconds;
+        usage.cpu_s = self.members.values().map(|it| it.cpu_time).sum::<Duration>().as_secs_f64();
         usage
     }
 
@@ -340,7 +336,6 @@ struct Process {
     parent: i32,
     group: i32,
     session: i32,
-    cpu_ticks: u64,
     threads: u32,
     start: u64,
     resident_bytes: u64,
@@ -358,6 +353,20 @@ fn processes() -> BTreeMap<i32, Process> {
     folders.filter_map(|folder| read(&folder.path())).map(|it| (it.pid, it)).collect()
 }
 
+/// Processor time that a process has used, also in threads that have ended. `/proc/PID/stat` has it in units of 10 ms only.
+#[expect(unsafe_code, reason = "rustix has no clocks of other processes")]
+fn cpu_time(pid: i32) -> Option<Duration> {
+    let mut clock = 0;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: both calls write to the variable that they get, and nothing else.
+    let results = unsafe {
+        [libc::clock_getcpuclockid(pid, &raw mut clock), libc::clock_gettime(clock, &raw mut time)]
+    };
+    let [seconds, nanoseconds] = [time.tv_sec, time.tv_nsec].map(u64::try_from);
+    (results == [0, 0])
+        .then_some(Duration::from_secs(seconds.ok()?) + Duration::from_nanos(nanoseconds.ok()?))
+}
+
 /// Parses `/proc/PID/stat` (proc(5)).
 fn parse_stat(text: &str) -> Option<Process> {
     // The name of the program is in parentheses, and may contain any of them.
@@ -373,7 +382,6 @@ fn parse_stat(text: &str) -> Option<Process> {
         parent: field(4)?.parse().ok()?,
         group: field(5)?.parse().ok()?,
         session: field(6)?.parse().ok()?,
-        cpu_ticks: number(14)?.checked_add(number(15)?)?,
         threads: field(20)?.parse().ok()?,
         start: number(22)?,
         resident_bytes: number(24)?.checked_mul(page_size() as u64)?,
@@ -483,6 +491,24 @@ mod tests {
     }
 
     #[test]
+    fn processor_time_is_that_of_all_threads_of_a_process() {
+        let before = cpu_time(process::id().cast_signed()).unwrap();
+        let busy = || {
+            let mut n = 0_u64;
+            while clock::thread_cpu() < Duration::from_millis(3) {
+                n = std::hint::black_box(n + 1);
+            }
+        };
+        thread::spawn(busy).join().unwrap();
+        // The thread has ended.
+        assert!(
+            cpu_time(process::id().cast_signed()).unwrap() >= before + Duration::from_millis(3)
+        );
+        // No process has this id, which is greater than `PID_MAX_LIMIT`.
+        assert_eq!(cpu_time((1 << 22) + 1), None);
+    }
+
+    #[test]
     fn a_program_is_killed_if_the_thread_that_has_started_it_ends() {
         let _guard = one_test_at_a_time();
         let mut tree = thread::spawn(|| start("exec sleep 600")).join().unwrap();
@@ -536,7 +562,6 @@ mod tests {
             parent: 7,
             group: 42,
             session: 42,
-            cpu_ticks: 75,
             threads: 9,
             start: 1234,
             resident_bytes: 300 * page_size() as u64,

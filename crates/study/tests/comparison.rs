@@ -62,7 +62,7 @@ fn of_equal_studies_no_row_differs_and_the_gate_passes() {
     assert!((comparison.expected_by_chance() - 0.05).abs() < 1e-9);
     assert!(comparison.regressions(0.0).is_empty(), "{:?}", comparison.regressions(0.0));
     let text = comparison.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-    let expected = "if nothing has changed, none does in 95 % of the comparisons";
+    let expected = "95 % of the comparisons in which nothing has changed show no difference";
     assert!(text.contains(expected), "{text}");
     assert!(comparison.warnings.is_empty() && comparison.unmatched.is_empty());
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use redb::backends::FileBackend;
 use redb::{CommitError, Database, WriteTransaction};
@@ -45,6 +46,21 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
+/// The error of the last write, if it has failed. It is read without waiting for a write that is being made.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LastWrite(Arc<Mutex<Option<StoreError>>>);
+
+impl LastWrite {
+    pub(crate) fn error(&self) -> Option<StoreError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn record(&self, written: &Result<(), StoreError>) {
+        let error = written.as_ref().err().cloned();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+}
+
 /// A database in a file.
 #[derive(Debug)]
 pub(super) struct StoreFile {
@@ -55,6 +71,7 @@ pub(super) struct StoreFile {
     is_created: bool,
     /// The savepoint of a write that was reported as not made, and of which it is unknown whether it is durable.
     undecided: Option<u64>,
+    last_write: LastWrite,
     commit: fn(WriteTransaction) -> Result<(), CommitError>,
 }
 
@@ -65,12 +82,17 @@ impl StoreFile {
             database: None,
             is_created: false,
             undecided: None,
+            last_write: LastWrite::default(),
             commit: WriteTransaction::commit,
         }
     }
 
     pub(super) fn path(&self) -> PathBuf {
         self.dir.join(FILE)
+    }
+
+    pub(super) fn last_write(&self) -> LastWrite {
+        self.last_write.clone()
     }
 
     /// Opens the file and checks it. `None` if there is none.
@@ -87,6 +109,15 @@ impl StoreFile {
     /// An error of the disk at the end of a commit does not say whether the commit is durable. The write is undone then: it is either
     /// reported as made, or is not made.
     pub(super) fn write(
+        &mut self,
+        fill: impl FnOnce(&WriteTransaction) -> Result<(), Failure>,
+    ) -> Result<(), StoreError> {
+        let written = self.write_or_undo(fill);
+        self.last_write.record(&written);
+        written
+    }
+
+    fn write_or_undo(
         &mut self,
         fill: impl FnOnce(&WriteTransaction) -> Result<(), Failure>,
     ) -> Result<(), StoreError> {
@@ -279,6 +310,20 @@ mod tests {
             drop(file);
             assert_eq!(stored(&dir), 1);
         }
+    }
+
+    #[test]
+    fn the_error_of_the_last_write_is_known_until_one_is_made() {
+        let dir = TempDir::new("last-write");
+        let mut file = file(&dir);
+        let last_write = file.last_write();
+        assert_eq!(last_write.error(), None);
+        file.commit = lost;
+        let error = write(&mut file, 2).unwrap_err();
+        assert_eq!(last_write.error(), Some(error));
+        file.commit = WriteTransaction::commit;
+        write(&mut file, 3).unwrap();
+        assert_eq!(last_write.error(), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use self::contents::{
     DRAINS, ENTRIES, META, NAMES, OWNED, POLICIES, QUARANTINES, QuarantineRecord, Record,
     entry_key, name_key,
 };
+pub(crate) use self::file::LastWrite;
 pub use self::file::StoreError;
 use self::file::StoreFile;
 use crate::change::{AppliedChange, PolicyChange};
@@ -61,6 +62,11 @@ impl Store {
     /// The file.
     pub fn path(&self) -> PathBuf {
         self.file.path()
+    }
+
+    /// Whether the last write has failed.
+    pub(crate) fn last_write(&self) -> LastWrite {
+        self.file.last_write()
     }
 
     /// Writes a change. It is durable when this returns.

@@ -214,7 +214,7 @@ async fn publish(state: &ApiState, cable: Cable, drained: Option<DrainedLink>) -
     let busy = |why: &str| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", why);
     if state.declared.is_some() {
         // Stored first, so that it is in effect again after a restart.
-        write(state, move |declared| declared.set_drained(cable, drained), |()| true).await?;
+        write(state, move |declared| declared.set_drained(cable, drained)).await?;
     } else if !state.controller.publish(vec![RecordFact::new(cable, drained)]) {
         return Err(busy("the controller has too much to do"));
     }

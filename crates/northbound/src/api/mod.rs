@@ -59,7 +59,6 @@ use access::Access;
 use benches::Benches;
 pub(crate) use handlers::{method_not_allowed, not_found};
 use reads::Reads;
-use store_error::LastWrite;
 use topology::TopologyCache;
 
 /// What the handlers use.
@@ -93,8 +92,6 @@ pub(crate) struct ApiState {
     captures: SourceLimit,
     /// Static entries, if they are kept.
     pub(crate) declared: Option<Arc<Declared>>,
-    /// Whether the last change of what is declared was stored.
-    last_write: Arc<LastWrite>,
     /// Changes of what is declared are written one after the other.
     writes: Arc<Semaphore>,
     /// Atomic changes and changes of policies wait for each other here. Of the former, only one at a time waits for `writes`: others, such as a
@@ -136,7 +133,6 @@ impl ApiState {
             traces: SourceLimit::new(trace::TRACES_MAX),
             captures: SourceLimit::new(capture::CAPTURES_MAX),
             declared,
-            last_write: Arc::default(),
             writes: Arc::new(Semaphore::new(1)),
             atomic_changes: Arc::new(Semaphore::new(1)),
             plans: Arc::new(Semaphore::new(1)),

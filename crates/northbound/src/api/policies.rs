@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use sluice_declared::reconcile::Reconciler;
-use sluice_declared::{Declared, Policy, PolicyPlan, PolicyTopology, PolicyVersion};
+use sluice_declared::{Policy, PolicyTopology, PolicyVersion};
 use utoipa::ToSchema;
 
 use super::ApiState;
@@ -196,16 +196,15 @@ async fn apply(
         flows.into_iter().map(NamedEntryBody::declaration).collect::<ApiResult<_>>()?;
     let limit = if dry_run { &state.plans } else { &state.atomic_changes };
     let (network, applied_name) = (state.clone(), name.clone());
-    let run = move |declared: &Declared| {
+    let applied = write_with(&state, limit, move |declared| {
         let topology = || topology(&network);
         if dry_run {
             declared.plan_policy(&name, &flows, &topology())
         } else {
             declared.apply_policy(&name, flows, identity.who, &topology)
         }
-    };
-    let is_stored = move |plan: &PolicyPlan| !dry_run && !plan.is_same;
-    let plan = write_with(&state, limit, run, is_stored).await?;
+    });
+    let plan = applied.await?;
     let pending = if dry_run { vec![] } else { pending(&state, &applied_name)? };
     Ok(Json(AppliedDocument {
         is_changed: !plan.is_same,
@@ -252,14 +251,9 @@ async fn remove(
     ApiQuery(RemoveQuery { force }): ApiQuery<RemoveQuery>,
 ) -> ApiResult<Json<RemovedDocument>> {
     let removed = name.clone();
-    let run = move |declared: &Declared| {
-        let is_in_effect = declared.policy(&name).is_some_and(|it| it.current.is_some());
-        let removed = declared.remove_policy(&name, force);
-        removed.map(|revision| (revision, force || is_in_effect))
-    };
-    let is_stored = |&(_, is_stored): &(u64, bool)| is_stored;
-    let (revision, _) = write_with(&state, &state.atomic_changes, run, is_stored).await?;
-    Ok(Json(RemovedDocument { revision, name: removed }))
+    let removal =
+        write_with(&state, &state.atomic_changes, move |it| it.remove_policy(&name, force));
+    Ok(Json(RemovedDocument { revision: removal.await?, name: removed }))
 }
 
 fn topology(state: &ApiState) -> PolicyTopology {

@@ -123,15 +123,11 @@ async fn quarantine(
     };
     let recorder = state.clone();
     // Recorded even if the client does not wait any more.
-    let written = write(
-        &state,
-        move |declared| {
-            let revision = declared.quarantine(mac, info.clone())?;
-            record(&recorder, EventKind::HostQuarantined, mac, &info);
-            Ok(revision)
-        },
-        |_| true,
-    );
+    let written = write(&state, move |declared| {
+        let revision = declared.quarantine(mac, info.clone())?;
+        record(&recorder, EventKind::HostQuarantined, mac, &info);
+        Ok(revision)
+    });
     let revision = written.await?;
     if wait {
         wait_until_tried(&state, revision, WAIT_MAX).await?;
@@ -169,16 +165,12 @@ async fn release(
 ) -> ApiResult<Json<ReleasedDocument>> {
     let mac = find_known(&state, &host)?;
     let recorder = state.clone();
-    let written = write(
-        &state,
-        move |declared| {
-            let (revision, before) = declared.release(mac)?;
-            let ended = before.info.ended_by(identity.who);
-            record(&recorder, EventKind::HostReleased, mac, &ended);
-            Ok((revision, before))
-        },
-        |_| true,
-    );
+    let written = write(&state, move |declared| {
+        let (revision, before) = declared.release(mac)?;
+        let ended = before.info.ended_by(identity.who);
+        record(&recorder, EventKind::HostReleased, mac, &ended);
+        Ok((revision, before))
+    });
     let (revision, before) = written.await?;
     if wait {
         wait_until_tried(&state, revision, WAIT_MAX).await?;

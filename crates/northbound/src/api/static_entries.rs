@@ -9,8 +9,7 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use sluice_declared::reconcile::Removal;
 use sluice_declared::{
-    Change, ChangeError, Declared, Difference, Entry, Key, Kind, PolicyError, QuarantineError,
-    WriteError,
+    Change, ChangeError, Declared, Entry, Key, Kind, PolicyError, QuarantineError, WriteError,
 };
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
@@ -227,14 +226,12 @@ fn policy_error(error: &PolicyError, message: String) -> ApiError {
     }
 }
 
-/// Writes to the store: the disk takes its time, in a thread of its own; one change after the other. `is_stored` says of a result whether
-/// there was anything to store.
+/// Writes to the store: the disk takes its time, in a thread of its own; one change after the other.
 pub(super) async fn write<R: Send + 'static>(
     state: &ApiState,
     write: impl FnOnce(&Declared) -> Result<R, WriteError> + Send + 'static,
-    is_stored: impl FnOnce(&R) -> bool + Send + 'static,
 ) -> ApiResult<R> {
-    write_with(state, &state.writes, write, is_stored).await
+    write_with(state, &state.writes, write).await
 }
 
 /// Writes to the store when `limit`, which says how many such writes run at a time, lets it.
@@ -242,17 +239,13 @@ pub(super) async fn write_with<R: Send + 'static>(
     state: &ApiState,
     limit: &Arc<Semaphore>,
     write: impl FnOnce(&Declared) -> Result<R, WriteError> + Send + 'static,
-    is_stored: impl FnOnce(&R) -> bool + Send + 'static,
 ) -> ApiResult<R> {
     // Never closed. Kept until the write is done, also if the client closes its connection.
     let permit = limit.clone().acquire_owned().await;
     let writer = Arc::clone(service(state)?);
-    let last_write = Arc::clone(&state.last_write);
     let run = move || {
         let _permit = permit;
-        let written = write(&writer);
-        last_write.record(&written, is_stored);
-        written
+        write(&writer)
     };
     match tokio::task::spawn_blocking(run).await {
         Ok(written) => written.map_err(|error| write_error(&error)),
@@ -315,7 +308,7 @@ async fn make(
         None
     };
     // Checking many entries takes its time as well.
-    let run = move |declared: &Declared| {
+    let written = write(state, move |declared| {
         let _atomic = atomic;
         if let Some(Err(refusal)) = precondition.map(|it| it.check(declared)) {
             return Ok(Err(refusal));
@@ -326,9 +319,8 @@ async fn make(
         let written =
             if is_atomic { declared.write_everywhere(change) } else { declared.write(change) };
         written.map(|(revision, differences)| Ok((Some(revision), differences)))
-    };
-    let is_stored = |made: &ApiResult<(Option<u64>, Vec<Difference>)>| matches!(made, Ok((Some(_), differences)) if !differences.is_empty());
-    let (revision, differences) = write(state, run, is_stored).await??;
+    });
+    let (revision, differences) = written.await??;
     if let Some(revision) = revision
         && (how.wait || is_atomic)
     {

@@ -1,4 +1,4 @@
-//! A store that cannot be opened or written.
+//! `store_error`: the store could not be opened at the start, or the last write has failed.
 
 use std::fs;
 

@@ -4,6 +4,7 @@ mod controllers;
 mod differences;
 mod gate;
 mod print;
+mod resolution;
 
 use sluice_bench::ConfidenceInterval;
 
@@ -13,9 +14,10 @@ pub use print::SCHEMA;
 
 pub use crate::definition::Direction;
 
+use self::resolution::resolution;
 use crate::definition::{Cell, Measure, metrics};
 use crate::interval::{
-    ERROR, RATIO_ERROR, RatioEstimate, greater_beyond_noise, probability_of_greater, resolution,
+    ERROR, RATIO_ERROR, RatioEstimate, greater_beyond_noise, probability_of_greater,
 };
 use crate::record::{Sample, StudyRecord};
 use crate::report::failures::SentenceGroup;

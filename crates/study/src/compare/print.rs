@@ -40,8 +40,8 @@ impl fmt::Display for Comparison {
             f,
             "Rows",
             &format!(
-                "{known} with an interval, of which {different} differ significantly; if nothing has changed, none does in {:.0} % of the \
-                 comparisons{unknown}",
+                "{known} with an interval, of which {different} differ significantly; {:.0} % of the comparisons in which nothing has changed \
+                 show no difference{unknown}",
                 100.0 * (1.0 - self.expected_by_chance())
             ),
         )?;

@@ -13,21 +13,21 @@ pub(crate) fn command_line(
     let environment = start.environment.iter().chain(&variant.environment);
     let environment: BTreeMap<_, _> = environment.collect();
     let variables = environment.into_iter().map(|(name, value)| {
-        let value = shell_word(fill(value));
+        let value = shell_word(&fill(value));
         format!("{name}={value}")
     });
     let command = std::iter::once(&start.program).chain(&start.arguments);
-    let words = command.chain(&variant.arguments).map(|word| shell_word(fill(word)));
+    let words = command.chain(&variant.arguments).map(|word| shell_word(&fill(word)));
     variables.chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// A word as a shell takes it: quoted if it has characters that mean something else there.
-fn shell_word(word: String) -> String {
+pub(crate) fn shell_word(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:=@%,{}".contains(&byte);
     // Such as `{a,b}` and `{1..3}`.
     let is_expanded = word.contains('{') && (word.contains(',') || word.contains(".."));
     if !word.is_empty() && word.bytes().all(is_plain) && !is_expanded {
-        return word;
+        return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
 }

@@ -7,7 +7,7 @@ mod placeholders;
 mod readiness;
 mod running;
 
-pub(crate) use command_line::command_line;
+pub(crate) use command_line::{command_line, shell_word};
 pub(crate) use discovery::executable;
 pub use discovery::{Found, find};
 pub(crate) use identity::identity;

@@ -108,7 +108,11 @@ pub(super) fn forwarding_table(trial: &mut Trial<'_, '_>) -> Result<Measured, St
     if let Some(client) = client
         .filter(|client| client.path().is_ok_and(|request| request.per != PathRequestScope::Path))
     {
-        proactive_entries(trial, &client, &mut measured)?;
+        // The figure of the other mode is there whatever becomes of this one.
+        if let Err(why) = proactive_entries(trial, &client, &mut measured) {
+            trial.check_interrupted()?;
+            measured.warnings.push(format!("not measured in proactive mode: {why}"));
+        }
     } else {
         measured.warnings.push(
             "the controller's file has no [northbound.path] for single flow entries: measured in reactive mode only"

@@ -12,7 +12,7 @@ use crate::network::TestNetwork;
 use crate::network::messages;
 
 /// Interval at which the northbound interface is asked for the topology.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const NORTHBOUND_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Time between the end of the discovery and the change.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub(super) fn cut_first_link(
         return Err("the topology has no links".to_owned());
     }
     let before = northbound.map(NorthboundClient::topology).transpose()?;
-    let poller = northbound.map(|it| TopologyPoller::start(it, POLL_INTERVAL)).transpose()?;
+    let poller = northbound.map(|it| TopologyPoller::start(it, NORTHBOUND_INTERVAL)).transpose()?;
     network.clear();
     network.cut_link(0)?;
     let deadline = clock::now() + timeout;

@@ -21,6 +21,8 @@ mod trial;
 
 use crate::definition::{Axis, AxisValue, Cell, Rfc8456Settings};
 use crate::measure::{Measured, Subject};
+pub(crate) use change::NORTHBOUND_INTERVAL;
+pub(crate) use reliability::FAILOVER_INTERVAL;
 use trial::Trial;
 
 /// Carries out one trial of a test.

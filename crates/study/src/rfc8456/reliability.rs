@@ -17,7 +17,7 @@ use crate::process::{Placeholders, RunningController, free_port};
 const STREAM_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Interval between frames of which each has another source, and needs the controller.
-const FAILOVER_INTERVAL: Duration = Duration::from_millis(10);
+pub(crate) const FAILOVER_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time before the failure.
 const BEFORE: Duration = Duration::from_secs(2);

@@ -114,7 +114,8 @@ impl Journal {
         let has_plan = plan.try_exists().map_err(|error| JournalError::Io(plan.clone(), error))?;
         let samples = if has_plan {
             let (earlier, samples) = read(folder)?;
-            if let Some(why) = difference(&earlier, record) {
+            let missing = || missing_controller(&earlier, record, &samples);
+            if let Some(why) = difference(&earlier, record).or_else(missing) {
                 return Err(JournalError::OtherPlan(folder.to_owned(), why));
             }
             write_record(&plan, &merged(&earlier, record))?;
@@ -210,12 +211,31 @@ fn controller_difference(
     Some(format!("controller {id}: {name} is another file than before{homes}"))
 }
 
+/// Which controller has samples, and is no longer found.
+fn missing_controller(
+    earlier: &StudyRecord,
+    record: &StudyRecord,
+    samples: &[Sample],
+) -> Option<String> {
+    let has_samples =
+        |id: &str| samples.iter().any(|it| it.controller == id && it.failure.is_none());
+    let mut missing = record.controllers.iter().filter_map(|it| Some((it, it.missing.as_ref()?)));
+    let (controller, why) = missing.find(|(it, _)| has_samples(&it.id))?;
+    let [before, now] = [&earlier.home, &record.home];
+    let homes = if before == now {
+        String::new()
+    } else {
+        format!("; {{home}} was {before}, and is {now}")
+    };
+    Some(format!("controller {} has samples, and is not found now: {why}{homes}", controller.id))
+}
+
 /// The record of a study that goes on.
 fn merged(earlier: &StudyRecord, record: &StudyRecord) -> StudyRecord {
     // A controller may have been installed since.
     let mut merged = StudyRecord { started_at: earlier.started_at.clone(), ..record.clone() };
     for (controller, before) in merged.controllers.iter_mut().zip(&earlier.controllers) {
-        // Or it is no longer installed, and has samples.
+        // Or it is not found at present.
         if controller.files.is_empty() {
             controller.files.clone_from(&before.files);
         }
@@ -265,6 +285,7 @@ mod tests {
 
     use super::*;
     use crate::run::plan::tests::plan;
+    use crate::run::tests::sample_with;
 
     /// More than the greatest id of a process (`PID_MAX_LIMIT`).
     const NO_PROCESS: u32 = (1 << 22) + 1;
@@ -322,6 +343,22 @@ mod tests {
         missing.controllers[0].files.clear();
         drop(Journal::open(&folder, &missing).unwrap());
         assert!(open_error(&folder, &record("/b", "2")).contains("another file"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_study_does_not_go_on_without_a_controller_that_has_samples() {
+        let folder = folder("missing");
+        let before = record("/a", "1");
+        let (mut journal, _) = Journal::open(&folder, &before).unwrap();
+        journal.add(&Sample { controller: "c0".to_owned(), ..sample_with(1, None) }).unwrap();
+        drop(journal);
+        let mut missing = record("/b", "1");
+        missing.controllers[0].missing = Some("/b/x was not found".to_owned());
+        let error = open_error(&folder, &missing);
+        let expected = "controller c0 has samples, and is not found now: /b/x was not found; {home} was /a, and is /b";
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(Journal::open(&folder, &before).unwrap().1.len(), 1);
         fs::remove_dir_all(&folder).unwrap();
     }
 

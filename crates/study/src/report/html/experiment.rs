@@ -6,6 +6,7 @@ use super::super::format::counted;
 use super::super::summary::ExperimentSummary;
 use super::{cells, experiment_id, figure_id, figures, published};
 use crate::definition::{Axis, Experiment};
+use crate::process::shell_word;
 use crate::record::StudyRecord;
 
 pub(super) fn section(
@@ -75,10 +76,10 @@ fn repeating_command(experiment: &ExperimentSummary<'_>, study: &StudyRecord) ->
     }
     words.push(format!("--rounds {}", experiment.record.experiment.rounds));
     if let Some(folder) = &study.definitions {
-        words.push(format!("--definitions {}", quoted(folder)));
+        words.push(format!("--definitions {}", shell_word(folder)));
     }
     if let Some(folder) = home(study).filter(|_| uses_home(experiment)) {
-        words.push(format!("--home {}", quoted(folder)));
+        words.push(format!("--home {}", shell_word(folder)));
     }
     words.join(" ")
 }
@@ -102,15 +103,6 @@ fn home_option(command: &[String]) -> Option<&str> {
 fn uses_home(experiment: &ExperimentSummary<'_>) -> bool {
     let mut found = experiment.controllers.iter().filter(|it| it.missing.is_none());
     found.any(|it| serde_json::to_string(&it.row).is_ok_and(|row| row.contains("{home}")))
-}
-
-/// A word for the shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:=@%".contains(&byte);
-    if !word.is_empty() && word.bytes().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// The settings that are the same in all cells, such as `bench: hosts 1000, switches 16`, without what is switched off.

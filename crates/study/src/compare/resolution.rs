@@ -1,0 +1,61 @@
+//! How exactly figures are measured: values without any deviation differ only beyond that.
+
+use std::time::Duration;
+
+use crate::rfc8456::{FAILOVER_INTERVAL, NORTHBOUND_INTERVAL};
+
+/// Figures that are read from the histogram of latencies, in microseconds.
+const LATENCIES: [&str; 7] =
+    ["mean_us", "min_us", "p50_us", "p90_us", "p99_us", "p999_us", "processing_us"];
+
+/// Relative width of the buckets of the bench's latency histogram: three significant digits are 1024 to 2048 buckets for a factor of two.
+const BUCKET: f64 = 1.0 / 1024.0;
+
+/// Least width of these buckets, in microseconds.
+const BUCKET_MIN_US: f64 = 0.016;
+
+/// Figures in milliseconds that are multiples of an interval: of that between two frames, or two requests.
+const POLLED: [(&str, Duration); 2] =
+    [("failover_ms", FAILOVER_INTERVAL), ("northbound_ms", NORTHBOUND_INTERVAL)];
+
+/// By how much the logarithm of the ratio of two means may differ from the true one because of the resolution of the instrument.
+pub(super) fn resolution(metric: &str, means: [f64; 2]) -> f64 {
+    let mean = means[0].min(means[1]);
+    if mean <= 0.0 {
+        return 0.0;
+    }
+    if LATENCIES.contains(&metric) {
+        return BUCKET.max(BUCKET_MIN_US / mean);
+    }
+    let polled = POLLED.iter().find(|(name, _)| *name == metric);
+    polled.map_or(0.0, |(_, interval)| (interval.as_secs_f64() * 1e3 / mean).ln_1p())
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_bench::ConfidenceInterval;
+
+    use super::*;
+    use crate::interval::RatioEstimate;
+
+    fn interval(first: f64, second: f64, metric: &str) -> ConfidenceInterval {
+        let resolution = resolution(metric, [first, second]);
+        RatioEstimate::new(&[first; 3], &[second; 4], resolution).at(0.01)
+    }
+
+    #[test]
+    fn values_without_deviation_differ_unless_they_are_equal_or_too_close_for_the_instrument() {
+        let double = interval(2.0, 4.0, "entries");
+        assert!((double.low - 2.0).abs() < 1e-9 && (double.high - 2.0).abs() < 1e-9);
+        assert!(interval(0.1, 0.1, "entries").contains(1.0), "in spite of rounding");
+        // Neighbouring buckets of the histogram, at 32 µs to 64 µs of 32 ns each.
+        assert!(interval(33.055, 33.087, "p50_us").contains(1.0));
+        assert!(!interval(33.055, 33.151, "p50_us").contains(1.0), "three buckets");
+        assert!(!interval(33.055, 33.087, "cpu_us_per_answer").contains(1.0));
+        assert!(interval(4.0, 4.016, "min_us").contains(1.0), "the least width of a bucket");
+        assert!(!interval(4.0, 4.032, "min_us").contains(1.0));
+        // Frames are sent every 10 ms.
+        assert!(interval(390.0, 400.0, "failover_ms").contains(1.0));
+        assert!(!interval(390.0, 410.0, "failover_ms").contains(1.0));
+    }
+}
