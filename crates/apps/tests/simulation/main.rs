@@ -99,7 +99,7 @@ use operator::Operator;
 use refusals::Refusals;
 use reloads::Reloads;
 use requests::Requests;
-use scenario::Scenario;
+use scenario::{Scenario, default_config};
 use segments::Segments;
 use vlans::add_vlans;
 
@@ -205,7 +205,8 @@ fn a_link_that_carries_nothing_for_a_while_causes_no_storm_when_it_does_again() 
         let names: Vec<_> = APPS.iter().map(|&name| name.to_owned()).collect();
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
-        let apps = |_| -> Chain { chain(&names, &Config::default()).unwrap() };
+        let config = default_config(start);
+        let apps = |_| -> Chain { chain(&names, &config).unwrap() };
         let controller = SimulatedEngine::new(&engine, start, apps);
         let mut net = NetworkSimulation::new(topology, &options, start, controller).unwrap();
         net.run_for(DISCOVERY_TIME).unwrap();

@@ -178,7 +178,6 @@ fn app_config(seed: u64, flooding: Flooding, matching: Matching, start: Instant)
     // Groups that no host has joined are flooded.
     let has_snooping = Rng::new(seed.rotate_left(16)).below(2) == 0;
     let multicast = has_snooping.then(forwarding::multicast::Config::default);
-    let clock = Some(WallClock { at: start, since_1970: Duration::ZERO });
     Config {
         forwarding: forwarding::Config {
             flooding,
@@ -187,9 +186,15 @@ fn app_config(seed: u64, flooding: Flooding, matching: Matching, start: Instant)
             multicast,
             ..forwarding::Config::default()
         },
-        topology: topology::Config { clock, ..topology::Config::default() },
-        ..Config::default()
+        ..default_config(start)
     }
+}
+
+/// The default configuration, with a clock that does not depend on what other networks of this process do.
+pub(super) fn default_config(start: Instant) -> Config {
+    let clock = Some(WallClock { at: start, since_1970: Duration::ZERO });
+    let topology = topology::Config { clock, ..topology::Config::default() };
+    Config { topology, ..Config::default() }
 }
 
 /// Delays of control links are up to 25 ms.

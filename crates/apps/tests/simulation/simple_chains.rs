@@ -43,7 +43,8 @@ fn run(seed: u64) -> Result<(), String> {
     let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
-    let apps = |_| -> Chain { chain(&names, &Config::default()).unwrap() };
+    let config = default_config(start);
+    let apps = |_| -> Chain { chain(&names, &config).unwrap() };
     let controller = SimulatedEngine::new(&engine, start, apps);
     let net = NetworkSimulation::new(topology, &options, start, controller);
     let mut net = net.map_err(|e| e.to_string())?;
