@@ -17,8 +17,12 @@ const UNANSWERED_ANNOUNCEMENTS_MAX: u64 = 1024;
 /// If no announcement is answered for this long, more are sent anyway.
 const ANNOUNCE_QUIET: Duration = Duration::from_millis(250);
 
-/// How long announcements are sent. Hosts that are not announced by then are not used.
+/// The same for a controller that has answered one: it may be late, as it has to enlarge tables or to collect garbage.
+const ANNOUNCE_LATE: Duration = Duration::from_secs(1);
+
+/// How long announcements are sent, and for each host of all switches. Hosts that are not announced by then are not used.
 const ANNOUNCE_MAX: Duration = Duration::from_secs(20);
+const ANNOUNCE_MAX_PER_HOST: Duration = Duration::from_micros(10);
 
 /// Progress of the announcements of all switches of a thread.
 ///
@@ -102,28 +106,35 @@ impl<I: GeneratorIo> Generator<I> {
         }
         let mut announcements = Announcements::new(self.thread.plan.hosts, self.switches.len());
         let started_at = self.io.now();
+        let hosts = self
+            .thread
+            .plan
+            .hosts
+            .saturating_mul(u32::try_from(self.switches.len()).unwrap_or(u32::MAX));
+        let sending_max = ANNOUNCE_MAX + ANNOUNCE_MAX_PER_HOST * hosts;
         let (mut replies, mut last_reply, mut quiet_periods) = (0, started_at, 0u64);
         (0..self.switches.len()).for_each(|at| self.pending.add(at));
         loop {
             let now = self.io.now();
-            let is_over = now - started_at > ANNOUNCE_MAX;
+            let is_over = now - started_at > sending_max;
+            let quiet = if replies == 0 { ANNOUNCE_QUIET } else { ANNOUNCE_LATE };
             self.send_announcements(&mut announcements, quiet_periods, is_over);
             let all_sent = is_over || announcements.unsent == 0;
             if announcements.replies != replies {
                 (replies, last_reply) = (announcements.replies, now);
-            } else if now - last_reply >= ANNOUNCE_QUIET && !all_sent {
+            } else if now - last_reply >= quiet && !all_sent {
                 (quiet_periods, last_reply) = (quiet_periods + 1, now);
                 (0..self.switches.len()).for_each(|at| self.pending.add(at));
                 continue;
             }
             if self.thread.shared.is_stopped()
-                || now - started_at > 2 * ANNOUNCE_MAX
-                || (all_sent && now - last_reply > ANNOUNCE_QUIET)
+                || now - started_at > 2 * sending_max
+                || (all_sent && now - last_reply > quiet)
                 || (all_sent && announcements.unanswered == 0)
             {
                 return Ok(());
             }
-            self.wait_and_receive(Some(last_reply + ANNOUNCE_QUIET), None)?;
+            self.wait_and_receive(Some(last_reply + quiet), None)?;
         }
     }
 

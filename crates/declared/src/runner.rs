@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sluice_io::clock;
 use sluice_openflow::DatapathId;
-use sluice_sdk::view::{Fact, SubscriptionEnd, ViewSubscription, ViewUpdate};
+use sluice_sdk::view::{Fact, ResubscriptionPause, SubscriptionEnd, ViewSubscription, ViewUpdate};
 use tracing::{info, warn};
 
 use crate::reconcile::{NetworkState, Notice, OutRequest};
@@ -16,7 +16,8 @@ use crate::service::{Event, Shared, StoreState, lock, now};
 /// How often the sessions are compared even if nothing has reported that they have changed.
 const SESSIONS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long after a change they are compared once more: a switch that moves to another worker is in no list for a moment.
+/// How long after a change they are compared once more: a switch that moves to another worker is in no list for a moment. Also how often
+/// they are compared while there is no subscription that would report changes.
 const SESSIONS_REPEAT: Duration = Duration::from_secs(1);
 
 /// Pause between two comparisons, so that many switches that connect at a time are compared together: each comparison looks at
@@ -43,7 +44,11 @@ const RECORD_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Runner {
     shared: Arc<Shared>,
     received: Receiver<Event>,
-    subscription: Option<ViewSubscription>,
+    /// With the time when it began.
+    subscription: Option<(Instant, ViewSubscription)>,
+    resubscription_pause: ResubscriptionPause,
+    /// When the next subscription may begin.
+    subscription_due: Instant,
     /// Whether sessions may have changed since they were compared.
     have_sessions_changed: bool,
     /// When the sessions were compared last.
@@ -67,6 +72,8 @@ impl Runner {
             shared,
             received,
             subscription: None,
+            resubscription_pause: ResubscriptionPause::default(),
+            subscription_due: now,
             have_sessions_changed: true,
             compared_at: now,
             sessions_pause: SESSIONS_PAUSE,
@@ -164,13 +171,14 @@ impl Runner {
         if now.at < self.sessions_due {
             return false;
         }
-        if self.subscription.is_none() {
+        if self.subscription.is_none() && now.at >= self.subscription_due {
             let events = self.shared.events.clone();
             let notify = Box::new(move || drop(events.send(Event::View)));
-            self.subscription = Some(self.shared.controller.subscribe(notify));
+            self.subscription = Some((now.at, self.shared.controller.subscribe(notify)));
         }
-        let is_change = std::mem::take(&mut self.have_sessions_changed);
-        let interval = if is_change { SESSIONS_REPEAT } else { SESSIONS_INTERVAL };
+        let is_repeated =
+            std::mem::take(&mut self.have_sessions_changed) || self.subscription.is_none();
+        let interval = if is_repeated { SESSIONS_REPEAT } else { SESSIONS_INTERVAL };
         drop(self.shared.core_with_sessions());
         let took = clock::now().saturating_duration_since(now.at);
         self.sessions_pause =
@@ -183,7 +191,9 @@ impl Runner {
     /// Receives the facts; those about switches are of interest.
     fn have_switches_changed(&mut self) -> bool {
         let mut is_changed = false;
-        while let Some(update) = self.subscription.as_ref().and_then(ViewSubscription::try_next) {
+        while let Some((began, subscription)) = &self.subscription
+            && let Some(update) = subscription.try_next()
+        {
             match update {
                 ViewUpdate::Facts(facts) => {
                     is_changed |= facts.iter().any(|it| matches!(it.fact, Fact::Switch(..)));
@@ -191,6 +201,10 @@ impl Runner {
                 ViewUpdate::InitialStateComplete => {}
                 ViewUpdate::Ended(SubscriptionEnd::Stopped) => break,
                 ViewUpdate::Ended(_) => {
+                    let now = now().at;
+                    let pause =
+                        self.resubscription_pause.after(now.saturating_duration_since(*began));
+                    self.subscription_due = now + pause;
                     self.subscription = None;
                     return true;
                 }

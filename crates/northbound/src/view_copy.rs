@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use sluice_io::clock;
 use sluice_sdk::Controller;
-use sluice_sdk::view::{NetworkView, PublishedFact, SubscriptionEnd, ViewSubscription, ViewUpdate};
+use sluice_sdk::view::{
+    NetworkView, PublishedFact, ResubscriptionPause, SubscriptionEnd, ViewSubscription, ViewUpdate,
+};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use crate::events::{Event, Events};
 use crate::isolated_ports;
-
-/// Pause before a new subscription, after one has ended.
-const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How often the copy forgets what was removed from the view long ago.
 const EXPIRE_INTERVAL: Duration = Duration::from_secs(1);
@@ -43,7 +42,9 @@ impl ViewCopy {
     /// What changes is recorded as events, unless the copy was started again, since nobody knows then what is new.
     pub(crate) async fn follow(&self, controller: &dyn Controller, events: &Events) {
         let mut is_new_run = true;
+        let mut pause = ResubscriptionPause::default();
         loop {
+            let started = clock::now();
             let changed = Arc::new(Notify::new());
             let subscriber = Arc::clone(&changed);
             let subscription = controller.subscribe(Box::new(move || subscriber.notify_one()));
@@ -58,7 +59,7 @@ impl ViewCopy {
                 SubscriptionEnd::Refused => {}
             }
             is_new_run = false;
-            sleep(RETRY_INTERVAL).await;
+            sleep(pause.after(clock::now().saturating_duration_since(started))).await;
         }
     }
 

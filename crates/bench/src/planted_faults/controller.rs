@@ -7,8 +7,8 @@ use sluice_base::Rng;
 use sluice_io::simulated::{PeerId, SimulatedKernel};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
-    Action, Encoder, Ethernet, Field, FlowMod, Instruction, MessageType, RawMessage, Version,
-    split_message,
+    Action, Encoder, Ethernet, Field, FlowMod, Instruction, MessageType, PacketOutRef, PortNo,
+    RawMessage, Version, split_message,
 };
 
 /// How the controller behaves. The default answers each request once and at once.
@@ -16,6 +16,8 @@ use sluice_openflow::{
 pub(super) struct Behaviour {
     /// Time that each request takes; they are processed one after the other.
     pub(super) service_time: Duration,
+    /// Time that each announcement takes, which is flooded then; they are ignored if it is zero.
+    pub(super) announcement_time: Duration,
     /// Time from then until its answer, in which others are processed: drawn from this list, at random.
     pub(super) delays: Vec<Duration>,
     /// One in so many requests gets no answer.
@@ -132,10 +134,46 @@ impl SimulatedController {
                 let packet = PacketIn::new(msg).unwrap();
                 if !Ethernet::new(packet.frame).unwrap().dst.is_group() {
                     self.answer(at, packet, msg.version(), kernel);
+                } else if !self.behaviour.announcement_time.is_zero() {
+                    self.flood(at, packet, msg.version(), kernel);
                 }
             }
             _ => {}
         }
+    }
+
+    /// When it has processed something that takes `service_time`, after all that it has received before.
+    fn done_at(&mut self, now: Instant, service_time: Duration) -> Instant {
+        let mut begin = self.busy_until.map_or(now, |busy| busy.max(now));
+        if let Some((period, stall)) = self.behaviour.stall {
+            let mut until = self.started_at.unwrap_or(now) + period;
+            while until <= begin {
+                until += period;
+            }
+            if until - begin <= stall {
+                begin = until;
+            }
+        }
+        let done = begin + service_time;
+        self.busy_until = Some(done);
+        done
+    }
+
+    /// Processes an announcement.
+    fn flood(
+        &mut self,
+        at: usize,
+        packet: PacketIn<'_>,
+        version: Version,
+        kernel: &SimulatedKernel,
+    ) {
+        let done = self.done_at(kernel.now(), self.behaviour.announcement_time);
+        let (mut bytes, mut xid) = (vec![], 1);
+        let mut out = Encoder::new(&mut bytes, version, &mut xid);
+        let actions = [Action::output(PortNo::FLOOD)];
+        let flooded = PacketOutRef { actions: &actions, ..PacketOutRef::answer(&packet) };
+        out.packet_out(&flooded).unwrap();
+        self.connections[at].unsent.push_back((done, bytes));
     }
 
     /// Processes a request, and answers it when and as the behaviour says.
@@ -158,19 +196,8 @@ impl SimulatedController {
             connection.sending.clear();
             return;
         }
-        let now = kernel.now();
-        let mut begin = self.busy_until.map_or(now, |busy| busy.max(now));
-        if let Some((period, stall)) = behaviour.stall {
-            let mut until = self.started_at.unwrap_or(now) + period;
-            while until <= begin {
-                until += period;
-            }
-            if until - begin <= stall {
-                begin = until;
-            }
-        }
-        let done = begin + behaviour.service_time;
-        self.busy_until = Some(done);
+        let done = self.done_at(kernel.now(), self.behaviour.service_time);
+        let (behaviour, connection) = (&self.behaviour, &mut self.connections[at]);
         if is_nth(behaviour.drop_one_in) {
             return;
         }

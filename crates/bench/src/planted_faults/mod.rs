@@ -209,6 +209,27 @@ fn a_stall_shows_in_an_open_loop_and_a_closed_loop_says_that_it_cannot_show_it()
     assert!(!has_warning(&steady, "a closed loop"), "{:?}", steady.warnings);
 }
 
+/// Its tables grow, or it collects garbage, while it learns.
+#[test]
+fn a_controller_that_stalls_while_it_learns_is_measured_when_it_has_learned() {
+    let behaviour = Behaviour {
+        announcement_time: Duration::from_micros(50),
+        stall: Some((Duration::from_secs(1), ms(600))),
+        ..busy()
+    };
+    let plan = Plan { hosts: 20_000, ..plan(Load::Window(1)) };
+    let report = measure(&plan, behaviour.clone());
+    assert!(report.switches.iter().all(|s| s.hosts_announced == plan.hosts));
+    assert_eq!(report.counts.never_answered, 0, "{:?}", report.counts);
+    // No request waits for announcements.
+    assert_near(latency_s(&report, 0.5), 0.0004, 0.1);
+    // 80 000 hosts take 10 s, and with the stalls 25 s, of which 20.8 s are permitted.
+    let slow = Behaviour { announcement_time: Duration::from_micros(125), ..behaviour };
+    let report = measure(&plan, slow);
+    assert!(report.switches.iter().all(|s| s.hosts_announced < plan.hosts));
+    assert!(has_warning(&report, "hosts per switch in time"), "{:?}", report.warnings);
+}
+
 #[test]
 fn a_controller_that_reads_slowly_is_told_apart_from_a_slow_generator() {
     // 200 requests of 82 bytes are due on each connection in 20 ms, of which it reads a quarter.

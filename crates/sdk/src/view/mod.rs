@@ -31,7 +31,9 @@ pub use fact::{Fact, PublishedFact, Stamp};
 pub use host::{Host, HostId, HostInDoubt};
 pub use isolated_port::IsolatedPort;
 use records::Records;
-pub use subscription::{SubscriptionEnd, ViewPublisher, ViewSubscription, ViewUpdate};
+pub use subscription::{
+    ResubscriptionPause, SubscriptionEnd, ViewPublisher, ViewSubscription, ViewUpdate,
+};
 pub use switch::{Link, PortInfo, PortRole, SuspectedConnection, SwitchInfo, SwitchPort};
 
 /// How long a view remembers that something was removed, so that a fact that arrives late cannot bring it back. Facts

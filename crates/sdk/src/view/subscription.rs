@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::{NetworkView, PublishedFact, ViewItem};
 
@@ -11,6 +12,12 @@ const FACTS_MAX: usize = 65_536;
 
 /// Facts of the initial state that are sent at once: some hundred microseconds of a worker.
 const PAGE_FACTS: usize = 1024;
+
+/// First pause before a new subscription.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+
+/// Longest pause before a new subscription.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// What a subscriber receives.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,6 +178,23 @@ impl ViewSubscription {
             state.facts -= facts.len();
         }
         Some(update)
+    }
+}
+
+/// How long to wait before the next subscription, after one has ended.
+///
+/// A worker sends all of its view to each new subscriber, which takes time from packet-ins: about a second with millions of hosts. A
+/// subscriber that is too slow for them, and comes back at once, would make this worse.
+#[derive(Debug, Default)]
+pub struct ResubscriptionPause(Duration);
+
+impl ResubscriptionPause {
+    /// The pause after a subscription that has lasted for `lasted`: half a second, doubled each time up to 30 s, unless the subscription
+    /// has lasted longer than that.
+    pub fn after(&mut self, lasted: Duration) -> Duration {
+        let doubled = if lasted > PAUSE_MAX { Duration::ZERO } else { 2 * self.0 };
+        self.0 = doubled.clamp(PAUSE_MIN, PAUSE_MAX);
+        self.0
     }
 }
 

@@ -133,6 +133,16 @@ fn a_subscriber_has_the_same_view_whenever_it_subscribes() {
 }
 
 #[test]
+fn the_pause_before_a_subscription_doubles_while_subscriptions_end_soon() {
+    let mut pause = ResubscriptionPause::default();
+    let soon = Duration::from_secs(2);
+    let pauses: Vec<_> = (0..8).map(|_| pause.after(soon).as_millis()).collect();
+    assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+    assert_eq!(pause.after(Duration::from_secs(31)).as_millis(), 500);
+    assert_eq!(pause.after(soon).as_millis(), 1000);
+}
+
+#[test]
 fn a_subscriber_that_does_not_keep_up_is_told_so_and_costs_no_more_memory() {
     let calls = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
     let counted = calls.clone();
