@@ -56,6 +56,16 @@ impl PathTemplates {
         Ok(())
     }
 
+    /// Both messages as bytes, if they have the layout that [`install_paths_v1_0`] or [`install_paths_v1_3`] writes.
+    pub fn common_form(&self) -> Option<[&[u8]; 2]> {
+        Some([self.flow.common_bytes()?, self.packet_out.common_bytes()?])
+    }
+
+    /// The version of both messages.
+    pub fn version(&self) -> Version {
+        self.flow.version()
+    }
+
     /// The flow entry and the `PACKET_OUT` in the layouts `F` and `O`, with the templates themselves; `None` if one of them
     /// has another layout or is of another version than `version`.
     #[inline]

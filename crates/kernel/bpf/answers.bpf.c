@@ -31,6 +31,9 @@ struct burst {
     u32 version;
     u32 tick;
     u32 timeout;
+    u32 is_path;
+    u32 worker;
+    u64 hold_time;
     u32 len;
     // Bytes of answers for which there is room.
     u32 out_max;
@@ -119,6 +122,31 @@ inline_always u32 route(const struct burst *burst, const u8 *eth, u32 in_port)
     return dst->port;
 }
 
+// Whether there is nothing to learn from a packet of a host but that the host is there. sluice_sdk::HostEntry decides the same.
+inline_always int is_ordinary(u32 entry, u16 type, const u8 *net)
+{
+    if (type == 0x0800) {
+        int is_udp = net[9] == 17, is_dhcp = get32(net + 20) == (67 << 16 | 68);
+        return entry & HAS_IPV4 && net[0] == 0x45 && !(is_udp && is_dhcp);
+    }
+    return type == 0x86dd && entry & HAS_IPV6 && net[6] != 58;
+}
+
+// The output port for a packet of a path, or 0 if the worker has to decide. `net` is what follows the Ethernet header.
+inline_always u32 route_path(const struct burst *burst, const u8 *eth, const u8 *net, u32 in_port)
+{
+    u64 src_mac = get_mac(eth + 6), dst_mac = get_mac(eth);
+    struct host *src = find(burst, src_mac);
+    if (!src || (src->port & PORT_MASK) != in_port || !is_ordinary(src->port, get16(eth + 12), net))
+        return 0;
+    struct host *dst = find(burst, dst_mac);
+    if (!dst || (dst->port & PORT_MASK) == in_port)
+        return 0;
+    burst->decisions->src = src_mac;
+    burst->decisions->dst = dst_mac;
+    return dst->port & PORT_MASK;
+}
+
 inline_always int is_tagged(const u8 *eth)
 {
     u16 type = get16(eth + 12);
@@ -192,7 +220,19 @@ inline_always long decide_packet_in(struct burst *burst, struct layout layout)
         return 1;
     if (buffer_id == NO_BUFFER && frame_len + FCS_BYTES < total_len)
         return 1;
-    u32 out_port = route(burst, eth, in_port);
+    u32 out_port;
+    if (burst->is_path) {
+        u8 net[NET_BYTES] __attribute__((aligned(8)));
+        // One packet-in at a time, so that it is reported and answered, or neither. Shorter frames go to the worker.
+        if (count > 0 || frame_len < PACKET_BYTES)
+            return 1;
+        if (bpf_skb_load_bytes(burst->skb, at + layout.frame + FRAME_BYTES_MIN, net, sizeof(net)))
+            return 1;
+        out_port = route_path(burst, eth, net, in_port);
+        decisions->out_len += layout.flow_bytes;
+    } else {
+        out_port = route(burst, eth, in_port);
+    }
     if (!out_port || count >= MESSAGES_MAX)
         return 1;
     decisions->out_ports[count] = out_port;
@@ -246,10 +286,40 @@ static long write_decision(u64 number, struct burst *burst)
     }
     if (bpf_skb_store_bytes(burst->skb, at, head, len == 18 ? 18 : 24, 0))
         return 1;
-    decisions->xid += get32(head + 8) == NO_BUFFER ? 2 : 1;
+    decisions->xid += (get32(head + 8) == NO_BUFFER ? 2 : 1) + (burst->is_path ? 1 : 0);
     decisions->count = count + 1;
     decisions->at = at + get16(head + 2);
     return 0;
+}
+
+// The place of a pair of hosts, which is that of both directions.
+inline_always u32 hold_of(const struct burst *burst, u64 src, u64 dst)
+{
+    u64 low = src < dst ? src : dst, high = src < dst ? dst : src;
+    u64 hash = ((low * hash_factor) ^ high) * hash_factor;
+    return burst->worker << HOLD_BITS | (u32)(hash >> (64 - HOLD_BITS));
+}
+
+// Reports the answer to a packet-in of a path to the worker. Returns 0 if the worker has to answer: flow entries of this pair of hosts may be in
+// flight, or there is no room for the report.
+inline_always int report(const struct burst *burst)
+{
+    const struct decisions *decisions = burst->decisions;
+    u64 src = decisions->src, dst = decisions->dst, now = bpf_ktime_get_ns();
+    u32 worker = burst->worker, place = hold_of(burst, src, dst);
+    void *ring = bpf_map_lookup_elem(&reports, &worker);
+    u64 *held_until = bpf_map_lookup_elem(&holds, &place);
+    if (!ring || !held_until)
+        return 0;
+    if (burst->hold_time) {
+        u64 before = *held_until;
+        if (before > now)
+            return 0;
+        if (__sync_val_compare_and_swap(held_until, before, now + burst->hold_time) != before)
+            return 0;
+    }
+    struct report report = {.src = burst->slot << 48 | src, .dst = dst, .at = now};
+    return !bpf_ringbuf_output(ring, &report, sizeof(report), BPF_RB_NO_WAKEUP);
 }
 
 // Decides about a buffer, and writes the decisions into it. Returns 0 if the worker has to answer.
@@ -265,6 +335,8 @@ inline_always int decide_burst(struct burst *burst, struct session *session)
         return 0;
     // The relay keeps a buffer in one piece if it is linear.
     if (bpf_skb_pull_data(burst->skb, burst->len))
+        return 0;
+    if (burst->is_path && !report(burst))
         return 0;
     decisions->at = 0;
     decisions->count = 0;
@@ -366,6 +438,9 @@ inline_always int can_answer(struct __sk_buff *skb, struct session *session, u32
         .version = template->version,
         .tick = (u16)clock->tick,
         .timeout = (u32)session->timeout,
+        .is_path = template->is_path,
+        .worker = clock_index,
+        .hold_time = session->hold_time,
         .len = skb->len,
         .out_max = out_max,
     };
@@ -419,6 +494,20 @@ int decide(struct __sk_buff *skb)
     return verdict;
 }
 
+// Writes a flow entry for packets from `src` to `dst`.
+inline_always void write_flow(
+    u8 *flow, const struct answer_template *template, struct layout layout, u32 xid, u32 buffer_id,
+    const u8 *src, const u8 *dst, u32 in_port, u32 out_port)
+{
+    copy_words(flow, template->flow_mod, layout.flow_bytes / 8);
+    put32(flow + 4, xid);
+    put32(flow + layout.flow_buffer_id, buffer_id);
+    put_port(flow + layout.flow_in_port, in_port, layout);
+    copy_mac(flow + layout.flow_src, src);
+    copy_mac(flow + layout.flow_dst, dst);
+    put_port(flow + layout.flow_out_port, out_port, layout);
+}
+
 // Writes the answer to the next packet-in. Returns 0, or 1 after the last one or an error.
 inline_always long write_answer(struct relayed *relayed, struct layout layout)
 {
@@ -441,17 +530,18 @@ inline_always long write_answer(struct relayed *relayed, struct layout layout)
         out_port = get32(head + 20);
     }
     const u8 *eth = head + layout.frame;
-    u8 *flow = output->bytes + out_len;
-    copy_words(flow, relayed->template->flow_mod, layout.flow_bytes / 8);
-    put32(flow + 4, xid);
-    *(u32 *)(flow + layout.flow_buffer_id) = *(const u32 *)(head + 8);
-    put_port(flow + layout.flow_in_port, in_port, layout);
-    copy_mac(flow + layout.flow_src, eth + 6);
-    copy_mac(flow + layout.flow_dst, eth);
-    put_port(flow + layout.flow_out_port, out_port, layout);
+    u32 buffer_id = get32(head + 8);
+    u8 *to = output->bytes + out_len;
+    if (relayed->template->is_path) {
+        write_flow(to, relayed->template, layout, xid, NO_BUFFER, eth, eth + 6, out_port, in_port);
+        xid++;
+        to += layout.flow_bytes;
+        out_len += layout.flow_bytes;
+    }
+    write_flow(to, relayed->template, layout, xid, buffer_id, eth + 6, eth, in_port, out_port);
     out_len += layout.flow_bytes;
-    if (get32(head + 8) == NO_BUFFER) {
-        u8 *out = flow + layout.flow_bytes;
+    if (buffer_id == NO_BUFFER) {
+        u8 *out = to + layout.flow_bytes;
         copy_words(out, relayed->template->packet_out, layout.out_bytes / 8);
         put16(out + 2, (u16)(layout.out_bytes + frame_len));
         put32(out + 4, xid + 1);

@@ -49,6 +49,12 @@ struct tcp_sock {
 #define MESSAGES_MAX (INPUT_BYTES_MAX / 32)
 #define SCRATCH_BUFFERS 4
 
+// Bytes of a frame from which the program sees what kind of packet it has, if that matters, and those behind the Ethernet header.
+#define PACKET_BYTES 38
+#define NET_BYTES (PACKET_BYTES - FRAME_BYTES_MIN)
+// Pairs of hosts for which the program has a place in `holds`, for each worker.
+#define HOLD_BITS 17
+
 #define PACKET_IN 10
 #define NO_BUFFER 0xffffffff
 #define FCS_BYTES 4
@@ -73,7 +79,9 @@ struct session {
     u64 timeout;
     // Written by the worker, and cleared by this program: the worker waits for an announcement instead of for the socket.
     u64 is_announcement_requested;
-    u64 unused[2];
+    // Time for which packet-ins between two hosts go to the worker after one was answered, in nanoseconds. For paths.
+    u64 hold_time;
+    u64 unused;
     // Written by this program, and by the worker while the gate is closed.
     u64 busy;
     // Bytes passed to the worker.
@@ -110,7 +118,9 @@ struct session {
 // The messages that answer a packet-in. All other values are patched in.
 struct answer_template {
     u8 version;
-    u8 unused[7];
+    // Flow entries for both directions, for ordinary packets of hosts. Each answer is reported.
+    u8 is_path;
+    u8 unused[6];
     u8 flow_mod[FLOW_MOD_BYTES_MAX];
     u8 packet_out[PACKET_OUT_BYTES_MAX];
 };
@@ -118,12 +128,27 @@ struct answer_template {
 struct host {
     // Slot of the session, and address; 0 for none.
     u64 key;
+    // For paths, with the bits HAS_IPV4 and HAS_IPV6.
     u32 port;
     // Tick at which it was last seen.
     u32 seen;
 };
 
 #define HOSTS_PER_BUCKET 4
+
+// Of a host at the end of paths: its port, and whether an address of a family is known, so that there is nothing to learn from packets of it.
+#define PORT_MASK 0xfff
+#define HAS_IPV4 0x8000
+#define HAS_IPV6 0x4000
+
+// A packet-in of a path that was answered.
+struct report {
+    // Slot of the session, and source.
+    u64 src;
+    u64 dst;
+    // Time of the monotonic clock, in nanoseconds.
+    u64 at;
+};
 
 struct bucket {
     struct host hosts[HOSTS_PER_BUCKET];
@@ -151,6 +176,8 @@ struct decisions {
     u32 xid;
     u32 is_complete;
     u32 unused;
+    // Addresses of the last packet-in.
+    u64 src, dst;
     u32 out_ports[MESSAGES_MAX];
 };
 
@@ -197,6 +224,26 @@ struct {
         MAP_UINT(max_entries, 4096);
     });
 } announcements SEC(".maps");
+
+// Answered packet-ins of paths, by worker.
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, u32);
+    MAP_OF_MAPS(values, struct {
+        MAP_UINT(type, BPF_MAP_TYPE_RINGBUF);
+        MAP_UINT(max_entries, 4096);
+    });
+} reports SEC(".maps");
+
+// Until when packet-ins between two hosts go to the worker, by the hash of both addresses. Two pairs may share a place.
+struct {
+    MAP_UINT(type, BPF_MAP_TYPE_ARRAY);
+    MAP_UINT(map_flags, BPF_F_MMAPABLE);
+    MAP_UINT(max_entries, 1);
+    MAP_TYPE(key, u32);
+    MAP_TYPE(value, u64);
+} holds SEC(".maps");
 
 // Slots by socket cookie.
 struct {

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::worker::HOLD_BITS;
+
 /// Hosts of a bucket, which has 64 bytes.
 const HOSTS: usize = 4;
 
@@ -28,6 +30,12 @@ impl Hash {
     fn bucket(self, key: u64) -> usize {
         let index = key.wrapping_mul(self.factor) >> (64 - self.bits);
         usize::try_from(index).unwrap_or(0)
+    }
+
+    /// The place of a pair of hosts among those that are held. The lower address is first.
+    pub(crate) fn pair(self, low: u64, high: u64) -> usize {
+        let hash = (low.wrapping_mul(self.factor) ^ high).wrapping_mul(self.factor);
+        usize::try_from(hash >> (64 - HOLD_BITS)).unwrap_or(0)
     }
 }
 

@@ -16,6 +16,12 @@
 //! The worker need not wait for a connection to become readable, which it does for a moment with each answer of the program, too: it can have
 //! the program announce when it passes something on ([`Session::request_announcement`], [`WorkerAnswers::next_announced`]).
 //!
+//! # Reports
+//! If an application has to know of each answer, its form has the rule [`AnswerRule::Paths`]: the program writes a [`Report`] for each into a ring
+//! buffer of the worker, before it answers, and answers nothing that it has no room to report. After the answer, further packet-ins between
+//! the same two hosts go to the worker for a time that the form says, since flow entries for them are in flight; the worker
+//! [holds](WorkerAnswers::hold) pairs of hosts that it has answered itself.
+//!
 //! # Memory
 //! All is allocated when the program is loaded: see [`Limits`]. Answers on their way are in the send buffers of
 //! the sockets: the program passes to the worker what it has no room there for, and everything while more than 16 KiB of answers, or 16 buffers
@@ -30,6 +36,6 @@ mod worker;
 
 pub use error::KernelError;
 pub use program::{IS_BUILT, KERNEL_MIN, KernelAnswers, Limits};
-pub use session::{AnswerForm, Answered, Closed, Session, Waits};
+pub use session::{AnswerForm, AnswerRule, Answered, Closed, Session, Waits};
 pub use syn_filter::{SynFilter, SynLimit};
-pub use worker::WorkerAnswers;
+pub use worker::{Report, WorkerAnswers};

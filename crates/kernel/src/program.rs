@@ -21,7 +21,7 @@ use sluice_io::SharedMemory;
 use crate::error::KernelError;
 use crate::host_table::{BUCKET_WORDS, Hash};
 use crate::session::{SESSION_WORDS, Session, TEMPLATE_WORDS};
-use crate::worker::{CLOCK_WORDS, WorkerAnswers};
+use crate::worker::{CLOCK_WORDS, HOLD_BITS, WorkerAnswers};
 
 /// The oldest kernel that works: earlier ones count what is received from connections of such programs wrongly, or send parts of buffers twice
 /// if a socket takes a buffer in parts.
@@ -47,14 +47,17 @@ const BUFFER_BYTES_MAX: usize = (1 << 30) - 1;
 /// Bytes of an announcement in its buffer.
 const ANNOUNCEMENT_BYTES: u32 = 16;
 
+/// Bytes of the reports that wait for a worker: more than 30 000. The program passes packet-ins on that it has no room to report.
+const REPORT_BYTES: u32 = 1 << 20;
+
 /// The largest page of any architecture, of which the buffer has a multiple.
 const PAGE_BYTES_MAX: u32 = 64 << 10;
 
 /// Longest socket buffer that the program can answer.
 const INPUT_BYTES_MAX: u32 = 16 << 10;
 
-/// How much memory the program has. All of it is allocated at the start: also 90 KiB for each processor, and 16 bytes for each connection and
-/// worker. Answers on their way are in the memory of the sockets.
+/// How much memory the program has. All of it is allocated at the start: also 90 KiB for each processor, and for each worker 2 MiB, and 16 bytes for each
+/// connection. Answers on their way are in the memory of the sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Number of workers.
@@ -83,14 +86,16 @@ pub(crate) struct Shared {
     templates: SharedMemory,
     pub(crate) hosts: SharedMemory,
     pub(crate) clocks: SharedMemory,
+    /// Until when pairs of hosts are held, by worker and place.
+    pub(crate) holds: SharedMemory,
     pub(crate) hash: Hash,
     /// The ends of the relay of each worker.
     relays: Vec<[UnixStream; 2]>,
     registry: Mutex<Registry>,
 }
 
-/// Slots of sessions that have passed something to their worker.
-pub(crate) type Announcements = RingBuf<MapData>;
+/// What the program lets a worker know.
+pub(crate) type ProgramBuffer = RingBuf<MapData>;
 
 /// Which connections the program sees.
 struct Registry {
@@ -99,7 +104,9 @@ struct Registry {
     /// Number of slots.
     sessions: u32,
     /// By worker.
-    announcements: ArrayOfMaps<MapData, Announcements>,
+    announcements: ArrayOfMaps<MapData, ProgramBuffer>,
+    /// By worker.
+    reports: ArrayOfMaps<MapData, ProgramBuffer>,
     free: Vec<u16>,
     workers: Vec<WorkerSlots>,
     /// Keeps the program.
@@ -138,6 +145,7 @@ impl KernelAnswers {
         let hash = Hash { factor: derive_secret("kernel") | 1, bits };
         let workers = u32::try_from(limits.workers.max(1)).unwrap_or(u32::MAX);
         let all_buckets = workers.saturating_mul(1 << bits);
+        let all_holds = workers.saturating_mul(1 << HOLD_BITS);
         let input_bytes = limits.input_bytes.min(INPUT_BYTES_MAX);
         // 0 is for no measurement.
         let late = limits.late.map_or(0, |late| late.as_nanos().max(1));
@@ -152,6 +160,8 @@ impl KernelAnswers {
             .map_max_entries("relay_entries", workers)
             .map_max_entries("relay_exits", workers)
             .map_max_entries("announcements", workers)
+            .map_max_entries("reports", workers)
+            .map_max_entries("holds", all_holds)
             .map_max_entries("slots", sessions)
             .map_max_entries("sessions", sessions)
             .map_max_entries("templates", sessions)
@@ -164,8 +174,9 @@ impl KernelAnswers {
             ("templates", len(sessions, TEMPLATE_WORDS)),
             ("hosts", len(all_buckets, BUCKET_WORDS)),
             ("clocks", len(workers, CLOCK_WORDS)),
+            ("holds", len(all_holds, 1)),
         ];
-        let [sessions_map, templates, hosts, clocks] =
+        let [sessions_map, templates, hosts, clocks, holds] =
             maps.map(|(name, words)| map_memory(&mut program, name, words));
         let (registry, relays) = Registry::new(program, sessions, workers)?;
         let shared = Shared {
@@ -173,6 +184,7 @@ impl KernelAnswers {
             templates: templates?,
             hosts: hosts?,
             clocks: clocks?,
+            holds: holds?,
             hash,
             relays,
             registry: Mutex::new(registry),
@@ -185,9 +197,9 @@ impl KernelAnswers {
     /// # Errors
     /// Too little memory, or too few file descriptors.
     pub fn worker(&self, number: usize) -> Result<WorkerAnswers, KernelError> {
-        let announcements = self.shared.registry().announcements(number)?;
+        let buffers = self.shared.registry().buffers(number)?;
         self.shared.set_running(number, true);
-        Ok(WorkerAnswers::new(self.shared.clone(), number, announcements))
+        Ok(WorkerAnswers::new(self.shared.clone(), number, buffers))
     }
 }
 
@@ -274,11 +286,13 @@ impl Registry {
         }
         let slots = HashMap::try_from(take_map(&mut program, "slots")?).map_err(refused)?;
         let announcements = take_map(&mut program, "announcements")?;
+        let reports = take_map(&mut program, "reports")?;
         let last = u16::try_from(sessions - 1).unwrap_or(u16::MAX);
         let registry = Self {
             sockets,
             slots,
             announcements: ArrayOfMaps::try_from(announcements).map_err(refused)?,
+            reports: ArrayOfMaps::try_from(reports).map_err(refused)?,
             sessions,
             free: (1..=last).rev().collect(),
             workers: (0..workers).map(|_| WorkerSlots::default()).collect(),
@@ -287,17 +301,23 @@ impl Registry {
         Ok((registry, relays))
     }
 
-    /// Makes the buffer for the announcements to a worker. Each session has at most one in it, and those that have moved to another worker
-    /// are few.
-    fn announcements(&mut self, worker: usize) -> Result<Announcements, KernelError> {
+    /// Makes the buffers for the announcements and for the reports to a worker. Each session has at most one announcement in it, and those that
+    /// have moved to another worker are few.
+    fn buffers(&mut self, worker: usize) -> Result<[ProgramBuffer; 2], KernelError> {
         let bytes = (self.sessions * ANNOUNCEMENT_BYTES).next_power_of_two().max(PAGE_BYTES_MAX);
-        let ring = aya_obj::Map::new_from_params(BPF_MAP_TYPE_RINGBUF as u32, 0, 0, bytes, 0);
-        let ring = MapData::create(ring, "announcements", None).map_err(refused)?;
-        let ring = RingBuf::try_from(Map::RingBuf(ring)).map_err(refused)?;
         let worker = u32::try_from(worker).unwrap_or(u32::MAX);
-        self.announcements.set(worker, &ring, 0).map_err(refused)?;
-        Ok(ring)
+        let announcements = make_buffer("announcements", bytes)?;
+        self.announcements.set(worker, &announcements, 0).map_err(refused)?;
+        let reports = make_buffer("reports", REPORT_BYTES)?;
+        self.reports.set(worker, &reports, 0).map_err(refused)?;
+        Ok([announcements, reports])
     }
+}
+
+fn make_buffer(name: &str, bytes: u32) -> Result<ProgramBuffer, KernelError> {
+    let ring = aya_obj::Map::new_from_params(BPF_MAP_TYPE_RINGBUF as u32, 0, 0, bytes, 0);
+    let ring = MapData::create(ring, name, None).map_err(refused)?;
+    RingBuf::try_from(Map::RingBuf(ring)).map_err(refused)
 }
 
 fn take_map(program: &mut Ebpf, name: &str) -> Result<Map, KernelError> {
@@ -414,7 +434,7 @@ mod tests {
     use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 
     use super::*;
-    use crate::AnswerForm;
+    use crate::{AnswerForm, AnswerRule};
 
     /// As when the kernel has no memory for a buffer on its way: the relay passes nothing on after that.
     #[test]
@@ -440,7 +460,7 @@ mod tests {
             version: 1,
             flow_mod: &[0; 80],
             packet_out: &[0; 24],
-            timeout: 10,
+            rule: AnswerRule::Hosts { timeout: 10 },
         });
         for (host, port) in [(8, 1), (9, 2)] {
             assert!(worker.publish(&mut session, [2, 0, 0, 0, 0, host], port, 0));

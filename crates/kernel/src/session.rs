@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use sluice_io::taken_bytes;
 
@@ -17,6 +18,7 @@ const HOSTS: usize = 2;
 const CLOCK: usize = 3;
 const TIMEOUT: usize = 4;
 const IS_ANNOUNCEMENT_REQUESTED: usize = 5;
+const HOLD_TIME: usize = 6;
 const BUSY: usize = 8;
 const PASSED: usize = 9;
 const ANSWERED_BYTES: usize = 10;
@@ -59,8 +61,24 @@ pub struct AnswerForm<'a> {
     pub flow_mod: &'a [u8],
     /// The `PACKET_OUT` with one output, without its frame.
     pub packet_out: &'a [u8],
-    /// Ticks after which a host that was not seen is unknown.
-    pub timeout: u16,
+    /// What is answered.
+    pub rule: AnswerRule,
+}
+
+/// Which packet-ins the program answers, and with how many flow entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerRule {
+    /// All between two [published](crate::WorkerAnswers::publish) hosts, with one flow entry.
+    Hosts {
+        /// Ticks after which a host that was not seen is unknown.
+        timeout: u16,
+    },
+    /// Ordinary packets between two hosts that are [published](crate::WorkerAnswers::publish_path_host) as ends of paths, one packet-in at a
+    /// time, with a flow entry for the replies before the other. Each is [reported](crate::WorkerAnswers::next_report).
+    Paths {
+        /// For how long further packet-ins between both hosts go to the worker. Zero if they need not.
+        hold_time: Duration,
+    },
 }
 
 impl AnswerForm<'_> {
@@ -200,14 +218,21 @@ impl Session {
         let template = self.shared.template(self.slot);
         let (flow_mod, packet_out) = (form.flow_mod.iter(), form.packet_out.iter());
         let padding = FLOW_MOD_MAX.saturating_sub(form.flow_mod.len());
-        let bytes = [form.version, 0, 0, 0, 0, 0, 0, 0].into_iter().chain(flow_mod.copied());
+        let (timeout, hold_time) = match form.rule {
+            AnswerRule::Hosts { timeout } => (timeout, Duration::ZERO),
+            AnswerRule::Paths { hold_time } => (u16::MAX, hold_time),
+        };
+        let is_path = u8::from(matches!(form.rule, AnswerRule::Paths { .. }));
+        let bytes = [form.version, is_path, 0, 0, 0, 0, 0, 0].into_iter().chain(flow_mod.copied());
         let bytes = bytes.chain(std::iter::repeat_n(0, padding)).chain(packet_out.copied());
         let bytes: Vec<u8> = bytes.collect();
         for (word, bytes) in template.iter().zip(bytes.chunks_exact(8)) {
             let number = bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
             word.store(number, Ordering::Relaxed);
         }
-        self.word(TIMEOUT).store(form.timeout.into(), Ordering::Relaxed);
+        self.word(TIMEOUT).store(timeout.into(), Ordering::Relaxed);
+        let hold_ns = u64::try_from(hold_time.as_nanos()).unwrap_or(u64::MAX / 2);
+        self.word(HOLD_TIME).store(hold_ns, Ordering::Relaxed);
     }
 
     /// Lets the program answer, from now on and as long as nothing is passed to the worker. The worker has answered everything that it has

@@ -5,11 +5,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use sluice_io::taken_bytes;
+use rustix::time::{ClockId, clock_gettime};
+use sluice_io::{clock, taken_bytes};
 
 use crate::host_table::{BUCKET_WORDS, HostTable, Published, key};
-use crate::program::{Announcements, Shared};
+use crate::program::{ProgramBuffer, Shared};
 use crate::session::{Closed, Session};
 
 /// Numbers of a clock in the map `clocks`.
@@ -24,13 +26,66 @@ const ENDED_SLOTS: usize = 64;
 /// One session has at most the table divided by this, so that one that sends from many addresses leaves room for others.
 const SHARE_OF_SESSION: usize = 4;
 
+/// Places for pairs of hosts that are held, of each worker, as a power of two. With 100 000 answers per second that are held for 50 ms, one in
+/// 25 packet-ins is between two other hosts with the same place, and goes to the worker. The program has the same.
+pub(crate) const HOLD_BITS: u32 = 17;
+
+/// An answer of the program in a session whose form has the rule [`AnswerRule::Paths`](crate::AnswerRule::Paths).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// Slot of the session.
+    pub slot: u16,
+    /// Source of the packet.
+    pub src: [u8; 6],
+    /// Its destination.
+    pub dst: [u8; 6],
+    /// When it was answered.
+    pub at: Instant,
+}
+
+/// A time as the worker has it, and as the program has it.
+#[derive(Debug, Clone, Copy)]
+struct Epoch {
+    at: Instant,
+    since_boot: Duration,
+}
+
+impl Epoch {
+    fn now() -> Self {
+        let time = clock_gettime(ClockId::Monotonic);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
+        Self { at: clock::now(), since_boot: Duration::new(seconds, nanoseconds) }
+    }
+
+    /// A time as the program has it.
+    fn to_nanoseconds(self, time: Instant) -> u64 {
+        let time = match time.checked_duration_since(self.at) {
+            Some(later) => self.since_boot + later,
+            None => self.since_boot.saturating_sub(self.at.saturating_duration_since(time)),
+        };
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// A time that the program has.
+    fn instant(self, nanoseconds: u64) -> Instant {
+        let time = Duration::from_nanos(nanoseconds);
+        match time.checked_sub(self.since_boot) {
+            Some(later) => self.at + later,
+            None => self.at.checked_sub(self.since_boot.saturating_sub(time)).unwrap_or(self.at),
+        }
+    }
+}
+
 /// The part of the program that belongs to one worker: the hosts that it has published, and its clock.
 ///
 /// Readable as a file descriptor while there are [announcements](Self::next_announced).
 pub struct WorkerAnswers {
     shared: Arc<Shared>,
     worker: usize,
-    announcements: Announcements,
+    announcements: ProgramBuffer,
+    reports: ProgramBuffer,
+    epoch: Epoch,
     has_failed: bool,
 }
 
@@ -47,8 +102,40 @@ impl AsFd for WorkerAnswers {
 }
 
 impl WorkerAnswers {
-    pub(crate) fn new(shared: Arc<Shared>, worker: usize, announcements: Announcements) -> Self {
-        Self { shared, worker, announcements, has_failed: false }
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        worker: usize,
+        [announcements, reports]: [ProgramBuffer; 2],
+    ) -> Self {
+        Self { shared, worker, announcements, reports, epoch: Epoch::now(), has_failed: false }
+    }
+
+    /// The next report of an answer. Those of one session are in the order of the answers. When its gate is closed, all are written, but
+    /// one that another processor is just writing may be before them: then there are none for a moment.
+    ///
+    /// # Cost
+    /// A load from memory that the kernel writes, if there are none.
+    #[inline]
+    pub fn next_report(&mut self) -> Option<Report> {
+        let report = self.reports.next()?;
+        let mut words = report
+            .chunks_exact(8)
+            .map(|bytes| bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes)));
+        let [src, dst, at] = [words.next()?, words.next()?, words.next()?];
+        let mac = |word: u64| word.to_be_bytes().last_chunk().copied().unwrap_or_default();
+        let slot = u16::try_from(src >> 48).unwrap_or(0);
+        Some(Report { slot, src: mac(src), dst: mac(dst), at: self.epoch.instant(at) })
+    }
+
+    /// Has packet-ins between two hosts, in both directions, go to the worker until `until`, in sessions whose form has the rule
+    /// [`AnswerRule::Paths`](crate::AnswerRule::Paths).
+    pub fn hold(&self, hosts: [[u8; 6]; 2], until: Instant) {
+        let [one, other] = hosts.map(|mac| key(0, mac));
+        let place =
+            self.worker << HOLD_BITS | self.shared.hash.pair(one.min(other), one.max(other));
+        if let Some(held_until) = self.shared.holds.words().get(place) {
+            held_until.fetch_max(self.epoch.to_nanoseconds(until), Ordering::Relaxed);
+        }
     }
 
     /// The slot of a session that has passed something to the worker after it had [requested](Session::request_announcement) to know that. The
@@ -119,6 +206,12 @@ impl WorkerAnswers {
         let published = table.publish(key(session.slot(), mac), port, tick, may_add);
         session.host_count += usize::from(published == Published::Added);
         published != Published::NoRoom
+    }
+
+    /// Publishes a host as an end of paths. `entry` has its port in the low 12 bits, and says with the bits 15 and 14 that an IPv4 and an
+    /// IPv6 address of it are known. Returns whether there was room. The gate is closed.
+    pub fn publish_path_host(&mut self, session: &mut Session, mac: [u8; 6], entry: u16) -> bool {
+        self.publish(session, mac, entry.into(), 0)
     }
 
     /// Withdraws a host. The gate is closed.

@@ -32,22 +32,35 @@ pub trait App {
         let _ = now;
     }
 
-    /// Whether an engine may answer in the place of this application, by what it [publishes](Self::publish_answers). A chain of several
-    /// applications does not, since the others must get the packet-ins.
+    /// Whether an engine may answer in the place of this application, by what it [publishes](Self::publish_answers). Of a chain of several
+    /// applications, those before it must not [inspect every packet](Self::inspects_every_packet), and neither must this one.
     fn can_publish_answers(&self) -> bool {
         false
     }
 
-    /// Takes over from `cache` when hosts were seen whose packet-ins the engine has answered. Called before
-    /// [`on_iteration`](Self::on_iteration) by an engine that answers.
-    fn update_from_answers(&mut self, now: Instant, cache: &mut dyn AnswerCache) {
-        let _ = (now, cache);
+    /// Takes over from `cache` what the engine has answered. Called by an engine that answers: before [`on_iteration`](Self::on_iteration),
+    /// and before a message of a switch is handled if the engine has answered anything since.
+    fn update_from_answers(
+        &mut self,
+        now: Instant,
+        network: &mut Network,
+        cache: &mut dyn AnswerCache,
+    ) {
+        let _ = (now, network, cache);
     }
 
-    /// Brings what `cache` has about a switch up to date. Called by an engine that answers, after a message of this switch or another event has
-    /// changed something, and before it answers again.
-    fn publish_answers(&mut self, switch: SwitchIndex, cache: &mut dyn AnswerCache) {
-        let _ = (switch, cache);
+    /// Brings what `cache` has about a switch up to date, and returns whether the engine may answer until this is called again. Called by an engine
+    /// that answers: after a message of this switch, a change of its [fast-path hosts](crate::FastPathHosts), a fact other than a host
+    /// or an event, or a change of the configuration, and at least once a second.
+    fn publish_answers(
+        &mut self,
+        switch: SwitchIndex,
+        now: Instant,
+        network: &mut Network,
+        cache: &mut dyn AnswerCache,
+    ) -> bool {
+        let _ = (switch, now, network, cache);
+        false
     }
 
     /// Writes the messages that every switch gets as soon as its version is known, a round trip before

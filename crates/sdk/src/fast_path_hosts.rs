@@ -26,14 +26,37 @@ pub struct FastPathHost {
     pub has_ipv6: bool,
 }
 
+/// Changed hosts of a switch that are listed. If there are more, those who follow the changes look at all hosts.
+const CHANGES_MAX: usize = 4096;
+
+/// Which hosts of a switch have changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostChanges {
+    /// These.
+    Some(Vec<HostId>),
+    /// Any may have.
+    All,
+}
+
+#[derive(Debug)]
+struct SwitchEntry {
+    id: DatapathId,
+    hosts: SwitchHosts,
+    /// Since they were last taken.
+    changes: HostChanges,
+}
+
 /// The hosts of all switches of a worker that may use the fast path.
 ///
 /// When the [view](crate::view) says that a host has moved or was removed, it is removed here as well.
 #[derive(Debug, Default)]
 pub struct FastPathHosts {
     /// By [`SwitchIndex`].
-    switches: Vec<Option<(DatapathId, SwitchHosts)>>,
+    switches: Vec<Option<SwitchEntry>>,
     indices: HashMap<DatapathId, SwitchIndex>,
+    are_changes_tracked: bool,
+    /// Switches whose hosts have changed, some of them more than once.
+    changed: Vec<SwitchIndex>,
 }
 
 impl FastPathHosts {
@@ -48,50 +71,87 @@ impl FastPathHosts {
         }
         if let Some(hosts) = self.switches.get_mut(index) {
             let [start, factor] = [0, 1].map(|n| derive_secret(("fast path hosts", sw, n)));
-            *hosts = Some((id, SwitchHosts::new([start, factor | 1])));
+            let table = SwitchHosts::new([start, factor | 1]);
+            *hosts = Some(SwitchEntry { id, hosts: table, changes: HostChanges::All });
         }
         self.indices.insert(id, sw);
     }
 
+    /// For engines: has changes tracked from now on.
+    pub fn track_changes(&mut self) {
+        self.are_changes_tracked = true;
+    }
+
+    /// For engines: takes the switches whose hosts have changed.
+    pub fn take_changed_switches(&mut self) -> Vec<SwitchIndex> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Takes the changes of the hosts at a switch, if they are [tracked](Self::track_changes).
+    pub fn take_changes(&mut self, sw: SwitchIndex) -> HostChanges {
+        let entry = self.switches.get_mut(sw.index()).and_then(Option::as_mut);
+        let none = HostChanges::Some(Vec::new());
+        entry.map_or(HostChanges::All, |entry| std::mem::replace(&mut entry.changes, none))
+    }
+
+    fn record_change(&mut self, sw: SwitchIndex, id: HostId) {
+        if !self.are_changes_tracked {
+            return;
+        }
+        let Some(Some(entry)) = self.switches.get_mut(sw.index()) else { return };
+        if let HostChanges::Some(hosts) = &mut entry.changes {
+            if hosts.is_empty() {
+                self.changed.push(sw);
+            }
+            if hosts.len() < CHANGES_MAX {
+                hosts.push(id);
+            } else {
+                entry.changes = HostChanges::All;
+            }
+        }
+    }
+
     /// Removes a switch and its hosts.
     pub fn remove_switch(&mut self, sw: SwitchIndex) {
-        if let Some((id, _)) = self.switches.get_mut(sw.index()).and_then(Option::take)
-            && self.indices.get(&id) == Some(&sw)
+        if let Some(entry) = self.switches.get_mut(sw.index()).and_then(Option::take)
+            && self.indices.get(&entry.id) == Some(&sw)
         {
-            self.indices.remove(&id);
+            self.indices.remove(&entry.id);
         }
     }
 
     /// The hosts at a switch.
     #[inline]
     pub fn switch(&mut self, sw: SwitchIndex) -> Option<&mut SwitchHosts> {
-        self.switches.get_mut(sw.index())?.as_mut().map(|(_, hosts)| hosts)
+        self.switches.get_mut(sw.index())?.as_mut().map(|entry| &mut entry.hosts)
     }
 
     /// Adds a host at a switch of this worker, or updates it. Of two times at which it was seen, the later one is
     /// kept.
     pub fn insert(&mut self, switch: DatapathId, id: HostId, host: FastPathHost) {
-        if let Some(hosts) = self.hosts_mut(switch) {
+        if let Some((sw, hosts)) = self.hosts_mut(switch) {
             hosts.insert(key(id), &host);
+            self.record_change(sw, id);
         }
     }
 
     /// Removes a host at a switch.
     pub fn remove(&mut self, switch: DatapathId, id: HostId) {
-        if let Some(hosts) = self.hosts_mut(switch) {
+        if let Some((sw, hosts)) = self.hosts_mut(switch) {
             hosts.remove(key(id));
+            self.record_change(sw, id);
         }
     }
 
     /// When a host was seen last; `None` if that was before the first host of its switch was added.
     pub fn last_seen(&self, switch: DatapathId, id: HostId) -> Option<Instant> {
         let index = self.indices.get(&switch)?.index();
-        self.switches.get(index)?.as_ref()?.1.last_seen(key(id))
+        self.switches.get(index)?.as_ref()?.hosts.last_seen(key(id))
     }
 
-    fn hosts_mut(&mut self, switch: DatapathId) -> Option<&mut SwitchHosts> {
+    fn hosts_mut(&mut self, switch: DatapathId) -> Option<(SwitchIndex, &mut SwitchHosts)> {
         let sw = *self.indices.get(&switch)?;
-        self.switch(sw)
+        Some((sw, self.switch(sw)?))
     }
 }
 
@@ -126,6 +186,27 @@ mod tests {
     fn now() -> Instant {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         Instant::now()
+    }
+
+    #[test]
+    fn changes_are_listed_once_they_are_tracked_until_there_are_too_many() {
+        let (mut hosts, now, sw) = (FastPathHosts::default(), now(), SwitchIndex(3));
+        hosts.add_switch(sw, SWITCH);
+        hosts.insert(SWITCH, id(1), host(1, now));
+        assert_eq!(hosts.take_changed_switches(), []);
+        hosts.track_changes();
+        assert_eq!(hosts.take_changes(sw), HostChanges::All, "also those before");
+        assert_eq!(hosts.take_changes(sw), HostChanges::Some(vec![]));
+        hosts.insert(SWITCH, id(2), host(2, now));
+        hosts.remove(SWITCH, id(1));
+        hosts.remove(DatapathId(8), id(1));
+        assert_eq!(hosts.take_changed_switches(), [sw]);
+        assert_eq!(hosts.take_changed_switches(), []);
+        assert_eq!(hosts.take_changes(sw), HostChanges::Some(vec![id(2), id(1)]));
+        (0..=CHANGES_MAX).for_each(|_| hosts.remove(SWITCH, id(1)));
+        assert_eq!(hosts.take_changes(sw), HostChanges::All);
+        assert_eq!(hosts.take_changed_switches(), [sw]);
+        assert_eq!(hosts.take_changes(SwitchIndex(9)), HostChanges::All);
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub mod view;
 
 use sluice_openflow::{EtherType, Ethernet};
 
-pub use answers::{AnswerCache, AnswerForm};
+pub use answers::{AnswerCache, AnswerForm, AnswerRule, AnsweredPacket};
 pub use app::{App, Verdict};
 pub use application::{AppConfig, AppConfigs, Application};
 pub use capture::{Capture, CaptureFilter, CaptureSender, CapturedPacket};
@@ -62,7 +62,7 @@ pub use controller::{
     SwitchSession, switch_name,
 };
 pub use ctx::{Ctx, SwitchIndex};
-pub use fast_path_hosts::{FastPathHost, FastPathHosts};
+pub use fast_path_hosts::{FastPathHost, FastPathHosts, HostChanges};
 pub use metric::{AppMetric, AppMetricKind};
 pub use named_chain::Chain;
 pub use network::{Network, QueuedRequest};

@@ -56,6 +56,15 @@ impl Chain {
         }
     }
 
+    /// The application in whose place an engine may answer. The others need not get the packet-ins that it would answer.
+    fn publisher(&self) -> Option<usize> {
+        let at = self.0.iter().position(|link| link.app.can_publish_answers())?;
+        let is_alone = self.0.len() == 1;
+        let is_bypass_allowed =
+            || self.0.iter().take(at + 1).all(|link| !link.app.inspects_every_packet());
+        (is_alone || is_bypass_allowed()).then_some(at)
+    }
+
     #[inline]
     fn apps(&mut self) -> impl Iterator<Item = &mut Box<dyn ChainedApp>> {
         self.0.iter_mut().map(|link| &mut link.app)
@@ -64,18 +73,28 @@ impl Chain {
 
 impl App for Chain {
     fn can_publish_answers(&self) -> bool {
-        match &*self.0 {
-            [alone] => alone.app.can_publish_answers(),
-            _ => false,
-        }
+        self.publisher().is_some()
     }
 
-    fn update_from_answers(&mut self, now: Instant, cache: &mut dyn AnswerCache) {
-        self.apps().for_each(|app| app.update_from_answers(now, cache));
+    fn update_from_answers(
+        &mut self,
+        now: Instant,
+        network: &mut Network,
+        cache: &mut dyn AnswerCache,
+    ) {
+        self.apps().for_each(|app| app.update_from_answers(now, network, cache));
     }
 
-    fn publish_answers(&mut self, switch: SwitchIndex, cache: &mut dyn AnswerCache) {
-        self.apps().for_each(|app| app.publish_answers(switch, cache));
+    fn publish_answers(
+        &mut self,
+        switch: SwitchIndex,
+        now: Instant,
+        network: &mut Network,
+        cache: &mut dyn AnswerCache,
+    ) -> bool {
+        // It may be another than before, or none: a configuration decides which packets an application inspects.
+        let publisher = self.publisher().and_then(|at| self.0.get_mut(at));
+        publisher.is_some_and(|link| link.app.publish_answers(switch, now, network, cache))
     }
 
     fn on_iteration(&mut self, now: Instant) {
@@ -258,6 +277,90 @@ mod tests {
         }
 
         fn configure(&mut self, (): &()) {}
+    }
+
+    /// Publishes answers, and says whether it inspects every packet.
+    #[derive(Debug, Default)]
+    struct Publisher {
+        inspects: bool,
+    }
+
+    impl App for Publisher {
+        fn can_publish_answers(&self) -> bool {
+            true
+        }
+
+        fn inspects_every_packet(&self) -> bool {
+            self.inspects
+        }
+    }
+
+    impl Application for Publisher {
+        const NAME: &'static str = "publisher";
+        const DESCRIPTION: &'static str = "publishes answers";
+        type Config = bool;
+
+        fn new(&inspects: &bool) -> Self {
+            Self { inspects }
+        }
+
+        fn configure(&mut self, &inspects: &bool) {
+            self.inspects = inspects;
+        }
+    }
+
+    /// Publishes no answers, and inspects every packet or not.
+    #[derive(Debug, Default)]
+    struct Bystander(Publisher);
+
+    impl App for Bystander {
+        fn inspects_every_packet(&self) -> bool {
+            self.0.inspects
+        }
+    }
+
+    impl Application for Bystander {
+        const NAME: &'static str = "bystander";
+        const DESCRIPTION: &'static str = "has no answers";
+        type Config = Option<bool>;
+
+        fn new(inspects: &Option<bool>) -> Self {
+            Self(Publisher { inspects: inspects.unwrap_or_default() })
+        }
+
+        fn configure(&mut self, inspects: &Option<bool>) {
+            self.0.inspects = inspects.unwrap_or_default();
+        }
+    }
+
+    /// A limit of packet-ins, or a firewall, is no way round.
+    #[test]
+    fn a_chain_has_answers_if_no_application_has_to_see_the_packets() {
+        let mut registry = Registry::default();
+        registry.register::<Publisher>().unwrap();
+        registry.register::<Bystander>().unwrap();
+        registry.register::<Counter>().unwrap();
+        let configs = |publisher: bool, bystander: bool| {
+            let configs = AppConfigs::default().with::<Publisher>(&publisher);
+            configs.with::<Bystander>(&Some(bystander))
+        };
+        let can_answer = |apps: &str, configs: &AppConfigs| {
+            Chain::new(&registry, &names(apps), configs).unwrap().can_publish_answers()
+        };
+        for inspects in [false, true] {
+            assert!(can_answer("publisher", &configs(inspects, false)), "alone");
+            let both = configs(inspects, false);
+            assert_eq!(can_answer("bystander,publisher", &both), !inspects);
+            assert_eq!(can_answer("publisher,counter", &both), !inspects, "it gets none of them");
+            let other = configs(false, inspects);
+            assert_eq!(can_answer("bystander,publisher", &other), !inspects);
+            assert!(!can_answer("counter,publisher", &both) && !can_answer("bystander", &both));
+        }
+        let mut chain =
+            Chain::new(&registry, &names("bystander,publisher"), &configs(false, false)).unwrap();
+        assert!(chain.can_publish_answers());
+        chain.configure(&configs(false, true));
+        assert!(!chain.can_publish_answers(), "a limit was set");
     }
 
     fn registry() -> Registry {

@@ -57,6 +57,7 @@ pub struct Network {
     switch_work: BTreeSet<DatapathId>,
     timers: Timers,
     has_expired_timers: bool,
+    has_new_facts: bool,
 }
 
 impl Network {
@@ -80,6 +81,7 @@ impl Network {
             switch_work: BTreeSet::new(),
             timers: Timers::default(),
             has_expired_timers: false,
+            has_new_facts: false,
         }
     }
 
@@ -333,7 +335,12 @@ impl Network {
 
     /// Applies a fact. A host that has left its port is removed from the fast path there.
     fn apply(&mut self, published: &PublishedFact) -> bool {
-        let Fact::Host(id, host) = &published.fact else { return self.view.apply(published) };
+        let Fact::Host(id, host) = &published.fact else {
+            let has_changed = self.view.apply(published);
+            let is_event = matches!(published.fact, Fact::Event(_));
+            self.has_new_facts |= has_changed && !is_event;
+            return has_changed;
+        };
         let old = self.view.host(*id).map(|old| old.at);
         let has_changed = self.view.apply(published);
         let left = old.filter(|&old| host.as_ref().is_none_or(|host| host.at != old));
@@ -341,6 +348,11 @@ impl Network {
             self.fast_path_hosts.remove(left.switch, *id);
         }
         has_changed
+    }
+
+    /// For engines that [answer](crate::App::publish_answers): whether the view has changed since the last call, other than by hosts.
+    pub fn take_new_facts(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_facts)
     }
 
     /// For engines: takes the messages to switches. Those who take them often [return](Self::return_messages) the list.

@@ -81,6 +81,11 @@ impl HostEntry {
         Some(Self(port | ipv4 | ipv6))
     }
 
+    /// The port in the low 12 bits, and whether an IPv4 address is known in bit 15, and an IPv6 address in bit 14.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
     /// The port of the host.
     #[inline]
     pub fn port(self) -> PortNo {

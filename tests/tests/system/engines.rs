@@ -106,6 +106,26 @@ fn learning_in_the_kernel_answers_every_request_once() {
     }
 }
 
+/// The default applications, for packets between hosts of one switch.
+#[test]
+fn forwarding_in_the_kernel_answers_every_request_once() {
+    for engine in ["kernel", "auto"] {
+        for (threads, load) in [("1", "--window 1"), ("2", "--window 40"), ("2", "-t")] {
+            let run = format!("--engine {engine} --threads {threads} --pin off");
+            for version in ["1.0", "1.3"] {
+                for buffer in ["", "--no-buffer"] {
+                    let options =
+                        format!("{load} -s 4 -M 300 -m 700 -l 1 --openflow {version} {buffer}");
+                    let result = bench(&run, &options);
+                    assert_clean(&result);
+                    // Under load, the workers may answer everything.
+                    assert!(load != "--window 1" || result.in_kernel > 1000, "{run} {options}");
+                }
+            }
+        }
+    }
+}
+
 /// As many switches as a worker may have: the kernel has a slot for each, and hosts of all of them.
 #[test]
 fn the_kernel_answers_ten_thousand_switches() {

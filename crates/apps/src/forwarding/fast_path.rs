@@ -7,6 +7,7 @@ use sluice_openflow::{DatapathId, EncodeError, Encoder, EthHeader, MacAddr, Port
 use sluice_sdk::view::{NetworkView, SwitchPort};
 use sluice_sdk::{CoarseTime, Ctx, FAST_PATH_PORTS_MAX, SwitchHosts};
 
+use super::answers::PublishedAnswers;
 use super::flood::is_edge;
 use super::flow::Flow;
 use super::match_ranks::MatchRanks;
@@ -18,14 +19,15 @@ use super::{Config, Forwarding, Matching, flow_entries, pending};
 pub(super) struct SwitchFastPath {
     pub(super) switch: DatapathId,
     /// What its flow entries match.
-    matching: Matching,
-    templates: PathTemplates,
-    edges: EdgePortBits,
+    pub(super) matching: Matching,
+    pub(super) templates: PathTemplates,
+    pub(super) edges: EdgePortBits,
+    pub(super) published: PublishedAnswers,
 }
 
 /// The edge ports of a switch, cached until the view changes.
-#[derive(Debug)]
-struct EdgePortBits {
+#[derive(Debug, Clone)]
+pub(super) struct EdgePortBits {
     version: Option<u64>,
     /// One bit per port.
     bits: [u64; FAST_PATH_PORTS_MAX as usize / 64],
@@ -49,12 +51,14 @@ impl SwitchFastPath {
             matching,
             templates,
             edges: EdgePortBits { version: None, bits: [0; FAST_PATH_PORTS_MAX as usize / 64] },
+            published: PublishedAnswers::default(),
         })
     }
 
     /// Applies a new configuration, or a change of what flow entries match.
     pub(super) fn configure(&mut self, cfg: &Config, ranks: &MatchRanks) {
         self.matching = ranks.at(self.switch);
+        self.published.forget_form();
         let entry = flow_entry(cfg, self.matching);
         let encoded = self.templates.set_flow(&entry, cfg.both_directions);
         debug_assert!(encoded.is_ok(), "every version can express it");
@@ -68,7 +72,7 @@ fn flow_entry(cfg: &Config, matching: Matching) -> sluice_openflow::FlowMod {
 }
 
 impl EdgePortBits {
-    fn refresh(&mut self, view: &NetworkView, id: DatapathId) {
+    pub(super) fn refresh(&mut self, view: &NetworkView, id: DatapathId) {
         if self.version == Some(view.version()) {
             return;
         }
@@ -83,8 +87,13 @@ impl EdgePortBits {
         }
     }
 
+    /// Whether both have the same ports.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.bits == other.bits
+    }
+
     #[inline]
-    fn contains(&self, port: PortNo) -> bool {
+    pub(super) fn contains(&self, port: PortNo) -> bool {
         self.bits.get(port.0 as usize / 64).is_some_and(|bits| bits >> (port.0 % 64) & 1 == 1)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! `docs/forwarding.md` says what it does, `docs/adr/0008-rules-and-floods.md` why there are no loops and no broadcast storms.
 
+mod answers;
 mod drain;
 mod fast_path;
 mod flood;
@@ -25,6 +26,7 @@ mod segment_ports;
 mod switches;
 #[cfg(test)]
 mod test_network;
+mod touched_pairs;
 mod tree;
 mod verify;
 
@@ -41,7 +43,7 @@ use sluice_sdk::view::{
     Fact, HostId, HostInDoubt, IsolatedPort, NetworkView, PortRole, PublishedFact, SwitchPort,
 };
 use sluice_sdk::{
-    Answer, App, AppMetric, Ctx, Network, SwitchIndex, Ticket, Verdict, send_misses_up,
+    Answer, AnswerCache, App, AppMetric, Ctx, Network, SwitchIndex, Ticket, Verdict, send_misses_up,
 };
 
 use crate::permanent_entries::PermanentEntries;
@@ -299,6 +301,29 @@ impl Forwarding {
 }
 
 impl App for Forwarding {
+    fn can_publish_answers(&self) -> bool {
+        true
+    }
+
+    fn update_from_answers(
+        &mut self,
+        _: Instant,
+        network: &mut Network,
+        cache: &mut dyn AnswerCache,
+    ) {
+        self.record_answered(network, cache);
+    }
+
+    fn publish_answers(
+        &mut self,
+        switch: SwitchIndex,
+        now: Instant,
+        network: &mut Network,
+        cache: &mut dyn AnswerCache,
+    ) -> bool {
+        self.publish(switch, now, network, cache)
+    }
+
     fn on_iteration(&mut self, now: Instant) {
         self.trees.on_iteration(now);
         self.pending.on_iteration(now);

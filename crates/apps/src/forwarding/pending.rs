@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use sluice_base::folded_multiply;
 use sluice_base::hash::{HashState, derive_secret};
 use sluice_openflow::{EthHeader, MacAddr};
+use sluice_sdk::AnswerCache;
 
 use super::flow::Flow;
+use super::touched_pairs::TouchedPairs;
 
 /// Pairs of hosts per bucket, which is one cache line.
 const SLOTS: usize = 5;
@@ -44,6 +46,9 @@ pub(super) struct PendingFlows {
     now: Option<Instant>,
     /// Until when a flow may be pending or remembered; `None` if there is none.
     pending_until: Option<Instant>,
+    touched: TouchedPairs,
+    /// An engine that answers in the place of the application does not know all pending flows until then.
+    unknown_until: Option<Instant>,
 }
 
 /// Milliseconds since the first event-loop iteration; wraps around.
@@ -124,6 +129,8 @@ impl Default for PendingFlows {
             last_sweep: None,
             now: None,
             pending_until: None,
+            touched: TouchedPairs::default(),
+            unknown_until: None,
         }
     }
 }
@@ -133,6 +140,7 @@ impl PendingFlows {
     /// installation and still do, the switch is farther away than was assumed, and the time is doubled.
     pub(super) fn begin(&mut self, flow: Flow, now: Instant, time: Duration) {
         let flow_hash = self.flow_hash(&flow);
+        self.touch(&flow);
         self.record_begun(now);
         let mut burst = self.burst(now, time);
         let (now, time) = (burst.now, burst.time);
@@ -146,6 +154,7 @@ impl PendingFlows {
     /// Records that a packet of `flow` has arrived, and returns whether flow entries for it are in flight.
     pub(super) fn packet_arrived(&mut self, flow: &Flow, now: Instant) -> bool {
         let flow_hash = self.flow_hash(flow);
+        self.touch(flow);
         let now = self.millis(now);
         self.buckets.get_mut(flow_hash.bucket()).is_some_and(|bucket| {
             let slot = bucket.find(flow_hash);
@@ -170,7 +179,48 @@ impl PendingFlows {
         }
         let now = self.millis(now);
         let time = u16::try_from(time.min(TIME_MAX).as_micros().div_ceil(1000)).unwrap_or(0);
-        PendingBurst { buckets: &mut self.buckets, keys: self.keys, now, time }
+        let (keys, touched) = (self.keys, &mut self.touched);
+        PendingBurst { buckets: &mut self.buckets, keys, now, time, touched }
+    }
+
+    /// Records an installation of both directions between two hosts that an engine has begun at `at` in the place of the application.
+    pub(super) fn begin_both(&mut self, hosts: [MacAddr; 2], at: Instant, time: Duration) {
+        self.record_begun(at);
+        let mut burst = self.burst(at, time);
+        if burst.time > 0 {
+            burst.check_or_begin_pair(hosts.map(MacAddr::bits), true);
+        }
+    }
+
+    fn touch(&mut self, flow: &Flow) {
+        if flow.is_pair() && flow.vlan.is_none() {
+            self.touched.add([flow.dst, flow.src].map(MacAddr::bits));
+        }
+    }
+
+    /// Has an engine that answers in the place of the application ask it about pairs of hosts while their flow entries are in flight, or
+    /// remembered. Returns whether the engine knows all of them.
+    pub(super) fn hold_touched(&mut self, now: Instant, cache: &mut dyn AnswerCache) -> bool {
+        let millis = self.millis(now);
+        let until = |ahead: WrappingMillis| now + Duration::from_millis(ahead.into());
+        if let Some(pairs) = self.touched.drain() {
+            for pair in pairs {
+                let flow_hash = hash_pair(self.keys, pair.map(MacAddr::bits));
+                let bucket = self.buckets.get(flow_hash.bucket());
+                let both = bucket
+                    .and_then(|bucket| bucket.installations.get(bucket.find(flow_hash)?))
+                    .map(|both| both.map(|installation| installation.remembered(millis)));
+                let ahead = both.map_or(0, |[one, other]| one.max(other));
+                if ahead > 0 {
+                    cache.hold(pair, until(ahead));
+                }
+            }
+        } else {
+            let all = self.buckets.iter().flat_map(|bucket| bucket.installations.as_flattened());
+            let ahead = all.map(|installation| installation.remembered(millis)).max();
+            self.unknown_until = ahead.map(until);
+        }
+        self.unknown_until.is_none_or(|until| until <= now)
     }
 
     /// Starts an event-loop iteration.
@@ -240,6 +290,7 @@ pub(super) struct PendingBurst<'a> {
     keys: [u64; 2],
     now: WrappingMillis,
     time: WrappingMillis,
+    touched: &'a mut TouchedPairs,
 }
 
 impl PendingBurst<'_> {
@@ -248,11 +299,19 @@ impl PendingBurst<'_> {
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     pub(super) fn check_or_begin(&mut self, eth: &EthHeader, both: bool) -> bool {
-        let (now, time) = (self.now, self.time);
-        if time == 0 {
+        if self.time == 0 {
             return false;
         }
-        let flow_hash = hash_pair(self.keys, [eth.dst_bits(), eth.src_bits()]);
+        let pair = [eth.dst_bits(), eth.src_bits()];
+        self.touched.add(pair);
+        self.check_or_begin_pair(pair, both)
+    }
+
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    fn check_or_begin_pair(&mut self, pair: [u64; 2], both: bool) -> bool {
+        let (now, time) = (self.now, self.time);
+        let flow_hash = hash_pair(self.keys, pair);
         let Some(bucket) = self.buckets.get_mut(flow_hash.bucket()) else { return false };
         let Some(slot) = bucket.find(flow_hash) else {
             let fresh = Installation::new(now, time);
@@ -354,8 +413,15 @@ impl Installation {
     /// as the installation took, so that [`begin`](Self::begin) can double the time.
     #[inline]
     const fn is_remembered(self, now: WrappingMillis) -> bool {
+        self.remembered(now) > 0
+    }
+
+    /// For how many milliseconds the installation [is remembered](Self::is_remembered).
+    #[inline]
+    const fn remembered(self, now: WrappingMillis) -> WrappingMillis {
         let more = if self.time >= HIT { self.time & !HIT } else { 0 };
-        self.until != 0 && is_future(self.until.wrapping_add(more), now)
+        let until = self.until.wrapping_add(more);
+        if self.until != 0 && is_future(until, now) { until.wrapping_sub(now) } else { 0 }
     }
 }
 

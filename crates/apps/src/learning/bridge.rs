@@ -7,7 +7,7 @@ use sluice_openflow::{
     EncodeError, Encoder, EthHeader, Ethernet, Field, FlowMod, FlowModCommand, PacketOutRef,
     PortNo, VlanId,
 };
-use sluice_sdk::{AnswerCache, AnswerForm, Ctx, SwitchIndex, Verdict};
+use sluice_sdk::{AnswerCache, AnswerForm, AnswerRule, Ctx, SwitchIndex, Verdict};
 
 use super::Config;
 use super::messages::Messages;
@@ -73,20 +73,19 @@ impl Bridge {
         &self.messages
     }
 
-    /// Brings what an engine knows, which answers in the place of the application, up to date.
+    /// Brings what an engine knows, which answers in the place of the application, up to date. Returns whether it may answer.
     pub(super) fn publish_answers(
         &mut self,
         switch: SwitchIndex,
         timeout: Tick,
         cache: &mut dyn AnswerCache,
-    ) {
+    ) -> bool {
         let templates = self.messages.templates();
-        let Some([flow_mod, packet_out]) = templates.common_form() else {
-            return cache.withdraw_all(switch);
-        };
+        let Some([flow_mod, packet_out]) = templates.common_form() else { return false };
         if !std::mem::replace(&mut self.is_form_published, true) {
             let version = templates.flow.version();
-            cache.set_form(switch, &AnswerForm { version, flow_mod, packet_out, timeout });
+            let rule = AnswerRule::Hosts { timeout };
+            cache.set_form(switch, &AnswerForm { version, flow_mod, packet_out, rule });
         }
         let changed = match self.table.take_changes() {
             ChangedHosts::Some(hosts) => hosts,
@@ -101,6 +100,7 @@ impl Bridge {
                 None => cache.withdraw(switch, host),
             }
         }
+        true
     }
 
     /// Handles one packet-in. With `TEMPLATES`, its answer is a patched template.

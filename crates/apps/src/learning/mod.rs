@@ -134,7 +134,7 @@ impl App for Learning {
         true
     }
 
-    fn update_from_answers(&mut self, now: Instant, cache: &mut dyn AnswerCache) {
+    fn update_from_answers(&mut self, now: Instant, _: &mut Network, cache: &mut dyn AnswerCache) {
         let (last, tick) = (self.now, self.tick(now));
         if tick == last {
             return;
@@ -148,12 +148,18 @@ impl App for Learning {
         cache.set_tick(tick);
     }
 
-    fn publish_answers(&mut self, switch: SwitchIndex, cache: &mut dyn AnswerCache) {
-        if !self.cfg.templates {
-            return cache.withdraw_all(switch);
-        }
-        if let Some(Some(bridge)) = self.bridges.get_mut(switch.index()) {
-            bridge.publish_answers(switch, self.host_timeout, cache);
+    fn publish_answers(
+        &mut self,
+        switch: SwitchIndex,
+        _: Instant,
+        _: &mut Network,
+        cache: &mut dyn AnswerCache,
+    ) -> bool {
+        match self.bridges.get_mut(switch.index()) {
+            Some(Some(bridge)) if self.cfg.templates => {
+                bridge.publish_answers(switch, self.host_timeout, cache)
+            }
+            _ => false,
         }
     }
 
@@ -444,7 +450,20 @@ mod tests {
         }
 
         fn set_form(&mut self, _: SwitchIndex, form: &AnswerForm<'_>) {
-            self.timeout = form.timeout;
+            let AnswerRule::Hosts { timeout } = form.rule else { panic!("{form:?}") };
+            self.timeout = timeout;
+        }
+
+        fn publish_path_host(&mut self, _: SwitchIndex, host: MacAddr, _: HostEntry) {
+            panic!("{host}");
+        }
+
+        fn hold(&mut self, hosts: [MacAddr; 2], _: Instant) {
+            panic!("{hosts:?}");
+        }
+
+        fn next_answered(&mut self) -> Option<AnsweredPacket> {
+            None
         }
 
         fn publish(&mut self, _: SwitchIndex, host: MacAddr, port: PortNo, tick: u16) {
@@ -516,7 +535,7 @@ mod tests {
             (0..100).for_each(|_| put_frame(&mut rng, 20, 5, &mut out));
             let mut packets = PacketIns::new(Version::V1_3, &rx);
             switch.with_ctx(|app, ctx| app.on_packet_ins(&mut packets, ctx));
-            switch.app.publish_answers(SwitchIndex(0), &mut cache);
+            assert_eq!(switch.publish_answers(&mut cache), templates);
             assert_eq!(cache.hosts.is_empty(), !templates);
         }
     }
@@ -528,7 +547,7 @@ mod tests {
         let start = alone.now;
         for second in 0..300 {
             let now = start + Duration::from_secs(second);
-            behind.app.update_from_answers(now, &mut cache);
+            behind.app.update_from_answers(now, &mut behind.network, &mut cache);
             for switch in [&mut alone, &mut behind] {
                 switch.app.on_iteration(now);
                 switch.now = now;
@@ -544,7 +563,7 @@ mod tests {
                     answered += 1;
                 } else {
                     behind.with_ctx(|app, ctx| _ = app.on_packet_in(&p, ctx));
-                    behind.app.publish_answers(SwitchIndex(0), &mut cache);
+                    behind.publish_answers(&mut cache);
                 }
                 assert!(alone.tx == behind.tx, "{version} {hosts} second {second}");
             }
@@ -558,7 +577,7 @@ mod tests {
                 let status = PortStatus { reason: PortReason::DELETE, port };
                 alone.with_ctx(|app, ctx| app.on_port_status(&status, ctx));
                 behind.with_ctx(|app, ctx| app.on_port_status(&status, ctx));
-                behind.app.publish_answers(SwitchIndex(0), &mut cache);
+                behind.publish_answers(&mut cache);
             }
             assert_eq!(alone.metrics(), behind.metrics(), "second {second}");
         }

@@ -20,44 +20,44 @@ use sluice_sdk::view::{
 };
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex};
 
-const SWITCH: DatapathId = DatapathId(1);
+pub(crate) const SWITCH: DatapathId = DatapathId(1);
 /// A switch of another worker.
-const REMOTE_SWITCH: DatapathId = DatapathId(2);
+pub(crate) const REMOTE_SWITCH: DatapathId = DatapathId(2);
 const PORTS: u32 = 6;
 
 /// A worker with one switch.
-struct TestWorker {
-    apps: (Hosts, Forwarding),
-    network: Network,
+pub(crate) struct TestWorker {
+    pub(crate) apps: (Hosts, Forwarding),
+    pub(crate) network: Network,
     version: Version,
     now: Instant,
-    tx: Vec<u8>,
+    pub(crate) tx: Vec<u8>,
     urgent: Vec<u8>,
-    next_xid: u32,
+    pub(crate) next_xid: u32,
 }
 
 /// Whether metrics are read, which is slow: some are counted on request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum ReadMetrics {
+pub(crate) enum ReadMetrics {
     Yes,
     No,
 }
 
 /// What the applications sent and published in one iteration.
 #[derive(Debug, PartialEq)]
-struct Output {
+pub(crate) struct Output {
     tx: Vec<u8>,
     messages: Vec<(DatapathId, Message)>,
     facts: Vec<PublishedFact>,
     metrics: Vec<(&'static str, u64)>,
 }
 
-fn port(role: PortRole, is_up: bool) -> PortInfo {
+pub(crate) fn port(role: PortRole, is_up: bool) -> PortInfo {
     PortInfo { name: "p".into(), hw_addr: MacAddr([4; 6]), is_up, role }
 }
 
 impl TestWorker {
-    fn new(cfg: &forwarding::Config, version: Version, now: Instant) -> Self {
+    pub(crate) fn new(cfg: &forwarding::Config, version: Version, now: Instant) -> Self {
         let mut network = Network::new(0);
         for switch in [SWITCH, REMOTE_SWITCH] {
             let ports: BTreeMap<_, _> =
@@ -73,7 +73,10 @@ impl TestWorker {
         worker
     }
 
-    fn call<T>(&mut self, call: impl FnOnce(&mut (Hosts, Forwarding), &mut Ctx<'_>) -> T) -> T {
+    pub(crate) fn call<T>(
+        &mut self,
+        call: impl FnOnce(&mut (Hosts, Forwarding), &mut Ctx<'_>) -> T,
+    ) -> T {
         let encoder = Encoder::new(&mut self.tx, self.version, &mut self.next_xid);
         let (urgent, network) = (&mut self.urgent, &mut self.network);
         call(
@@ -82,13 +85,13 @@ impl TestWorker {
         )
     }
 
-    fn receive_error(&mut self, error: &[u8]) {
+    pub(crate) fn receive_error(&mut self, error: &[u8]) {
         let error = ErrorMsg::new(RawMessage::new(error).unwrap()).unwrap();
         self.call(|app, ctx| app.on_error(&error, ctx));
     }
 
     /// One event-loop iteration: input is processed, facts are delivered, output is taken.
-    fn iterate(
+    pub(crate) fn iterate(
         &mut self,
         now: Instant,
         read_metrics: ReadMetrics,
@@ -113,13 +116,13 @@ impl TestWorker {
     }
 }
 
-fn host(n: u32) -> HostId {
+pub(crate) fn host(n: u32) -> HostId {
     HostId { mac: MacAddr::from_u64(0x0200_0000_0000 | u64::from(n)), vlan: VlanId(0) }
 }
 
 /// An input that two workers process alike.
 #[derive(Debug)]
-enum Input {
+pub(crate) enum Input {
     PacketIns(Vec<u8>),
     Fact(Fact),
     /// A fact that another worker published.
@@ -174,7 +177,7 @@ fn encode_packet_in(rng: &mut Rng, hosts: u32, out: &mut Encoder<'_>) {
     p.encode(out).unwrap();
 }
 
-fn random_input(rng: &mut Rng, hosts: u32, version: Version) -> Input {
+pub(crate) fn random_input(rng: &mut Rng, hosts: u32, version: Version) -> Input {
     let random_port = |rng: &mut Rng| {
         let switch = if rng.below(3) == 0 { REMOTE_SWITCH } else { SWITCH };
         SwitchPort::new(switch, PortNo(1 + rng.below(PORTS)))
@@ -208,12 +211,48 @@ fn random_input(rng: &mut Rng, hosts: u32, version: Version) -> Input {
     }
 }
 
+impl Input {
+    /// Has a worker process this input at `now`, packet-ins by `handle`.
+    pub(crate) fn process(
+        &self,
+        worker: &mut TestWorker,
+        now: Instant,
+        handle: impl FnOnce(&mut TestWorker, PacketIns<'_>),
+    ) {
+        match self {
+            Self::PacketIns(rx) => handle(worker, PacketIns::new(worker.version, rx)),
+            Self::Fact(fact) => _ = worker.network.publish(now, fact.clone()),
+            Self::RemoteFact(fact) => {
+                // For some facts `on_fact` is not called yet, as if a burst of packet-ins came in between.
+                let stamp = sluice_sdk::view::Stamp::new(now, 1);
+                let published = PublishedFact { stamp, fact: fact.clone() };
+                if worker.network.apply_remote(&published) && !is_published_late(&published) {
+                    worker.apps.on_fact(&published, now, &mut worker.network);
+                }
+            }
+            Self::TableFull => {
+                let (version, kind) = (worker.version, ErrorType::FLOW_MOD_FAILED);
+                let error = flow_mod_error(version, FIVE_TUPLE_COOKIE, kind, 1);
+                worker.receive_error(&error);
+            }
+            Self::Tick => worker.call(App::on_tick),
+        }
+    }
+}
+
+/// Handles packet-ins one after the other.
+pub(crate) fn handle_one_by_one(worker: &mut TestWorker, packets: PacketIns<'_>) {
+    for p in packets {
+        worker.call(|app, ctx| app.on_packet_in(&p, ctx));
+    }
+}
+
 /// Cookies of flow entries that match five-tuples, and pairs.
 const FIVE_TUPLE_COOKIE: u64 = 0x666f_7277_0000_0000;
 const PAIR_COOKIE: u64 = FIVE_TUPLE_COOKIE + 1;
 
 /// The error message about a flow entry with this cookie.
-fn flow_mod_error(version: Version, cookie: u64, kind: ErrorType, code: u32) -> Vec<u8> {
+pub(crate) fn flow_mod_error(version: Version, cookie: u64, kind: ErrorType, code: u32) -> Vec<u8> {
     let (mut flow_mod, mut bytes, mut xid) = (vec![], vec![], 9);
     let f = sluice_openflow::FlowMod { cookie, ..sluice_openflow::FlowMod::default() };
     Encoder::new(&mut flow_mod, version, &mut xid).flow_mod(&f).unwrap();
@@ -249,36 +288,17 @@ fn compare(
     for step in 0..400 {
         now += Duration::from_micros(rng.below(40_000).into());
         let input = random_input(&mut rng, hosts, version);
-        let process = |worker: &mut TestWorker, is_burst: bool| match &input {
-            Input::PacketIns(rx) if is_burst => {
-                let mut packets = PacketIns::new(version, rx);
-                worker.call(|app, ctx| app.on_packet_ins(&mut packets, ctx));
-            }
-            Input::PacketIns(rx) => {
-                for p in PacketIns::new(version, rx) {
-                    worker.call(|app, ctx| app.on_packet_in(&p, ctx));
-                }
-            }
-            Input::Fact(fact) => _ = worker.network.publish(now, fact.clone()),
-            Input::RemoteFact(fact) => {
-                // For some facts `on_fact` is not called yet, as if a burst of packet-ins came in between.
-                let stamp = sluice_sdk::view::Stamp::new(now, 1);
-                let published = PublishedFact { stamp, fact: fact.clone() };
-                if worker.network.apply_remote(&published) && !is_published_late(&published) {
-                    worker.apps.on_fact(&published, now, &mut worker.network);
-                }
-            }
-            Input::TableFull => {
-                let error =
-                    flow_mod_error(version, FIVE_TUPLE_COOKIE, ErrorType::FLOW_MOD_FAILED, 1);
-                worker.receive_error(&error);
-            }
-            Input::Tick => worker.call(App::on_tick),
-        };
         let read_metrics = if step % 40 == 39 { ReadMetrics::Yes } else { ReadMetrics::No };
-        let expected = single.iterate(now, read_metrics, |worker| process(worker, false));
+        let expected = single.iterate(now, read_metrics, |worker| {
+            input.process(worker, now, handle_one_by_one);
+        });
+        let handle_burst = |worker: &mut TestWorker, mut packets: PacketIns<'_>| {
+            worker.call(|app, ctx| app.on_packet_ins(&mut packets, ctx));
+        };
         for worker in [&mut burst, &mut encoded] {
-            let output = worker.iterate(now, read_metrics, |worker| process(worker, true));
+            let output = worker.iterate(now, read_metrics, |worker| {
+                input.process(worker, now, handle_burst);
+            });
             assert_eq!(output, expected, "{version} {cfg:?} seed {seed} step {step}");
         }
     }

@@ -13,6 +13,7 @@ mod limiter;
 mod match_fallback;
 mod model;
 mod multicast;
+mod path_answers;
 mod startup;
 mod topology;
 mod topology_cost;

@@ -120,8 +120,8 @@ pub(super) struct WorkerSettings {
     pub(super) spin_us: Micros,
 
     /// How workers receive and send: epoll (a system call for each read and each write), uring (`io_uring`: one system call for all
-    /// small reads and writes of an iteration; needs Linux 6.1), kernel (as epoll, and the kernel answers in the place of the application
-    /// learning; needs Linux 6.16 and privileges), or auto (as kernel while little is waiting, or else as epoll). docs/engines.md
+    /// small reads and writes of an iteration; needs Linux 6.1), kernel (as epoll, and the kernel answers in the place of the
+    /// applications; needs Linux 6.16 and privileges), or auto (as kernel while little is waiting, or else as epoll). docs/engines.md
     /// compares them.
     #[config(default = "epoll")]
     pub(super) engine: ByName<WorkerEngine>,

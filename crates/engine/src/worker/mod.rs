@@ -332,6 +332,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.deliver_from_apps(io);
         self.send_views();
         self.flush(io);
+        self.close_outdated_gates();
         self.open_gates(io);
         self.counters().iteration(io.now() - self.started, io.now() - self.now);
     }
@@ -355,6 +356,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
     /// Processes the bytes of one read of a switch. The replies are in `tx` and `urgent`.
     #[inline]
     fn process_read(&mut self, id: ConnId, bytes: &[u8]) -> Result<(), CloseReason> {
+        self.stop_kernel(id);
         let counters = worker_counters(&self.registry, self.outgoing.worker());
         let Some(switch) = self.switches.get_mut(id) else { return Ok(()) };
         if std::mem::take(&mut switch.is_probed) {
@@ -458,6 +460,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
 
     /// Calls a function of the applications about a switch. What they send to it is in `tx` and `urgent`.
     fn call_app(&mut self, id: ConnId, call: impl FnOnce(&mut A, &mut Ctx<'_>)) {
+        self.stop_kernel(id);
         let Some(switch) = self.switches.get_mut(id) else { return };
         let has_room = switch.buffers.transmit.has_no_urgent();
         let (index, datapath_id) = (switch.index, switch.datapath_id);

@@ -320,12 +320,23 @@ impl App for Panicking {
         self.0.can_publish_answers()
     }
 
-    fn publish_answers(&mut self, switch: SwitchIndex, cache: &mut dyn AnswerCache) {
-        self.0.publish_answers(switch, cache);
+    fn publish_answers(
+        &mut self,
+        switch: SwitchIndex,
+        now: Instant,
+        network: &mut Network,
+        cache: &mut dyn AnswerCache,
+    ) -> bool {
+        self.0.publish_answers(switch, now, network, cache)
     }
 
-    fn update_from_answers(&mut self, now: Instant, cache: &mut dyn AnswerCache) {
-        self.0.update_from_answers(now, cache);
+    fn update_from_answers(
+        &mut self,
+        now: Instant,
+        network: &mut Network,
+        cache: &mut dyn AnswerCache,
+    ) {
+        self.0.update_from_answers(now, network, cache);
     }
 
     fn on_iteration(&mut self, now: Instant) {

@@ -10,6 +10,7 @@ mod datapath_binding;
 mod duplicates;
 mod facts;
 mod in_kernel;
+mod in_kernel_paths;
 mod limits;
 mod malformed;
 mod messages;

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
 use sluice_io::{ConnId, Io, ReadEvents, UnsentCap};
-use sluice_kernel::{AnswerForm, Answered, Closed, Session, WorkerAnswers};
+use sluice_kernel::{AnswerForm, AnswerRule, Answered, Closed, Session, WorkerAnswers};
 use sluice_openflow::{MacAddr, MessageType, PortNo, Version};
 use sluice_proto::ControllerSession;
-use sluice_sdk::{AnswerCache, App, SwitchIndex};
+use sluice_sdk::{AnswerCache, AnsweredPacket, App, HostEntry, SwitchIndex};
 
 use super::switches::ConnectedSwitch;
 use super::{WorkerState, count_sent, worker_counters};
@@ -80,6 +80,9 @@ struct KernelSwitch {
     has_arrived: bool,
     /// What has been counted.
     counted: Answered,
+    /// Whether each answer is reported, and up to which number the application knows them.
+    is_reported: bool,
+    reported: u64,
     /// It is among those that are behind.
     is_behind: bool,
     /// How long the worker waits before it looks the next time whether the socket has taken all answers.
@@ -138,6 +141,8 @@ impl InKernel {
                 is_listed: false,
                 has_arrived,
                 counted,
+                is_reported: false,
+                reported: counted.packet_ins,
                 is_behind: false,
                 retry: RETRY_MIN,
                 next_publication_at: None,
@@ -178,6 +183,13 @@ impl InKernel {
         counters.bytes_received.add(received_bytes);
         counters.bytes_sent.add(sent_bytes);
         true
+    }
+
+    /// Whether there are answers that the application does not know of yet. The gate is closed.
+    fn has_unknown_answers(&mut self, index: SwitchIndex) -> bool {
+        self.get_mut(index).is_some_and(|switch| {
+            switch.is_reported && switch.reported != switch.session.answered().packet_ins
+        })
     }
 
     /// Removes a switch that has disconnected.
@@ -256,11 +268,15 @@ impl AnswerCache for InKernel {
     }
 
     fn set_form(&mut self, switch: SwitchIndex, form: &sluice_sdk::AnswerForm<'_>) {
-        let sluice_sdk::AnswerForm { version, flow_mod, packet_out, timeout } = *form;
-        if let Some(switch) = self.get_mut(switch) {
-            let version = version.0;
-            switch.session.set_form(&AnswerForm { version, flow_mod, packet_out, timeout });
-        }
+        let sluice_sdk::AnswerForm { version, flow_mod, packet_out, rule } = *form;
+        let Some(switch) = self.get_mut(switch) else { return };
+        let rule = match rule {
+            sluice_sdk::AnswerRule::Hosts { timeout } => AnswerRule::Hosts { timeout },
+            sluice_sdk::AnswerRule::Paths { hold_time } => AnswerRule::Paths { hold_time },
+        };
+        switch.is_reported = matches!(rule, AnswerRule::Paths { .. });
+        let version = version.0;
+        switch.session.set_form(&AnswerForm { version, flow_mod, packet_out, rule });
     }
 
     fn publish(&mut self, switch: SwitchIndex, host: MacAddr, port: PortNo, tick: u16) {
@@ -268,6 +284,14 @@ impl AnswerCache for InKernel {
             self.publications = self.publications.wrapping_add(1);
             // Without room, the worker answers.
             self.answers.publish(&mut switch.session, host.0, port.0, tick);
+        }
+    }
+
+    fn publish_path_host(&mut self, switch: SwitchIndex, host: MacAddr, entry: HostEntry) {
+        if let Some(Some(switch)) = self.switches.get_mut(switch.index()) {
+            self.publications = self.publications.wrapping_add(1);
+            let session = &mut switch.session;
+            self.answers.publish_path_host(session, host.0, entry.bits());
         }
     }
 
@@ -283,6 +307,22 @@ impl AnswerCache for InKernel {
                 self.publications = self.publications.wrapping_add(WHOLE_TABLE);
             }
             self.answers.withdraw_all(&mut switch.session);
+        }
+    }
+
+    fn hold(&mut self, hosts: [MacAddr; 2], until: Instant) {
+        self.answers.hold(hosts.map(|host| host.0), until);
+    }
+
+    fn next_answered(&mut self) -> Option<AnsweredPacket> {
+        loop {
+            let report = self.answers.next_report()?;
+            // Those of switches that are gone concern nobody.
+            let Some(&index) = self.indices.get(&report.slot) else { continue };
+            let Some(switch) = self.get_mut(index) else { continue };
+            switch.reported += 1;
+            let (src, dst) = (MacAddr(report.src), MacAddr(report.dst));
+            return Some(AnsweredPacket { switch: index, src, dst, at: report.at });
         }
     }
 }
@@ -373,6 +413,11 @@ impl<I: Io, A: App> WorkerState<I, A> {
     }
 
     fn count_last_answers(&mut self, switch: &ConnectedSwitch) {
+        let in_kernel = self.switches.in_kernel.as_mut();
+        if let Some(of_kernel) = in_kernel.and_then(|it| it.get_mut(switch.index)) {
+            of_kernel.session.close();
+            self.take_reports(switch.index);
+        }
         let counters = worker_counters(&self.registry, self.outgoing.worker());
         if let Some(in_kernel) = &mut self.switches.in_kernel {
             let version = switch.session.version();
@@ -472,10 +517,46 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.switches.in_kernel.as_mut()?.get_mut(index)
     }
 
-    /// Takes over from the program when hosts were seen.
+    /// Has the application take over from the program what that has answered.
     pub(super) fn update_from_kernel(&mut self) {
         if let Some(in_kernel) = &mut self.switches.in_kernel {
-            self.app.update_from_answers(self.now, in_kernel);
+            self.app.update_from_answers(self.now, &mut self.network, in_kernel);
+        }
+    }
+
+    /// Closes the gate of a switch, and has the application take over all answers to it, before it handles anything of the switch.
+    #[inline]
+    pub(super) fn stop_kernel(&mut self, id: ConnId) {
+        if self.switches.in_kernel.is_some()
+            && let Some(switch) = self.switches.get_mut(id)
+        {
+            let index = switch.index;
+            self.take_reports(index);
+        }
+    }
+
+    /// Has the application take over all answers to a switch, whose gate is closed. Reports of other switches may be before its own, and
+    /// be written just now by other processors.
+    fn take_reports(&mut self, index: SwitchIndex) {
+        while self.switches.in_kernel.as_mut().is_some_and(|it| it.has_unknown_answers(index)) {
+            self.update_from_kernel();
+            if self.switches.in_kernel.as_mut().is_some_and(|it| it.has_unknown_answers(index)) {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Closes the gates of the switches about which the program may have something outdated.
+    pub(super) fn close_outdated_gates(&mut self) {
+        let Some(in_kernel) = &self.switches.in_kernel else { return };
+        let changed = self.network.fast_path_hosts().take_changed_switches();
+        if self.network.take_new_facts() {
+            return self.close_all_gates();
+        }
+        let id_of = |index: SwitchIndex| Some(in_kernel.switches.get(index.index())?.as_ref()?.id);
+        let changed: Vec<ConnId> = changed.into_iter().filter_map(id_of).collect();
+        for id in changed {
+            let _ = self.switches.get_mut(id);
         }
     }
 
@@ -561,12 +642,14 @@ impl<I: Io, A: App> WorkerState<I, A> {
             return true;
         }
         let before = in_kernel.publications;
-        self.app.publish_answers(index, in_kernel);
+        let may_answer = self.app.publish_answers(index, now, &mut self.network, in_kernel);
         let published = in_kernel.publications.wrapping_sub(before);
         if let Some(of_kernel) = in_kernel.get_mut(index) {
             let pause = (published > PUBLICATIONS_AT_ONCE).then(|| PAUSE_PER_HOST * published);
             of_kernel.next_publication_at = pause.map(|pause| now + pause);
-            of_kernel.session.open(switch.session.next_xid());
+            if may_answer {
+                of_kernel.session.open(switch.session.next_xid());
+            }
         }
         true
     }

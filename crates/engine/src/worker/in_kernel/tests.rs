@@ -15,6 +15,7 @@ use sluice_openflow::{
     RawMessage,
 };
 use sluice_proto::{SwitchProfile, SwitchSession};
+use sluice_sdk::Network;
 
 use super::*;
 use crate::config::Config;
@@ -52,7 +53,8 @@ impl Publisher {
         let message = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame: &[] };
         Encoder::new(&mut packet_out, VERSION, &mut xid).packet_out(&message).unwrap();
         let (flow_mod, packet_out) = (&flow_mod[..], &packet_out[..]);
-        let form = sluice_sdk::AnswerForm { version: VERSION, flow_mod, packet_out, timeout: 100 };
+        let rule = sluice_sdk::AnswerRule::Hosts { timeout: 100 };
+        let form = sluice_sdk::AnswerForm { version: VERSION, flow_mod, packet_out, rule };
         cache.set_form(switch, &form);
     }
 }
@@ -62,7 +64,13 @@ impl App for Publisher {
         true
     }
 
-    fn publish_answers(&mut self, switch: SwitchIndex, cache: &mut dyn AnswerCache) {
+    fn publish_answers(
+        &mut self,
+        switch: SwitchIndex,
+        _: Instant,
+        _: &mut Network,
+        cache: &mut dyn AnswerCache,
+    ) -> bool {
         if !std::mem::replace(&mut self.is_form_set, true) {
             Self::set_form(cache, switch);
             for n in [1, 2] {
@@ -75,6 +83,7 @@ impl App for Publisher {
         if self.withdraws {
             cache.withdraw_all(switch);
         }
+        true
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use sluice_kernel::AnswerForm;
+use sluice_kernel::{AnswerForm, AnswerRule};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
     Action, Encoder, Field, FlowMod, Instruction, MacAddr, PacketInReason, PacketOutRef, PortNo,
@@ -31,15 +31,25 @@ pub(crate) fn packet_in(
     in_port: u32,
     buffer_id: Option<u32>,
 ) -> Vec<u8> {
-    let (mut bytes, mut xid, frame) = (Vec::new(), 9, frame(hosts, 60));
+    packet_in_of(version, &frame(hosts, 60), in_port, buffer_id)
+}
+
+/// A packet-in of a frame.
+pub(crate) fn packet_in_of(
+    version: Version,
+    frame: &[u8],
+    in_port: u32,
+    buffer_id: Option<u32>,
+) -> Vec<u8> {
+    let (mut bytes, mut xid) = (Vec::new(), 9);
     let p = PacketIn {
         buffer_id,
         in_port: PortNo(in_port),
-        total_len: 60,
+        total_len: u16::try_from(frame.len()).unwrap(),
         reason: PacketInReason::NO_MATCH,
         table_id: 0,
         cookie: 0,
-        frame: &frame,
+        frame,
     };
     p.encode(&mut Encoder::new(&mut bytes, version, &mut xid)).unwrap();
     bytes
@@ -83,6 +93,19 @@ pub(crate) fn answers(
     bytes
 }
 
+/// The answer to a packet-in between the ends of a path: a flow entry for the replies, and the same as for other hosts.
+pub(crate) fn path_answer(
+    version: Version,
+    first_xid: u32,
+    (hosts, ports, buffer_id): (Hosts, [u32; 2], Option<u32>),
+) -> Vec<u8> {
+    let (mut bytes, mut xid) = (Vec::new(), first_xid);
+    let (back, [in_port, out_port]) = ((hosts.1, hosts.0), ports);
+    let reply = flow_mod(back, [out_port, in_port], None);
+    Encoder::new(&mut bytes, version, &mut xid).flow_mod(&reply).unwrap();
+    [bytes, answers(version, xid, &[(hosts, ports, buffer_id)])].concat()
+}
+
 /// The messages that answers are made of.
 pub(crate) struct Forms {
     version: Version,
@@ -107,8 +130,12 @@ impl Forms {
             version: self.version.0,
             flow_mod: &self.flow_mod,
             packet_out: &self.packet_out,
-            timeout,
+            rule: AnswerRule::Hosts { timeout },
         }
+    }
+
+    pub(crate) fn path_form(&self, hold_time: Duration) -> AnswerForm<'_> {
+        AnswerForm { rule: AnswerRule::Paths { hold_time }, ..self.form(0) }
     }
 }
 

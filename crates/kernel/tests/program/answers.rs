@@ -1,15 +1,4 @@
 //! The program answers packet-ins between published hosts on real connections, and passes everything else.
-//!
-//! Loading it needs privileges, and a program that was built with clang: both are part of the set-up of the tests.
-
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
-
-mod switch;
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -20,7 +9,7 @@ use sluice_io::sock;
 use sluice_kernel::{Closed, KernelAnswers, Limits, Session, Waits, WorkerAnswers};
 use sluice_openflow::Version;
 
-use switch::{Forms, Peer, answers, packet_in};
+use crate::switch::{Forms, Peer, answers, packet_in};
 
 const LIMITS: Limits =
     Limits { workers: 2, sessions: 100, hosts_per_worker: 1000, input_bytes: 16 << 10, late: None };
