@@ -296,7 +296,9 @@ static long write_decision(u64 number, struct burst *burst)
 inline_always u32 hold_of(const struct burst *burst, u64 src, u64 dst)
 {
     u64 low = src < dst ? src : dst, high = src < dst ? dst : src;
-    u64 hash = ((low * hash_factor) ^ high) * hash_factor;
+    u64 hash = low * hash_factor;
+    hash = ((hash ^ hash >> 32) + high) * hash_factor;
+    hash = (hash ^ hash >> 32) * hash_factor;
     return burst->worker << HOLD_BITS | (u32)(hash >> (64 - HOLD_BITS));
 }
 

@@ -34,7 +34,9 @@ impl Hash {
 
     /// The place of a pair of hosts among those that are held. The lower address is first.
     pub(crate) fn pair(self, low: u64, high: u64) -> usize {
-        let hash = (low.wrapping_mul(self.factor) ^ high).wrapping_mul(self.factor);
+        let mixed = |hash: u64| hash ^ hash >> 32;
+        let hash = mixed(low.wrapping_mul(self.factor)).wrapping_add(high);
+        let hash = mixed(hash.wrapping_mul(self.factor)).wrapping_mul(self.factor);
         usize::try_from(hash >> (64 - HOLD_BITS)).unwrap_or(0)
     }
 }

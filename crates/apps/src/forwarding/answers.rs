@@ -99,14 +99,14 @@ impl SwitchFastPath {
         network.fast_path_hosts().track_changes();
         let (view, hosts) = network.view_and_fast_path_hosts();
         self.edges.refresh(view, self.switch);
-        let changes = hosts.take_changes(switch);
+        let tracked = hosts.take_changes(switch);
         let has_known_edges =
             self.published.edges.as_ref().is_some_and(|it| it.is_same(&self.edges));
         if !has_known_edges {
             self.published.edges = Some(self.edges.clone());
         }
         let at_switch = || view.hosts_of(self.switch).map(|(id, _)| id);
-        let changed: Vec<HostId> = match changes {
+        let changed: Vec<HostId> = match tracked {
             HostChanges::Some(changed) if has_known_edges => changed,
             HostChanges::Some(changed) => changed.into_iter().chain(at_switch()).collect(),
             HostChanges::All => {

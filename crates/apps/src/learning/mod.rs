@@ -272,7 +272,7 @@ mod tests {
     use sluice_openflow::{
         DatapathId, Encoder, Ethernet, MacAddr, PacketInReason, PortNo, Version, Versions, VlanId,
     };
-    use sluice_sdk::AnswerForm;
+    use sluice_sdk::{AnswerForm, AnswerRule, AnsweredPacket, HostEntry};
 
     use super::table::Key;
     use super::*;
@@ -312,6 +312,15 @@ mod tests {
                     &mut network,
                 ),
             );
+        }
+
+        fn update_from_answers(&mut self, cache: &mut ModelCache) {
+            self.app.update_from_answers(self.now, &mut Network::new(0), cache);
+        }
+
+        fn publish_answers(&mut self, cache: &mut ModelCache) -> bool {
+            let mut network = Network::new(0);
+            self.app.publish_answers(SwitchIndex(0), self.now, &mut network, cache)
         }
 
         /// Values of the metrics: hosts, moves, evictions.
@@ -547,7 +556,8 @@ mod tests {
         let start = alone.now;
         for second in 0..300 {
             let now = start + Duration::from_secs(second);
-            behind.app.update_from_answers(now, &mut behind.network, &mut cache);
+            behind.now = now;
+            behind.update_from_answers(&mut cache);
             for switch in [&mut alone, &mut behind] {
                 switch.app.on_iteration(now);
                 switch.now = now;

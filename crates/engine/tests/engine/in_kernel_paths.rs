@@ -178,7 +178,7 @@ impl Switch {
     }
 
     fn receive_any(&mut self) -> Vec<u8> {
-        let mut buffer = [0; 64 << 10];
+        let mut buffer = [0; 16 << 10];
         loop {
             if let Some((message, _)) = split_message(&self.rx).unwrap() {
                 let len = message.bytes().len();

@@ -80,9 +80,8 @@ struct KernelSwitch {
     has_arrived: bool,
     /// What has been counted.
     counted: Answered,
-    /// Whether each answer is reported, and up to which number the application knows them.
-    is_reported: bool,
-    reported: u64,
+    /// How many answers the application knows of, if each is reported.
+    reported: Option<u64>,
     /// It is among those that are behind.
     is_behind: bool,
     /// How long the worker waits before it looks the next time whether the socket has taken all answers.
@@ -141,8 +140,7 @@ impl InKernel {
                 is_listed: false,
                 has_arrived,
                 counted,
-                is_reported: false,
-                reported: counted.packet_ins,
+                reported: None,
                 is_behind: false,
                 retry: RETRY_MIN,
                 next_publication_at: None,
@@ -188,7 +186,8 @@ impl InKernel {
     /// Whether there are answers that the application does not know of yet. The gate is closed.
     fn has_unknown_answers(&mut self, index: SwitchIndex) -> bool {
         self.get_mut(index).is_some_and(|switch| {
-            switch.is_reported && switch.reported != switch.session.answered().packet_ins
+            let answered = || switch.session.answered().packet_ins;
+            switch.reported.is_some_and(|reported| reported != answered())
         })
     }
 
@@ -274,7 +273,9 @@ impl AnswerCache for InKernel {
             sluice_sdk::AnswerRule::Hosts { timeout } => AnswerRule::Hosts { timeout },
             sluice_sdk::AnswerRule::Paths { hold_time } => AnswerRule::Paths { hold_time },
         };
-        switch.is_reported = matches!(rule, AnswerRule::Paths { .. });
+        let is_reported = matches!(rule, AnswerRule::Paths { .. });
+        let known = switch.reported.unwrap_or_else(|| switch.session.answered().packet_ins);
+        switch.reported = is_reported.then_some(known);
         let version = version.0;
         switch.session.set_form(&AnswerForm { version, flow_mod, packet_out, rule });
     }
@@ -320,7 +321,7 @@ impl AnswerCache for InKernel {
             // Those of switches that are gone concern nobody.
             let Some(&index) = self.indices.get(&report.slot) else { continue };
             let Some(switch) = self.get_mut(index) else { continue };
-            switch.reported += 1;
+            switch.reported = switch.reported.map(|reported| reported + 1);
             let (src, dst) = (MacAddr(report.src), MacAddr(report.dst));
             return Some(AnsweredPacket { switch: index, src, dst, at: report.at });
         }
