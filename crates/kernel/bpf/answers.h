@@ -53,7 +53,7 @@ struct tcp_sock {
 #define PACKET_BYTES 38
 #define NET_BYTES (PACKET_BYTES - FRAME_BYTES_MIN)
 // Pairs of hosts for which the program has a place in `holds`, for each worker.
-#define HOLD_BITS 17
+#define HOLD_BITS 19
 
 #define PACKET_IN 10
 #define NO_BUFFER 0xffffffff

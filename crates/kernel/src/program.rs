@@ -56,7 +56,7 @@ const PAGE_BYTES_MAX: u32 = 64 << 10;
 /// Longest socket buffer that the program can answer.
 const INPUT_BYTES_MAX: u32 = 16 << 10;
 
-/// How much memory the program has. All of it is allocated at the start: also 90 KiB for each processor, and for each worker 2 MiB, and 16 bytes for each
+/// How much memory the program has. All of it is allocated at the start: also 90 KiB for each processor, and for each worker 5 MiB, and 16 bytes for each
 /// connection. Answers on their way are in the memory of the sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

@@ -27,8 +27,8 @@ const ENDED_SLOTS: usize = 64;
 const SHARE_OF_SESSION: usize = 4;
 
 /// Places for pairs of hosts that are held, of each worker, as a power of two. With 100 000 answers per second that are held for 50 ms, one in
-/// 25 packet-ins is between two other hosts with the same place, and goes to the worker. The program has the same.
-pub(crate) const HOLD_BITS: u32 = 17;
+/// 100 packet-ins is between two other hosts with the same place, and goes to the worker. The program has the same.
+pub(crate) const HOLD_BITS: u32 = 19;
 
 /// An answer of the program in a session whose form has the rule [`AnswerRule::Paths`](crate::AnswerRule::Paths).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

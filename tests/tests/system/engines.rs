@@ -120,8 +120,9 @@ fn forwarding_in_the_kernel_answers_every_request_once() {
             let run = format!("--engine {engine} --threads {threads} --pin off");
             for version in ["1.0", "1.3"] {
                 for buffer in ["", "--no-buffer"] {
-                    let options =
-                        format!("{load} -s 4 -M 300 -m 700 -l 1 --openflow {version} {buffer}");
+                    let options = format!(
+                        "{load} -s 4 -M 300 -D 1500 -m 700 -l 1 --openflow {version} {buffer}"
+                    );
                     let result = bench(&run, &options);
                     // Flow entries for replies were not asked for.
                     assert_answered(&result);
