@@ -175,15 +175,26 @@ const INPUT_ALWAYS: u32 = 16 << 10;
 const LATE: Duration = Duration::from_millis(1);
 
 impl WorkerEngine {
-    /// The limits of the program that answers in the kernel; `None` if there is none.
+    /// Whether a program answers in the kernel.
+    pub(crate) fn is_in_kernel(self) -> bool {
+        matches!(self, Self::Kernel | Self::Auto)
+    }
+
+    /// The limits of the program that answers in the kernel, without memory for paths; `None` if there is none.
     pub(crate) fn kernel_limits(self, workers: usize) -> Option<sluice_kernel::Limits> {
         let (input_bytes, late) = match self {
             Self::Epoll | Self::Uring => return None,
             Self::Auto => (INPUT_WHILE_IDLE, Some(LATE)),
             Self::Kernel => (INPUT_ALWAYS, None),
         };
-        let (sessions, hosts_per_worker) = (SWITCHES_IN_KERNEL, HOSTS_IN_KERNEL);
-        Some(sluice_kernel::Limits { workers, sessions, hosts_per_worker, input_bytes, late })
+        Some(sluice_kernel::Limits {
+            workers,
+            sessions: SWITCHES_IN_KERNEL,
+            hosts_per_worker: HOSTS_IN_KERNEL,
+            input_bytes,
+            late,
+            paths: false,
+        })
     }
 }
 

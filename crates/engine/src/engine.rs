@@ -108,7 +108,7 @@ impl AppliedConfig {
 impl<A: App + Send + 'static> Engine<A> {
     /// Starts listening, and starts all threads.
     ///
-    /// `make_app` creates the applications of each worker, given its number and in its thread. It is called once more, with
+    /// `make_app` creates the applications of each worker, given its number and in its thread. It is called once more before, with
     /// the number of workers, for the acceptor, which calls only [`initial_messages`](App::initial_messages).
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl<A: App + Send + 'static> Engine<A> {
         make_app: impl Fn(usize) -> A + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
         let (waiting, read_sizes) = (config.workers.waiting, config.workers.read_sizes);
-        if !config.workers.run_to_completion && config.workers.engine.kernel_limits(1).is_some() {
+        if !config.workers.run_to_completion && config.workers.engine.is_in_kernel() {
             return Err(StartError::SharedReads);
         }
         match config.workers.engine {
@@ -169,7 +169,9 @@ impl<A: App + Send + 'static> Engine<A> {
         let addresses = addresses_of(Transport::Tcp);
         let tls_addresses = addresses_of(Transport::Tls);
         let cores = worker_cores(&config)?;
-        let mut in_kernel = load_in_kernel(config.workers.engine, cores.len())?.into_iter();
+        let acceptor_app = make_app(cores.len());
+        let paths = acceptor_app.publishes_paths();
+        let mut in_kernel = load_in_kernel(config.workers.engine, cores.len(), paths)?.into_iter();
         let io = Epoll::new(WaitStrategy::default()).map_err(StartError::Io)?;
         let acceptor_waker = io.waker();
         let worker_ios = cores.iter().map(|_| new_io()).collect::<Result<_, _>>()?;
@@ -192,8 +194,8 @@ impl<A: App + Send + 'static> Engine<A> {
                 }
             })?);
         }
-        let (acceptor, app_number) = (parts.acceptor, cores.len());
-        let run = move || acceptor.run(make_app(app_number));
+        let acceptor = parts.acceptor;
+        let run = move || acceptor.run(acceptor_app);
         threads.push(spawn("acceptor".to_owned(), &failure, run)?);
         let applied = Mutex::new(AppliedConfig::new(config, open, passed));
         let (senders, registry) = (parts.senders, parts.registry);
@@ -378,9 +380,15 @@ pub fn try_syn_filter() -> Result<(), KernelError> {
     limit.map_or(Ok(()), |limit| SynFilter::load(&limit).map(drop))
 }
 
-/// Loads the program that answers inside the kernel, if it is wanted and if it must be there or can be; returns the part of each worker, or nothing.
-fn load_in_kernel(wanted: WorkerEngine, workers: usize) -> Result<Vec<WorkerAnswers>, StartError> {
+/// Loads the program that answers inside the kernel, with memory for `paths` or without, if it is wanted and if it must be there or can be; returns
+/// the part of each worker, or nothing.
+fn load_in_kernel(
+    wanted: WorkerEngine,
+    workers: usize,
+    paths: bool,
+) -> Result<Vec<WorkerAnswers>, StartError> {
     let Some(limits) = wanted.kernel_limits(workers) else { return Ok(Vec::new()) };
+    let limits = sluice_kernel::Limits { paths, ..limits };
     let load = || {
         let answers = KernelAnswers::load(&limits)?;
         (0..workers).map(|worker| answers.worker(worker)).collect::<Result<_, _>>()

@@ -11,6 +11,7 @@
 // sends the buffer through a pair of sockets, the relay. At its other end, `answer` replaces it by the answers, and sends these to the switch.
 
 #include "answers.h"
+#include "messages.h"
 
 static long (*const bpf_skb_store_bytes)(struct __sk_buff *, u32 at, const void *from, u32 len, u64 flags) =
     (void *)BPF_FUNC_skb_store_bytes;
@@ -20,6 +21,7 @@ static u64 (*const bpf_get_socket_cookie)(void *skb) = (void *)BPF_FUNC_get_sock
 static long (*const bpf_sk_redirect_map)(struct __sk_buff *, void *map, u32 key, u64 flags) = (void *)BPF_FUNC_sk_redirect_map;
 static struct tcp_sock *(*const bpf_skc_to_tcp_sock)(void *sk) = (void *)BPF_FUNC_skc_to_tcp_sock;
 static long (*const bpf_ringbuf_output)(void *ring, void *data, u64 len, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
+static u64 (*const bpf_ringbuf_query)(void *ring, u64 flags) = (void *)BPF_FUNC_ringbuf_query;
 static long (*const bpf_loop)(u32 count, void *callback, void *context, u64 flags) = (void *)BPF_FUNC_loop;
 
 // A buffer that is decided about.
@@ -46,38 +48,6 @@ struct relayed {
     struct output *output;
     u32 len;
 };
-
-inline_always u16 get16(const u8 *at)
-{
-    return (u16)(at[0] << 8 | at[1]);
-}
-
-inline_always u32 get32(const u8 *at)
-{
-    return (u32)get16(at) << 16 | get16(at + 2);
-}
-
-inline_always void put16(u8 *at, u16 value)
-{
-    *(u16 *)at = __builtin_bswap16(value);
-}
-
-inline_always void put32(u8 *at, u32 value)
-{
-    *(u32 *)at = __builtin_bswap32(value);
-}
-
-inline_always u64 get_mac(const u8 *at)
-{
-    return (u64)get16(at) << 32 | get32(at + 2);
-}
-
-inline_always void copy_mac(u8 *to, const u8 *from)
-{
-    *(u16 *)to = *(const u16 *)from;
-    *(u16 *)(to + 2) = *(const u16 *)(from + 2);
-    *(u16 *)(to + 4) = *(const u16 *)(from + 4);
-}
 
 inline_always struct host *find_in(u64 index, u64 key)
 {
@@ -145,44 +115,6 @@ inline_always u32 route_path(const struct burst *burst, const u8 *eth, const u8 
     burst->decisions->src = src_mac;
     burst->decisions->dst = dst_mac;
     return dst->port & PORT_MASK;
-}
-
-inline_always int is_tagged(const u8 *eth)
-{
-    u16 type = get16(eth + 12);
-    return type == 0x8100 || type == 0x88a8;
-}
-
-inline_always void copy_words(u8 *to, const u8 *from, u32 words)
-{
-#pragma unroll
-    for (u32 i = 0; i < words; i++)
-        *(u64 *)(to + 8 * i) = *(const u64 *)(from + 8 * i);
-}
-
-// Offsets of the messages of a version.
-struct layout {
-    u32 version;
-    // PACKET_IN
-    u32 head_bytes, frame;
-    // FLOW_MOD
-    u32 flow_bytes, flow_buffer_id, flow_in_port, flow_src, flow_dst, flow_out_port;
-    // PACKET_OUT
-    u32 out_bytes, out_in_port, out_out_port;
-    u32 port_bytes;
-};
-
-#define LAYOUT_V1_0 \
-    ((struct layout){V1_0, 32, 18, 80, 64, 12, 14, 20, 76, 24, 12, 20, 2})
-#define LAYOUT_V1_3 \
-    ((struct layout){V1_3, 56, 42, 112, 32, 56, 64, 74, 100, 40, 12, 28, 4})
-
-inline_always void put_port(u8 *at, u32 port, struct layout layout)
-{
-    if (layout.port_bytes == 2)
-        put16(at, (u16)port);
-    else
-        put32(at, port);
 }
 
 // Decides about the next packet-in. Returns 0, or 1 if the burst ends here.
@@ -299,7 +231,7 @@ inline_always u32 hold_of(const struct burst *burst, u64 src, u64 dst)
     u64 hash = low * hash_factor;
     hash = ((hash ^ hash >> 32) + high) * hash_factor;
     hash = (hash ^ hash >> 32) * hash_factor;
-    return burst->worker << HOLD_BITS | (u32)(hash >> (64 - HOLD_BITS));
+    return burst->worker << hold_bits | (u32)(hash >> (64 - hold_bits));
 }
 
 // Reports the answer to a packet-in of a path to the worker. Returns 0 if the worker has to answer: flow entries of this pair of hosts may be in
@@ -321,7 +253,9 @@ inline_always int report(const struct burst *burst)
             return 0;
     }
     struct report report = {.src = burst->slot << 48 | src, .dst = dst, .at = now};
-    return !bpf_ringbuf_output(ring, &report, sizeof(report), BPF_RB_NO_WAKEUP);
+    // A worker that sleeps has to take reports before there is no room for further ones.
+    u64 flags = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) < REPORT_BYTES_QUIET ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP;
+    return !bpf_ringbuf_output(ring, &report, sizeof(report), flags);
 }
 
 // Decides about a buffer, and writes the decisions into it. Returns 0 if the worker has to answer.
@@ -494,20 +428,6 @@ int decide(struct __sk_buff *skb)
         session->failed = 1;
     }
     return verdict;
-}
-
-// Writes a flow entry for packets from `src` to `dst`.
-inline_always void write_flow(
-    u8 *flow, const struct answer_template *template, struct layout layout, u32 xid, u32 buffer_id,
-    const u8 *src, const u8 *dst, u32 in_port, u32 out_port)
-{
-    copy_words(flow, template->flow_mod, layout.flow_bytes / 8);
-    put32(flow + 4, xid);
-    put32(flow + layout.flow_buffer_id, buffer_id);
-    put_port(flow + layout.flow_in_port, in_port, layout);
-    copy_mac(flow + layout.flow_src, src);
-    copy_mac(flow + layout.flow_dst, dst);
-    put_port(flow + layout.flow_out_port, out_port, layout);
 }
 
 // Writes the answer to the next packet-in. Returns 0, or 1 after the last one or an error.

@@ -52,8 +52,8 @@ struct tcp_sock {
 // Bytes of a frame from which the program sees what kind of packet it has, if that matters, and those behind the Ethernet header.
 #define PACKET_BYTES 38
 #define NET_BYTES (PACKET_BYTES - FRAME_BYTES_MIN)
-// Pairs of hosts for which the program has a place in `holds`, for each worker.
-#define HOLD_BITS 19
+// Bytes of reports, with the 8 bytes that a ring buffer adds to each, that may wait without the worker being woken: 1024 reports.
+#define REPORT_BYTES_QUIET 32768
 
 #define PACKET_IN 10
 #define NO_BUFFER 0xffffffff
@@ -302,6 +302,8 @@ struct {
 // Secret odd factor of the hash function, and the number of bits of its result.
 const volatile u64 hash_factor = 1;
 const volatile u32 hash_bits = 1;
+// Number of bits of the place of a pair of hosts in `holds`, for each worker.
+const volatile u32 hold_bits = 1;
 // Longer socket buffers go to the worker: much is waiting then, and the worker is faster.
 const volatile u32 input_bytes_max = INPUT_BYTES_MAX;
 

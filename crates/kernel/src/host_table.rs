@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::worker::HOLD_BITS;
-
 /// Hosts of a bucket, which has 64 bytes.
 const HOSTS: usize = 4;
 
@@ -32,12 +30,12 @@ impl Hash {
         usize::try_from(index).unwrap_or(0)
     }
 
-    /// The place of a pair of hosts among those that are held. The lower address is first.
-    pub(crate) fn pair(self, low: u64, high: u64) -> usize {
+    /// The place of a pair of hosts, of which there are 2 to the power of `bits`. The lower address is first.
+    pub(crate) fn pair(self, [low, high]: [u64; 2], bits: u32) -> usize {
         let mixed = |hash: u64| hash ^ hash >> 32;
         let hash = mixed(low.wrapping_mul(self.factor)).wrapping_add(high);
         let hash = mixed(hash.wrapping_mul(self.factor)).wrapping_mul(self.factor);
-        usize::try_from(hash >> (64 - HOLD_BITS)).unwrap_or(0)
+        usize::try_from(hash >> (64 - bits)).unwrap_or(0)
     }
 }
 

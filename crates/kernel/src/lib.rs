@@ -18,7 +18,8 @@
 //!
 //! # Reports
 //! If an application has to know of each answer, its form has the rule [`AnswerRule::Paths`]: the program writes a [`Report`] for each into a ring
-//! buffer of the worker, before it answers, and answers nothing that it has no room to report. After the answer, further packet-ins between
+//! buffer of the worker, before it answers, and answers nothing that it has no room to report. When more than 1024 wait, it wakes the worker
+//! ([`WorkerAnswers::reports`]). After the answer, further packet-ins between
 //! the same two hosts go to the worker for a time that the form says, since flow entries for them are in flight; the worker
 //! [holds](WorkerAnswers::hold) pairs of hosts that it has answered itself.
 //!
@@ -27,6 +28,7 @@
 //! the sockets: the program passes to the worker what it has no room there for, and everything while more than 16 KiB of answers, or 16 buffers
 //! with answers, wait to be sent.
 
+mod epoch;
 mod error;
 mod host_table;
 mod program;

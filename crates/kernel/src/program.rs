@@ -21,7 +21,7 @@ use sluice_io::SharedMemory;
 use crate::error::KernelError;
 use crate::host_table::{BUCKET_WORDS, Hash};
 use crate::session::{SESSION_WORDS, Session, TEMPLATE_WORDS};
-use crate::worker::{CLOCK_WORDS, HOLD_BITS, WorkerAnswers};
+use crate::worker::{CLOCK_WORDS, WorkerAnswers};
 
 /// The oldest kernel that works: earlier ones count what is received from connections of such programs wrongly, or send parts of buffers twice
 /// if a socket takes a buffer in parts.
@@ -47,8 +47,16 @@ const BUFFER_BYTES_MAX: usize = (1 << 30) - 1;
 /// Bytes of an announcement in its buffer.
 const ANNOUNCEMENT_BYTES: u32 = 16;
 
-/// Bytes of the reports that wait for a worker: more than 30 000. The program passes packet-ins on that it has no room to report.
-const REPORT_BYTES: u32 = 1 << 20;
+/// Bytes of the reports that wait for a worker: 8192 reports. The program wakes the worker when 1024 wait, and passes packet-ins on that it has no
+/// room to report.
+const REPORT_BYTES: u32 = 256 << 10;
+
+/// Places for pairs of hosts that are held, of each worker, as a power of two. With 100 000 answers per second that are held for 50 ms, one in
+/// 100 packet-ins is between two other hosts with the same place, and goes to the worker.
+const HOLD_BITS: u32 = 19;
+
+/// The same if nothing is held.
+const HOLD_BITS_MIN: u32 = 1;
 
 /// The largest page of any architecture, of which the buffer has a multiple.
 const PAGE_BYTES_MAX: u32 = 64 << 10;
@@ -56,8 +64,8 @@ const PAGE_BYTES_MAX: u32 = 64 << 10;
 /// Longest socket buffer that the program can answer.
 const INPUT_BYTES_MAX: u32 = 16 << 10;
 
-/// How much memory the program has. All of it is allocated at the start: also 90 KiB for each processor, and for each worker 5 MiB, and 16 bytes for each
-/// connection. Answers on their way are in the memory of the sockets.
+/// How much memory the program has. All of it is allocated at the start: also 90 KiB for each processor, and 16 bytes for each connection and worker.
+/// Answers on their way are in the memory of the sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Number of workers.
@@ -71,6 +79,9 @@ pub struct Limits {
     pub input_bytes: u32,
     /// How long answers may wait for a processor before they are [late](crate::Waits::late); `None` if that is not measured.
     pub late: Option<Duration>,
+    /// Whether there are forms with the rule [`AnswerRule::Paths`](crate::AnswerRule::Paths), for which each worker has 4 MiB for pairs of
+    /// hosts and 256 KiB for reports.
+    pub paths: bool,
 }
 
 /// The loaded program. It stays loaded until this and all that was made of it is dropped.
@@ -88,6 +99,8 @@ pub(crate) struct Shared {
     pub(crate) clocks: SharedMemory,
     /// Until when pairs of hosts are held, by worker and place.
     pub(crate) holds: SharedMemory,
+    /// Places of a worker, as a power of two.
+    pub(crate) hold_bits: u32,
     pub(crate) hash: Hash,
     /// The ends of the relay of each worker.
     relays: Vec<[UnixStream; 2]>,
@@ -103,6 +116,8 @@ struct Registry {
     slots: HashMap<MapData, u64, u32>,
     /// Number of slots.
     sessions: u32,
+    /// Bytes of the reports that wait for a worker.
+    report_bytes: u32,
     /// By worker.
     announcements: ArrayOfMaps<MapData, ProgramBuffer>,
     /// By worker.
@@ -145,7 +160,9 @@ impl KernelAnswers {
         let hash = Hash { factor: derive_secret("kernel") | 1, bits };
         let workers = u32::try_from(limits.workers.max(1)).unwrap_or(u32::MAX);
         let all_buckets = workers.saturating_mul(1 << bits);
-        let all_holds = workers.saturating_mul(1 << HOLD_BITS);
+        let (hold_bits, report_bytes) =
+            if limits.paths { (HOLD_BITS, REPORT_BYTES) } else { (HOLD_BITS_MIN, PAGE_BYTES_MAX) };
+        let all_holds = workers.saturating_mul(1 << hold_bits);
         let input_bytes = limits.input_bytes.min(INPUT_BYTES_MAX);
         // 0 is for no measurement.
         let late = limits.late.map_or(0, |late| late.as_nanos().max(1));
@@ -154,6 +171,7 @@ impl KernelAnswers {
         loader
             .override_global("hash_factor", &hash.factor, true)
             .override_global("hash_bits", &hash.bits, true)
+            .override_global("hold_bits", &hold_bits, true)
             .override_global("input_bytes_max", &input_bytes, true)
             .override_global("late_ns", &late_ns, true)
             .map_max_entries("sockets", sessions)
@@ -178,13 +196,14 @@ impl KernelAnswers {
         ];
         let [sessions_map, templates, hosts, clocks, holds] =
             maps.map(|(name, words)| map_memory(&mut program, name, words));
-        let (registry, relays) = Registry::new(program, sessions, workers)?;
+        let (registry, relays) = Registry::new(program, sessions, workers, report_bytes)?;
         let shared = Shared {
             sessions: sessions_map?,
             templates: templates?,
             hosts: hosts?,
             clocks: clocks?,
             holds: holds?,
+            hold_bits,
             hash,
             relays,
             registry: Mutex::new(registry),
@@ -267,6 +286,7 @@ impl Registry {
         mut program: Ebpf,
         sessions: u32,
         workers: u32,
+        report_bytes: u32,
     ) -> Result<(Self, Vec<[UnixStream; 2]>), KernelError> {
         let sockets = take_sock_map(&mut program, "sockets")?;
         let mut entries = take_sock_map(&mut program, "relay_entries")?;
@@ -294,6 +314,7 @@ impl Registry {
             announcements: ArrayOfMaps::try_from(announcements).map_err(refused)?,
             reports: ArrayOfMaps::try_from(reports).map_err(refused)?,
             sessions,
+            report_bytes,
             free: (1..=last).rev().collect(),
             workers: (0..workers).map(|_| WorkerSlots::default()).collect(),
             _program: program,
@@ -308,7 +329,7 @@ impl Registry {
         let worker = u32::try_from(worker).unwrap_or(u32::MAX);
         let announcements = make_buffer("announcements", bytes)?;
         self.announcements.set(worker, &announcements, 0).map_err(refused)?;
-        let reports = make_buffer("reports", REPORT_BYTES)?;
+        let reports = make_buffer("reports", self.report_bytes)?;
         self.reports.set(worker, &reports, 0).map_err(refused)?;
         Ok([announcements, reports])
     }
@@ -449,19 +470,20 @@ mod tests {
 
     fn is_found_and_others_go_on(fail: impl FnOnce(&[UnixStream; 2])) {
         let (sessions, hosts_per_worker, input_bytes) = (10, 100, 1000);
-        let limits = Limits { workers: 2, sessions, hosts_per_worker, input_bytes, late: None };
+        let (late, paths) = (None, false);
+        let limits = Limits { workers: 2, sessions, hosts_per_worker, input_bytes, late, paths };
         let answers = KernelAnswers::load(&limits).unwrap();
         let [mut other, mut worker] = [0, 1].map(|number| answers.worker(number).unwrap());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut switch = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, _) = listener.accept().unwrap();
         let mut session = worker.attach(&socket).unwrap();
-        session.set_form(&AnswerForm {
+        assert!(session.set_form(&AnswerForm {
             version: 1,
             flow_mod: &[0; 80],
             packet_out: &[0; 24],
             rule: AnswerRule::Hosts { timeout: 10 },
-        });
+        }));
         for (host, port) in [(8, 1), (9, 2)] {
             assert!(worker.publish(&mut session, [2, 0, 0, 0, 0, host], port, 0));
         }

@@ -208,31 +208,42 @@ impl Session {
         self.word(WRITTEN).store(self.written, Ordering::Relaxed);
     }
 
-    /// Sets how packet-ins are answered. The gate is closed, and stays so if the program does not have this form.
-    pub fn set_form(&mut self, form: &AnswerForm<'_>) {
+    /// Sets how packet-ins are answered. The gate is closed. Returns whether it can be opened with this form: not if the program does not know it, and
+    /// not while answers in another one are in the relay, behind which they are written.
+    pub fn set_form(&mut self, form: &AnswerForm<'_>) -> bool {
         debug_assert!(!self.is_open, "the gate is closed while the form changes");
-        self.has_form = form.is_supported();
-        if !self.has_form {
-            return;
+        self.has_form = form.is_supported() && self.set_messages(form);
+        if self.has_form {
+            let (timeout, hold_time) = match form.rule {
+                AnswerRule::Hosts { timeout } => (timeout, Duration::ZERO),
+                AnswerRule::Paths { hold_time } => (u16::MAX, hold_time),
+            };
+            self.word(TIMEOUT).store(timeout.into(), Ordering::Relaxed);
+            let hold_ns = u64::try_from(hold_time.as_nanos()).unwrap_or(u64::MAX / 2);
+            self.word(HOLD_TIME).store(hold_ns, Ordering::Relaxed);
         }
+        self.has_form
+    }
+
+    /// Sets the messages of the answers. Returns `false` if they are others and answers are in the relay.
+    fn set_messages(&mut self, form: &AnswerForm<'_>) -> bool {
         let template = self.shared.template(self.slot);
         let (flow_mod, packet_out) = (form.flow_mod.iter(), form.packet_out.iter());
         let padding = FLOW_MOD_MAX.saturating_sub(form.flow_mod.len());
-        let (timeout, hold_time) = match form.rule {
-            AnswerRule::Hosts { timeout } => (timeout, Duration::ZERO),
-            AnswerRule::Paths { hold_time } => (u16::MAX, hold_time),
-        };
         let is_path = u8::from(matches!(form.rule, AnswerRule::Paths { .. }));
         let bytes = [form.version, is_path, 0, 0, 0, 0, 0, 0].into_iter().chain(flow_mod.copied());
         let bytes = bytes.chain(std::iter::repeat_n(0, padding)).chain(packet_out.copied());
         let bytes: Vec<u8> = bytes.collect();
-        for (word, bytes) in template.iter().zip(bytes.chunks_exact(8)) {
-            let number = bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-            word.store(number, Ordering::Relaxed);
+        let number = |bytes: &[u8]| bytes.first_chunk().map_or(0, |it| u64::from_ne_bytes(*it));
+        let words = || template.iter().zip(bytes.chunks_exact(8).map(number));
+        if words().all(|(word, number)| word.load(Ordering::Relaxed) == number) {
+            return true;
         }
-        self.word(TIMEOUT).store(timeout.into(), Ordering::Relaxed);
-        let hold_ns = u64::try_from(hold_time.as_nanos()).unwrap_or(u64::MAX / 2);
-        self.word(HOLD_TIME).store(hold_ns, Ordering::Relaxed);
+        if Self::is_relaying(&self.shared, self.slot) {
+            return false;
+        }
+        words().for_each(|(word, number)| word.store(number, Ordering::Relaxed));
+        true
     }
 
     /// Lets the program answer, from now on and as long as nothing is passed to the worker. The worker has answered everything that it has
@@ -379,7 +390,8 @@ mod tests {
     #[test]
     fn a_slot_is_free_again_when_the_relay_has_passed_on_what_the_session_has_left_in_it() {
         let (sessions, hosts_per_worker, input_bytes) = (1, 100, 1000);
-        let limits = Limits { workers: 1, sessions, hosts_per_worker, input_bytes, late: None };
+        let (late, paths) = (None, false);
+        let limits = Limits { workers: 1, sessions, hosts_per_worker, input_bytes, late, paths };
         let mut worker = KernelAnswers::load(&limits).unwrap().worker(0).unwrap();
         let (old, new) = (connect(), connect());
         for buffers in 0..3 {
@@ -398,5 +410,37 @@ mod tests {
             assert_eq!(session.answered(), Answered::default());
             assert!(!Session::is_relaying(&shared, slot));
         }
+    }
+
+    /// An answer is written when it leaves the relay.
+    #[test]
+    fn messages_stay_while_answers_are_in_the_relay() {
+        let (sessions, hosts_per_worker, input_bytes) = (1, 100, 1000);
+        let (late, paths) = (None, false);
+        let limits = Limits { workers: 1, sessions, hosts_per_worker, input_bytes, late, paths };
+        let mut worker = KernelAnswers::load(&limits).unwrap().worker(0).unwrap();
+        let connection = connect();
+        let mut session = worker.attach(&connection.0).unwrap();
+        let (flow_mods, packet_out) = ([[1; 80], [2; 80]], &[3; 24]);
+        let [old, new] = [0, 1].map(|n| AnswerForm {
+            version: 1,
+            flow_mod: &flow_mods[n],
+            packet_out,
+            rule: AnswerRule::Hosts { timeout: 10 },
+        });
+        assert!(session.set_form(&old));
+        session.word(RELAYED).fetch_add(1, Ordering::SeqCst);
+        let later = AnswerForm { rule: AnswerRule::Hosts { timeout: 20 }, ..old };
+        assert!(session.set_form(&later), "the messages are the same");
+        assert!(!session.set_form(&new));
+        session.open(1);
+        assert!(!session.is_open(), "without a form");
+        session.word(ARRIVED).fetch_add(1, Ordering::SeqCst);
+        assert!(session.set_form(&new));
+        session.open(1);
+        assert!(session.is_open());
+        session.close();
+        let other_version = AnswerForm { version: 3, ..new };
+        assert!(!session.set_form(&other_version), "the program does not know it");
     }
 }

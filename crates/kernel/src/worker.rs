@@ -5,11 +5,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rustix::time::{ClockId, clock_gettime};
-use sluice_io::{clock, taken_bytes};
+use sluice_io::taken_bytes;
 
+use crate::epoch::Epoch;
 use crate::host_table::{BUCKET_WORDS, HostTable, Published, key};
 use crate::program::{ProgramBuffer, Shared};
 use crate::session::{Closed, Session};
@@ -26,10 +26,6 @@ const ENDED_SLOTS: usize = 64;
 /// One session has at most the table divided by this, so that one that sends from many addresses leaves room for others.
 const SHARE_OF_SESSION: usize = 4;
 
-/// Places for pairs of hosts that are held, of each worker, as a power of two. With 100 000 answers per second that are held for 50 ms, one in
-/// 100 packet-ins is between two other hosts with the same place, and goes to the worker. The program has the same.
-pub(crate) const HOLD_BITS: u32 = 19;
-
 /// An answer of the program in a session whose form has the rule [`AnswerRule::Paths`](crate::AnswerRule::Paths).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
@@ -43,43 +39,10 @@ pub struct Report {
     pub at: Instant,
 }
 
-/// A time as the worker has it, and as the program has it.
-#[derive(Debug, Clone, Copy)]
-struct Epoch {
-    at: Instant,
-    since_boot: Duration,
-}
-
-impl Epoch {
-    fn now() -> Self {
-        let time = clock_gettime(ClockId::Monotonic);
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
-        Self { at: clock::now(), since_boot: Duration::new(seconds, nanoseconds) }
-    }
-
-    /// A time as the program has it.
-    fn to_nanoseconds(self, time: Instant) -> u64 {
-        let time = match time.checked_duration_since(self.at) {
-            Some(later) => self.since_boot + later,
-            None => self.since_boot.saturating_sub(self.at.saturating_duration_since(time)),
-        };
-        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// A time that the program has.
-    fn instant(self, nanoseconds: u64) -> Instant {
-        let time = Duration::from_nanos(nanoseconds);
-        match time.checked_sub(self.since_boot) {
-            Some(later) => self.at + later,
-            None => self.at.checked_sub(self.since_boot.saturating_sub(time)).unwrap_or(self.at),
-        }
-    }
-}
-
 /// The part of the program that belongs to one worker: the hosts that it has published, and its clock.
 ///
-/// Readable as a file descriptor while there are [announcements](Self::next_announced).
+/// Readable as a file descriptor while there are [announcements](Self::next_announced). So are its [reports](Self::reports), from when there are so
+/// many that the worker should take them.
 pub struct WorkerAnswers {
     shared: Arc<Shared>,
     worker: usize,
@@ -110,6 +73,11 @@ impl WorkerAnswers {
         Self { shared, worker, announcements, reports, epoch: Epoch::now(), has_failed: false }
     }
 
+    /// The reports of answers, of which more than 1024 wake a thread that waits for this to be readable.
+    pub fn reports(&self) -> BorrowedFd<'_> {
+        self.reports.as_fd()
+    }
+
     /// The next report of an answer. Those of one session are in the order of the answers. When its gate is closed, all are written, but
     /// one that another processor is just writing may be before them: then there are none for a moment.
     ///
@@ -130,9 +98,10 @@ impl WorkerAnswers {
     /// Has packet-ins between two hosts, in both directions, go to the worker until `until`, in sessions whose form has the rule
     /// [`AnswerRule::Paths`](crate::AnswerRule::Paths).
     pub fn hold(&self, hosts: [[u8; 6]; 2], until: Instant) {
-        let [one, other] = hosts.map(|mac| key(0, mac));
-        let place =
-            self.worker << HOLD_BITS | self.shared.hash.pair(one.min(other), one.max(other));
+        let mut pair = hosts.map(|mac| key(0, mac));
+        pair.sort_unstable();
+        let bits = self.shared.hold_bits;
+        let place = self.worker << bits | self.shared.hash.pair(pair, bits);
         if let Some(held_until) = self.shared.holds.words().get(place) {
             held_until.fetch_max(self.epoch.to_nanoseconds(until), Ordering::Relaxed);
         }

@@ -31,7 +31,7 @@ pub enum AnswerRule {
         timeout: u16,
     },
     /// Those with [ordinary](HostEntry::is_ordinary) packets between two hosts that are published as ends of paths, with a flow entry for
-    /// the replies before the other. The engine reports each.
+    /// the replies before the other. The engine [reports](crate::App::on_answered) each.
     Paths {
         /// For how long after an answer, and a margin, further packet-ins between both hosts go to the application. Zero if they need not.
         hold_time: Duration,
@@ -62,8 +62,10 @@ pub trait AnswerCache: Debug {
     /// Calls `each` with all published hosts that were seen at `tick` or later, and when.
     fn for_each_seen(&self, tick: u16, each: &mut dyn FnMut(SwitchIndex, MacAddr, u16));
 
-    /// Sets the form of the answers for a switch of this worker. There are none before.
-    fn set_form(&mut self, switch: SwitchIndex, form: &AnswerForm<'_>);
+    /// Sets the form of the answers for a switch of this worker. Returns whether the engine answers in this form from now on. It does not if it
+    /// does not know the form, nor while answers in another form are on their way to the switch: then it answers nothing until a later call
+    /// has returned `true`.
+    fn set_form(&mut self, switch: SwitchIndex, form: &AnswerForm<'_>) -> bool;
 
     /// Publishes a host of a switch, at a port where it was seen at `tick`. If it is published at this port and was seen later, that stays.
     fn publish(&mut self, switch: SwitchIndex, host: MacAddr, port: PortNo, tick: u16);
@@ -79,7 +81,4 @@ pub trait AnswerCache: Debug {
 
     /// Has packet-ins between two hosts go to the application until `until`, at switches with the rule [`AnswerRule::Paths`].
     fn hold(&mut self, hosts: [MacAddr; 2], until: Instant);
-
-    /// The next packet-in that was answered by the rule [`AnswerRule::Paths`].
-    fn next_answered(&mut self) -> Option<AnsweredPacket>;
 }

@@ -6,7 +6,7 @@ use sluice_openflow::value::Value;
 use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
 use sluice_openflow::{Encoder, MultipartType, PortStatus, SwitchFeatures};
 
-use crate::answers::AnswerCache;
+use crate::answers::{AnswerCache, AnsweredPacket};
 use crate::ctx::{Ctx, SwitchIndex};
 use crate::metric::AppMetric;
 use crate::network::Network;
@@ -33,25 +33,32 @@ pub trait App {
     }
 
     /// Whether an engine may answer in the place of this application, by what it [publishes](Self::publish_answers). Of a chain of several
-    /// applications, those before it must not [inspect every packet](Self::inspects_every_packet), and neither must this one.
+    /// applications, those before it must not [inspect every packet](Self::inspects_every_packet), and neither must this one. A new
+    /// configuration may change that.
     fn can_publish_answers(&self) -> bool {
         false
     }
 
-    /// Takes over from `cache` what the engine has answered. Called by an engine that answers: before [`on_iteration`](Self::on_iteration),
-    /// and before a message of a switch is handled if the engine has answered anything since.
-    fn update_from_answers(
-        &mut self,
-        now: Instant,
-        network: &mut Network,
-        cache: &mut dyn AnswerCache,
-    ) {
-        let _ = (now, network, cache);
+    /// Whether answers may have the rule [`AnswerRule::Paths`](crate::AnswerRule::Paths), for which an engine needs more memory. Always the same.
+    fn publishes_paths(&self) -> bool {
+        false
+    }
+
+    /// Takes over from `cache` when the engine has seen hosts. Called by an engine that answers, before [`on_iteration`](Self::on_iteration).
+    fn update_from_answers(&mut self, now: Instant, cache: &mut dyn AnswerCache) {
+        let _ = (now, cache);
+    }
+
+    /// An engine has answered a packet-in by the rule [`AnswerRule::Paths`](crate::AnswerRule::Paths), in the place of this application or
+    /// of another one of its chain. Called for each, in the order of the answers to a switch, before a message of that switch is handled.
+    fn on_answered(&mut self, answered: &AnsweredPacket, network: &mut Network) {
+        let _ = (answered, network);
     }
 
     /// Brings what `cache` has about a switch up to date, and returns whether the engine may answer until this is called again. Called by an engine
-    /// that answers: after a message of this switch, a change of its [fast-path hosts](crate::FastPathHosts), a fact other than a host
-    /// or an event, or a change of the configuration, and at least once a second.
+    /// that answers, at the end of an event-loop iteration: after a message of this switch, a change of its ports or
+    /// of its [fast-path hosts](crate::FastPathHosts), or a change of the configuration, and about four times a second. An application whose
+    /// answers depend on anything else [marks](crate::FastPathHosts::mark_changed) the switches whose answers have become others.
     fn publish_answers(
         &mut self,
         switch: SwitchIndex,

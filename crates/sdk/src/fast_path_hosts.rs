@@ -26,7 +26,7 @@ pub struct FastPathHost {
     pub has_ipv6: bool,
 }
 
-/// Changed hosts of a switch that are listed. If there are more, those who follow the changes look at all hosts.
+/// Changed hosts of a switch that are listed. If there are more, the next [`FastPathHosts::take_changes`] returns [`HostChanges::All`].
 const CHANGES_MAX: usize = 4096;
 
 /// Which hosts of a switch have changed.
@@ -42,8 +42,10 @@ pub enum HostChanges {
 struct SwitchEntry {
     id: DatapathId,
     hosts: SwitchHosts,
-    /// Since they were last taken.
-    changes: HostChanges,
+    /// Since they were last taken; `None` if they are not tracked.
+    changes: Option<HostChanges>,
+    /// It is among the changed switches.
+    is_listed: bool,
 }
 
 /// The hosts of all switches of a worker that may use the fast path.
@@ -54,8 +56,7 @@ pub struct FastPathHosts {
     /// By [`SwitchIndex`].
     switches: Vec<Option<SwitchEntry>>,
     indices: HashMap<DatapathId, SwitchIndex>,
-    are_changes_tracked: bool,
-    /// Switches whose hosts have changed, some of them more than once.
+    /// Those whose changes are tracked.
     changed: Vec<SwitchIndex>,
 }
 
@@ -72,43 +73,67 @@ impl FastPathHosts {
         if let Some(hosts) = self.switches.get_mut(index) {
             let [start, factor] = [0, 1].map(|n| derive_secret(("fast path hosts", sw, n)));
             let table = SwitchHosts::new([start, factor | 1]);
-            *hosts = Some(SwitchEntry { id, hosts: table, changes: HostChanges::All });
+            *hosts = Some(SwitchEntry { id, hosts: table, changes: None, is_listed: false });
         }
         self.indices.insert(id, sw);
     }
 
-    /// For engines: has changes tracked from now on.
-    pub fn track_changes(&mut self) {
-        self.are_changes_tracked = true;
-    }
-
-    /// For engines: takes the switches whose hosts have changed.
-    pub fn take_changed_switches(&mut self) -> Vec<SwitchIndex> {
-        std::mem::take(&mut self.changed)
-    }
-
-    /// Takes the changes of the hosts at a switch, if they are [tracked](Self::track_changes).
+    /// Takes the changes of the hosts at a switch since the last call, and tracks them from now on.
     pub fn take_changes(&mut self, sw: SwitchIndex) -> HostChanges {
-        let entry = self.switches.get_mut(sw.index()).and_then(Option::as_mut);
-        let none = HostChanges::Some(Vec::new());
-        entry.map_or(HostChanges::All, |entry| std::mem::replace(&mut entry.changes, none))
+        let Some(entry) = self.entry(sw) else { return HostChanges::All };
+        entry.changes.replace(HostChanges::Some(Vec::new())).unwrap_or(HostChanges::All)
+    }
+
+    /// Whether hosts at a switch whose changes are tracked have changed since they were last taken.
+    pub fn have_changed(&self, sw: SwitchIndex) -> bool {
+        let entry = self.switches.get(sw.index()).and_then(Option::as_ref);
+        match entry.and_then(|entry| entry.changes.as_ref()) {
+            Some(HostChanges::Some(hosts)) => !hosts.is_empty(),
+            Some(HostChanges::All) => true,
+            None => false,
+        }
+    }
+
+    /// Lists a switch among the [changed](Self::take_changed_switches) ones: its hosts have not changed, but what applications send to
+    /// packets between them has.
+    pub fn mark_changed(&mut self, switch: DatapathId) {
+        if let Some(&sw) = self.indices.get(&switch) {
+            self.list_changed(sw);
+        }
+    }
+
+    /// For engines that [answer](crate::App::publish_answers): takes the switches whose changes are tracked, and which have changed since the
+    /// last call.
+    pub fn take_changed_switches(&mut self) -> Vec<SwitchIndex> {
+        let changed = std::mem::take(&mut self.changed);
+        for &sw in &changed {
+            if let Some(entry) = self.entry(sw) {
+                entry.is_listed = false;
+            }
+        }
+        changed
     }
 
     fn record_change(&mut self, sw: SwitchIndex, id: HostId) {
-        if !self.are_changes_tracked {
-            return;
+        let Some(changes) = self.entry(sw).and_then(|entry| entry.changes.as_mut()) else { return };
+        match changes {
+            HostChanges::Some(hosts) if hosts.len() < CHANGES_MAX => hosts.push(id),
+            _ => *changes = HostChanges::All,
         }
-        let Some(Some(entry)) = self.switches.get_mut(sw.index()) else { return };
-        if let HostChanges::Some(hosts) = &mut entry.changes {
-            if hosts.is_empty() {
-                self.changed.push(sw);
-            }
-            if hosts.len() < CHANGES_MAX {
-                hosts.push(id);
-            } else {
-                entry.changes = HostChanges::All;
-            }
+        self.list_changed(sw);
+    }
+
+    fn list_changed(&mut self, sw: SwitchIndex) {
+        if let Some(entry) = self.entry(sw)
+            && entry.changes.is_some()
+            && !std::mem::replace(&mut entry.is_listed, true)
+        {
+            self.changed.push(sw);
         }
+    }
+
+    fn entry(&mut self, sw: SwitchIndex) -> Option<&mut SwitchEntry> {
+        self.switches.get_mut(sw.index())?.as_mut()
     }
 
     /// Removes a switch and its hosts.
@@ -193,20 +218,40 @@ mod tests {
         let (mut hosts, now, sw) = (FastPathHosts::default(), now(), SwitchIndex(3));
         hosts.add_switch(sw, SWITCH);
         hosts.insert(SWITCH, id(1), host(1, now));
+        hosts.mark_changed(SWITCH);
         assert_eq!(hosts.take_changed_switches(), []);
-        hosts.track_changes();
+        assert!(!hosts.have_changed(sw));
         assert_eq!(hosts.take_changes(sw), HostChanges::All, "also those before");
         assert_eq!(hosts.take_changes(sw), HostChanges::Some(vec![]));
         hosts.insert(SWITCH, id(2), host(2, now));
         hosts.remove(SWITCH, id(1));
         hosts.remove(DatapathId(8), id(1));
+        assert!(hosts.have_changed(sw));
         assert_eq!(hosts.take_changed_switches(), [sw]);
         assert_eq!(hosts.take_changed_switches(), []);
         assert_eq!(hosts.take_changes(sw), HostChanges::Some(vec![id(2), id(1)]));
+        assert!(!hosts.have_changed(sw));
         (0..=CHANGES_MAX).for_each(|_| hosts.remove(SWITCH, id(1)));
         assert_eq!(hosts.take_changes(sw), HostChanges::All);
         assert_eq!(hosts.take_changed_switches(), [sw]);
         assert_eq!(hosts.take_changes(SwitchIndex(9)), HostChanges::All);
+    }
+
+    #[test]
+    fn a_switch_is_listed_once_if_something_else_about_it_has_changed() {
+        let (mut hosts, now) = (FastPathHosts::default(), now());
+        let [sw, other] = [3, 4].map(SwitchIndex);
+        hosts.add_switch(sw, SWITCH);
+        hosts.add_switch(other, DatapathId(8));
+        hosts.take_changes(sw);
+        hosts.mark_changed(SWITCH);
+        hosts.mark_changed(SWITCH);
+        hosts.insert(SWITCH, id(1), host(1, now));
+        hosts.mark_changed(DatapathId(8));
+        hosts.insert(DatapathId(8), id(2), host(1, now));
+        assert_eq!(hosts.take_changed_switches(), [sw], "the other one is not tracked");
+        hosts.mark_changed(SWITCH);
+        assert_eq!(hosts.take_changed_switches(), [sw], "again");
     }
 
     #[test]

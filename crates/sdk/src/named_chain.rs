@@ -7,7 +7,7 @@ use sluice_openflow::value::Value;
 use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
 use sluice_openflow::{Encoder, MultipartType, PortStatus, SwitchFeatures};
 
-use crate::answers::AnswerCache;
+use crate::answers::{AnswerCache, AnsweredPacket};
 use crate::app::{App, Verdict};
 use crate::application::AppConfigs;
 use crate::ctx::{Ctx, SwitchIndex};
@@ -76,13 +76,16 @@ impl App for Chain {
         self.publisher().is_some()
     }
 
-    fn update_from_answers(
-        &mut self,
-        now: Instant,
-        network: &mut Network,
-        cache: &mut dyn AnswerCache,
-    ) {
-        self.apps().for_each(|app| app.update_from_answers(now, network, cache));
+    fn publishes_paths(&self) -> bool {
+        self.0.iter().any(|link| link.app.publishes_paths())
+    }
+
+    fn update_from_answers(&mut self, now: Instant, cache: &mut dyn AnswerCache) {
+        self.apps().for_each(|app| app.update_from_answers(now, cache));
+    }
+
+    fn on_answered(&mut self, answered: &AnsweredPacket, network: &mut Network) {
+        self.apps().for_each(|app| app.on_answered(answered, network));
     }
 
     fn publish_answers(
@@ -357,10 +360,11 @@ mod tests {
             assert!(!can_answer("counter,publisher", &both) && !can_answer("bystander", &both));
         }
         let mut chain =
-            Chain::new(&registry, &names("bystander,publisher"), &configs(false, false)).unwrap();
-        assert!(chain.can_publish_answers());
-        chain.configure(&configs(false, true));
-        assert!(!chain.can_publish_answers(), "a limit was set");
+            Chain::new(&registry, &names("bystander,publisher"), &configs(false, true)).unwrap();
+        for is_limited in [true, false, true] {
+            chain.configure(&configs(false, is_limited));
+            assert_eq!(chain.can_publish_answers(), !is_limited);
+        }
     }
 
     fn registry() -> Registry {

@@ -57,7 +57,6 @@ pub struct Network {
     switch_work: BTreeSet<DatapathId>,
     timers: Timers,
     has_expired_timers: bool,
-    has_new_facts: bool,
 }
 
 impl Network {
@@ -81,7 +80,6 @@ impl Network {
             switch_work: BTreeSet::new(),
             timers: Timers::default(),
             has_expired_timers: false,
-            has_new_facts: false,
         }
     }
 
@@ -337,8 +335,9 @@ impl Network {
     fn apply(&mut self, published: &PublishedFact) -> bool {
         let Fact::Host(id, host) = &published.fact else {
             let has_changed = self.view.apply(published);
-            let is_event = matches!(published.fact, Fact::Event(_));
-            self.has_new_facts |= has_changed && !is_event;
+            if has_changed && let Some(switch) = switch_with_other_ports(&published.fact) {
+                self.fast_path_hosts.mark_changed(switch);
+            }
             return has_changed;
         };
         let old = self.view.host(*id).map(|old| old.at);
@@ -348,11 +347,6 @@ impl Network {
             self.fast_path_hosts.remove(left.switch, *id);
         }
         has_changed
-    }
-
-    /// For engines that [answer](crate::App::publish_answers): whether the view has changed since the last call, other than by hosts.
-    pub fn take_new_facts(&mut self) -> bool {
-        std::mem::take(&mut self.has_new_facts)
     }
 
     /// For engines: takes the messages to switches. Those who take them often [return](Self::return_messages) the list.
@@ -397,12 +391,21 @@ impl Network {
     }
 }
 
+/// The switch whose ports are others according to a fact.
+fn switch_with_other_ports(fact: &Fact) -> Option<DatapathId> {
+    match *fact {
+        Fact::Port(at, _) => Some(at.switch),
+        Fact::Switch(id, _) => Some(id),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use sluice_openflow::{MacAddr, PortNo, VlanId};
 
     use super::*;
-    use crate::view::{Host, HostId, SwitchPort};
+    use crate::view::{Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
 
     fn now() -> Instant {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
@@ -445,6 +448,34 @@ mod tests {
         assert_eq!((own.len(), other.len()), (1, 1));
         assert!(!there.apply_remote(&own[0]) && here.apply_remote(&other[0]));
         assert_eq!([here, there].map(|network| network.view().host(ID).unwrap().at), [at(2); 2]);
+    }
+
+    /// What is answered in the place of applications depends on the ports of the switch only.
+    #[test]
+    fn a_fact_about_a_port_marks_its_switch_and_no_other() {
+        let (mut network, now, index) = (Network::new(0), now(), SwitchIndex(2));
+        let [id, other] = [1, 2].map(DatapathId);
+        let port = |role| {
+            let hw_addr = MacAddr([4; 6]);
+            Some(PortInfo { name: "p".into(), hw_addr, is_up: true, role })
+        };
+        let ports = [(PortNo(1), port(PortRole::Edge).unwrap())];
+        let switch = SwitchInfo { ports: ports.into_iter().collect() };
+        for (index, id) in [(index, id), (SwitchIndex(3), other)] {
+            network.fast_path_hosts().add_switch(index, id);
+            network.fast_path_hosts().take_changes(index);
+            network.publish(now, Fact::Switch(id, Some(switch.clone())));
+        }
+        let marked = |network: &mut Network| network.fast_path_hosts().take_changed_switches();
+        assert_eq!(marked(&mut network), [index, SwitchIndex(3)]);
+        assert!(network.publish(now, Fact::Port(at(1), port(PortRole::Pending))));
+        assert_eq!(marked(&mut network), [index]);
+        assert!(!network.publish(now, Fact::Port(at(1), port(PortRole::Pending))));
+        let to = SwitchPort::new(other, PortNo(1));
+        assert!(network.publish(now, Fact::Link(to, Some(Link { from: at(1), to }))));
+        network.publish_event(now, Alarm("fire"));
+        assert!(network.publish_record(now, id, Some(Quota(5))));
+        assert_eq!(marked(&mut network), []);
     }
 
     /// Two workers whose iterations began at the same time.

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::VlanId;
 use sluice_sdk::view::HostId;
-use sluice_sdk::{AnswerCache, AnswerForm, AnswerRule, HostChanges, Network, SwitchIndex};
+use sluice_sdk::{
+    AnswerCache, AnswerForm, AnswerRule, AnsweredPacket, HostChanges, Network, SwitchIndex,
+};
 
 use super::fast_path::{EdgePortBits, SwitchFastPath};
 use super::{Forwarding, Matching, pending};
@@ -22,7 +24,7 @@ pub(super) struct PublishedAnswers {
     /// For how long it asks about a pair of hosts; `None` if it does not have the form.
     hold_time: Option<Duration>,
     /// The edge ports for which the hosts were published.
-    edges: Option<EdgePortBits>,
+    edges: Option<Box<EdgePortBits>>,
 }
 
 impl PublishedAnswers {
@@ -41,7 +43,7 @@ impl Forwarding {
         network: &mut Network,
         cache: &mut dyn AnswerCache,
     ) -> bool {
-        let knows_pending = self.pending.hold_touched(now, cache);
+        let knows_pending = self.pending.hold_touched(switch, now, cache);
         let Some(Some(fast_path)) = self.fast_paths.get_mut(switch.index()) else { return false };
         let is_common = self.cfg.templates
             && self.cfg.both_directions
@@ -55,25 +57,23 @@ impl Forwarding {
         knows_pending
     }
 
-    /// Records what an engine has answered.
-    pub(super) fn record_answered(&mut self, network: &mut Network, cache: &mut dyn AnswerCache) {
-        while let Some(answered) = cache.next_answered() {
-            let (switch, at) = (answered.switch, answered.at);
-            let time = pending::installation_time(self.cfg.path_pending, network.rtt(switch));
-            self.pending.begin_both([answered.dst, answered.src], at, time);
-            self.counters.paths_installed += 1;
-            self.counters.flow_entries_written += 2;
-            let Some(hosts) = network.fast_path_hosts().switch(switch) else { continue };
-            let seen = hosts.coarse_time(at);
-            if let Some(mut src) = hosts.find(answered.src.bits()) {
-                src.mark_seen(seen);
-            }
+    /// Records an answer of an engine.
+    pub(super) fn record_answered(&mut self, answered: &AnsweredPacket, network: &mut Network) {
+        let &AnsweredPacket { switch, src, dst, at } = answered;
+        let time = pending::installation_time(self.cfg.path_pending, network.rtt(switch));
+        self.pending.begin_both([dst, src], at, time);
+        self.counters.paths_installed += 1;
+        self.counters.flow_entries_written += 2;
+        let Some(hosts) = network.fast_path_hosts().switch(switch) else { return };
+        let seen = hosts.coarse_time(at);
+        if let Some(mut src) = hosts.find(src.bits()) {
+            src.mark_seen(seen);
         }
     }
 }
 
 impl SwitchFastPath {
-    /// Returns `false` if the messages have a form that engines do not know.
+    /// Returns `false` if the engine does not have the form of the messages, or does not know it.
     fn publish_form(
         &mut self,
         switch: SwitchIndex,
@@ -82,11 +82,13 @@ impl SwitchFastPath {
     ) -> bool {
         let Some([flow_mod, packet_out]) = self.templates.common_form() else { return false };
         let hold_time = if time.is_zero() { time } else { round_up(time) + HOLD_MARGIN };
-        if self.published.hold_time.replace(hold_time) != Some(hold_time) {
-            let (version, rule) = (self.templates.version(), AnswerRule::Paths { hold_time });
-            cache.set_form(switch, &AnswerForm { version, flow_mod, packet_out, rule });
+        if self.published.hold_time == Some(hold_time) {
+            return true;
         }
-        true
+        let (version, rule) = (self.templates.version(), AnswerRule::Paths { hold_time });
+        let form = AnswerForm { version, flow_mod, packet_out, rule };
+        self.published.hold_time = cache.set_form(switch, &form).then_some(hold_time);
+        self.published.hold_time.is_some()
     }
 
     /// Publishes the hosts that have changed, or all if it is not known which have.
@@ -96,14 +98,13 @@ impl SwitchFastPath {
         network: &mut Network,
         cache: &mut dyn AnswerCache,
     ) {
-        network.fast_path_hosts().track_changes();
         let (view, hosts) = network.view_and_fast_path_hosts();
         self.edges.refresh(view, self.switch);
         let tracked = hosts.take_changes(switch);
         let has_known_edges =
             self.published.edges.as_ref().is_some_and(|it| it.is_same(&self.edges));
         if !has_known_edges {
-            self.published.edges = Some(self.edges.clone());
+            self.published.edges = Some(Box::new(self.edges.clone()));
         }
         let at_switch = || view.hosts_of(self.switch).map(|(id, _)| id);
         let changed: Vec<HostId> = match tracked {

@@ -113,7 +113,8 @@ impl Forwarding {
         let (view, hosts) = ctx.network.view_and_fast_path_hosts();
         let Some(hosts) = hosts.switch(ctx.switch_index) else { return };
         fast_path.edges.refresh(view, ctx.datapath_id);
-        let (pending, both) = (self.pending.burst(ctx.now, time), self.cfg.both_directions);
+        let (pending, both) =
+            (self.pending.burst_of(ctx.switch_index, ctx.now, time), self.cfg.both_directions);
         let (now, edges) = (hosts.coarse_time(ctx.now), &fast_path.edges);
         let mut burst = Burst { hosts, edges, pending, both, now, installed: 0, sent_only: 0 };
         let (out, templates) = (&mut ctx.switch, &fast_path.templates);

@@ -56,6 +56,7 @@ impl Forwarding {
         if !is_matchable || self.switches.is_paused(ctx.datapath_id, ctx.now) {
             return self.send_packet(packet, to, ctx);
         }
+        self.pending.touch(ctx.switch_index, &flow);
         if self.pending.packet_arrived(&flow, ctx.now) {
             self.counters.packets_during_installation += 1;
             return self.send_behind_entries(packet, to, ctx);
@@ -406,6 +407,7 @@ impl Forwarding {
         let Some(link) = ctx.view().link_to(packet.at) else { return };
         let from = link.from;
         let Some(flow) = Flow::parse(&packet.eth, packet.p.frame, Matching::Pair) else { return };
+        self.pending.touch(ctx.switch_index, &flow);
         if !self.pending.packet_arrived(&flow, ctx.now) {
             self.pending.begin(
                 flow,

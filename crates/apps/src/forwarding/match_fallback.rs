@@ -163,6 +163,11 @@ impl Forwarding {
         network: &mut Network,
     ) -> u64 {
         self.apply_matching(at);
+        let hosts = network.fast_path_hosts();
+        match at {
+            Some(at) => hosts.mark_changed(at),
+            None => self.fast_paths.iter().flatten().for_each(|it| hosts.mark_changed(it.switch)),
+        }
         self.report_change([old, new], id, at.is_none(), network);
         self.repair.keep_matching(new.rank(), at);
         if new.rank() < old.rank() {

@@ -26,7 +26,6 @@ mod segment_ports;
 mod switches;
 #[cfg(test)]
 mod test_network;
-mod touched_pairs;
 mod tree;
 mod verify;
 
@@ -43,7 +42,8 @@ use sluice_sdk::view::{
     Fact, HostId, HostInDoubt, IsolatedPort, NetworkView, PortRole, PublishedFact, SwitchPort,
 };
 use sluice_sdk::{
-    Answer, AnswerCache, App, AppMetric, Ctx, Network, SwitchIndex, Ticket, Verdict, send_misses_up,
+    Answer, AnswerCache, AnsweredPacket, App, AppMetric, Ctx, Network, SwitchIndex, Ticket,
+    Verdict, send_misses_up,
 };
 
 use crate::permanent_entries::PermanentEntries;
@@ -305,13 +305,12 @@ impl App for Forwarding {
         true
     }
 
-    fn update_from_answers(
-        &mut self,
-        _: Instant,
-        network: &mut Network,
-        cache: &mut dyn AnswerCache,
-    ) {
-        self.record_answered(network, cache);
+    fn publishes_paths(&self) -> bool {
+        true
+    }
+
+    fn on_answered(&mut self, answered: &AnsweredPacket, network: &mut Network) {
+        self.record_answered(answered, network);
     }
 
     fn publish_answers(
@@ -376,6 +375,7 @@ impl App for Forwarding {
         if let Some(slot) = self.fast_paths.get_mut(sw.index()) {
             *slot = None;
         }
+        self.pending.on_disconnected(sw);
     }
 
     fn on_tick(&mut self, ctx: &mut Ctx<'_>) {

@@ -82,10 +82,13 @@ impl Bridge {
     ) -> bool {
         let templates = self.messages.templates();
         let Some([flow_mod, packet_out]) = templates.common_form() else { return false };
-        if !std::mem::replace(&mut self.is_form_published, true) {
-            let version = templates.flow.version();
-            let rule = AnswerRule::Hosts { timeout };
-            cache.set_form(switch, &AnswerForm { version, flow_mod, packet_out, rule });
+        if !self.is_form_published {
+            let (version, rule) = (templates.flow.version(), AnswerRule::Hosts { timeout });
+            let form = AnswerForm { version, flow_mod, packet_out, rule };
+            if !cache.set_form(switch, &form) {
+                return false;
+            }
+            self.is_form_published = true;
         }
         let changed = match self.table.take_changes() {
             ChangedHosts::Some(hosts) => hosts,

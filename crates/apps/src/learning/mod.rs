@@ -134,7 +134,7 @@ impl App for Learning {
         true
     }
 
-    fn update_from_answers(&mut self, now: Instant, _: &mut Network, cache: &mut dyn AnswerCache) {
+    fn update_from_answers(&mut self, now: Instant, cache: &mut dyn AnswerCache) {
         let (last, tick) = (self.now, self.tick(now));
         if tick == last {
             return;
@@ -272,7 +272,7 @@ mod tests {
     use sluice_openflow::{
         DatapathId, Encoder, Ethernet, MacAddr, PacketInReason, PortNo, Version, Versions, VlanId,
     };
-    use sluice_sdk::{AnswerForm, AnswerRule, AnsweredPacket, HostEntry};
+    use sluice_sdk::{AnswerForm, AnswerRule, HostEntry};
 
     use super::table::Key;
     use super::*;
@@ -315,7 +315,7 @@ mod tests {
         }
 
         fn update_from_answers(&mut self, cache: &mut ModelCache) {
-            self.app.update_from_answers(self.now, &mut Network::new(0), cache);
+            self.app.update_from_answers(self.now, cache);
         }
 
         fn publish_answers(&mut self, cache: &mut ModelCache) -> bool {
@@ -446,6 +446,8 @@ mod tests {
         tick: u16,
         timeout: u16,
         hosts: BTreeMap<MacAddr, (PortNo, u16)>,
+        /// Answers in another form are on their way.
+        is_busy: bool,
     }
 
     impl AnswerCache for ModelCache {
@@ -458,9 +460,10 @@ mod tests {
             seen.for_each(|(&mac, &(_, seen))| each(SwitchIndex(0), mac, seen));
         }
 
-        fn set_form(&mut self, _: SwitchIndex, form: &AnswerForm<'_>) {
+        fn set_form(&mut self, _: SwitchIndex, form: &AnswerForm<'_>) -> bool {
             let AnswerRule::Hosts { timeout } = form.rule else { panic!("{form:?}") };
             self.timeout = timeout;
+            !self.is_busy
         }
 
         fn publish_path_host(&mut self, _: SwitchIndex, host: MacAddr, _: HostEntry) {
@@ -469,10 +472,6 @@ mod tests {
 
         fn hold(&mut self, hosts: [MacAddr; 2], _: Instant) {
             panic!("{hosts:?}");
-        }
-
-        fn next_answered(&mut self) -> Option<AnsweredPacket> {
-            None
         }
 
         fn publish(&mut self, _: SwitchIndex, host: MacAddr, port: PortNo, tick: u16) {
@@ -544,6 +543,9 @@ mod tests {
             (0..100).for_each(|_| put_frame(&mut rng, 20, 5, &mut out));
             let mut packets = PacketIns::new(Version::V1_3, &rx);
             switch.with_ctx(|app, ctx| app.on_packet_ins(&mut packets, ctx));
+            cache.is_busy = true;
+            assert!(!switch.publish_answers(&mut cache), "the form is another");
+            cache.is_busy = false;
             assert_eq!(switch.publish_answers(&mut cache), templates);
             assert_eq!(cache.hosts.is_empty(), !templates);
         }

@@ -38,6 +38,8 @@ struct ModelCache {
     hosts: BTreeMap<MacAddr, HostEntry>,
     held_until: BTreeMap<[MacAddr; 2], Instant>,
     answered: VecDeque<AnsweredPacket>,
+    /// Answers in another form are on their way.
+    is_busy: bool,
 }
 
 impl AnswerCache for ModelCache {
@@ -49,10 +51,14 @@ impl AnswerCache for ModelCache {
         panic!("{tick}");
     }
 
-    fn set_form(&mut self, _: SwitchIndex, form: &AnswerForm<'_>) {
+    fn set_form(&mut self, _: SwitchIndex, form: &AnswerForm<'_>) -> bool {
         let AnswerRule::Paths { hold_time } = form.rule else { panic!("{form:?}") };
+        if self.is_busy {
+            return false;
+        }
         self.hold_time = hold_time;
         (self.flow_mod, self.packet_out) = (form.flow_mod.to_vec(), form.packet_out.to_vec());
+        true
     }
 
     fn publish(&mut self, _: SwitchIndex, host: MacAddr, _: PortNo, _: u16) {
@@ -74,10 +80,6 @@ impl AnswerCache for ModelCache {
     fn hold(&mut self, hosts: [MacAddr; 2], until: Instant) {
         let held_until = self.held_until.entry(sorted(hosts)).or_insert(until);
         *held_until = until.max(*held_until);
-    }
-
-    fn next_answered(&mut self) -> Option<AnsweredPacket> {
-        self.answered.pop_front()
     }
 }
 
@@ -183,7 +185,10 @@ struct ModelEngine {
 impl ModelEngine {
     /// Has the applications take over what the engine has answered.
     fn update(&mut self, worker: &mut TestWorker, now: Instant) {
-        worker.apps.1.update_from_answers(now, &mut worker.network, &mut self.cache);
+        worker.apps.1.update_from_answers(now, &mut self.cache);
+        while let Some(answered) = self.cache.answered.pop_front() {
+            worker.apps.1.on_answered(&answered, &mut worker.network);
+        }
     }
 
     /// Before the applications handle anything of the switch.
@@ -215,10 +220,8 @@ impl ModelEngine {
 
     /// The end of an iteration.
     fn publish(&mut self, worker: &mut TestWorker, now: Instant) {
-        let network = &mut worker.network;
-        let has_new_facts = network.take_new_facts();
-        let has_changes = !network.fast_path_hosts().take_changed_switches().is_empty();
-        if !self.is_open || has_new_facts || has_changes {
+        let changed = worker.network.fast_path_hosts().take_changed_switches();
+        if !self.is_open || changed.contains(&SW) {
             self.close(worker, now);
             let (network, cache) = (&mut worker.network, &mut self.cache);
             self.is_open = worker.apps.1.publish_answers(SW, now, network, cache);

@@ -148,7 +148,6 @@ impl<I: Io, A: App> Worker<I, A> {
         answers: Option<WorkerAnswers>,
     ) -> io::Result<Self> {
         let now = io.now();
-        let answers = answers.filter(|_| app.can_publish_answers());
         let in_kernel = answers.map(|answers| InKernel::new(answers, &mut io)).transpose()?;
         let switches = Switches::new(in_kernel);
         let state = WorkerState {
@@ -302,7 +301,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
             || self.network.has_messages()
             || !self.answers.ready.is_empty()
             || self.has_unsent_views
-            || !self.ticking.is_empty();
+            || !self.ticking.is_empty()
+            || self.switches.in_kernel.as_ref().is_some_and(InKernel::has_work);
         let deferred = (congestion.is_none() && has_work).then_some(self.now);
         let later = self.network.deferred_until();
         let in_kernel = self.switches.in_kernel.as_ref().and_then(InKernel::next_retry);
@@ -330,9 +330,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.hand_over_switches(io);
         self.deliver_answers();
         self.deliver_from_apps(io);
+        self.close_outdated_gates();
         self.send_views();
         self.flush(io);
-        self.close_outdated_gates();
         self.open_gates(io);
         self.counters().iteration(io.now() - self.started, io.now() - self.now);
     }

@@ -330,13 +330,8 @@ impl App for Panicking {
         self.0.publish_answers(switch, now, network, cache)
     }
 
-    fn update_from_answers(
-        &mut self,
-        now: Instant,
-        network: &mut Network,
-        cache: &mut dyn AnswerCache,
-    ) {
-        self.0.update_from_answers(now, network, cache);
+    fn update_from_answers(&mut self, now: Instant, cache: &mut dyn AnswerCache) {
+        self.0.update_from_answers(now, cache);
     }
 
     fn on_iteration(&mut self, now: Instant) {

@@ -11,8 +11,14 @@ use sluice_openflow::Version;
 
 use crate::switch::{Forms, Peer, answers, packet_in};
 
-const LIMITS: Limits =
-    Limits { workers: 2, sessions: 100, hosts_per_worker: 1000, input_bytes: 16 << 10, late: None };
+const LIMITS: Limits = Limits {
+    workers: 2,
+    sessions: 100,
+    hosts_per_worker: 1000,
+    input_bytes: 16 << 10,
+    late: None,
+    paths: false,
+};
 
 const VERSIONS: [Version; 3] = [Version::V1_0, Version::V1_3, Version::V1_4];
 

@@ -4,14 +4,20 @@
 use std::io::Write;
 use std::time::Duration;
 
-use sluice_io::clock;
+use sluice_io::{Epoll, Io, WaitStrategy, clock};
 use sluice_kernel::{Closed, KernelAnswers, Limits, Report, Session, WorkerAnswers};
 use sluice_openflow::Version;
 
 use crate::switch::{Forms, Peer, answers, packet_in, packet_in_of, path_answer};
 
-const LIMITS: Limits =
-    Limits { workers: 2, sessions: 100, hosts_per_worker: 1000, input_bytes: 16 << 10, late: None };
+const LIMITS: Limits = Limits {
+    workers: 2,
+    sessions: 100,
+    hosts_per_worker: 1000,
+    input_bytes: 16 << 10,
+    late: None,
+    paths: true,
+};
 
 const VERSIONS: [Version; 3] = [Version::V1_0, Version::V1_3, Version::V1_4];
 
@@ -58,13 +64,18 @@ impl Connection {
         self.session.open(xid);
     }
 
-    /// Sends a packet-in from host 1 to host 2 that the program answers and reports.
-    fn expect_answered(&mut self, xid: u32, buffer_id: Option<u32>) {
-        let before = clock::now();
+    /// Sends a packet-in from host 1 to host 2 that the program answers.
+    fn answer(&mut self, xid: u32, buffer_id: Option<u32>) {
         let hosts = (mac(1), mac(2));
         self.peer.switch.write_all(&packet_in(self.version, hosts, 1, buffer_id)).unwrap();
         let expected = path_answer(self.version, xid, (hosts, [1, 2], buffer_id));
         assert_eq!(self.peer.receive(expected.len()), expected, "{}", self.version);
+    }
+
+    /// The same, and the program reports it.
+    fn expect_answered(&mut self, xid: u32, buffer_id: Option<u32>) {
+        let before = clock::now();
+        self.answer(xid, buffer_id);
         let Report { slot, src, dst, at } = self.worker.next_report().unwrap();
         assert_eq!((slot, src, dst), (self.session.slot(), mac(1), mac(2)));
         // Both clocks are read one after the other.
@@ -198,10 +209,32 @@ fn what_cannot_be_reported_goes_to_the_worker() {
         }
         assert!(answered < 1_000_000, "bounded by the buffer");
     }
-    assert!(answered > 10_000, "{answered}");
+    assert!(answered > 8000, "{answered}");
     assert_eq!(connection.peer.read_up(message.len()), message);
     let reports = std::iter::from_fn(|| connection.worker.next_report()).count() as u64;
     assert_eq!(reports, answered);
+}
+
+/// It is not woken for each, and before there is no room for further ones.
+#[test]
+fn a_worker_that_sleeps_is_woken_when_many_reports_wait() {
+    let program = KernelAnswers::load(&LIMITS).unwrap();
+    let mut connection = Connection::new(&program, Version::V1_3, Duration::ZERO);
+    let mut io = Epoll::new(WaitStrategy::default()).unwrap();
+    io.wake_by(connection.worker.reports()).unwrap();
+    let mut is_woken = |deadline| {
+        io.wait(Some(deadline)).unwrap();
+        std::iter::from_fn(|| io.next_event().map(drop)).count() > 0
+    };
+    // Each answer takes two transaction ids.
+    for n in 0..1024 {
+        connection.answer(100 + 2 * n, Some(5));
+    }
+    assert!(!is_woken(clock::now()));
+    connection.answer(100 + 2 * 1024, Some(5));
+    assert!(is_woken(clock::now() + HOUR));
+    assert_eq!(std::iter::from_fn(|| connection.worker.next_report()).count(), 1025);
+    assert!(!is_woken(clock::now()));
 }
 
 /// A session with the other rule reports nothing.

@@ -6,24 +6,27 @@
 //!
 //! [`Switches::get_mut`]: super::switches::Switches::get_mut
 
+mod cache;
+mod gates;
 mod lateness;
+mod reports;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
 use sluice_io::{ConnId, Io, ReadEvents, UnsentCap};
-use sluice_kernel::{AnswerForm, AnswerRule, Answered, Closed, Session, WorkerAnswers};
-use sluice_openflow::{MacAddr, MessageType, PortNo, Version};
+use sluice_kernel::{Answered, Closed, Session, WorkerAnswers};
+use sluice_openflow::{MessageType, Version};
 use sluice_proto::ControllerSession;
-use sluice_sdk::{AnswerCache, AnsweredPacket, App, HostEntry, SwitchIndex};
+use sluice_sdk::{App, SwitchIndex};
 
 use super::switches::ConnectedSwitch;
 use super::{WorkerState, count_sent, worker_counters};
-use crate::close_reason::CloseReason;
 use crate::counters::ThreadCounters;
 use crate::deadlines::Deadlines;
 use crate::switch_counters::SwitchCounters;
@@ -32,19 +35,6 @@ use lateness::Lateness;
 /// When the worker looks first whether a socket has taken the answers of the program. The time doubles while it has not.
 const RETRY_MIN: Duration = Duration::from_micros(50);
 const RETRY_MAX: Duration = Duration::from_millis(64);
-
-/// Time for the answers that are behind the relay when it fails. Switches that do not get theirs have lost them, or do not read.
-const LAST_ANSWERS: Duration = Duration::from_secs(2);
-
-/// Hosts of a switch that may be published at any time.
-const PUBLICATIONS_AT_ONCE: u32 = 1024;
-
-/// Time after the publication of more hosts before the next one of the same switch, for each host. Publishing takes some 50 ns per host, so
-/// that it is a small part of the worker's time.
-const PAUSE_PER_HOST: Duration = Duration::from_micros(1);
-
-/// Reading the whole table takes as long as the publication of so many hosts.
-const WHOLE_TABLE: u32 = 16_384;
 
 /// How long no switch is attached after one was refused.
 const ATTACH_RETRY: Duration = Duration::from_secs(10);
@@ -57,8 +47,8 @@ pub(super) struct InKernel {
     switches: Vec<Option<KernelSwitch>>,
     /// By slot of the session.
     indices: HashMap<u16, SwitchIndex>,
-    /// Switches whose gates are closed, and may be opened at the end of the iteration.
-    closed: Vec<ConnId>,
+    /// Switches whose gates are closed, and may be opened at the end of this iteration or of a later one.
+    closed: VecDeque<ConnId>,
     /// Switches whose sockets have not taken all answers of the program, while the worker has something to send.
     behind: Deadlines<ConnId>,
     /// Since then, the kernel answers nothing any more: no gate is opened.
@@ -67,6 +57,8 @@ pub(super) struct InKernel {
     next_attach_at: Option<Instant>,
     /// Hosts published since the start.
     publications: u32,
+    /// There may be reports that were not handled in this iteration.
+    has_more_reports: bool,
 }
 
 #[derive(Debug)]
@@ -80,7 +72,7 @@ struct KernelSwitch {
     has_arrived: bool,
     /// What has been counted.
     counted: Answered,
-    /// How many answers the application knows of, if each is reported.
+    /// How many answers the applications know of, if each is reported.
     reported: Option<u64>,
     /// It is among those that are behind.
     is_behind: bool,
@@ -98,7 +90,8 @@ impl InKernel {
     /// Those of [`Io::wake_by`].
     pub(super) fn new(answers: WorkerAnswers, io: &mut impl Io) -> io::Result<Self> {
         io.wake_by(answers.as_fd())?;
-        let (switches, indices, closed) = (Vec::new(), HashMap::default(), Vec::new());
+        io.wake_by(answers.reports())?;
+        let (switches, indices, closed) = (Vec::new(), HashMap::default(), VecDeque::new());
         Ok(Self {
             answers,
             switches,
@@ -108,6 +101,7 @@ impl InKernel {
             failed_at: None,
             next_attach_at: None,
             publications: 0,
+            has_more_reports: false,
         })
     }
 
@@ -123,7 +117,7 @@ impl InKernel {
         if let Closed::WasOpen(next_xid) = switch.session.close() {
             proto.set_next_xid(next_xid);
         }
-        self.closed.push(id);
+        self.closed.push_back(id);
     }
 
     fn insert(&mut self, (index, id): (SwitchIndex, ConnId), session: Session, has_arrived: bool) {
@@ -147,6 +141,11 @@ impl InKernel {
                 lateness,
             });
         }
+    }
+
+    /// Whether there is work for the next iteration, which is to begin at once: gates to be opened, or reports.
+    pub(super) fn has_work(&self) -> bool {
+        !self.closed.is_empty() || self.has_more_reports
     }
 
     /// When a switch that is behind should be looked at.
@@ -181,14 +180,6 @@ impl InKernel {
         counters.bytes_received.add(received_bytes);
         counters.bytes_sent.add(sent_bytes);
         true
-    }
-
-    /// Whether there are answers that the application does not know of yet. The gate is closed.
-    fn has_unknown_answers(&mut self, index: SwitchIndex) -> bool {
-        self.get_mut(index).is_some_and(|switch| {
-            let answered = || switch.session.answered().packet_ins;
-            switch.reported.is_some_and(|reported| reported != answered())
-        })
     }
 
     /// Removes a switch that has disconnected.
@@ -253,81 +244,6 @@ impl KernelSwitch {
     }
 }
 
-impl AnswerCache for InKernel {
-    fn set_tick(&mut self, tick: u16) {
-        self.answers.set_tick(tick);
-    }
-
-    fn for_each_seen(&self, tick: u16, each: &mut dyn FnMut(SwitchIndex, MacAddr, u16)) {
-        self.answers.for_each_seen(tick, |slot, mac, seen| {
-            if let Some(&index) = self.indices.get(&slot) {
-                each(index, MacAddr(mac), seen);
-            }
-        });
-    }
-
-    fn set_form(&mut self, switch: SwitchIndex, form: &sluice_sdk::AnswerForm<'_>) {
-        let sluice_sdk::AnswerForm { version, flow_mod, packet_out, rule } = *form;
-        let Some(switch) = self.get_mut(switch) else { return };
-        let rule = match rule {
-            sluice_sdk::AnswerRule::Hosts { timeout } => AnswerRule::Hosts { timeout },
-            sluice_sdk::AnswerRule::Paths { hold_time } => AnswerRule::Paths { hold_time },
-        };
-        let is_reported = matches!(rule, AnswerRule::Paths { .. });
-        let known = switch.reported.unwrap_or_else(|| switch.session.answered().packet_ins);
-        switch.reported = is_reported.then_some(known);
-        let version = version.0;
-        switch.session.set_form(&AnswerForm { version, flow_mod, packet_out, rule });
-    }
-
-    fn publish(&mut self, switch: SwitchIndex, host: MacAddr, port: PortNo, tick: u16) {
-        if let Some(Some(switch)) = self.switches.get_mut(switch.index()) {
-            self.publications = self.publications.wrapping_add(1);
-            // Without room, the worker answers.
-            self.answers.publish(&mut switch.session, host.0, port.0, tick);
-        }
-    }
-
-    fn publish_path_host(&mut self, switch: SwitchIndex, host: MacAddr, entry: HostEntry) {
-        if let Some(Some(switch)) = self.switches.get_mut(switch.index()) {
-            self.publications = self.publications.wrapping_add(1);
-            let session = &mut switch.session;
-            self.answers.publish_path_host(session, host.0, entry.bits());
-        }
-    }
-
-    fn withdraw(&mut self, switch: SwitchIndex, host: MacAddr) {
-        if let Some(Some(switch)) = self.switches.get_mut(switch.index()) {
-            self.answers.withdraw(&mut switch.session, host.0);
-        }
-    }
-
-    fn withdraw_all(&mut self, switch: SwitchIndex) {
-        if let Some(Some(switch)) = self.switches.get_mut(switch.index()) {
-            if switch.session.host_count() > 0 {
-                self.publications = self.publications.wrapping_add(WHOLE_TABLE);
-            }
-            self.answers.withdraw_all(&mut switch.session);
-        }
-    }
-
-    fn hold(&mut self, hosts: [MacAddr; 2], until: Instant) {
-        self.answers.hold(hosts.map(|host| host.0), until);
-    }
-
-    fn next_answered(&mut self) -> Option<AnsweredPacket> {
-        loop {
-            let report = self.answers.next_report()?;
-            // Those of switches that are gone concern nobody.
-            let Some(&index) = self.indices.get(&report.slot) else { continue };
-            let Some(switch) = self.get_mut(index) else { continue };
-            switch.reported = switch.reported.map(|reported| reported + 1);
-            let (src, dst) = (MacAddr(report.src), MacAddr(report.dst));
-            return Some(AnsweredPacket { switch: index, src, dst, at: report.at });
-        }
-    }
-}
-
 impl<I: Io, A: App> WorkerState<I, A> {
     /// Has the program see what a switch sends that has connected here, or takes over its session from the worker that had it before.
     pub(super) fn begin_kernel_session(
@@ -354,6 +270,10 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let is_attached = in_kernel.get_mut(index).is_some();
         let is_too_early = in_kernel.next_attach_at.is_some_and(|at| at > self.now);
         if is_attached || is_too_early || in_kernel.failed_at.is_some() {
+            return;
+        }
+        // They may begin to publish later, by another configuration.
+        if !self.app.can_publish_answers() {
             return;
         }
         if io.plain_socket(id).is_none() || io.unread_bytes(id) > 0 {
@@ -516,143 +436,6 @@ impl<I: Io, A: App> WorkerState<I, A> {
     fn kernel_switch(&mut self, id: ConnId) -> Option<&mut KernelSwitch> {
         let index = self.switches.index_of(id)?;
         self.switches.in_kernel.as_mut()?.get_mut(index)
-    }
-
-    /// Has the application take over from the program what that has answered.
-    pub(super) fn update_from_kernel(&mut self) {
-        if let Some(in_kernel) = &mut self.switches.in_kernel {
-            self.app.update_from_answers(self.now, &mut self.network, in_kernel);
-        }
-    }
-
-    /// Closes the gate of a switch, and has the application take over all answers to it, before it handles anything of the switch.
-    #[inline]
-    pub(super) fn stop_kernel(&mut self, id: ConnId) {
-        if self.switches.in_kernel.is_some()
-            && let Some(switch) = self.switches.get_mut(id)
-        {
-            let index = switch.index;
-            self.take_reports(index);
-        }
-    }
-
-    /// Has the application take over all answers to a switch, whose gate is closed. Reports of other switches may be before its own, and
-    /// be written just now by other processors.
-    fn take_reports(&mut self, index: SwitchIndex) {
-        while self.switches.in_kernel.as_mut().is_some_and(|it| it.has_unknown_answers(index)) {
-            self.update_from_kernel();
-            if self.switches.in_kernel.as_mut().is_some_and(|it| it.has_unknown_answers(index)) {
-                std::thread::yield_now();
-            }
-        }
-    }
-
-    /// Closes the gates of the switches about which the program may have something outdated.
-    pub(super) fn close_outdated_gates(&mut self) {
-        let Some(in_kernel) = &self.switches.in_kernel else { return };
-        let changed = self.network.fast_path_hosts().take_changed_switches();
-        if self.network.take_new_facts() {
-            return self.close_all_gates();
-        }
-        let id_of = |index: SwitchIndex| Some(in_kernel.switches.get(index.index())?.as_ref()?.id);
-        let changed: Vec<ConnId> = changed.into_iter().filter_map(id_of).collect();
-        for id in changed {
-            let _ = self.switches.get_mut(id);
-        }
-    }
-
-    /// Finds out whether the kernel still answers. Four times a second.
-    pub(super) fn check_kernel(&mut self) {
-        let Some(in_kernel) = &mut self.switches.in_kernel else { return };
-        if in_kernel.failed_at.is_some() || !in_kernel.answers.has_failed() {
-            return;
-        }
-        in_kernel.failed_at = Some(self.now);
-        tracing::warn!(
-            "the kernel had no memory for an answer: the worker answers everything from now on"
-        );
-        self.close_all_gates();
-    }
-
-    /// Closes the gates of all switches, which are opened again at the end of an iteration.
-    pub(super) fn close_all_gates(&mut self) {
-        if self.switches.in_kernel.is_some() {
-            for id in self.switches.ids() {
-                let _ = self.switches.get_mut(id);
-            }
-        }
-    }
-
-    /// Publishes what has changed, and opens the gates of the switches that were closed and for which nothing waits. The last thing of an
-    /// iteration.
-    pub(super) fn open_gates(&mut self, io: &mut I) {
-        let Some(in_kernel) = &mut self.switches.in_kernel else { return };
-        if in_kernel.closed.is_empty() {
-            return;
-        }
-        let mut closed = std::mem::take(&mut in_kernel.closed);
-        for id in closed.drain(..) {
-            if !self.open_gate(io, id) {
-                self.disconnect(io, id, CloseReason::AnswerLost);
-            }
-        }
-        if let Some(in_kernel) = &mut self.switches.in_kernel {
-            closed.append(&mut in_kernel.closed);
-            in_kernel.closed = closed;
-        }
-    }
-
-    /// Opens the gate of a switch if nothing waits for it. Returns `false` if its stream has a gap.
-    fn open_gate(&mut self, io: &mut I, id: ConnId) -> bool {
-        let counters = worker_counters(&self.registry, self.outgoing.worker());
-        let Some((switch, in_kernel)) = self.switches.get_with_kernel(id) else { return true };
-        let (index, failed_at, now) = (switch.index, in_kernel.failed_at, self.now);
-        let Some(of_kernel) = in_kernel.get_mut(index) else { return true };
-        of_kernel.is_listed = false;
-        if of_kernel.session.has_failed() {
-            return false;
-        }
-        of_kernel.read_unread(io);
-        if failed_at.is_some() || of_kernel.has_arrived {
-            if !of_kernel.are_answers_sent(io) {
-                return failed_at.is_none_or(|at| now - at < LAST_ANSWERS);
-            }
-            of_kernel.has_arrived = false;
-        }
-        if let Some(pause) = of_kernel.lateness.update(of_kernel.session.waits(), now) {
-            counters.kernel_pauses.add(1);
-            let dpid = switch.datapath_id;
-            if self.log_limit.allow(now) {
-                tracing::info!(%dpid, ?pause, "answers of the kernel wait for a processor; the worker answers for a while");
-            }
-        }
-        // Captures get every packet-in.
-        let may_open = failed_at.is_none()
-            && of_kernel.lateness.may_answer(now)
-            && self.captures.is_empty()
-            && switch.is_idle()
-            // With the cap, the socket may take nothing although it has room.
-            && switch.buffers.backpressure.unsent_cap() == UnsentCap::Off
-            && of_kernel.session.unread_bytes() == 0
-            && of_kernel.next_publication_at.is_none_or(|at| at <= now);
-        let version = switch.session.version();
-        if in_kernel.count_answered(index, version, counters, &switch.counters) {
-            switch.session.record_activity(now);
-        }
-        if !may_open {
-            return true;
-        }
-        let before = in_kernel.publications;
-        let may_answer = self.app.publish_answers(index, now, &mut self.network, in_kernel);
-        let published = in_kernel.publications.wrapping_sub(before);
-        if let Some(of_kernel) = in_kernel.get_mut(index) {
-            let pause = (published > PUBLICATIONS_AT_ONCE).then(|| PAUSE_PER_HOST * published);
-            of_kernel.next_publication_at = pause.map(|pause| now + pause);
-            if may_answer {
-                of_kernel.session.open(switch.session.next_xid());
-            }
-        }
-        true
     }
 }
 

@@ -11,13 +11,20 @@ use sluice_io::{Epoll, WaitStrategy, clock, sock};
 use sluice_kernel::{KernelAnswers, Limits};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
-    Action, DatapathId, Encoder, Field, FlowMod, Instruction, PacketInReason, PacketOutRef,
-    RawMessage,
+    Action, DatapathId, Encoder, Field, FlowMod, Instruction, MacAddr, PacketInReason,
+    PacketOutRef, PortNo, RawMessage, VlanId,
 };
 use sluice_proto::{SwitchProfile, SwitchSession};
-use sluice_sdk::Network;
+use sluice_sdk::view::HostId;
+use sluice_sdk::{
+    AnswerCache, AnswerRule, AnsweredPacket, CaptureFilter, CaptureSender, FastPathHost, Network,
+};
 
+use super::cache::WHOLE_TABLE;
+use super::gates::{HOSTS_PER_ITERATION, PAUSE_PER_HOST, PUBLICATIONS_AT_ONCE};
+use super::reports::REPORTS_PER_ITERATION;
 use super::*;
+use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::messages::{AcceptorSender, ToAcceptor};
 use crate::threads::Threads;
@@ -28,18 +35,27 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 const VERSION: Version = Version::V1_3;
 
+/// Bytes of the answer to [`packet_in`] by the rule of paths: two flow entries, and a packet-out with the frame.
+const PATH_ANSWER_BYTES: usize = 112 + 112 + 40 + 60;
+
 /// An application that publishes the hosts 1 and 2, each at the port with its number, and `more` other hosts.
 #[derive(Debug, Default)]
 struct Publisher {
-    is_form_set: bool,
+    /// Switches with a form.
+    forms: Vec<SwitchIndex>,
+    /// The hosts are ends of paths.
+    paths: bool,
     /// Hosts to be published whenever that is possible.
     more: u32,
     /// All hosts are to be withdrawn.
     withdraws: bool,
+    /// Nothing is to be answered.
+    is_silent: bool,
+    answered: Vec<AnsweredPacket>,
 }
 
 impl Publisher {
-    fn set_form(cache: &mut dyn AnswerCache, switch: SwitchIndex) {
+    fn set_form(cache: &mut dyn AnswerCache, switch: SwitchIndex, rule: AnswerRule) {
         let [host, other] = [1, 2].map(MacAddr::from_u64);
         let (mut flow_mod, mut packet_out, mut xid) = (Vec::new(), Vec::new(), 0);
         let [in_port, untagged] = [Field::in_port(PortNo(1)), Field::untagged()];
@@ -53,28 +69,52 @@ impl Publisher {
         let message = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame: &[] };
         Encoder::new(&mut packet_out, VERSION, &mut xid).packet_out(&message).unwrap();
         let (flow_mod, packet_out) = (&flow_mod[..], &packet_out[..]);
-        let rule = sluice_sdk::AnswerRule::Hosts { timeout: 100 };
         let form = sluice_sdk::AnswerForm { version: VERSION, flow_mod, packet_out, rule };
-        cache.set_form(switch, &form);
+        assert!(cache.set_form(switch, &form));
+    }
+
+    /// The hosts 1 and 2 as ends of paths.
+    fn publish_ends(switch: SwitchIndex, network: &mut Network, cache: &mut dyn AnswerCache) {
+        let (id, last_seen) = (DatapathId(1), clock::now());
+        let hosts = network.fast_path_hosts();
+        hosts.add_switch(switch, id);
+        for n in [1, 2] {
+            let (mac, port) = (MacAddr::from_u64(n.into()), PortNo(n));
+            let host = FastPathHost { port, last_seen, has_ipv4: true, has_ipv6: false };
+            hosts.insert(id, HostId { mac, vlan: VlanId(0) }, host);
+            let entry = hosts.switch(switch).unwrap().find(mac.bits()).unwrap().entry();
+            cache.publish_path_host(switch, mac, entry);
+        }
     }
 }
 
 impl App for Publisher {
     fn can_publish_answers(&self) -> bool {
-        true
+        !self.is_silent
+    }
+
+    fn on_answered(&mut self, answered: &AnsweredPacket, _: &mut Network) {
+        self.answered.push(*answered);
     }
 
     fn publish_answers(
         &mut self,
         switch: SwitchIndex,
         _: Instant,
-        _: &mut Network,
+        network: &mut Network,
         cache: &mut dyn AnswerCache,
     ) -> bool {
-        if !std::mem::replace(&mut self.is_form_set, true) {
-            Self::set_form(cache, switch);
-            for n in [1, 2] {
-                cache.publish(switch, MacAddr::from_u64(n.into()), PortNo(n), 0);
+        if !self.forms.contains(&switch) {
+            self.forms.push(switch);
+            if self.paths {
+                let hold_time = Duration::ZERO;
+                Self::set_form(cache, switch, AnswerRule::Paths { hold_time });
+                Self::publish_ends(switch, network, cache);
+            } else {
+                Self::set_form(cache, switch, AnswerRule::Hosts { timeout: 100 });
+                for n in [1, 2] {
+                    cache.publish(switch, MacAddr::from_u64(n.into()), PortNo(n), 0);
+                }
             }
         }
         for n in 0..self.more {
@@ -90,6 +130,7 @@ impl App for Publisher {
 /// A worker with one switch, whose packet-ins the kernel may answer, and the acceptor, which runs by itself.
 struct Test {
     worker: Worker<Epoll, Publisher>,
+    addr: SocketAddr,
     id: ConnId,
     switch: TcpStream,
     to_acceptor: AcceptorSender<Epoll, Publisher>,
@@ -103,8 +144,22 @@ impl Test {
 
     /// With a limit for the time for which answers of the kernel wait.
     fn with_late(late: Option<Duration>) -> Self {
+        let mut test = Self::connect(late, Publisher::default());
+        test.run_until_open(test.id);
+        test
+    }
+
+    /// With answers that are reported.
+    fn with_paths() -> Self {
+        let mut test = Self::connect(None, Publisher { paths: true, ..Publisher::default() });
+        test.run_until_open(test.id);
+        test
+    }
+
+    fn connect(late: Option<Duration>, app: Publisher) -> Self {
         let (sessions, hosts_per_worker, input_bytes) = (10, 20_000, 16 << 10);
-        let limits = Limits { workers: 1, sessions, hosts_per_worker, input_bytes, late };
+        let (workers, paths) = (1, app.paths);
+        let limits = Limits { workers, sessions, hosts_per_worker, input_bytes, late, paths };
         let answers = KernelAnswers::load(&limits).unwrap().worker(0).unwrap();
         let epoll = || Epoll::new(WaitStrategy::default()).unwrap();
         let mut cfg = Config::default();
@@ -116,38 +171,51 @@ impl Test {
         let mut threads = Threads::new(&Arc::new(cfg), epoll(), vec![epoll()]);
         threads.listen([(addr.into(), listener)]).unwrap();
         let setup = threads.workers.pop().unwrap();
-        let mut worker = setup.start(Publisher::default(), Some(answers)).unwrap();
+        let mut worker = setup.start(app, Some(answers)).unwrap();
         let acceptor = threads.acceptor;
         let acceptor = thread::spawn(move || acceptor.run(Publisher::default()));
-        let switch = connect_switch(addr);
-        let deadline = clock::now() + TIMEOUT;
-        let id = loop {
-            assert!(clock::now() < deadline, "the switch does not connect");
-            worker.run_iteration().unwrap();
-            if let Some(&id) = worker.state.switches.ids().first() {
-                break id;
-            }
-        };
+        let switch = connect_switch(addr, DatapathId(1));
+        let id = run_until_connected(&mut worker, DatapathId(1));
         let to_acceptor = threads.senders.acceptor;
-        let mut test = Self { worker, id, switch, to_acceptor, acceptor: Some(acceptor) };
-        test.run_until_open();
-        test
+        Self { worker, addr, id, switch, to_acceptor, acceptor: Some(acceptor) }
+    }
+
+    /// Connects a second switch, whose packet-ins the kernel may answer, too.
+    fn add_switch(&mut self) -> (ConnId, TcpStream) {
+        let switch = connect_switch(self.addr, DatapathId(2));
+        let id = run_until_connected(&mut self.worker, DatapathId(2));
+        self.run_until_open(id);
+        (id, switch)
     }
 
     fn of_kernel(&mut self) -> &mut KernelSwitch {
         self.worker.state.kernel_switch(self.id).unwrap()
     }
 
-    /// Runs the worker until the kernel may answer. The switch reads meanwhile.
-    fn run_until_open(&mut self) {
+    /// Whether the kernel may answer a switch.
+    fn is_open(&mut self, id: ConnId) -> bool {
+        self.worker.state.kernel_switch(id).is_some_and(|switch| switch.session.is_open())
+    }
+
+    /// Runs the worker until the kernel may answer. The first switch reads meanwhile.
+    fn run_until_open(&mut self, id: ConnId) {
         let deadline = clock::now() + TIMEOUT;
-        let is_open = |state: &mut WorkerState<Epoll, Publisher>, id| {
-            state.kernel_switch(id).is_some_and(|switch| switch.session.is_open())
-        };
-        while !is_open(&mut self.worker.state, self.id) {
+        while !self.is_open(id) {
             assert!(clock::now() < deadline, "the gate stays closed");
             self.receive();
             self.worker.run_iteration().unwrap();
+        }
+    }
+
+    /// Has the kernel answer packet-ins by the rule of paths, one after the other.
+    fn answer(&mut self, packet_ins: usize) {
+        for _ in 0..packet_ins {
+            self.switch.write_all(&packet_in()).unwrap();
+            let (deadline, mut received) = (clock::now() + TIMEOUT, 0);
+            while received < PATH_ANSWER_BYTES {
+                assert!(clock::now() < deadline, "not answered");
+                received += self.receive();
+            }
         }
     }
 
@@ -160,13 +228,14 @@ impl Test {
         self.of_kernel().session.is_open()
     }
 
-    /// Receives what there is.
-    fn receive(&mut self) {
-        let mut buffer = [0; 16 << 10];
+    /// Receives what there is. Returns the number of bytes.
+    fn receive(&mut self) -> usize {
+        let (mut buffer, mut received) = ([0; 16 << 10], 0);
         loop {
             match self.switch.read(&mut buffer) {
-                Ok(n) => assert!(n > 0, "the connection is closed"),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Ok(0) => panic!("the connection is closed"),
+                Ok(n) => received += n,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return received,
                 Err(error) => panic!("{error}"),
             }
         }
@@ -246,12 +315,23 @@ impl Drop for Test {
     }
 }
 
+/// Runs a worker until it has a switch.
+fn run_until_connected(worker: &mut Worker<Epoll, Publisher>, switch: DatapathId) -> ConnId {
+    let deadline = clock::now() + TIMEOUT;
+    loop {
+        assert!(clock::now() < deadline, "the switch does not connect");
+        worker.run_iteration().unwrap();
+        if let Some(id) = worker.state.switches.find_datapath(switch) {
+            return id;
+        }
+    }
+}
+
 /// Connects a switch, which does not block from then on.
-fn connect_switch(addr: SocketAddr) -> TcpStream {
+fn connect_switch(addr: SocketAddr, datapath_id: DatapathId) -> TcpStream {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.set_nodelay(true).unwrap();
-    let datapath_id = DatapathId(1);
     let profile = SwitchProfile { datapath_id, version: VERSION, n_ports: 4, n_buffers: 256 };
     let (mut tx, mut rx) = (Vec::new(), Vec::new());
     let mut session = SwitchSession::open(profile, &mut tx);
@@ -281,7 +361,7 @@ fn just_before(at: Instant) -> Instant {
 /// A packet-in from host 1 to host 2.
 fn packet_in() -> Vec<u8> {
     let [src, dst] = [1, 2].map(|n| MacAddr::from_u64(n).0);
-    let frame = [&dst[..], &src, &[8, 0], &[7; 46]].concat();
+    let frame = [&dst[..], &src, &[8, 0, 0x45], &[7; 45]].concat();
     let p = PacketIn {
         buffer_id: None,
         in_port: PortNo(1),
@@ -306,7 +386,7 @@ fn the_worker_looks_for_room_ever_more_rarely_and_often_again_the_next_time() {
         assert_eq!(waits, expected.collect::<Vec<_>>());
         test.forget_slowness();
         // The switch reads, so that the socket takes all answers, and then what the worker has kept.
-        test.run_until_open();
+        test.run_until_open(test.id);
         test.expect_no_wait();
     }
 }
@@ -358,4 +438,141 @@ fn the_worker_answers_for_a_while_when_the_kernel_was_late() {
     assert!(!test.reopens(just_before(at + second)));
     assert!(test.reopens(at + second));
     assert_eq!(pauses(&test), 1);
+}
+
+#[test]
+fn a_switch_is_included_when_the_applications_begin_to_publish() {
+    let mut test = Test::connect(None, Publisher { is_silent: true, ..Publisher::default() });
+    for is_silent in [true, false] {
+        test.worker.app_mut().is_silent = is_silent;
+        let (io, state) = (&mut test.worker.io, &mut test.worker.state);
+        state.attach_to_kernel(io, test.id);
+        assert_eq!(state.kernel_switch(test.id).is_none(), is_silent);
+    }
+    test.run_until_open(test.id);
+}
+
+#[test]
+fn a_change_closes_the_gate_of_its_switch_and_no_other() {
+    let mut test = Test::new();
+    let (other, _switch) = test.add_switch();
+    let ids = [test.id, other];
+    let are_open = |test: &mut Test| ids.map(|id| test.is_open(id));
+    let hosts = test.worker.state.network.fast_path_hosts();
+    for n in [0, 1] {
+        hosts.add_switch(SwitchIndex(n), DatapathId((n + 1).into()));
+        hosts.take_changes(SwitchIndex(n));
+    }
+    test.worker.state.close_outdated_gates();
+    assert_eq!(are_open(&mut test), [true, true], "nothing has changed");
+    test.worker.state.network.fast_path_hosts().mark_changed(DatapathId(2));
+    test.worker.state.close_outdated_gates();
+    assert_eq!(are_open(&mut test), [true, false]);
+    let at = test.worker.state.now;
+    assert!(test.reopens(at));
+    assert_eq!(are_open(&mut test), [true, true]);
+}
+
+/// Without hosts, nothing is answered.
+#[test]
+fn a_switch_without_hosts_is_left_alone_until_it_has_some() {
+    let mut test = Test::new();
+    test.worker.app_mut().withdraws = true;
+    let at = test.worker.state.now;
+    assert!(test.reopens(at));
+    let (id, switch) = (DatapathId(1), SwitchIndex(0));
+    let hosts = test.worker.state.network.fast_path_hosts();
+    hosts.add_switch(switch, id);
+    hosts.take_changes(switch);
+    hosts.mark_changed(id);
+    test.worker.state.close_outdated_gates();
+    assert!(test.is_open(test.id));
+    let host = HostId { mac: MacAddr::from_u64(1), vlan: VlanId(0) };
+    test.worker.state.network.fast_path_hosts().remove(id, host);
+    test.worker.state.close_outdated_gates();
+    assert!(!test.is_open(test.id));
+}
+
+#[test]
+fn if_much_is_published_the_gates_are_opened_over_several_iterations() {
+    let mut test = Test::new();
+    let (other, _switch) = test.add_switch();
+    test.worker.app_mut().more = HOSTS_PER_ITERATION;
+    let (io, state) = (&mut test.worker.io, &mut test.worker.state);
+    state.close_all_gates();
+    state.open_gates(io);
+    let has_work = |state: &WorkerState<Epoll, Publisher>| {
+        state.switches.in_kernel.as_ref().is_some_and(InKernel::has_work)
+    };
+    assert!(has_work(state) && state.deadline() <= state.now, "at once");
+    assert_eq!([test.id, other].map(|id| test.is_open(id)), [true, false]);
+    let (io, state) = (&mut test.worker.io, &mut test.worker.state);
+    state.open_gates(io);
+    assert!(!has_work(state));
+    assert_eq!([test.id, other].map(|id| test.is_open(id)), [true, true]);
+}
+
+#[test]
+fn captures_get_every_packet_in_from_the_moment_they_begin() {
+    let mut test = Test::new();
+    let at = test.worker.state.now;
+    let (sender, capture) = CaptureSender::new(CaptureFilter::default(), Box::new(|| ()));
+    test.worker.state.begin_capture(sender);
+    assert!(!test.is_open(test.id));
+    assert!(!test.reopens(at));
+    drop(capture);
+    test.worker.state.check_captures();
+    assert!(test.reopens(at));
+}
+
+#[test]
+fn a_limited_number_of_reports_is_handled_in_one_iteration() {
+    let mut test = Test::with_paths();
+    test.answer(REPORTS_PER_ITERATION + 100);
+    let mut handle = || {
+        test.worker.state.update_from_kernel();
+        let state = &test.worker.state;
+        let has_work = state.switches.in_kernel.as_ref().is_some_and(InKernel::has_work);
+        (state.app.answered.len(), has_work)
+    };
+    assert_eq!(handle(), (REPORTS_PER_ITERATION, true));
+    assert_eq!(handle(), (REPORTS_PER_ITERATION + 100, false));
+    assert_eq!(handle(), (REPORTS_PER_ITERATION + 100, false));
+}
+
+#[test]
+fn before_a_message_of_a_switch_the_applications_know_all_answers_to_it() {
+    let mut test = Test::with_paths();
+    for count in [3, 6] {
+        test.answer(3);
+        assert_eq!(test.worker.app().answered.len(), count - 3);
+        test.worker.state.stop_kernel(test.id);
+        assert!(!test.is_open(test.id));
+        let answered = &test.worker.app().answered;
+        assert_eq!(answered.len(), count);
+        let hosts = [1, 2].map(MacAddr::from_u64);
+        assert!(answered.iter().all(|it| it.switch == SwitchIndex(0) && [it.src, it.dst] == hosts));
+        assert!(answered.is_sorted_by_key(|it| it.at));
+        let at = test.worker.state.now;
+        assert!(test.reopens(at));
+    }
+}
+
+/// Its slot, and its index, are those of another switch afterwards.
+#[test]
+fn when_a_switch_disconnects_or_moves_its_reports_are_handled_before() {
+    let mut test = Test::with_paths();
+    test.answer(2);
+    let id = test.id;
+    let (io, state) = (&mut test.worker.io, &mut test.worker.state);
+    state.disconnect(io, id, CloseReason::Shutdown);
+    assert_eq!(state.app.answered.len(), 2);
+
+    let mut test = Test::with_paths();
+    test.answer(2);
+    let state = &mut test.worker.state;
+    let switch = state.switches.remove(test.id).unwrap();
+    let session = state.release_from_kernel(&switch).unwrap();
+    assert_eq!(state.app.answered.len(), 2);
+    assert!(!session.is_open());
 }

@@ -1,15 +1,18 @@
 //! Flows whose flow entries are in flight to the switches, so that further packet-ins do not install them again.
 
+mod holds;
+mod touched_pairs;
+
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use sluice_base::folded_multiply;
 use sluice_base::hash::{HashState, derive_secret};
 use sluice_openflow::{EthHeader, MacAddr};
-use sluice_sdk::AnswerCache;
+use sluice_sdk::SwitchIndex;
 
 use super::flow::Flow;
-use super::touched_pairs::TouchedPairs;
+use touched_pairs::{PairList, TouchedPairs};
 
 /// Pairs of hosts per bucket, which is one cache line.
 const SLOTS: usize = 5;
@@ -47,8 +50,6 @@ pub(super) struct PendingFlows {
     /// Until when a flow may be pending or remembered; `None` if there is none.
     pending_until: Option<Instant>,
     touched: TouchedPairs,
-    /// An engine that answers in the place of the application does not know all pending flows until then.
-    unknown_until: Option<Instant>,
 }
 
 /// Milliseconds since the first event-loop iteration; wraps around.
@@ -130,7 +131,6 @@ impl Default for PendingFlows {
             now: None,
             pending_until: None,
             touched: TouchedPairs::default(),
-            unknown_until: None,
         }
     }
 }
@@ -140,7 +140,6 @@ impl PendingFlows {
     /// installation and still do, the switch is farther away than was assumed, and the time is doubled.
     pub(super) fn begin(&mut self, flow: Flow, now: Instant, time: Duration) {
         let flow_hash = self.flow_hash(&flow);
-        self.touch(&flow);
         self.record_begun(now);
         let mut burst = self.burst(now, time);
         let (now, time) = (burst.now, burst.time);
@@ -154,7 +153,6 @@ impl PendingFlows {
     /// Records that a packet of `flow` has arrived, and returns whether flow entries for it are in flight.
     pub(super) fn packet_arrived(&mut self, flow: &Flow, now: Instant) -> bool {
         let flow_hash = self.flow_hash(flow);
-        self.touch(flow);
         let now = self.millis(now);
         self.buckets.get_mut(flow_hash.bucket()).is_some_and(|bucket| {
             let slot = bucket.find(flow_hash);
@@ -170,57 +168,36 @@ impl PendingFlows {
         self.pending_until = self.pending_until.max(Some(now + 2 * TIME_MAX));
     }
 
-    /// Borrows the table for the packets of one event-loop iteration; installations take `time`. If one begins, the caller records
-    /// it with [`record_begun`](Self::record_begun).
-    pub(super) fn burst(&mut self, now: Instant, time: Duration) -> PendingBurst<'_> {
+    /// Borrows the table for the packets of one event-loop iteration, which `switch` has sent; installations take `time`. If one begins, the
+    /// caller records it with [`record_begun`](Self::record_begun).
+    pub(super) fn burst_of(
+        &mut self,
+        switch: SwitchIndex,
+        now: Instant,
+        time: Duration,
+    ) -> PendingBurst<'_> {
+        let (touched, burst) = self.burst_and_touched(now, time);
+        PendingBurst { touched: touched.list(switch), ..burst }
+    }
+
+    fn burst(&mut self, now: Instant, time: Duration) -> PendingBurst<'_> {
+        self.burst_and_touched(now, time).1
+    }
+
+    fn burst_and_touched(
+        &mut self,
+        now: Instant,
+        time: Duration,
+    ) -> (&mut TouchedPairs, PendingBurst<'_>) {
         self.started.get_or_insert(now);
         if self.buckets.is_empty() {
             self.buckets = vec![EMPTY_BUCKET; BUCKETS];
         }
         let now = self.millis(now);
         let time = u16::try_from(time.min(TIME_MAX).as_micros().div_ceil(1000)).unwrap_or(0);
-        let (keys, touched) = (self.keys, &mut self.touched);
-        PendingBurst { buckets: &mut self.buckets, keys, now, time, touched }
-    }
-
-    /// Records an installation of both directions between two hosts that an engine has begun at `at` in the place of the application.
-    pub(super) fn begin_both(&mut self, hosts: [MacAddr; 2], at: Instant, time: Duration) {
-        self.record_begun(at);
-        let mut burst = self.burst(at, time);
-        if burst.time > 0 {
-            burst.check_or_begin_pair(hosts.map(MacAddr::bits), true);
-        }
-    }
-
-    fn touch(&mut self, flow: &Flow) {
-        if flow.is_pair() && flow.vlan.is_none() {
-            self.touched.add([flow.dst, flow.src].map(MacAddr::bits));
-        }
-    }
-
-    /// Has an engine that answers in the place of the application ask it about pairs of hosts while their flow entries are in flight, or
-    /// remembered. Returns whether the engine knows all of them.
-    pub(super) fn hold_touched(&mut self, now: Instant, cache: &mut dyn AnswerCache) -> bool {
-        let millis = self.millis(now);
-        let until = |ahead: WrappingMillis| now + Duration::from_millis(ahead.into());
-        if let Some(pairs) = self.touched.drain() {
-            for pair in pairs {
-                let flow_hash = hash_pair(self.keys, pair.map(MacAddr::bits));
-                let bucket = self.buckets.get(flow_hash.bucket());
-                let both = bucket
-                    .and_then(|bucket| bucket.installations.get(bucket.find(flow_hash)?))
-                    .map(|both| both.map(|installation| installation.remembered(millis)));
-                let ahead = both.map_or(0, |[one, other]| one.max(other));
-                if ahead > 0 {
-                    cache.hold(pair, until(ahead));
-                }
-            }
-        } else {
-            let all = self.buckets.iter().flat_map(|bucket| bucket.installations.as_flattened());
-            let ahead = all.map(|installation| installation.remembered(millis)).max();
-            self.unknown_until = ahead.map(until);
-        }
-        self.unknown_until.is_none_or(|until| until <= now)
+        let (keys, touched) = (self.keys, None);
+        let burst = PendingBurst { buckets: &mut self.buckets, keys, now, time, touched };
+        (&mut self.touched, burst)
     }
 
     /// Starts an event-loop iteration.
@@ -290,7 +267,8 @@ pub(super) struct PendingBurst<'a> {
     keys: [u64; 2],
     now: WrappingMillis,
     time: WrappingMillis,
-    touched: &'a mut TouchedPairs,
+    /// If an engine answers to the switch.
+    touched: Option<PairList<'a>>,
 }
 
 impl PendingBurst<'_> {
@@ -303,7 +281,9 @@ impl PendingBurst<'_> {
             return false;
         }
         let pair = [eth.dst_bits(), eth.src_bits()];
-        self.touched.add(pair);
+        if let Some(touched) = &mut self.touched {
+            touched.add(pair);
+        }
         self.check_or_begin_pair(pair, both)
     }
 
