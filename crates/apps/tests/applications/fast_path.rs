@@ -46,8 +46,9 @@ pub(crate) enum ReadMetrics {
 /// What the applications sent and published in one iteration.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Output {
-    tx: Vec<u8>,
-    messages: Vec<(DatapathId, Message)>,
+    pub(crate) tx: Vec<u8>,
+    /// Sent after `tx`.
+    pub(crate) messages: Vec<(DatapathId, Message)>,
     facts: Vec<PublishedFact>,
     metrics: Vec<(&'static str, u64)>,
 }
@@ -249,7 +250,7 @@ pub(crate) fn handle_one_by_one(worker: &mut TestWorker, packets: PacketIns<'_>)
 
 /// Cookies of flow entries that match five-tuples, and pairs.
 const FIVE_TUPLE_COOKIE: u64 = 0x666f_7277_0000_0000;
-const PAIR_COOKIE: u64 = FIVE_TUPLE_COOKIE + 1;
+pub(crate) const PAIR_COOKIE: u64 = FIVE_TUPLE_COOKIE + 1;
 
 /// The error message about a flow entry with this cookie.
 pub(crate) fn flow_mod_error(version: Version, cookie: u64, kind: ErrorType, code: u32) -> Vec<u8> {

@@ -15,16 +15,17 @@ use sluice_apps::forwarding::{self, Matching};
 use sluice_base::Rng;
 use sluice_openflow::view::{PacketIn, PacketIns};
 use sluice_openflow::{
-    DatapathId, ErrorType, Ethernet, MacAddr, NO_BUFFER, PacketInReason, PortNo, Version,
+    DatapathId, ErrorType, Ethernet, FlowModCommand, MacAddr, Message, NO_BUFFER, PacketInReason,
+    PortNo, Version,
 };
-use sluice_sdk::view::{Fact, Host, PortRole, PublishedFact, Stamp, SwitchPort};
+use sluice_sdk::view::{Fact, Host, HostInDoubt, PortRole, PublishedFact, Stamp, SwitchPort};
 use sluice_sdk::{
     AnswerCache, AnswerForm, AnswerRule, AnsweredPacket, App, HostEntry, SwitchIndex,
 };
 
 use crate::fast_path::{
-    Input, REMOTE_SWITCH, ReadMetrics, SWITCH, TestWorker, handle_one_by_one, host, port,
-    random_input,
+    Input, Output, PAIR_COOKIE, REMOTE_SWITCH, ReadMetrics, SWITCH, TestWorker, flow_mod_error,
+    handle_one_by_one, host, port, random_input,
 };
 
 const SW: SwitchIndex = SwitchIndex(0);
@@ -180,6 +181,8 @@ struct ModelEngine {
     cache: ModelCache,
     is_open: bool,
     answered: u32,
+    /// How often the application was asked to publish.
+    publications: u32,
 }
 
 impl ModelEngine {
@@ -223,6 +226,7 @@ impl ModelEngine {
         let changed = worker.network.fast_path_hosts().take_changed_switches();
         if !self.is_open || changed.contains(&SW) {
             self.close(worker, now);
+            self.publications += 1;
             let (network, cache) = (&mut worker.network, &mut self.cache);
             self.is_open = worker.apps.1.publish_answers(SW, now, network, cache);
         }
@@ -327,24 +331,32 @@ impl Scenario {
         self.iterate(|worker| worker.call(App::on_tick));
     }
 
+    /// Something changes, and before the end of the iteration the engine answers a packet from host 1 to host 2. Returns what was sent to the switch
+    /// after the answer.
+    fn answer_after(&mut self, change: impl FnOnce(&mut TestWorker, Instant)) -> Vec<Message> {
+        let Self { worker, engine, now } = self;
+        engine.update(worker, *now);
+        assert!(engine.is_open);
+        let mut answer_len = 0;
+        let Output { tx, messages, .. } = worker.iterate(*now, ReadMetrics::No, |worker| {
+            change(worker, *now);
+            let frame = ipv4_frame(1, 2);
+            assert!(engine.cache.answer(&packet_in(1, &frame), *now, worker));
+            answer_len = worker.tx.len();
+        });
+        assert_eq!(tx.len(), answer_len);
+        engine.publish(worker, *now);
+        messages.into_iter().filter(|(to, _)| *to == SWITCH).map(|(_, message)| message).collect()
+    }
+
     /// Sends a packet from a host at its port. Returns whether the engine answers it.
     fn send(&mut self, src: u32, dst: u32) -> bool {
         self.send_at(src, src, dst)
     }
 
     fn send_at(&mut self, in_port: u32, src: u32, dst: u32) -> bool {
-        let source = u8::try_from(src).unwrap();
-        let ip = [8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, source, 10, 0, 0, 99];
-        let frame = [&host(dst).mac.0[..], &host(src).mac.0, &ip, &[0; 26]].concat();
-        let p = PacketIn {
-            buffer_id: Some(7),
-            in_port: PortNo(in_port),
-            total_len: 60,
-            reason: PacketInReason::NO_MATCH,
-            table_id: 0,
-            cookie: u64::MAX,
-            frame: &frame,
-        };
+        let frame = ipv4_frame(src, dst);
+        let p = packet_in(in_port, &frame);
         let (now, before) = (self.now, self.engine.answered);
         if self.engine.is_open && self.engine.cache.answer(&p, now, &mut self.worker) {
             self.engine.answered += 1;
@@ -377,6 +389,30 @@ impl Scenario {
         let hosts = self.engine.cache.hosts.iter();
         hosts.map(|(mac, entry)| (mac.0[5], entry.port().0)).collect()
     }
+}
+
+fn ipv4_frame(src: u32, dst: u32) -> Vec<u8> {
+    let source = u8::try_from(src).unwrap();
+    let ip = [8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, source, 10, 0, 0, 99];
+    [&host(dst).mac.0[..], &host(src).mac.0, &ip, &[0; 26]].concat()
+}
+
+fn packet_in(in_port: u32, frame: &[u8]) -> PacketIn<'_> {
+    PacketIn {
+        buffer_id: Some(7),
+        in_port: PortNo(in_port),
+        total_len: 60,
+        reason: PacketInReason::NO_MATCH,
+        table_id: 0,
+        cookie: u64::MAX,
+        frame,
+    }
+}
+
+/// Whether flow entries are deleted.
+fn has_deletions(messages: &[Message]) -> bool {
+    let delete = FlowModCommand::DELETE;
+    messages.iter().any(|it| matches!(it, Message::FlowMod(entry) if entry.command == delete))
 }
 
 fn at(switch: DatapathId, port: u32) -> SwitchPort {
@@ -430,9 +466,7 @@ fn hosts_are_published_while_their_port_is_an_edge_port() {
 #[test]
 fn a_switch_that_refuses_a_flow_entry_is_left_to_the_application_for_a_while() {
     let mut scenario = Scenario::new();
-    let cookie = 0x666f_7277_0000_0001;
-    let error =
-        crate::fast_path::flow_mod_error(Version::V1_3, cookie, ErrorType::FLOW_MOD_FAILED, 1);
+    let error = flow_mod_error(Version::V1_3, PAIR_COOKIE, ErrorType::FLOW_MOD_FAILED, 1);
     let now = scenario.now;
     scenario.engine.close(&mut scenario.worker, now);
     scenario.iterate(|worker| worker.receive_error(&error));
@@ -458,4 +492,92 @@ fn hosts_whose_packets_the_engine_answers_are_not_probed() {
         assert!(scenario.send(2, 1));
         assert_eq!(scenario.ports(), [(1, 1), (2, 2)]);
     }
+}
+
+#[test]
+fn an_answer_before_a_move_is_known_precedes_the_deletion_of_its_flow_entries() {
+    for moved_to in [at(SWITCH, 4), at(REMOTE_SWITCH, 2)] {
+        let mut scenario = Scenario::new();
+        let after = scenario.answer_after(|worker, now| {
+            assert!(worker.network.publish(now, location(2, moved_to)));
+        });
+        assert!(has_deletions(&after), "{moved_to:?}: {after:?}");
+        assert!(!scenario.ports().contains(&(2, 2)));
+    }
+}
+
+/// If the port of a host turns out to be a link, the host is behind that link, and flow entries to it are right.
+#[test]
+fn an_answer_before_a_port_is_known_to_be_down_precedes_the_deletion_of_its_flow_entries() {
+    for (role, is_up) in [(PortRole::Link, true), (PortRole::Edge, false)] {
+        let mut scenario = Scenario::new();
+        let after = scenario.answer_after(|worker, now| {
+            let changed = Fact::Port(at(SWITCH, 2), Some(port(role, is_up)));
+            assert!(worker.network.publish(now, changed));
+        });
+        assert_eq!(has_deletions(&after), !is_up, "{role:?}: {after:?}");
+        assert_eq!(scenario.ports(), [(1, 1)]);
+        scenario.pass(Duration::from_secs(1));
+        assert!(!scenario.send(1, 2) && !scenario.send(2, 1));
+    }
+}
+
+/// None of its addresses is known, so that its own packets are never answered by the engine.
+#[test]
+fn an_answer_to_a_host_in_doubt_precedes_the_deletion_of_its_flow_entries() {
+    let mut scenario = Scenario::new();
+    scenario.publish_remote(location(2, at(SWITCH, 2)));
+    assert_eq!(scenario.ports(), [(1, 1), (2, 2)]);
+    let doubt = HostInDoubt { host: host(2), at: at(SWITCH, 2) };
+    let after = scenario.answer_after(|worker, now| worker.network.publish_event(now, doubt));
+    assert!(has_deletions(&after), "{after:?}");
+    scenario.pass(Duration::from_secs(1));
+    assert!(!scenario.send(2, 1));
+}
+
+/// Facts that are published in answer to facts are delivered in a limited number of rounds. Those of the next round are in the view already.
+#[test]
+fn a_match_that_a_switch_has_refused_is_not_used_once_the_application_knows() {
+    let mut scenario = Scenario::new();
+    let error = flow_mod_error(Version::V1_3, PAIR_COOKIE, ErrorType::BAD_MATCH, 6);
+    let Scenario { worker, engine, now } = &mut scenario;
+    engine.close(worker, *now);
+    worker.receive_error(&error);
+    engine.publish(worker, *now);
+    assert!(engine.is_open, "it is not delivered yet");
+    let after = scenario.answer_after(|_, _| ());
+    assert!(has_deletions(&after), "{after:?}");
+    assert!(!scenario.engine.is_open);
+    scenario.pass(Duration::from_secs(1));
+    assert!(!scenario.send(1, 2) && !scenario.send(2, 1));
+}
+
+#[test]
+fn a_new_configuration_counts_from_the_moment_when_no_older_answers_are_on_their_way() {
+    let mut scenario = Scenario::new();
+    let priority = |scenario: &Scenario| scenario.engine.cache.flow_mod[30..32].to_vec();
+    assert_eq!(priority(&scenario), 100_u16.to_be_bytes());
+    scenario.engine.cache.is_busy = true;
+    let cfg = forwarding::Config { priority: 200, ..forwarding::Config::default() };
+    scenario.worker.apps.1.configure(&cfg);
+    scenario.pass(Duration::from_millis(500));
+    assert!(!scenario.engine.is_open && !scenario.send(1, 2));
+    assert_eq!(priority(&scenario), 100_u16.to_be_bytes());
+    scenario.engine.cache.is_busy = false;
+    scenario.pass(Duration::from_millis(500));
+    assert!(scenario.engine.is_open && scenario.send(1, 2));
+    assert_eq!(priority(&scenario), 200_u16.to_be_bytes());
+}
+
+#[test]
+fn a_change_elsewhere_does_not_interrupt_the_engine() {
+    let mut scenario = Scenario::new();
+    let before = scenario.engine.publications;
+    let remote = at(REMOTE_SWITCH, 3);
+    scenario.publish_remote(Fact::Port(remote, Some(port(PortRole::Pending, true))));
+    scenario.publish_remote(location(9, remote));
+    assert!(scenario.send(1, 2));
+    assert_eq!(scenario.engine.publications, before);
+    scenario.publish_remote(Fact::Port(at(SWITCH, 3), Some(port(PortRole::Pending, true))));
+    assert_eq!(scenario.engine.publications, before + 1);
 }
