@@ -572,50 +572,7 @@ impl App for Forwarding {
     fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
         self.counters.metrics(put);
         self.multicast.metrics(put);
-        let help = "Times a switch confirmed flow entries of the spanning tree too late, or did not list those of an earlier one";
-        put(AppMetric::counter("forwarding_tree_timeouts", help, self.trees.timeouts()));
-        let help = "Times the table-miss entry was written again as it was missing or modified";
-        put(AppMetric::counter("forwarding_table_miss_restored", help, self.permanent.restored()));
-        let gauges = [
-            (
-                "forwarding_installations_in_flight",
-                "Flows whose flow entries are being installed",
-                self.pending.len(),
-            ),
-            (
-                "forwarding_group_streams",
-                "Streams of broadcasts and multicasts that switches forward by themselves",
-                self.group_streams.len(),
-            ),
-            (
-                "forwarding_tree_active",
-                "1 while switches forward broadcasts along a spanning tree",
-                usize::from(self.trees.is_active()),
-            ),
-            (
-                "forwarding_tree_unconfirmed",
-                "Switches that do not confirm the deletion of flow entries of the spanning tree; the next one waits for each for two minutes at most",
-                self.trees.unconfirmed(),
-            ),
-            (
-                "forwarding_switches_with_refused_match",
-                "Switches that require a simpler match than configured",
-                self.switches.refused_match_count(),
-            ),
-            (
-                "forwarding_segment_ports_blocked",
-                "Ports whose packets are dropped as another port forwards for their unmanaged segment",
-                self.segment_ports.len(),
-            ),
-            (
-                "forwarding_switches_paused",
-                "Switches that get no flow entries for a while as they refused one",
-                self.switches.paused_count(),
-            ),
-        ];
-        for (name, help, value) in gauges {
-            put(AppMetric::gauge(name, help, value as u64));
-        }
+        self.put_gauges(put);
     }
 
     fn state(&self) -> Option<Value> {

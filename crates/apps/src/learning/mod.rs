@@ -1,5 +1,7 @@
 //! A learning switch: a host is at the port where it was last seen. IEEE 802.1D §7.8.
 
+#[cfg(test)]
+mod answers_tests;
 mod bridge;
 mod messages;
 mod table;
@@ -264,30 +266,27 @@ fn ticks(time: Duration) -> Tick {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::iter;
 
     use sluice_base::Rng;
-    use sluice_fastpath::TemplateValues;
     use sluice_openflow::{
-        DatapathId, Encoder, Ethernet, MacAddr, PacketInReason, PortNo, Version, Versions, VlanId,
+        DatapathId, Encoder, MacAddr, PacketInReason, PortNo, Version, Versions, VlanId,
     };
-    use sluice_sdk::{AnswerForm, AnswerRule, HostEntry};
 
     use super::table::Key;
     use super::*;
 
     /// The application with one switch, and the messages sent to it.
-    struct TestSwitch {
-        now: Instant,
-        app: Learning,
-        version: Version,
-        tx: Vec<u8>,
-        xid: u32,
+    pub(super) struct TestSwitch {
+        pub(super) now: Instant,
+        pub(super) app: Learning,
+        pub(super) version: Version,
+        pub(super) tx: Vec<u8>,
+        pub(super) xid: u32,
     }
 
     impl TestSwitch {
-        fn new(cfg: &Config, version: Version, seed: u64) -> Self {
+        pub(super) fn new(cfg: &Config, version: Version, seed: u64) -> Self {
             #[expect(clippy::disallowed_methods, reason = "start of the simulated time")]
             let now = Instant::now();
             let mut switch = Self { now, app: Learning::new(cfg), version, tx: Vec::new(), xid: 0 };
@@ -298,7 +297,7 @@ mod tests {
             switch
         }
 
-        fn with_ctx(&mut self, call: impl FnOnce(&mut Learning, &mut Ctx<'_>)) {
+        pub(super) fn with_ctx(&mut self, call: impl FnOnce(&mut Learning, &mut Ctx<'_>)) {
             let (mut urgent, mut network) = (Vec::new(), Network::new(0));
             let encoder = Encoder::new(&mut self.tx, self.version, &mut self.xid);
             call(
@@ -314,17 +313,8 @@ mod tests {
             );
         }
 
-        fn update_from_answers(&mut self, cache: &mut ModelCache) {
-            self.app.update_from_answers(self.now, cache);
-        }
-
-        fn publish_answers(&mut self, cache: &mut ModelCache) -> bool {
-            let mut network = Network::new(0);
-            self.app.publish_answers(SwitchIndex(0), self.now, &mut network, cache)
-        }
-
         /// Values of the metrics: hosts, moves, evictions.
-        fn metrics(&self) -> Vec<u64> {
+        pub(super) fn metrics(&self) -> Vec<u64> {
             let mut values = Vec::new();
             self.app.metrics(&mut |metric| values.push(metric.value));
             values
@@ -336,7 +326,7 @@ mod tests {
 
     /// Appends a packet-in with random addresses of `hosts` hosts at four ports. Some are tagged, to a group,
     /// truncated, or not sent whole; of ten, `buffered` are buffered.
-    fn put_frame(rng: &mut Rng, hosts: u32, buffered: u8, out: &mut Encoder<'_>) {
+    pub(super) fn put_frame(rng: &mut Rng, hosts: u32, buffered: u8, out: &mut Encoder<'_>) {
         let host = |n: u32| match n {
             0 => [3, 0, 0, 0, 0, 0],
             n => MacAddr::from_u64(0x0200_0000_0000 | u64::from(n)).0,
@@ -438,162 +428,6 @@ mod tests {
             switch.with_ctx(|app, ctx| _ = app.on_packet_in(&p, ctx));
             assert_eq!((switch.tx.len(), switch.xid), (0, 0), "templates: {templates}");
         }
-    }
-
-    /// What an engine knows that answers in the place of the application, and how it decides.
-    #[derive(Debug, Default)]
-    struct ModelCache {
-        tick: u16,
-        timeout: u16,
-        hosts: BTreeMap<MacAddr, (PortNo, u16)>,
-        /// Answers in another form are on their way.
-        is_busy: bool,
-    }
-
-    impl AnswerCache for ModelCache {
-        fn set_tick(&mut self, tick: u16) {
-            self.tick = tick;
-        }
-
-        fn for_each_seen(&self, tick: u16, each: &mut dyn FnMut(SwitchIndex, MacAddr, u16)) {
-            let seen = self.hosts.iter().filter(|(_, (_, seen))| *seen >= tick);
-            seen.for_each(|(&mac, &(_, seen))| each(SwitchIndex(0), mac, seen));
-        }
-
-        fn set_form(&mut self, _: SwitchIndex, form: &AnswerForm<'_>) -> bool {
-            let AnswerRule::Hosts { timeout } = form.rule else { panic!("{form:?}") };
-            self.timeout = timeout;
-            !self.is_busy
-        }
-
-        fn publish_path_host(&mut self, _: SwitchIndex, host: MacAddr, _: HostEntry) {
-            panic!("{host}");
-        }
-
-        fn hold(&mut self, hosts: [MacAddr; 2], _: Instant) {
-            panic!("{hosts:?}");
-        }
-
-        fn publish(&mut self, _: SwitchIndex, host: MacAddr, port: PortNo, tick: u16) {
-            let later = self.hosts.get(&host).filter(|known| known.0 == port).map(|known| known.1);
-            self.hosts.insert(host, (port, tick.max(later.unwrap_or(0))));
-        }
-
-        fn withdraw(&mut self, _: SwitchIndex, host: MacAddr) {
-            self.hosts.remove(&host);
-        }
-
-        fn withdraw_all(&mut self, _: SwitchIndex) {
-            self.hosts.clear();
-        }
-    }
-
-    impl ModelCache {
-        /// The output port for a packet-in that it answers.
-        fn route(&mut self, p: &PacketIn<'_>) -> Option<PortNo> {
-            let eth = Ethernet::new(p.frame).filter(|eth| !eth.tagged)?;
-            if p.buffer_id.is_none() && p.frame.len() + 4 < p.total_len.into() {
-                return None;
-            }
-            let find = |mac| {
-                let &(port, seen) = self.hosts.get(&mac)?;
-                (self.tick - seen <= self.timeout).then_some(port)
-            };
-            let (at, to) = (find(eth.src)?, find(eth.dst)?);
-            if at != p.in_port || to == p.in_port {
-                return None;
-            }
-            self.hosts.insert(eth.src, (at, self.tick));
-            Some(to)
-        }
-    }
-
-    /// Appends the answer to a packet-in in the form that the application has published.
-    fn answer_in_form(switch: &mut TestSwitch, p: &PacketIn<'_>, out_port: PortNo) {
-        let bridge = switch.app.bridges[0].as_ref().unwrap();
-        let (buffer_id, in_port) = (p.buffer_id, p.in_port);
-        let eth = Ethernet::new(p.frame).unwrap().header;
-        let values = TemplateValues { buffer_id, in_port, eth, vlan: None, out_port };
-        let mut out = Encoder::new(&mut switch.tx, switch.version, &mut switch.xid);
-        bridge.messages().flow::<true>(&mut out, &values).unwrap();
-        if buffer_id.is_none() {
-            bridge.messages().packet_out::<true>(&mut out, &values, p.frame).unwrap();
-        }
-    }
-
-    /// An engine that answers in the place of the application, and asks it for the rest, sends what the application alone would send:
-    /// hosts move and expire, and ports go down.
-    #[test]
-    fn an_engine_that_repeats_what_was_published_sends_what_the_application_would_send() {
-        for hosts in [20, 100] {
-            for version in [Version::V1_0, Version::V1_3] {
-                compare_with_cache(hosts, version);
-            }
-        }
-    }
-
-    #[test]
-    fn without_templates_an_engine_answers_nothing() {
-        for templates in [true, false] {
-            let cfg = Config { templates, ..Config::default() };
-            let (mut switch, mut cache) =
-                (TestSwitch::new(&cfg, Version::V1_3, 9), ModelCache::default());
-            let (mut rx, mut xid, mut rng) = (Vec::new(), 0, Rng::new(9));
-            let mut out = Encoder::new(&mut rx, Version::V1_3, &mut xid);
-            (0..100).for_each(|_| put_frame(&mut rng, 20, 5, &mut out));
-            let mut packets = PacketIns::new(Version::V1_3, &rx);
-            switch.with_ctx(|app, ctx| app.on_packet_ins(&mut packets, ctx));
-            cache.is_busy = true;
-            assert!(!switch.publish_answers(&mut cache), "the form is another");
-            cache.is_busy = false;
-            assert_eq!(switch.publish_answers(&mut cache), templates);
-            assert_eq!(cache.hosts.is_empty(), !templates);
-        }
-    }
-
-    fn compare_with_cache(hosts: u32, version: Version) {
-        let cfg = Config { host_timeout: Duration::from_secs(5), ..Config::default() };
-        let (mut rng, mut cache, mut answered) = (Rng::new(9), ModelCache::default(), 0);
-        let [mut alone, mut behind] = [(); 2].map(|()| TestSwitch::new(&cfg, version, 9));
-        let start = alone.now;
-        for second in 0..300 {
-            let now = start + Duration::from_secs(second);
-            behind.now = now;
-            behind.update_from_answers(&mut cache);
-            for switch in [&mut alone, &mut behind] {
-                switch.app.on_iteration(now);
-                switch.now = now;
-            }
-            let (mut rx, mut xid) = (Vec::new(), 0);
-            let mut out = Encoder::new(&mut rx, version, &mut xid);
-            let packets = if rng.below(5) == 0 { 300 } else { rng.below(20) };
-            (0..packets).for_each(|_| put_frame(&mut rng, hosts, 5, &mut out));
-            for p in PacketIns::new(version, &rx) {
-                alone.with_ctx(|app, ctx| _ = app.on_packet_in(&p, ctx));
-                if let Some(out_port) = cache.route(&p) {
-                    answer_in_form(&mut behind, &p, out_port);
-                    answered += 1;
-                } else {
-                    behind.with_ctx(|app, ctx| _ = app.on_packet_in(&p, ctx));
-                    behind.publish_answers(&mut cache);
-                }
-                assert!(alone.tx == behind.tx, "{version} {hosts} second {second}");
-            }
-            alone.tx.clear();
-            behind.tx.clear();
-            if rng.below(10) == 0 {
-                let port = sluice_openflow::Port {
-                    port_no: PortNo(1 + rng.below(4)),
-                    ..sluice_openflow::Port::default()
-                };
-                let status = PortStatus { reason: PortReason::DELETE, port };
-                alone.with_ctx(|app, ctx| app.on_port_status(&status, ctx));
-                behind.with_ctx(|app, ctx| app.on_port_status(&status, ctx));
-                behind.publish_answers(&mut cache);
-            }
-            assert_eq!(alone.metrics(), behind.metrics(), "second {second}");
-        }
-        assert!(answered > 1000, "{answered}");
     }
 
     #[test]
