@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use sluice_apps::{chain, forwarding, hosts};
+use sluice_apps::{chain, forwarding, hosts, limiter};
 use sluice_base::Rng;
 use sluice_engine::WorkerEngine;
 use sluice_io::clock;
@@ -20,7 +20,7 @@ use sluice_openflow::{
 };
 use sluice_sdk::Chain;
 
-use crate::test_engine::{TIMEOUT, TestEngine, wait_until};
+use crate::test_engine::{TIMEOUT, TestEngine, config, wait_until};
 use crate::test_peer::{TestPeer, bytes, echo_request, lldp};
 
 /// Hosts of a switch, at four ports.
@@ -32,16 +32,20 @@ const FIRST_MARKER: u32 = 1 << 20;
 /// Lengths of frames; those of 3000 bytes are too long for the program.
 const FRAME_LENS: [usize; 8] = [60, 64, 65, 128, 129, 1000, 1500, 3000];
 
-/// The default applications. Nothing that they send to a packet depends on the time.
-fn default_chain() -> Chain {
+/// Nothing that the default applications send to a packet depends on the time.
+fn app_config() -> sluice_apps::Config {
     let forwarding = forwarding::Config {
         path_pending: Duration::ZERO,
         flooding: forwarding::Flooding::Controller,
         ..forwarding::Config::default()
     };
     let hosts = hosts::Config { requests_per_s_max: u32::MAX, ..hosts::Config::default() };
-    let config = sluice_apps::Config { forwarding, hosts, ..sluice_apps::Config::default() };
-    chain(&["topology", "hosts", "forwarding"].map(str::to_owned), &config).unwrap()
+    sluice_apps::Config { forwarding, hosts, ..sluice_apps::Config::default() }
+}
+
+/// The default applications.
+fn default_chain() -> Chain {
+    chain(&["topology", "hosts", "forwarding"].map(str::to_owned), &app_config()).unwrap()
 }
 
 fn mac(n: u32) -> [u8; 6] {
@@ -220,6 +224,22 @@ impl Switch {
     }
 }
 
+impl Switch {
+    /// Sends a packet-in from host 1 to host 2, and returns the priorities of both flow entries that answer it.
+    fn exchange(&mut self) -> [u16; 2] {
+        let frame = [&mac(2)[..], &mac(1), &ipv4(1, 6, [0; 4]), &[7; 22]].concat();
+        let message = packet_in(self.version, Some(1), port_of(1), &frame, 0);
+        Self::send(&self.writer, &message);
+        [(); 2].map(|()| {
+            let message = self.receive();
+            match Message::parse_raw(RawMessage::new(&message).unwrap()) {
+                Ok(Message::FlowMod(entry)) => entry.priority,
+                other => panic!("{other:?}"),
+            }
+        })
+    }
+}
+
 fn is_answer(message: RawMessage<'_>) -> bool {
     match Message::parse_raw(message) {
         Ok(Message::FlowMod(flow_mod)) => {
@@ -320,4 +340,62 @@ fn the_kernel_sends_what_the_default_applications_would_send() {
             written() == flow_entries
         });
     }
+}
+
+/// Has all applications use another configuration, and returns at once.
+fn reconfigure(engine: &TestEngine<Chain>, apps: sluice_apps::Config) {
+    let unchanged = config(|cfg| cfg.workers.engine = WorkerEngine::Kernel);
+    let change = move |chain: &mut Chain| chain.configure(&apps.by_name());
+    engine.engine.as_ref().unwrap().apply(unchanged, change).unwrap();
+}
+
+#[test]
+fn once_a_new_configuration_is_used_the_kernel_sends_nothing_of_the_old_one() {
+    let change = |cfg: &mut sluice_engine::Config| cfg.workers.engine = WorkerEngine::Kernel;
+    let engine = TestEngine::with_app(change, default_chain);
+    let mut switch = Switch::connect(engine.addr, Version::V1_3, DatapathId(1));
+    switch.learn_hosts();
+    let in_kernel = || engine.metric("packet_ins_answered_in_kernel", "");
+    let mut priorities = Vec::new();
+    for priority in [100, 200] {
+        let mut apps = app_config();
+        apps.forwarding.priority = priority;
+        reconfigure(&engine, apps);
+        wait_until("the configuration", || {
+            priorities.extend(switch.exchange());
+            priorities.last() == Some(&priority)
+        });
+        let before = in_kernel();
+        wait_until("answers of the kernel", || {
+            priorities.extend(switch.exchange());
+            in_kernel() > before + 10
+        });
+    }
+    assert!(priorities.is_sorted(), "{priorities:?}");
+}
+
+/// It counts every packet-in.
+#[test]
+fn the_kernel_answers_from_the_moment_when_the_limiter_has_no_limit() {
+    let limited = |packets_per_s_max| {
+        let burst_packets = packets_per_s_max;
+        let limiter =
+            limiter::Config { packets_per_s_max, burst_packets, ..limiter::Config::default() };
+        sluice_apps::Config { limiter, ..app_config() }
+    };
+    let change = |cfg: &mut sluice_engine::Config| cfg.workers.engine = WorkerEngine::Kernel;
+    let engine = TestEngine::with_app(change, move || {
+        let names = ["topology", "limiter", "hosts", "forwarding"].map(str::to_owned);
+        chain(&names, &limited(1_000_000)).unwrap()
+    });
+    let mut switch = Switch::connect(engine.addr, Version::V1_3, DatapathId(1));
+    switch.learn_hosts();
+    let in_kernel = || engine.metric("packet_ins_answered_in_kernel", "");
+    (0..100).for_each(|_| _ = switch.exchange());
+    assert_eq!(in_kernel(), 0);
+    reconfigure(&engine, limited(0));
+    wait_until("answers of the kernel", || {
+        switch.exchange();
+        in_kernel() > 0
+    });
 }
