@@ -16,6 +16,9 @@ const SLOW_BYTES_PER_S: f64 = 10e6;
 /// switch was busy for a moment.
 const RATE_SPAN: Duration = Duration::from_millis(100);
 
+/// Time without a backlog after which a slow switch may be as fast as others. See [`Backpressure::expire_slowness`].
+pub(crate) const SLOW_TIME: Duration = Duration::from_secs(60);
+
 /// Bytes that the kernel must take for a backlog to have made progress, unless it is less. A peer that takes a byte now and
 /// then would otherwise hold a backlog for ever.
 const PROGRESS_BYTES: usize = 4 << 10;
@@ -116,6 +119,8 @@ pub(crate) struct Backpressure {
     rate: Option<RateSample>,
     /// The last measured rate was at most [`SLOW_BYTES_PER_S`].
     is_slow: bool,
+    /// Since when a slow switch has had no backlog.
+    drained_at: Option<Instant>,
     /// Round-trip time of the connection; zero while it is unknown.
     pub(crate) round_trip: Duration,
 }
@@ -155,6 +160,19 @@ impl Backpressure {
     #[inline]
     pub(crate) fn unsent_cap(&self) -> UnsentCap {
         if self.is_slow { UnsentCap::On } else { UnsentCap::Off }
+    }
+
+    /// Forgets that a switch was slow if it has had no backlog for [`SLOW_TIME`]. Returns whether that was so.
+    ///
+    /// Without a backlog, the rate at which a switch can take data is unknown, so that it stays slow until the next one. Where the kernel
+    /// answers in the place of the worker, that has to end: the kernel answers nothing while unsent data is capped.
+    pub(crate) fn expire_slowness(&mut self, now: Instant) -> bool {
+        let drained = self.drained_at.map(|at| now.saturating_duration_since(at));
+        let is_over = self.is_slow && drained >= Some(SLOW_TIME);
+        if is_over {
+            (self.is_slow, self.rate) = (false, None);
+        }
+        is_over
     }
 
     /// Records that a read took `bytes` bytes out of the kernel's receive buffer. With TLS, these are encrypted.
@@ -266,7 +284,11 @@ impl Backpressure {
         self.sent_since += sent;
         if backlog == 0 {
             self.progress_at = None;
-        } else if self.progress_at.is_none() || self.sent_since >= PROGRESS_BYTES {
+            self.drained_at.get_or_insert(now);
+            return;
+        }
+        self.drained_at = None;
+        if self.progress_at.is_none() || self.sent_since >= PROGRESS_BYTES {
             (self.progress_at, self.sent_since) = (Some(now), 0);
         }
     }
@@ -435,5 +457,22 @@ mod tests {
         assert_eq!(it.unsent_cap(), UnsentCap::On);
         assert!(!is_fast(&mut it, start + ms(2000), 1_000));
         assert!(is_fast(&mut it, start + ms(3000), 100_000));
+    }
+
+    #[test]
+    fn a_slow_switch_is_as_others_after_a_minute_without_a_backlog() {
+        let (start, mut it) = (sluice_io::clock::now(), Backpressure::default());
+        for (at, backlog) in [(0, 1), (100, 1), (200, 0), (300, 1), (400, 0), (5000, 0)] {
+            it.update(start + ms(at), 0, backlog, LIMITS);
+        }
+        let end = start + ms(400) + SLOW_TIME;
+        assert!(!it.expire_slowness(end - ms(1)));
+        assert_eq!(it.unsent_cap(), UnsentCap::On);
+        assert!(it.expire_slowness(end) && !it.expire_slowness(end));
+        assert_eq!(it.unsent_cap(), UnsentCap::Off);
+        for at in [0, 100] {
+            it.update(end + ms(at), 0, 1, LIMITS);
+        }
+        assert_eq!(it.unsent_cap(), UnsentCap::On, "it is measured again");
     }
 }

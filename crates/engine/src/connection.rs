@@ -16,6 +16,7 @@ use crate::outstanding::OutstandingRequests;
 use crate::receive_buffer::ReceiveBuffer;
 use crate::switch_counters::SwitchCounters;
 use crate::transmit_queue::{TransmitQueue, Writes};
+use crate::worker::in_kernel::KernelSession;
 
 /// A connection that has completed the handshake, while one thread hands it over to another.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(crate) struct EstablishedConnection<C> {
     /// Those that another worker has begun to count with.
     pub(crate) counters: Option<Arc<SwitchCounters>>,
     /// If the kernel answers in the place of the workers.
-    pub(crate) kernel_session: Option<sluice_kernel::Session>,
+    pub(crate) kernel_session: Option<KernelSession>,
 }
 
 /// Buffers of a connection, and the state of its back-pressure.
@@ -127,6 +128,13 @@ impl ConnectionBuffers {
         let change = self.backpressure.handle_timeouts(now, self.backlog(), limits);
         if let Some(reading) = change {
             self.set_reading(io, id, reading);
+        }
+    }
+
+    /// No longer caps unsent data of a switch that was slow, if it has had no backlog for a while.
+    pub(crate) fn expire_slowness<I: Io>(&mut self, io: &mut I, id: ConnId, now: Instant) {
+        if self.backpressure.expire_slowness(now) {
+            io.set_unsent_cap(id, UnsentCap::Off);
         }
     }
 

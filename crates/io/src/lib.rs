@@ -94,7 +94,8 @@ pub enum IoEvent<'a, C> {
     /// The connection became readable, and there was nothing to read, since the kernel had processed what was received. Only
     /// for connections for which [`Io::set_read_events`] was called.
     NothingReceived(ConnId),
-    /// Another thread called [`Waker::wake`], or a file descriptor of [`Io::wake_by`] is readable.
+    /// Another thread called [`Waker::wake`], or a file descriptor of [`Io::wake_by`] is readable, or one of
+    /// [`Io::wake_once_by`] has become so.
     Woken,
     /// A connection could not be accepted, for lack of file descriptors or memory; see [`limits::remedy`].
     AcceptFailed(io::Error),
@@ -128,6 +129,15 @@ pub trait Io {
     /// # Errors
     /// Errors of the operating system; `Unsupported` where there are no file descriptors.
     fn wake_by(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let _ = fd;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Has [`wait`](Self::wait) return once each time that `fd` becomes readable, too, whether it is read then or not.
+    ///
+    /// # Errors
+    /// Those of [`wake_by`](Self::wake_by).
+    fn wake_once_by(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
         let _ = fd;
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -4,7 +4,7 @@ mod captures;
 mod connections;
 mod delivery;
 mod dispatch;
-mod in_kernel;
+pub(crate) mod in_kernel;
 pub(crate) mod migration;
 mod outgoing;
 pub(crate) mod ports;

@@ -258,21 +258,31 @@ fn is_marker(message: RawMessage<'_>, buffer_id: u32) -> bool {
         && message.body().get(..4) == Some(&buffer_id.to_be_bytes()[..])
 }
 
-/// Sends `messages` random messages with random pauses, and returns the answers, and the number of flow entries received in all. The
-/// transaction ids, which are in order, are cleared: there are others in between at any time.
-fn answers(
-    addr: SocketAddr,
+/// A switch whose hosts the controller knows, and which the kernel answers if it ever does with this engine.
+fn known_switch(
+    engine: &TestEngine<Chain>,
+    mode: WorkerEngine,
     version: Version,
     id: u64,
-    messages: u32,
-    seed: u64,
-) -> (Vec<Vec<u8>>, u64) {
-    let mut switch = Switch::connect(addr, version, DatapathId(id));
+) -> Switch {
+    let mut switch = Switch::connect(engine.addr, version, DatapathId(id));
     switch.learn_hosts();
-    let (writer, last) = (switch.writer.clone(), FIRST_MARKER - 1);
+    if mode != WorkerEngine::Epoll {
+        let in_kernel = || engine.metric("packet_ins_answered_in_kernel", "");
+        let before = in_kernel();
+        wait_until("an answer of the kernel", || {
+            switch.exchange();
+            in_kernel() > before
+        });
+    }
+    switch
+}
+
+/// Sends `messages` random messages with random pauses, and returns the answers, and the number of flow entries received in all. The
+/// transaction ids, which are in order, are cleared: there are others in between at any time.
+fn answers(mut switch: Switch, messages: u32, seed: u64) -> (Vec<Vec<u8>>, u64) {
+    let (version, writer, last) = (switch.version, switch.writer.clone(), FIRST_MARKER - 1);
     let sending = thread::spawn(move || {
-        // The program sees a connection on which nothing is unread.
-        clock::sleep(Duration::from_secs(1));
         let (mut rng, mut left) = (Rng::new(seed), messages);
         while left > 0 {
             let burst = match rng.below(8) {
@@ -313,10 +323,9 @@ fn the_kernel_sends_what_the_default_applications_would_send() {
     for (round, version) in [Version::V1_0, Version::V1_3, Version::V1_4].into_iter().enumerate() {
         let id = round as u64 + 1;
         let messages = 333_334;
-        let [expected, others @ ..] = engines
-            .each_ref()
-            .map(|engine| engine.addr)
-            .map(|addr| thread::spawn(move || answers(addr, version, id, messages, id)));
+        let [expected, others @ ..] = [0, 1, 2]
+            .map(|n| known_switch(&engines[n], modes[n], version, id))
+            .map(|switch| thread::spawn(move || answers(switch, messages, id)));
         let (expected, count) = expected.join().unwrap();
         flow_entries[0] += count;
         for (n, (other, mode)) in others.into_iter().zip(&modes[1..]).enumerate() {

@@ -512,6 +512,11 @@ impl Io for Epoll {
         Ok(epoll::add(&self.set, fd, EventData::new_u64(OTHER), EventFlags::IN)?)
     }
 
+    fn wake_once_by(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let flags = EventFlags::IN.union(EventFlags::ET);
+        Ok(epoll::add(&self.set, fd, EventData::new_u64(OTHER), flags)?)
+    }
+
     fn listen(&mut self, listener: TcpListener) -> io::Result<ConnId> {
         self.register(Socket::Listener(listener, None), EventFlags::IN)
     }

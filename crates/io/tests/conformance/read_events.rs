@@ -121,3 +121,15 @@ fn a_readable_file_descriptor_wakes_the_set() {
     receiver.read_exact(&mut [0]).unwrap();
     assert_eq!(events(&mut io), [""; 0]);
 }
+
+#[test]
+fn a_file_descriptor_wakes_the_set_once_each_time_it_becomes_readable() {
+    let mut io = Epoll::new(WaitStrategy::default()).unwrap();
+    let (mut sender, receiver) = UnixStream::pair().unwrap();
+    io.wake_once_by(receiver.as_fd()).unwrap();
+    for _ in 0..2 {
+        sender.write_all(b"!").unwrap();
+        assert_eq!(events(&mut io), ["Woken"]);
+        assert_eq!(events(&mut io), [""; 0], "although nothing was read");
+    }
+}

@@ -109,6 +109,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
                 tracing::info!(%dpid, ?pause, "answers of the kernel wait for a processor; the worker answers for a while");
             }
         }
+        switch.buffers.expire_slowness(io, id, now);
         // Captures get every packet-in.
         let may_open = failed_at.is_none()
             && of_kernel.lateness.may_answer(now)

@@ -35,11 +35,6 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// That of a switch whose answers have waited before.
-    pub(super) fn since(before: Waits) -> Self {
-        Self { before, ..Self::default() }
-    }
-
     /// Whether the kernel may answer.
     pub(super) fn may_answer(&self, now: Instant) -> bool {
         self.paused_until.is_none_or(|until| until <= now)
@@ -177,7 +172,5 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(switch.tick(100, 0), None);
         }
-        let mut moved = Lateness::since(switch.waits);
-        assert_eq!(moved.update(switch.waits, switch.now), None);
     }
 }

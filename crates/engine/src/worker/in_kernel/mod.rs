@@ -61,6 +61,13 @@ pub(super) struct InKernel {
     has_more_reports: bool,
 }
 
+/// A session that the program has with a switch, which goes along when the switch moves to another worker.
+#[derive(Debug)]
+pub(crate) struct KernelSession {
+    session: Session,
+    lateness: Lateness,
+}
+
 #[derive(Debug)]
 struct KernelSwitch {
     session: Session,
@@ -87,10 +94,10 @@ impl InKernel {
     /// Answers of a worker, which are announced to `io`.
     ///
     /// # Errors
-    /// Those of [`Io::wake_by`].
+    /// Those of [`Io::wake_by`] and [`Io::wake_once_by`].
     pub(super) fn new(answers: WorkerAnswers, io: &mut impl Io) -> io::Result<Self> {
         io.wake_by(answers.as_fd())?;
-        io.wake_by(answers.reports())?;
+        io.wake_once_by(answers.reports())?;
         let (switches, indices, closed) = (Vec::new(), HashMap::default(), VecDeque::new());
         Ok(Self {
             answers,
@@ -120,13 +127,18 @@ impl InKernel {
         self.closed.push_back(id);
     }
 
-    fn insert(&mut self, (index, id): (SwitchIndex, ConnId), session: Session, has_arrived: bool) {
+    fn insert(
+        &mut self,
+        (index, id): (SwitchIndex, ConnId),
+        KernelSession { session, lateness }: KernelSession,
+        has_arrived: bool,
+    ) {
         if self.switches.len() <= index.index() {
             self.switches.resize_with(index.index() + 1, || None);
         }
         self.indices.insert(session.slot(), index);
         if let Some(slot) = self.switches.get_mut(index.index()) {
-            let (counted, lateness) = (session.answered(), Lateness::since(session.waits()));
+            let counted = session.answered();
             *slot = Some(KernelSwitch {
                 session,
                 id,
@@ -183,19 +195,20 @@ impl InKernel {
     }
 
     /// Removes a switch that has disconnected.
-    pub(super) fn remove(&mut self, index: SwitchIndex) -> Option<Session> {
-        let switch = self.switches.get_mut(index.index())?.take()?;
-        self.indices.remove(&switch.session.slot());
-        self.behind.remove(switch.id);
-        Some(switch.session)
+    pub(super) fn remove(&mut self, index: SwitchIndex) -> Option<KernelSession> {
+        let KernelSwitch { session, id, lateness, .. } =
+            self.switches.get_mut(index.index())?.take()?;
+        self.indices.remove(&session.slot());
+        self.behind.remove(id);
+        Some(KernelSession { session, lateness })
     }
 
     /// Removes a switch that moves to another worker.
-    pub(super) fn release(&mut self, index: SwitchIndex) -> Option<Session> {
-        let mut session = self.remove(index)?;
-        session.cancel_announcement();
-        self.answers.release(&mut session);
-        Some(session)
+    pub(super) fn release(&mut self, index: SwitchIndex) -> Option<KernelSession> {
+        let mut released = self.remove(index)?;
+        released.session.cancel_announcement();
+        self.answers.release(&mut released.session);
+        Some(released)
     }
 }
 
@@ -250,14 +263,14 @@ impl<I: Io, A: App> WorkerState<I, A> {
         &mut self,
         io: &mut I,
         id: ConnId,
-        released: Option<Session>,
+        released: Option<KernelSession>,
     ) {
-        let Some(mut session) = released else { return self.attach_to_kernel(io, id) };
+        let Some(mut released) = released else { return self.attach_to_kernel(io, id) };
         if let Some(index) = self.switches.index_of(id)
             && let Some(in_kernel) = &mut self.switches.in_kernel
         {
-            in_kernel.answers.adopt(&mut session);
-            in_kernel.insert((index, id), session, true);
+            in_kernel.answers.adopt(&mut released.session);
+            in_kernel.insert((index, id), released, true);
             io.set_read_events(id, ReadEvents::WhileReadable);
         }
     }
@@ -282,7 +295,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let Some(socket) = io.plain_socket(id) else { return };
         match in_kernel.answers.attach(&socket) {
             Ok(session) => {
-                in_kernel.insert((index, id), session, false);
+                let attached = KernelSession { session, lateness: Lateness::default() };
+                in_kernel.insert((index, id), attached, false);
                 io.set_read_events(id, ReadEvents::WhileReadable);
                 // Of the system's default, the program knows nothing.
                 io.set_unsent_cap(id, UnsentCap::Off);
@@ -328,7 +342,10 @@ impl<I: Io, A: App> WorkerState<I, A> {
     }
 
     /// The session of a switch that moves to another worker.
-    pub(super) fn release_from_kernel(&mut self, switch: &ConnectedSwitch) -> Option<Session> {
+    pub(super) fn release_from_kernel(
+        &mut self,
+        switch: &ConnectedSwitch,
+    ) -> Option<KernelSession> {
         self.count_last_answers(switch);
         self.switches.in_kernel.as_mut().and_then(|it| it.release(switch.index))
     }

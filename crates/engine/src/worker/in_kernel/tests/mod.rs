@@ -2,6 +2,9 @@
 //!
 //! Loading the program needs privileges, and clang when it was built: both are part of the set-up of the tests.
 
+mod gates;
+mod reports;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -16,15 +19,9 @@ use sluice_openflow::{
 };
 use sluice_proto::{SwitchProfile, SwitchSession};
 use sluice_sdk::view::HostId;
-use sluice_sdk::{
-    AnswerCache, AnswerRule, AnsweredPacket, CaptureFilter, CaptureSender, FastPathHost, Network,
-};
+use sluice_sdk::{AnswerCache, AnswerRule, AnsweredPacket, FastPathHost, Network};
 
-use super::cache::WHOLE_TABLE;
-use super::gates::{HOSTS_PER_ITERATION, PAUSE_PER_HOST, PUBLICATIONS_AT_ONCE};
-use super::reports::REPORTS_PER_ITERATION;
 use super::*;
-use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::messages::{AcceptorSender, ToAcceptor};
 use crate::threads::Threads;
@@ -241,6 +238,16 @@ impl Test {
         }
     }
 
+    /// Waits until the socket has taken all answers of the kernel.
+    fn wait_until_sent(&mut self) {
+        let deadline = clock::now() + TIMEOUT;
+        let switch = self.worker.state.kernel_switch(self.id).unwrap();
+        while !switch.are_answers_sent(&self.worker.io) {
+            assert!(clock::now() < deadline, "answers wait");
+            std::hint::spin_loop();
+        }
+    }
+
     /// Has the kernel answer one packet-in late.
     fn answer_late(&mut self) {
         let before = self.of_kernel().session.waits().late;
@@ -389,188 +396,4 @@ fn the_worker_looks_for_room_ever_more_rarely_and_often_again_the_next_time() {
         test.run_until_open(test.id);
         test.expect_no_wait();
     }
-}
-
-#[test]
-fn after_the_publication_of_many_hosts_the_next_one_has_to_wait() {
-    let mut test = Test::new();
-    let mut at = test.worker.state.now;
-    for few in [0, PUBLICATIONS_AT_ONCE] {
-        test.worker.app_mut().more = few;
-        assert!(test.reopens(at) && test.reopens(at), "at once after {few} hosts");
-    }
-    test.worker.app_mut().more = PUBLICATIONS_AT_ONCE + 1;
-    for _ in 0..3 {
-        assert!(test.reopens(at), "these hosts are published");
-        let pause = PAUSE_PER_HOST * (PUBLICATIONS_AT_ONCE + 1);
-        assert!(!test.reopens(at) && !test.reopens(just_before(at + pause)));
-        at += pause;
-    }
-    test.worker.app_mut().more = 0;
-    assert!(test.reopens(at) && test.reopens(at), "nothing was published the last time");
-}
-
-/// To withdraw the hosts of a switch, the whole table is read.
-#[test]
-fn after_all_hosts_were_withdrawn_the_next_publication_has_to_wait() {
-    let mut test = Test::new();
-    let at = test.worker.state.now;
-    test.worker.app_mut().withdraws = true;
-    assert!(test.reopens(at));
-    assert_eq!(test.of_kernel().session.host_count(), 0);
-    let pause = PAUSE_PER_HOST * WHOLE_TABLE;
-    assert!(!test.reopens(at) && !test.reopens(just_before(at + pause)));
-    assert!(test.reopens(at + pause) && test.reopens(at + pause), "there was nothing to withdraw");
-}
-
-/// With this limit, each answer is late.
-#[test]
-fn the_worker_answers_for_a_while_when_the_kernel_was_late() {
-    let mut test = Test::with_late(Some(Duration::ZERO));
-    let at = test.worker.state.now;
-    let pauses = |test: &Test| test.worker.state.counters().kernel_pauses.get();
-    test.answer_late();
-    assert!(test.reopens(at), "one late answer is no reason");
-    test.answer_late();
-    assert!(!test.reopens(at));
-    assert_eq!(pauses(&test), 1);
-    let second = Duration::from_secs(1);
-    assert!(!test.reopens(just_before(at + second)));
-    assert!(test.reopens(at + second));
-    assert_eq!(pauses(&test), 1);
-}
-
-#[test]
-fn a_switch_is_included_when_the_applications_begin_to_publish() {
-    let mut test = Test::connect(None, Publisher { is_silent: true, ..Publisher::default() });
-    let (io, state) = (&mut test.worker.io, &mut test.worker.state);
-    state.attach_to_kernel(io, test.id);
-    assert!(state.kernel_switch(test.id).is_none());
-    test.worker.app_mut().is_silent = false;
-    test.run_until_open(test.id);
-}
-
-#[test]
-fn a_change_closes_the_gate_of_its_switch_and_no_other() {
-    let mut test = Test::new();
-    let (other, _switch) = test.add_switch();
-    let ids = [test.id, other];
-    let are_open = |test: &mut Test| ids.map(|id| test.is_open(id));
-    let hosts = test.worker.state.network.fast_path_hosts();
-    for n in [0, 1] {
-        hosts.add_switch(SwitchIndex(n), DatapathId((n + 1).into()));
-        hosts.take_changes(SwitchIndex(n));
-    }
-    test.worker.state.close_outdated_gates();
-    assert_eq!(are_open(&mut test), [true, true], "nothing has changed");
-    test.worker.state.network.fast_path_hosts().mark_changed(DatapathId(2));
-    test.worker.state.close_outdated_gates();
-    assert_eq!(are_open(&mut test), [true, false]);
-    let at = test.worker.state.now;
-    assert!(test.reopens(at));
-    assert_eq!(are_open(&mut test), [true, true]);
-}
-
-/// Without hosts, nothing is answered.
-#[test]
-fn a_switch_without_hosts_is_left_alone_until_it_has_some() {
-    let mut test = Test::new();
-    test.worker.app_mut().withdraws = true;
-    let at = test.worker.state.now;
-    assert!(test.reopens(at));
-    let (id, switch) = (DatapathId(1), SwitchIndex(0));
-    let hosts = test.worker.state.network.fast_path_hosts();
-    hosts.add_switch(switch, id);
-    hosts.take_changes(switch);
-    hosts.mark_changed(id);
-    test.worker.state.close_outdated_gates();
-    assert!(test.is_open(test.id));
-    let host = HostId { mac: MacAddr::from_u64(1), vlan: VlanId(0) };
-    test.worker.state.network.fast_path_hosts().remove(id, host);
-    test.worker.state.close_outdated_gates();
-    assert!(!test.is_open(test.id));
-}
-
-#[test]
-fn if_much_is_published_the_gates_are_opened_over_several_iterations() {
-    let mut test = Test::new();
-    let (other, _switch) = test.add_switch();
-    test.worker.app_mut().more = HOSTS_PER_ITERATION;
-    let (io, state) = (&mut test.worker.io, &mut test.worker.state);
-    state.close_all_gates();
-    state.open_gates(io);
-    let has_work = |state: &WorkerState<Epoll, Publisher>| {
-        state.switches.in_kernel.as_ref().is_some_and(InKernel::has_work)
-    };
-    assert!(has_work(state) && state.deadline() <= state.now, "at once");
-    assert_eq!([test.id, other].map(|id| test.is_open(id)), [true, false]);
-    let (io, state) = (&mut test.worker.io, &mut test.worker.state);
-    state.open_gates(io);
-    assert!(!has_work(state));
-    assert_eq!([test.id, other].map(|id| test.is_open(id)), [true, true]);
-}
-
-#[test]
-fn captures_get_every_packet_in_from_the_moment_they_begin() {
-    let mut test = Test::new();
-    let at = test.worker.state.now;
-    let (sender, capture) = CaptureSender::new(CaptureFilter::default(), Box::new(|| ()));
-    test.worker.state.begin_capture(sender);
-    assert!(!test.is_open(test.id));
-    assert!(!test.reopens(at));
-    drop(capture);
-    test.worker.state.check_captures();
-    assert!(test.reopens(at));
-}
-
-#[test]
-fn a_limited_number_of_reports_is_handled_in_one_iteration() {
-    let mut test = Test::with_paths();
-    test.answer(REPORTS_PER_ITERATION + 100);
-    let mut handle = || {
-        test.worker.state.update_from_kernel();
-        let state = &test.worker.state;
-        let has_work = state.switches.in_kernel.as_ref().is_some_and(InKernel::has_work);
-        (state.app.answered.len(), has_work)
-    };
-    assert_eq!(handle(), (REPORTS_PER_ITERATION, true));
-    assert_eq!(handle(), (REPORTS_PER_ITERATION + 100, false));
-    assert_eq!(handle(), (REPORTS_PER_ITERATION + 100, false));
-}
-
-#[test]
-fn before_a_message_of_a_switch_the_applications_know_all_answers_to_it() {
-    let mut test = Test::with_paths();
-    for count in [3, 6] {
-        test.answer(3);
-        assert_eq!(test.worker.app().answered.len(), count - 3);
-        test.worker.state.stop_kernel(test.id);
-        assert!(!test.is_open(test.id));
-        let answered = &test.worker.app().answered;
-        assert_eq!(answered.len(), count);
-        let hosts = [1, 2].map(MacAddr::from_u64);
-        assert!(answered.iter().all(|it| it.switch == SwitchIndex(0) && [it.src, it.dst] == hosts));
-        assert!(answered.is_sorted_by_key(|it| it.at));
-        let at = test.worker.state.now;
-        assert!(test.reopens(at));
-    }
-}
-
-/// Its slot, and its index, are those of another switch afterwards.
-#[test]
-fn when_a_switch_disconnects_or_moves_its_reports_are_handled_before() {
-    let mut test = Test::with_paths();
-    test.answer(2);
-    let id = test.id;
-    let (io, state) = (&mut test.worker.io, &mut test.worker.state);
-    state.disconnect(io, id, CloseReason::Shutdown);
-    assert_eq!(state.app.answered.len(), 2);
-
-    let mut test = Test::with_paths();
-    test.answer(2);
-    let state = &mut test.worker.state;
-    let switch = state.switches.remove(test.id).unwrap();
-    let session = state.release_from_kernel(&switch).unwrap();
-    assert_eq!(state.app.answered.len(), 2);
-    assert!(!session.is_open());
 }
