@@ -466,7 +466,7 @@ mod tests {
             it.update(start + ms(at), 0, backlog, LIMITS);
         }
         let end = start + ms(400) + SLOW_TIME;
-        assert!(!it.expire_slowness(end - ms(1)));
+        assert!(!it.expire_slowness(start + ms(399) + SLOW_TIME));
         assert_eq!(it.unsent_cap(), UnsentCap::On);
         assert!(it.expire_slowness(end) && !it.expire_slowness(end));
         assert_eq!(it.unsent_cap(), UnsentCap::Off);
