@@ -209,7 +209,7 @@ impl Session {
     }
 
     /// Sets how packet-ins are answered. The gate is closed. Returns whether it can be opened with this form: not if the program does not know it, and
-    /// not while answers in another one are in the relay, behind which they are written.
+    /// not while answers are in the relay, since they are written when they leave it.
     pub fn set_form(&mut self, form: &AnswerForm<'_>) -> bool {
         debug_assert!(!self.is_open, "the gate is closed while the form changes");
         self.has_form = form.is_supported() && self.set_messages(form);

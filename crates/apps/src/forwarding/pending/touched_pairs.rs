@@ -93,13 +93,19 @@ impl TouchedPairs {
 }
 
 impl PairList<'_> {
-    /// Lists a pair, which has the addresses as [`EthHeader::dst_bits`] returns them.
+    /// Lists a pair, which has the addresses as [`EthHeader::dst_bits`] returns them. A list without room for it is of no use: it is emptied,
+    /// so that it takes no room of other switches.
     #[inline]
     pub(super) fn add(&mut self, pair: [u64; 2]) {
+        if self.of_switch.is_full {
+            return;
+        }
         if self.of_switch.pairs.len() < PAIRS_MAX && *self.count < ALL_PAIRS_MAX {
             self.of_switch.pairs.push(pair);
             *self.count += 1;
         } else {
+            *self.count -= self.of_switch.pairs.len();
+            self.of_switch.pairs = Vec::new();
             self.of_switch.is_full = true;
         }
     }
@@ -156,6 +162,22 @@ mod tests {
         add(&mut touched, OTHER, 1);
         assert_eq!(touched.take(OTHER, now), Touched::Some(vec![pair()]));
         assert_eq!(touched.take(SWITCH, now), Touched::Any);
+    }
+
+    #[test]
+    fn lists_that_were_too_long_take_no_room_of_others() {
+        let (mut touched, now) = (TouchedPairs::default(), now());
+        let switches = 1 + u32::try_from(ALL_PAIRS_MAX / PAIRS_MAX).unwrap();
+        for switch in (0..=switches).map(SwitchIndex) {
+            touched.take(switch, now);
+        }
+        for switch in (0..switches).map(SwitchIndex) {
+            add(&mut touched, switch, 2 * PAIRS_MAX);
+        }
+        assert_eq!(touched.count, 0);
+        add(&mut touched, SwitchIndex(switches), 1);
+        assert_eq!(touched.take(SwitchIndex(switches), now), Touched::Some(vec![pair()]));
+        assert_eq!(touched.take(SwitchIndex(0), now), Touched::Any);
     }
 
     #[test]
