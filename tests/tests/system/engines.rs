@@ -1,6 +1,7 @@
 //! The controller with each engine: as correct as with `epoll` under the loads of the bench, and a clear error where it cannot be used.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -53,6 +54,16 @@ fn bench_and_wait(run: &str, options: &str, wait: impl FnOnce(&TestEnv)) -> Run 
     let exit = controller.wait_for_end();
     assert_eq!(exit.code, Some(0), "{exit:?}");
     Run { report, in_kernel, pauses, iterations, paths }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { in_kernel, pauses, iterations, paths, .. } = self;
+        write!(
+            f,
+            "{in_kernel} in the kernel, {pauses} pauses, {iterations} iterations, {paths} paths"
+        )
+    }
 }
 
 impl Run {
@@ -130,7 +141,10 @@ fn learning_in_the_kernel_answers_every_request_once() {
                     let result = bench(&run, &options);
                     assert_clean(&result);
                     // Under load, the workers may answer everything.
-                    assert!(load != "--window 1" || result.was_in_kernel(1000), "{run} {options}");
+                    assert!(
+                        load != "--window 1" || result.was_in_kernel(1000),
+                        "{run} {options}: {result}"
+                    );
                 }
             }
         }
@@ -151,7 +165,10 @@ fn forwarding_in_the_kernel_answers_every_request_once() {
                     let result = bench(&run, &options);
                     assert_clean_in_both_directions(&result);
                     // Under load, the workers may answer everything.
-                    assert!(load != "--window 1" || result.was_in_kernel(1000), "{run} {options}");
+                    assert!(
+                        load != "--window 1" || result.was_in_kernel(1000),
+                        "{run} {options}: {result}"
+                    );
                 }
             }
         }
