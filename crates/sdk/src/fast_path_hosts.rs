@@ -29,6 +29,9 @@ pub struct FastPathHost {
 /// Changed hosts of a switch that are listed. If there are more, the next [`FastPathHosts::take_changes`] returns [`HostChanges::All`].
 const CHANGES_MAX: usize = 4096;
 
+/// Changed hosts of all switches of a worker that are listed, in half a MiB. The switches for which there is no room return [`HostChanges::All`].
+const ALL_CHANGES_MAX: usize = 65_536;
+
 /// Which hosts of a switch have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostChanges {
@@ -36,6 +39,16 @@ pub enum HostChanges {
     Some(Vec<HostId>),
     /// Any may have.
     All,
+}
+
+impl HostChanges {
+    /// Number of hosts that are listed.
+    fn listed(&self) -> usize {
+        match self {
+            Self::Some(hosts) => hosts.len(),
+            Self::All => 0,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -58,6 +71,8 @@ pub struct FastPathHosts {
     indices: HashMap<DatapathId, SwitchIndex>,
     /// Those whose changes are tracked.
     changed: Vec<SwitchIndex>,
+    /// Listed changes of all switches.
+    changes: usize,
 }
 
 impl FastPathHosts {
@@ -70,6 +85,7 @@ impl FastPathHosts {
         if self.switches.len() <= index {
             self.switches.resize_with(index + 1, || None);
         }
+        self.remove_switch(sw);
         if let Some(hosts) = self.switches.get_mut(index) {
             let [start, factor] = [0, 1].map(|n| derive_secret(("fast path hosts", sw, n)));
             let table = SwitchHosts::new([start, factor | 1]);
@@ -81,7 +97,10 @@ impl FastPathHosts {
     /// Takes the changes of the hosts at a switch since the last call, and tracks them from now on.
     pub fn take_changes(&mut self, sw: SwitchIndex) -> HostChanges {
         let Some(entry) = self.entry(sw) else { return HostChanges::All };
-        entry.changes.replace(HostChanges::Some(Vec::new())).unwrap_or(HostChanges::All)
+        let changes = entry.changes.replace(HostChanges::Some(Vec::new()));
+        let changes = changes.unwrap_or(HostChanges::All);
+        self.changes -= changes.listed();
+        changes
     }
 
     /// Whether hosts at a switch whose changes are tracked have changed since they were last taken.
@@ -115,11 +134,16 @@ impl FastPathHosts {
     }
 
     fn record_change(&mut self, sw: SwitchIndex, id: HostId) {
+        let listed = self.changes;
         let Some(changes) = self.entry(sw).and_then(|entry| entry.changes.as_mut()) else { return };
+        let others = listed - changes.listed();
         match changes {
-            HostChanges::Some(hosts) if hosts.len() < CHANGES_MAX => hosts.push(id),
+            HostChanges::Some(hosts) if hosts.len() < CHANGES_MAX && listed < ALL_CHANGES_MAX => {
+                hosts.push(id);
+            }
             _ => *changes = HostChanges::All,
         }
+        self.changes = others + changes.listed();
         self.list_changed(sw);
     }
 
@@ -138,9 +162,9 @@ impl FastPathHosts {
 
     /// Removes a switch and its hosts.
     pub fn remove_switch(&mut self, sw: SwitchIndex) {
-        if let Some(entry) = self.switches.get_mut(sw.index()).and_then(Option::take)
-            && self.indices.get(&entry.id) == Some(&sw)
-        {
+        let Some(entry) = self.switches.get_mut(sw.index()).and_then(Option::take) else { return };
+        self.changes -= entry.changes.as_ref().map_or(0, HostChanges::listed);
+        if self.indices.get(&entry.id) == Some(&sw) {
             self.indices.remove(&entry.id);
         }
     }
@@ -235,6 +259,28 @@ mod tests {
         assert_eq!(hosts.take_changes(sw), HostChanges::All);
         assert_eq!(hosts.take_changed_switches(), [sw]);
         assert_eq!(hosts.take_changes(SwitchIndex(9)), HostChanges::All);
+    }
+
+    #[test]
+    fn the_changes_of_all_switches_are_bounded_and_those_of_removed_ones_do_not_count() {
+        let mut hosts = FastPathHosts::default();
+        let switch = |sw: u32| DatapathId(sw.into());
+        let last = u32::try_from(ALL_CHANGES_MAX / CHANGES_MAX).unwrap();
+        for sw in 0..=last {
+            hosts.add_switch(SwitchIndex(sw), switch(sw));
+            hosts.take_changes(SwitchIndex(sw));
+            (0..CHANGES_MAX).for_each(|_| hosts.remove(switch(sw), id(1)));
+        }
+        assert_eq!(hosts.changes, ALL_CHANGES_MAX);
+        assert_eq!(hosts.take_changes(SwitchIndex(last)), HostChanges::All);
+        hosts.remove_switch(SwitchIndex(0));
+        hosts.add_switch(SwitchIndex(1), switch(100));
+        assert_eq!(hosts.changes, ALL_CHANGES_MAX - 2 * CHANGES_MAX);
+        hosts.remove(switch(last), id(1));
+        assert_eq!(hosts.take_changes(SwitchIndex(last)), HostChanges::Some(vec![id(1)]));
+        let HostChanges::Some(listed) = hosts.take_changes(SwitchIndex(2)) else { panic!("all") };
+        assert_eq!(listed.len(), CHANGES_MAX);
+        assert_eq!(hosts.changes, ALL_CHANGES_MAX - 3 * CHANGES_MAX);
     }
 
     #[test]

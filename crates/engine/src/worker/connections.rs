@@ -65,8 +65,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
                 }
                 ToWorker::Configure(cfg, change) => {
                     self.cfg = cfg;
+                    // The kernel has answered by the configuration before.
+                    self.stop_kernel_everywhere();
                     change(&mut self.app);
-                    self.close_all_gates();
                     for id in self.switches.ids() {
                         self.deadlines.set(id, self.now);
                     }

@@ -54,14 +54,26 @@ impl PendingFlows {
                 true
             }
             Touched::Any => {
-                let millis = self.millis(now);
-                let all = self.buckets.iter().flat_map(|it| it.installations.as_flattened());
-                let ahead = all.map(|it| it.remembered(millis)).max().unwrap_or(0);
+                let ahead = self.longest_remembered(now);
                 self.touched.set_unknown_until(switch, until(ahead));
                 ahead == 0
             }
             Touched::AnyUntil(_) => false,
         }
+    }
+
+    /// For how many milliseconds any installation is remembered. Many switches may ask in the same iteration: the table is searched once.
+    fn longest_remembered(&mut self, now: Instant) -> WrappingMillis {
+        if let Some((at, ahead)) = self.longest
+            && at == now
+        {
+            return ahead;
+        }
+        let millis = self.millis(now);
+        let all = self.buckets.iter().flat_map(|it| it.installations.as_flattened());
+        let ahead = all.map(|it| it.remembered(millis)).max().unwrap_or(0);
+        self.longest = Some((now, ahead));
+        ahead
     }
 
     /// For how many milliseconds an installation between two hosts is remembered, in one direction or the other.

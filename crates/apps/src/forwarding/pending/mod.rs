@@ -50,6 +50,8 @@ pub(super) struct PendingFlows {
     /// Until when a flow may be pending or remembered; `None` if there is none.
     pending_until: Option<Instant>,
     touched: TouchedPairs,
+    /// For how many milliseconds any installation is remembered, and at which time that was found out.
+    longest: Option<(Instant, WrappingMillis)>,
 }
 
 /// Milliseconds since the first event-loop iteration; wraps around.
@@ -131,6 +133,7 @@ impl Default for PendingFlows {
             now: None,
             pending_until: None,
             touched: TouchedPairs::default(),
+            longest: None,
         }
     }
 }
@@ -166,6 +169,7 @@ impl PendingFlows {
     pub(super) fn record_begun(&mut self, now: Instant) {
         // An installation may take twice as long, and is remembered for as long again.
         self.pending_until = self.pending_until.max(Some(now + 2 * TIME_MAX));
+        self.longest = None;
     }
 
     /// Borrows the table for the packets of one event-loop iteration, which `switch` has sent; installations take `time`. If one begins, the
@@ -239,6 +243,7 @@ impl PendingFlows {
     /// Forgets all flows: flow entries have another match from now on, or some may be lost.
     pub(super) fn clear(&mut self) {
         self.buckets.clear();
+        self.longest = None;
     }
 
     fn millis(&self, now: Instant) -> WrappingMillis {

@@ -65,6 +65,15 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
     }
 
+    /// Closes the gates of all switches, and has the applications take over all answers.
+    pub(in super::super) fn stop_kernel_everywhere(&mut self) {
+        if self.switches.in_kernel.is_some() {
+            for id in self.switches.ids() {
+                self.stop_kernel(id);
+            }
+        }
+    }
+
     /// Has the applications take over all answers to a switch, whose gate is closed. Reports of other switches may be before its own: no more than
     /// the buffer has room for. One of them may just be written by another processor.
     pub(super) fn take_reports(&mut self, index: SwitchIndex) {

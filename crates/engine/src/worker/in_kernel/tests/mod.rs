@@ -23,7 +23,7 @@ use sluice_sdk::{AnswerCache, AnswerRule, AnsweredPacket, FastPathHost, Network}
 
 use super::*;
 use crate::config::Config;
-use crate::messages::{AcceptorSender, ToAcceptor};
+use crate::messages::{AcceptorSender, ToAcceptor, ToWorker, WorkerSender};
 use crate::threads::Threads;
 use crate::worker::Worker;
 
@@ -131,6 +131,7 @@ struct Test {
     id: ConnId,
     switch: TcpStream,
     to_acceptor: AcceptorSender<Epoll, Publisher>,
+    to_worker: WorkerSender<Epoll, Publisher>,
     acceptor: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -174,7 +175,8 @@ impl Test {
         let switch = connect_switch(addr, DatapathId(1));
         let id = run_until_connected(&mut worker, DatapathId(1));
         let to_acceptor = threads.senders.acceptor;
-        Self { worker, addr, id, switch, to_acceptor, acceptor: Some(acceptor) }
+        let to_worker = threads.senders.workers.remove(0);
+        Self { worker, addr, id, switch, to_acceptor, to_worker, acceptor: Some(acceptor) }
     }
 
     /// Connects a second switch, whose packet-ins the kernel may answer, too.

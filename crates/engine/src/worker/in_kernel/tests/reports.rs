@@ -1,5 +1,7 @@
 //! What the applications know of the answers of the program.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use super::*;
 use crate::close_reason::CloseReason;
 use crate::worker::in_kernel::reports::REPORTS_PER_ITERATION;
@@ -35,6 +37,20 @@ fn before_a_message_of_a_switch_the_applications_know_all_answers_to_it() {
         let at = test.worker.state.now;
         assert!(test.reopens(at));
     }
+}
+
+/// Recorded later, an answer would hold up a pair of hosts for longer than the new configuration says.
+#[test]
+fn before_a_new_configuration_the_applications_know_all_answers() {
+    let mut test = Test::with_paths();
+    test.answer(3);
+    let known = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&known);
+    let change = Arc::new(move |app: &mut Publisher| seen.store(app.answered.len(), Relaxed));
+    let cfg = test.worker.state.cfg.clone();
+    test.to_worker.send(ToWorker::Configure(cfg, change));
+    test.worker.process_messages();
+    assert_eq!(known.load(Relaxed), 3);
 }
 
 /// Its slot, and its index, are those of another switch afterwards.
