@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs::{self, DirEntry};
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 
 use tracing::{error, warn};
 
@@ -16,11 +16,13 @@ const STORE: &str = "static.redb";
 
 /// The directory, by default one of the system or else of the user.
 pub(crate) fn state_dir(configured: &str) -> PathBuf {
-    if !configured.is_empty() {
-        return configured.into();
-    }
+    if configured.is_empty() { unconfigured_dir(Path::new(SYSTEM_DIR)) } else { configured.into() }
+}
+
+/// The directory if none is configured: `system`, or else one of the user.
+pub(crate) fn unconfigured_dir(system: &Path) -> PathBuf {
     let var = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    default_dir(Path::new(SYSTEM_DIR), var("XDG_STATE_HOME"), var("HOME"))
+    default_dir(system, var("XDG_STATE_HOME"), var("HOME"))
 }
 
 fn default_dir(system: &Path, xdg_state: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
@@ -35,6 +37,29 @@ fn default_dir(system: &Path, xdg_state: Option<PathBuf>, home: Option<PathBuf>)
 fn is_writable(dir: &Path) -> bool {
     let existing = dir.ancestors().find(|dir| dir.exists());
     existing.is_some_and(sluice_io::files::is_writable)
+}
+
+/// What keeps this process from making a directory that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// A part of the path exists, and is not a directory.
+    NotADirectory(PathBuf),
+    /// The nearest directory that exists cannot be written.
+    NotWritable(PathBuf),
+}
+
+/// What keeps this process from making a directory that does not exist. `is_writable` says in which directories it may make files.
+pub(crate) fn obstacle(dir: &Path, is_writable: impl Fn(&Path) -> bool) -> Option<Obstacle> {
+    let dir = path::absolute(dir).ok()?;
+    // A symbolic link to nothing is in the way, too.
+    let existing = dir.ancestors().find(|it| it.symlink_metadata().is_ok())?;
+    if !existing.is_dir() {
+        Some(Obstacle::NotADirectory(existing.to_owned()))
+    } else if !is_writable(existing) {
+        Some(Obstacle::NotWritable(existing.to_owned()))
+    } else {
+        None
+    }
 }
 
 /// What keeps a user from using the state directory, and the command that mends it.
@@ -130,6 +155,8 @@ pub(crate) fn log_access(dir: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     const SLUICE: u32 = 107;
@@ -183,6 +210,30 @@ mod tests {
         for (owner, user) in [(0, 0), (SLUICE, SLUICE), (0, SLUICE)] {
             assert_eq!(warning(owner, user), None);
         }
+    }
+
+    #[test]
+    fn a_directory_can_be_made_below_a_directory_that_can_be_written() {
+        let dir = env::temp_dir().join(format!("sluice-obstacle-{}", std::process::id()));
+        fs::create_dir_all(dir.join("locked")).unwrap();
+        fs::write(dir.join("file"), "").unwrap();
+        symlink("nothing", dir.join("dangling")).unwrap();
+        let is_writable = |path: &Path| path == dir;
+        let obstacle = |path: &str| obstacle(&dir.join(path), is_writable);
+        assert_eq!(obstacle("a/b"), None);
+        for path in ["file", "dangling"] {
+            let expected = Obstacle::NotADirectory(dir.join(path));
+            assert_eq!(obstacle(&format!("{path}/a/b")), Some(expected));
+        }
+        assert_eq!(obstacle("locked/a/b"), Some(Obstacle::NotWritable(dir.join("locked"))));
+        assert!(!dir.join("a").exists());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_relative_path_is_below_the_working_directory() {
+        let here = env::current_dir().unwrap();
+        assert_eq!(obstacle("no/such/directory".as_ref(), |path| path == here), None);
     }
 
     #[test]

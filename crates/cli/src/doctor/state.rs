@@ -3,35 +3,38 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Privileges;
 use super::machine::Root;
 use super::report::Finding;
-use crate::state_dir::{AccessProblem, SYSTEM_DIR, access_problems};
+use crate::state_dir::{
+    AccessProblem, Obstacle, SYSTEM_DIR, access_problems, obstacle, unconfigured_dir,
+};
 use crate::system_user::Accounts;
 
 const CHECK: &str = "state";
 
-/// Checks the directory that is configured, or else the one of the service. Its user is the owner of the directory: the package, and systemd at
-/// each start, make it so.
+/// What is lost without a directory that can be used, and what to do.
+const CHOOSE_ANOTHER: &str =
+    "static entries and names cannot be stored there: choose another one with `state.dir`";
+
+/// Checks the directory that is configured, or else the one of the service, or without a service the one that this user would get. Its user is the
+/// owner of the directory: the package, and systemd at each start, make it so.
 pub(super) fn check(root: &Root, configured: &str, user: Privileges) -> Vec<Finding> {
-    let dir = if configured.is_empty() { SYSTEM_DIR } else { configured };
-    // A flag may have given a relative path.
-    let path = if Path::new(dir).is_absolute() { root.path(dir) } else { dir.into() };
+    let path = dir_path(root, configured);
+    let dir = path.display();
     let owner = match fs::metadata(&path).and_then(|it| fs::read_dir(&path).map(|_| it.uid())) {
         Ok(owner) => owner,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let message = format!("{dir} does not exist: it is made when something is declared");
-            return vec![Finding::ok(CHECK, message)];
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return vec![missing(&path)];
         }
         Err(error) if user.is_denied(&error.to_string()) => {
             return vec![Finding::needs_root(CHECK, dir)];
         }
         Err(error) => {
             let message = format!("{dir} cannot be read: {error}");
-            let advice = "static entries and names cannot be stored there: choose another one with `state.dir`";
-            return vec![Finding::problem(CHECK, message, advice)];
+            return vec![Finding::problem(CHECK, message, CHOOSE_ANOTHER)];
         }
     };
     let accounts = Accounts::read(&root.0);
@@ -44,4 +47,38 @@ pub(super) fn check(root: &Root, configured: &str, user: Privileges) -> Vec<Find
         Finding::problem(CHECK, it.what, format!("`{}`, then restart the controller", it.command))
     };
     problems.into_iter().map(problem).collect()
+}
+
+fn dir_path(root: &Root, configured: &str) -> PathBuf {
+    let system = root.path(SYSTEM_DIR);
+    match Path::new(configured) {
+        _ if configured.is_empty() && system.exists() => system,
+        _ if configured.is_empty() => unconfigured_dir(&system),
+        dir if dir.is_absolute() => root.path(dir),
+        // A flag may have given a relative path.
+        dir => dir.to_owned(),
+    }
+}
+
+/// Whether a directory that does not exist can be made.
+fn missing(path: &Path) -> Finding {
+    let dir = path.display();
+    match obstacle(path, sluice_io::files::is_writable) {
+        None => {
+            let message = format!("{dir} does not exist: it is made when something is declared");
+            Finding::ok(CHECK, message)
+        }
+        Some(Obstacle::NotADirectory(file)) => {
+            let message = format!("{dir} cannot be made: {} is not a directory", file.display());
+            Finding::problem(CHECK, message, CHOOSE_ANOTHER)
+        }
+        Some(Obstacle::NotWritable(parent)) => {
+            let parent = parent.display();
+            let message = format!("{dir} cannot be made: this user cannot write in {parent}");
+            let advice = format!(
+                "make it for the user of the controller, as root: `install -d -o USER -g GROUP {dir}`, or choose another one with `state.dir`"
+            );
+            Finding::problem(CHECK, message, advice)
+        }
+    }
 }

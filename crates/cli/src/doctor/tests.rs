@@ -456,6 +456,22 @@ fn a_store_that_the_owner_of_the_state_directory_cannot_use_is_a_problem() {
     assert!(advice.starts_with(command) && advice.contains("static.redb`"), "{advice}");
 }
 
+#[test]
+fn a_state_directory_that_cannot_be_made_is_a_problem() {
+    let root = TestRoot::new("obstacle");
+    root.write("/srv/file", "");
+    symlink("nothing", root.0.path("/srv/dangling")).unwrap();
+    assert_wrong(&root, &Ovs::default(), &["--threads", "1", "--state-dir", "/srv/a/b"], &[]);
+    assert!(!root.0.path("/srv/a").exists());
+    for name in ["file", "dangling"] {
+        let file = root.0.path(format!("/srv/{name}"));
+        let file = file.display();
+        let problem = format!("Problem state: {file}/a cannot be made: {file} is not a directory");
+        let dir = format!("/srv/{name}/a");
+        assert_wrong(&root, &Ovs::default(), &["--threads", "1", "--state-dir", &dir], &[&problem]);
+    }
+}
+
 fn write_config(root: &TestRoot, text: &str) -> std::path::PathBuf {
     root.write("/etc/test.toml", text);
     root.0.path("/etc/test.toml")
