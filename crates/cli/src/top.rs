@@ -108,11 +108,11 @@ fn frame(
     let count = |name| controller.get(name).and_then(Value::as_u64).unwrap_or_default();
     let mut lines = vec![
         format!(
-            "sluice {}  up {}  switches {}  links {}  hosts {}",
+            "sluice {}  up {}  switches {}  cables {}  hosts {}",
             text(controller, "/version").unwrap_or_default(),
             duration(count("uptime_s")),
             count("switches"),
-            count("links"),
+            count("cables"),
             count("hosts"),
         ),
         String::new(),
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn a_frame_fits_a_small_terminal_and_the_busiest_come_first() {
         let controller = json!({"version": "0.1.0", "uptime_s": 1_000_000_000_u64, "switches": 30,
-                                "links": 100, "hosts": 1_000_000});
+                                "links": 100, "cables": 50, "hosts": 1_000_000});
         let port = json!({"at": {"dpid": "1", "switch": "s1", "port": 4, "port_name": "s1-eth4"},
                           "rates": {"rx_bits_per_s": 1.25e9, "tx_bits_per_s": null},
                           "hosts": ["00:00:00:00:00:01", "00:00:00:00:00:02"]});
@@ -243,6 +243,7 @@ mod tests {
         // With the time above.
         assert!(lines.len() < 24, "{text}");
         assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS_MAX), "{text}");
+        assert!(lines[0].ends_with("  switches 30  cables 50  hosts 1000000"), "{text}");
         let rates: Vec<_> = lines.iter().skip(3).take(2).map(|line| &line[41..54]).collect();
         assert_eq!(
             rates.iter().map(|rate| rate.trim()).collect::<Vec<_>>(),

@@ -252,6 +252,7 @@ fn a_link_is_drained_from_either_end_and_put_back() {
     assert_eq!(drain["ends"][0]["progress"], Value::Null);
     let requested = drain["requested_at_unix_s"].clone();
     assert!(requested.as_f64().unwrap() > 1e9);
+    assert_eq!(send(&server, "GET", "/v1/controller", None).1["cables"], 1);
     let links = send(&server, "GET", "/v1/links", None).1;
     assert_eq!([&links["links"][0]["is_drained"], &links["links"][1]["is_drained"]], [true; 2]);
     let done = DrainProgress { is_quiet: true, ..DrainProgress::default() };

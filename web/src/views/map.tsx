@@ -162,7 +162,7 @@ function Picture(props: {
         ref={canvas}
         tabIndex={0}
         role="application"
-        aria-label={`Map of ${countOf(model.nodes.length, "switch", "switches")} and ${countOf(model.edges.length, "link")}. Arrow keys select a switch, Enter opens it, plus and minus zoom, Shift with arrow keys moves the map, 0 shows all. The button List shows the same as tables.`}
+        aria-label={`Map of ${countOf(model.nodes.length, "switch", "switches")} and ${countOf(model.edges.length, "cable")}. Arrow keys select a switch, Enter opens it, plus and minus zoom, Shift with arrow keys moves the map, 0 shows all. The button List shows the same as tables.`}
         onKeyDown={onKeyDown}
       />
       <p class="visually-hidden" aria-live="polite">{selected ? `${selected.label}, ${countOf(selected.hosts, "host")}, ${countOf(selected.alarms, "alarm")}` : ""}</p>
@@ -264,13 +264,12 @@ function matches(model: MapModel, text: string): { label: string; selection: Non
 function Selected(props: { selection: Selection; model: MapModel; network: Topology; hosts: readonly Host[] }) {
   const { selection, model, network, hosts } = props;
   if (selection === null) {
-    const up = model.edges.length;
     const total = network.switches.reduce((sum, it) => sum + it.hosts, 0);
     return (
       <div class="card">
         <dl class="facts">
           <dt>Switches</dt><dd>{count(model.nodes.length)}</dd>
-          <dt>Links</dt><dd>{count(up)}</dd>
+          <dt>Cables</dt><dd>{count(model.edges.length)}</dd>
           <dt>Hosts</dt><dd>{count(total)}</dd>
         </dl>
         <p class="hint">Select a switch, a link or a host for more.</p>
@@ -286,7 +285,7 @@ function Selected(props: { selection: Selection; model: MapModel; network: Topol
         <dl class="facts">
           <dt>Datapath id</dt><dd><code>{node.id}</code></dd>
           <dt>Hosts</dt><dd>{node.hosts}</dd>
-          <dt>Links</dt><dd>{model.edges.filter((it) => model.nodes[it.a] === node || model.nodes[it.b] === node).length}</dd>
+          <dt>Cables</dt><dd>{model.edges.filter((it) => model.nodes[it.a] === node || model.nodes[it.b] === node).length}</dd>
         </dl>
         <a class="button primary" href={href("switch", node.id)}>Ports and flow table</a>
       </div>

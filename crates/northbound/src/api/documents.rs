@@ -20,7 +20,10 @@ pub(super) struct ControllerDocument {
     pub(super) version: &'static str,
     pub(super) uptime_s: u64,
     pub(super) switches: usize,
+    /// Links between switches, each direction on its own.
     pub(super) links: usize,
+    /// Links between switches, both directions together.
+    pub(super) cables: usize,
     pub(super) hosts: usize,
     pub(super) is_complete: bool,
     /// Why static entries, names, quarantined hosts, drained links and policies cannot be changed; `null` if they can.

@@ -1,5 +1,6 @@
 //! What each route answers.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use axum::Json;
@@ -7,7 +8,7 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};
 use serde::Deserialize;
 use sluice_io::clock;
-use sluice_sdk::view::{Host, HostId};
+use sluice_sdk::view::{Cable, Host, HostId};
 
 use super::ApiState;
 use super::documents::{
@@ -64,11 +65,13 @@ pub(super) async fn controller(State(state): State<ApiState>) -> Json<Controller
     };
     let store_error = StoreErrorDocument::new(&state);
     let copy = state.view.lock();
+    let cables: BTreeSet<_> = copy.view.links().map(Cable::from).collect();
     Json(ControllerDocument {
         version: env!("CARGO_PKG_VERSION"),
         uptime_s: clock::now().saturating_duration_since(state.started).as_secs(),
         switches: sessions.len(),
         links: copy.view.links().count(),
+        cables: cables.len(),
         hosts: copy.view.host_count(),
         is_complete: copy.is_complete,
         store_error,

@@ -17,6 +17,7 @@ fn a_drained_link_is_drained_after_a_restart_before_it_is_found() {
         Fact::Link(FAR, Some(Link { from: NEAR, to: FAR })),
     ]);
     while server.ok("GET", "/v1/controller", &NONE)["links"] != 1 {}
+    assert_eq!(server.ok("GET", "/v1/controller", &NONE)["cables"], 1, "found in one direction");
     let path = "/v1/switches/1/ports/2/drain";
     let drain = server.ok("PUT", path, &NONE);
     server.restart();
