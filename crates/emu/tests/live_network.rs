@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use sluice_base::HashMap;
-use sluice_emu::live::{LiveError, LiveNetwork, MessageSender, PingPacing, PingRounds};
+use sluice_emu::live::{
+    ConnectionFailure, LiveError, LiveNetwork, MessageSender, PingPacing, PingRounds,
+};
 use sluice_emu::net::{NetworkError, NetworkOptions};
 use sluice_emu::topology::Topology;
 use sluice_io::{ConnId, Epoll, Io as _, IoEvent, WaitStrategy, clock, sock};
@@ -147,9 +150,44 @@ fn a_failed_connection_is_reported() {
     let mut rounds = start_pings(&controller, "minimal");
     let mut other = FloodingController::new();
     drop(controller);
-    let refused = |rounds: &PingRounds| rounds.network().connect_error().is_some();
+    let refused = |rounds: &PingRounds| rounds.network().connection_failure().is_some();
     run(&mut other, &mut rounds, refused).unwrap();
-    assert_eq!(rounds.network().connect_error(), Some(std::io::ErrorKind::ConnectionRefused));
+    let refused = ConnectionFailure::System(std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(rounds.network().connection_failure(), Some(refused));
+}
+
+#[test]
+fn a_server_that_does_not_speak_openflow_is_reported_and_tried_again() {
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    server.set_nonblocking(true).unwrap();
+    let topology = Topology::from_text("minimal").unwrap();
+    let reconnect_delay = Duration::from_millis(10);
+    let options = NetworkOptions { reconnect_delay, ..NetworkOptions::default() };
+    let addr = server.local_addr().unwrap();
+    let mut network = LiveNetwork::connect(addr, topology, &options).unwrap();
+    let deadline = clock::now() + TIMEOUT;
+    let (mut clients, mut answered, mut failures) = (vec![], 0, vec![]);
+    while answered < 3 {
+        assert!(clock::now() < deadline, "{answered} connections, {failures:?}");
+        network.run_once(Some(clock::now() + reconnect_delay)).unwrap();
+        failures.extend(network.connection_failure());
+        if let Ok((client, _)) = server.accept() {
+            client.set_nonblocking(true).unwrap();
+            clients.push(client);
+        }
+        // What was received is read, so that the end of the connection is no reset.
+        clients.retain_mut(|client| {
+            if client.read(&mut [0; 64]).is_err() {
+                return true;
+            }
+            client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+            answered += 1;
+            false
+        });
+    }
+    let text = failures.first().unwrap().to_string();
+    assert!(text.contains("HTTP: version byte 0x48"), "{text}");
+    assert!(failures.iter().all(|failure| *failure == failures[0]), "{failures:?}");
 }
 
 #[test]

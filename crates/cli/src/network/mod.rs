@@ -1,5 +1,6 @@
 //! `sluice emu` and `sluice play`: an emulated network, and its output.
 
+mod failure_reports;
 mod network_args;
 mod play;
 mod startup;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sluice_emu::live::{LiveNetwork, StartupProgress, StartupTest};
 use sluice_io::clock;
 
+use super::failure_reports::FailureReports;
 use super::summary::counted;
 use crate::write_stdout;
 
@@ -25,16 +26,14 @@ pub(super) fn measure(
         (counted(switches, "switch", "switches"), counted(hosts, "host", "hosts"));
     write_stdout(&format!("{title}\n{switches}, {hosts}\n"))?;
     let mut test = StartupTest::new(network).map_err(|e| e.to_string())?;
+    let mut failures = FailureReports::default();
     let deadline = clock::now() + TIMEOUT;
     let mut now = clock::now();
     while now < deadline && !test.progress().is_complete() && !stop.load(Relaxed) {
         now = test.run_once(now + super::UPDATE_INTERVAL).map_err(|e| e.to_string())?;
+        failures.report(test.network());
     }
-    let mut output = result_text(test.progress());
-    if let Some(error) = test.network().connect_error() {
-        let _ = writeln!(output, "connection failed: {error}");
-    }
-    write_stdout(&output)?;
+    write_stdout(&result_text(test.progress()))?;
     Ok(test.progress().is_complete())
 }
 

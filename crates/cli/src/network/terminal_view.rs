@@ -125,11 +125,12 @@ impl TerminalView<'_> {
         let seconds = format!("  {} s", (clock::now() - emulation.started_at).as_secs());
         let title = shorten(self.title, width.saturating_sub(seconds.len()));
         let n_switches = topology.switches.len();
-        let error = network.connect_error().filter(|_| status.connected_switches < n_switches);
-        let network_line = match error {
-            Some(error) => {
+        let failure =
+            network.connection_failure().filter(|_| status.connected_switches < n_switches);
+        let network_line = match failure {
+            Some(failure) => {
                 format!(
-                    "{} of {n_switches} switches connected, connection failed: {error}",
+                    "{} of {n_switches} switches connected: {failure}",
                     status.connected_switches
                 )
             }

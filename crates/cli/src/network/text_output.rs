@@ -1,11 +1,11 @@
 //! The output of a network in lines, one per second.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use sluice_emu::live::NetworkStatus;
 use sluice_io::clock;
 
+use super::failure_reports::FailureReports;
 use super::summary::counted;
 use super::{CONNECT_TIMEOUT, Emulation};
 use crate::write_stdout;
@@ -17,7 +17,9 @@ const LINE_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) fn run(emulation: &mut Emulation, title: &str) -> Result<(), String> {
     write_stdout(&format!("{title}\n{}", inventory(emulation)))?;
     let (mut next, mut previous) = (emulation.started_at + LINE_INTERVAL, NetworkStatus::default());
+    let mut failures = FailureReports::default();
     while emulation.run_interval()? {
+        failures.report(emulation.rounds.network());
         let now = clock::now();
         if now >= next {
             let status = emulation.rounds.status();
@@ -55,17 +57,13 @@ fn line(
     previous: NetworkStatus,
 ) -> String {
     let switches = emulation.rounds.network().data_plane().topology().switches.len();
-    let mut line = format!(
-        "{:>4} s  {} of {switches} switches connected, pings: {} answered, {} lost, {} packet-ins/s, {} flow entries",
+    format!(
+        "{:>4} s  {} of {switches} switches connected, pings: {} answered, {} lost, {} packet-ins/s, {} flow entries\n",
         elapsed.as_secs(),
         status.connected_switches,
         status.pings_answered,
         status.pings_lost,
         status.packet_ins - previous.packet_ins,
         status.flow_entries,
-    );
-    if let Some(error) = emulation.rounds.network().connect_error() {
-        let _ = write!(line, ", connection failed: {error}");
-    }
-    line + "\n"
+    )
 }

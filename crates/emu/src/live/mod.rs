@@ -1,5 +1,6 @@
 //! An emulated network in real time; each switch connects to a real controller over TCP.
 
+mod connection_failure;
 mod ping_rounds;
 mod recording;
 mod startup;
@@ -10,15 +11,18 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
-use sluice_io::{ConnId, ConnectionError, Epoll, Io, IoEvent, WaitStrategy, Waker, clock, sock};
+use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, Waker, clock, sock};
 use sluice_openflow::MessageType;
 
+pub use connection_failure::{ConnectionFailure, FirstBytes};
 pub use ping_rounds::{NetworkStatus, PingPacing, PingRounds};
 pub use recording::{MessageSender, RecordedMessage};
 pub use startup::{StartupProgress, StartupTest};
 
 use crate::net::{DataPlane, NetworkError, NetworkOptions};
+use crate::switch::EmulatedSwitch;
 use crate::topology::Topology;
+use connection_failure::Handshake;
 use recording::MessageRecorder;
 
 /// Bytes that the controller has not read, above which a switch closes its connection.
@@ -73,7 +77,7 @@ pub struct LiveNetwork {
     owners: Vec<Option<(ConnId, usize)>>,
     reconnect: Duration,
     now: Instant,
-    connect_error: Option<io::ErrorKind>,
+    failure: Option<ConnectionFailure>,
     /// `None` if nothing is recorded.
     recorder: Option<MessageRecorder>,
 }
@@ -85,8 +89,30 @@ enum ControlConnection {
     Backoff(Instant),
     /// A connection attempt is in progress.
     Connecting,
-    /// Connected, with bytes that the socket has not accepted yet.
-    Open(ConnId, Vec<u8>),
+    Open(OpenConnection),
+}
+
+#[derive(Debug)]
+struct OpenConnection {
+    id: ConnId,
+    /// Bytes that the socket has not accepted yet.
+    tx_backlog: Vec<u8>,
+    /// `None` once it is complete.
+    handshake: Option<Handshake>,
+}
+
+impl ControlConnection {
+    /// Follows the handshake, of which these bytes were received; `true` if it is complete now.
+    fn follow_handshake(&mut self, bytes: &[u8], is_connected: bool) -> bool {
+        let Self::Open(OpenConnection { handshake, .. }) = self else { return false };
+        if is_connected {
+            return handshake.take().is_some();
+        }
+        if let Some(handshake) = handshake {
+            handshake.receive(bytes);
+        }
+        false
+    }
 }
 
 impl LiveNetwork {
@@ -116,7 +142,7 @@ impl LiveNetwork {
             owners: Vec::new(),
             reconnect: options.reconnect_delay,
             now,
-            connect_error: None,
+            failure: None,
             recorder: None,
         })
     }
@@ -144,22 +170,20 @@ impl LiveNetwork {
 
     fn process_events(&mut self, now: Instant) {
         while let Some(event) = self.io.next_event() {
-            let (id, bytes, is_over) = match event {
+            let (id, bytes, end) = match event {
                 IoEvent::Connected(id) => {
                     if let Some(switch) = owner(&self.owners, id) {
                         if let Some(connection) = self.connections.get_mut(switch) {
-                            *connection = ControlConnection::Open(id, Vec::new());
+                            let (tx_backlog, handshake) = (Vec::new(), Some(Handshake::new(now)));
+                            let open = OpenConnection { id, tx_backlog, handshake };
+                            *connection = ControlConnection::Open(open);
                         }
-                        self.connect_error = None;
                         self.data_plane.control_connected(now, switch);
                     }
                     continue;
                 }
-                IoEvent::Data(id, bytes) => (id, bytes, false),
-                IoEvent::Closed(id, why) => {
-                    self.connect_error = why.map(ConnectionError::kind);
-                    (id, &[][..], true)
-                }
+                IoEvent::Data(id, bytes) => (id, bytes, None),
+                IoEvent::Closed(id, why) => (id, &[][..], Some(why)),
                 // Sending is retried in every iteration anyway, and there is no listener.
                 IoEvent::Writable(_)
                 | IoEvent::NothingReceived(_)
@@ -173,10 +197,34 @@ impl LiveNetwork {
             if let Some(recorder) = &mut self.recorder {
                 recorder.record(now, switch, MessageSender::Controller, bytes);
             }
-            if is_over || self.data_plane.on_control_bytes(now, switch, bytes).is_err() {
+            let ended = if let Some(why) = end {
+                Some(why.map(|error| ConnectionFailure::System(error.kind())))
+            } else {
+                let result = self.data_plane.on_control_bytes(now, switch, bytes);
+                let switch_state = self.data_plane.switch(switch);
+                let is_connected = switch_state.is_some_and(EmulatedSwitch::is_connected);
+                if let Some(connection) = self.connections.get_mut(switch)
+                    && connection.follow_handshake(bytes, is_connected)
+                {
+                    self.failure = None;
+                }
+                result.err().map(|error| Some(ConnectionFailure::Session(error)))
+            };
+            if let Some(error) = ended {
+                self.fail(switch, error);
                 self.close(now, switch, id);
             }
         }
+    }
+
+    /// Records why the connection of a switch ends; `error` is `None` if the peer has closed it.
+    fn fail(&mut self, switch: usize, error: Option<ConnectionFailure>) {
+        self.failure = match self.connections.get(switch) {
+            Some(ControlConnection::Open(OpenConnection {
+                handshake: Some(handshake), ..
+            })) => Some(handshake.ended(error)),
+            _ => error,
+        };
     }
 
     /// Closes a connection, after sending as much as the socket accepts; the switch reconnects later.
@@ -215,7 +263,7 @@ impl LiveNetwork {
                     }
                 }
                 Err(e) => {
-                    self.connect_error = Some(e.kind());
+                    self.failure = Some(ConnectionFailure::System(e.kind()));
                     *connection = ControlConnection::Backoff(now + self.reconnect);
                 }
             }
@@ -224,16 +272,18 @@ impl LiveNetwork {
 
     fn transmit_pending(&mut self, now: Instant) {
         while let Some((switch, bytes)) = self.data_plane.take_control_output() {
-            if let Some(ControlConnection::Open(_, tx_backlog)) = self.connections.get_mut(switch) {
+            if let Some(ControlConnection::Open(open)) = self.connections.get_mut(switch) {
                 if let Some(recorder) = &mut self.recorder {
                     recorder.record(clock::now(), switch, MessageSender::Switch, &bytes);
                 }
-                tx_backlog.extend(bytes);
+                open.tx_backlog.extend(bytes);
             }
         }
         let mut stuck = vec![];
         for (switch, connection) in self.connections.iter_mut().enumerate() {
-            let ControlConnection::Open(id, tx_backlog) = connection else { continue };
+            let ControlConnection::Open(OpenConnection { id, tx_backlog, .. }) = connection else {
+                continue;
+            };
             if !tx_backlog.is_empty() {
                 let sent = self.io.send(*id, tx_backlog);
                 tx_backlog.drain(..sent);
@@ -251,8 +301,8 @@ impl LiveNetwork {
 
     /// Closes the connection of a switch, which reconnects later.
     pub fn close_control_connection(&mut self, switch: usize) {
-        if let Some(&ControlConnection::Open(id, _)) = self.connections.get(switch) {
-            self.close(self.now, switch, id);
+        if let Some(ControlConnection::Open(open)) = self.connections.get(switch) {
+            self.close(self.now, switch, open.id);
         }
     }
 
@@ -300,9 +350,14 @@ impl LiveNetwork {
         switches.filter(|switch| switch.is_connected()).count()
     }
 
-    /// Why the last connection failed, unless one has been opened since.
-    pub fn connect_error(&self) -> Option<io::ErrorKind> {
-        self.connect_error
+    /// Why the last connection has failed, unless a handshake was completed since; or else why a handshake is not complete for long.
+    pub fn connection_failure(&self) -> Option<ConnectionFailure> {
+        self.failure.or_else(|| {
+            self.connections.iter().find_map(|connection| match connection {
+                ControlConnection::Open(open) => open.handshake.as_ref()?.slow(self.now),
+                _ => None,
+            })
+        })
     }
 
     /// The time of the last iteration.
@@ -315,8 +370,8 @@ impl LiveNetwork {
 impl Drop for LiveNetwork {
     fn drop(&mut self) {
         for connection in &self.connections {
-            if let ControlConnection::Open(id, _) = connection {
-                self.io.close(*id);
+            if let ControlConnection::Open(open) = connection {
+                self.io.close(open.id);
             }
         }
     }
