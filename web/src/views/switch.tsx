@@ -1,6 +1,6 @@
 /** One switch: what it is, its ports, its flow table. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { change, describe, get, segment } from "../api";
+import { ApiError, change, describe, get, segment } from "../api";
 import type { Flow, PortDocument, StaticEntry, SwitchDocument } from "../documents";
 import { FlowEditor } from "../editor/editor";
 import { age, bits, bytes, clean, count, countOf, load, shortDpid, time, total } from "../format";
@@ -13,11 +13,23 @@ import { switchName } from "../switch-names";
 
 const FLOWS_PER_PAGE = 100;
 
+/** The code of the error that says that a switch is not connected. */
+const NOT_CONNECTED = "switch_not_connected";
+
 export function SwitchView() {
   const dpid = useValue(route).path[1] ?? "";
   const { data, error } = useDocument<SwitchDocument>(`/v1/switches/${segment(dpid)}`, 3000);
   const name = data === null ? clean(shortDpid(dpid)) : switchName(data);
   useTitle(`Switch ${name}`);
+  if (data === null && isNotConnected(error)) {
+    return (
+      <>
+        <h1>Switch {name}</h1>
+        <ErrorNote error={error} />
+        <p><a href={href("switches")}>Show the connected switches</a></p>
+      </>
+    );
+  }
   return (
     <>
       <div class="head">
@@ -30,6 +42,15 @@ export function SwitchView() {
       <Flows dpid={dpid} name={name} />
     </>
   );
+}
+
+function isNotConnected(error: unknown): boolean {
+  return error instanceof ApiError && error.code === NOT_CONNECTED;
+}
+
+/** An error of a part of the view. That the switch is not connected is shown once, at the top. */
+function ofPart(error: unknown): unknown {
+  return isNotConnected(error) ? null : error;
 }
 
 function Facts(props: { of: SwitchDocument }) {
@@ -103,7 +124,7 @@ function Ports(props: { dpid: string }) {
   };
   return (
     <Card title="Ports">
-      <ErrorNote error={error ?? failure} />
+      <ErrorNote error={ofPart(error) ?? failure} />
       {ports === null ? <p class="hint">Reading…</p> : (
         <Table label="Ports" head={[["Port", "number"], "Name", "State", "Connected to", ["Speed", "number"], ["Received", "number"], ["Sent", "number"], "Last minute", ["Errors", "number"], ["Dropped", "number"], "Action"]}>
           {ports.map((port) => (
@@ -192,7 +213,7 @@ function Flows(props: { dpid: string; name: string }) {
         <button type="button" aria-pressed={isJson} onClick={() => setIsJson(!isJson)}>JSON</button>
         <span class="hint">{data === null ? "Reading…" : `${count(found.length)} of ${count(data.total)} entries`}</span>
       </div>
-      <ErrorNote error={error} />
+      <ErrorNote error={ofPart(error)} />
       {isJson ? <pre tabIndex={0} aria-label={`Flow entries of ${name} as JSON`}>{JSON.stringify(found.slice(0, shown), null, 2)}</pre> : (
         <Table label={`Flow entries of ${name}`} head={[["Table", "number"], ["Priority", "number"], "Entry", "Owner", ["Packets", "number"], ["Bytes", "number"], "Age", "Action"]}>
           {found.slice(0, shown).map((flow) => (
