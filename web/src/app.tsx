@@ -50,6 +50,7 @@ export function App() {
   const { path } = useValue(route);
   // All views show names of switches.
   useValue(nameOwners);
+  const served = useValue(version);
   const [View, active] = VIEWS[path[0] ?? "map"] ?? [Missing, ""];
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
@@ -85,7 +86,7 @@ export function App() {
           ))}
         </ul>
         <p class="about">
-          {version.get() !== "" && <>Version {clean(version.get())}<br /></>}
+          {served !== "" && <>Version {clean(served)}<br /></>}
           <a href="/metrics">Metrics</a> · <a href="/v1/openapi.json">API</a> · <a href="/licences.txt">Licences</a>
         </p>
       </nav>

@@ -120,6 +120,8 @@ async function empty(browser) {
     for (const command of ["sluice emu --topo", "sudo mn --controller=remote,ip=127.0.0.1,port=6653", "ovs-vsctl set-controller BRIDGE tcp:127.0.0.1:6653"]) {
       check(await page.getByRole("button", { name: `Copy: ${command}` }).isVisible(), `the command ${command} can be copied`);
     }
+    // A narrow screen has no room for the version in any view.
+    if (width === 1000) await page.getByText(/^Version \d/).waitFor();
     await look(page, `empty-${width}-light`);
     checkFaults(page, `a map without switches, ${width} pixels`);
     await page.context().close();
@@ -191,8 +193,16 @@ async function copying(browser) {
   await page.addInitScript(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));
   await page.route("**/v1/topology*", (route) => route.fulfill({ json: EMPTY }));
   await page.view("map");
-  await page.getByRole("button", { name: "Copy: sluice emu" }).click();
+  const command = page.getByRole("button", { name: /^(Copy|Copied): sluice emu/ });
+  await command.waitFor();
+  // Time stands still, so that "Copied" is there however late it is looked for.
+  await page.clock.install();
+  await page.clock.pauseAt(Date.now() + 60_000);
+  await command.click();
   await page.getByRole("button", { name: "Copied: sluice emu" }).waitFor();
+  await page.clock.resume();
+  await page.getByRole("button", { name: "Copy: sluice emu" }).waitFor();
+  console.log("ok: a command is said to be copied for a moment");
   check(await page.evaluate(() => getSelection().isCollapsed), "a command that was copied is not selected");
   await page.evaluate(() => { document.execCommand = () => false; });
   await page.getByRole("button", { name: "Copy: ovs-vsctl" }).click();
