@@ -30,6 +30,9 @@ export const tokenRequest = new Value<ApiError | null>(null);
 /** The code of a request for a token that the user has made, and not the controller. */
 export const TOKEN_CHOSEN = "token_chosen";
 
+/** Number of changes that have failed. */
+export const failedChanges = new Value(0);
+
 /** Who the controller takes us to be. */
 export const identity = new Value<Identity | null>(null);
 
@@ -121,7 +124,12 @@ export async function getText(path: string): Promise<string> {
 }
 
 export async function change<T>(method: "PUT" | "POST" | "DELETE", path: string, body?: unknown): Promise<T> {
-  return received((await send(method, path, body)).json() as Promise<T>);
+  try {
+    return await received((await send(method, path, body)).json() as Promise<T>);
+  } catch (error) {
+    failedChanges.set(failedChanges.get() + 1);
+    throw error;
+  }
 }
 
 /** A segment of a path. */

@@ -1,5 +1,5 @@
 /** Keeps what the page shows current: a stream of events, and documents that are read again when an event says so, or regularly. */
-import { ApiError, errorOf, get, headers, identity, refuse, token, tokenRequest } from "./api";
+import { ApiError, errorOf, failedChanges, get, headers, identity, refuse, token, tokenRequest } from "./api";
 import type { ControllerDocument, EventDocument, Identity, Quarantine, StaticEntry, StoreError, Topology } from "./documents";
 import { followVisibility, isVisible } from "./polling";
 import { readStream, type SseMessage } from "./sse";
@@ -94,6 +94,12 @@ export function refresh(): void {
   wake?.();
 }
 
+/** Reads what is declared again, since a change has failed: the store may not be writable. */
+function readDeclaredNow(): void {
+  declaredDue = 0;
+  wake?.();
+}
+
 /** Reads everything again, hosts included, since events were lost. */
 function refreshAll(): void {
   hostsVersion.set(hostsVersion.get() + 1);
@@ -113,6 +119,7 @@ export function start(): void {
     connection.set(tokenRequest.get() === null ? "connecting" : "token");
     refresh();
   });
+  failedChanges.subscribe(readDeclaredNow);
   void followDocuments();
   void followEvents();
 }
