@@ -40,6 +40,13 @@ check_binary() {
     done
 }
 
+# The definitions of studies are those of the source, and the program reads them. $1: their folder.
+check_study() {
+    expect diff -r study/controllers "$1/controllers"
+    expect diff -r study/experiments "$1/experiments"
+    expect "$static" study list --definitions "$1" >/dev/null
+}
+
 # The value of an instruction of the Containerfile; a list in JSON without its marks.
 instruction() { sed -n "s/^$1 //p" packaging/Containerfile | tr -d '[]",'; }
 
@@ -117,6 +124,8 @@ tar -C "$top" -xzf "$dist/sluice-$version-x86_64-linux.tar.gz"
 static=$top/sluice-$version-x86_64-linux/sluice
 if readelf --program-headers --dynamic "$static" | grep -E 'INTERP|NEEDED'; then fail "$static is not linked statically"; fi
 dpkg-deb --extract "$dist/sluice-openflow_$version-1_amd64.deb" "$top/deb"
+check_study "${static%/*}/study"
+check_study "$top/deb/usr/share/sluice/study"
 check_binary "$static"
 check_binary "$top/deb/usr/bin/sluice"
 expect cmp "$static" "$dist/image/usr/bin/sluice"

@@ -42,6 +42,8 @@ expect inside test -e /usr/share/man/man1/sluice-run.1.gz
 expect inside bash -c '. /usr/share/bash-completion/completions/sluice && complete -p sluice'
 expect inside zsh -c 'autoload -Uz compinit && compinit -u -d /tmp/zcompdump && whence -v _sluice'
 expect inside fish -c 'complete --do-complete "sluice ru" | grep -q run'
+expect diff -r --exclude short.toml "$(dirname "$0")/../study" "$root/usr/share/sluice/study"
+expect inside sluice study list --definitions /usr/share/sluice/study >/dev/null
 inside sluice config show | grep '^listen'
 expect cmp <(inside sluice config example) "$root/usr/share/doc/sluice-openflow/examples/sluice.toml"
 # The file that is installed changes nothing.
