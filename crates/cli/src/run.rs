@@ -438,7 +438,8 @@ mod tests {
         let mut encoder = Encoder::new(&mut hello, Version::V1_0, &mut xid);
         encoder.encode(&Message::Hello(Hello::default())).unwrap();
         peer.write_all(&hello).unwrap();
-        assert_eq!(signals.wait(), Signal::Stop);
+        // The hangup is that of another test of this process.
+        while signals.wait() == Signal::Reload {}
         assert!(failure.0.load(Relaxed));
         engine.stop();
         // The connection is closed, so that the switch looks for another controller.
