@@ -9,16 +9,17 @@ import lab
 # Loops of 700 ms, of which the first is the warm-up. The generator polls: one that sleeps is late by up to a millisecond.
 COMMON = ["-s", "16", "-M", "1000", "-l", "3", "-m", "700"]
 SPIN = ["--spin", "200"]
-LEARNING = {
+ENGINES = {
     "epoll, sleeping": [],
     "epoll, polling": SPIN,
     "uring": ["--engine", "uring"],
     "auto": ["--engine", "auto"],
 }
-FORWARDING = {name: options for name, options in LEARNING.items() if name != "auto"}
+# The default applications drop packet-ins from the ports of a switch for the first half second.
+AFTER_DISCOVERY = ["-D", "1000"]
 CASES = [
-    ("learning", lab.learning, LEARNING, [1_000, 10_000, 100_000, 1_000_000, 5_000_000]),
-    ("topology, hosts, forwarding", lab.default_applications, FORWARDING, [1_000, 10_000, 100_000]),
+    ("learning", lab.learning, COMMON, [1_000, 10_000, 100_000, 1_000_000, 5_000_000]),
+    ("topology, hosts, forwarding", lab.default_applications, COMMON + AFTER_DISCOVERY, [1_000, 10_000, 100_000]),
 ]
 
 
@@ -40,20 +41,20 @@ def median_and_range(runs, key):
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
-for applications, start, engines, rates in CASES:
+for applications, start, arguments, rates in CASES:
     print(f"\n### {applications}\n")
     lab.table("offered per second", "engine", "answered per second", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "generator late, p99 µs")
     for rate in rates:
-        runs = {name: [] for name in engines}
+        runs = {name: [] for name in ENGINES}
         for _ in range(lab.rounds()):
-            for name, options in engines.items():
+            for name, options in ENGINES.items():
                 # Another one for each run: what was learned before would be answered by other code.
                 subject = start(*options, name=name)
-                runs[name].append(figures(lab.bench(subject, *COMMON, "--rate", str(rate))))
+                runs[name].append(figures(lab.bench(subject, *arguments, "--rate", str(rate))))
                 subject.stop()
         for name, of_engine in runs.items():
             keys = ("p50_us", "p99_us", "p999_us", "max_us", "generator_late_p99_us")
             answered = statistics.median(run["answered_per_second"] for run in of_engine)
             lab.row(f"{rate:,}", name, f"{answered:,.0f}", *(median_and_range(of_engine, key) for key in keys))
         topic = f"offered-rates/{start.__name__}-{rate}"
-        lab.store(topic, {"arguments": COMMON, "rate": rate, "runs": runs})
+        lab.store(topic, {"arguments": arguments, "rate": rate, "runs": runs})
