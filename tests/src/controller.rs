@@ -180,7 +180,13 @@ impl Controller {
 
     /// Number of sessions with switches that have been established, over all starts.
     pub fn sessions(&self) -> usize {
-        self.log().lines().filter(|line| line.contains("switch connected")).count()
+        let log = self.log();
+        let logged = log.lines().filter(|line| line.contains("switch connected")).count();
+        let suppressed =
+            log.lines().filter_map(|line| line.split_once("more switches connected count="));
+        let suppressed =
+            suppressed.filter_map(|(_, rest)| rest.split(' ').next()?.parse::<usize>().ok());
+        logged + suppressed.sum::<usize>()
     }
 
     /// Waits until `count` sessions have been established.

@@ -3,6 +3,7 @@
 mod admission;
 mod balance;
 mod claims;
+mod connection_log;
 mod dropped_syns;
 mod handshakes;
 mod listeners;
@@ -26,6 +27,7 @@ use sluice_sdk::App;
 
 use balance::{Balancer, Moves, WorkerSample};
 use claims::DuplicateClaims;
+use connection_log::ConnectionLog;
 use dropped_syns::DroppedSyns;
 use handshakes::{Admission, Handshakes};
 use listeners::Listeners;
@@ -38,7 +40,6 @@ use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::counters::{CounterRegistry, ThreadCounters};
 use crate::listen::{NewListeners, OpenEndpoint};
-use crate::log_limit::LogLimiter;
 use crate::messages::{SwitchLocation, ToAcceptor, ToWorker, WorkerSender};
 use crate::queue::Receiver;
 use crate::switch_counters::SwitchCounters;
@@ -67,7 +68,7 @@ struct AcceptorState<I: Io, A> {
     received: VecDeque<ToAcceptor<I::Listener, A>>,
     registry: Arc<CounterRegistry>,
     tx: Vec<u8>,
-    log_limit: LogLimiter,
+    log: ConnectionLog,
     dropped_syns: DroppedSyns,
     /// When all switches moved last.
     moved_at: Instant,
@@ -97,7 +98,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
             received: VecDeque::new(),
             registry,
             tx: Vec::new(),
-            log_limit: LogLimiter::default(),
+            log: ConnectionLog::default(),
             dropped_syns: DroppedSyns::default(),
             moved_at: now,
             balancer: Balancer::default(),
@@ -182,7 +183,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         let next_move = self.cfg.move_interval.map(|interval| self.moved_at + interval);
         let next_measurement = self.is_balancing().then(|| self.balancer.next(self.now));
         let (handshakes, claims) = (self.handshakes.next_deadline(), self.claims.next_deadline());
-        let deadlines = [handshakes, claims, next_move, next_measurement];
+        let suppressed = self.log.deadline();
+        let deadlines = [handshakes, claims, next_move, next_measurement, suppressed];
         deadlines.into_iter().flatten().min()
     }
 
@@ -215,7 +217,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
 
     /// After a connection was not accepted. For want of a file descriptor, closes the connection that may be missed least.
     fn on_accept_failed(&mut self, io: &mut I, error: &io::Error) {
-        if self.log_limit.allow(self.now) {
+        if self.log.not_accepted.allow(self.now) {
             let remedy = limits::remedy(error).map_or_else(String::new, |what| format!("; {what}"));
             tracing::warn!("cannot accept: {error}{remedy}");
         }
@@ -238,7 +240,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             app,
             counters: acceptor_counters(&self.registry),
             tx: &mut self.tx,
-            log_limit: &mut self.log_limit,
+            log_limit: &mut self.log.others,
             now: self.now,
         };
         self.handshakes.process_read(id, bytes, &mut ctx)
@@ -343,6 +345,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         self.move_switches();
         self.balance();
         self.log_dropped_syns();
+        self.log.log_suppressed(self.now);
     }
 
     /// Says that the kernel refuses connections. While it does, others of the same source are accepted, so that this is called.
@@ -428,7 +431,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     /// Counts and logs a closed connection.
     fn log_closed(&mut self, addr: SocketAddr, reason: CloseReason) {
         self.counters().connection_closed(reason);
-        if self.log_limit.allow(self.now) {
+        if self.log.closed.allow(self.now) {
             let label = reason.label();
             if reason.is_normal() {
                 tracing::debug!(%addr, reason = label, "connection closed");

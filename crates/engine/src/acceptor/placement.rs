@@ -29,7 +29,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         let ignored = limit_ports(&mut features.ports);
         if ignored > 0 {
             self.counters().ports_ignored.add(ignored as u64);
-            if self.log_limit.allow(self.now) {
+            if self.log.others.allow(self.now) {
                 tracing::warn!(
                     dpid = %datapath_id, ignored,
                     "ports are ignored: they have the number of another port, or are more than {PORTS_PER_SWITCH_MAX}"

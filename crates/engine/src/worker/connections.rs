@@ -1,9 +1,10 @@
 //! How a worker takes over switches, and how their connections end.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use sluice_io::{ConnId, Io};
-use sluice_openflow::{DatapathId, SwitchFeatures};
+use sluice_openflow::{DatapathId, SwitchFeatures, Version};
 use sluice_sdk::{App, AppState, Notification, switch_name};
 
 use super::{LoopControl, WorkerState, worker_counters};
@@ -133,9 +134,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.counters().backlog_bytes.add(backlog as u64);
         self.backlog_count += usize::from(backlog > 0);
         self.counters().switch_connected(version);
-        let (worker, ports) = (self.outgoing.worker(), features.ports.len());
-        let name = switch_name(&features, None);
-        tracing::info!(dpid = %datapath_id, name, %addr, %version, ports, worker, "switch connected");
+        self.log_connected(addr, version, &features);
         if !has_moved {
             let features = features.clone();
             let switch = datapath_id;
@@ -168,6 +167,14 @@ impl<I: Io, A: App> WorkerState<I, A> {
         result.unwrap_or_else(|reason| self.disconnect(io, id, reason));
     }
 
+    fn log_connected(&mut self, addr: SocketAddr, version: Version, features: &SwitchFeatures) {
+        if self.session_log.connected.allow(self.now) {
+            let (dpid, name) = (features.datapath_id, switch_name(features, None));
+            let (worker, ports) = (self.outgoing.worker(), features.ports.len());
+            tracing::info!(%dpid, name, %addr, %version, ports, worker, "switch connected");
+        }
+    }
+
     fn probe(&mut self, io: &mut I, session_id: SessionId) {
         let Some(id) = self.switches.find(session_id) else { return };
         if let Some(switch) = self.switches.get_mut(id) {
@@ -194,7 +201,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         counters.backlog_bytes.sub(backlog);
         self.backlog_count -= usize::from(backlog > 0);
         let label = reason.label();
-        if self.log_limit.allow(self.now) {
+        if self.session_log.disconnected.allow(self.now) {
             let name = switch_name(&switch.features, None);
             if reason.is_normal() {
                 tracing::info!(%dpid, name, %addr, %version, reason = label, "switch disconnected");

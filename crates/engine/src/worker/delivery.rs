@@ -124,7 +124,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
                 tracing::warn!("{warning}");
             }
         }
-        self.log_limit.add_suppressed(suppressed);
+        self.log_limit.add_suppressed(self.now, suppressed);
     }
 
     /// Encodes a message of an application into the transmit queue of a switch, to be sent at the end of the iteration.

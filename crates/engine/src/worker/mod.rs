@@ -10,6 +10,7 @@ mod outgoing;
 pub(crate) mod ports;
 pub(crate) mod pulling;
 mod requests;
+mod session_log;
 mod subscribers;
 mod switches;
 mod timers;
@@ -44,6 +45,7 @@ use dispatch::Dispatcher;
 use in_kernel::InKernel;
 use migration::ArrivingSwitch;
 use outgoing::Outgoing;
+use session_log::SessionLog;
 use switches::Switches;
 
 /// How long a worker waits for room in the queue of another thread before it tries again.
@@ -89,6 +91,7 @@ struct WorkerState<I: Io, A> {
     received: VecDeque<ToWorker<I::Conn, A>>,
     registry: Arc<CounterRegistry>,
     log_limit: LogLimiter,
+    session_log: SessionLog,
     /// A switch may be handed over to another worker at the end of this iteration.
     is_handing_over: bool,
     /// Number of switches with a backlog.
@@ -169,6 +172,7 @@ impl<I: Io, A: App> Worker<I, A> {
             received: VecDeque::new(),
             registry,
             log_limit: LogLimiter::default(),
+            session_log: SessionLog::default(),
             is_handing_over: false,
             backlog_count: 0,
             deadlines: Deadlines::default(),

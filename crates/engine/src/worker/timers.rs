@@ -37,12 +37,22 @@ impl<I: Io, A: App> WorkerState<I, A> {
             self.check_subscribers();
             self.check_captures();
             self.check_kernel();
+            self.log_suppressed();
             self.ticking.extend(self.switches.ids());
         }
         self.tick_switches(io);
         if self.now >= self.next_app_metrics_at {
             self.next_app_metrics_at = self.now + APP_METRICS_INTERVAL;
             self.collect_app_metrics();
+        }
+    }
+
+    /// Logs how many lines were suppressed.
+    fn log_suppressed(&mut self) {
+        let worker = self.outgoing.worker();
+        self.session_log.log_suppressed(self.now, worker);
+        if let Some(lines) = self.log_limit.take_suppressed(self.now) {
+            tracing::warn!(lines, worker, "log lines suppressed");
         }
     }
 
