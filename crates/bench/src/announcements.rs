@@ -20,8 +20,10 @@ const ANNOUNCE_QUIET: Duration = Duration::from_millis(250);
 /// The same for a controller that has answered one: it may be late, as it has to enlarge tables or to collect garbage.
 const ANNOUNCE_LATE: Duration = Duration::from_secs(1);
 
-/// How long announcements are sent, and for each host of all switches. Hosts that are not announced by then are not used.
+/// How long announcements are sent. Hosts that are not announced by then are not used.
 const ANNOUNCE_MAX: Duration = Duration::from_secs(20);
+
+/// How much longer for each host of all switches, also those of other threads.
 const ANNOUNCE_MAX_PER_HOST: Duration = Duration::from_micros(10);
 
 /// Progress of the announcements of all switches of a thread.
@@ -106,11 +108,8 @@ impl<I: GeneratorIo> Generator<I> {
         }
         let mut announcements = Announcements::new(self.thread.plan.hosts, self.switches.len());
         let started_at = self.io.now();
-        let hosts = self
-            .thread
-            .plan
-            .hosts
-            .saturating_mul(u32::try_from(self.switches.len()).unwrap_or(u32::MAX));
+        let plan = &self.thread.plan;
+        let hosts = plan.hosts.saturating_mul(plan.switches);
         let sending_max = ANNOUNCE_MAX + ANNOUNCE_MAX_PER_HOST * hosts;
         let (mut replies, mut last_reply, mut quiet_periods) = (0, started_at, 0u64);
         (0..self.switches.len()).for_each(|at| self.pending.add(at));

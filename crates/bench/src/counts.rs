@@ -36,7 +36,7 @@ pub struct RequestCounts {
 }
 
 impl RequestCounts {
-    /// `FLOW_MOD` and `PACKET_OUT` messages received.
+    /// `FLOW_MOD` and `PACKET_OUT` messages received that may answer something: without deletions and link discovery probes.
     pub(crate) fn replies(&self) -> u64 {
         self.answered
             + self.late
@@ -45,7 +45,6 @@ impl RequestCounts {
             + self.unsolicited
             + self.unmatched
             + self.broadcasts
-            + self.other
             + self.malformed
     }
 }

@@ -17,6 +17,9 @@ const LAG_MAX: f64 = 0.5;
 /// Disagreement with Little's law from which there is a warning, in percent.
 const DISAGREEMENT_MAX: f64 = 10.0;
 
+/// Share of the announcements above which it matters that they were flooded during the measurement, in percent.
+const LATE_FLOODS_MAX: f64 = 1.0;
+
 /// Time without an answer from which there is a warning, if it is also long compared with the latencies.
 const SILENCE_MAX: Duration = Duration::from_millis(100);
 
@@ -206,6 +209,15 @@ fn switches(report: &Report) -> Vec<String> {
             "the controller processed the announcements of only {announced} of {} hosts per switch in time: \
              only those took part",
             report.plan.hosts
+        ));
+    }
+    let sent = report.switches.iter().map(|switch| u64::from(switch.hosts_announced)).sum();
+    let floods = report.counts.broadcasts;
+    if report.plan.announce == Announce::AllHosts && percent(floods, sent) > LATE_FLOODS_MAX {
+        let floods = counted(floods, "broadcast", "broadcasts");
+        warnings.push(format!(
+            "the controller sent {floods} during the measurement, as if it still processed announcements of hosts: \
+             requests waited behind them"
         ));
     }
     warnings

@@ -1,6 +1,8 @@
 //! A simulated controller with faults.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
@@ -20,8 +22,12 @@ pub(super) struct Behaviour {
     pub(super) announcement_time: Duration,
     /// Time from then until its answer, in which others are processed: drawn from this list, at random.
     pub(super) delays: Vec<Duration>,
-    /// One in so many requests gets no answer.
+    /// One in so many requests, and one in so many announcements, gets no answer.
     pub(super) drop_one_in: Option<u64>,
+    /// It sends a link discovery probe of OpenFlow 1.0 on each connection, this long after the last one.
+    pub(super) probe_interval: Option<Duration>,
+    /// Probes that it has sent on each connection.
+    pub(super) probes: Arc<AtomicU32>,
     /// One in so many is answered with the id of the request before.
     pub(super) wrong_one_in: Option<u64>,
     /// Each request is answered so many times more.
@@ -44,6 +50,9 @@ pub(super) struct SimulatedController {
     /// When it reads again, if it reads slowly.
     read_at: Option<Instant>,
     requests: u64,
+    announcements: u64,
+    /// When it sends probes next, once it has been run.
+    probe_at: Option<Instant>,
     rng: Rng,
 }
 
@@ -67,6 +76,8 @@ impl SimulatedController {
             busy_until: None,
             read_at: None,
             requests: 0,
+            announcements: 0,
+            probe_at: None,
             rng: Rng::new(seed),
         }
     }
@@ -83,13 +94,14 @@ impl SimulatedController {
         let first = self.connections.iter().filter_map(|it| Some(it.unsent.front()?.0));
         let is_sending = self.connections.iter().any(|it| !it.sending.is_empty());
         let again = is_sending.then_some(now + Duration::from_millis(1));
-        first.chain(self.read_at).chain(again).min()
+        first.chain(self.read_at).chain(self.probe_at).chain(again).min()
     }
 
     /// Receives, processes and sends what is due.
     pub(super) fn run(&mut self, kernel: &SimulatedKernel) {
         let now = kernel.now();
         self.started_at.get_or_insert(now);
+        self.send_probes(now);
         let reads = match self.behaviour.read_slowly {
             None => Some(usize::MAX),
             Some(bytes) if self.read_at.is_none_or(|at| now >= at) => {
@@ -159,6 +171,24 @@ impl SimulatedController {
         done
     }
 
+    fn send_probes(&mut self, now: Instant) {
+        let Some(interval) = self.behaviour.probe_interval else { return };
+        if *self.probe_at.get_or_insert(now + interval) > now {
+            return;
+        }
+        self.probe_at = Some(now + interval);
+        let mut probe = [0; 60];
+        probe[12..14].copy_from_slice(&0x88cc_u16.to_be_bytes());
+        let (mut bytes, mut xid, actions) = (vec![], 1, [Action::output(PortNo(1))]);
+        let in_port = PortNo::CONTROLLER;
+        let message = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame: &probe };
+        Encoder::new(&mut bytes, Version::V1_0, &mut xid).packet_out(&message).unwrap();
+        self.behaviour.probes.fetch_add(1, Relaxed);
+        for connection in self.connections.iter_mut().filter(|it| !it.is_closed) {
+            connection.unsent.push_back((now, bytes.clone()));
+        }
+    }
+
     /// Processes an announcement.
     fn flood(
         &mut self,
@@ -168,6 +198,10 @@ impl SimulatedController {
         kernel: &SimulatedKernel,
     ) {
         let done = self.done_at(kernel.now(), self.behaviour.announcement_time);
+        self.announcements += 1;
+        if self.behaviour.drop_one_in.is_some_and(|n| self.announcements.is_multiple_of(n)) {
+            return;
+        }
         let (mut bytes, mut xid) = (vec![], 1);
         let mut out = Encoder::new(&mut bytes, version, &mut xid);
         let actions = [Action::output(PortNo::FLOOD)];

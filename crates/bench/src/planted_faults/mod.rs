@@ -5,6 +5,7 @@ mod controller;
 mod virtual_io;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -228,6 +229,36 @@ fn a_controller_that_stalls_while_it_learns_is_measured_when_it_has_learned() {
     let report = measure(&plan, slow);
     assert!(report.switches.iter().all(|s| s.hosts_announced < plan.hosts));
     assert!(has_warning(&report, "hosts per switch in time"), "{:?}", report.warnings);
+}
+
+/// Probes are no answers to the announcements that it drops.
+#[test]
+fn a_controller_that_probes_links_and_drops_announcements_is_not_waited_for() {
+    let probe_interval = Some(ms(100));
+    let behaviour = Behaviour {
+        announcement_time: Duration::from_micros(50),
+        drop_one_in: Some(2),
+        probe_interval,
+        ..busy()
+    };
+    let probes = Arc::clone(&behaviour.probes);
+    let report = measure(&Plan { hosts: 4000, ..plan(Load::Rate(1000.0)) }, behaviour);
+    assert!(report.switches.iter().all(|s| s.hosts_announced == 4000));
+    assert!(!has_warning(&report, "still processed announcements"), "{:?}", report.warnings);
+    // Four loops of a second, the time for the last answers, and three quiet seconds.
+    let seconds = probes.load(Relaxed) / 10;
+    assert!(seconds < 20, "{seconds} s");
+}
+
+/// After two stalls of more than a second all announcements are sent, of which it processes 400 per second.
+#[test]
+fn a_controller_that_still_learns_when_the_measurement_begins_causes_a_warning() {
+    let stall = Some((ms(2000), ms(1200)));
+    let behaviour = Behaviour { announcement_time: ms(1), stall, ..busy() };
+    let report = measure(&Plan { hosts: 20_000, ..plan(Load::Window(1)) }, behaviour.clone());
+    assert!(has_warning(&report, "still processed announcements"), "{:?}", report.warnings);
+    let report = measure(&plan(Load::Window(1)), behaviour);
+    assert!(!has_warning(&report, "still processed announcements"), "{:?}", report.warnings);
 }
 
 #[test]
