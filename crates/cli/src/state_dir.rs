@@ -28,18 +28,14 @@ pub(crate) fn unconfigured_dir(system: &Path) -> PathBuf {
 fn default_dir(system: &Path, xdg_state: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
     let of_user = xdg_state.or_else(|| home.map(|home| home.join(".local/state")));
     match of_user {
-        Some(of_user) if !is_writable(system) => of_user.join("sluice"),
+        Some(of_user) if obstacle(system, sluice_io::files::is_writable).is_some() => {
+            of_user.join("sluice")
+        }
         _ => system.to_owned(),
     }
 }
 
-/// Whether the directory, or the one in which it would be made, can be written.
-fn is_writable(dir: &Path) -> bool {
-    let existing = dir.ancestors().find(|dir| dir.exists());
-    existing.is_some_and(sluice_io::files::is_writable)
-}
-
-/// What keeps this process from making a directory that does not exist.
+/// What keeps this process from making a directory, or files in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Obstacle {
     /// A part of the path exists, and is not a directory.
@@ -48,7 +44,7 @@ pub(crate) enum Obstacle {
     NotWritable(PathBuf),
 }
 
-/// What keeps this process from making a directory that does not exist. `is_writable` says in which directories it may make files.
+/// What keeps this process from making a directory, or files in it if it exists. `is_writable` says in which directories it may make files.
 pub(crate) fn obstacle(dir: &Path, is_writable: impl Fn(&Path) -> bool) -> Option<Obstacle> {
     let dir = path::absolute(dir).ok()?;
     // A symbolic link to nothing is in the way, too.

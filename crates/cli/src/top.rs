@@ -105,14 +105,17 @@ fn frame(
     now: &PacketIns,
     before: Option<&PacketIns>,
 ) -> String {
-    let count = |name| controller.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let given = |name| controller.get(name).and_then(Value::as_u64);
+    let count = |name| given(name).unwrap_or_default();
+    // An older controller does not count cables.
+    let connections = given("cables")
+        .map_or_else(|| format!("links {}", count("links")), |cables| format!("cables {cables}"));
     let mut lines = vec![
         format!(
-            "sluice {}  up {}  switches {}  cables {}  hosts {}",
+            "sluice {}  up {}  switches {}  {connections}  hosts {}",
             text(controller, "/version").unwrap_or_default(),
             duration(count("uptime_s")),
             count("switches"),
-            count("cables"),
             count("hosts"),
         ),
         String::new(),
@@ -254,6 +257,9 @@ mod tests {
         let twins = json!({"switches": [{"dpid": "a", "name": "s1"}, {"dpid": "b", "name": "s1"}]});
         let of_twins = frame(&controller, &twins, &ports, &now, None);
         assert!(of_twins.lines().nth(3).unwrap().starts_with("a  "), "{of_twins}");
+        let older = json!({"switches": 30, "links": 100, "hosts": 7});
+        let of_older = frame(&older, &switches, &ports, &now, None);
+        assert!(of_older.lines().next().unwrap().ends_with("  links 100  hosts 7"), "{of_older}");
         let first = frame(&controller, &switches, &ports, &now, None);
         assert!(first.lines().nth(3).unwrap()[41..54].ends_with('-'), "{first}");
     }

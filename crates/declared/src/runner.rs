@@ -200,11 +200,10 @@ impl Runner {
                 }
                 ViewUpdate::InitialStateComplete => {}
                 ViewUpdate::Ended(SubscriptionEnd::Stopped) => break,
-                ViewUpdate::Ended(_) => {
+                ViewUpdate::Ended(end) => {
                     let now = now().at;
-                    let pause =
-                        self.resubscription_pause.after(now.saturating_duration_since(*began));
-                    self.subscription_due = now + pause;
+                    let lasted = now.saturating_duration_since(*began);
+                    self.subscription_due = now + self.resubscription_pause.after(end, lasted);
                     self.subscription = None;
                     return true;
                 }

@@ -13,7 +13,7 @@ const LIMITED_SECONDS: u32 = 2;
 
 /// Allows [`LINES_MAX`] log lines per second, and counts those it suppresses.
 ///
-/// As long as there are more, it allows one line in [`LIMITED_SECONDS`]. With the one that has the count, which the
+/// As long as there are more, and in the period after, it allows one line in [`LIMITED_SECONDS`]. With the one that has the count, which the
 /// caller logs for [`take_suppressed`](Self::take_suppressed), that is one line per second.
 #[derive(Debug, Default)]
 pub(crate) struct LogLimiter {
@@ -56,6 +56,12 @@ impl LogLimiter {
     /// When [`take_suppressed`](Self::take_suppressed) has a count.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.until.filter(|_| self.suppressed > 0)
+    }
+
+    /// How many lines were suppressed since the last count, before the thread ends.
+    pub(crate) fn take_rest(&mut self) -> Option<u64> {
+        let suppressed = std::mem::take(&mut self.suppressed);
+        (suppressed > 0).then_some(suppressed)
     }
 
     /// How many lines were suppressed in the last period, once it is over.
@@ -128,6 +134,14 @@ mod tests {
         let (lines, counts) = log(&mut limiter, start + SECOND, 10, LINES_MAX);
         assert_eq!(counts, [1000 - u64::from(LINES_MAX), 2 * u64::from(LINES_MAX) - 1]);
         assert_eq!(lines, 1 + 8 * LINES_MAX);
+    }
+
+    #[test]
+    fn a_thread_that_ends_logs_the_rest() {
+        let (mut limiter, start) = (LogLimiter::default(), now());
+        let (lines, _) = log(&mut limiter, start, 1, 1000);
+        assert_eq!(limiter.take_rest(), Some(1000 - u64::from(lines)));
+        assert_eq!(limiter.take_rest(), None);
     }
 
     /// The count is logged when nothing more happens, too.

@@ -59,7 +59,20 @@ impl ViewCopy {
                 SubscriptionEnd::Refused => {}
             }
             is_new_run = false;
-            sleep(pause.after(clock::now().saturating_duration_since(started))).await;
+            let lasted = clock::now().saturating_duration_since(started);
+            self.wait(pause.after(end, lasted), controller, events).await;
+        }
+    }
+
+    /// Lets time pass without a subscription. What is to be published follows from the view as it was.
+    async fn wait(&self, pause: Duration, controller: &dyn Controller, events: &Events) {
+        let mut left = pause;
+        while !left.is_zero() {
+            let step = left.min(EXPIRE_INTERVAL);
+            sleep(step).await;
+            left -= step;
+            self.isolate_ports(controller, events);
+            events.tick();
         }
     }
 

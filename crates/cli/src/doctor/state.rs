@@ -65,7 +65,9 @@ fn missing(path: &Path) -> Finding {
     let dir = path.display();
     match obstacle(path, sluice_io::files::is_writable) {
         None => {
-            let message = format!("{dir} does not exist: it is made when something is declared");
+            let message = format!(
+                "{dir} does not exist: a controller of this user makes it when something is declared"
+            );
             Finding::ok(CHECK, message)
         }
         Some(Obstacle::NotADirectory(file)) => {

@@ -7,28 +7,35 @@ use crate::log_limit::LogLimiter;
 /// One limiter for each kind of line: a flood of connections that are closed hides neither that none can be accepted nor anything else.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionLog {
+    /// Connections that peers have closed, which is no fault.
+    pub(super) closed_by_peer: LogLimiter,
+    /// Connections that were closed for another reason.
     pub(super) closed: LogLimiter,
     pub(super) not_accepted: LogLimiter,
+    /// Handshakes, and ports of switches.
     pub(super) others: LogLimiter,
 }
 
 impl ConnectionLog {
-    /// When [`log_suppressed`](Self::log_suppressed) has something to log.
+    /// When a limiter has a count to be logged.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let limiters = [&self.closed, &self.not_accepted, &self.others];
+        let limiters = [&self.closed_by_peer, &self.closed, &self.not_accepted, &self.others];
         limiters.into_iter().filter_map(LogLimiter::deadline).min()
     }
 
-    /// Logs how many lines were suppressed.
-    pub(super) fn log_suppressed(&mut self, now: Instant) {
-        if let Some(count) = self.closed.take_suppressed(now) {
+    /// Logs how many lines were suppressed: what `take` returns of each limiter.
+    pub(super) fn log_suppressed(&mut self, take: impl Fn(&mut LogLimiter) -> Option<u64>) {
+        if let Some(count) = take(&mut self.closed_by_peer) {
+            tracing::debug!(count, "more connections closed by peers");
+        }
+        if let Some(count) = take(&mut self.closed) {
             tracing::warn!(count, "more connections closed");
         }
-        if let Some(count) = self.not_accepted.take_suppressed(now) {
+        if let Some(count) = take(&mut self.not_accepted) {
             tracing::warn!(count, "more connections could not be accepted");
         }
-        if let Some(lines) = self.others.take_suppressed(now) {
-            tracing::warn!(lines, "log lines about handshakes suppressed");
+        if let Some(lines) = take(&mut self.others) {
+            tracing::warn!(lines, "log lines about handshakes and ports suppressed");
         }
     }
 }
@@ -42,6 +49,8 @@ mod tests {
     #[test]
     fn connections_that_are_closed_hide_no_other_line() {
         let (mut log, now) = (ConnectionLog::default(), clock::now());
+        while log.closed_by_peer.allow(now) {}
+        assert!(log.closed.allow(now));
         while log.closed.allow(now) {}
         assert!(log.not_accepted.allow(now) && log.others.allow(now));
         assert_eq!(log.deadline(), log.closed.deadline());

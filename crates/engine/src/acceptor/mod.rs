@@ -40,6 +40,7 @@ use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::counters::{CounterRegistry, ThreadCounters};
 use crate::listen::{NewListeners, OpenEndpoint};
+use crate::log_limit::LogLimiter;
 use crate::messages::{SwitchLocation, ToAcceptor, ToWorker, WorkerSender};
 use crate::queue::Receiver;
 use crate::switch_counters::SwitchCounters;
@@ -295,6 +296,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
                     for id in self.handshakes.ids() {
                         self.close(io, id, CloseReason::Shutdown);
                     }
+                    self.log.log_suppressed(LogLimiter::take_rest);
                     return LoopControl::Stop;
                 }
             }
@@ -345,7 +347,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         self.move_switches();
         self.balance();
         self.log_dropped_syns();
-        self.log.log_suppressed(self.now);
+        let now = self.now;
+        self.log.log_suppressed(|limiter| limiter.take_suppressed(now));
     }
 
     /// Says that the kernel refuses connections. While it does, others of the same source are accepted, so that this is called.
@@ -431,13 +434,13 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     /// Counts and logs a closed connection.
     fn log_closed(&mut self, addr: SocketAddr, reason: CloseReason) {
         self.counters().connection_closed(reason);
-        if self.log.closed.allow(self.now) {
-            let label = reason.label();
-            if reason.is_normal() {
+        let label = reason.label();
+        if reason.is_normal() {
+            if self.log.closed_by_peer.allow(self.now) {
                 tracing::debug!(%addr, reason = label, "connection closed");
-            } else {
-                tracing::warn!(%addr, reason = label, "connection closed: {reason}");
             }
+        } else if self.log.closed.allow(self.now) {
+            tracing::warn!(%addr, reason = label, "connection closed: {reason}");
         }
     }
 }

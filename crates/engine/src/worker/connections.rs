@@ -10,6 +10,7 @@ use sluice_sdk::{App, AppState, Notification, switch_name};
 use super::{LoopControl, WorkerState, worker_counters};
 use crate::close_reason::CloseReason;
 use crate::connection::EstablishedConnection;
+use crate::log_limit::LogLimiter;
 use crate::messages::{RemoteSwitch, SessionId, SwitchLocation, ToAcceptor, ToWorker};
 use crate::switch_counters::SwitchCounters;
 
@@ -78,6 +79,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
                     for id in self.switches.ids() {
                         self.disconnect(io, id, CloseReason::Shutdown);
                     }
+                    self.log_counts(LogLimiter::take_rest);
                     return LoopControl::Stop;
                 }
             }
@@ -201,13 +203,13 @@ impl<I: Io, A: App> WorkerState<I, A> {
         counters.backlog_bytes.sub(backlog);
         self.backlog_count -= usize::from(backlog > 0);
         let label = reason.label();
-        if self.session_log.disconnected.allow(self.now) {
-            let name = switch_name(&switch.features, None);
-            if reason.is_normal() {
-                tracing::info!(%dpid, name, %addr, %version, reason = label, "switch disconnected");
-            } else {
-                tracing::warn!(%dpid, name, %addr, %version, reason = label, "switch disconnected: {reason}");
+        let name = || switch_name(&switch.features, None);
+        if reason.is_normal() {
+            if self.session_log.disconnected.allow(self.now) {
+                tracing::info!(%dpid, name = name(), %addr, %version, reason = label, "switch disconnected");
             }
+        } else if self.session_log.failed.allow(self.now) {
+            tracing::warn!(%dpid, name = name(), %addr, %version, reason = label, "switch disconnected: {reason}");
         }
         let text = reason.to_string();
         let disconnected = Notification::SwitchDisconnected { switch: dpid, reason: label, text };

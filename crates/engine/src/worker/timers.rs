@@ -8,6 +8,7 @@ use sluice_sdk::App;
 
 use super::{WorkerState, count_sent, worker_counters};
 use crate::close_reason::CloseReason;
+use crate::log_limit::LogLimiter;
 use crate::messages::ToAcceptor;
 
 /// Interval of [`App::on_tick`], at which backlogs are checked too. Their timeouts are seconds long, so that this precision
@@ -49,9 +50,15 @@ impl<I: Io, A: App> WorkerState<I, A> {
 
     /// Logs how many lines were suppressed.
     fn log_suppressed(&mut self) {
+        let now = self.now;
+        self.log_counts(|limiter| limiter.take_suppressed(now));
+    }
+
+    /// Logs how many lines were suppressed: what `take` returns of each limiter.
+    pub(super) fn log_counts(&mut self, take: impl Fn(&mut LogLimiter) -> Option<u64>) {
         let worker = self.outgoing.worker();
-        self.session_log.log_suppressed(self.now, worker);
-        if let Some(lines) = self.log_limit.take_suppressed(self.now) {
+        self.session_log.log_suppressed(worker, &take);
+        if let Some(lines) = take(&mut self.log_limit) {
             tracing::warn!(lines, worker, "log lines suppressed");
         }
     }

@@ -189,10 +189,11 @@ impl ViewSubscription {
 pub struct ResubscriptionPause(Duration);
 
 impl ResubscriptionPause {
-    /// The pause after a subscription that has lasted for `lasted`: half a second, doubled each time up to 30 s, unless the subscription
-    /// has lasted longer than that.
-    pub fn after(&mut self, lasted: Duration) -> Duration {
-        let doubled = if lasted > PAUSE_MAX { Duration::ZERO } else { 2 * self.0 };
+    /// The pause after a subscription that has ended for this reason and has lasted for `lasted`: half a second. If the subscriber was too
+    /// slow again within 30 s, it is doubled, up to 30 s.
+    pub fn after(&mut self, end: SubscriptionEnd, lasted: Duration) -> Duration {
+        let is_repeated = end == SubscriptionEnd::Lagged && lasted <= PAUSE_MAX;
+        let doubled = if is_repeated { 2 * self.0 } else { Duration::ZERO };
         self.0 = doubled.clamp(PAUSE_MIN, PAUSE_MAX);
         self.0
     }

@@ -136,10 +136,12 @@ fn a_subscriber_has_the_same_view_whenever_it_subscribes() {
 fn the_pause_before_a_subscription_doubles_while_subscriptions_end_soon() {
     let mut pause = ResubscriptionPause::default();
     let soon = Duration::from_secs(2);
-    let pauses: Vec<_> = (0..8).map(|_| pause.after(soon).as_millis()).collect();
+    let mut after = |end, lasted| pause.after(end, lasted).as_millis();
+    let pauses: Vec<_> = (0..8).map(|_| after(SubscriptionEnd::Lagged, soon)).collect();
     assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
-    assert_eq!(pause.after(Duration::from_secs(31)).as_millis(), 500);
-    assert_eq!(pause.after(soon).as_millis(), 1000);
+    assert_eq!(after(SubscriptionEnd::Lagged, Duration::from_secs(31)), 500);
+    assert_eq!(after(SubscriptionEnd::Lagged, soon), 1000);
+    assert_eq!(after(SubscriptionEnd::Refused, soon), 500, "no view was sent");
 }
 
 #[test]
