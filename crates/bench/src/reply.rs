@@ -15,8 +15,8 @@ pub(crate) const FLOW_MOD: u8 = 14;
 /// `OFPFC_DELETE`; neither this nor the commands after it answer a request.
 const DELETE: u8 = 3;
 
-/// Ethernet types of LLDP and of the broadcast variant (BDDP) that some controllers send in addition.
-const DISCOVERY: [u16; 2] = [0x88cc, 0x8942];
+/// Ethernet types of LLDP, of the broadcast variant (BDDP) that some controllers send in addition, and of the broadcast probes of Sluice.
+const DISCOVERY: [u16; 3] = [0x88cc, 0x8942, 0x88b6];
 
 const BROADCAST: u64 = 0xffff_ffff_ffff;
 
@@ -207,6 +207,8 @@ mod tests {
             let flood = packet_out(version, None, &ethernet(MacAddr::BROADCAST, [8, 6]));
             assert_eq!(flood, ParsedReply::Broadcast);
             let lldp = MacAddr([1, 0x80, 0xc2, 0, 0, 0xe]);
+            let broadcast = packet_out(version, None, &ethernet(MacAddr::BROADCAST, [0x88, 0xb6]));
+            assert_eq!(broadcast, ParsedReply::Other);
             let probe = packet_out(version, None, &ethernet(lldp, [0x88, 0xcc]));
             assert_eq!(probe, ParsedReply::Other);
             assert_eq!(packet_out(version, None, b"short"), ParsedReply::Malformed);
@@ -319,7 +321,7 @@ mod tests {
                 flow_mods += 1;
             }
 
-            let ethertype = [0x0800, 0x0806, DISCOVERY[0], DISCOVERY[1]][rng.below(4) as usize];
+            let ethertype = [0x0800, 0x0806, 0x88cc, 0x8942, 0x88b6][rng.below(5) as usize];
             let mut frame = ethernet(random_addr(&mut rng), u16::to_be_bytes(ethertype));
             frame.truncate(10 + rng.below(50) as usize);
             let buffer_id = (rng.below(3) == 0).then(|| rng.below(1000));

@@ -30,6 +30,8 @@ pub(crate) struct CopyState {
     pub(crate) view: NetworkView,
     /// Whether the view was received as a whole. It lacks something before that, and after too much has changed at a time.
     pub(crate) is_complete: bool,
+    /// Whether all of the initial state was received. The view may be outdated since.
+    is_whole: bool,
 }
 
 impl ViewCopy {
@@ -64,7 +66,7 @@ impl ViewCopy {
         }
     }
 
-    /// Lets time pass without a subscription. What is to be published follows from the view as it was.
+    /// Lets time pass without a subscription. What is to be published follows from the view as it was, if that was whole.
     async fn wait(&self, pause: Duration, controller: &dyn Controller, events: &Events) {
         let mut left = pause;
         while !left.is_zero() {
@@ -96,7 +98,9 @@ impl ViewCopy {
                 let mut state = self.lock();
                 match update {
                     ViewUpdate::Facts(_) => {}
-                    ViewUpdate::InitialStateComplete => state.is_complete = true,
+                    ViewUpdate::InitialStateComplete => {
+                        (state.is_complete, state.is_whole) = (true, true);
+                    }
                     ViewUpdate::Ended(why) => {
                         state.is_complete = false;
                         return why;
@@ -117,7 +121,14 @@ impl ViewCopy {
 
     /// Publishes at which ports hosts in quarantine are alone. What the controller does not take is published again later.
     fn isolate_ports(&self, controller: &dyn Controller, events: &Events) {
-        let changes = isolated_ports::changes(&self.lock().view, &events.quarantines());
+        let changes = {
+            let state = self.lock();
+            // Of a part of the view, hosts are missing that share a port.
+            if !state.is_whole {
+                return;
+            }
+            isolated_ports::changes(&state.view, &events.quarantines())
+        };
         if !changes.is_empty() {
             let _ = controller.publish(changes);
         }

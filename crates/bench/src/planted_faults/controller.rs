@@ -24,7 +24,7 @@ pub(super) struct Behaviour {
     pub(super) delays: Vec<Duration>,
     /// One in so many requests, and one in so many announcements, gets no answer.
     pub(super) drop_one_in: Option<u64>,
-    /// It sends a link discovery probe of OpenFlow 1.0 on each connection, this long after the last one.
+    /// It sends a broadcast probe, in OpenFlow 1.0, on each connection, this long after the last one.
     pub(super) probe_interval: Option<Duration>,
     /// Probes that it has sent on each connection.
     pub(super) probes: Arc<AtomicU32>,
@@ -178,7 +178,8 @@ impl SimulatedController {
         }
         self.probe_at = Some(now + interval);
         let mut probe = [0; 60];
-        probe[12..14].copy_from_slice(&0x88cc_u16.to_be_bytes());
+        probe[..6].fill(0xff);
+        probe[12..14].copy_from_slice(&0x88b6_u16.to_be_bytes());
         let (mut bytes, mut xid, actions) = (vec![], 1, [Action::output(PortNo(1))]);
         let in_port = PortNo::CONTROLLER;
         let message = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame: &probe };

@@ -22,9 +22,9 @@ impl FailureReports {
     /// Reports why switches of `network` have no session, if that is due.
     pub(super) fn report(&mut self, network: &LiveNetwork) {
         let failure = network.connection_failure().map(|failure| failure.to_string());
-        let all = network.data_plane().topology().switches.len();
-        let without = all - network.connected_switches();
         if let Some(failure) = failure.and_then(|failure| self.due(network.now(), failure)) {
+            let all = network.data_plane().topology().switches.len();
+            let without = all - network.connected_switches();
             // If it cannot be written, the status still says that switches are not connected.
             let _ = writeln!(
                 stderr(),

@@ -7,9 +7,9 @@ use crate::log_limit::LogLimiter;
 /// One limiter for each kind of line: a flood of connections that are closed hides neither that none can be accepted nor anything else.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionLog {
-    /// Connections that peers have closed, which is no fault.
-    pub(super) closed_by_peer: LogLimiter,
-    /// Connections that were closed for another reason.
+    /// Connections that have ended in normal operation.
+    pub(super) closed_normally: LogLimiter,
+    /// Connections that have ended for a fault.
     pub(super) closed: LogLimiter,
     pub(super) not_accepted: LogLimiter,
     /// Handshakes, and ports of switches.
@@ -19,14 +19,14 @@ pub(super) struct ConnectionLog {
 impl ConnectionLog {
     /// When a limiter has a count to be logged.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let limiters = [&self.closed_by_peer, &self.closed, &self.not_accepted, &self.others];
+        let limiters = [&self.closed_normally, &self.closed, &self.not_accepted, &self.others];
         limiters.into_iter().filter_map(LogLimiter::deadline).min()
     }
 
     /// Logs how many lines were suppressed: what `take` returns of each limiter.
     pub(super) fn log_suppressed(&mut self, take: impl Fn(&mut LogLimiter) -> Option<u64>) {
-        if let Some(count) = take(&mut self.closed_by_peer) {
-            tracing::debug!(count, "more connections closed by peers");
+        if let Some(count) = take(&mut self.closed_normally) {
+            tracing::debug!(count, "more connections closed normally");
         }
         if let Some(count) = take(&mut self.closed) {
             tracing::warn!(count, "more connections closed");
@@ -49,7 +49,8 @@ mod tests {
     #[test]
     fn connections_that_are_closed_hide_no_other_line() {
         let (mut log, now) = (ConnectionLog::default(), clock::now());
-        while log.closed_by_peer.allow(now) {}
+        while log.closed_normally.allow(now) {}
+        assert!(log.deadline().is_some());
         assert!(log.closed.allow(now));
         while log.closed.allow(now) {}
         assert!(log.not_accepted.allow(now) && log.others.allow(now));

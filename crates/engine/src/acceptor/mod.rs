@@ -436,7 +436,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         self.counters().connection_closed(reason);
         let label = reason.label();
         if reason.is_normal() {
-            if self.log.closed_by_peer.allow(self.now) {
+            if self.log.closed_normally.allow(self.now) {
                 tracing::debug!(%addr, reason = label, "connection closed");
             }
         } else if self.log.closed.allow(self.now) {

@@ -190,10 +190,13 @@ pub struct ResubscriptionPause(Duration);
 
 impl ResubscriptionPause {
     /// The pause after a subscription that has ended for this reason and has lasted for `lasted`: half a second. If the subscriber was too
-    /// slow again within 30 s, it is doubled, up to 30 s.
+    /// slow again within 30 s, it is doubled, up to 30 s. After a refusal, for which no view was sent, it is half a second, and the next one
+    /// is as if there had been no refusal.
     pub fn after(&mut self, end: SubscriptionEnd, lasted: Duration) -> Duration {
-        let is_repeated = end == SubscriptionEnd::Lagged && lasted <= PAUSE_MAX;
-        let doubled = if is_repeated { 2 * self.0 } else { Duration::ZERO };
+        if end == SubscriptionEnd::Refused {
+            return PAUSE_MIN;
+        }
+        let doubled = if lasted > PAUSE_MAX { Duration::ZERO } else { 2 * self.0 };
         self.0 = doubled.clamp(PAUSE_MIN, PAUSE_MAX);
         self.0
     }

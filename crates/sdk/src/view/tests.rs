@@ -142,6 +142,7 @@ fn the_pause_before_a_subscription_doubles_while_subscriptions_end_soon() {
     assert_eq!(after(SubscriptionEnd::Lagged, Duration::from_secs(31)), 500);
     assert_eq!(after(SubscriptionEnd::Lagged, soon), 1000);
     assert_eq!(after(SubscriptionEnd::Refused, soon), 500, "no view was sent");
+    assert_eq!(after(SubscriptionEnd::Lagged, soon), 2000);
 }
 
 #[test]
