@@ -59,6 +59,8 @@ pub(super) struct InKernel {
     publications: u32,
     /// There may be reports that were not handled in this iteration.
     has_more_reports: bool,
+    /// How often the worker may still let threads run in this iteration that are just writing a report.
+    yields_left: u32,
 }
 
 /// A session that the program has with a switch, which goes along when the switch moves to another worker.
@@ -109,6 +111,7 @@ impl InKernel {
             next_attach_at: None,
             publications: 0,
             has_more_reports: false,
+            yields_left: reports::YIELDS_PER_ITERATION,
         })
     }
 

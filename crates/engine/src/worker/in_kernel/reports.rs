@@ -14,8 +14,9 @@ use crate::worker::WorkerState;
 /// Reports that are handled at the beginning of an iteration, which takes a fraction of a millisecond. The others follow in the next ones.
 pub(super) const REPORTS_PER_ITERATION: usize = 2048;
 
-/// How often a worker lets other threads run that are just writing a report. Then it goes on without that.
-const YIELDS_MAX: u32 = 1000;
+/// How often in an iteration a worker lets other threads run that are just writing a report. Then it goes on without that: ten thousand switches
+/// may disconnect at the same time.
+pub(super) const YIELDS_PER_ITERATION: u32 = 100;
 
 impl InKernel {
     /// The next reported answer to a switch that is still there.
@@ -36,7 +37,8 @@ impl InKernel {
     fn has_unknown_answers(&mut self, index: SwitchIndex) -> bool {
         self.get_mut(index).is_some_and(|switch| {
             let answered = || switch.session.answered().packet_ins;
-            switch.reported.is_some_and(|reported| reported != answered())
+            // A report that came too late for its switch counts for the next one in its slot.
+            switch.reported.is_some_and(|reported| reported < answered())
         })
     }
 }
@@ -45,6 +47,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
     /// Has the applications take over what the program has answered: at the beginning of an iteration.
     pub(in super::super) fn update_from_kernel(&mut self) {
         let Some(in_kernel) = &mut self.switches.in_kernel else { return };
+        in_kernel.yields_left = YIELDS_PER_ITERATION;
         self.app.update_from_answers(self.now, in_kernel);
         for _ in 0..REPORTS_PER_ITERATION {
             let answered = in_kernel.next_answered();
@@ -78,13 +81,14 @@ impl<I: Io, A: App> WorkerState<I, A> {
     /// the buffer has room for. One of them may just be written by another processor.
     pub(super) fn take_reports(&mut self, index: SwitchIndex) {
         let Some(in_kernel) = &mut self.switches.in_kernel else { return };
-        let mut yields = 0;
-        while in_kernel.has_unknown_answers(index) && yields < YIELDS_MAX {
+        while in_kernel.has_unknown_answers(index) {
             if let Some(answered) = in_kernel.next_answered() {
                 self.app.on_answered(&answered, &mut self.network);
-            } else {
-                yields += 1;
+            } else if in_kernel.yields_left > 0 {
+                in_kernel.yields_left -= 1;
                 thread::yield_now();
+            } else {
+                return;
             }
         }
     }
