@@ -22,26 +22,19 @@ const INSTRUCTIONS_MAX_IDLE: u64 = 10_000;
 /// machine, where several connect at a time, to 116 000.
 const INSTRUCTIONS_MAX_CONNECTION: u64 = 122_000;
 
+/// The interval of echo requests. Of a time that is no multiple of it, each switch has one more or one less, by chance.
+const ECHO_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Switches that are idle; if one of them cost more the more there are, so many would exceed the limit.
 const IDLE: u16 = 500;
 
 /// Switches that connect and disconnect.
 const CONNECTING: u16 = 1500;
 
-/// Measurements of which one has to keep the limit: what else happens on the machine adds instructions to some, and never takes any away.
-const MEASUREMENTS: usize = 3;
-
 #[test]
 fn an_idle_switch_takes_no_more_instructions_than_the_limit() {
-    let mut costs = Vec::new();
-    while costs.len() < MEASUREMENTS && costs.iter().all(|&cost| cost > INSTRUCTIONS_MAX_IDLE) {
-        costs.push(idle_cost());
-    }
-    let least = costs.iter().min();
-    assert!(
-        least.is_some_and(|&cost| cost <= INSTRUCTIONS_MAX_IDLE),
-        "{costs:?} instructions per idle switch and second"
-    );
+    let cost = idle_cost();
+    assert!(cost <= INSTRUCTIONS_MAX_IDLE, "{cost} instructions per idle switch and second");
 }
 
 /// The switches that have connected are idle until they disconnect, on a loaded machine for longer, so this is subtracted.
@@ -71,7 +64,7 @@ fn idle_cost() -> u64 {
     // What follows a connection is over.
     Stopwatch::start().wait_until(Duration::from_secs(2));
     counted.start_counting();
-    Stopwatch::start().wait_until(Duration::from_secs(8));
+    Stopwatch::start().wait_until(2 * ECHO_INTERVAL);
     let Count { instructions, time } = counted.count();
     let per_second = u128::from(instructions) * 1000 / time.as_millis();
     u64::try_from(per_second).unwrap() / u64::from(IDLE)

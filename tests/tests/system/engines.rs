@@ -209,10 +209,10 @@ fn the_kernel_answers_ten_thousand_switches() {
 
 /// With the default applications, every switch that connects, and every port that becomes an edge port, changes the network.
 #[test]
-fn the_kernel_answers_a_thousand_switches_with_the_default_applications() {
+fn the_kernel_answers_ten_thousand_switches_with_the_default_applications() {
     for engine in ["epoll", "kernel", "auto"] {
         let run = format!("--engine {engine} --threads 1 --pin off");
-        let options = "--window 1 -s 1000 -M 8 -D 3000 -m 1000 -l 3";
+        let options = "--window 1 -s 10000 -M 8 -D 3000 -m 1000 -l 3";
         if engine == "epoll" {
             let result = bench_and_wait(&run, options, wait_for_leaving_switches);
             assert_clean_in_both_directions(&result);

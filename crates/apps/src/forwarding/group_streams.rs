@@ -265,7 +265,7 @@ impl GroupStreams {
     /// Forgets the streams of a switch that has disconnected.
     pub(super) fn on_disconnected(&mut self, switch: DatapathId) {
         self.switches.remove(&switch);
-        self.edge_since.retain(|at, _| at.switch != switch);
+        self.edge_since.extract_if(SwitchPort::all_of(switch), |_, _| true).for_each(drop);
     }
 }
 

@@ -128,7 +128,7 @@ pub struct Hosts {
     /// Disconnected switches of any worker that have hosts, with the time of the disconnect.
     disconnected: BTreeMap<DatapathId, Instant>,
     /// Requests from each port in the current second.
-    requests: HashMap<SwitchPort, RateLimit>,
+    requests: BTreeMap<SwitchPort, RateLimit>,
     move_limiter: MoveLimiter,
     claims: Claims,
     leases: Leases,
@@ -158,7 +158,7 @@ impl Hosts {
             switch_indexes: HashMap::default(),
             without_room: BTreeSet::new(),
             disconnected: BTreeMap::new(),
-            requests: HashMap::default(),
+            requests: BTreeMap::new(),
             move_limiter: MoveLimiter::default(),
             claims: Claims::default(),
             leases: Leases::default(),
@@ -381,7 +381,7 @@ impl App for Hosts {
                 if network.view().hosts_of(*id).next().is_some() {
                     self.disconnected.insert(*id, now);
                 }
-                self.requests.retain(|at, _| at.switch != *id);
+                self.requests.extract_if(SwitchPort::all_of(*id), |_, _| true).for_each(drop);
                 self.segment_splits.on_switch_removed(*id);
             }
             Fact::Switch(id, Some(_)) => {

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use sluice_base::HashMap;
 use sluice_openflow::DatapathId;
 use sluice_sdk::Network;
 use sluice_sdk::view::{HostId, PortInfo, PortRole, SwitchPort};
@@ -26,7 +25,7 @@ const PASSES: u8 = 2;
 #[derive(Debug, Default)]
 pub(super) struct SegmentSplits {
     /// The designated port of the segment that a port leads to, or led to before its role became pending.
-    designated: HashMap<SwitchPort, SwitchPort>,
+    designated: BTreeMap<SwitchPort, SwitchPort>,
     searches: BTreeMap<SwitchPort, Search>,
 }
 
@@ -61,8 +60,8 @@ impl SegmentSplits {
 
     /// Forgets the ports of a switch that has disconnected.
     pub(super) fn on_switch_removed(&mut self, id: DatapathId) {
-        self.designated.retain(|at, _| at.switch != id);
-        self.searches.retain(|at, _| at.switch != id);
+        self.designated.extract_if(SwitchPort::all_of(id), |_, _| true).for_each(drop);
+        self.searches.extract_if(SwitchPort::all_of(id), |_, _| true).for_each(drop);
     }
 }
 

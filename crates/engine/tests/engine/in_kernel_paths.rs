@@ -26,7 +26,7 @@ use crate::test_peer::{TestPeer, bytes, echo_request, lldp};
 /// Hosts of a switch, at four ports.
 const HOSTS: u32 = 200;
 
-/// Buffers of the packet-ins that end a part of the stream; those of others are less.
+/// Buffer ids from here on are those of packet-ins that mark the end of a part of the stream. All other packet-ins have smaller ones.
 const FIRST_MARKER: u32 = 1 << 20;
 
 /// Lengths of frames; those of 3000 bytes are too long for the program.

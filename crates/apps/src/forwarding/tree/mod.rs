@@ -115,13 +115,14 @@ impl Trees {
         network: &mut Network,
     ) {
         self.members.on_fact(fact, now, network);
+        // If all of many switches disconnect at a time, the first one has the tree removed.
+        let tree = SpanningTree::of(network.view()).filter(|tree| tree.is_in_use());
         let is_urgent = match fact {
-            Fact::Link(to, _) => {
-                SpanningTree::of(network.view()).is_some_and(|tree| tree.has_end(*to))
-            }
+            Fact::Link(to, _) => tree.is_some_and(|tree| tree.has_end(*to)),
+            _ if fact.record::<DrainedLink>().is_some() => true,
             _ => {
-                fact.record::<SwitchTreeState>().is_some_and(|(_, state)| state.is_none())
-                    || fact.record::<DrainedLink>().is_some()
+                let state = fact.record::<SwitchTreeState>();
+                tree.is_some() && state.is_some_and(|(_, state)| state.is_none())
             }
         };
         // A worker without switches has no ticks, so it uses the facts that others publish.

@@ -95,6 +95,11 @@ impl SpanningTree {
         self.links.iter().flatten().any(|&end| end == at)
     }
 
+    /// Whether switches forward along it. Otherwise there is no hurry when one of its switches or links is lost.
+    pub(super) fn is_in_use(&self) -> bool {
+        matches!(self.phase, TreePhase::Installing | TreePhase::Active | TreePhase::Retiring)
+    }
+
     /// The switches of the tree, some of them several times.
     pub(super) fn members(&self) -> impl Iterator<Item = DatapathId> {
         self.links.iter().flatten().map(|end| end.switch)
