@@ -15,6 +15,7 @@ pub mod learning;
 pub mod limiter;
 mod packet;
 mod permanent_entries;
+mod port_map;
 mod rate_limit;
 mod registry;
 pub mod topology;

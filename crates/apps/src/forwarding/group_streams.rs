@@ -17,6 +17,7 @@ use super::Matching;
 use super::flow::Flow;
 use super::flow_entries::{self, EntrySelector};
 use super::tree::LIFETIME;
+use crate::port_map::remove_switch;
 use crate::rate_limit::RateLimit;
 
 /// High bits of the cookies of these flow entries. The low bits are different for each.
@@ -265,7 +266,7 @@ impl GroupStreams {
     /// Forgets the streams of a switch that has disconnected.
     pub(super) fn on_disconnected(&mut self, switch: DatapathId) {
         self.switches.remove(&switch);
-        self.edge_since.extract_if(SwitchPort::all_of(switch), |_, _| true).for_each(drop);
+        remove_switch(&mut self.edge_since, switch);
     }
 }
 

@@ -13,6 +13,7 @@ use sluice_sdk::{Ctx, Network};
 
 use super::flow_entries;
 use super::switches::LocalSwitches;
+use crate::port_map::remove_switch;
 
 /// Time after which an entry expires that is not refreshed, so that none stays when the controller does not return.
 const LIFETIME_S: u16 = 30;
@@ -89,9 +90,7 @@ impl SegmentPorts {
 
     /// Forgets the ports of a switch that has left this worker.
     pub(super) fn on_disconnected(&mut self, id: DatapathId) {
-        while let Some((&at, _)) = self.blocked.range(SwitchPort::all_of(id)).next() {
-            self.blocked.remove(&at);
-        }
+        remove_switch(&mut self.blocked, id);
     }
 }
 

@@ -39,6 +39,7 @@ use sluice_sdk::view::{
 };
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
+use crate::port_map::remove_switch;
 use crate::rate_limit::RateLimit;
 use address_info::AddressInfo;
 use conflicts::{Claims, MoveLimiter};
@@ -381,7 +382,7 @@ impl App for Hosts {
                 if network.view().hosts_of(*id).next().is_some() {
                     self.disconnected.insert(*id, now);
                 }
-                self.requests.extract_if(SwitchPort::all_of(*id), |_, _| true).for_each(drop);
+                remove_switch(&mut self.requests, *id);
                 self.segment_splits.on_switch_removed(*id);
             }
             Fact::Switch(id, Some(_)) => {

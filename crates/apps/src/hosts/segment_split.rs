@@ -11,6 +11,7 @@ use sluice_sdk::view::{HostId, PortInfo, PortRole, SwitchPort};
 
 use super::frames::AGEING_PROBE_MAC;
 use super::{Hosts, last_addrs};
+use crate::port_map::remove_switch;
 
 /// Hosts that are asked at a port per tick. Their claims to be there last for less than one, and a port may have 64.
 const HOSTS_PER_TICK: usize = 32;
@@ -60,8 +61,8 @@ impl SegmentSplits {
 
     /// Forgets the ports of a switch that has disconnected.
     pub(super) fn on_switch_removed(&mut self, id: DatapathId) {
-        self.designated.extract_if(SwitchPort::all_of(id), |_, _| true).for_each(drop);
-        self.searches.extract_if(SwitchPort::all_of(id), |_, _| true).for_each(drop);
+        remove_switch(&mut self.designated, id);
+        remove_switch(&mut self.searches, id);
     }
 }
 
