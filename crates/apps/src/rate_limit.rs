@@ -1,6 +1,9 @@
-//! A limit of events per second.
+//! Limits of events per second, and of events about one of many things.
 
+use std::hash::Hash;
 use std::time::{Duration, Instant};
+
+use sluice_base::HashMap;
 
 /// Counts events in the second that begins with the first of them.
 #[derive(Debug, Default)]
@@ -26,6 +29,26 @@ impl RateLimit {
     pub(crate) fn is_older_than(&self, age: Duration, now: Instant) -> bool {
         self.0.is_none_or(|(since, _)| now.saturating_duration_since(since) >= age)
     }
+}
+
+/// Whether the last time of `key` is at least an interval ago, or there is none; if so, this is the next. `false` if there are
+/// `max` others within an interval.
+pub(crate) fn admit_after<K: Hash + Eq>(
+    interval: Duration,
+    max: usize,
+    last: &mut HashMap<K, Instant>,
+    key: K,
+    now: Instant,
+) -> bool {
+    let is_recent = |at: &Instant| now.saturating_duration_since(*at) < interval;
+    if last.len() >= max && !last.contains_key(&key) {
+        last.retain(|_, at| is_recent(at));
+    }
+    let is_admitted = last.get(&key).map_or(last.len() < max, |at| !is_recent(at));
+    if is_admitted {
+        last.insert(key, now);
+    }
+    is_admitted
 }
 
 #[cfg(test)]

@@ -147,6 +147,11 @@ impl<A: App> SimulatedNetwork<A> {
         self.links.values_mut().for_each(|ends| ends.retain(|&(end, _)| end != at));
     }
 
+    /// Removes all unmanaged segments.
+    pub fn remove_unmanaged_segments(&mut self) {
+        self.segments.clear();
+    }
+
     /// Connects ports by an unmanaged segment, which does not forward the reserved group addresses (LLDP).
     pub fn add_unmanaged_segment(&mut self, ports: &[SwitchPort]) {
         self.segments.push(ports.to_vec());

@@ -1,7 +1,7 @@
 //! Broadcasts: the ports they are flooded to, their rate limit, and detection of broadcasts that come back.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hash};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use sluice_sdk::view::{AppEvent, NetworkView, SuspectedConnection, SwitchPort};
 
 use super::multicast::PortFilter;
 use super::tree::{self, SpanningTree, StaleTreePort, TreePart, TreePhase};
-use crate::rate_limit::RateLimit;
+use crate::rate_limit::{RateLimit, admit_after};
 use sluice_sdk::routes::Routes;
 
 /// A broadcast that is received again at another port within this time has looped through an unknown path.
@@ -316,26 +316,6 @@ impl FloodFilter {
         self.reported.retain(|_, at| now.saturating_duration_since(*at) < REPORT_INTERVAL);
         self.loop_events.retain(|_, at| now.saturating_duration_since(*at) < LOOP_EVENT_INTERVAL);
     }
-}
-
-/// Whether the last time of `key` is at least an interval ago, or there is none; if so, this is the next. `false` if there are
-/// `max` others within an interval.
-fn admit_after<K: Hash + Eq>(
-    interval: Duration,
-    max: usize,
-    last: &mut HashMap<K, Instant>,
-    key: K,
-    now: Instant,
-) -> bool {
-    let is_recent = |at: &Instant| now.saturating_duration_since(*at) < interval;
-    if last.len() >= max && !last.contains_key(&key) {
-        last.retain(|_, at| is_recent(at));
-    }
-    let is_admitted = last.get(&key).map_or(last.len() < max, |at| !is_recent(at));
-    if is_admitted {
-        last.insert(key, now);
-    }
-    is_admitted
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod known_addresses;
 mod lacp;
 mod learn;
 mod leases;
+mod pending_ports;
 mod port_hosts;
 mod proxy;
 mod removal;
@@ -51,6 +52,7 @@ use host_table::{AddrSource, HostTable};
 use lacp::AggregatedPorts;
 use learn::{LearnOutcome, is_probe_source};
 use leases::Leases;
+use pending_ports::PendingPorts;
 use removal::Removals;
 use segment_split::SegmentSplits;
 
@@ -130,6 +132,7 @@ pub struct Hosts {
     disconnected: BTreeMap<DatapathId, Instant>,
     /// Requests from each port in the current second.
     requests: BTreeMap<SwitchPort, RateLimit>,
+    pending_ports: PendingPorts,
     move_limiter: MoveLimiter,
     claims: Claims,
     leases: Leases,
@@ -160,6 +163,7 @@ impl Hosts {
             without_room: BTreeSet::new(),
             disconnected: BTreeMap::new(),
             requests: BTreeMap::new(),
+            pending_ports: PendingPorts::default(),
             move_limiter: MoveLimiter::default(),
             claims: Claims::default(),
             leases: Leases::default(),
@@ -196,6 +200,7 @@ impl Hosts {
         let is_rate_limited =
             is_probe_reply || !matches!(info, AddressInfo::None | AddressInfo::Source(_));
         let Some(at) = ctx.view().attachment_port(received_at) else {
+            self.pending_ports.frame_received(id, received_at, ctx.now, ctx.network);
             return if is_probe_reply { discard(p, ctx) } else { Verdict::Continue };
         };
         // Otherwise hosts would send so many answers that those to real probes exceed the limit.

@@ -36,6 +36,7 @@ use port::{PortTimers, is_physical};
 use port_facts::{peer_state, publish, publish_replaced_ports};
 use probe::ProbeKind;
 pub use probe::{Secret, WallClock};
+use received_probes::FirstProbeReceived;
 use switch::{ProbeSettings, ProbedSwitch, ProbedSwitches, install_probe_entries};
 pub use unexpected_link::UnexpectedLinks;
 
@@ -313,6 +314,9 @@ impl App for Topology {
         }
         if let Some(suspected) = published.fact.event::<SuspectedConnection>() {
             self.probe_for_segment(suspected, now);
+        }
+        if let Some(received) = published.fact.event::<FirstProbeReceived>() {
+            self.on_first_probe_received(received, now, network);
         }
         if let Some((id, None)) = published.fact.record::<LateProbes>() {
             self.switches.for_each_port_with_neighbors(|port| port.excuse_silence(id, now));

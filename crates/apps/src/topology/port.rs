@@ -50,7 +50,7 @@ pub(super) struct PortTimers {
 }
 
 /// A probe that was received at a port, or was sent out of it and received elsewhere.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct HeardProbe {
     /// The other port.
     pub(super) from: SwitchPort,
@@ -137,6 +137,8 @@ struct Adjacency {
     /// Limits the LLDP frames that are processed.
     lldp_received: RateLimit,
     last_answer: Option<Instant>,
+    /// Whether the settling time has begun again since the port came up.
+    was_probed_again: bool,
     last_warning: Option<Instant>,
 }
 
@@ -261,7 +263,8 @@ impl Port {
         self.edge_since = None;
         if let Some(it) = &mut self.adjacency {
             it.neighbors.clear();
-            (it.peer, it.link_to, it.silent_since, it.is_restored) = (None, None, None, false);
+            (it.peer, it.link_to, it.silent_since) = (None, None, None);
+            (it.is_restored, it.was_probed_again) = (false, false);
         }
     }
 
@@ -420,6 +423,18 @@ impl Port {
     pub(super) fn on_barrier_reply(&mut self, xid: u32, now: Instant) {
         if self.phase == PortPhase::Probing(Some(xid)) {
             self.phase = PortPhase::Quiet(now);
+        }
+    }
+
+    /// Something may connect the port with another one: has the next tick send a broadcast probe. If the role of the port is not
+    /// known yet, its first probe may have been lost or be late, and the settling time begins again, once.
+    pub(super) fn probe_again(&mut self, now: Instant) {
+        self.next_broadcast = now;
+        if matches!(self.phase, PortPhase::Probing(_) | PortPhase::Quiet(_))
+            && !std::mem::replace(&mut self.adjacency_mut().was_probed_again, true)
+        {
+            self.phase = PortPhase::Probing(None);
+            self.next_lldp = now;
         }
     }
 

@@ -96,7 +96,7 @@ impl Topology {
                 && port.needs_broadcast_probes()
                 && port.admit_answer(now)
             {
-                port.next_broadcast = now;
+                port.probe_again(now);
             }
         }
     }

@@ -4,15 +4,27 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Ethernet, PortNo};
-use sluice_sdk::view::SwitchPort;
+use sluice_sdk::view::{AppEvent, SwitchPort};
 use sluice_sdk::{Ctx, Network};
 
 use super::port::{HeardProbe, PortPhase};
 use super::port_facts::publish;
-use super::probe::{self, Probe, ProbeError, ProbeKind};
+use super::probe::{self, Probe, ProbeError, ProbeKind, WallClock};
 use super::switch::ProbeSettings;
 use super::unexpected_link::UnexpectedLink;
 use super::{LOST_PROBES_MAX, PROBE_AGE_MAX, TICK_INTERVAL, Topology};
+
+/// A port at an unmanaged segment has received the first probe of `sender`, a port of another worker. That worker need not wait for a
+/// probe in the other direction, which may come too late.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct FirstProbeReceived {
+    sender: SwitchPort,
+    sent_us: u64,
+    /// What the sender would hear from the port that has received the probe.
+    heard: HeardProbe,
+}
+
+impl AppEvent for FirstProbeReceived {}
 
 impl Topology {
     /// Handles a frame that may be a probe.
@@ -40,21 +52,24 @@ impl Topology {
         let now_us = settings.clock.us(ctx.now);
         if u128::from(now_us.abs_diff(probe.sent_us)) > PROBE_AGE_MAX.as_micros() {
             self.counters.expired += 1;
-        } else if self.is_outdated(&probe, to, &settings) {
+        } else if self.is_outdated(probe.from, probe.sent_us, settings.clock) || !self.is_up(to) {
             self.counters.outdated += 1;
         } else {
             self.handle_probe(n, kind, &probe, ctx, &settings);
         }
     }
 
-    /// Whether the port that sent a probe, or its switch, has gone down since, or the receiving port is down.
-    fn is_outdated(&mut self, probe: &Probe, to: SwitchPort, settings: &ProbeSettings) -> bool {
+    /// Whether the port that sent a probe at a time, or its switch, has gone down since.
+    fn is_outdated(&self, from: SwitchPort, sent_us: u64, clock: WallClock) -> bool {
         // Compares times, not states: a port of another worker may be up again, which this worker does not know yet.
-        let switch = SwitchPort::new(probe.from.switch, PortNo::ANY);
-        let times = [probe.from, switch].map(|at| self.went_down.get(&at).copied());
-        let is_before = |down: Instant| probe.sent_us < settings.clock.us(down);
-        times.into_iter().flatten().any(is_before)
-            || self.switches.port_mut(to).is_none_or(|port| !port.is_up())
+        let switch = SwitchPort::new(from.switch, PortNo::ANY);
+        let times = [from, switch].map(|at| self.went_down.get(&at).copied());
+        times.into_iter().flatten().any(|down| sent_us < clock.us(down))
+    }
+
+    /// Whether a port is one of this worker and up.
+    fn is_up(&mut self, at: SwitchPort) -> bool {
+        self.switches.port_mut(at).is_some_and(|port| port.is_up())
     }
 
     /// Handles a valid probe that was received at the port with index `n` of this switch.
@@ -123,13 +138,45 @@ impl Topology {
         // Updates the other end if it is a port of this worker; other workers receive the fact.
         if is_link {
             self.set_link(from, Some(to), now, ctx.network);
-        } else if may_be_shared
-            && link.is_none()
-            && let Some(port) = self.switches.port_with_neighbors_mut(from)
+        } else if may_be_shared && link.is_none() {
+            let heard = HeardProbe { from: to, ..heard };
+            if is_new && self.switches.port_mut(from).is_none() {
+                let sent_us = probe.sent_us;
+                ctx.publish_event(FirstProbeReceived { sender: from, sent_us, heard });
+            }
+            self.add_receiver(from, &heard, now, ctx.network);
+        }
+    }
+
+    /// Handles the first probe that a port of another worker has received, if a port of this worker has sent it.
+    pub(super) fn on_first_probe_received(
+        &mut self,
+        received: &FirstProbeReceived,
+        now: Instant,
+        network: &mut Network,
+    ) {
+        let &FirstProbeReceived { sender, sent_us, ref heard } = received;
+        if self.is_up(sender) {
+            let clock = self.probe_settings(now).clock;
+            if !self.is_outdated(sender, sent_us, clock) {
+                self.add_receiver(sender, heard, now, network);
+            }
+        }
+    }
+
+    /// Adds the port that has received a probe of `sender` to the neighbors of that, if it is one of this worker.
+    fn add_receiver(
+        &mut self,
+        sender: SwitchPort,
+        heard: &HeardProbe,
+        now: Instant,
+        network: &mut Network,
+    ) {
+        if let Some(port) = self.switches.port_with_neighbors_mut(sender)
             && port.is_up()
         {
-            port.add_neighbor(&HeardProbe { from: to, ..heard }, now);
-            publish(port, now, ctx.network, &mut self.counters);
+            port.add_neighbor(heard, now);
+            publish(port, now, network, &mut self.counters);
         }
     }
 

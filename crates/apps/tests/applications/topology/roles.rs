@@ -1,6 +1,10 @@
 //! Roles of ports that do not lead to exactly one switch.
 
-use sluice_openflow::{EtherType, Ethernet};
+use std::net::Ipv4Addr;
+
+use sluice_apps::hosts::Hosts;
+use sluice_openflow::{EtherType, Ethernet, MacAddr};
+use sluice_testkit::claims::arp;
 
 use super::*;
 
@@ -41,6 +45,84 @@ fn the_smallest_port_is_the_designated_port_of_a_shared_segment() {
         network.run_for(S);
         assert_eq!(network.view(0).port_role(switch_port(3, 1)), PortRole::Edge);
     }
+}
+
+/// The worker of a port learns at once that another worker has received its probe, not only by the probe in the other direction: over
+/// a slow control link that comes when the first port has become an edge port.
+#[test]
+fn a_port_at_a_segment_is_known_to_both_workers_when_one_has_received_a_probe() {
+    let mut network = SimulatedNetwork::new(Version::V1_3, [(); 2].map(|()| Topology::default()));
+    network.add_switch(1, 2, 0);
+    network.add_switch(2, 2, 1);
+    network.add_unmanaged_segment(&SEGMENT[..2]);
+    network.set_control_delay(1, MS * 100);
+    network.bring_port_down(SEGMENT[1]);
+    network.connect(1);
+    network.connect(2);
+    network.run_for(S * 2);
+    network.bring_port_up(SEGMENT[1]);
+    // The packet-in has arrived, and the packet-out with the other probe has not.
+    network.run_for(MS * 110);
+    network.remove_unmanaged_segments();
+    network.run_for(S);
+    let segment = PortRole::SharedSegment(SEGMENT[0]);
+    assert_eq!(roles(&network, [SEGMENT[0], SEGMENT[1]]), [segment; 2]);
+}
+
+/// The first probe of a port is lost, since the device at the other end of its cable forwards only a moment later. Frames of a host
+/// that is known at another port show that something connects the two.
+#[test]
+fn a_pending_port_that_receives_frames_of_a_known_host_is_probed_again() {
+    for (workers, after_tick) in
+        [1, 2].into_iter().flat_map(|n| (0..10).map(move |m| (n, MS * 25 * m)))
+    {
+        let app = |_| (Topology::default(), Hosts::default());
+        let mut network = SimulatedNetwork::new(Version::V1_3, (0..workers).map(app));
+        network.add_switch(1, 2, 0);
+        network.add_switch(2, 2, workers - 1);
+        let [known, new] = [SEGMENT[0], SEGMENT[1]];
+        network.bring_port_down(new);
+        // Probes of the other port arrive too late.
+        network.set_control_delay(1, MS * 100);
+        network.connect(1);
+        network.connect(2);
+        network.run_for(S * 20);
+        let frame = arp(MacAddr([2, 0, 0, 0, 0, 1]), Ipv4Addr::new(10, 0, 0, 1), true);
+        network.inject_frame(known, &frame);
+        network.run_for(MS * 110 + after_tick);
+        assert_eq!(network.view(0).hosts().count(), 1);
+        network.bring_port_up(new);
+        network.run_for(MS * 100);
+        network.add_unmanaged_segment(&[known, new]);
+        network.inject_frame(new, &frame);
+        for _ in 0..200 {
+            network.run_for(MS * 10);
+            let role = network.view(0).port_role(new);
+            assert_ne!(role, PortRole::Edge, "{workers} workers, {after_tick:?} after a tick");
+        }
+        assert_eq!(network.view(0).port_role(new), PortRole::SharedSegment(known));
+    }
+}
+
+/// A host has moved to the port: it is delayed for one more settling time, whatever it sends.
+#[test]
+fn a_pending_port_is_probed_again_only_once() {
+    let app = (Topology::default(), Hosts::default());
+    let mut network = SimulatedNetwork::new(Version::V1_3, [app]);
+    network.add_switch(1, 2, 0);
+    let [known, new] = [switch_port(1, 1), switch_port(1, 2)];
+    network.bring_port_down(new);
+    network.connect(1);
+    network.run_for(S * 2);
+    let frame = arp(MacAddr([2, 0, 0, 0, 0, 1]), Ipv4Addr::new(10, 0, 0, 1), true);
+    network.inject_frame(known, &frame);
+    network.run_for(MS * 10);
+    network.bring_port_up(new);
+    for _ in 0..100 {
+        network.inject_frame(new, &frame);
+        network.run_for(MS * 10);
+    }
+    assert_eq!(network.view(0).port_role(new), PortRole::Edge);
 }
 
 /// Delivers the last frame of a type that was sent out of `from` to the port `to`.
