@@ -1,4 +1,4 @@
-//! Limits of events per second, and of events about one of many things.
+//! Limits of events per second, and the shortest interval between events with the same key.
 
 use std::hash::Hash;
 use std::time::{Duration, Instant};

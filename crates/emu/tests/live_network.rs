@@ -191,6 +191,29 @@ fn a_server_that_does_not_speak_openflow_is_reported_and_tried_again() {
 }
 
 #[test]
+fn a_controller_that_does_not_read_is_reported() {
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let addr = server.local_addr().unwrap();
+    let controller = std::thread::spawn(move || {
+        let (mut switch, _) = server.accept().unwrap();
+        let hello = [4, 0, 0, 8, 0, 0, 0, 1];
+        let mut echo_request = vec![0; 60_000];
+        echo_request[..8].copy_from_slice(&[4, 2, 0xea, 0x60, 0, 0, 0, 2]);
+        switch.write_all(&hello).unwrap();
+        while switch.write_all(&echo_request).is_ok() {}
+    });
+    let topology = Topology::from_text("minimal").unwrap();
+    let mut network = LiveNetwork::connect(addr, topology, &NetworkOptions::default()).unwrap();
+    let deadline = clock::now() + TIMEOUT;
+    while network.connection_failure() != Some(ConnectionFailure::NotRead) {
+        assert!(clock::now() < deadline, "{:?}", network.connection_failure());
+        network.run_once(Some(clock::now() + Duration::from_millis(10))).unwrap();
+    }
+    drop(network);
+    controller.join().unwrap();
+}
+
+#[test]
 fn messages_and_frames_are_recorded_with_their_times() {
     let mut controller = FloodingController::new();
     let mut rounds = start_pings(&controller, "minimal");

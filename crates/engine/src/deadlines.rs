@@ -148,7 +148,9 @@ mod tests {
             }
             let mut due: Vec<_> = std::iter::from_fn(|| deadlines.pop_due(now)).collect();
             due.sort_unstable();
-            let expected: Vec<_> = model.extract_if(.., |_, at| *at <= now).map(|e| e.0).collect();
+            let is_due = |&(_, at): &(_, Instant)| at <= now;
+            let expected: Vec<_> = model.clone().into_iter().filter(is_due).map(|e| e.0).collect();
+            model.retain(|_, at| *at > now);
             assert_eq!(due, expected);
             let is_next = |at| deadlines.next().is_some_and(|next| next <= at);
             assert!(model.values().copied().all(is_next));

@@ -9,8 +9,8 @@ use sluice_sdk::view::{HostId, PortRole, SuspectedConnection, SwitchPort};
 use super::is_attachment_port;
 use crate::rate_limit::admit_after;
 
-/// Shortest time between two events about one port.
-const EVENT_INTERVAL: Duration = Duration::from_millis(100);
+/// Shortest time between two events about one port, whose probes are sent as often.
+const EVENT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Ports with an event within this time: each event is sent to all workers.
 const EVENTS_MAX: usize = 64;
@@ -23,7 +23,8 @@ pub(super) struct PendingPorts {
 
 impl PendingPorts {
     /// Handles a frame of a host. If `at` is pending and the host is known at another port, either the host has moved or something
-    /// connects the two ports: both are probed, before `at` is taken for a port that leads to hosts only.
+    /// connects the two ports: has both probed, before `at` is taken for a port that leads to hosts only. A first frame within the iteration
+    /// that ends the settling time is too late for that.
     pub(super) fn frame_received(
         &mut self,
         host: HostId,
@@ -32,9 +33,10 @@ impl PendingPorts {
         network: &mut Network,
     ) {
         let view = network.view();
-        let is_pending =
-            view.port(at).is_some_and(|port| port.is_up && port.role == PortRole::Pending);
-        let known = view.host(host).map(|host| host.at).filter(|_| is_pending);
+        if view.port(at).is_none_or(|port| !port.is_up || port.role != PortRole::Pending) {
+            return;
+        }
+        let known = view.host(host).map(|host| host.at);
         let Some(other) = known.filter(|&known| known != at && is_attachment_port(view, known))
         else {
             return;

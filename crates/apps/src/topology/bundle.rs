@@ -75,6 +75,14 @@ impl ProbedSwitch {
         self.update_bundles();
     }
 
+    /// Whether two ports belong to one bundle.
+    pub(super) fn has_bundle_of(&self, ports: [SwitchPort; 2]) -> bool {
+        let is_member = |bundle: &StaticBundle, at: SwitchPort| {
+            at.switch == bundle.switch && bundle.ports.contains(&at.port)
+        };
+        self.bundles.iter().any(|bundle| ports.iter().all(|&at| is_member(bundle, at)))
+    }
+
     /// Decides which port of each bundle is used.
     pub(super) fn update_bundles(&mut self) {
         for bundle in std::mem::take(&mut self.bundles) {

@@ -319,7 +319,7 @@ impl App for Topology {
             self.on_first_probe_received(received, now, network);
         }
         if let Some((id, None)) = published.fact.record::<LateProbes>() {
-            self.switches.for_each_port_with_neighbors(|port| port.excuse_silence(id, now));
+            self.switches.for_each_port_with_neighbor_at(id, |port| port.excuse_silence(id, now));
         }
     }
 

@@ -25,10 +25,10 @@ const ANSWER_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) enum PortPhase {
     /// The port is down.
     Down,
-    /// The first probe has not been sent, or the switch has not confirmed it: the transaction id of the barrier request
-    /// after it.
+    /// The probe with which the settling time begins has not been sent, or the switch has not confirmed it: the transaction id of the barrier
+    /// request after it.
     Probing(Option<u32>),
-    /// The first probe was sent at this time at the latest, and no probe has been received.
+    /// That probe was sent at this time at the latest, and no LLDP probe has been received.
     Quiet(Instant),
     /// The port leads to hosts.
     Edge,
@@ -137,7 +137,7 @@ struct Adjacency {
     /// Limits the LLDP frames that are processed.
     lldp_received: RateLimit,
     last_answer: Option<Instant>,
-    /// Whether the settling time has begun again since the port came up.
+    /// Whether the settling time, which is not over, has begun again.
     was_probed_again: bool,
     last_warning: Option<Instant>,
 }
@@ -151,6 +151,7 @@ impl Adjacency {
             && self.bundle == BundleState::None
             && links.iter().all(Option::is_none)
             && self.lldp_received.is_over(now)
+            && !self.was_probed_again
             && !self.last_answer.is_some_and(is_recent)
             && !self.last_warning.is_some_and(is_recent)
     }
@@ -389,6 +390,9 @@ impl Port {
             let is_shared = self.has_broadcast_neighbors();
             self.phase = if is_shared { PortPhase::SharedSegment } else { PortPhase::Edge };
             self.edge_since.get_or_insert(now);
+            if let Some(it) = &mut self.adjacency {
+                it.was_probed_again = false;
+            }
         }
     }
 
@@ -426,11 +430,13 @@ impl Port {
         }
     }
 
-    /// Something may connect the port with another one: has the next tick send a broadcast probe. If the role of the port is not
-    /// known yet, its first probe may have been lost or be late, and the settling time begins again, once.
+    /// Something may connect the port with another one: has the next tick send a broadcast probe. If nothing has been received from
+    /// elsewhere within the settling time so far, the probe that it began with may have been lost or be late. Then the settling time begins
+    /// again, once, when the next probe has been sent.
     pub(super) fn probe_again(&mut self, now: Instant) {
         self.next_broadcast = now;
-        if matches!(self.phase, PortPhase::Probing(_) | PortPhase::Quiet(_))
+        if matches!(self.phase, PortPhase::Probing(Some(_)) | PortPhase::Quiet(_))
+            && self.neighbors().is_empty()
             && !std::mem::replace(&mut self.adjacency_mut().was_probed_again, true)
         {
             self.phase = PortPhase::Probing(None);
@@ -510,8 +516,8 @@ impl Port {
         if self.phase == PortPhase::Link { lldp().map(|neighbor| neighbor.at) } else { None }
     }
 
-    pub(super) fn has_neighbors(&self) -> bool {
-        !self.neighbors().is_empty()
+    pub(super) fn has_neighbor_at(&self, switch: DatapathId) -> bool {
+        self.neighbors().iter().any(|neighbor| neighbor.at.switch == switch)
     }
 
     pub(super) fn is_up(&self) -> bool {

@@ -7,7 +7,7 @@ use sluice_sdk::view::{Fact, SuspectedConnection, SwitchPort};
 use sluice_sdk::{Ctx, Network};
 
 use super::Topology;
-use super::port::Port;
+use super::port::{Port, PortPhase};
 use super::port_facts::publish;
 use super::switch::PORTS_MAX;
 
@@ -89,8 +89,16 @@ impl Topology {
         }
     }
 
-    /// Has the next tick look for an unmanaged segment between two ports.
+    /// Has the next tick look for an unmanaged segment between two ports, unless it is known what connects them.
     pub(super) fn probe_for_segment(&mut self, suspected: &SuspectedConnection, now: Instant) {
+        let is_looped =
+            |port: Option<&mut Port>| port.is_some_and(|port| port.phase == PortPhase::Looped);
+        let [first, _] = suspected.ports;
+        if suspected.ports.into_iter().any(|at| is_looped(self.switches.port_mut(at)))
+            || self.switches.has_bundle_of(first.switch, suspected.ports)
+        {
+            return;
+        }
         for at in suspected.ports {
             if let Some(port) = self.switches.port_mut(at)
                 && port.needs_broadcast_probes()
@@ -111,7 +119,7 @@ impl Topology {
         self.went_down.insert(gone, now);
         let is_gone =
             |at: SwitchPort| at == gone || (gone.port == PortNo::ANY && at.switch == gone.switch);
-        self.switches.for_each_port_with_neighbors(|port| {
+        self.switches.for_each_port_with_neighbor_at(gone.switch, |port| {
             port.remove_neighbors(is_gone, now);
             publish(port, now, network, &mut self.counters);
         });

@@ -14,13 +14,13 @@ use super::switch::ProbeSettings;
 use super::unexpected_link::UnexpectedLink;
 use super::{LOST_PROBES_MAX, PROBE_AGE_MAX, TICK_INTERVAL, Topology};
 
-/// A port at an unmanaged segment has received the first probe of `sender`, a port of another worker. That worker need not wait for a
-/// probe in the other direction, which may come too late.
+/// A port at an unmanaged segment has received the first probe of `sender`, which is no port of this worker. Its worker, if this process has it,
+/// need not wait for a probe in the other direction, which may come too late. From then on probes in that direction keep the neighbor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FirstProbeReceived {
     sender: SwitchPort,
     sent_us: u64,
-    /// What the sender would hear from the port that has received the probe.
+    /// The port that has received the probe, as the neighbor of `sender`.
     heard: HeardProbe,
 }
 
@@ -82,7 +82,7 @@ impl Topology {
         settings: &ProbeSettings,
     ) {
         let (now, from) = (ctx.now, probe.from);
-        self.switches.mark_with_neighbors(ctx.switch_index);
+        self.switches.mark_with_neighbor_at(from.switch, ctx.switch_index);
         let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
         let Some(port) = switch.ports.get_mut(n) else { return };
         let to = port.at;
@@ -158,7 +158,8 @@ impl Topology {
         let &FirstProbeReceived { sender, sent_us, ref heard } = received;
         if self.is_up(sender) {
             let clock = self.probe_settings(now).clock;
-            if !self.is_outdated(sender, sent_us, clock) {
+            let age_us = u128::from(clock.us(now).abs_diff(sent_us));
+            if age_us <= PROBE_AGE_MAX.as_micros() && !self.is_outdated(sender, sent_us, clock) {
                 self.add_receiver(sender, heard, now, network);
             }
         }
@@ -172,7 +173,7 @@ impl Topology {
         now: Instant,
         network: &mut Network,
     ) {
-        if let Some(port) = self.switches.port_with_neighbors_mut(sender)
+        if let Some(port) = self.switches.port_with_neighbor_at_mut(heard.from.switch, sender)
             && port.is_up()
         {
             port.add_neighbor(heard, now);

@@ -322,8 +322,8 @@ fn time_to_next_probe(id: DatapathId, n: usize, now_us: u64, interval: Duration)
 pub(super) struct ProbedSwitches {
     by_index: Vec<Option<Box<ProbedSwitch>>>,
     by_id: HashMap<DatapathId, SwitchIndex>,
-    /// All switches with a port that has neighbors, and some that had one.
-    with_neighbors: BTreeSet<SwitchIndex>,
+    /// By switch: those of this worker with a port that has a neighbor there, and some that had one.
+    with_neighbor_at: HashMap<DatapathId, BTreeSet<SwitchIndex>>,
 }
 
 impl ProbedSwitches {
@@ -357,15 +357,19 @@ impl ProbedSwitches {
         switch.ports.get_mut(n)
     }
 
-    /// Must be called before a neighbor is added to a port of the switch `sw`.
-    pub(super) fn mark_with_neighbors(&mut self, sw: SwitchIndex) {
-        self.with_neighbors.insert(sw);
+    /// Must be called before a neighbor at a port of `neighbor` is added to a port of the switch `sw`.
+    pub(super) fn mark_with_neighbor_at(&mut self, neighbor: DatapathId, sw: SwitchIndex) {
+        self.with_neighbor_at.entry(neighbor).or_default().insert(sw);
     }
 
-    /// A port to which a neighbor may be added, if its switch is one of this worker.
-    pub(super) fn port_with_neighbors_mut(&mut self, at: SwitchPort) -> Option<&mut Port> {
+    /// A port to which a neighbor at a port of `neighbor` may be added, if its switch is one of this worker.
+    pub(super) fn port_with_neighbor_at_mut(
+        &mut self,
+        neighbor: DatapathId,
+        at: SwitchPort,
+    ) -> Option<&mut Port> {
         let &sw = self.by_id.get(&at.switch)?;
-        self.mark_with_neighbors(sw);
+        self.mark_with_neighbor_at(neighbor, sw);
         self.port_mut(at)
     }
 
@@ -376,25 +380,36 @@ impl ProbedSwitches {
         }
     }
 
-    /// Calls `act` for each port that has neighbors.
+    /// Whether two ports belong to one bundle of the switch `id`, which is one of this worker.
+    pub(super) fn has_bundle_of(&self, id: DatapathId, ports: [SwitchPort; 2]) -> bool {
+        let switch = self.by_id.get(&id).and_then(|sw| self.by_index.get(sw.index())?.as_deref());
+        switch.is_some_and(|switch| switch.has_bundle_of(ports))
+    }
+
+    /// Calls `act` for each port that has a neighbor at a port of the switch `neighbor`.
     ///
     /// # Cost
     /// None for switches whose ports have none.
-    pub(super) fn for_each_port_with_neighbors(&mut self, mut act: impl FnMut(&mut Port)) {
-        let by_index = &mut self.by_index;
-        self.with_neighbors.retain(|sw| {
-            let switch = by_index.get_mut(sw.index()).and_then(Option::as_deref_mut);
-            let mut has_neighbors = false;
+    pub(super) fn for_each_port_with_neighbor_at(
+        &mut self,
+        neighbor: DatapathId,
+        mut act: impl FnMut(&mut Port),
+    ) {
+        let Some(switches) = self.with_neighbor_at.get_mut(&neighbor) else { return };
+        switches.retain(|sw| {
+            let switch = self.by_index.get_mut(sw.index()).and_then(Option::as_deref_mut);
+            let mut is_kept = false;
             let Some(switch) = switch else { return false };
-            for port in &mut switch.ports {
-                if port.has_neighbors() {
-                    switch.counts = None;
-                    act(port);
-                    has_neighbors |= port.has_neighbors();
-                }
+            for port in switch.ports.iter_mut().filter(|port| port.has_neighbor_at(neighbor)) {
+                switch.counts = None;
+                act(port);
+                is_kept |= port.has_neighbor_at(neighbor);
             }
-            has_neighbors
+            is_kept
         });
+        if switches.is_empty() {
+            self.with_neighbor_at.remove(&neighbor);
+        }
     }
 
     /// The numbers of all ports by role.

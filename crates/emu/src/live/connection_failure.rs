@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use sluice_openflow::Version;
 use sluice_proto::SessionError;
 
+use super::TX_BACKLOG_MAX;
+
 /// How long a handshake may take before it is reported. The connection stays, since a controller that starts may take longer.
 const HANDSHAKE_SLOW: Duration = Duration::from_secs(5);
 
@@ -24,6 +26,8 @@ pub enum ConnectionFailure {
     Session(SessionError),
     /// The peer has closed the connection before the handshake was complete.
     ClosedInHandshake(FirstBytes),
+    /// The switch has closed the connection, since the peer does not read.
+    NotRead,
     /// The handshake has not been complete for five seconds.
     SlowHandshake(FirstBytes),
 }
@@ -112,6 +116,10 @@ impl fmt::Display for ConnectionFailure {
             Self::Session(error) => error.fmt(f),
             Self::ClosedInHandshake(first) => {
                 write!(f, "closed by the peer before the handshake was complete, {first}")
+            }
+            Self::NotRead => {
+                let waiting = TX_BACKLOG_MAX >> 20;
+                write!(f, "the peer does not read: {waiting} MiB of messages are waiting")
             }
             Self::SlowHandshake(first) => {
                 let seconds = HANDSHAKE_SLOW.as_secs();

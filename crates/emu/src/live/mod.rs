@@ -295,6 +295,7 @@ impl LiveNetwork {
             }
         }
         for (switch, id) in stuck {
+            self.fail(switch, Some(ConnectionFailure::NotRead));
             self.close(now, switch, id);
         }
     }

@@ -104,7 +104,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let id = match io.adopt(conn) {
             Ok(id) => id,
             Err(error) => {
-                tracing::warn!(dpid = %datapath_id, %addr, %error, "cannot register connection");
+                if self.session_log.failed.allow(self.now) {
+                    tracing::warn!(dpid = %datapath_id, %addr, %error, "cannot register connection");
+                }
                 self.counters().connection_closed(CloseReason::ConnectionError(error.kind()));
                 requests.disconnect(&mut self.answers);
                 self.forget_counters(counted.as_ref());

@@ -235,13 +235,8 @@ impl Members {
         }
         let tree = SpanningTree::of(ctx.view());
         let generation = tree.map_or(0, |tree| tree.generation);
-        let mine = tree.filter(|tree| {
-            let is_installed = matches!(
-                tree.phase,
-                TreePhase::Installing | TreePhase::Active | TreePhase::Retiring
-            );
-            is_installed && tree.members().any(|id| id == ctx.datapath_id)
-        });
+        let mine =
+            tree.filter(|tree| tree.is_in_use() && tree.members().any(|id| id == ctx.datapath_id));
         let mine = mine.cloned();
         self.timeouts += u64::from(member.check_timeouts(ctx));
         match member.state {

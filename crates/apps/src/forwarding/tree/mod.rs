@@ -115,15 +115,18 @@ impl Trees {
         network: &mut Network,
     ) {
         self.members.on_fact(fact, now, network);
-        // If all of many switches disconnect at a time, the first one has the tree removed.
-        let tree = SpanningTree::of(network.view()).filter(|tree| tree.is_in_use());
+        // There is no hurry with a tree that is being removed: of many switches that disconnect together, only the first is urgent.
+        let is_lost = |is_part: &dyn Fn(&SpanningTree) -> bool| {
+            let tree = SpanningTree::of(network.view()).filter(|tree| tree.is_in_use());
+            tree.is_some_and(is_part)
+        };
         let is_urgent = match fact {
-            Fact::Link(to, _) => tree.is_some_and(|tree| tree.has_end(*to)),
+            Fact::Link(to, _) => is_lost(&|tree| tree.has_end(*to)),
             _ if fact.record::<DrainedLink>().is_some() => true,
-            _ => {
-                let state = fact.record::<SwitchTreeState>();
-                tree.is_some() && state.is_some_and(|(_, state)| state.is_none())
-            }
+            _ => match fact.record::<SwitchTreeState>() {
+                Some((lost, None)) => is_lost(&|tree| tree.members().any(|id| id == lost)),
+                _ => false,
+            },
         };
         // A worker without switches has no ticks, so it uses the facts that others publish.
         let is_idle =

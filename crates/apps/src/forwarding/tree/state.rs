@@ -95,7 +95,7 @@ impl SpanningTree {
         self.links.iter().flatten().any(|&end| end == at)
     }
 
-    /// Whether switches forward along it. Otherwise there is no hurry when one of its switches or links is lost.
+    /// Whether its switches have its flow entries or are to get them.
     pub(super) fn is_in_use(&self) -> bool {
         matches!(self.phase, TreePhase::Installing | TreePhase::Active | TreePhase::Retiring)
     }

@@ -1,7 +1,11 @@
 //! Ports that lead to one device, as configured.
 
+use std::net::Ipv4Addr;
+
+use sluice_apps::hosts::Hosts;
 use sluice_apps::topology::{Config, StaticBundle};
-use sluice_openflow::{DatapathId, PortNo};
+use sluice_openflow::{DatapathId, MacAddr, PortNo};
+use sluice_testkit::claims::arp;
 
 use super::*;
 
@@ -64,6 +68,27 @@ fn another_port_of_the_bundle_is_used_at_once_when_the_first_goes_down_and_until
         network.run_for(S * 2);
         assert_eq!(roles(&network, [FIRST, SECOND]), [PortRole::Bundle(FIRST); 2]);
     }
+}
+
+/// Its device sends there at once, as hosts that are known at the port in use. That is no reason to look for what connects the two.
+#[test]
+fn a_port_of_a_bundle_that_comes_back_settles_once() {
+    let apps = (Topology::new(&config(&[3, 2])), Hosts::default());
+    let mut network = SimulatedNetwork::new(Version::V1_3, [apps]);
+    network.add_switch(1, 4, 0);
+    network.connect(1);
+    network.run_for(S * 2);
+    let frame = arp(MacAddr([2, 0, 0, 0, 0, 1]), Ipv4Addr::new(10, 0, 0, 1), true);
+    network.inject_frame(FIRST, &frame);
+    network.bring_port_down(SECOND);
+    // Just before a tick, so that the settling time ends with the one after it.
+    network.run_for(MS * 240);
+    assert_eq!(network.view(0).hosts().count(), 1);
+    network.bring_port_up(SECOND);
+    network.run_for(MS * 50);
+    network.inject_frame(SECOND, &frame);
+    network.run_for(MS * 250);
+    assert_eq!(network.view(0).port_role(SECOND), PortRole::Bundle(FIRST));
 }
 
 #[test]

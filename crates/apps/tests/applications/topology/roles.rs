@@ -47,8 +47,8 @@ fn the_smallest_port_is_the_designated_port_of_a_shared_segment() {
     }
 }
 
-/// The worker of a port learns at once that another worker has received its probe, not only by the probe in the other direction: over
-/// a slow control link that comes when the first port has become an edge port.
+/// The worker of a port learns at once that another worker has received its probe, not only by the probe in the other direction. Over a slow
+/// control link, that one arrives only after the first port has become an edge port.
 #[test]
 fn a_port_at_a_segment_is_known_to_both_workers_when_one_has_received_a_probe() {
     let mut network = SimulatedNetwork::new(Version::V1_3, [(); 2].map(|()| Topology::default()));

@@ -14,8 +14,8 @@ use crate::worker::WorkerState;
 /// Reports that are handled at the beginning of an iteration, which takes a fraction of a millisecond. The others follow in the next ones.
 pub(super) const REPORTS_PER_ITERATION: usize = 2048;
 
-/// How often in an iteration a worker lets other threads run that are just writing a report. Then it goes on without that: ten thousand switches
-/// may disconnect at the same time.
+/// How often in an iteration a worker lets other threads run that are just writing a report, in all: ten thousand switches may disconnect at the same
+/// time. Then it goes on, and the applications handle what the switch has sent before the last answer to it.
 pub(super) const YIELDS_PER_ITERATION: u32 = 100;
 
 impl InKernel {
@@ -36,9 +36,13 @@ impl InKernel {
     /// Whether there are answers that the applications do not know of yet. The gate is closed.
     fn has_unknown_answers(&mut self, index: SwitchIndex) -> bool {
         self.get_mut(index).is_some_and(|switch| {
-            let answered = || switch.session.answered().packet_ins;
-            // A report that came too late for its switch counts for the next one in its slot.
-            switch.reported.is_some_and(|reported| reported < answered())
+            let session = &switch.session;
+            switch.reported.as_mut().is_some_and(|reported| {
+                let answered = session.answered().packet_ins;
+                // A report that came too late for the switch that had the slot before was counted for this one.
+                *reported = (*reported).min(answered);
+                *reported < answered
+            })
         })
     }
 }
@@ -57,7 +61,8 @@ impl<I: Io, A: App> WorkerState<I, A> {
         }
     }
 
-    /// Closes the gate of a switch, and has the applications take over all answers to it, before they handle anything of the switch.
+    /// Closes the gate of a switch, and has the applications take over the answers to it, before they handle anything of the switch. Waits for
+    /// those that are not reported yet, see [`YIELDS_PER_ITERATION`].
     #[inline]
     pub(in super::super) fn stop_kernel(&mut self, id: ConnId) {
         if self.switches.in_kernel.is_some()
