@@ -74,7 +74,8 @@ fn bench_in_kernel(run: &str, options: &str, least: u64, check: impl Fn(&Run)) {
     }
 }
 
-/// With any engine, a worker takes long for many switches that leave a network at once, and has one and a half seconds for stopping.
+/// All switches of the bench leave at its end. Otherwise the controller would handle that while it stops, for which it has one and a half seconds, on
+/// a machine that runs other tests.
 fn wait_for_leaving_switches(env: &TestEnv) {
     wait_until(Duration::from_secs(20), "the end of all connections", || {
         env.metric("worker_switches") == Some(0)
