@@ -111,7 +111,7 @@ pub(crate) struct ThreadCounters {
     pub(crate) packet_ins_shed: Counter,
     /// Packet-ins that the kernel has answered in the place of this worker.
     pub(crate) packet_ins_in_kernel: Counter,
-    /// Times that this worker answers a switch for a while, since answers of the kernel waited too long.
+    /// Times that this worker answers a switch, or all its switches, for a while, since answers of the kernel waited too long.
     pub(crate) kernel_pauses: Counter,
     /// From the read that returned a burst to the write of the responses.
     pub(crate) response_latency: Histogram,
@@ -392,7 +392,7 @@ const COUNTERS: [MetricRow<u64>; 15] = [
     ),
     (
         "kernel_pauses",
-        "Times that a worker answers a switch for a while, since answers of the kernel waited for a processor",
+        "Times that a worker answers a switch, or all its switches, for a while, since answers of the kernel waited for a processor or for each other",
         |c| c.kernel_pauses.get(),
     ),
     ("received_bytes", "Bytes received from switches", |c| c.bytes_received.get()),

@@ -258,6 +258,16 @@ inline_always int report(const struct burst *burst)
     return !bpf_ringbuf_output(ring, &report, sizeof(report), flags);
 }
 
+// Counts a buffer that is sent through the relay of a worker, and those that are ahead of it there.
+inline_always void count_relayed(struct session *session, struct clock *clock)
+{
+    session->relay = session->clock;
+    u64 before = __sync_fetch_and_add(&clock->relayed, 1), arrived = clock->arrived;
+    // Some that were sent by other processors meanwhile may have arrived.
+    if (before > arrived)
+        __sync_fetch_and_add(&clock->ahead, before - arrived);
+}
+
 // Decides about a buffer, and writes the decisions into it. Returns 0 if the worker has to answer.
 inline_always int decide_burst(struct burst *burst, struct session *session)
 {
@@ -381,6 +391,8 @@ inline_always int can_answer(struct __sk_buff *skb, struct session *session, u32
         .out_max = out_max,
     };
     int answered = decide_burst(&burst, session);
+    if (answered && late_ns)
+        count_relayed(session, clock);
     __sync_lock_test_and_set(&decisions->is_used, 0);
     return answered;
 }
@@ -523,6 +535,10 @@ inline_always void count_arrived(struct session *session)
         session->timed += count;
         __sync_lock_test_and_set(&session->timed_at, 0);
     }
+    u32 relay = (u32)session->relay;
+    struct clock *clock = bpf_map_lookup_elem(&clocks, &relay);
+    if (late_ns && clock)
+        __sync_fetch_and_add(&clock->arrived, 1);
     // Last, since the slot may belong to another connection from here on.
     __sync_fetch_and_add(&session->arrived, 1);
 }

@@ -106,7 +106,9 @@ struct session {
     // The buffer whose way through the relay is timed, by the number that it has in `relayed`, and when it was sent; 0 for none.
     u64 timed_number;
     u64 timed_at;
-    u64 unused_relayed[3];
+    // The worker through whose relay they were sent. All have arrived before it is another one.
+    u64 relay;
+    u64 unused_relayed[2];
     // Written by `answer`. Buffers that have arrived at the other end of the relay.
     u64 arrived;
     // Those of them that were timed or have waited behind one that was, and those of these that took too long.
@@ -159,7 +161,11 @@ struct clock {
     u64 tick;
     // Written by this program: the relay is gone.
     u64 failed;
-    u64 unused[6];
+    // If answers are timed: buffers sent through the relay, those of them that have arrived at its other end, and how many were ahead of each, added up.
+    u64 relayed;
+    u64 arrived;
+    u64 ahead;
+    u64 unused[3];
 };
 
 // What changes from packet-in to packet-in is in maps, since the verifier follows values on the stack, and would try every number of

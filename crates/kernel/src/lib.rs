@@ -40,4 +40,4 @@ pub use error::KernelError;
 pub use program::{IS_BUILT, KERNEL_MIN, KernelAnswers, Limits};
 pub use session::{AnswerForm, AnswerRule, Answered, Closed, Session, Waits};
 pub use syn_filter::{SynFilter, SynLimit};
-pub use worker::{Report, WorkerAnswers};
+pub use worker::{RelayQueue, Report, WorkerAnswers};

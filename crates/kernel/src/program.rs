@@ -77,7 +77,8 @@ pub struct Limits {
     pub hosts_per_worker: u32,
     /// Bytes of a socket buffer that the program answers; longer ones go to the worker. At most 16 KiB.
     pub input_bytes: u32,
-    /// How long answers may wait for a processor before they are [late](crate::Waits::late); `None` if that is not measured.
+    /// How long answers may wait for a processor before they are [late](crate::Waits::late); `None` if neither that nor the
+    /// [queue](crate::RelayQueue) of the relay is measured.
     pub late: Option<Duration>,
     /// Whether there are forms with the rule [`AnswerRule::Paths`](crate::AnswerRule::Paths), for which each worker has 4 MiB for pairs of
     /// hosts and 256 KiB for reports.

@@ -20,6 +20,10 @@ pub(crate) const CLOCK_WORDS: usize = 8;
 /// The number that says that the program could not use the relay.
 const CLOCK_FAILED: usize = 1;
 
+/// Buffers that were sent through the relay, and how many were ahead of each, added up.
+const CLOCK_RELAYED: usize = 2;
+const CLOCK_AHEAD: usize = 4;
+
 /// Slots of ended sessions that are freed at once, since that reads the whole table of hosts.
 const ENDED_SLOTS: usize = 64;
 
@@ -37,6 +41,16 @@ pub struct Report {
     pub dst: [u8; 6],
     /// When it was answered.
     pub at: Instant,
+}
+
+/// How many answers of a worker's switches wait for each other: the relay passes on one after the other. Counted if answers are timed
+/// ([`Limits::late`](crate::Limits::late)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RelayQueue {
+    /// Buffers that were sent through the relay.
+    pub relayed: u64,
+    /// How many buffers were ahead of each, added up.
+    pub ahead: u64,
 }
 
 /// The part of the program that belongs to one worker: the hosts that it has published, and its clock.
@@ -128,6 +142,15 @@ impl WorkerAnswers {
         self.has_failed |= failed.is_some_and(|failed| failed.load(Ordering::Relaxed) != 0)
             || self.shared.has_relay_failed(self.worker);
         self.has_failed
+    }
+
+    /// How many answers have waited for each other since the program was loaded.
+    pub fn relay_queue(&self) -> RelayQueue {
+        let load = |word: usize| {
+            let word = self.shared.clocks.words().get(self.worker * CLOCK_WORDS + word);
+            word.map_or(0, |word| word.load(Ordering::Relaxed))
+        };
+        RelayQueue { relayed: load(CLOCK_RELAYED), ahead: load(CLOCK_AHEAD) }
     }
 
     /// Sets the time, in ticks of the application. The program compares it with the times at which hosts were seen.
@@ -236,5 +259,46 @@ impl WorkerAnswers {
 impl Drop for WorkerAnswers {
     fn drop(&mut self) {
         self.shared.set_running(self.worker, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{AnswerForm, AnswerRule, KernelAnswers, Limits};
+
+    #[test]
+    fn each_answer_counts_those_that_are_in_the_relay_when_it_is_sent_there() {
+        let (sessions, hosts_per_worker, input_bytes) = (10, 100, 1000);
+        let (late, paths) = (Some(Duration::from_secs(1000)), false);
+        let limits = Limits { workers: 1, sessions, hosts_per_worker, input_bytes, late, paths };
+        let mut worker = KernelAnswers::load(&limits).unwrap().worker(0).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut switch = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        let mut session = worker.attach(&socket).unwrap();
+        let rule = AnswerRule::Hosts { timeout: 10 };
+        let (flow_mod, packet_out) = (&[0; 80], &[0; 24]);
+        assert!(session.set_form(&AnswerForm { version: 1, flow_mod, packet_out, rule }));
+        for (host, port) in [(8, 1), (9, 2)] {
+            assert!(worker.publish(&mut session, [2, 0, 0, 0, 0, host], port, 0));
+        }
+        session.open(1);
+        // OpenFlow 1.0.0, section 5.4.1: a buffered frame of 14 bytes that came in at port 1.
+        let head = [1, 10, 0, 32, 0, 0, 0, 1, 0, 0, 0, 7, 0, 14, 0, 1, 0, 0];
+        let frame = [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 8, 0];
+        let relayed = &worker.shared.clocks.words()[CLOCK_RELAYED];
+        for (more, ahead) in [(0, 0), (5, 5), (0, 10), (3, 18)] {
+            // As if so many more were waiting.
+            relayed.fetch_add(more, Ordering::Relaxed);
+            switch.write_all(&[&head[..], &frame].concat()).unwrap();
+            switch.read_exact(&mut [0; 80]).unwrap();
+            assert_eq!(worker.relay_queue().ahead, ahead);
+        }
+        assert_eq!(worker.relay_queue().relayed, 4 + 8);
     }
 }

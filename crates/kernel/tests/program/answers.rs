@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluice_io::poll::wait_readable;
 use sluice_io::sock;
-use sluice_kernel::{Closed, KernelAnswers, Limits, Session, Waits, WorkerAnswers};
+use sluice_kernel::{Closed, KernelAnswers, Limits, RelayQueue, Session, Waits, WorkerAnswers};
 use sluice_openflow::Version;
 
 use crate::switch::{Forms, Peer, answers, packet_in};
@@ -421,4 +421,57 @@ fn answers_that_wait_longer_than_the_limit_are_counted() {
         let more = session.waits().timed - expected.timed;
         assert!(if late.is_some() { (1..=10).contains(&more) } else { more == 0 }, "{more}");
     }
+}
+
+/// One that waits for its answer before it sends the next packet-in has nothing ahead of it.
+#[test]
+fn answers_that_are_ahead_of_others_are_counted_by_worker() {
+    const COUNT: u64 = 50;
+    let late = Some(Duration::from_secs(1_000_000));
+    let program = KernelAnswers::load(&Limits { late, ..LIMITS }).unwrap();
+    let [mut first, mut second] = [0, 1].map(|worker| program.worker(worker).unwrap());
+    let forms = Forms::new(Version::V1_3);
+    let mut peer = Peer::new();
+    let mut session = first.attach(&peer.controller).unwrap();
+    session.set_form(&forms.form(10));
+    let known = packet_in(Version::V1_3, (mac(1), mac(2)), 1, None);
+    let answer = answers(Version::V1_3, 1, &[((mac(1), mac(2)), [1, 2], None)]);
+    let alone = RelayQueue { relayed: COUNT, ahead: 0 };
+    for worker in [&mut first, &mut second] {
+        worker.adopt(&mut session);
+        publish_two(worker, &mut session);
+        session.open(1);
+        assert_eq!(worker.relay_queue(), RelayQueue::default());
+        for _ in 0..COUNT {
+            peer.switch.write_all(&known).unwrap();
+            peer.receive(answer.len());
+        }
+        assert_eq!(worker.relay_queue(), alone);
+        worker.release(&mut session);
+    }
+    assert_eq!(first.relay_queue(), alone, "that the switch has moved changes nothing");
+    second.adopt(&mut session);
+    publish_two(&mut second, &mut session);
+    session.open(1);
+    // These may overtake each other's answers, so that none, some or all are ahead.
+    (0..10).for_each(|_| peer.switch.write_all(&known).unwrap());
+    peer.receive(answer.len() * 10);
+    let RelayQueue { relayed, ahead } = second.relay_queue();
+    assert!((COUNT + 1..=COUNT + 10).contains(&relayed) && ahead <= 45, "{relayed}, {ahead}");
+}
+
+#[test]
+fn without_a_limit_nothing_is_counted_in_the_queue() {
+    let program = KernelAnswers::load(&LIMITS).unwrap();
+    let mut worker = program.worker(0).unwrap();
+    let forms = Forms::new(Version::V1_3);
+    let mut peer = Peer::new();
+    let mut session = worker.attach(&peer.controller).unwrap();
+    session.set_form(&forms.form(10));
+    publish_two(&mut worker, &mut session);
+    session.open(1);
+    let known = packet_in(Version::V1_3, (mac(1), mac(2)), 1, None);
+    peer.switch.write_all(&known).unwrap();
+    peer.receive(answers(Version::V1_3, 1, &[((mac(1), mac(2)), [1, 2], None)]).len());
+    assert_eq!(worker.relay_queue(), RelayQueue::default());
 }

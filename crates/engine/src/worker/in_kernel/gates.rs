@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sluice_io::{ConnId, Io, UnsentCap};
+use sluice_kernel::RelayQueue;
 use sluice_sdk::App;
 
 use crate::close_reason::CloseReason;
@@ -26,17 +27,39 @@ pub(super) const HOSTS_PER_ITERATION: u32 = 8192;
 const GATE_WEIGHT: u32 = 16;
 
 impl<I: Io, A: App> WorkerState<I, A> {
-    /// Finds out whether the kernel still answers. Four times a second.
+    /// Finds out whether the kernel still answers, and whether the worker would be quicker. Four times a second.
     pub(in super::super) fn check_kernel(&mut self) {
         let Some(in_kernel) = &mut self.switches.in_kernel else { return };
-        if in_kernel.failed_at.is_some() || !in_kernel.answers.has_failed() {
+        if in_kernel.failed_at.is_some() {
             return;
+        }
+        if !in_kernel.answers.has_failed() {
+            let queue = in_kernel.answers.relay_queue();
+            return self.check_crowding(queue);
         }
         in_kernel.failed_at = Some(self.now);
         tracing::warn!(
             "the kernel had no memory for an answer: the worker answers everything from now on"
         );
         self.close_all_gates();
+    }
+
+    /// Has the worker answer everything for a while if too many answers of the kernel have waited for each other.
+    pub(super) fn check_crowding(&mut self, queue: RelayQueue) {
+        let worker = self.outgoing.worker();
+        let counters = worker_counters(&self.registry, worker);
+        let Some(in_kernel) = &mut self.switches.in_kernel else { return };
+        if let Some(pause) = in_kernel.crowding.update(queue, counters.reads.get(), self.now) {
+            counters.kernel_pauses.add(1);
+            if self.log_limit.allow(self.now) {
+                tracing::info!(
+                    worker,
+                    ?pause,
+                    "answers of the kernel wait for each other; the worker answers all its switches for a while"
+                );
+            }
+            self.close_all_gates();
+        }
     }
 
     /// Closes the gates of all switches, which are opened again at the end of an iteration.
@@ -90,6 +113,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let counters = worker_counters(&self.registry, self.outgoing.worker());
         let Some((switch, in_kernel)) = self.switches.get_with_kernel(id) else { return true };
         let (index, failed_at, now) = (switch.index, in_kernel.failed_at, self.now);
+        let is_crowded = !in_kernel.crowding.may_answer(now);
         let Some(of_kernel) = in_kernel.get_mut(index) else { return true };
         of_kernel.is_listed = false;
         if of_kernel.session.has_failed() {
@@ -112,6 +136,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         switch.buffers.expire_slowness(io, id, now);
         // Captures get every packet-in.
         let may_open = failed_at.is_none()
+            && !is_crowded
             && of_kernel.lateness.may_answer(now)
             && self.captures.is_empty()
             && switch.is_idle()

@@ -7,42 +7,29 @@ use std::time::{Duration, Instant};
 
 use sluice_kernel::Waits;
 
+use super::pauses::Pauses;
+
 /// The share of late answers with which the kernel is too slow: more than one in so many.
 const LATE_ONE_IN: u64 = 100;
 
 /// Timed answers after which the share is computed anew. Before, it is computed as if there were so many.
 const INTERVAL: u64 = 100;
 
-/// For how long the worker answers when the kernel was too slow. The time doubles each time.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(64);
-
 /// The waits of one switch, and what follows from them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Lateness {
     /// Waits before the current interval.
     before: Waits,
-    /// End of the last pause, until which the worker answers.
-    paused_until: Option<Instant>,
-    /// Length of the next pause.
-    pause: Duration,
-}
-
-impl Default for Lateness {
-    fn default() -> Self {
-        Self { before: Waits::default(), paused_until: None, pause: PAUSE_MIN }
-    }
+    pauses: Pauses,
 }
 
 impl Lateness {
     /// Whether the kernel may answer.
     pub(super) fn may_answer(&self, now: Instant) -> bool {
-        self.paused_until.is_none_or(|until| until <= now)
+        self.pauses.may_answer(now)
     }
 
     /// Takes note of how long answers have waited. Returns for how long the worker answers from now on, if the kernel has just been too slow.
-    ///
-    /// The next pause is as short as the first one again when the kernel has answered quickly for as long as that would take.
     pub(super) fn update(&mut self, waits: Waits, now: Instant) -> Option<Duration> {
         let timed = waits.timed - self.before.timed;
         let late = waits.late - self.before.late;
@@ -52,17 +39,12 @@ impl Lateness {
             return None;
         }
         if late * LATE_ONE_IN > timed.max(INTERVAL) {
-            let pause = self.pause;
             self.before = waits;
-            self.paused_until = Some(now + pause);
-            self.pause = (pause * 2).min(PAUSE_MAX);
-            return Some(pause);
+            return Some(self.pauses.begin(now));
         }
         if timed >= INTERVAL {
             self.before = waits;
-            if self.paused_until.is_some_and(|until| now >= until + self.pause) {
-                (self.paused_until, self.pause) = (None, PAUSE_MIN);
-            }
+            self.pauses.record_quick(now);
         }
         None
     }
@@ -70,6 +52,7 @@ impl Lateness {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pauses::PAUSE_MIN;
     use super::*;
 
     /// A switch with simulated answers.

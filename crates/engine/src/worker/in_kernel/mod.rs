@@ -7,8 +7,10 @@
 //! [`Switches::get_mut`]: super::switches::Switches::get_mut
 
 mod cache;
+mod crowding;
 mod gates;
 mod lateness;
+mod pauses;
 mod reports;
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ use super::{WorkerState, count_sent, worker_counters};
 use crate::counters::ThreadCounters;
 use crate::deadlines::Deadlines;
 use crate::switch_counters::SwitchCounters;
+use crowding::Crowding;
 use lateness::Lateness;
 
 /// When the worker looks first whether a socket has taken the answers of the program. The time doubles while it has not.
@@ -53,6 +56,8 @@ pub(super) struct InKernel {
     behind: Deadlines<ConnId>,
     /// Since then, the kernel answers nothing any more: no gate is opened.
     failed_at: Option<Instant>,
+    /// Whether too many answers wait for each other.
+    crowding: Crowding,
     /// No switch is attached before.
     next_attach_at: Option<Instant>,
     /// Hosts published since the start.
@@ -101,6 +106,7 @@ impl InKernel {
         io.wake_by(answers.as_fd())?;
         io.wake_once_by(answers.reports())?;
         let (switches, indices, closed) = (Vec::new(), HashMap::default(), VecDeque::new());
+        let crowding = Crowding::new(answers.relay_queue());
         Ok(Self {
             answers,
             switches,
@@ -108,6 +114,7 @@ impl InKernel {
             closed,
             behind: Deadlines::default(),
             failed_at: None,
+            crowding,
             next_attach_at: None,
             publications: 0,
             has_more_reports: false,

@@ -1,11 +1,14 @@
 //! When gates are closed, and when they are opened again.
 
+use sluice_kernel::RelayQueue;
 use sluice_sdk::{CaptureFilter, CaptureSender};
 
 use super::*;
 use crate::backpressure::SLOW_TIME;
 use crate::worker::in_kernel::cache::WHOLE_TABLE;
+use crate::worker::in_kernel::crowding::{AHEAD_MAX, INTERVAL};
 use crate::worker::in_kernel::gates::{HOSTS_PER_ITERATION, PAUSE_PER_HOST, PUBLICATIONS_AT_ONCE};
+use crate::worker::in_kernel::pauses::PAUSE_MIN;
 
 #[test]
 fn after_the_publication_of_many_hosts_the_next_one_has_to_wait() {
@@ -53,6 +56,29 @@ fn the_worker_answers_for_a_while_when_the_kernel_was_late() {
     let second = Duration::from_secs(1);
     assert!(!test.reopens(just_before(at + second)));
     assert!(test.reopens(at + second));
+    assert_eq!(pauses(&test), 1);
+}
+
+/// The relay of a worker passes on the answers to all its switches, one after the other.
+#[test]
+fn the_worker_answers_all_switches_for_a_while_when_too_many_answers_wait_for_each_other() {
+    let mut test = Test::new();
+    let (other, _switch) = test.add_switch();
+    let (at, ids) = (test.worker.state.now, [test.id, other]);
+    let pauses = |test: &Test| test.worker.state.counters().kernel_pauses.get();
+    let mut queue = RelayQueue { relayed: INTERVAL, ahead: INTERVAL * AHEAD_MAX };
+    test.worker.state.check_crowding(queue);
+    assert_eq!(ids.map(|id| test.is_open(id)), [true, true]);
+    queue.relayed += INTERVAL;
+    queue.ahead += INTERVAL * AHEAD_MAX + 1;
+    test.worker.state.check_crowding(queue);
+    assert_eq!((ids.map(|id| test.is_open(id)), pauses(&test)), ([false, false], 1));
+    for now in [at, just_before(at + PAUSE_MIN)] {
+        assert!(!test.reopens(now));
+        assert!(!test.is_open(other));
+    }
+    assert!(test.worker.state.switches.get_mut(other).is_some());
+    assert!(test.reopens(at + PAUSE_MIN) && test.is_open(other));
     assert_eq!(pauses(&test), 1);
 }
 
