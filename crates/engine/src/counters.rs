@@ -138,6 +138,13 @@ impl ThreadCounters {
         }
     }
 
+    /// Packet-ins that this worker has received itself.
+    pub(crate) fn packet_ins_of_worker(&self) -> u64 {
+        let kind = usize::from(MessageType::PACKET_IN.0);
+        let counts = self.messages_received.iter().filter_map(|all| all.0.get(kind));
+        counts.map(Counter::get).sum::<u64>().saturating_sub(self.packet_ins_in_kernel.get())
+    }
+
     pub(crate) fn error_received(&self, kind: ErrorType) {
         let kind = usize::try_from(kind.0).unwrap_or(ERROR_TYPES).min(ERROR_TYPES - 1);
         if let Some(count) = self.errors_received.get(kind) {

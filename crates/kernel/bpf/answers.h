@@ -161,7 +161,8 @@ struct clock {
     u64 tick;
     // Written by this program: the relay is gone.
     u64 failed;
-    // If answers are timed: buffers sent through the relay, those of them that have arrived at its other end, and how many were ahead of each, added up.
+    // If answers are timed: buffers sent through the relay, those of them that have arrived at its other end, and how many of other connections were ahead
+    // of each, added up.
     u64 relayed;
     u64 arrived;
     u64 ahead;
@@ -313,5 +314,5 @@ const volatile u32 hold_bits = 1;
 // Longer socket buffers go to the worker: much is waiting then, and the worker is faster.
 const volatile u32 input_bytes_max = INPUT_BYTES_MAX;
 
-// Time in the relay after which a buffer is late; 0 if nothing is timed.
+// Time in the relay after which a buffer is late; 0 if nothing is timed, or counted in the relay.
 const volatile u64 late_ns = 0;

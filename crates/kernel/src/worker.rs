@@ -49,7 +49,7 @@ pub struct Report {
 pub struct RelayQueue {
     /// Buffers that were sent through the relay.
     pub relayed: u64,
-    /// How many buffers were ahead of each, added up.
+    /// How many buffers of other sessions were ahead of each, added up.
     pub ahead: u64,
 }
 
@@ -139,8 +139,13 @@ impl WorkerAnswers {
     /// Two system calls.
     pub fn has_failed(&mut self) -> bool {
         let failed = self.shared.clocks.words().get(self.worker * CLOCK_WORDS + CLOCK_FAILED);
-        self.has_failed |= failed.is_some_and(|failed| failed.load(Ordering::Relaxed) != 0)
-            || self.shared.has_relay_failed(self.worker);
+        // Reading the error of the relay clears it: another worker in the place of this one has to know, too.
+        if self.shared.has_relay_failed(self.worker)
+            && let Some(failed) = failed
+        {
+            failed.store(1, Ordering::Relaxed);
+        }
+        self.has_failed |= failed.is_some_and(|failed| failed.load(Ordering::Relaxed) != 0);
         self.has_failed
     }
 

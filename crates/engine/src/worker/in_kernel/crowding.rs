@@ -1,7 +1,7 @@
 //! Whether the kernel or the worker answers the switches of the worker, by how many of the kernel's answers wait for each other.
 //!
 //! The kernel answers each packet-in with work items of its own, so that the last of several that arrive at once waits for all others. The worker handles
-//! them at a fraction of that cost, once it is awake. One switch that sends one request at a time never waits, however many answers per second that are.
+//! them at a fraction of that cost, once it is awake. One switch that sends one request at a time never waits, whatever its rate.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,12 @@ pub(super) const AHEAD_MAX: u64 = 3;
 /// Answers after which the average is computed anew.
 pub(super) const INTERVAL: u64 = 100;
 
-/// A pause ends before its time when the worker's reads per second are less than their peak in this pause, divided by this.
-const CALM: u64 = 2;
+/// A pause may end before its time when the worker gets fewer packet-ins per second than their peak in this pause, divided by this, in
+/// [`CALM_CHECKS`] checks in a row.
+const CALM_DIVISOR: u64 = 2;
+
+/// A second.
+const CALM_CHECKS: u32 = 4;
 
 /// How many answers of a worker's switches have waited for each other, and what follows from that.
 #[derive(Debug, Default)]
@@ -24,10 +28,12 @@ pub(super) struct Crowding {
     /// The queue before the current interval.
     before: RelayQueue,
     pauses: Pauses,
-    /// Reads of the worker at the last check, and when that was.
+    /// Packet-ins that the worker had got at the last check, and when that was.
     checked: Option<(u64, Instant)>,
-    /// The most reads per second in this pause.
+    /// The most packet-ins per second in this pause.
     peak: u64,
+    /// Checks in a row with few packet-ins.
+    calm: u32,
 }
 
 impl Crowding {
@@ -41,22 +47,23 @@ impl Crowding {
         self.pauses.may_answer(now)
     }
 
-    /// Takes note of how many answers were ahead of others, and of how often the worker has read from switches. Returns for how long the worker answers
-    /// from now on, if there have just been too many. Called four times a second.
+    /// Takes note of how many answers were ahead of others, and of the packet-ins that the worker has got. Returns for how long the worker answers
+    /// from now on, if too many were ahead. Called four times a second.
     pub(super) fn update(
         &mut self,
         queue: RelayQueue,
-        reads: u64,
+        packet_ins: u64,
         now: Instant,
     ) -> Option<Duration> {
-        let load = self.reads_per_second(reads, now);
+        let load = self.packet_ins_per_second(packet_ins, now);
         let relayed = queue.relayed.saturating_sub(self.before.relayed);
         let ahead = queue.ahead.saturating_sub(self.before.ahead);
         if !self.may_answer(now) {
             // What was on its way.
             self.before = queue;
             self.peak = self.peak.max(load);
-            if load < self.peak / CALM {
+            self.calm = if load < self.peak / CALM_DIVISOR { self.calm + 1 } else { 0 };
+            if self.calm >= CALM_CHECKS {
                 self.pauses.end(now);
             }
             return None;
@@ -66,18 +73,18 @@ impl Crowding {
         }
         self.before = queue;
         if ahead > relayed * AHEAD_MAX {
-            self.peak = 0;
+            (self.peak, self.calm) = (0, 0);
             return Some(self.pauses.begin(now));
         }
         self.pauses.record_quick(now);
         None
     }
 
-    /// Reads per second since the last call.
-    fn reads_per_second(&mut self, reads: u64, now: Instant) -> u64 {
-        let Some((before, at)) = self.checked.replace((reads, now)) else { return 0 };
+    /// Packet-ins per second since the last call.
+    fn packet_ins_per_second(&mut self, packet_ins: u64, now: Instant) -> u64 {
+        let Some((before, at)) = self.checked.replace((packet_ins, now)) else { return 0 };
         let elapsed_ms = u64::try_from((now - at).as_millis()).unwrap_or(u64::MAX);
-        reads.saturating_sub(before).saturating_mul(1000) / elapsed_ms.max(1)
+        packet_ins.saturating_sub(before).saturating_mul(1000) / elapsed_ms.max(1)
     }
 }
 
@@ -89,14 +96,14 @@ mod tests {
     struct Load {
         crowding: Crowding,
         queue: RelayQueue,
-        reads: u64,
+        packet_ins: u64,
         now: Instant,
     }
 
     impl Load {
         fn new() -> Self {
             let (crowding, queue) = (Crowding::default(), RelayQueue::default());
-            Self { crowding, queue, reads: 0, now: sluice_io::clock::now() }
+            Self { crowding, queue, packet_ins: 0, now: sluice_io::clock::now() }
         }
 
         /// A quarter of a second with so many bursts of that length. Returns the pause that begins, in seconds.
@@ -105,10 +112,10 @@ mod tests {
                 self.queue.relayed += bursts * burst;
                 self.queue.ahead += bursts * (0..burst).sum::<u64>();
             } else {
-                self.reads += bursts * burst;
+                self.packet_ins += bursts * burst;
             }
             self.now += Duration::from_millis(250);
-            let pause = self.crowding.update(self.queue, self.reads, self.now);
+            let pause = self.crowding.update(self.queue, self.packet_ins, self.now);
             pause.map(|pause| pause.as_secs())
         }
 
@@ -169,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_tried_again_at_once_when_there_is_less_than_half_of_the_load() {
+    fn the_kernel_is_tried_again_after_a_second_with_less_than_half_of_the_load() {
         let long_pause = || {
             let mut load = Load::new();
             for _ in 0..7 {
@@ -177,7 +184,7 @@ mod tests {
             }
             load
         };
-        for (calm, expected) in [(0, 1), (499, 1), (500, 64 * 4 - 10), (1000, 64 * 4 - 10)] {
+        for (calm, expected) in [(0, 4), (499, 4), (500, 64 * 4 - 10), (1000, 64 * 4 - 10)] {
             let mut load = long_pause();
             (0..10).for_each(|_| assert_eq!(load.tick(1000, 16), None));
             assert_eq!(load.ticks_until_end(calm, 16), expected, "{calm}");
@@ -187,7 +194,7 @@ mod tests {
         for bursts in [1000, 1500, 2000, 1000] {
             assert_eq!(load.tick(bursts, 16), None);
         }
-        assert_eq!(load.ticks_until_end(999, 16), 1);
+        assert_eq!(load.ticks_until_end(999, 16), 4);
         // The next pause is as long as if this one had not ended.
         assert_eq!(load.tick(1000, 16), Some(64));
     }
@@ -199,17 +206,34 @@ mod tests {
             assert_eq!(load.next_pause(1000, 16).unwrap().1, pause);
         }
         assert_eq!(load.tick(1000, 16), None);
-        assert_eq!(load.ticks_until_end(1000, 1), 1);
+        assert_eq!(load.ticks_until_end(1000, 1), 4);
         for _ in 0..31 {
             assert_eq!(load.tick(1000, 1), None);
         }
         assert_eq!(load.next_pause(1000, 16), Some((1, 8)));
-        assert_eq!(load.tick(1000, 16), None);
-        assert_eq!(load.ticks_until_end(1000, 1), 1);
+        // The second one does not end before its time.
+        assert_eq!(load.ticks_until_end(1000, 1), 8 * 4);
         for _ in 0..64 {
             assert_eq!(load.tick(1000, 1), None);
         }
         assert_eq!(load.next_pause(1000, 16), Some((1, 1)));
+    }
+
+    /// Each time that there is less load, the kernel could be tried again.
+    #[test]
+    fn a_load_that_comes_and_goes_is_the_workers_in_the_end() {
+        for (on, off) in [(1, 1), (2, 2), (1, 8), (8, 8), (40, 40)] {
+            let mut load = Load::new();
+            let mut attempts = 0;
+            for tick in 0..10_000 {
+                let bursts = if tick % (on + off) < on { 1000 } else { 0 };
+                let before = load.queue.relayed;
+                let _ = load.tick(bursts, 16);
+                // The first pauses are short.
+                attempts += u32::from(tick >= 1000 && load.queue.relayed > before);
+            }
+            assert!(attempts <= 9000 / (64 * 4) + 1, "{attempts}, {on} on, {off} off");
+        }
     }
 
     #[test]

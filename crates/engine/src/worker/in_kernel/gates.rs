@@ -44,12 +44,15 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.close_all_gates();
     }
 
-    /// Has the worker answer everything for a while if too many answers of the kernel have waited for each other.
+    /// Has the worker answer everything for a while if too many answers of the kernel have waited for each other. The ticks of the switches close their
+    /// gates, over the next quarter of a second, and they are not opened again.
     pub(super) fn check_crowding(&mut self, queue: RelayQueue) {
         let worker = self.outgoing.worker();
         let counters = worker_counters(&self.registry, worker);
         let Some(in_kernel) = &mut self.switches.in_kernel else { return };
-        if let Some(pause) = in_kernel.crowding.update(queue, counters.reads.get(), self.now) {
+        if let Some(pause) =
+            in_kernel.crowding.update(queue, counters.packet_ins_of_worker(), self.now)
+        {
             counters.kernel_pauses.add(1);
             if self.log_limit.allow(self.now) {
                 tracing::info!(
@@ -58,7 +61,6 @@ impl<I: Io, A: App> WorkerState<I, A> {
                     "answers of the kernel wait for each other; the worker answers all its switches for a while"
                 );
             }
-            self.close_all_gates();
         }
     }
 
@@ -126,7 +128,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
             }
             of_kernel.has_arrived = false;
         }
-        if let Some(pause) = of_kernel.lateness.update(of_kernel.session.waits(), now) {
+        // What waits for others is not slow by itself.
+        let pause = of_kernel.lateness.update(of_kernel.session.waits(), is_crowded, now);
+        if let Some(pause) = pause {
             counters.kernel_pauses.add(1);
             let dpid = switch.datapath_id;
             if self.log_limit.allow(now) {

@@ -29,11 +29,17 @@ impl Lateness {
         self.pauses.may_answer(now)
     }
 
-    /// Takes note of how long answers have waited. Returns for how long the worker answers from now on, if the kernel has just been too slow.
-    pub(super) fn update(&mut self, waits: Waits, now: Instant) -> Option<Duration> {
+    /// Takes note of how long answers have waited. Returns for how long the worker answers from now on, if the kernel has just been too slow, unless
+    /// the worker answers all switches anyway.
+    pub(super) fn update(
+        &mut self,
+        waits: Waits,
+        is_crowded: bool,
+        now: Instant,
+    ) -> Option<Duration> {
         let timed = waits.timed - self.before.timed;
         let late = waits.late - self.before.late;
-        if !self.may_answer(now) {
+        if is_crowded || !self.may_answer(now) {
             // What was on its way.
             self.before = waits;
             return None;
@@ -75,7 +81,7 @@ mod tests {
                 self.waits.late += late;
             }
             self.now += Duration::from_millis(250);
-            self.lateness.update(self.waits, self.now)
+            self.lateness.update(self.waits, false, self.now)
         }
 
         /// Ticks until a pause begins, and its length, if one begins among so many ticks.

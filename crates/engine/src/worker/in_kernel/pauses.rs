@@ -13,11 +13,13 @@ pub(super) struct Pauses {
     until: Option<Instant>,
     /// Length of the next one.
     next: Duration,
+    /// Whether a pause has ended before its time.
+    has_ended: bool,
 }
 
 impl Default for Pauses {
     fn default() -> Self {
-        Self { until: None, next: PAUSE_MIN }
+        Self { until: None, next: PAUSE_MIN, has_ended: false }
     }
 }
 
@@ -35,9 +37,11 @@ impl Pauses {
         pause
     }
 
-    /// Ends a pause before its time. The next one is as long as if it had not ended.
+    /// Ends a pause before its time, unless one has ended so since the kernel was quick for long. The next one is as long as if it had not ended.
     pub(super) fn end(&mut self, now: Instant) {
-        self.until = Some(now);
+        if !std::mem::replace(&mut self.has_ended, true) {
+            self.until = Some(now);
+        }
     }
 
     /// Takes note that the kernel is quick. The next pause is as short as the first one again if that has been so for as long as the pause would take.
