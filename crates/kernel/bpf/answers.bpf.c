@@ -258,13 +258,14 @@ inline_always int report(const struct burst *burst)
     return !bpf_ringbuf_output(ring, &report, sizeof(report), flags);
 }
 
-// Counts a buffer that is sent through the relay of a worker, and those of other connections that are ahead of it there. A worker would not be quicker
-// only because one switch sends many packet-ins.
+// Counts a buffer that is sent through the relay of a worker, and those of other connections that are ahead of it there: otherwise one switch that
+// sends much would have the worker answer all others.
 inline_always void count_relayed(struct session *session, struct clock *clock)
 {
     session->relay = session->clock;
-    u64 before = __sync_fetch_and_add(&clock->relayed, 1), arrived = clock->arrived;
+    // First: one that arrives meanwhile makes the result too small, not too great.
     u64 own = session->relayed - 1 - session->arrived;
+    u64 before = __sync_fetch_and_add(&clock->relayed, 1), arrived = clock->arrived;
     // Some that were sent by other processors meanwhile may have arrived.
     if (before > arrived + own)
         __sync_fetch_and_add(&clock->ahead, before - arrived - own);

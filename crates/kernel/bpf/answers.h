@@ -314,5 +314,5 @@ const volatile u32 hold_bits = 1;
 // Longer socket buffers go to the worker: much is waiting then, and the worker is faster.
 const volatile u32 input_bytes_max = INPUT_BYTES_MAX;
 
-// Time in the relay after which a buffer is late; 0 if nothing is timed, or counted in the relay.
+// Time in the relay after which a buffer is late; 0 if buffers are neither timed nor counted.
 const volatile u64 late_ns = 0;

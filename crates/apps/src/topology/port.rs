@@ -484,7 +484,10 @@ impl Port {
             // come through a link, the port may be one.
             PortPhase::Probing(_) | PortPhase::Quiet(_) => self.phase,
             _ if is_shared => PortPhase::SharedSegment,
-            PortPhase::SharedSegment | PortPhase::Looped => PortPhase::Quiet(now),
+            PortPhase::SharedSegment | PortPhase::Looped => {
+                self.adjacency_mut().was_probed_again = false;
+                PortPhase::Quiet(now)
+            }
             PortPhase::Edge => PortPhase::Edge,
         };
     }

@@ -59,7 +59,7 @@ impl Topology {
         }
     }
 
-    /// Whether the port that sent a probe at a time, or its switch, has gone down since.
+    /// Whether a port that sent or received a probe of this time, or its switch, has gone down since.
     fn is_outdated(&self, from: SwitchPort, sent_us: u64, clock: WallClock) -> bool {
         // Compares times, not states: a port of another worker may be up again, which this worker does not know yet.
         let switch = SwitchPort::new(from.switch, PortNo::ANY);
@@ -159,7 +159,10 @@ impl Topology {
         if self.is_up(sender) {
             let clock = self.probe_settings(now).clock;
             let age_us = u128::from(clock.us(now).abs_diff(sent_us));
-            if age_us <= PROBE_AGE_MAX.as_micros() && !self.is_outdated(sender, sent_us, clock) {
+            let ports = [sender, heard.from];
+            if age_us <= PROBE_AGE_MAX.as_micros()
+                && !ports.into_iter().any(|at| self.is_outdated(at, sent_us, clock))
+            {
                 self.add_receiver(sender, heard, now, network);
             }
         }

@@ -39,6 +39,9 @@ const WINDOW_MAX: usize = 2 * PORTS_MAX;
 /// A port is late when it has not been probed for this many intervals: fewer than a link may be silent.
 const LATE_AFTER: u32 = super::LOST_PROBES_MAX - 1;
 
+/// Switches with neighbors at ports of this worker that are remembered at least, before it is checked whether they still are.
+const NEIGHBORS_MAX_MIN: usize = 1024;
+
 /// Settings that all probes of a worker share.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProbeSettings {
@@ -324,6 +327,8 @@ pub(super) struct ProbedSwitches {
     by_id: HashMap<DatapathId, SwitchIndex>,
     /// By switch: those of this worker with a port that has a neighbor there, and some that had one.
     with_neighbor_at: HashMap<DatapathId, BTreeSet<SwitchIndex>>,
+    /// With more of them, those are removed that had one.
+    neighbors_max: usize,
 }
 
 impl ProbedSwitches {
@@ -360,6 +365,26 @@ impl ProbedSwitches {
     /// Must be called before a neighbor at a port of `neighbor` is added to a port of the switch `sw`.
     pub(super) fn mark_with_neighbor_at(&mut self, neighbor: DatapathId, sw: SwitchIndex) {
         self.with_neighbor_at.entry(neighbor).or_default().insert(sw);
+        // Switches of another controller with the same secret do not disconnect here.
+        if self.with_neighbor_at.len() > self.neighbors_max {
+            self.forget_outdated_neighbors((neighbor, sw));
+        }
+    }
+
+    /// Removes what was marked and has no such neighbor any more, but for what was marked last.
+    fn forget_outdated_neighbors(&mut self, last: (DatapathId, SwitchIndex)) {
+        let by_index = &self.by_index;
+        self.with_neighbor_at.retain(|&neighbor, switches| {
+            switches.retain(|&sw| {
+                let switch = by_index.get(sw.index()).and_then(Option::as_deref);
+                (neighbor, sw) == last
+                    || switch.is_some_and(|switch| {
+                        switch.ports.iter().any(|port| port.has_neighbor_at(neighbor))
+                    })
+            });
+            !switches.is_empty()
+        });
+        self.neighbors_max = NEIGHBORS_MAX_MIN.max(self.with_neighbor_at.len() * 2);
     }
 
     /// A port to which a neighbor at a port of `neighbor` may be added, if its switch is one of this worker.

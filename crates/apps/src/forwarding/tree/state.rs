@@ -95,7 +95,7 @@ impl SpanningTree {
         self.links.iter().flatten().any(|&end| end == at)
     }
 
-    /// Whether its switches have its flow entries or are to get them.
+    /// Whether it is being installed, is active or is retiring: it is not being removed yet.
     pub(super) fn is_in_use(&self) -> bool {
         matches!(self.phase, TreePhase::Installing | TreePhase::Active | TreePhase::Retiring)
     }

@@ -19,18 +19,19 @@ pub(super) const INTERVAL: u64 = 100;
 /// [`CALM_CHECKS`] checks in a row.
 const CALM_DIVISOR: u64 = 2;
 
-/// A second.
+/// Checks in a second.
 const CALM_CHECKS: u32 = 4;
 
 /// How many answers of a worker's switches have waited for each other, and what follows from that.
 #[derive(Debug, Default)]
 pub(super) struct Crowding {
-    /// The queue before the current interval.
+    /// The queue before the current interval, and when that was, if it was at a check.
     before: RelayQueue,
+    before_at: Option<Instant>,
     pauses: Pauses,
     /// Packet-ins that the worker had got at the last check, and when that was.
     checked: Option<(u64, Instant)>,
-    /// The most packet-ins per second in this pause.
+    /// The most packet-ins per second in this pause, or answers per second in the interval before it.
     peak: u64,
     /// Checks in a row with few packet-ins.
     calm: u32,
@@ -55,37 +56,40 @@ impl Crowding {
         packet_ins: u64,
         now: Instant,
     ) -> Option<Duration> {
-        let load = self.packet_ins_per_second(packet_ins, now);
+        let since = self.checked.replace((packet_ins, now));
+        let load =
+            since.map_or(0, |(before, at)| per_second(packet_ins.saturating_sub(before), at, now));
         let relayed = queue.relayed.saturating_sub(self.before.relayed);
         let ahead = queue.ahead.saturating_sub(self.before.ahead);
-        if !self.may_answer(now) {
-            // What was on its way.
-            self.before = queue;
-            self.peak = self.peak.max(load);
-            self.calm = if load < self.peak / CALM_DIVISOR { self.calm + 1 } else { 0 };
-            if self.calm >= CALM_CHECKS {
-                self.pauses.end(now);
-            }
-            return None;
-        }
-        if relayed < INTERVAL {
+        let is_paused = !self.may_answer(now);
+        if !is_paused && relayed < INTERVAL {
             return None;
         }
         self.before = queue;
+        let since = self.before_at.replace(now);
+        if is_paused {
+            // The answers were on their way.
+            self.peak = self.peak.max(load);
+            self.calm = if load < self.peak / CALM_DIVISOR { self.calm + 1 } else { 0 };
+            if self.calm >= CALM_CHECKS {
+                self.pauses.end_early(now);
+            }
+            return None;
+        }
         if ahead > relayed * AHEAD_MAX {
-            (self.peak, self.calm) = (0, 0);
+            self.peak = since.map_or(0, |at| per_second(relayed, at, now));
+            self.calm = 0;
             return Some(self.pauses.begin(now));
         }
         self.pauses.record_quick(now);
         None
     }
+}
 
-    /// Packet-ins per second since the last call.
-    fn packet_ins_per_second(&mut self, packet_ins: u64, now: Instant) -> u64 {
-        let Some((before, at)) = self.checked.replace((packet_ins, now)) else { return 0 };
-        let elapsed_ms = u64::try_from((now - at).as_millis()).unwrap_or(u64::MAX);
-        packet_ins.saturating_sub(before).saturating_mul(1000) / elapsed_ms.max(1)
-    }
+/// So many since `at`, per second.
+fn per_second(count: u64, at: Instant, now: Instant) -> u64 {
+    let elapsed_ms = u64::try_from((now - at).as_millis()).unwrap_or(u64::MAX);
+    count.saturating_mul(1000) / elapsed_ms.max(1)
 }
 
 #[cfg(test)]
@@ -189,6 +193,9 @@ mod tests {
             (0..10).for_each(|_| assert_eq!(load.tick(1000, 16), None));
             assert_eq!(load.ticks_until_end(calm, 16), expected, "{calm}");
         }
+        // A load that ends when the pause begins.
+        let mut load = long_pause();
+        assert_eq!(load.ticks_until_end(0, 16), 4);
         // A load that grows before it falls counts as its peak.
         let mut load = long_pause();
         for bursts in [1000, 1500, 2000, 1000] {

@@ -128,7 +128,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
             }
             of_kernel.has_arrived = false;
         }
-        // What waits for others is not slow by itself.
+        // Answers that wait for each other are late without waiting for a processor.
         let pause = of_kernel.lateness.update(of_kernel.session.waits(), is_crowded, now);
         if let Some(pause) = pause {
             counters.kernel_pauses.add(1);

@@ -109,6 +109,15 @@ mod tests {
     }
 
     #[test]
+    fn late_answers_do_not_count_while_the_worker_answers_all_switches() {
+        let (mut lateness, now) = (Lateness::default(), sluice_io::clock::now());
+        let waits = Waits { timed: 1000, late: 500 };
+        assert_eq!(lateness.update(waits, true, now), None);
+        assert_eq!(lateness.update(waits, false, now), None);
+        assert!(lateness.may_answer(now));
+    }
+
+    #[test]
     fn rare_late_answers_do_not_add_up_over_intervals() {
         let mut switch = Switch::new();
         assert_eq!(switch.next_pause(1000, 10), None);

@@ -14,12 +14,12 @@ pub(super) struct Pauses {
     /// Length of the next one.
     next: Duration,
     /// Whether a pause has ended before its time.
-    has_ended: bool,
+    has_ended_early: bool,
 }
 
 impl Default for Pauses {
     fn default() -> Self {
-        Self { until: None, next: PAUSE_MIN, has_ended: false }
+        Self { until: None, next: PAUSE_MIN, has_ended_early: false }
     }
 }
 
@@ -37,9 +37,10 @@ impl Pauses {
         pause
     }
 
-    /// Ends a pause before its time, unless one has ended so since the kernel was quick for long. The next one is as long as if it had not ended.
-    pub(super) fn end(&mut self, now: Instant) {
-        if !std::mem::replace(&mut self.has_ended, true) {
+    /// Ends a pause before its time, unless another one has ended so and the kernel has not been quick for long since. The next pause is as long as if
+    /// this one had not ended.
+    pub(super) fn end_early(&mut self, now: Instant) {
+        if !std::mem::replace(&mut self.has_ended_early, true) {
             self.until = Some(now);
         }
     }

@@ -15,7 +15,7 @@ use crate::worker::WorkerState;
 pub(super) const REPORTS_PER_ITERATION: usize = 2048;
 
 /// How often in an iteration a worker lets other threads run that are just writing a report, in all: ten thousand switches may disconnect at the same
-/// time. Then it goes on, and the applications handle what the switch has sent before the last answer to it.
+/// time. Then it goes on: the applications may handle a message of the switch before they know of the last answer to it.
 pub(super) const YIELDS_PER_ITERATION: u32 = 100;
 
 impl InKernel {

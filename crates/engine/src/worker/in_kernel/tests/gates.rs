@@ -73,7 +73,11 @@ fn the_worker_answers_all_switches_for_a_while_when_too_many_answers_wait_for_ea
     queue.ahead += INTERVAL * AHEAD_MAX + 1;
     test.worker.state.check_crowding(queue);
     assert_eq!(pauses(&test), 1);
-    test.worker.state.close_all_gates();
+    let (io, state) = (&mut test.worker.io, &mut test.worker.state);
+    state.now = state.next_tick_at;
+    state.run_timers(io);
+    state.open_gates(io);
+    assert_eq!(ids.map(|id| test.is_open(id)), [false, false]);
     for now in [at, just_before(at + PAUSE_MIN)] {
         assert!(!test.reopens(now));
         assert!(!test.is_open(other));
