@@ -91,15 +91,14 @@ impl Topology {
 
     /// Has the next tick look for an unmanaged segment between two ports, unless it is known what connects them.
     pub(super) fn probe_for_segment(&mut self, suspected: &SuspectedConnection, now: Instant) {
-        let is_looped =
-            |port: Option<&mut Port>| port.is_some_and(|port| port.phase == PortPhase::Looped);
-        let [first, _] = suspected.ports;
-        if suspected.ports.into_iter().any(|at| is_looped(self.switches.port_mut(at)))
-            || self.switches.has_bundle_of(first.switch, suspected.ports)
-        {
+        let ports = suspected.ports;
+        let is_looped = ports.into_iter().any(|at| {
+            self.switches.port_mut(at).is_some_and(|port| port.phase == PortPhase::Looped)
+        });
+        if is_looped || self.switches.has_bundle_of(ports) {
             return;
         }
-        for at in suspected.ports {
+        for at in ports {
             if let Some(port) = self.switches.port_mut(at)
                 && port.needs_broadcast_probes()
                 && port.admit_answer(now)

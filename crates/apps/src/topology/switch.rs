@@ -405,8 +405,9 @@ impl ProbedSwitches {
         }
     }
 
-    /// Whether two ports belong to one bundle of the switch `id`, which is one of this worker.
-    pub(super) fn has_bundle_of(&self, id: DatapathId, ports: [SwitchPort; 2]) -> bool {
+    /// Whether two ports belong to one bundle of a switch of this worker.
+    pub(super) fn has_bundle_of(&self, ports: [SwitchPort; 2]) -> bool {
+        let [SwitchPort { switch: id, .. }, _] = ports;
         let switch = self.by_id.get(&id).and_then(|sw| self.by_index.get(sw.index())?.as_deref());
         switch.is_some_and(|switch| switch.has_bundle_of(ports))
     }

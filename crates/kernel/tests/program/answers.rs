@@ -415,17 +415,19 @@ fn answers_that_wait_longer_than_the_limit_are_counted() {
             peer.receive(answer.len());
         }
         assert_eq!((session.waits(), session.answered().packet_ins), (expected, COUNT));
+        let relayed = if late.is_some() { COUNT } else { 0 };
+        assert_eq!(worker.relay_queue(), RelayQueue { relayed, ahead: 0 });
         // Buffers that follow at once wait behind one that is timed. More of them might not all be answered.
         (0..10).for_each(|_| peer.switch.write_all(&known).unwrap());
         peer.receive(answer.len() * 10);
         let more = session.waits().timed - expected.timed;
         assert!(if late.is_some() { (1..=10).contains(&more) } else { more == 0 }, "{more}");
+        assert_eq!(worker.relay_queue().ahead, 0, "those of the same switch do not count");
     }
 }
 
-/// One that waits for its answer before it sends the next packet-in has nothing ahead of it.
 #[test]
-fn answers_that_are_ahead_of_others_are_counted_by_worker() {
+fn answers_to_a_switch_that_moves_are_counted_in_the_queue_of_its_worker() {
     const COUNT: u64 = 50;
     let late = Some(Duration::from_secs(1_000_000));
     let program = KernelAnswers::load(&Limits { late, ..LIMITS }).unwrap();
@@ -450,27 +452,4 @@ fn answers_that_are_ahead_of_others_are_counted_by_worker() {
         worker.release(&mut session);
     }
     assert_eq!(first.relay_queue(), alone, "that the switch has moved changes nothing");
-    second.adopt(&mut session);
-    publish_two(&mut second, &mut session);
-    session.open(1);
-    // Those of the same switch do not count.
-    (0..10).for_each(|_| peer.switch.write_all(&known).unwrap());
-    peer.receive(answer.len() * 10);
-    assert_eq!(second.relay_queue().ahead, 0);
-}
-
-#[test]
-fn without_a_limit_nothing_is_counted_in_the_queue() {
-    let program = KernelAnswers::load(&LIMITS).unwrap();
-    let mut worker = program.worker(0).unwrap();
-    let forms = Forms::new(Version::V1_3);
-    let mut peer = Peer::new();
-    let mut session = worker.attach(&peer.controller).unwrap();
-    session.set_form(&forms.form(10));
-    publish_two(&mut worker, &mut session);
-    session.open(1);
-    let known = packet_in(Version::V1_3, (mac(1), mac(2)), 1, None);
-    peer.switch.write_all(&known).unwrap();
-    peer.receive(answers(Version::V1_3, 1, &[((mac(1), mac(2)), [1, 2], None)]).len());
-    assert_eq!(worker.relay_queue(), RelayQueue::default());
 }

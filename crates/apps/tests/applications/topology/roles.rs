@@ -125,6 +125,34 @@ fn a_pending_port_is_probed_again_only_once() {
     assert_eq!(network.view(0).port_role(new), PortRole::Edge);
 }
 
+/// It is known what is connected. Otherwise a host that sends back what it receives could have any port probed four times a second, with the source
+/// addresses of hosts there.
+#[test]
+fn frames_at_a_looped_port_have_no_other_port_probed() {
+    let mut network =
+        SimulatedNetwork::new(Version::V1_3, [(Topology::default(), Hosts::default())]);
+    network.add_switch(1, 2, 0);
+    let [known, looped] = [switch_port(1, 1), switch_port(1, 2)];
+    network.add_one_way_link(looped, looped, Duration::ZERO);
+    network.connect(1);
+    network.run_for(S * 2);
+    let frame = arp(MacAddr([2, 0, 0, 0, 0, 1]), Ipv4Addr::new(10, 0, 0, 1), true);
+    network.inject_frame(known, &frame);
+    network.run_for(MS * 10);
+    assert_eq!(network.view(0).hosts().count(), 1);
+    network.take_sent_frames();
+    for _ in 0..100 {
+        network.inject_frame(looped, &frame);
+        network.run_for(MS * 100);
+    }
+    let is_broadcast_probe =
+        |frame: &[u8]| Ethernet::new(frame).is_some_and(|eth| eth.ethertype == EtherType(0x88b6));
+    let sent = network.take_sent_frames();
+    let probes =
+        sent.iter().filter(|(at, frame)| *at == known && is_broadcast_probe(frame)).count();
+    assert!(probes <= 2, "{probes} in 10 s, of which one is due in 5");
+}
+
 /// Delivers the last frame of a type that was sent out of `from` to the port `to`.
 fn inject_sent(
     network: &mut SimulatedNetwork<Topology>,

@@ -15,7 +15,7 @@ pub(super) const AHEAD_MAX: u64 = 3;
 /// Answers after which the average is computed anew.
 pub(super) const INTERVAL: u64 = 100;
 
-/// A pause may end before its time when the worker gets fewer packet-ins per second than their peak in this pause, divided by this, in
+/// A pause may end before its time when the worker receives fewer packet-ins per second than their peak in this pause, divided by this, in
 /// [`CALM_CHECKS`] checks in a row.
 const CALM_DIVISOR: u64 = 2;
 
@@ -29,7 +29,7 @@ pub(super) struct Crowding {
     before: RelayQueue,
     before_at: Option<Instant>,
     pauses: Pauses,
-    /// Packet-ins that the worker had got at the last check, and when that was.
+    /// Packet-ins that the worker had received by the last check, and when that was.
     checked: Option<(u64, Instant)>,
     /// The most packet-ins per second in this pause, or answers per second in the interval before it.
     peak: u64,
@@ -48,8 +48,8 @@ impl Crowding {
         self.pauses.may_answer(now)
     }
 
-    /// Takes note of how many answers were ahead of others, and of the packet-ins that the worker has got. Returns for how long the worker answers
-    /// from now on, if too many were ahead. Called four times a second.
+    /// Checks, four times a second, how many answers are ahead of others in the queue. Returns for how long the worker answers from now on, if there were
+    /// too many. `packet_ins` is the number of those that the worker itself has received so far: while it answers, they are the load.
     pub(super) fn update(
         &mut self,
         queue: RelayQueue,
