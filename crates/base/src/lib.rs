@@ -1,11 +1,13 @@
-//! Histograms, metrics, seeded random numbers and hash maps. Nothing about networks.
+//! Histograms, metrics, seeded random numbers, hash maps and other collections. Nothing about networks.
 
+mod collections;
 mod folded_multiply;
 pub mod hash;
 mod histogram;
 pub mod metrics;
 mod rng;
 
+pub use collections::ordered;
 pub use folded_multiply::folded_multiply;
 pub use hash::{HashMap, HashSet};
 pub use histogram::{Histogram, HistogramSnapshot};

@@ -166,7 +166,7 @@ impl LoopFigures {
 
 impl Report {
     pub(crate) fn new(plan: &Plan, mut results: ThreadResults) -> Self {
-        results.totals.sort_by_key(|result| result.thread);
+        results.totals.sort_unstable_by_key(|result| result.thread);
         let unanswered_min_ns =
             results.totals.iter().map(|result| result.unanswered_min_ns).min().unwrap_or(0);
         let mut of_measured = LoopRequests::new();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_base::HashMap;
+use sluice_base::{HashMap, ordered};
 use sluice_openflow::{DatapathId, MacAddr};
 
 use crate::entry::{Declaration, Entry, EntryError, Key, Reserved, Selector};
@@ -138,9 +138,9 @@ impl AppliedChange {
             before: before.map(text),
             after: after.map(text),
         });
-        let new: BTreeMap<_, _> = self.names.as_ref().unwrap_or(names).iter().collect();
-        let old: BTreeMap<_, _> = names.iter().collect();
-        let all: BTreeSet<_> = old.keys().chain(new.keys()).copied().collect();
+        let new: BTreeMap<_, _> = ordered(self.names.as_ref().unwrap_or(names).iter());
+        let old: BTreeMap<_, _> = ordered(names.iter());
+        let all: BTreeSet<_> = ordered(old.keys().chain(new.keys()).copied());
         let value = |names: &BTreeMap<NameOf, &str>, of| names.get(of).map(|it| (*it).to_owned());
         let of_names = all.iter().filter(|of| old.get(of) != new.get(of)).map(|of| Difference {
             of: DifferenceKind::Name(*of),

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use sluice_base::ordered;
+
 use sluice_io::clock;
 use sluice_openflow::DatapathId;
 
@@ -90,7 +92,7 @@ impl Reports {
 
 impl AppliedChange {
     fn report(&self, switches: usize, is_declared: bool) -> ChangeReport {
-        let added: BTreeSet<_> = self.added.iter().map(|entry| entry.key()).collect();
+        let added: BTreeSet<_> = ordered(self.added.iter().map(|entry| entry.key()));
         let removed = self.removed.iter().filter(|entry| !added.contains(entry.key())).count();
         ChangeReport {
             revision: self.revision,

@@ -68,15 +68,38 @@ struct Member {
 }
 
 /// What the processes of a tree use.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct TreeUsage {
     /// Processor time since the start, in seconds; of processes that have ended, as last read.
     pub cpu_s: f64,
+    /// Processes that run, by id.
+    pub processes: Vec<ProcessUsage>,
+}
+
+impl TreeUsage {
+    /// Resident memory of the processes that run, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        self.processes.iter().map(|process| process.resident_bytes).sum()
+    }
+
+    /// Threads of the processes that run.
+    pub fn threads(&self) -> u32 {
+        self.processes.iter().map(|process| process.threads).sum()
+    }
+}
+
+/// What a process uses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProcessUsage {
+    /// Its id and, since ids are used again, its start time in the units of `/proc/PID/stat`.
+    pub id: (i32, u64),
+    /// Name of its program, or what it calls itself: 15 bytes at most.
+    pub name: String,
+    /// Processor time since its start, in seconds.
+    pub cpu_s: f64,
     /// Resident memory in bytes.
     pub resident_bytes: u64,
-    /// Processes that run.
-    pub processes: u32,
-    /// Their threads.
+    /// Number of its threads.
     pub threads: u32,
 }
 
@@ -123,7 +146,7 @@ impl ProcessTree {
 
     /// Whether any of its processes runs.
     pub fn is_running(&mut self) -> bool {
-        self.usage().processes > 0
+        !self.usage().processes.is_empty()
     }
 
     /// What its processes use now.
@@ -136,9 +159,13 @@ impl ProcessTree {
             member.is_alive = true;
             // A process that has just ended keeps what was read last.
             member.cpu_time = cpu_time(found.pid).unwrap_or(member.cpu_time);
-            usage.resident_bytes += found.resident_bytes;
-            usage.threads += found.threads;
-            usage.processes += 1;
+            usage.processes.push(ProcessUsage {
+                id: (found.pid, found.start),
+                name: found.name,
+                cpu_s: member.cpu_time.as_secs_f64(),
+                resident_bytes: found.resident_bytes,
+                threads: found.threads,
+            });
         }
         usage.cpu_s = self.members.values().map(|it| it.cpu_time).sum::<Duration>().as_secs_f64();
         usage
@@ -332,6 +359,7 @@ fn on_cores<T>(cores: &[usize], start: impl FnOnce() -> io::Result<T>) -> io::Re
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Process {
     pid: i32,
+    name: String,
     is_zombie: bool,
     parent: i32,
     group: i32,
@@ -371,13 +399,14 @@ fn cpu_time(pid: i32) -> Option<Duration> {
 fn parse_stat(text: &str) -> Option<Process> {
     // The name of the program is in parentheses, and may contain any of them.
     let (before, after) = text.rsplit_once(')')?;
-    let pid = before.split_once(' ')?.0.parse().ok()?;
+    let (pid, name) = before.split_once(" (")?;
     let fields: Vec<_> = after.split_whitespace().collect();
     // `after` begins with field 3.
     let field = |number: usize| fields.get(number - 3).copied();
     let number = |at: usize| field(at)?.parse::<u64>().ok();
     Some(Process {
-        pid,
+        pid: pid.parse().ok()?,
+        name: name.to_owned(),
         is_zombie: matches!(field(3)?, "Z" | "X"),
         parent: field(4)?.parse().ok()?,
         group: field(5)?.parse().ok()?,
@@ -415,9 +444,9 @@ mod tests {
     }
 
     /// Waits until the tree has this many processes.
-    fn wait_for(tree: &mut ProcessTree, processes: u32) {
+    fn wait_for(tree: &mut ProcessTree, processes: usize) {
         let deadline = clock::now() + Duration::from_secs(60);
-        while tree.usage().processes != processes {
+        while tree.usage().processes.len() != processes {
             assert!(clock::now() < deadline, "{:?}", tree.usage());
             clock::sleep(POLL_INTERVAL);
         }
@@ -483,11 +512,14 @@ mod tests {
         let _guard = one_test_at_a_time();
         let mut tree = start("sh -c 'ulimit -t 1; while :; do :; done'; exec sleep 600");
         let deadline = clock::now() + Duration::from_secs(60);
-        while tree.usage().cpu_s < 0.5 || tree.usage().processes > 1 {
+        while tree.usage().cpu_s < 0.5 || tree.usage().processes.len() > 1 {
             assert!(clock::now() < deadline, "{:?}", tree.usage());
             clock::sleep(POLL_INTERVAL);
         }
-        assert!(tree.usage().resident_bytes > 0);
+        let usage = tree.usage();
+        let [process] = &usage.processes[..] else { panic!("{usage:?}") };
+        assert_eq!((process.name.as_str(), process.threads), ("sleep", 1));
+        assert!(usage.resident_bytes() > 0 && process.cpu_s < usage.cpu_s, "{usage:?}");
     }
 
     #[test]
@@ -558,6 +590,7 @@ mod tests {
             "42 (a) (b c) S 7 42 42 0 -1 4194560 1 2 3 4 50 25 6 7 20 0 9 0 1234 1000000 300 1";
         let expected = Process {
             pid: 42,
+            name: "a) (b c".to_owned(),
             is_zombie: false,
             parent: 7,
             group: 42,

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use sluice_base::ordered;
+
 use sluice_declared::Quarantine;
 use sluice_openflow::MacAddr;
 use sluice_sdk::view::{IsolatedPort, NetworkView, RecordFact, SwitchPort};
@@ -15,8 +17,8 @@ pub(crate) fn changes(
     let is_alone =
         |&at: &SwitchPort| view.hosts_at(at).all(|(id, _)| quarantines.contains_key(&id.mac));
     let wanted = quarantines.values().filter_map(|it| it.info.own_port());
-    let wanted: BTreeSet<_> = wanted.filter(is_alone).collect();
-    let present: BTreeSet<_> = view.records::<IsolatedPort>().map(|(at, _)| at).collect();
+    let wanted: BTreeSet<_> = ordered(wanted.filter(is_alone));
+    let present: BTreeSet<_> = ordered(view.records::<IsolatedPort>().map(|(at, _)| at));
     let added = wanted.difference(&present).map(|&at| RecordFact::new(at, Some(IsolatedPort)));
     let removed = present.difference(&wanted);
     let removed = removed.map(|&at| RecordFact::new(at, None::<IsolatedPort>));

@@ -169,16 +169,43 @@ pub struct Usage {
     /// Seconds before, since when it may have been ready: it was last found not to be then.
     #[serde(default)]
     pub start_up_resolution_s: f64,
-    /// Whether it ran until it was stopped.
+    /// Whether any of its processes ran until it was stopped.
     pub survived: bool,
     /// Whether it ended at the signal, rather than by `SIGKILL`.
     pub stopped_in_order: bool,
+    /// Its processes in the order in which they were first seen. Those that start and end between two readings are not seen.
+    #[serde(default)]
+    pub processes: Vec<ProcessRecord>,
+    /// Number of further processes: they are part of the totals, and not of `processes`.
+    #[serde(default)]
+    pub processes_not_listed: u32,
     /// Readings, about five per second.
     pub readings: Vec<UsageReading>,
 }
 
+/// What one process of a controller used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProcessRecord {
+    /// Its id.
+    pub pid: i32,
+    /// Name of its program, or what it calls itself, as last read: 15 bytes at most.
+    pub name: String,
+    /// When it was first seen, in seconds since the controller's start.
+    pub first_seen_s: f64,
+    /// When it was last seen.
+    pub last_seen_s: f64,
+    /// Whether it ran when the controller was ready, ended before the controller was stopped, and no other one of its name has taken its place.
+    pub ended_early: bool,
+    /// Processor time, in seconds.
+    pub cpu_s: f64,
+    /// Largest resident memory in bytes.
+    pub peak_resident_bytes: u64,
+    /// Largest number of threads.
+    pub peak_threads: u32,
+}
+
 /// The use of resources at one time, all processes of a controller together.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UsageReading {
     /// Seconds since the controller's start.
     pub at_s: f64,
@@ -188,6 +215,22 @@ pub struct UsageReading {
     pub resident_bytes: u64,
     /// Number of processes.
     pub processes: u32,
+    /// Number of threads.
+    pub threads: u32,
+    /// Each of its processes that are listed, if more than one runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of_each: Vec<ProcessReading>,
+}
+
+/// The use of resources of one process at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ProcessReading {
+    /// Index in [`Usage::processes`].
+    pub process: usize,
+    /// Processor time since its start, in seconds.
+    pub cpu_s: f64,
+    /// Resident memory in bytes.
+    pub resident_bytes: u64,
     /// Number of threads.
     pub threads: u32,
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use sluice_study::definition::Catalogue;
 use sluice_study::record::{Sample, StudyRecord};
 use sluice_study::report;
-use support::{ALL_KINDS, Sampler, controller, study};
+use support::{ALL_KINDS, Sampler, controller, process, study};
 
 /// Writes the report of a study into a folder of its own.
 fn written(name: &str, record: &StudyRecord, samples: &[Sample]) -> PathBuf {
@@ -353,6 +353,43 @@ fn restarts_and_the_resolution_of_the_start_up_time_are_shown() {
     let document: serde_json::Value = serde_json::from_str(&read(&folder, "report.json")).unwrap();
     assert_eq!(document["controllers"][0]["restarts"], 1);
     assert!(document["warnings"][0].as_str().unwrap().contains("bbr"));
+}
+
+#[test]
+fn each_process_of_a_controller_is_shown() {
+    let controllers = vec![controller("single", "Single"), controller("several", "Several")];
+    let record = study(controllers, &[("all-kinds", ALL_KINDS)]);
+    let mut samples = Sampler::new(1).samples(&record);
+    let of_several = samples.iter_mut().filter(|sample| sample.controller == "several");
+    let n = of_several.enumerate().map(|(at, sample)| {
+        let usage = sample.usage.as_mut().unwrap();
+        usage.processes = vec![
+            process("core", 1.0, false),
+            process("<l2>, learning", 3.0, at == 4),
+            process("core", 1.0, false),
+        ];
+    });
+    let n = n.count();
+    let folder = written("processes", &record, &samples);
+    let page = read(&folder, "report.html");
+    let table = page.split_once("<h3>Processes</h3>").unwrap().1.split_once("</table>").unwrap().0;
+    let rows: Vec<_> = table.split("<tr>").skip(2).collect();
+    let [l2, core] = rows[..] else { panic!("{table}") };
+    let ended = format!("in 1 of {n} samples");
+    for text in ["Several", "&lt;l2&gt;, learning", ">1<", "60.0", "20.0", &ended] {
+        assert!(l2.contains(text), "{text} in {l2}");
+    }
+    for text in ["core", ">2<", "40.0", "<td>no</td>"] {
+        assert!(core.contains(text), "{text} in {core}");
+    }
+    let rows = parse_csv(&read(&folder, "processes.csv"));
+    assert_eq!(rows.len(), 1 + samples.len() + 2 * n);
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    let report: serde_json::Value = serde_json::from_str(&read(&folder, "report.json")).unwrap();
+    let processes = &report["controllers"][1]["processes"];
+    assert_eq!(processes[0]["name"], "<l2>, learning");
+    assert_eq!(processes[0]["samples_ended_early"], 1);
+    assert_eq!((&processes[1]["most"], &processes[1]["samples"]), (&2.into(), &n.into()));
 }
 
 /// The ranges that the axes of a picture have.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_base::HashMap;
+use sluice_base::{HashMap, ordered};
 use sluice_openflow::{
     Action, DatapathId, Field, FieldId, FlowMod, Instruction, Match, Oxm, PortNo, VlanId,
 };
@@ -54,7 +54,7 @@ impl PolicyTopology {
     pub fn new(view: &NetworkView) -> Self {
         let ports = |(id, info): (DatapathId, &SwitchInfo)| {
             let peers: BTreeMap<_, _> =
-                view.links_of(id).map(|link| (link.from.port, link.to.switch)).collect();
+                ordered(view.links_of(id).map(|link| (link.from.port, link.to.switch)));
             let port = |(&port, info): (&PortNo, &PortInfo)| PolicyPort {
                 port,
                 peer: peers.get(&port).copied(),
@@ -252,7 +252,7 @@ pub(super) fn compile(
         let here = flows.iter().filter(|flow| flow.switches.contains(at));
         here.map(|flow| flow.flow.table_id).chain([0]).collect()
     };
-    let tables: BTreeMap<_, _> = network.0.keys().map(|at| (*at, tables(at))).collect();
+    let tables: BTreeMap<_, _> = ordered(network.0.keys().map(|at| (*at, tables(at))));
     let prefix = format!("{POLICY_NAME}{name}:{tag}");
     let mut compiler = Compiler {
         prefix,

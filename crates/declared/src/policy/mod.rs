@@ -16,6 +16,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluice_base::ordered;
+
 use serde::{Deserialize, Serialize};
 use sluice_openflow::DatapathId;
 
@@ -233,7 +235,7 @@ impl PolicyVersion {
                 SwitchEntries { ingress: of_switch(ingress), transit: of_switch(transit) };
             (DatapathId(dpid), entries)
         };
-        let entries: BTreeMap<_, _> = switches.into_iter().map(switch).collect();
+        let entries: BTreeMap<_, _> = ordered(switches.into_iter().map(switch));
         let count = entries.values().map(|it| it.ingress.len() + it.transit.len()).sum();
         Self { tag, entries, count }
     }

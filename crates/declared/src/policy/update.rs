@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use sluice_base::ordered;
+
 use sluice_io::clock;
 
 use super::compile::{PolicyFlow, PolicyNetwork, PolicyTopology, compile};
@@ -104,7 +106,7 @@ impl Declared {
         if !errors.is_empty() {
             return Err(PolicyError::Flows(errors));
         }
-        let switches: BTreeSet<_> = parsed.iter().flat_map(PolicyFlow::switches).collect();
+        let switches: BTreeSet<_> = ordered(parsed.iter().flat_map(PolicyFlow::switches));
         if let Some(id) = lock(&self.shared.core).reconciler.without_bundles(&switches) {
             return Err(PolicyError::NoBundles(id));
         }
@@ -137,7 +139,7 @@ impl Declared {
     fn free_tag(&self) -> Result<u16, PolicyError> {
         let core = lock(&self.shared.core);
         let used = core.policies.values().flat_map(|policy| policy.versions());
-        let used: BTreeSet<_> = used.map(|version| version.tag).collect();
+        let used: BTreeSet<_> = ordered(used.map(|version| version.tag));
         let tags = self.shared.policy_tags.clone();
         let last = core.last_tag.or_else(|| used.last().copied());
         let (after, until): (Vec<_>, Vec<_>) =

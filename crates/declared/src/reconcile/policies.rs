@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sluice_base::HashMap;
+use sluice_base::{HashMap, ordered};
 use sluice_openflow::DatapathId;
 
 use super::Reconciler;
@@ -114,7 +114,7 @@ impl Reconciler {
                 confirmed(self.known(*id)?, &entries.ingress)?;
             }
         }
-        let switches: BTreeSet<_> = policy.versions().flat_map(|it| it.switches()).collect();
+        let switches: BTreeSet<_> = ordered(policy.versions().flat_map(|it| it.switches()));
         for id in switches {
             let is_away = !self.switches.contains_key(&id);
             if is_away && policy.current.is_some() {
@@ -153,7 +153,7 @@ impl Reconciler {
     /// The switches of a policy that are not connected.
     pub fn unconnected_of_policy(&self, policy: &Policy) -> Vec<DatapathId> {
         let switches = policy.versions().flat_map(|version| version.switches());
-        let missing: BTreeSet<_> = switches.filter(|id| !self.switches.contains_key(id)).collect();
+        let missing: BTreeSet<_> = ordered(switches.filter(|id| !self.switches.contains_key(id)));
         missing.into_iter().collect()
     }
 

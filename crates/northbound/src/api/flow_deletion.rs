@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluice_base::ordered;
+
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -160,7 +162,7 @@ async fn delete_everywhere(
 ) -> Result<Json<DeletedEverywhereDocument>, ApiError> {
     let selection = Selection::new(&filter, &state.owners)?;
     let sessions = state.controller.switches();
-    let mut done: BTreeMap<_, _> = sessions.iter().map(|it| (it.datapath_id, None)).collect();
+    let mut done: BTreeMap<_, _> = ordered(sessions.iter().map(|it| (it.datapath_id, None)));
     let permits = Arc::new(Semaphore::new(SWITCHES_MAX));
     // Those that are not done at the end are given up when this is dropped.
     let mut tasks = JoinSet::new();

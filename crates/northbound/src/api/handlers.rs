@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use sluice_base::ordered;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};
@@ -65,7 +67,7 @@ pub(super) async fn controller(State(state): State<ApiState>) -> Json<Controller
     };
     let store_error = StoreErrorDocument::new(&state);
     let copy = state.view.lock();
-    let cables: BTreeSet<_> = copy.view.links().map(Cable::from).collect();
+    let cables: BTreeSet<_> = ordered(copy.view.links().map(Cable::from));
     Json(ControllerDocument {
         version: env!("CARGO_PKG_VERSION"),
         uptime_s: clock::now().saturating_duration_since(state.started).as_secs(),

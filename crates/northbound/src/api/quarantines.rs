@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use sluice_base::ordered;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -216,7 +218,7 @@ fn find_host(
     let known = view.hosts().filter(|(_, host)| host.addrs.contains(&address));
     let of_address = quarantines.values().filter(|it| it.info.addresses.contains(&address));
     let found: BTreeSet<_> =
-        known.map(|(id, _)| id.mac).chain(of_address.map(|it| it.mac)).collect();
+        ordered(known.map(|(id, _)| id.mac).chain(of_address.map(|it| it.mac)));
     match (found.first(), found.len()) {
         (Some(&mac), 1) => Ok(mac),
         (None, _) => {

@@ -159,7 +159,7 @@ fn files(folder: &Path) -> Result<Vec<(String, String, String)>, DefinitionError
         let text = read_definition(&path)?;
         files.push((name.to_owned(), path.display().to_string(), text));
     }
-    files.sort();
+    files.sort_unstable();
     Ok(files)
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sluice_base::ordered;
+
 use crate::definition::{Start, Variant};
 
 /// The command line of a controller with its variables, of which `fill` replaces the placeholders.
@@ -11,7 +13,7 @@ pub(crate) fn command_line(
     fill: impl Fn(&str) -> String,
 ) -> String {
     let environment = start.environment.iter().chain(&variant.environment);
-    let environment: BTreeMap<_, _> = environment.collect();
+    let environment: BTreeMap<_, _> = ordered(environment);
     let variables = environment.into_iter().map(|(name, value)| {
         let value = shell_word(&fill(value));
         format!("{name}={value}")

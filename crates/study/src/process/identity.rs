@@ -21,7 +21,7 @@ fn list(folder: &Path) -> Vec<u8> {
         format!("{} {length}\n", entry.file_name().to_string_lossy())
     };
     let mut lines: Vec<_> = entries.map(line).collect();
-    lines.sort();
+    lines.sort_unstable();
     lines.concat().into_bytes()
 }
 

@@ -6,6 +6,7 @@ mod identity;
 mod placeholders;
 mod readiness;
 mod running;
+mod usage_log;
 
 pub(crate) use command_line::{command_line, shell_word};
 pub(crate) use discovery::executable;

@@ -13,14 +13,12 @@ use sluice_openflow::Version;
 
 use super::Placeholders;
 use super::readiness::{self, Readiness};
+use super::usage_log::UsageLog;
 use crate::definition::{ControllerRow, StopSignal, Variant};
-use crate::record::{Usage, UsageReading};
+use crate::record::Usage;
 
 /// Interval between readings of the use of resources.
 const READING_INTERVAL: Duration = Duration::from_millis(200);
-
-/// Most readings that are kept; beyond them, every second one is discarded.
-const READINGS_MAX: usize = 2000;
 
 /// Name of the file with the output of a controller.
 const LOG: &str = "controller.log";
@@ -48,12 +46,8 @@ pub struct RunningController {
     start_up_resolution: Duration,
     stop_signal: process_tree::StopSignal,
     grace: Duration,
-    readings: Vec<UsageReading>,
-    /// Only every so many readings are kept.
-    stride: usize,
-    taken: usize,
+    usage_log: UsageLog,
     next_reading: Instant,
-    survived: bool,
 }
 
 /// Why a controller did not get ready.
@@ -124,6 +118,8 @@ impl RunningController {
         run_command_after_start(row, placeholders)?;
         let settle = Duration::try_from_secs_f64(row.ready.settle_s).unwrap_or_default();
         controller.settle(settle, is_interrupted)?;
+        controller.take_reading(clock::now());
+        controller.usage_log.is_ready();
         Ok(controller)
     }
 
@@ -140,11 +136,8 @@ impl RunningController {
                 StopSignal::Int => process_tree::StopSignal::Int,
             },
             grace: Duration::try_from_secs_f64(row.stop.grace_s).unwrap_or_default(),
-            readings: Vec::new(),
-            stride: 1,
-            taken: 0,
+            usage_log: UsageLog::default(),
             next_reading: started_at,
-            survived: true,
         }
     }
 
@@ -221,27 +214,7 @@ impl RunningController {
             // What cannot be emptied is not the controller's fault.
             let _ = fs::File::options().write(true).truncate(true).open(&self.log);
         }
-        let usage = self.tree.usage();
-        self.survived &= usage.processes > 0;
-        self.taken += 1;
-        if !self.taken.is_multiple_of(self.stride) {
-            return;
-        }
-        self.readings.push(UsageReading {
-            at_s: (now - self.started_at).as_secs_f64(),
-            cpu_s: usage.cpu_s,
-            resident_bytes: usage.resident_bytes,
-            processes: usage.processes,
-            threads: usage.threads,
-        });
-        if self.readings.len() >= READINGS_MAX {
-            let mut index = 0;
-            self.readings.retain(|_| {
-                index += 1;
-                index % 2 == 0
-            });
-            self.stride *= 2;
-        }
+        self.usage_log.add((now - self.started_at).as_secs_f64(), &self.tree.usage());
     }
 
     /// Reads the use of resources for `time`.
@@ -264,20 +237,14 @@ impl RunningController {
 
     /// Resident memory of its processes, as last read.
     pub fn resident_bytes(&self) -> u64 {
-        self.readings.last().map_or(0, |reading| reading.resident_bytes)
+        self.usage_log.resident_bytes()
     }
 
     /// Stops it. Returns what it used.
     pub fn stop(mut self) -> Usage {
         self.take_reading(clock::now());
         let end = self.tree.stop(self.stop_signal, self.grace);
-        Usage {
-            start_up_s: self.start_up.as_secs_f64(),
-            start_up_resolution_s: self.start_up_resolution.as_secs_f64(),
-            survived: self.survived,
-            stopped_in_order: end == TreeEnd::InOrder,
-            readings: self.readings,
-        }
+        self.usage_log.finish([self.start_up, self.start_up_resolution], end == TreeEnd::InOrder)
     }
 }
 

@@ -1,6 +1,8 @@
-//! All samples, and the statistics of all cells, as CSV (RFC 4180).
+//! All samples, their processes, and the statistics of all cells, as CSV (RFC 4180).
 
 use std::collections::BTreeSet;
+
+use sluice_base::ordered;
 
 use super::escape::csv;
 use super::summary::{CellSummary, MetricSummary, StudySummary};
@@ -10,8 +12,8 @@ use crate::record::Sample;
 /// A row for each sample, repeated ones included; a column for each axis and each figure of any sample.
 pub(super) fn samples(study: &StudySummary<'_>) -> String {
     let axes = axes(study);
-    let names: BTreeSet<&str> =
-        study.samples.iter().flat_map(|it| it.figures.keys()).map(String::as_str).collect();
+    let names = study.samples.iter().flat_map(|it| it.figures.keys());
+    let names: BTreeSet<&str> = ordered(names.map(String::as_str));
     let before = ["experiment", "controller"];
     let after = [
         "round",
@@ -68,6 +70,46 @@ fn facts(sample: &Sample) -> [String; 15] {
         sample.lower_bounds.join(" "),
         sample.warnings.join("; "),
     ]
+}
+
+/// A row for each process of each sample, repeated ones included.
+pub(super) fn processes(study: &StudySummary<'_>) -> String {
+    let axes = axes(study);
+    let before = ["experiment", "controller"].map(str::to_owned).into_iter();
+    let after = [
+        "round",
+        "attempt",
+        "pid",
+        "name",
+        "first_seen_s",
+        "last_seen_s",
+        "ended_early",
+        "cpu_s",
+        "peak_resident_bytes",
+        "peak_threads",
+    ];
+    let axis_names = axes.iter().map(|axis| axis_key(*axis));
+    let mut text = line(before.chain(axis_names).chain(after.map(str::to_owned)));
+    for sample in study.samples {
+        for process in sample.usage.iter().flat_map(|usage| &usage.processes) {
+            let mut fields = vec![sample.experiment.clone(), sample.controller.clone()];
+            fields.extend(values(&sample.cell, &axes));
+            fields.extend([
+                sample.round.to_string(),
+                sample.attempt.to_string(),
+                process.pid.to_string(),
+                process.name.clone(),
+                process.first_seen_s.to_string(),
+                process.last_seen_s.to_string(),
+                process.ended_early.to_string(),
+                process.cpu_s.to_string(),
+                process.peak_resident_bytes.to_string(),
+                process.peak_threads.to_string(),
+            ]);
+            text += &line(fields);
+        }
+    }
+    text
 }
 
 /// A row for each cell and metric; a row without metric for each cell of which all samples failed.
@@ -150,7 +192,7 @@ fn statistics(
 fn axes(study: &StudySummary<'_>) -> Vec<Axis> {
     let planned = study.experiments.iter().flat_map(|it| &it.cells).flat_map(|it| it.cell.keys());
     let measured = study.samples.iter().flat_map(|it| it.cell.keys());
-    planned.chain(measured).copied().collect::<BTreeSet<_>>().into_iter().collect()
+    ordered::<BTreeSet<_>, _>(planned.chain(measured).copied()).into_iter().collect()
 }
 
 fn values(cell: &Cell, axes: &[Axis]) -> Vec<String> {

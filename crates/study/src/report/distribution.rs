@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use sluice_base::ordered;
+
 use crate::record::Sample;
 
 /// The median of the rounds' latencies at each share, in microseconds, by share.
@@ -9,12 +11,8 @@ pub(crate) fn quantile_function<'s>(samples: impl Iterator<Item = &'s Sample>) -
     let rounds: Vec<&[(f64, f64)]> =
         samples.map(|it| it.distribution.as_slice()).filter(|it| !it.is_empty()).collect();
     // Shares as bits, which have the order of the numbers since these are not negative.
-    let shares: BTreeSet<u64> = rounds
-        .iter()
-        .copied()
-        .flatten()
-        .map(|(share, _)| share.clamp(0.0, 1.0).to_bits())
-        .collect();
+    let shares: BTreeSet<u64> =
+        ordered(rounds.iter().copied().flatten().map(|(share, _)| share.clamp(0.0, 1.0).to_bits()));
     let median = |share: f64| {
         let all: Vec<_> = rounds.iter().filter_map(|round| latency_at(round, share)).collect();
         sluice_bench::median(&all)

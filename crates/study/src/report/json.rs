@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::check::problems;
 use super::headline::ProcessSummary;
+use super::processes::{self, ProcessGroup};
 use super::summary::{CellSummary, ExperimentSummary, MetricSummary, StudySummary};
 use crate::definition::Cell;
 use crate::record::{ControllerRecord, Machine};
@@ -46,6 +47,7 @@ struct ControllerDocument<'s> {
     peak_resident_mib: Option<f64>,
     samples_observed: usize,
     samples_survived: usize,
+    processes: Vec<ProcessGroup<'s>>,
 }
 
 #[derive(Serialize)]
@@ -105,7 +107,7 @@ pub(super) fn document(study: &StudySummary<'_>) -> serde_json::Result<String> {
 }
 
 fn controller<'s>(
-    study: &StudySummary<'_>,
+    study: &StudySummary<'s>,
     controller: &'s ControllerRecord,
 ) -> ControllerDocument<'s> {
     let ProcessSummary {
@@ -130,6 +132,7 @@ fn controller<'s>(
         peak_resident_mib: peak_mib,
         samples_observed: observed,
         samples_survived: survived,
+        processes: processes::of_controller(study.samples, &controller.id),
     }
 }
 

@@ -12,6 +12,7 @@ mod html;
 mod json;
 mod latex;
 mod memory;
+mod processes;
 pub(crate) mod summary;
 mod svg;
 mod trials;
@@ -27,7 +28,7 @@ use crate::atomic_file;
 use crate::record::{Sample, StudyRecord};
 use summary::StudySummary;
 
-/// Writes the report into `folder`: `report.html`, `samples.csv`, `summary.csv`, `report.json`, and figures and tables in `latex/`.
+/// Writes the report into `folder`: `report.html`, `samples.csv`, `processes.csv`, `summary.csv`, `report.json`, and figures and tables in `latex/`.
 /// Each file has either its old or its new content at any time, also if several processes write the report.
 ///
 /// # Errors
@@ -37,6 +38,7 @@ pub fn write(record: &StudyRecord, samples: &[Sample], folder: &Path) -> io::Res
     let latex = folder.join("latex");
     fs::create_dir_all(&latex)?;
     atomic_file::write(&folder.join("samples.csv"), &csv::samples(&study))?;
+    atomic_file::write(&folder.join("processes.csv"), &csv::processes(&study))?;
     atomic_file::write(&folder.join("summary.csv"), &csv::summary(&study))?;
     atomic_file::write(&folder.join("report.json"), &json::document(&study)?)?;
     for (name, text) in latex::files(&study) {

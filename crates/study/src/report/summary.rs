@@ -166,7 +166,7 @@ impl<'s> CellSummary<'s> {
             .copied()
             .filter(|sample| is_same_cell(&sample.cell, &cell))
             .collect();
-        all.sort_by_key(|sample| (sample.round, sample.attempt));
+        all.sort_unstable_by_key(|sample| (sample.round, sample.attempt));
         let last = |at: usize, sample: &Sample| {
             all.get(at + 1).is_none_or(|next| next.round != sample.round)
         };

@@ -108,7 +108,7 @@ impl Interruption {
     /// Of the frames from number `from` on. `None` if no frame arrived after the loss.
     pub(super) fn of(arrivals: &[(u64, Instant)], from: u64, sent: u64) -> Option<Self> {
         let mut after: Vec<_> = arrivals.iter().filter(|(n, _)| (from..sent).contains(n)).collect();
-        after.sort();
+        after.sort_unstable();
         let arrived = u64::try_from(after.len()).unwrap_or(u64::MAX);
         let lost = sent.saturating_sub(from).saturating_sub(arrived);
         if lost == 0 {

@@ -7,6 +7,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use sluice_base::ordered;
+
 use sluice_bench::paths::{Directions, NetworkPlan};
 use sluice_bench::{Plan, Report};
 use sluice_emu::topology::Topology;
@@ -256,12 +258,13 @@ fn check_paths(
         network.run_for(CHECK_INTERVAL)?;
     }
     network.run_for(SETTLE)?;
-    let asked: BTreeSet<u64> = network
-        .messages
-        .iter()
-        .filter_map(messages::packet_in)
-        .filter_map(|packet_in| frames::sequence_of(packet_in.frame))
-        .collect();
+    let asked: BTreeSet<u64> = ordered(
+        network
+            .messages
+            .iter()
+            .filter_map(messages::packet_in)
+            .filter_map(|packet_in| frames::sequence_of(packet_in.frame)),
+    );
     let mut arrived: BTreeSet<u64> = BTreeSet::new();
     for captured in &network.frames {
         let Some(number) = frames::sequence_of(&captured.frame) else { continue };

@@ -74,7 +74,7 @@ fn sockets() -> Vec<String> {
             text(&format!("/sys/devices/system/cpu/cpu{core}/topology/package_cpus_list"))
         })
         .collect();
-    lists.sort();
+    lists.sort_unstable();
     lists.dedup();
     lists
 }

@@ -10,6 +10,8 @@ mod sample;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sluice_base::ordered;
+
 use sluice_io::{cores, limits};
 
 pub use journal::{Journal, JournalError, read};
@@ -121,7 +123,7 @@ pub fn run(
 
 /// How far an earlier run of the same study has got, and how long its samples took.
 fn resume(plan: &StudyPlan, keys: &[SampleKey], earlier: &[Sample]) -> (TaskProgress, Durations) {
-    let tasks: BTreeMap<_, _> = keys.iter().zip(&plan.tasks).collect();
+    let tasks: BTreeMap<_, _> = ordered(keys.iter().zip(&plan.tasks));
     let (mut progress, mut durations) = (TaskProgress::default(), Durations::default());
     for sample in earlier {
         let elapsed_s = progress.add(sample).filter(|it| *it > 0.0);

@@ -179,6 +179,12 @@ fn record(
     if !usage.stopped_in_order {
         sample.warnings.push("the controller did not end at the signal, and was killed".to_owned());
     }
+    for process in usage.processes.iter().filter(|process| process.ended_early) {
+        sample.warnings.push(format!(
+            "the process {} of the controller (process id {}), which ran when it was ready, ended before it was stopped: it was last seen {:.1} s after the start",
+            process.name, process.pid, process.last_seen_s
+        ));
+    }
     sample.usage = Some(usage);
     let measured = match result {
         Ok(measured) => measured,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use sluice_base::Rng;
 use sluice_study::definition::{AxisValue, Cell, ControllerRow, Experiment, Measure};
 use sluice_study::record::{
-    ControllerRecord, ExperimentRecord, LeftOut, Machine, MachineState, SCHEMA, Sample,
-    StudyRecord, Usage, UsageReading,
+    ControllerRecord, ExperimentRecord, LeftOut, Machine, MachineState, ProcessRecord, SCHEMA,
+    Sample, StudyRecord, Usage, UsageReading,
 };
 
 /// An experiment with a figure of each kind.
@@ -269,7 +269,14 @@ impl Sampler {
             let at_s = f64::from(n) * 0.2;
             let mib = peak * (0.3 + 0.7 * (1.0 - (-at_s).exp()));
             let resident_bytes = (mib * 1_048_576.0) as u64;
-            UsageReading { at_s, cpu_s: at_s, resident_bytes, processes: 1, threads: 4 }
+            UsageReading {
+                at_s,
+                cpu_s: at_s,
+                resident_bytes,
+                processes: 1,
+                threads: 4,
+                of_each: Vec::new(),
+            }
         };
         let readings = (0..40).map(reading).collect();
         Usage {
@@ -277,7 +284,23 @@ impl Sampler {
             start_up_resolution_s: 0.05,
             survived: true,
             stopped_in_order: true,
+            processes: vec![process("controller", 7.8, false)],
+            processes_not_listed: 0,
             readings,
         }
+    }
+}
+
+/// A process that ran for as long as there are readings.
+pub(crate) fn process(name: &str, cpu_s: f64, ended_early: bool) -> ProcessRecord {
+    ProcessRecord {
+        pid: 4242,
+        name: name.to_owned(),
+        first_seen_s: 0.0,
+        last_seen_s: 7.8,
+        ended_early,
+        cpu_s,
+        peak_resident_bytes: 20 << 20,
+        peak_threads: 4,
     }
 }

@@ -106,7 +106,7 @@ fn each(experiment: &ExperimentSummary<'_>) -> String {
     let mut table = Table::new("Each sample", headings(names)).below_heading();
     for cell in &experiment.cells {
         let mut all: Vec<_> = cell.samples.iter().chain(&cell.repeated).copied().collect();
-        all.sort_by_key(|sample| (sample.round, sample.attempt));
+        all.sort_unstable_by_key(|sample| (sample.round, sample.attempt));
         for sample in all {
             let is_repeated = cell.repeated.iter().any(|it| std::ptr::eq(*it, sample));
             table.row(sample_row(cell, sample, is_repeated.then_some("disturbed and repeated")));

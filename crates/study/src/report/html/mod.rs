@@ -52,7 +52,7 @@ fn lead(record: &StudyRecord) -> String {
     };
     format!(
         "<p class=\"lead\">{} on one machine, one controller at a time, measured with the same emulated switches. This is {form}. \
-         Started {}, with <code>{}</code> (Sluice {}). All values are in <code>samples.csv</code>, <code>summary.csv</code> and \
+         Started {}, with <code>{}</code> (Sluice {}). All values are in <code>samples.csv</code>, <code>processes.csv</code>, <code>summary.csv</code> and \
          <code>report.json</code> beside this page; figures for papers are in <code>latex/</code>.</p>\n",
         counted(record.experiments.len(), "experiment", "experiments"),
         html(started_at),

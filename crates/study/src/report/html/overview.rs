@@ -3,6 +3,7 @@
 use super::super::escape::html;
 use super::super::format::{self, THIN_SPACE, counted};
 use super::super::headline::{Headline, ProcessSummary};
+use super::super::processes::{self, ProcessGroup};
 use super::super::summary::StudySummary;
 use super::experiment_id;
 use super::table::{Table, TableCell, headings};
@@ -44,7 +45,68 @@ pub(super) fn summary(study: &StudySummary<'_>) -> String {
             sources.join("; ")
         )
     };
-    format!("<h2>Summary</h2>\n{}{note}", table.finish())
+    format!("<h2>Summary</h2>\n{}{note}{}", table.finish(), processes(study))
+}
+
+/// The processes of controllers that have several; empty if none has.
+fn processes(study: &StudySummary<'_>) -> String {
+    let names = [
+        "Controller",
+        "Process",
+        "Number",
+        "Processor time",
+        "Peak memory",
+        "Threads",
+        "Ended early",
+    ];
+    let mut table = Table::new("Processes", headings(names)).below_heading();
+    let mut is_empty = true;
+    for controller in &study.record.controllers {
+        let groups = processes::of_controller(study.samples, &controller.id);
+        if groups.iter().map(|group| group.most).sum::<usize>() < 2 {
+            continue;
+        }
+        is_empty = false;
+        let total_s: f64 = groups.iter().map(|group| group.cpu_s).sum();
+        for group in groups {
+            table.row(process_row(controller, &group, total_s));
+        }
+    }
+    if is_empty {
+        return String::new();
+    }
+    format!(
+        "<h3>Processes</h3>\n<p class=\"note\">Controllers with more than one process, over all samples: the largest number of processes of this name in a \
+         sample, their share of the controller's processor time, and the largest memory and number of threads of one of them. Processes \
+         that start and end within 0.2 s are not seen. How each of them used processor and memory over time is in \
+         <code>samples.jsonl</code>.</p>\n{}",
+        table.finish()
+    )
+}
+
+fn process_row(
+    controller: &ControllerRecord,
+    group: &ProcessGroup<'_>,
+    total_s: f64,
+) -> Vec<TableCell> {
+    let share = if total_s > 0.0 { group.cpu_s / total_s * 100.0 } else { 0.0 };
+    let ended = group.samples_ended_early;
+    vec![
+        TableCell::Head(controller.row.title.clone()),
+        TableCell::Text(group.name.to_owned()),
+        TableCell::Number(group.most.to_string()),
+        TableCell::Number(format!("{}{THIN_SPACE}%", format::three_digits(share))),
+        TableCell::Number(memory_text(group.peak_resident_bytes)),
+        TableCell::Number(group.peak_threads.to_string()),
+        if ended == 0 {
+            TableCell::Text("no".to_owned())
+        } else {
+            TableCell::Failed(format!(
+                "in {ended} of {}",
+                counted(group.samples, "sample", "samples")
+            ))
+        },
+    ]
 }
 
 fn row(

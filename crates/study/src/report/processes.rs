@@ -1,0 +1,57 @@
+//! What each process of a controller used, over all samples.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::record::{ProcessRecord, Sample};
+
+/// The processes of a controller that have the same name.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub(crate) struct ProcessGroup<'s> {
+    pub(crate) name: &'s str,
+    /// Samples in which there was such a process.
+    pub(crate) samples: usize,
+    /// Largest number of them in a sample.
+    pub(crate) most: usize,
+    /// Processor time of all of them in all samples, in seconds.
+    pub(crate) cpu_s: f64,
+    /// Largest resident memory of one of them, in bytes.
+    pub(crate) peak_resident_bytes: u64,
+    /// Largest number of threads of one of them.
+    pub(crate) peak_threads: u32,
+    /// Samples in which one of them ended before the controller was stopped.
+    pub(crate) samples_ended_early: usize,
+}
+
+/// The processes of a controller by name; first those that used most processor time.
+pub(crate) fn of_controller<'s>(samples: &'s [Sample], controller: &str) -> Vec<ProcessGroup<'s>> {
+    let mut groups = BTreeMap::<&str, ProcessGroup<'_>>::new();
+    for sample in samples.iter().filter(|sample| sample.controller == controller) {
+        let mut by_name = BTreeMap::<&str, Vec<&ProcessRecord>>::new();
+        for process in sample.usage.iter().flat_map(|usage| &usage.processes) {
+            by_name.entry(&process.name).or_default().push(process);
+        }
+        for (name, processes) in by_name {
+            groups.entry(name).or_default().add(name, &processes);
+        }
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    groups.sort_by(|a, b| b.cpu_s.total_cmp(&a.cpu_s));
+    groups
+}
+
+impl<'s> ProcessGroup<'s> {
+    /// Adds all processes of its `name` in one sample.
+    fn add(&mut self, name: &'s str, all: &[&ProcessRecord]) {
+        self.name = name;
+        self.samples += 1;
+        self.most = self.most.max(all.len());
+        self.samples_ended_early += usize::from(all.iter().any(|it| it.ended_early));
+        for process in all {
+            self.cpu_s += process.cpu_s;
+            self.peak_resident_bytes = self.peak_resident_bytes.max(process.peak_resident_bytes);
+            self.peak_threads = self.peak_threads.max(process.peak_threads);
+        }
+    }
+}
