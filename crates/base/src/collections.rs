@@ -1,10 +1,19 @@
-//! Collections that are built from items.
+//! Maps and sets of the standard library.
 
-/// A map or set of the standard library's `BTree` collections with all `items`; of several with the same key, the last one counts.
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A map or set that is sorted by its keys.
+pub trait Sorted {}
+
+impl<K, V> Sorted for BTreeMap<K, V> {}
+
+impl<T> Sorted for BTreeSet<T> {}
+
+/// A map or set with all `items`. Of several with the same key, the last value counts.
 ///
-/// It inserts one item after the other. `collect` sorts them first, which is compiled for each type anew: 6 kB of code each, in a binary whose size counts
-/// (docs/adr/0041-packages.md). For collections that are small, or built once.
-pub fn ordered<C: Default + Extend<T>, T>(items: impl IntoIterator<Item = T>) -> C {
+/// It inserts one item after the other. `collect` sorts them first, by code that is compiled for each type anew: 6 kB each
+/// (docs/adr/0041-packages.md). For collections that are small, or rarely built.
+pub fn ordered<C: Sorted + Default + Extend<T>, T>(items: impl IntoIterator<Item = T>) -> C {
     let mut collection = C::default();
     collection.extend(items);
     collection
@@ -12,8 +21,6 @@ pub fn ordered<C: Default + Extend<T>, T>(items: impl IntoIterator<Item = T>) ->
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@ mod histogram;
 pub mod metrics;
 mod rng;
 
-pub use collections::ordered;
+pub use collections::{Sorted, ordered};
 pub use folded_multiply::folded_multiply;
 pub use hash::{HashMap, HashSet};
 pub use histogram::{Histogram, HistogramSnapshot};

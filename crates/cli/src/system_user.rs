@@ -81,6 +81,12 @@ impl Accounts {
         name(&self.group, gid)
     }
 
+    /// The user with a name.
+    pub(crate) fn user_named(&self, name: &str) -> Option<SystemUser> {
+        let found = records(&self.passwd).find(|fields| fields.first() == Some(&name));
+        Some(self.user(found?.get(2)?.parse().ok()?))
+    }
+
     /// The user with an id.
     pub(crate) fn user(&self, uid: u32) -> SystemUser {
         let user = records(&self.passwd).find(|fields| has_id(fields, uid));

@@ -5,7 +5,6 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use sluice_base::ordered;
-
 use sluice_io::clock;
 use sluice_openflow::DatapathId;
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -57,14 +57,10 @@ pub struct ProcessTree {
     root: Child,
     status: Option<ExitStatus>,
     mark: String,
-    /// Each process seen so far, by id and start time.
-    members: BTreeMap<(i32, u64), Member>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Member {
-    cpu_time: Duration,
-    is_alive: bool,
+    /// Processor time of each process that ran when they were last listed, by id and start time.
+    members: BTreeMap<(i32, u64), Duration>,
+    /// That of processes that have ended.
+    ended_cpu_time: Duration,
 }
 
 /// What the processes of a tree use.
@@ -120,7 +116,7 @@ impl ProcessTree {
     /// `NotFound` if there is no such program or folder; others of starting it; `InvalidInput` for cores that do not exist.
     pub fn start(program: &Program) -> io::Result<Self> {
         set_child_subreaper(Some(rustix::process::getpid()))?;
-        let mark = format!("{}-{}", process::id(), TREES.fetch_add(1, Ordering::Relaxed));
+        let mark = format!("{}-{}", identity(), TREES.fetch_add(1, Ordering::Relaxed));
         let log = fs::File::options().create(true).append(true).open(&program.log)?;
         let mut command = Command::new(&program.program);
         command.args(&program.arguments).envs(&program.environment).env(MARK, &mark);
@@ -128,7 +124,13 @@ impl ProcessTree {
         command.stdout(log.try_clone()?).stderr(log).process_group(0);
         end_with_this_thread(&mut command);
         let root = on_cores(&program.cores, || command.spawn())?;
-        Ok(Self { root, status: None, mark, members: BTreeMap::new() })
+        Ok(Self {
+            root,
+            status: None,
+            mark,
+            members: BTreeMap::new(),
+            ended_cpu_time: Duration::ZERO,
+        })
     }
 
     /// Process id of the program itself.
@@ -151,24 +153,45 @@ impl ProcessTree {
 
     /// What its processes use now.
     pub fn usage(&mut self) -> TreeUsage {
-        self.exit_status();
-        self.members.values_mut().for_each(|member| member.is_alive = false);
         let mut usage = TreeUsage::default();
-        for found in self.find() {
-            let member = self.members.entry((found.pid, found.start)).or_default();
-            member.is_alive = true;
+        let (zombies, running): (Vec<_>, Vec<_>) =
+            self.find().into_iter().partition(|it| it.is_zombie);
+        let mut before = std::mem::take(&mut self.members);
+        for process in running {
+            let id = (process.pid, process.start);
+            let last_read = before.remove(&id).unwrap_or_default();
             // A process that has just ended keeps what was read last.
-            member.cpu_time = cpu_time(found.pid).unwrap_or(member.cpu_time);
+            let cpu_time = cpu_time(process.pid).unwrap_or(last_read);
+            self.members.insert(id, cpu_time);
             usage.processes.push(ProcessUsage {
-                id: (found.pid, found.start),
-                name: found.name,
-                cpu_s: member.cpu_time.as_secs_f64(),
-                resident_bytes: found.resident_bytes,
-                threads: found.threads,
+                id,
+                name: process.name,
+                cpu_s: cpu_time.as_secs_f64(),
+                resident_bytes: process.resident_bytes,
+                threads: process.threads,
             });
         }
-        usage.cpu_s = self.members.values().map(|it| it.cpu_time).sum::<Duration>().as_secs_f64();
+        // A zombie has its processor time until somebody has waited for it.
+        for zombie in &zombies {
+            if let Some(time) = before.get_mut(&(zombie.pid, zombie.start)) {
+                *time = cpu_time(zombie.pid).unwrap_or(*time);
+            }
+        }
+        self.ended_cpu_time += before.into_values().sum::<Duration>();
+        self.reap(&zombies);
+        let cpu_time = self.ended_cpu_time + self.members.values().sum::<Duration>();
+        usage.cpu_s = cpu_time.as_secs_f64();
         usage
+    }
+
+    /// Waits for processes that have ended: the program itself, and orphans that this process has adopted, for which nobody else waits.
+    fn reap(&mut self, zombies: &[Process]) {
+        self.exit_status();
+        let root = i32::try_from(self.root.id()).unwrap_or_default();
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        for zombie in zombies.iter().filter(|it| it.parent == own && it.pid != root) {
+            let _ = waitpid(Pid::from_raw(zombie.pid), WaitOptions::NOHANG);
+        }
     }
 
     /// Ends all processes: by `signal`, and by `SIGKILL` those that are left after `grace`.
@@ -198,8 +221,7 @@ impl ProcessTree {
 
     fn signal(&mut self, signal: Signal) {
         self.usage();
-        let alive = self.members.iter().filter(|(_, member)| member.is_alive);
-        for (&(pid, _), _) in alive {
+        for &(pid, _) in self.members.keys() {
             if let Some(pid) = Pid::from_raw(pid) {
                 // It may have ended since.
                 let _ = kill_process(pid, signal);
@@ -219,7 +241,7 @@ impl ProcessTree {
         true
     }
 
-    /// All processes of the tree that are not zombies.
+    /// All processes of the tree, those included that have ended and that nobody has waited for.
     fn find(&self) -> Vec<Process> {
         let all = processes();
         let own = rustix::process::getpid().as_raw_nonzero().get();
@@ -252,13 +274,7 @@ impl ProcessTree {
             }
             is_member.extend(more.into_iter().map(|pid| (pid, true)));
         }
-        let members = all.into_values().filter(|it| is_member.get(&it.pid) == Some(&true));
-        let (zombies, running): (Vec<_>, Vec<_>) = members.partition(|it| it.is_zombie);
-        // Orphans that this process has adopted, and that nobody else waits for.
-        for zombie in zombies.iter().filter(|it| it.parent == own && it.pid != root) {
-            let _ = waitpid(Pid::from_raw(zombie.pid), WaitOptions::NOHANG);
-        }
-        running
+        all.into_values().filter(|it| is_member.get(&it.pid) == Some(&true)).collect()
     }
 }
 
@@ -270,9 +286,22 @@ fn mark_of(pid: i32) -> Option<String> {
     Some(String::from_utf8_lossy(mark).into_owned())
 }
 
-/// Kills what is left of the trees of a process that has ended without stopping them. Does nothing while that process runs.
-pub fn kill_orphans(process_id: u32) {
-    let trees = format!("{process_id}-");
+/// Names this process: its id and, since ids are used again, its start time.
+pub fn identity() -> String {
+    let start = process("self").map_or(0, |process| process.start);
+    format!("{}-{start}", process::id())
+}
+
+/// Kills what is left of the trees of a process, named by its [`identity`], that has ended without stopping them. Does nothing while that process runs,
+/// or if `holder` is no identity.
+pub fn kill_orphans(holder: &str) {
+    let numbers = holder.split_once('-');
+    let Some((Ok(pid), Ok(start))) =
+        numbers.map(|(pid, start)| (pid.parse::<i32>(), start.parse::<u64>()))
+    else {
+        return;
+    };
+    let trees = format!("{holder}-");
     let own_namespace = pid_namespace("self");
     let is_orphan = |process: &Process| {
         // In another namespace, the id may be that of another process.
@@ -285,8 +314,7 @@ pub fn kill_orphans(process_id: u32) {
     // Repeatedly, since a process may have forked meanwhile.
     while clock::now() < deadline {
         let all = processes();
-        let parent = i32::try_from(process_id).ok().and_then(|pid| all.get(&pid));
-        if parent.is_some_and(|it| !it.is_zombie) {
+        if all.get(&pid).is_some_and(|it| it.start == start && !it.is_zombie) {
             return;
         }
         let running = all.values().filter(|it| !it.is_zombie);
@@ -372,13 +400,15 @@ struct Process {
 /// All processes of the machine that can be read, by id.
 fn processes() -> BTreeMap<i32, Process> {
     let folders = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let read = |path: &Path| {
-        let text = fs::read(path.join("stat")).ok()?;
-        parse_stat(&String::from_utf8_lossy(&text))
-    };
-    let is_process = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-    let folders = folders.filter(|folder| folder.file_name().to_str().is_some_and(is_process));
-    folders.filter_map(|folder| read(&folder.path())).map(|it| (it.pid, it)).collect()
+    let is_id = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+    let read = |folder: fs::DirEntry| process(folder.file_name().to_str().filter(|it| is_id(it))?);
+    folders.filter_map(read).map(|it| (it.pid, it)).collect()
+}
+
+/// A process by its id, or this one as `self`.
+fn process(id: &str) -> Option<Process> {
+    let text = fs::read(format!("/proc/{id}/stat")).ok()?;
+    parse_stat(&String::from_utf8_lossy(&text))
 }
 
 /// Processor time that a process has used, also in threads that have ended. `/proc/PID/stat` has it in units of 10 ms only.
@@ -404,14 +434,16 @@ fn parse_stat(text: &str) -> Option<Process> {
     // `after` begins with field 3.
     let field = |number: usize| fields.get(number - 3).copied();
     let number = |at: usize| field(at)?.parse::<u64>().ok();
+    let threads = field(20)?.parse().ok()?;
     Some(Process {
         pid: pid.parse().ok()?,
         name: name.to_owned(),
-        is_zombie: matches!(field(3)?, "Z" | "X"),
+        // The first thread of a process may end before the others.
+        is_zombie: matches!(field(3)?, "Z" | "X") && threads <= 1,
         parent: field(4)?.parse().ok()?,
         group: field(5)?.parse().ok()?,
         session: field(6)?.parse().ok()?,
-        threads: field(20)?.parse().ok()?,
+        threads,
         start: number(22)?,
         resident_bytes: number(24)?.checked_mul(page_size() as u64)?,
     })
@@ -512,14 +544,20 @@ mod tests {
         let _guard = one_test_at_a_time();
         let mut tree = start("sh -c 'ulimit -t 1; while :; do :; done'; exec sleep 600");
         let deadline = clock::now() + Duration::from_secs(60);
-        while tree.usage().cpu_s < 0.5 || tree.usage().processes.len() > 1 {
-            assert!(clock::now() < deadline, "{:?}", tree.usage());
+        loop {
+            let usage = tree.usage();
+            if let [process] = &usage.processes[..]
+                && process.name == "sleep"
+            {
+                assert_eq!(process.threads, 1);
+                assert!(usage.resident_bytes() > 0 && process.cpu_s < 0.5, "{usage:?}");
+                // The other process had a second, in ticks of the clock, and its last milliseconds are perhaps not read.
+                assert!(usage.cpu_s > 0.5, "{usage:?}");
+                break;
+            }
+            assert!(clock::now() < deadline, "{usage:?}");
             clock::sleep(POLL_INTERVAL);
         }
-        let usage = tree.usage();
-        let [process] = &usage.processes[..] else { panic!("{usage:?}") };
-        assert_eq!((process.name.as_str(), process.threads), ("sleep", 1));
-        assert!(usage.resident_bytes() > 0 && process.cpu_s < usage.cpu_s, "{usage:?}");
     }
 
     #[test]
@@ -553,10 +591,10 @@ mod tests {
         let _guard = one_test_at_a_time();
         let mut tree = start("exec sleep 600");
         wait_for(&mut tree, 1);
-        kill_orphans(process::id());
+        kill_orphans(&identity());
         assert!(tree.is_running());
-        // No process has this id, which is greater than `PID_MAX_LIMIT`.
-        let ended = (1 << 22) + 1;
+        // Another process had the id of this one before.
+        let ended = format!("{}-1", process::id());
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 600 & exec sleep 600"]).env(MARK, format!("{ended}-7"));
         let mut orphan = command.spawn().unwrap();
@@ -565,7 +603,7 @@ mod tests {
         while mark_of(pid).is_none() {
             clock::sleep(POLL_INTERVAL);
         }
-        kill_orphans(ended);
+        kill_orphans(&ended);
         assert!(orphan.try_wait().unwrap().is_some());
         assert!(tree.is_running());
     }
@@ -601,5 +639,10 @@ mod tests {
         };
         assert_eq!(parse_stat(stat), Some(expected));
         assert_eq!(parse_stat("42 (x"), None);
+        // Its first thread has ended, and eight others have not.
+        let other_threads = stat.replace(" S 7 ", " Z 7 ");
+        assert!(!parse_stat(&other_threads).unwrap().is_zombie);
+        let ended = other_threads.replace(" 20 0 9 ", " 20 0 1 ");
+        assert!(parse_stat(&ended).unwrap().is_zombie);
     }
 }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sluice_base::ordered;
-
 use sluice_declared::Quarantine;
 use sluice_openflow::MacAddr;
 use sluice_sdk::view::{IsolatedPort, NetworkView, RecordFact, SwitchPort};

@@ -179,7 +179,7 @@ pub struct Usage {
     /// Number of further processes: they are part of the totals, and not of `processes`.
     #[serde(default)]
     pub processes_not_listed: u32,
-    /// Readings, about five per second.
+    /// Readings, at most five per second.
     pub readings: Vec<UsageReading>,
 }
 
@@ -194,7 +194,7 @@ pub struct ProcessRecord {
     pub first_seen_s: f64,
     /// When it was last seen.
     pub last_seen_s: f64,
-    /// Whether it ran when the controller was ready, ended before the controller was stopped, and no other one of its name has taken its place.
+    /// Whether it ran when the controller was ready, ended before the controller was stopped, and was not replaced by another one of the same name.
     pub ended_early: bool,
     /// Processor time, in seconds.
     pub cpu_s: f64,
@@ -217,7 +217,7 @@ pub struct UsageReading {
     pub processes: u32,
     /// Number of threads.
     pub threads: u32,
-    /// Each of its processes that are listed, if more than one runs.
+    /// Each of its processes that is listed and runs, if there is or was more than one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub of_each: Vec<ProcessReading>,
 }

@@ -11,9 +11,12 @@ use super::report::Finding;
 use crate::state_dir::{
     AccessProblem, Obstacle, SYSTEM_DIR, access_problems, obstacle, unconfigured_dir,
 };
-use crate::system_user::Accounts;
+use crate::system_user::{Accounts, FileAccess};
 
 const CHECK: &str = "state";
+
+/// The user of the service, as the package makes it.
+const SERVICE_USER: &str = "sluice";
 
 /// What is lost without a directory that can be used, and what to do.
 const CHOOSE_ANOTHER: &str =
@@ -27,7 +30,7 @@ pub(super) fn check(root: &Root, configured: &str, user: Privileges) -> Vec<Find
     let owner = match fs::metadata(&path).and_then(|it| fs::read_dir(&path).map(|_| it.uid())) {
         Ok(owner) => owner,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return vec![missing(&path)];
+            return vec![missing(root, &path, user)];
         }
         Err(error) if user.is_denied(&error.to_string()) => {
             return vec![Finding::needs_root(CHECK, dir)];
@@ -60,13 +63,23 @@ fn dir_path(root: &Root, configured: &str) -> PathBuf {
     }
 }
 
-/// Whether a directory that does not exist can be made.
-fn missing(path: &Path) -> Finding {
+/// Whether the controller can make a directory that does not exist. Its user is that of the service if root asks and there is such a user, or else this user.
+fn missing(root: &Root, path: &Path, user: Privileges) -> Finding {
+    let is_root = user == Privileges::Root;
+    let service = is_root.then(|| Accounts::read(&root.0).user_named(SERVICE_USER)).flatten();
+    let is_writable = |dir: &Path| match &service {
+        // systemd makes it for the service.
+        Some(_) if path == root.path(SYSTEM_DIR) => true,
+        Some(service) => fs::metadata(dir).is_ok_and(|it| service.may(3, FileAccess::from(&it))),
+        None => sluice_io::files::is_writable(dir),
+    };
+    let name =
+        if service.is_some() { format!("the user {SERVICE_USER}") } else { "this user".to_owned() };
     let dir = path.display();
-    match obstacle(path, sluice_io::files::is_writable) {
+    match obstacle(path, is_writable) {
         None => {
             let message = format!(
-                "{dir} does not exist: a controller of this user makes it when something is declared"
+                "{dir} does not exist: a controller of {name} makes it when something is declared"
             );
             Finding::ok(CHECK, message)
         }
@@ -76,7 +89,7 @@ fn missing(path: &Path) -> Finding {
         }
         Some(Obstacle::NotWritable(parent)) => {
             let parent = parent.display();
-            let message = format!("{dir} cannot be made: this user cannot write in {parent}");
+            let message = format!("{dir} cannot be made: {name} cannot write in {parent}");
             let advice = format!(
                 "make it for the user of the controller, as root: `install -d -o USER -g GROUP {dir}`, or choose another one with `state.dir`"
             );

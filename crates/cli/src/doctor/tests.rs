@@ -472,6 +472,32 @@ fn a_state_directory_that_cannot_be_made_is_a_problem() {
     }
 }
 
+/// Root can make every directory; the service, which has a user of its own, cannot.
+#[test]
+fn a_state_directory_that_the_user_of_the_service_cannot_make_is_a_problem_also_for_root() {
+    let root = TestRoot::new("service-user");
+    root.write("/srv/file", "");
+    let srv = root.0.path("/srv");
+    let level_for = |mode: u32, dir: &str| {
+        fs::set_permissions(&srv, fs::Permissions::from_mode(mode)).unwrap();
+        let found = state::check(&root.0, dir, Privileges::Root);
+        (found[0].level, found[0].message.clone())
+    };
+    assert_eq!(level_for(0o755, "/srv/state").0, Level::Ok);
+    root.write("/etc/passwd", "sluice:x:4711:4712::/:/sbin/nologin\n");
+    let (level, message) = level_for(0o755, "/srv/state");
+    let dir = srv.display();
+    assert_eq!(
+        message,
+        format!("{dir}/state cannot be made: the user sluice cannot write in {dir}")
+    );
+    assert_eq!(level, Level::Problem);
+    assert_eq!(level_for(0o777, "/srv/state").0, Level::Ok);
+    // systemd makes the directory of the service.
+    let (level, message) = level_for(0o755, "/var/lib/sluice");
+    assert!(level == Level::Ok && message.contains("a controller of the user sluice"), "{message}");
+}
+
 fn write_config(root: &TestRoot, text: &str) -> std::path::PathBuf {
     root.write("/etc/test.toml", text);
     root.0.path("/etc/test.toml")

@@ -16,9 +16,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_base::ordered;
-
 use serde::{Deserialize, Serialize};
+use sluice_base::ordered;
 use sluice_openflow::DatapathId;
 
 pub use self::compile::PolicyTopology;

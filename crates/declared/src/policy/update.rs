@@ -11,7 +11,6 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use sluice_base::ordered;
-
 use sluice_io::clock;
 
 use super::compile::{PolicyFlow, PolicyNetwork, PolicyTopology, compile};

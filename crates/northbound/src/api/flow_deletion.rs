@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_base::ordered;
-
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use sluice_base::ordered;
 use sluice_openflow::{
     DatapathId, EncodeError, FlowDesc, FlowMod, FlowModCommand, FlowStatsRequest, Message, Version,
 };

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use sluice_base::ordered;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};
 use serde::Deserialize;
+use sluice_base::ordered;
 use sluice_io::clock;
 use sluice_sdk::view::{Cable, Host, HostId};
 

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_base::ordered;
-
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
+use sluice_base::ordered;
 use sluice_declared::{Names as GivenNames, Quarantine, QuarantineInfo};
 use sluice_io::clock;
 use sluice_openflow::{MacAddr, VlanId};

@@ -178,7 +178,7 @@ fn document(state: &ApiState, sessions: &[SwitchSession]) -> TopologyDocument {
     });
     let mut blocked_ports: Vec<_> =
         limited_ports(view, &place).chain(unused_ports(view, &place)).collect();
-    blocked_ports.sort_unstable_by_key(|it| (it.switch, it.port));
+    blocked_ports.sort_by_key(|it| (it.switch, it.port));
     TopologyDocument {
         is_complete: copy.is_complete,
         switches: switches.collect(),

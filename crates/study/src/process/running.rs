@@ -118,8 +118,9 @@ impl RunningController {
         run_command_after_start(row, placeholders)?;
         let settle = Duration::try_from_secs_f64(row.ready.settle_s).unwrap_or_default();
         controller.settle(settle, is_interrupted)?;
-        controller.take_reading(clock::now());
-        controller.usage_log.is_ready();
+        controller
+            .usage_log
+            .add_ready((clock::now() - started_at).as_secs_f64(), &controller.tree.usage());
         Ok(controller)
     }
 

@@ -1,5 +1,6 @@
 //! What the processes of a controller use, over time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sluice_io::process_tree::{ProcessUsage, TreeUsage};
@@ -9,7 +10,7 @@ use crate::record::{ProcessReading, ProcessRecord, Usage, UsageReading};
 /// Most readings that are kept; beyond them, every second one is discarded.
 const READINGS_MAX: usize = 2000;
 
-/// Most processes that are listed.
+/// Most processes that are listed before the controller is ready, and as many again afterwards.
 const PROCESSES_MAX: usize = 32;
 
 /// The readings of one run of a controller.
@@ -20,16 +21,23 @@ pub(super) struct UsageLog {
     stride: usize,
     taken: usize,
     processes: Vec<ListedProcess>,
-    /// Further processes: by id and start time, as they were in the last reading, and how many there have been.
-    not_listed: (Vec<(i32, u64)>, u32),
+    /// Processes that are not listed, as of the last reading.
+    not_listed: Vec<ProcessId>,
+    /// How many there have been.
+    not_listed_count: u32,
+    /// By the name of each process that ran when the controller was ready: how many of that name have started since.
+    started_since_ready: Option<BTreeMap<String, usize>>,
     /// Resident memory, as last read.
     resident_bytes: u64,
     survived: bool,
 }
 
+/// Id and start time.
+type ProcessId = (i32, u64);
+
 #[derive(Debug)]
 struct ListedProcess {
-    id: (i32, u64),
+    id: ProcessId,
     record: ProcessRecord,
     is_running: bool,
     ran_when_ready: bool,
@@ -42,7 +50,9 @@ impl Default for UsageLog {
             stride: 1,
             taken: 0,
             processes: Vec::new(),
-            not_listed: (Vec::new(), 0),
+            not_listed: Vec::new(),
+            not_listed_count: 0,
+            started_since_ready: None,
             resident_bytes: 0,
             survived: true,
         }
@@ -65,7 +75,7 @@ impl UsageLog {
             resident_bytes: self.resident_bytes,
             processes: u32::try_from(usage.processes.len()).unwrap_or(u32::MAX),
             threads: usage.threads(),
-            of_each: if usage.processes.len() > 1 { of_each } else { Vec::new() },
+            of_each: if self.processes.len() > 1 { of_each } else { Vec::new() },
         });
         if self.readings.len() >= READINGS_MAX {
             let mut index = 0;
@@ -80,16 +90,24 @@ impl UsageLog {
     /// Brings the list up to date with the processes that run. Returns the reading of each of them that is listed.
     fn follow(&mut self, at_s: f64, running: &[ProcessUsage]) -> Vec<ProcessReading> {
         self.processes.iter_mut().for_each(|process| process.is_running = false);
-        let mut not_listed = Vec::new();
+        let not_listed_before = std::mem::take(&mut self.not_listed);
         let mut readings = Vec::new();
         for usage in running {
             let known = self.processes.iter().position(|process| process.id == usage.id);
+            let is_new = known.is_none() && !not_listed_before.contains(&usage.id);
+            if is_new {
+                let started = self.started_since_ready.as_mut();
+                if let Some(n) = started.and_then(|names| names.get_mut(&usage.name)) {
+                    *n += 1;
+                }
+            }
             let index = known.unwrap_or(self.processes.len());
-            if known.is_none() && index < PROCESSES_MAX {
+            if known.is_none() && index < self.listed_max() {
                 self.processes.push(ListedProcess::new(at_s, usage));
             }
             let Some(process) = self.processes.get_mut(index) else {
-                not_listed.push(usage.id);
+                self.not_listed_count = self.not_listed_count.saturating_add(is_new.into());
+                self.not_listed.push(usage.id);
                 continue;
             };
             process.update(at_s, usage);
@@ -100,18 +118,24 @@ impl UsageLog {
                 threads: usage.threads,
             });
         }
-        let (before, count) = &mut self.not_listed;
-        let new = not_listed.iter().filter(|id| !before.contains(id)).count();
-        *count = count.saturating_add(u32::try_from(new).unwrap_or(u32::MAX));
-        *before = not_listed;
         readings
     }
 
-    /// The processes of the last reading are those of a controller that is ready.
-    pub(super) fn is_ready(&mut self) {
-        for process in &mut self.processes {
-            process.ran_when_ready = process.is_running;
+    fn listed_max(&self) -> usize {
+        if self.started_since_ready.is_some() { 2 * PROCESSES_MAX } else { PROCESSES_MAX }
+    }
+
+    /// Adds the first reading of a controller that is ready.
+    pub(super) fn add_ready(&mut self, at_s: f64, usage: &TreeUsage) {
+        // Before it is read: whatever has started until now, its processes are listed.
+        self.started_since_ready = Some(BTreeMap::new());
+        self.add(at_s, usage);
+        let mut names = BTreeMap::new();
+        for process in self.processes.iter_mut().filter(|process| process.is_running) {
+            process.ran_when_ready = true;
+            names.insert(process.record.name.clone(), 0);
         }
+        self.started_since_ready = Some(names);
     }
 
     /// Resident memory of all processes, as last read.
@@ -126,21 +150,27 @@ impl UsageLog {
         stopped_in_order: bool,
     ) -> Usage {
         // A script that runs the same program again and again has not lost a part.
-        let later = self.processes.iter().filter(|it| it.is_running && !it.ran_when_ready);
-        let replacements: Vec<_> = later.map(|it| it.record.name.clone()).collect();
-        let finished = |process: ListedProcess| ProcessRecord {
-            ended_early: process.ran_when_ready
+        let mut replacements = self.started_since_ready.unwrap_or_default();
+        let mut finished = |process: ListedProcess| {
+            let mut record = process.record;
+            // One that was read once has perhaps not been more than a copy of its parent that was about to execute something else.
+            let is_gone = process.ran_when_ready
                 && !process.is_running
-                && !replacements.contains(&process.record.name),
-            ..process.record
+                && record.first_seen_s < record.last_seen_s;
+            let replacements = replacements.get_mut(&record.name).filter(|n| **n > 0);
+            match replacements {
+                Some(n) if is_gone => *n -= 1,
+                _ => record.ended_early = is_gone,
+            }
+            record
         };
         Usage {
             start_up_s: start_up.as_secs_f64(),
             start_up_resolution_s: start_up_resolution.as_secs_f64(),
             survived: self.survived,
             stopped_in_order,
-            processes: self.processes.into_iter().map(finished).collect(),
-            processes_not_listed: self.not_listed.1,
+            processes: self.processes.into_iter().map(&mut finished).collect(),
+            processes_not_listed: self.not_listed_count,
             readings: self.readings,
         }
     }
@@ -194,12 +224,19 @@ mod tests {
         log.finish([Duration::from_secs(1), Duration::ZERO], true)
     }
 
+    fn add_ready(log: &mut UsageLog, at_s: f64, processes: Vec<ProcessUsage>) {
+        log.add_ready(at_s, &TreeUsage { cpu_s: 0.0, processes });
+    }
+
+    fn ended_early(usage: &Usage) -> Vec<i32> {
+        usage.processes.iter().filter(|it| it.ended_early).map(|it| it.pid).collect()
+    }
+
     #[test]
     fn a_process_that_ends_after_the_controller_was_ready_has_ended_early() {
         let mut log = UsageLog::default();
-        add(&mut log, 0.0, vec![process(1, 0.0, 10), process(7, 0.0, 10)]);
-        add(&mut log, 0.2, vec![process(1, 0.1, 30), process(2, 0.5, 10)]);
-        log.is_ready();
+        add(&mut log, 0.0, vec![process(1, 0.0, 10), process(7, 0.0, 10), process(2, 0.0, 9)]);
+        add_ready(&mut log, 0.2, vec![process(1, 0.1, 30), process(2, 0.5, 10)]);
         add(&mut log, 0.4, vec![process(1, 0.3, 20)]);
         assert_eq!(log.resident_bytes(), 20);
         // The same id, and another process.
@@ -207,8 +244,8 @@ mod tests {
         add(&mut log, 0.6, vec![process(1, 0.4, 20), other]);
         let usage = finish(log);
         assert!(usage.survived && usage.stopped_in_order);
-        let ended: Vec<_> = usage.processes.iter().map(|it| (it.pid, it.ended_early)).collect();
-        assert_eq!(ended, [(1, false), (7, false), (2, true), (2, false)]);
+        let pids: Vec<_> = usage.processes.iter().map(|it| it.pid).collect();
+        assert_eq!((pids, ended_early(&usage)), (vec![1, 7, 2, 2], vec![2]));
         let first = &usage.processes[0];
         assert_eq!((first.first_seen_s, first.last_seen_s), (0.0, 0.6));
         assert_eq!((first.cpu_s, first.peak_resident_bytes, first.peak_threads), (0.4, 30, 2));
@@ -216,19 +253,59 @@ mod tests {
             usage.readings[at].of_each.iter().map(|it| (it.process, it.resident_bytes)).collect()
         };
         assert_eq!(of_each(1), [(0, 30), (2, 10)]);
-        // With one process, the totals are its own.
-        assert_eq!((of_each(2), usage.readings[2].processes), (vec![], 1));
+        assert_eq!((of_each(2), usage.readings[2].processes), (vec![(0, 20)], 1));
+    }
+
+    /// A process of a program that has several.
+    fn worker(pid: i32) -> ProcessUsage {
+        ProcessUsage { id: (pid, 1), ..process(9, 0.0, 1) }
     }
 
     #[test]
-    fn a_process_that_another_one_of_its_name_has_replaced_has_not_ended_early() {
+    fn processes_that_others_of_their_name_have_replaced_have_not_ended_early() {
         let mut log = UsageLog::default();
-        let sleep = |pid| ProcessUsage { id: (pid, 1), ..process(9, 0.0, 1) };
-        add(&mut log, 0.0, vec![process(1, 0.0, 1), sleep(2)]);
-        log.is_ready();
-        add(&mut log, 0.2, vec![process(1, 0.0, 1), sleep(3)]);
-        let ended = finish(log).processes.iter().filter(|it| it.ended_early).count();
-        assert_eq!(ended, 0);
+        add(&mut log, 0.0, vec![process(1, 0.0, 1), worker(2)]);
+        add_ready(&mut log, 0.2, vec![process(1, 0.0, 1), worker(2)]);
+        // A script that sleeps a hundred times, more than are listed, and does something else at the end.
+        for n in 0..100 {
+            add(&mut log, 0.4, vec![process(1, 0.0, 1), worker(100 + n)]);
+        }
+        add(&mut log, 0.6, vec![process(1, 0.0, 1), process(3, 0.0, 1)]);
+        let usage = finish(log);
+        assert_eq!(ended_early(&usage), [0; 0]);
+        assert_eq!(usage.processes_not_listed, 100 + 3 - 2 * 32);
+    }
+
+    #[test]
+    fn of_several_processes_of_a_name_those_that_were_not_replaced_have_ended_early() {
+        let mut log = UsageLog::default();
+        let four = || (1..=4).map(worker).collect::<Vec<_>>();
+        add(&mut log, 0.0, four());
+        add_ready(&mut log, 0.2, four());
+        add(&mut log, 0.4, vec![worker(1), worker(5)]);
+        assert_eq!(ended_early(&finish(log)).len(), 2);
+    }
+
+    #[test]
+    fn a_process_that_was_read_once_has_not_ended_early() {
+        let mut log = UsageLog::default();
+        add(&mut log, 0.0, vec![process(1, 0.0, 1)]);
+        add_ready(&mut log, 0.2, vec![process(1, 0.0, 1), process(2, 0.0, 1)]);
+        add(&mut log, 0.4, vec![process(1, 0.0, 1)]);
+        assert_eq!(ended_early(&finish(log)), [0; 0]);
+    }
+
+    #[test]
+    fn what_runs_before_a_controller_is_ready_leaves_room_for_it_in_the_list() {
+        let mut log = UsageLog::default();
+        for n in 0..50 {
+            add(&mut log, 0.0, vec![process(n, 0.0, 1)]);
+        }
+        add(&mut log, 0.1, vec![process(1000, 0.0, 1)]);
+        add_ready(&mut log, 0.2, vec![process(1000, 0.0, 1)]);
+        add(&mut log, 0.4, vec![process(1000, 0.0, 1)]);
+        let usage = finish(log);
+        assert_eq!(usage.processes.last().map(|it| (it.pid, it.last_seen_s)), Some((1000, 0.4)));
     }
 
     #[test]
@@ -243,13 +320,12 @@ mod tests {
     #[test]
     fn the_list_of_processes_is_bounded() {
         let mut log = UsageLog::default();
-        let all: Vec<_> = (0..40).map(|pid| process(pid, 0.0, 1)).collect();
-        add(&mut log, 0.0, all.clone());
+        let all: Vec<_> = (0..80).map(|pid| process(pid, 0.0, 1)).collect();
+        add_ready(&mut log, 0.0, all.clone());
         add(&mut log, 0.2, all);
         let usage = finish(log);
-        assert_eq!((usage.processes.len(), usage.processes_not_listed), (PROCESSES_MAX, 8));
-        assert_eq!(usage.readings[1].processes, 40);
-        assert_eq!(usage.readings[1].of_each.len(), PROCESSES_MAX);
+        assert_eq!((usage.processes.len(), usage.processes_not_listed), (64, 16));
+        assert_eq!((usage.readings[1].processes, usage.readings[1].of_each.len()), (80, 64));
     }
 
     #[test]

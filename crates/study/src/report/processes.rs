@@ -12,7 +12,7 @@ pub(crate) struct ProcessGroup<'s> {
     pub(crate) name: &'s str,
     /// Samples in which there was such a process.
     pub(crate) samples: usize,
-    /// Largest number of them in a sample.
+    /// Largest number of them that ran at the same time.
     pub(crate) most: usize,
     /// Processor time of all of them in all samples, in seconds.
     pub(crate) cpu_s: f64,
@@ -24,12 +24,13 @@ pub(crate) struct ProcessGroup<'s> {
     pub(crate) samples_ended_early: usize,
 }
 
-/// The processes of a controller by name; first those that used most processor time.
+/// The processes of a controller by name; first those that used most processor time. Those that ended before it was ready are left out.
 pub(crate) fn of_controller<'s>(samples: &'s [Sample], controller: &str) -> Vec<ProcessGroup<'s>> {
     let mut groups = BTreeMap::<&str, ProcessGroup<'_>>::new();
     for sample in samples.iter().filter(|sample| sample.controller == controller) {
+        let Some(usage) = &sample.usage else { continue };
         let mut by_name = BTreeMap::<&str, Vec<&ProcessRecord>>::new();
-        for process in sample.usage.iter().flat_map(|usage| &usage.processes) {
+        for process in usage.processes.iter().filter(|it| it.last_seen_s >= usage.start_up_s) {
             by_name.entry(&process.name).or_default().push(process);
         }
         for (name, processes) in by_name {
@@ -46,7 +47,11 @@ impl<'s> ProcessGroup<'s> {
     fn add(&mut self, name: &'s str, all: &[&ProcessRecord]) {
         self.name = name;
         self.samples += 1;
-        self.most = self.most.max(all.len());
+        let ran_at = |at_s| {
+            all.iter().filter(|it| (it.first_seen_s..=it.last_seen_s).contains(&at_s)).count()
+        };
+        self.most =
+            self.most.max(all.iter().map(|it| ran_at(it.first_seen_s)).max().unwrap_or_default());
         self.samples_ended_early += usize::from(all.iter().any(|it| it.ended_early));
         for process in all {
             self.cpu_s += process.cpu_s;

@@ -8,7 +8,6 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_base::ordered;
-
 use sluice_bench::paths::{Directions, NetworkPlan};
 use sluice_bench::{Plan, Report};
 use sluice_emu::topology::Topology;

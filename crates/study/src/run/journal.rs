@@ -4,7 +4,6 @@ use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process;
 
 use sluice_io::process_tree;
 
@@ -17,7 +16,7 @@ const PLAN: &str = "study.json";
 /// Name of the file with the samples.
 const SAMPLES: &str = "samples.jsonl";
 
-/// Name of the file that is locked while a study runs. It contains the id of the process that locked it last.
+/// Name of the file that is locked while a study runs. It names the process that locked it last.
 const LOCK: &str = "lock";
 
 /// The folder of a study. No other process can open it until this is dropped.
@@ -90,15 +89,13 @@ fn lock(folder: &Path) -> Result<File, JournalError> {
     Ok(file)
 }
 
-/// Kills the controllers that the last holder of the lock has left running, and writes the id of this process into the lock.
+/// Kills the controllers that the last holder of the lock has left running, and writes the name of this process into the lock.
 fn take_over(lock: &mut File) -> io::Result<()> {
     let mut text = Vec::new();
     lock.read_to_end(&mut text)?;
-    if let Ok(process_id) = String::from_utf8_lossy(&text).trim().parse() {
-        process_tree::kill_orphans(process_id);
-    }
+    process_tree::kill_orphans(String::from_utf8_lossy(&text).trim());
     lock.set_len(0)?;
-    writeln!(lock, "{}", process::id())
+    writeln!(lock, "{}", process_tree::identity())
 }
 
 impl Journal {
@@ -287,12 +284,10 @@ mod tests {
     use crate::run::plan::tests::plan;
     use crate::run::tests::sample_with;
 
-    /// More than the greatest id of a process (`PID_MAX_LIMIT`).
-    const NO_PROCESS: u32 = (1 << 22) + 1;
-
     /// An empty folder of a test.
     fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("sluice-journal-{}-{name}", process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("sluice-journal-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         folder
@@ -378,9 +373,11 @@ mod tests {
     #[test]
     fn controllers_that_a_killed_study_has_left_are_killed() {
         let folder = folder("orphans");
-        fs::write(folder.join(LOCK), format!("{NO_PROCESS}\n")).unwrap();
+        // A process that had the id of this one before.
+        let holder = format!("{}-1", std::process::id());
+        fs::write(folder.join(LOCK), format!("{holder}\n")).unwrap();
         let mut command = Command::new("sleep");
-        command.arg("600").env("SLUICE_PROCESS_TREE", format!("{NO_PROCESS}-0"));
+        command.arg("600").env("SLUICE_PROCESS_TREE", format!("{holder}-0"));
         let mut orphan = command.spawn().unwrap();
         // The environment of a program is there some time after it was started.
         let environment = format!("/proc/{}/environ", orphan.id());
@@ -390,7 +387,7 @@ mod tests {
         let (_journal, _) = Journal::open(&folder, &record("/a", "1")).unwrap();
         assert!(orphan.try_wait().unwrap().is_some());
         let lock = fs::read_to_string(folder.join(LOCK)).unwrap();
-        assert_eq!(lock.trim(), process::id().to_string());
+        assert_eq!(lock.trim(), process_tree::identity());
         fs::remove_dir_all(&folder).unwrap();
     }
 }

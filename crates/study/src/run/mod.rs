@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sluice_base::ordered;
-
 use sluice_io::{cores, limits};
 
 pub use journal::{Journal, JournalError, read};

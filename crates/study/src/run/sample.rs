@@ -14,7 +14,9 @@ use super::plan::{StudyPlan, Task};
 use crate::definition::{Axis, AxisValue, Measure, SocketCores};
 use crate::measure::{self, Measured, Subject};
 use crate::process::{Placeholders, RunningController, StartError, command_line, free_port};
-use crate::record::{ControllerRecord, ExperimentRecord, MachineState, Sample, Usage};
+use crate::record::{
+    ControllerRecord, ExperimentRecord, MachineState, ProcessRecord, Sample, Usage,
+};
 
 /// Folder in that of the study in which controllers run; kept if a sample failed.
 const RUNS: &str = "runs";
@@ -179,12 +181,7 @@ fn record(
     if !usage.stopped_in_order {
         sample.warnings.push("the controller did not end at the signal, and was killed".to_owned());
     }
-    for process in usage.processes.iter().filter(|process| process.ended_early) {
-        sample.warnings.push(format!(
-            "the process {} of the controller (process id {}), which ran when it was ready, ended before it was stopped: it was last seen {:.1} s after the start",
-            process.name, process.pid, process.last_seen_s
-        ));
-    }
+    sample.warnings.extend(ended_processes(&usage));
     sample.usage = Some(usage);
     let measured = match result {
         Ok(measured) => measured,
@@ -199,6 +196,18 @@ fn record(
     sample.distribution = measured.distribution;
     sample.warnings.extend(measured.warnings);
     Ok(())
+}
+
+/// A warning of processes that ended while others of the controller went on.
+fn ended_processes(usage: &Usage) -> Option<String> {
+    let ended = usage.processes.iter().filter(|process| process.ended_early);
+    let named = ended.map(|process| {
+        let ProcessRecord { name, pid, last_seen_s, .. } = process;
+        format!("{name} (process {pid}), last seen {last_seen_s:.1} s after the start")
+    });
+    let named: Vec<_> = named.collect();
+    let is_partial = usage.survived && !named.is_empty();
+    is_partial.then(|| format!("a part of the controller ended early: {}", named.join("; ")))
 }
 
 fn shared_cores_warning(sample: &mut Sample, placeholders: &Placeholders, generator: &[usize]) {

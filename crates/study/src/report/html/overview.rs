@@ -76,9 +76,9 @@ fn processes(study: &StudySummary<'_>) -> String {
         return String::new();
     }
     format!(
-        "<h3>Processes</h3>\n<p class=\"note\">Controllers with more than one process, over all samples: the largest number of processes of this name in a \
-         sample, their share of the controller's processor time, and the largest memory and number of threads of one of them. Processes \
-         that start and end within 0.2 s are not seen. How each of them used processor and memory over time is in \
+        "<h3>Processes</h3>\n<p class=\"note\">Controllers of which more than one process ran after they were ready, over all samples: the largest number \
+         of processes of a name at a time, their share of the processor time in this table, and the largest memory and number of threads of one \
+         of them. Processes that start and end between two readings are not seen. What each of them used over time is in \
          <code>samples.jsonl</code>.</p>\n{}",
         table.finish()
     )
