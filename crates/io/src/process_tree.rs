@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -57,9 +58,9 @@ pub struct ProcessTree {
     root: Child,
     status: Option<ExitStatus>,
     mark: String,
-    /// Processor time of each process that ran when they were last listed, by id and start time.
+    /// Processor time of each process that was there when they were last listed, by id and start time; also of zombies.
     members: BTreeMap<(i32, u64), Duration>,
-    /// That of processes that have ended.
+    /// That of processes that are gone.
     ended_cpu_time: Duration,
 }
 
@@ -154,15 +155,19 @@ impl ProcessTree {
     /// What its processes use now.
     pub fn usage(&mut self) -> TreeUsage {
         let mut usage = TreeUsage::default();
-        let (zombies, running): (Vec<_>, Vec<_>) =
-            self.find().into_iter().partition(|it| it.is_zombie);
+        let mut zombies = Vec::new();
+        let found = self.find();
         let mut before = std::mem::take(&mut self.members);
-        for process in running {
+        for process in found {
             let id = (process.pid, process.start);
+            // A zombie has its processor time until somebody has waited for it.
             let last_read = before.remove(&id).unwrap_or_default();
-            // A process that has just ended keeps what was read last.
             let cpu_time = cpu_time(process.pid).unwrap_or(last_read);
             self.members.insert(id, cpu_time);
+            if process.is_zombie {
+                zombies.push(process);
+                continue;
+            }
             usage.processes.push(ProcessUsage {
                 id,
                 name: process.name,
@@ -171,13 +176,13 @@ impl ProcessTree {
                 threads: process.threads,
             });
         }
-        // A zombie has its processor time until somebody has waited for it.
-        for zombie in &zombies {
-            if let Some(time) = before.get_mut(&(zombie.pid, zombie.start)) {
-                *time = cpu_time(zombie.pid).unwrap_or(*time);
+        for (id, cpu_time) in before {
+            if is_gone(id) {
+                self.ended_cpu_time += cpu_time;
+            } else {
+                self.members.insert(id, cpu_time);
             }
         }
-        self.ended_cpu_time += before.into_values().sum::<Duration>();
         self.reap(&zombies);
         let cpu_time = self.ended_cpu_time + self.members.values().sum::<Duration>();
         usage.cpu_s = cpu_time.as_secs_f64();
@@ -186,11 +191,14 @@ impl ProcessTree {
 
     /// Waits for processes that have ended: the program itself, and orphans that this process has adopted, for which nobody else waits.
     fn reap(&mut self, zombies: &[Process]) {
-        self.exit_status();
         let root = i32::try_from(self.root.id()).unwrap_or_default();
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        for zombie in zombies.iter().filter(|it| it.parent == own && it.pid != root) {
-            let _ = waitpid(Pid::from_raw(zombie.pid), WaitOptions::NOHANG);
+        for zombie in zombies.iter().filter(|it| it.parent == own) {
+            if zombie.pid == root {
+                self.exit_status();
+            } else {
+                let _ = waitpid(Pid::from_raw(zombie.pid), WaitOptions::NOHANG);
+            }
         }
     }
 
@@ -220,8 +228,7 @@ impl ProcessTree {
     }
 
     fn signal(&mut self, signal: Signal) {
-        self.usage();
-        for &(pid, _) in self.members.keys() {
+        for ProcessUsage { id: (pid, _), .. } in self.usage().processes {
             if let Some(pid) = Pid::from_raw(pid) {
                 // It may have ended since.
                 let _ = kill_process(pid, signal);
@@ -247,10 +254,13 @@ impl ProcessTree {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let own_session = all.get(&own).map_or(own, |process| process.session);
         let root = i32::try_from(self.root.id()).unwrap_or_default();
+        let is_known = |process: &Process| self.members.contains_key(&(process.pid, process.start));
+        // Once its last process is gone, the number of the group may be that of another one.
+        let has_group = self.status.is_none()
+            || all.values().any(|process| process.group == root && is_known(process));
         let mut is_member: BTreeMap<i32, bool> = all
             .iter()
             .map(|(&pid, process)| {
-                let is_known = self.members.contains_key(&(pid, process.start));
                 let is_orphan = process.parent == own
                     && pid != root
                     && match mark_of(pid) {
@@ -258,7 +268,8 @@ impl ProcessTree {
                         None => process.session != own_session,
                     };
                 let is_root = pid == root && self.status.is_none();
-                (pid, is_root || is_known || process.group == root || is_orphan)
+                let is_in_group = has_group && process.group == root;
+                (pid, is_root || is_known(process) || is_in_group || is_orphan)
             })
             .collect();
         // Descendants of members, however deep.
@@ -287,9 +298,12 @@ fn mark_of(pid: i32) -> Option<String> {
 }
 
 /// Names this process: its id and, since ids are used again, its start time.
-pub fn identity() -> String {
-    let start = process("self").map_or(0, |process| process.start);
-    format!("{}-{start}", process::id())
+pub fn identity() -> &'static str {
+    static IDENTITY: LazyLock<String> = LazyLock::new(|| {
+        let start = process("self").map_or(0, |process| process.start);
+        format!("{}-{start}", process::id())
+    });
+    &IDENTITY
 }
 
 /// Kills what is left of the trees of a process, named by its [`identity`], that has ended without stopping them. Does nothing while that process runs,
@@ -403,6 +417,14 @@ fn processes() -> BTreeMap<i32, Process> {
     let is_id = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     let read = |folder: fs::DirEntry| process(folder.file_name().to_str().filter(|it| is_id(it))?);
     folders.filter_map(read).map(|it| (it.pid, it)).collect()
+}
+
+/// Whether a process does not exist any more, also as a zombie. If it cannot be read, for lack of file descriptors, it may exist.
+fn is_gone((pid, start): (i32, u64)) -> bool {
+    match process(&pid.to_string()) {
+        Some(process) => process.start != start,
+        None => !Path::new(&format!("/proc/{pid}")).exists(),
+    }
 }
 
 /// A process by its id, or this one as `self`.
@@ -561,6 +583,22 @@ mod tests {
     }
 
     #[test]
+    fn the_processor_time_of_a_zombie_counts_before_and_after_it_was_waited_for() {
+        let _guard = one_test_at_a_time();
+        let mut tree = start("n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done");
+        let pid = i32::try_from(tree.id()).unwrap();
+        while !process(&pid.to_string()).unwrap().is_zombie {
+            clock::sleep(POLL_INTERVAL);
+        }
+        let used = cpu_time(pid).unwrap();
+        assert!(!used.is_zero());
+        for _ in 0..3 {
+            assert_eq!(tree.usage(), TreeUsage { cpu_s: used.as_secs_f64(), processes: vec![] });
+        }
+        assert!(is_gone((pid, 0)) && tree.exit_status().is_some());
+    }
+
+    #[test]
     fn processor_time_is_that_of_all_threads_of_a_process() {
         let before = cpu_time(process::id().cast_signed()).unwrap();
         let busy = || {
@@ -591,7 +629,7 @@ mod tests {
         let _guard = one_test_at_a_time();
         let mut tree = start("exec sleep 600");
         wait_for(&mut tree, 1);
-        kill_orphans(&identity());
+        kill_orphans(identity());
         assert!(tree.is_running());
         // Another process had the id of this one before.
         let ended = format!("{}-1", process::id());

@@ -179,7 +179,7 @@ pub struct Usage {
     /// Number of further processes: they are part of the totals, and not of `processes`.
     #[serde(default)]
     pub processes_not_listed: u32,
-    /// Readings, at most five per second.
+    /// Readings, about five per second, or fewer while a measurement waits.
     pub readings: Vec<UsageReading>,
 }
 

@@ -11,7 +11,7 @@ use super::report::Finding;
 use crate::state_dir::{
     AccessProblem, Obstacle, SYSTEM_DIR, access_problems, obstacle, unconfigured_dir,
 };
-use crate::system_user::{Accounts, FileAccess};
+use crate::system_user::{Accounts, FileAccess, SystemUser};
 
 const CHECK: &str = "state";
 
@@ -65,21 +65,37 @@ fn dir_path(root: &Root, configured: &str) -> PathBuf {
 
 /// Whether the controller can make a directory that does not exist. Its user is that of the service if root asks and there is such a user, or else this user.
 fn missing(root: &Root, path: &Path, user: Privileges) -> Finding {
+    let dir = path.display();
     let is_root = user == Privileges::Root;
     let service = is_root.then(|| Accounts::read(&root.0).user_named(SERVICE_USER)).flatten();
-    let is_writable = |dir: &Path| match &service {
-        // systemd makes it for the service.
-        Some(_) if path == root.path(SYSTEM_DIR) => true,
-        Some(service) => fs::metadata(dir).is_ok_and(|it| service.may(3, FileAccess::from(&it))),
-        None => sluice_io::files::is_writable(dir),
+    if service.is_some() && path.starts_with(root.path(SYSTEM_DIR)) {
+        let message =
+            format!("{dir} does not exist: systemd makes {SYSTEM_DIR} when the service starts");
+        return Finding::ok(CHECK, message);
+    }
+    let may = |wanted: u32, dir: &Path| {
+        let permits = |user: &SystemUser| {
+            fs::metadata(dir).is_ok_and(|it| user.may(wanted, FileAccess::from(&it)))
+        };
+        service.as_ref().is_none_or(permits)
+    };
+    let is_writable = |dir: &Path| {
+        sluice_io::files::is_writable(dir)
+            && may(3, dir)
+            && dir.ancestors().skip(1).take_while(|it| it.starts_with(&root.0)).all(|it| may(1, it))
     };
     let name =
-        if service.is_some() { format!("the user {SERVICE_USER}") } else { "this user".to_owned() };
-    let dir = path.display();
+        service.as_ref().map_or("this user".to_owned(), |_| format!("the user {SERVICE_USER}"));
     match obstacle(path, is_writable) {
+        None if service.is_some() => {
+            let message = format!(
+                "{dir} does not exist: {name} can make it. The unit of the service permits that only with `ReadWritePaths=` of a directory above"
+            );
+            Finding::ok(CHECK, message)
+        }
         None => {
             let message = format!(
-                "{dir} does not exist: a controller of {name} makes it when something is declared"
+                "{dir} does not exist: a controller of this user makes it when something is declared"
             );
             Finding::ok(CHECK, message)
         }

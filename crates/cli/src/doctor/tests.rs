@@ -493,9 +493,14 @@ fn a_state_directory_that_the_user_of_the_service_cannot_make_is_a_problem_also_
     );
     assert_eq!(level, Level::Problem);
     assert_eq!(level_for(0o777, "/srv/state").0, Level::Ok);
+    // It cannot get there.
+    fs::create_dir(srv.join("open")).unwrap();
+    fs::set_permissions(srv.join("open"), fs::Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(level_for(0o755, "/srv/open/state").0, Level::Ok);
+    assert_eq!(level_for(0o700, "/srv/open/state").0, Level::Problem);
     // systemd makes the directory of the service.
     let (level, message) = level_for(0o755, "/var/lib/sluice");
-    assert!(level == Level::Ok && message.contains("a controller of the user sluice"), "{message}");
+    assert!(level == Level::Ok && message.contains("systemd makes"), "{message}");
 }
 
 fn write_config(root: &TestRoot, text: &str) -> std::path::PathBuf {

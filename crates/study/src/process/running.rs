@@ -20,6 +20,9 @@ use crate::record::Usage;
 /// Interval between readings of the use of resources.
 const READING_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Time between the two readings that say which processes a controller has when it is ready.
+const CONFIRMATION_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Name of the file with the output of a controller.
 const LOG: &str = "controller.log";
 
@@ -118,9 +121,11 @@ impl RunningController {
         run_command_after_start(row, placeholders)?;
         let settle = Duration::try_from_secs_f64(row.ready.settle_s).unwrap_or_default();
         controller.settle(settle, is_interrupted)?;
-        controller
-            .usage_log
-            .add_ready((clock::now() - started_at).as_secs_f64(), &controller.tree.usage());
+        controller.usage_log.make_room();
+        controller.take_reading(clock::now());
+        clock::sleep(CONFIRMATION_INTERVAL);
+        controller.take_reading(clock::now());
+        controller.usage_log.mark_ready();
         Ok(controller)
     }
 

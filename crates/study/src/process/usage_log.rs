@@ -25,8 +25,9 @@ pub(super) struct UsageLog {
     not_listed: Vec<ProcessId>,
     /// How many there have been.
     not_listed_count: u32,
-    /// By the name of each process that ran when the controller was ready: how many of that name have started since.
-    started_since_ready: Option<BTreeMap<String, usize>>,
+    /// By the name of each process that ran when the controller was ready: how many of those that have ended were replaced by others of that name.
+    replaced: BTreeMap<String, usize>,
+    listed_max: usize,
     /// Resident memory, as last read.
     resident_bytes: u64,
     survived: bool,
@@ -52,7 +53,8 @@ impl Default for UsageLog {
             processes: Vec::new(),
             not_listed: Vec::new(),
             not_listed_count: 0,
-            started_since_ready: None,
+            replaced: BTreeMap::new(),
+            listed_max: PROCESSES_MAX,
             resident_bytes: 0,
             survived: true,
         }
@@ -92,21 +94,20 @@ impl UsageLog {
         self.processes.iter_mut().for_each(|process| process.is_running = false);
         let not_listed_before = std::mem::take(&mut self.not_listed);
         let mut readings = Vec::new();
+        let mut started = Vec::new();
         for usage in running {
             let known = self.processes.iter().position(|process| process.id == usage.id);
-            let is_new = known.is_none() && !not_listed_before.contains(&usage.id);
-            if is_new {
-                let started = self.started_since_ready.as_mut();
-                if let Some(n) = started.and_then(|names| names.get_mut(&usage.name)) {
-                    *n += 1;
-                }
+            let was_not_listed = not_listed_before.contains(&usage.id);
+            if known.is_none() && !was_not_listed {
+                started.push(usage.name.as_str());
+                self.not_listed_count = self.not_listed_count.saturating_add(1);
             }
             let index = known.unwrap_or(self.processes.len());
-            if known.is_none() && index < self.listed_max() {
+            if known.is_none() && index < self.listed_max {
                 self.processes.push(ListedProcess::new(at_s, usage));
+                self.not_listed_count = self.not_listed_count.saturating_sub(1);
             }
             let Some(process) = self.processes.get_mut(index) else {
-                self.not_listed_count = self.not_listed_count.saturating_add(is_new.into());
                 self.not_listed.push(usage.id);
                 continue;
             };
@@ -118,24 +119,34 @@ impl UsageLog {
                 threads: usage.threads,
             });
         }
+        self.count_replacements(&started);
         readings
     }
 
-    fn listed_max(&self) -> usize {
-        if self.started_since_ready.is_some() { 2 * PROCESSES_MAX } else { PROCESSES_MAX }
+    /// Counts processes that have `started`, by name, as replacements of those that have ended.
+    fn count_replacements(&mut self, started: &[&str]) {
+        for (name, replaced) in &mut self.replaced {
+            let is_gone = |it: &&ListedProcess| it.has_ended_early() && it.record.name == *name;
+            let gone = self.processes.iter().filter(is_gone).count();
+            let started = started.iter().filter(|it| *it == name).count();
+            *replaced = gone.min(*replaced + started);
+        }
     }
 
-    /// Adds the first reading of a controller that is ready.
-    pub(super) fn add_ready(&mut self, at_s: f64, usage: &TreeUsage) {
-        // Before it is read: whatever has started until now, its processes are listed.
-        self.started_since_ready = Some(BTreeMap::new());
-        self.add(at_s, usage);
-        let mut names = BTreeMap::new();
-        for process in self.processes.iter_mut().filter(|process| process.is_running) {
+    /// Makes room in the list for the processes of a controller that is ready, whatever has run before. To be called before they are read.
+    pub(super) fn make_room(&mut self) {
+        self.listed_max = 2 * PROCESSES_MAX;
+    }
+
+    /// The processes of the last two readings are those of a controller that is ready. One that was in the last reading only may be a copy of its
+    /// parent, about to execute something else.
+    pub(super) fn mark_ready(&mut self) {
+        let seen_twice = |it: &&mut ListedProcess| it.record.first_seen_s < it.record.last_seen_s;
+        let running = self.processes.iter_mut().filter(|process| process.is_running);
+        for process in running.filter(seen_twice) {
             process.ran_when_ready = true;
-            names.insert(process.record.name.clone(), 0);
+            self.replaced.insert(process.record.name.clone(), 0);
         }
-        self.started_since_ready = Some(names);
     }
 
     /// Resident memory of all processes, as last read.
@@ -150,15 +161,11 @@ impl UsageLog {
         stopped_in_order: bool,
     ) -> Usage {
         // A script that runs the same program again and again has not lost a part.
-        let mut replacements = self.started_since_ready.unwrap_or_default();
+        let mut replaced = self.replaced;
         let mut finished = |process: ListedProcess| {
+            let is_gone = process.has_ended_early();
             let mut record = process.record;
-            // One that was read once has perhaps not been more than a copy of its parent that was about to execute something else.
-            let is_gone = process.ran_when_ready
-                && !process.is_running
-                && record.first_seen_s < record.last_seen_s;
-            let replacements = replacements.get_mut(&record.name).filter(|n| **n > 0);
-            match replacements {
+            match replaced.get_mut(&record.name).filter(|n| **n > 0) {
                 Some(n) if is_gone => *n -= 1,
                 _ => record.ended_early = is_gone,
             }
@@ -195,6 +202,11 @@ impl ListedProcess {
         }
     }
 
+    /// Whether it ran when the controller was ready and does not run any more.
+    fn has_ended_early(&self) -> bool {
+        self.ran_when_ready && !self.is_running
+    }
+
     fn update(&mut self, at_s: f64, usage: &ProcessUsage) {
         self.is_running = true;
         let record = &mut self.record;
@@ -224,8 +236,10 @@ mod tests {
         log.finish([Duration::from_secs(1), Duration::ZERO], true)
     }
 
+    /// Adds the reading with which the controller is ready.
     fn add_ready(log: &mut UsageLog, at_s: f64, processes: Vec<ProcessUsage>) {
-        log.add_ready(at_s, &TreeUsage { cpu_s: 0.0, processes });
+        add(log, at_s, processes);
+        log.mark_ready();
     }
 
     fn ended_early(usage: &Usage) -> Vec<i32> {
@@ -264,6 +278,7 @@ mod tests {
     #[test]
     fn processes_that_others_of_their_name_have_replaced_have_not_ended_early() {
         let mut log = UsageLog::default();
+        log.make_room();
         add(&mut log, 0.0, vec![process(1, 0.0, 1), worker(2)]);
         add_ready(&mut log, 0.2, vec![process(1, 0.0, 1), worker(2)]);
         // A script that sleeps a hundred times, more than are listed, and does something else at the end.
@@ -287,6 +302,16 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_starts_while_all_others_run_replaces_none_of_them() {
+        let mut log = UsageLog::default();
+        add(&mut log, 0.0, vec![worker(1), process(2, 0.0, 1)]);
+        add_ready(&mut log, 0.2, vec![worker(1), process(2, 0.0, 1)]);
+        add(&mut log, 0.4, vec![worker(1), process(2, 0.0, 1), worker(3)]);
+        add(&mut log, 0.6, vec![process(2, 0.0, 1)]);
+        assert_eq!(ended_early(&finish(log)), [1]);
+    }
+
+    #[test]
     fn a_process_that_was_read_once_has_not_ended_early() {
         let mut log = UsageLog::default();
         add(&mut log, 0.0, vec![process(1, 0.0, 1)]);
@@ -302,10 +327,13 @@ mod tests {
             add(&mut log, 0.0, vec![process(n, 0.0, 1)]);
         }
         add(&mut log, 0.1, vec![process(1000, 0.0, 1)]);
+        log.make_room();
+        add(&mut log, 0.15, vec![process(1000, 0.0, 1)]);
         add_ready(&mut log, 0.2, vec![process(1000, 0.0, 1)]);
         add(&mut log, 0.4, vec![process(1000, 0.0, 1)]);
         let usage = finish(log);
-        assert_eq!(usage.processes.last().map(|it| (it.pid, it.last_seen_s)), Some((1000, 0.4)));
+        let last = usage.processes.last().map(|it| (it.pid, it.first_seen_s, it.last_seen_s));
+        assert_eq!((last, usage.processes_not_listed), (Some((1000, 0.15, 0.4)), 18));
     }
 
     #[test]
@@ -321,7 +349,8 @@ mod tests {
     fn the_list_of_processes_is_bounded() {
         let mut log = UsageLog::default();
         let all: Vec<_> = (0..80).map(|pid| process(pid, 0.0, 1)).collect();
-        add_ready(&mut log, 0.0, all.clone());
+        log.make_room();
+        add(&mut log, 0.0, all.clone());
         add(&mut log, 0.2, all);
         let usage = finish(log);
         assert_eq!((usage.processes.len(), usage.processes_not_listed), (64, 16));
