@@ -85,7 +85,7 @@ fn missing(root: &Root, path: &Path, user: Privileges) -> Finding {
             && dir.ancestors().skip(1).take_while(|it| it.starts_with(&root.0)).all(|it| may(1, it))
     };
     let name =
-        service.as_ref().map_or("this user".to_owned(), |_| format!("the user {SERVICE_USER}"));
+        if service.is_some() { format!("the user {SERVICE_USER}") } else { "this user".to_owned() };
     match obstacle(path, is_writable) {
         None if service.is_some() => {
             let message = format!(
