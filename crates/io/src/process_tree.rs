@@ -595,7 +595,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(tree.usage(), TreeUsage { cpu_s: used.as_secs_f64(), processes: vec![] });
         }
-        assert!(is_gone((pid, 0)) && tree.exit_status().is_some());
+        assert!(process(&pid.to_string()).is_none() && tree.exit_status().is_some());
     }
 
     #[test]

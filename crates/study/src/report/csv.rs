@@ -14,8 +14,7 @@ pub(super) fn samples(study: &StudySummary<'_>) -> String {
     let axes = axes(study);
     let names = study.samples.iter().flat_map(|it| it.figures.keys());
     let names: BTreeSet<&str> = ordered(names.map(String::as_str));
-    let before = ["experiment", "controller"];
-    let after = [
+    let facts_of_sample = [
         "round",
         "attempt",
         "restarts",
@@ -32,14 +31,9 @@ pub(super) fn samples(study: &StudySummary<'_>) -> String {
         "lower_bounds",
         "warnings",
     ];
-    let axis_names = axes.iter().map(|axis| axis_key(*axis));
-    let header = before.map(str::to_owned).into_iter().chain(axis_names);
-    let header =
-        header.chain(after.map(str::to_owned)).chain(names.iter().map(|it| (*it).to_owned()));
-    let mut text = line(header);
+    let mut text = header(&axes, facts_of_sample.iter().chain(&names));
     for sample in study.samples {
-        let mut fields = vec![sample.experiment.clone(), sample.controller.clone()];
-        fields.extend(values(&sample.cell, &axes));
+        let mut fields = place(&sample.experiment, &sample.controller, &sample.cell, &axes);
         fields.extend(facts(sample));
         let figure =
             |name: &&str| sample.figures.get(*name).map_or_else(String::new, f64::to_string);
@@ -75,8 +69,7 @@ fn facts(sample: &Sample) -> [String; 15] {
 /// A row for each process of each sample, repeated ones included.
 pub(super) fn processes(study: &StudySummary<'_>) -> String {
     let axes = axes(study);
-    let before = ["experiment", "controller"].map(str::to_owned).into_iter();
-    let after = [
+    let columns = [
         "round",
         "attempt",
         "pid",
@@ -88,12 +81,10 @@ pub(super) fn processes(study: &StudySummary<'_>) -> String {
         "peak_resident_bytes",
         "peak_threads",
     ];
-    let axis_names = axes.iter().map(|axis| axis_key(*axis));
-    let mut text = line(before.chain(axis_names).chain(after.map(str::to_owned)));
+    let mut text = header(&axes, &columns);
     for sample in study.samples {
         for process in sample.usage.iter().flat_map(|usage| &usage.processes) {
-            let mut fields = vec![sample.experiment.clone(), sample.controller.clone()];
-            fields.extend(values(&sample.cell, &axes));
+            let mut fields = place(&sample.experiment, &sample.controller, &sample.cell, &axes);
             fields.extend([
                 sample.round.to_string(),
                 sample.attempt.to_string(),
@@ -115,8 +106,7 @@ pub(super) fn processes(study: &StudySummary<'_>) -> String {
 /// A row for each cell and metric; a row without metric for each cell of which all samples failed.
 pub(super) fn summary(study: &StudySummary<'_>) -> String {
     let axes = axes(study);
-    let before = ["experiment", "controller"].map(str::to_owned).into_iter();
-    let after = [
+    let columns = [
         "metric",
         "unit",
         "n",
@@ -131,15 +121,10 @@ pub(super) fn summary(study: &StudySummary<'_>) -> String {
         "failed",
         "failure",
     ];
-    let axis_names = axes.iter().map(|axis| axis_key(*axis));
-    let mut text = line(before.chain(axis_names).chain(after.map(str::to_owned)));
+    let mut text = header(&axes, &columns);
     for experiment in &study.experiments {
         for cell in &experiment.cells {
-            let head = || {
-                let mut fields = vec![experiment.record.id.clone(), cell.controller.id.clone()];
-                fields.extend(values(&cell.cell, &axes));
-                fields
-            };
+            let head = || place(&experiment.record.id, &cell.controller.id, &cell.cell, &axes);
             for (name, metric) in &cell.metrics {
                 let unit = experiment.unit_of(name);
                 text +=
@@ -195,9 +180,18 @@ fn axes(study: &StudySummary<'_>) -> Vec<Axis> {
     ordered::<BTreeSet<_>, _>(planned.chain(measured).copied()).into_iter().collect()
 }
 
-fn values(cell: &Cell, axes: &[Axis]) -> Vec<String> {
+/// The names of the columns: those of [`place`], and others.
+fn header<'n>(axes: &[Axis], others: impl IntoIterator<Item = &'n &'n str>) -> String {
+    let before = ["experiment", "controller"].map(str::to_owned).into_iter();
+    let axes = axes.iter().map(|axis| axis_key(*axis));
+    line(before.chain(axes).chain(others.into_iter().map(|it| (*it).to_owned())))
+}
+
+/// The columns that say to which cell a row belongs.
+fn place(experiment: &str, controller: &str, cell: &Cell, axes: &[Axis]) -> Vec<String> {
     let value = |axis| cell.get(axis).map_or_else(String::new, ToString::to_string);
-    axes.iter().map(value).collect()
+    let names = [experiment, controller].map(str::to_owned).into_iter();
+    names.chain(axes.iter().map(value)).collect()
 }
 
 fn axis_key(axis: Axis) -> String {

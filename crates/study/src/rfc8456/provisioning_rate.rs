@@ -257,13 +257,9 @@ fn check_paths(
         network.run_for(CHECK_INTERVAL)?;
     }
     network.run_for(SETTLE)?;
-    let asked: BTreeSet<u64> = ordered(
-        network
-            .messages
-            .iter()
-            .filter_map(messages::packet_in)
-            .filter_map(|packet_in| frames::sequence_of(packet_in.frame)),
-    );
+    let packet_ins = network.messages.iter().filter_map(messages::packet_in);
+    let asked: BTreeSet<u64> =
+        ordered(packet_ins.filter_map(|packet_in| frames::sequence_of(packet_in.frame)));
     let mut arrived: BTreeSet<u64> = BTreeSet::new();
     for captured in &network.frames {
         let Some(number) = frames::sequence_of(&captured.frame) else { continue };

@@ -308,6 +308,44 @@ mod tests {
     use crate::run::tests::sample_with;
 
     #[test]
+    fn a_part_that_ended_early_is_a_warning_while_another_part_runs() {
+        let usage = |survived, ended_early| Usage {
+            start_up_s: 0.1,
+            start_up_resolution_s: 0.0,
+            survived,
+            stopped_in_order: true,
+            processes: ["core", "switch"]
+                .map(|name| ProcessRecord {
+                    pid: 7,
+                    name: name.to_owned(),
+                    first_seen_s: 0.0,
+                    last_seen_s: 2.5,
+                    ended_early: ended_early && name == "switch",
+                    cpu_s: 0.0,
+                    peak_resident_bytes: 0,
+                    peak_threads: 1,
+                })
+                .into(),
+            processes_not_listed: 0,
+            readings: Vec::new(),
+        };
+        let warnings = |usage| {
+            let mut sample = sample_with(1, None);
+            let result = record(&mut sample, Err("time-out".to_owned()), usage);
+            (sample.warnings.concat(), result.unwrap_err())
+        };
+        assert_eq!(
+            warnings(usage(true, true)).0,
+            "a part of the controller ended early: switch (process 7), last seen 2.5 s after the start"
+        );
+        assert_eq!(warnings(usage(true, false)).0, "");
+        // That it ended is the reason of the failure, and not a warning as well.
+        let (warning, failure) = warnings(usage(false, true));
+        assert_eq!(warning, "");
+        assert_eq!(failure, "the controller ended during the measurement: time-out");
+    }
+
+    #[test]
     fn a_controller_that_ends_before_it_is_ready_is_started_once_more() {
         let ended = || StartError::Ended("; its log ends with: core dumped".to_owned());
         let mut starts = 0;
