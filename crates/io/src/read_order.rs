@@ -21,6 +21,10 @@ const SMALL_READS: u8 = 16;
 const PART_TIME_MIN: Duration = Duration::from_micros(100);
 const PART_TIME_MAX: Duration = Duration::from_micros(250);
 
+/// The limit where everything between two parts took longer than [`PART_TIME_MAX`], for example since a broadcast was sent to a
+/// thousand switches: the queue is read for as long as that took, so that what many packets cause can be sent together.
+const PART_TIME_AFTER_LONG_GAP_MAX: Duration = Duration::from_millis(2);
+
 /// How many bytes of a connection are read at a time, and in which order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReadSizes {
@@ -91,17 +95,18 @@ pub(crate) struct BulkQueue<E> {
 /// When the queue is read.
 #[derive(Debug)]
 enum Part {
-    /// After everything else that was ready at the end of the last wait, which was at this time.
-    Next(Instant),
+    /// After everything else that was ready at the end of the last wait, which was at this time; since the part before it was over,
+    /// this much time had passed.
+    Next(Instant, Duration),
     /// Now, until this time.
     Until(Instant),
-    /// Not before the next wait.
-    Over,
+    /// Not before the next wait. Since when, if the part left something in the queue: then the next wait takes no time.
+    Over(Option<Instant>),
 }
 
 impl<E> BulkQueue<E> {
     pub(crate) fn new() -> Self {
-        Self { events: VecDeque::new(), part: Part::Over }
+        Self { events: VecDeque::new(), part: Part::Over(None) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -114,12 +119,16 @@ impl<E> BulkQueue<E> {
 
     /// After a wait.
     pub(crate) fn begin_part(&mut self, now: Instant) {
-        self.part = Part::Next(now);
+        let gap = match self.part {
+            Part::Over(Some(since)) => now.saturating_duration_since(since),
+            _ => Duration::ZERO,
+        };
+        self.part = Part::Next(now, gap);
     }
 
     /// Nothing more is read before the next wait.
     pub(crate) fn end_part(&mut self) {
-        self.part = Part::Over;
+        self.part = Part::Over(None);
     }
 
     /// The next event; `None` if there is none, or not before the next wait.
@@ -128,16 +137,20 @@ impl<E> BulkQueue<E> {
             return None;
         }
         match self.part {
-            Part::Next(waited_at) => {
+            Part::Next(waited_at, gap) => {
                 let now = now();
                 let time = now.saturating_duration_since(waited_at);
-                self.part = Part::Until(now + time.clamp(PART_TIME_MIN, PART_TIME_MAX));
+                let time = time.clamp(PART_TIME_MIN, PART_TIME_MAX);
+                self.part = Part::Until(now + time.max(gap.min(PART_TIME_AFTER_LONG_GAP_MAX)));
             }
-            Part::Until(end) if now() < end => {}
-            Part::Until(_) | Part::Over => {
-                self.part = Part::Over;
-                return None;
+            Part::Until(end) => {
+                let now = now();
+                if now >= end {
+                    self.part = Part::Over(Some(now));
+                    return None;
+                }
             }
+            Part::Over(_) => return None,
         }
         self.events.pop_front()
     }
@@ -180,6 +193,33 @@ mod tests {
     }
 
     #[test]
+    fn the_queue_is_read_for_as_long_as_everything_else_took() {
+        let start = crate::clock::now();
+        let us = |us| start + Duration::from_micros(us);
+        let mut queue = BulkQueue::new();
+        queue.extend(1..=6);
+        queue.begin_part(start);
+        assert_eq!(queue.pop(|| start), Some(1));
+        assert_eq!(queue.pop(|| us(300)), None);
+        // What the first part caused took 1 ms.
+        queue.begin_part(us(1300));
+        assert_eq!(queue.pop(|| us(1300)), Some(2));
+        assert_eq!(queue.pop(|| us(2299)), Some(3));
+        assert_eq!(queue.pop(|| us(2300)), None);
+        // It took 50 ms.
+        queue.begin_part(us(52_300));
+        assert_eq!(queue.pop(|| us(52_300)), Some(4));
+        assert_eq!(queue.pop(|| us(54_299)), Some(5));
+        assert_eq!(queue.pop(|| us(54_300)), None);
+        // The worker waited for room in the queue of another one, which says nothing.
+        queue.end_part();
+        queue.begin_part(us(90_000));
+        assert_eq!(queue.pop(|| us(90_000)), Some(6));
+        queue.extend([7]);
+        assert_eq!(queue.pop(|| us(90_000) + PART_TIME_MIN), None);
+    }
+
+    #[test]
     fn the_queue_is_read_in_order_and_for_a_limited_time() {
         let start = crate::clock::now();
         let us = |us| start + Duration::from_micros(us);
@@ -193,11 +233,11 @@ mod tests {
         assert_eq!(queue.pop(|| us(400)), None);
         assert_eq!(queue.pop(|| us(400)), None);
         // It has its least time.
-        queue.begin_part(us(1000));
-        assert_eq!(queue.pop(|| us(1000)), Some(3));
-        assert_eq!(queue.pop(|| us(1000) + PART_TIME_MIN), None);
+        queue.begin_part(us(410));
+        assert_eq!(queue.pop(|| us(410)), Some(3));
+        assert_eq!(queue.pop(|| us(410) + PART_TIME_MIN), None);
         // One is read, however late it is.
-        queue.begin_part(us(2000));
+        queue.begin_part(us(520));
         assert_eq!(queue.pop(|| us(90_000)), Some(4));
         assert_eq!(queue.pop(|| us(90_000) + PART_TIME_MAX), None);
         queue.begin_part(us(100_000));

@@ -64,6 +64,11 @@ impl OutLink {
         let left = distances.get(self.to).and_then(|left| left.checked_add(self.length));
         left == Some(distance)
     }
+
+    /// The other direction of the link of the switch `from`.
+    fn reversed(self, from: usize) -> Self {
+        Self { to: from, out_port: self.in_port, in_port: self.out_port, ..self }
+    }
 }
 
 /// Shortest paths over links that are known in both directions, between connected switches. Links that are to carry no traffic are
@@ -211,11 +216,15 @@ impl Routes {
             if distance == UNREACHABLE {
                 return None;
             }
-            let next = || out_links.get(current).into_iter().flatten();
-            let next = || next().filter(|link| link.is_nearer(distances, distance));
-            let n_choices = u32::try_from(next().count()).unwrap_or(u32::MAX);
-            let chosen = Rng::new(hash ^ switch.0.rotate_left(32)).below(n_choices);
-            let link = next().nth(usize::try_from(chosen).unwrap_or(0))?;
+            let hash = hash ^ switch.0.rotate_left(32);
+            let (here, there) = (out_links.get(current)?, out_links.get(last)?);
+            let link = if distance == 1 && there.len() < here.len() {
+                // The other end of these links is found sooner.
+                let next = there.iter().filter(|link| link.to == current && link.length == 1);
+                chosen(next, hash)?.reversed(last)
+            } else {
+                *chosen(here.iter().filter(|link| link.is_nearer(distances, distance)), hash)?
+            };
             hops.push(Hop { switch, in_port, out_port: link.out_port });
             (current, in_port) = (link.to, link.in_port);
         }
@@ -242,18 +251,36 @@ impl Routes {
     }
 }
 
+/// One of several links, by a hash.
+fn chosen<'a>(
+    mut links: impl Iterator<Item = &'a OutLink> + Clone,
+    hash: u64,
+) -> Option<&'a OutLink> {
+    let n_choices = u32::try_from(links.clone().count()).unwrap_or(u32::MAX);
+    let number = Rng::new(hash).below(n_choices);
+    links.nth(usize::try_from(number).unwrap_or(0))
+}
+
 /// The number of links between each switch and `to`, if all have the same length.
 fn distances_by_count(n_switches: usize, out_links: &[Vec<OutLink>], to: usize) -> Vec<u32> {
     let mut distances = vec![UNREACHABLE; n_switches];
-    let mut next = VecDeque::from([(to, 0)]);
-    while let Some((current, distance)) = next.pop_front() {
-        match distances.get_mut(current) {
-            Some(known) if *known == UNREACHABLE => *known = distance,
-            _ => continue,
+    let mut next = VecDeque::new();
+    let mut reach = |switch: usize, distance| match distances.get_mut(switch) {
+        Some(known) if *known == UNREACHABLE => {
+            *known = distance;
+            true
         }
+        _ => false,
+    };
+    if reach(to, 0) {
+        next.push_back((to, 0));
+    }
+    while let Some((current, distance)) = next.pop_front() {
         // Links work in both directions, so the switches they lead to are those from which `to` is reached.
-        let links = out_links.get(current).into_iter().flatten();
-        next.extend(links.map(|link| (link.to, distance + 1)));
+        let links = out_links.get(current).into_iter().flatten().map(|link| link.to);
+        next.extend(
+            links.filter(|&switch| reach(switch, distance + 1)).map(|it| (it, distance + 1)),
+        );
     }
     distances
 }

@@ -152,9 +152,19 @@ impl NetworkView {
 
     /// The links that a switch may send into, in the order of its ports: those whose other direction is known as well.
     pub fn links_of(&self, id: DatapathId) -> impl Iterator<Item = &Link> {
+        self.links_to_some(id, |_| true)
+    }
+
+    /// Those of [`links_of`](Self::links_of) that lead to a switch for which `is_wanted`, which is called before the link is looked
+    /// up.
+    pub fn links_to_some(
+        &self,
+        id: DatapathId,
+        is_wanted: impl Fn(DatapathId) -> bool,
+    ) -> impl Iterator<Item = &Link> {
         let (first, last) = SwitchPort::all_of(id).into_inner();
         let links = self.links_from.range((first, SwitchPort::FIRST)..=(last, SwitchPort::LAST));
-        links.filter_map(|&(from, to)| {
+        links.filter(move |(_, to)| is_wanted(to.switch)).filter_map(|&(from, to)| {
             let link = self.link_from(from).filter(|link| link.to == to)?;
             self.link_to(from).is_some_and(|back| back.from == to).then_some(link)
         })

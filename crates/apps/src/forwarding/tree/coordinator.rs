@@ -184,6 +184,9 @@ fn can_extend(view: &NetworkView, tree: &SpanningTree) -> bool {
         Some(SwitchTreeState::Installed(_)) => true,
         None => false,
     };
+    // A forest has fewer links than switches, so that a tree of all switches is complete.
+    let switches_max = tree.links.len() + 1;
     view.switches().all(|(id, _)| is_idle(id))
+        && view.switches().filter(|&(id, _)| may_join(id)).count() > switches_max
         && spanning_forest(view, may_join).len() > tree.links.len()
 }

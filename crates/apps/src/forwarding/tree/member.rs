@@ -47,6 +47,8 @@ const GROUPS_RETRY: Duration = Duration::from_secs(600);
 #[derive(Debug, Default)]
 pub(super) struct Members {
     all: BTreeMap<DatapathId, Member>,
+    /// The switches of the last tree, with its generation.
+    of_tree: (u64, BTreeSet<DatapathId>),
     started: Option<Instant>,
     timeouts: u64,
 }
@@ -227,17 +229,20 @@ impl Members {
     /// Performs what is due for a switch.
     pub(super) fn tick(&mut self, is_wanted: bool, multicast: &Multicast, ctx: &mut Ctx<'_>) {
         let is_early = self.is_early(ctx.now);
+        let tree = SpanningTree::of(ctx.network.view());
+        if let Some(tree) = tree.filter(|tree| tree.generation != self.of_tree.0) {
+            self.of_tree = (tree.generation, tree.members().collect());
+        }
+        let mine =
+            tree.filter(|tree| tree.is_in_use() && self.of_tree.1.contains(&ctx.datapath_id));
+        let mine = mine.cloned();
+        let generation = tree.map_or(0, |tree| tree.generation);
         let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
         if !is_early {
             for at in member.stale_ports.drain(..) {
                 ctx.publish_record::<StaleTreePort>(at, None);
             }
         }
-        let tree = SpanningTree::of(ctx.view());
-        let generation = tree.map_or(0, |tree| tree.generation);
-        let mine =
-            tree.filter(|tree| tree.is_in_use() && tree.members().any(|id| id == ctx.datapath_id));
-        let mine = mine.cloned();
         self.timeouts += u64::from(member.check_timeouts(ctx));
         match member.state {
             MemberState::Unknown if is_wanted && member.list_request.is_none() => {

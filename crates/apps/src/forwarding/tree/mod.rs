@@ -56,6 +56,9 @@ impl Flooding {
 /// second.
 const TICK_GAP_MAX: Duration = Duration::from_secs(1);
 
+/// Time between two decisions that are not urgent: the switches tick one after the other, and each decision visits all of them.
+const DECISION_INTERVAL: Duration = Duration::from_millis(100);
+
 /// The spanning tree, as far as this worker is concerned.
 #[derive(Debug, Default)]
 pub(super) struct Trees {
@@ -63,6 +66,8 @@ pub(super) struct Trees {
     members: Members,
     parts: TreeParts,
     last_tick: Option<Instant>,
+    /// When ticks last caused a decision.
+    decided_at: Option<Instant>,
 }
 
 impl Trees {
@@ -100,9 +105,10 @@ impl Trees {
     pub(super) fn tick(&mut self, flooding: Flooding, multicast: &Multicast, ctx: &mut Ctx<'_>) {
         let is_wanted = flooding.wants_tree(ctx.view());
         self.members.tick(is_wanted, multicast, ctx);
-        // Once for all switches.
-        if self.last_tick != Some(ctx.now) {
-            self.last_tick = Some(ctx.now);
+        self.last_tick = Some(ctx.now);
+        let is_due = |at| ctx.now.saturating_duration_since(at) >= DECISION_INTERVAL;
+        if self.decided_at.is_none_or(is_due) {
+            self.decided_at = Some(ctx.now);
             self.coordinator.update(is_wanted, ctx.now, ctx.network);
         }
     }
