@@ -21,9 +21,11 @@ const SMALL_READS: u8 = 16;
 const PART_TIME_MIN: Duration = Duration::from_micros(100);
 const PART_TIME_MAX: Duration = Duration::from_micros(250);
 
-/// The limit where everything between two parts took longer than [`PART_TIME_MAX`], for example since a broadcast was sent to a
-/// thousand switches: the queue is read for as long as that took, so that what many packets cause can be sent together.
-const PART_TIME_AFTER_LONG_GAP_MAX: Duration = Duration::from_millis(2);
+/// Where more time passes between two parts, the next one has the time between divided by this. What many packets cause can be sent
+/// together then, for example broadcasts to a thousand switches. The time between is in part what the queue itself has caused: only if
+/// that is more than so many times the time for reading, the parts become longer until the limit.
+const GAP_SHARE: u32 = 4;
+const PART_TIME_AFTER_GAP_MAX: Duration = Duration::from_millis(10);
 
 /// How many bytes of a connection are read at a time, and in which order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -95,18 +97,24 @@ pub(crate) struct BulkQueue<E> {
 /// When the queue is read.
 #[derive(Debug)]
 enum Part {
-    /// After everything else that was ready at the end of the last wait, which was at this time; since the part before it was over,
-    /// this much time had passed.
-    Next(Instant, Duration),
+    /// After everything else that was ready at the end of the last wait.
+    Next {
+        waited_at: Instant,
+        /// How long the last part had been over then; zero if that includes waiting.
+        gap: Duration,
+    },
     /// Now, until this time.
     Until(Instant),
-    /// Not before the next wait. Since when, if the part left something in the queue: then the next wait takes no time.
-    Over(Option<Instant>),
+    /// Not before the next wait.
+    Over {
+        /// When time was over, if that ended the part: then the next wait takes no time, since there is more in the queue.
+        ended_at: Option<Instant>,
+    },
 }
 
 impl<E> BulkQueue<E> {
     pub(crate) fn new() -> Self {
-        Self { events: VecDeque::new(), part: Part::Over(None) }
+        Self { events: VecDeque::new(), part: Part::Over { ended_at: None } }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -120,15 +128,20 @@ impl<E> BulkQueue<E> {
     /// After a wait.
     pub(crate) fn begin_part(&mut self, now: Instant) {
         let gap = match self.part {
-            Part::Over(Some(since)) => now.saturating_duration_since(since),
+            Part::Over { ended_at: Some(ended_at) } => now.saturating_duration_since(ended_at),
             _ => Duration::ZERO,
         };
-        self.part = Part::Next(now, gap);
+        self.part = Part::Next { waited_at: now, gap };
     }
 
     /// Nothing more is read before the next wait.
     pub(crate) fn end_part(&mut self) {
-        self.part = Part::Over(None);
+        self.part = Part::Over { ended_at: None };
+    }
+
+    /// Ends the part as if its time were over at `now`.
+    pub(crate) fn end_part_at(&mut self, now: Instant) {
+        self.part = Part::Over { ended_at: Some(now) };
     }
 
     /// The next event; `None` if there is none, or not before the next wait.
@@ -137,20 +150,21 @@ impl<E> BulkQueue<E> {
             return None;
         }
         match self.part {
-            Part::Next(waited_at, gap) => {
+            Part::Next { waited_at, gap } => {
                 let now = now();
-                let time = now.saturating_duration_since(waited_at);
-                let time = time.clamp(PART_TIME_MIN, PART_TIME_MAX);
-                self.part = Part::Until(now + time.max(gap.min(PART_TIME_AFTER_LONG_GAP_MAX)));
+                let before = now.saturating_duration_since(waited_at);
+                let before = before.clamp(PART_TIME_MIN, PART_TIME_MAX);
+                let after_gap = (gap / GAP_SHARE).min(PART_TIME_AFTER_GAP_MAX);
+                self.part = Part::Until(now + before.max(after_gap));
             }
             Part::Until(end) => {
                 let now = now();
                 if now >= end {
-                    self.part = Part::Over(Some(now));
+                    self.end_part_at(now);
                     return None;
                 }
             }
-            Part::Over(_) => return None,
+            Part::Over { .. } => return None,
         }
         self.events.pop_front()
     }
@@ -193,30 +207,33 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_read_for_as_long_as_everything_else_took() {
+    fn the_queue_is_read_for_longer_if_more_time_passes_between_two_parts() {
         let start = crate::clock::now();
         let us = |us| start + Duration::from_micros(us);
         let mut queue = BulkQueue::new();
-        queue.extend(1..=6);
+        queue.extend(1..=8);
         queue.begin_part(start);
         assert_eq!(queue.pop(|| start), Some(1));
         assert_eq!(queue.pop(|| us(300)), None);
-        // What the first part caused took 1 ms.
-        queue.begin_part(us(1300));
-        assert_eq!(queue.pop(|| us(1300)), Some(2));
-        assert_eq!(queue.pop(|| us(2299)), Some(3));
-        assert_eq!(queue.pop(|| us(2300)), None);
-        // It took 50 ms.
-        queue.begin_part(us(52_300));
-        assert_eq!(queue.pop(|| us(52_300)), Some(4));
-        assert_eq!(queue.pop(|| us(54_299)), Some(5));
-        assert_eq!(queue.pop(|| us(54_300)), None);
-        // The worker waited for room in the queue of another one, which says nothing.
+        // What the first part caused took 4 ms.
+        queue.begin_part(us(4300));
+        assert_eq!(queue.pop(|| us(4300)), Some(2));
+        assert_eq!(queue.pop(|| us(5299)), Some(3));
+        assert_eq!(queue.pop(|| us(5300)), None);
+        // It took 500 ms.
+        queue.begin_part(us(505_300));
+        assert_eq!(queue.pop(|| us(505_300)), Some(4));
+        assert_eq!(queue.pop(|| us(515_299)), Some(5));
+        assert_eq!(queue.pop(|| us(515_300)), None);
+        // The worker waited for room in the queue of another one, or for events, which says nothing.
         queue.end_part();
-        queue.begin_part(us(90_000));
-        assert_eq!(queue.pop(|| us(90_000)), Some(6));
-        queue.extend([7]);
-        assert_eq!(queue.pop(|| us(90_000) + PART_TIME_MIN), None);
+        queue.begin_part(us(900_000));
+        assert_eq!(queue.pop(|| us(900_000)), Some(6));
+        assert_eq!(queue.pop(|| us(900_000) + PART_TIME_MIN / 2), Some(7));
+        queue.begin_part(us(990_000));
+        assert_eq!(queue.pop(|| us(990_000)), Some(8));
+        queue.extend([9]);
+        assert_eq!(queue.pop(|| us(990_000) + PART_TIME_MIN), None);
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl OutLink {
 /// Shortest paths over links that are known in both directions, between connected switches. Links that are to carry no traffic are
 /// avoided.
 ///
-/// Distances are computed on demand, and cached until the view changes.
+/// Distances are computed on demand, and cached until a link or a switch changes.
 #[derive(Debug, Default)]
 pub struct Routes {
     version: Option<(u64, u64)>,
@@ -185,7 +185,7 @@ impl Routes {
     }
 
     fn refresh(&mut self, view: &NetworkView) {
-        let version = view.path_version();
+        let version = view.route_version();
         if self.version == Some(version) {
             return;
         }
@@ -219,7 +219,7 @@ impl Routes {
             let hash = hash ^ switch.0.rotate_left(32);
             let (here, there) = (out_links.get(current)?, out_links.get(last)?);
             let link = if distance == 1 && there.len() < here.len() {
-                // The other end of these links is found sooner.
+                // The last switch has fewer links to look through.
                 let next = there.iter().filter(|link| link.to == current && link.length == 1);
                 chosen(next, hash)?.reversed(last)
             } else {

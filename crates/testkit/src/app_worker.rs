@@ -105,6 +105,7 @@ pub fn run_iterations<A: App>(workers: &mut [AppWorker<A>], now: Instant) -> Vec
     for from in 0..workers.len() {
         let mut published = Vec::new();
         if let Some(AppWorker { app, network }) = workers.get_mut(from) {
+            network.begin_iteration(now);
             app.on_iteration(now);
             network.deliver(app, now, |facts| published.extend_from_slice(&facts));
         }

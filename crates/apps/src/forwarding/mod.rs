@@ -453,6 +453,7 @@ impl App for Forwarding {
     }
 
     fn on_deferred_work(&mut self, now: Instant, network: &mut Network) {
+        self.trees.on_deferred_work(self.cfg.flooding, now, network);
         self.counters.stale_deletions += self.repair.repeat_due(now, &mut self.switches, network);
     }
 

@@ -423,6 +423,7 @@ impl Io for Uring {
     }
 
     fn wait_for_wake(&mut self, deadline: Instant) -> io::Result<Instant> {
+        self.bulk_queue.end_part();
         self.recycle_reported();
         self.ring.submit()?;
         self.take_completions();

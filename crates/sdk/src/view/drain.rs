@@ -94,14 +94,20 @@ impl NetworkView {
     pub fn path_version(&self) -> (u64, u64) {
         (self.version(), self.records_version::<DrainedLink>())
     }
+
+    /// As [`path_version`](Self::path_version), of all that the paths between switches depend on: not of single ports.
+    pub(crate) fn route_version(&self) -> (u64, u64) {
+        (self.links_version, self.records_version::<DrainedLink>())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
 
-    use sluice_openflow::{DatapathId, PortNo};
+    use sluice_openflow::{DatapathId, MacAddr, PortNo};
 
+    use super::super::{Fact, PortInfo, PortRole, SwitchInfo};
     use super::*;
     use crate::Network;
 
@@ -121,6 +127,36 @@ mod tests {
         assert!(network.publish_record::<DrainedLink>(now, back, None));
         assert!(!network.view().is_drained(cable));
         assert_eq!(network.view().drained_cables().count(), 0);
+    }
+
+    #[test]
+    fn a_port_that_goes_down_changes_no_route() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let now = Instant::now();
+        let mut network = Network::new(0);
+        let at = SwitchPort::new(DatapathId(1), PortNo(1));
+        let port = PortInfo {
+            name: "p1".into(),
+            hw_addr: MacAddr([2; 6]),
+            is_up: true,
+            role: PortRole::Edge,
+        };
+        let switch = SwitchInfo { ports: [(at.port, port.clone())].into() };
+        let from = SwitchPort::new(DatapathId(2), PortNo(1));
+        let is_route_change = |network: &mut Network, fact| {
+            let before = (network.view().version(), network.view().route_version());
+            network.publish(now, fact);
+            let after = (network.view().version(), network.view().route_version());
+            assert_ne!(before.0, after.0);
+            before.1 != after.1
+        };
+        assert!(is_route_change(&mut network, Fact::Switch(at.switch, Some(switch))));
+        let down = PortInfo { is_up: false, ..port };
+        assert!(!is_route_change(&mut network, Fact::Port(at, Some(down))));
+        assert!(!is_route_change(&mut network, Fact::Port(at, None)));
+        assert!(is_route_change(&mut network, Fact::Link(at, Some(Link { from, to: at }))));
+        assert!(is_route_change(&mut network, Fact::Link(at, None)));
+        assert!(is_route_change(&mut network, Fact::Switch(at.switch, None)));
     }
 
     #[test]

@@ -72,6 +72,8 @@ pub struct NetworkView {
     host_count: usize,
     records: Records,
     version: u64,
+    /// As `version`, without changes of single ports.
+    links_version: u64,
 }
 
 impl NetworkView {
@@ -155,8 +157,8 @@ impl NetworkView {
         self.links_to_some(id, |_| true)
     }
 
-    /// Those of [`links_of`](Self::links_of) that lead to a switch for which `is_wanted`, which is called before the link is looked
-    /// up.
+    /// Those of [`links_of`](Self::links_of) that lead to a switch for which `is_wanted` returns `true`; it is called before the link
+    /// is looked up.
     pub fn links_to_some(
         &self,
         id: DatapathId,
@@ -298,6 +300,8 @@ impl NetworkView {
             Fact::Event(_) => return true,
         };
         self.version += u64::from(changed);
+        let is_port = matches!(published.fact, Fact::Port(..));
+        self.links_version += u64::from(changed && !is_port);
         changed
     }
 

@@ -19,6 +19,9 @@ const COORDINATOR: usize = 0;
 /// expire after [`LIFETIME`], and messages to the switch may have been in flight for the rest of this time.
 pub(super) const FORGET_AFTER: Duration = Duration::from_secs(120);
 
+/// Time between two decisions that are not urgent: each visits all switches.
+const DECISION_INTERVAL: Duration = Duration::from_millis(100);
+
 /// How long the flow entries of a tree stay that is replaced although all of it works: broadcasts in flight have arrived by then, and
 /// all workers have learned of it.
 const RETIRING_TIME: Duration = Duration::from_secs(1);
@@ -34,22 +37,57 @@ pub(super) struct Coordinator {
     retiring_since: Option<Instant>,
     /// Whether a tree is active.
     is_active: bool,
+    decided_at: Option<Instant>,
+    /// What the last decision depends on, but for the time.
+    basis: Option<DecisionBasis>,
+}
+
+/// Whether there should be a tree, and how often the view, and the states of the tree and of its switches have changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct DecisionBasis(bool, (u64, u64), [u64; 2]);
+
+impl DecisionBasis {
+    fn new(is_wanted: bool, view: &NetworkView) -> Self {
+        let trees = view.records_version::<SpanningTree>();
+        let states = view.records_version::<SwitchTreeState>();
+        Self(is_wanted, view.path_version(), [trees, states])
+    }
 }
 
 impl Coordinator {
+    /// As [`decide`](Self::decide), but not before [`DECISION_INTERVAL`] has passed since the last time.
+    pub(super) fn decide_soon(&mut self, is_wanted: bool, now: Instant, network: &mut Network) {
+        if network.worker() != COORDINATOR {
+            return;
+        }
+        match self.decided_at.map(|at| at + DECISION_INTERVAL).filter(|&due| now < due) {
+            Some(due) => network.defer_work_until(due),
+            None => self.decide(is_wanted, now, network),
+        }
+    }
+
     /// Publishes the next phase of the tree, or the next tree, if it is time.
     ///
     /// # Cost
-    /// Visits all switches, and all links if a tree is active or may be started.
-    pub(super) fn update(&mut self, is_wanted: bool, now: Instant, network: &mut Network) {
+    /// Visits all switches if something has changed, and all links if a tree may be started or extended.
+    pub(super) fn decide(&mut self, is_wanted: bool, now: Instant, network: &mut Network) {
         if network.worker() != COORDINATOR {
+            return;
+        }
+        self.decided_at = Some(now);
+        let is_same = self.basis == Some(DecisionBasis::new(is_wanted, network.view()));
+        if is_same && !depends_on_time(network.view()) {
             return;
         }
         while let Some(next) = self.next(is_wanted, now, network.view()) {
             network.publish_record(now, (), Some(next));
         }
+        self.basis = Some(DecisionBasis::new(is_wanted, network.view()));
         self.is_active =
             SpanningTree::of(network.view()).is_some_and(|tree| tree.phase == TreePhase::Active);
+        if depends_on_time(network.view()) {
+            network.defer_work_until(now + DECISION_INTERVAL);
+        }
     }
 
     /// Whether a tree is active, if this is the worker that decides.
@@ -118,6 +156,12 @@ impl Coordinator {
     }
 }
 
+/// Whether the next phase begins after some time.
+fn depends_on_time(view: &NetworkView) -> bool {
+    let phase = SpanningTree::of(view).map(|tree| tree.phase);
+    matches!(phase, Some(TreePhase::Retiring | TreePhase::Removing))
+}
+
 /// Whether a switch has confirmed that it has no flow entries of a tree, and gets none of this generation or an
 /// earlier one.
 fn is_clear(view: &NetworkView, id: DatapathId, generation: u64) -> bool {
@@ -169,8 +213,11 @@ fn can_complete(view: &NetworkView, tree: &SpanningTree) -> bool {
 /// Whether a tree has links that are to carry no traffic, and others would do.
 fn has_avoidable_links(view: &NetworkView, tree: &SpanningTree) -> bool {
     let drained = drained_count(view, &tree.links);
+    if drained == 0 {
+        return false;
+    }
     let members: BTreeSet<_> = tree.members().collect();
-    drained > 0 && drained > drained_count(view, &spanning_forest(view, |id| members.contains(&id)))
+    drained > drained_count(view, &spanning_forest(view, |id| members.contains(&id)))
 }
 
 /// Whether there are links to switches that a tree does not include, and no switch is changing its flow entries.
@@ -184,9 +231,51 @@ fn can_extend(view: &NetworkView, tree: &SpanningTree) -> bool {
         Some(SwitchTreeState::Installed(_)) => true,
         None => false,
     };
-    // A forest has fewer links than switches, so that a tree of all switches is complete.
-    let switches_max = tree.links.len() + 1;
+    // A forest with this many links connects this many switches at most.
+    let connected_max = tree.links.len() + 1;
     view.switches().all(|(id, _)| is_idle(id))
-        && view.switches().filter(|&(id, _)| may_join(id)).count() > switches_max
+        && view.switches().filter(|&(id, _)| may_join(id)).count() > connected_max
         && spanning_forest(view, may_join).len() > tree.links.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Config;
+    use super::super::super::test_network::{TestLinks, TestNetwork};
+    use super::*;
+
+    fn phase(network: &Network) -> Option<TreePhase> {
+        SpanningTree::of(network.view()).map(|tree| tree.phase)
+    }
+
+    #[test]
+    fn decisions_that_are_not_urgent_wait_for_each_other() {
+        let mut net = TestNetwork::new(&Config::default(), &TestLinks::leaf_spine(1, 1), 1);
+        let start = net.now + Duration::from_secs(1);
+        let network = &mut net.workers[0].network;
+        network.begin_iteration(start);
+        let mut coordinator = Coordinator::default();
+        let after = |ms| start + Duration::from_millis(ms);
+        let clear = SwitchTreeState::Clear { generation: 0, traffic: Some(TreeTraffic::Groups) };
+        coordinator.decide_soon(true, after(0), network);
+        assert_eq!(phase(network), None, "the switches may have entries");
+        for id in [1, 2].map(DatapathId) {
+            network.publish_record(start, id, Some(clear));
+            coordinator.decide_soon(true, after(10), network);
+        }
+        assert_eq!((phase(network), network.deferred_until()), (None, Some(after(100))));
+        network.begin_iteration(after(100));
+        coordinator.decide_soon(true, after(100), network);
+        assert_eq!(phase(network), Some(TreePhase::Installing));
+        // Urgent.
+        network.publish_record::<SwitchTreeState>(start, DatapathId(1), None);
+        coordinator.decide_soon(true, after(110), network);
+        assert_eq!(phase(network), Some(TreePhase::Installing));
+        coordinator.decide(true, after(110), network);
+        assert_eq!(phase(network), Some(TreePhase::Removing));
+        // The end of the removal may be a matter of time.
+        network.begin_iteration(after(200));
+        coordinator.decide(true, after(205), network);
+        assert_eq!(network.deferred_until(), Some(after(305)));
+    }
 }

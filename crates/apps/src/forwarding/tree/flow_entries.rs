@@ -12,7 +12,7 @@ use sluice_sdk::view::{NetworkView, SwitchPort};
 
 use super::super::flood::is_flooded;
 use super::super::multicast::{ENTRIES_MAX, Multicast, SwitchGroups};
-use super::state::{SpanningTree, TreeTraffic};
+use super::state::TreeTraffic;
 
 const COOKIE: u64 = TREE.cookie;
 
@@ -62,39 +62,33 @@ pub(super) fn supported_traffic(version: Version) -> TreeTraffic {
     if encoded.is_ok() { TreeTraffic::Groups } else { TreeTraffic::Broadcast }
 }
 
-/// The ports of a switch at links of a tree.
-pub(super) fn ports(tree: &SpanningTree, id: DatapathId) -> impl Iterator<Item = PortNo> {
-    tree.links.iter().flatten().filter(move |end| end.switch == id).map(|end| end.port)
-}
-
 /// What tells the flow entries of a switch apart: priority, ingress port, destination with mask, and VLAN.
 type EntryKey = (u16, PortNo, (MacAddr, MacAddr), Option<VlanId>);
 
 /// The flow entries of a switch.
 pub(super) type TreeEntries = BTreeMap<EntryKey, FlowMod>;
 
-/// The flow entries of a switch. With `groups`, multicasts of IP go to some of the edge ports.
+/// The flow entries of a switch with these ports at links of a tree. With `groups`, multicasts of IP go to some of the edge ports.
 pub(super) fn entries_of(
     view: &NetworkView,
-    tree: &SpanningTree,
-    id: DatapathId,
+    traffic: TreeTraffic,
+    (id, links): (DatapathId, &[PortNo]),
     groups: Option<&Multicast>,
 ) -> TreeEntries {
     let known = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
     let edges = known.map(|&no| SwitchPort::new(id, no)).filter(|&at| is_flooded(view, at));
-    let edges: Vec<_> = edges.filter(|&at| !tree.has_end(at)).map(|at| at.port).collect();
-    let links: Vec<_> = ports(tree, id).collect();
-    let groups = groups.filter(|_| tree.traffic == TreeTraffic::Groups && !edges.is_empty());
+    let edges: Vec<_> = edges.map(|at| at.port).filter(|no| !links.contains(no)).collect();
+    let groups = groups.filter(|_| traffic == TreeTraffic::Groups && !edges.is_empty());
     let max = ENTRIES_MAX / links.len().max(1);
     let filtered = groups.map(|multicast| filtered_groups(multicast, id, &edges, max));
     let filtered = filtered.unwrap_or_default();
     let mut entries = TreeEntries::new();
-    for &port in &links {
+    for &port in links {
         let outputs = |edges: &[PortNo]| {
             let others = links.iter().filter(|&&other| other != port).chain(edges);
             others.map(|&other| Action::output(other)).collect()
         };
-        if tree.traffic == TreeTraffic::Groups {
+        if traffic == TreeTraffic::Groups {
             let reserved = Field::eth_dst(RESERVED).masked(RESERVED_MASK);
             let matching = [Field::in_port(port), reserved].into();
             let reserved_mask = MacAddr([0xff, 0xff, 0xff, 0xff, 0xff, 0xf0]);
@@ -102,7 +96,7 @@ pub(super) fn entries_of(
             entries.insert(key, entry(RESERVED_PRIORITY, matching, vec![]));
         }
         let all = (PRIORITY, port, (GROUP, GROUP), None);
-        entries.insert(all, entry(PRIORITY, to_groups(port, tree.traffic), outputs(&edges)));
+        entries.insert(all, entry(PRIORITY, to_groups(port, traffic), outputs(&edges)));
         for group in &filtered {
             let FilteredGroup { priority, dst: (dst, mask), vlan, edges } = group;
             let mut fields = vec![Field::in_port(port)];

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::view::{ErrorMsg, flow_stats};
 use sluice_openflow::{
-    DatapathId, ErrorType, FlowMod, FlowModCommand, MultipartRequest, MultipartType,
+    DatapathId, ErrorType, FlowMod, FlowModCommand, MultipartRequest, MultipartType, PortNo,
 };
 use sluice_sdk::view::{Fact, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
@@ -15,6 +15,7 @@ use super::Flooding;
 use super::backoff::Backoff;
 use super::coordinator::FORGET_AFTER;
 use super::flow_entries::{self, LIFETIME, TreeEntries};
+use super::ports::TreePorts;
 use super::state::{SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 
 /// Interval at which flow entries are refreshed while their tree is active.
@@ -47,8 +48,6 @@ const GROUPS_RETRY: Duration = Duration::from_secs(600);
 #[derive(Debug, Default)]
 pub(super) struct Members {
     all: BTreeMap<DatapathId, Member>,
-    /// The switches of the last tree, with its generation.
-    of_tree: (u64, BTreeSet<DatapathId>),
     started: Option<Instant>,
     timeouts: u64,
 }
@@ -227,14 +226,17 @@ impl Members {
     }
 
     /// Performs what is due for a switch.
-    pub(super) fn tick(&mut self, is_wanted: bool, multicast: &Multicast, ctx: &mut Ctx<'_>) {
+    pub(super) fn tick(
+        &mut self,
+        is_wanted: bool,
+        multicast: &Multicast,
+        ports: &TreePorts,
+        ctx: &mut Ctx<'_>,
+    ) {
+        let ports = ports.of(ctx.datapath_id);
         let is_early = self.is_early(ctx.now);
         let tree = SpanningTree::of(ctx.network.view());
-        if let Some(tree) = tree.filter(|tree| tree.generation != self.of_tree.0) {
-            self.of_tree = (tree.generation, tree.members().collect());
-        }
-        let mine =
-            tree.filter(|tree| tree.is_in_use() && self.of_tree.1.contains(&ctx.datapath_id));
+        let mine = tree.filter(|tree| tree.is_in_use() && !ports.is_empty());
         let mine = mine.cloned();
         let generation = tree.map_or(0, |tree| tree.generation);
         let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
@@ -264,7 +266,7 @@ impl Members {
             }
             MemberState::Ready => match mine {
                 Some(tree) if tree.phase == TreePhase::Installing => {
-                    member.install(&tree, multicast, ctx);
+                    member.install((&tree, ports), multicast, ctx);
                 }
                 Some(_) => {}
                 None => member.publish_ready(generation, ctx),
@@ -277,7 +279,7 @@ impl Members {
             MemberState::Installed { generation, since, refresh } => {
                 match mine.filter(|tree| tree.generation == generation) {
                     Some(tree) => {
-                        member.refresh_entries(&tree, multicast, (since, refresh), ctx);
+                        member.refresh_entries((&tree, ports), multicast, (since, refresh), ctx);
                     }
                     None => member.clear(ctx),
                 }
@@ -427,8 +429,13 @@ impl Member {
     }
 
     /// Sends the entries of a tree.
-    fn install(&mut self, tree: &SpanningTree, multicast: &Multicast, ctx: &mut Ctx<'_>) {
-        self.derive_entries(tree, multicast, ctx);
+    fn install(
+        &mut self,
+        (tree, ports): (&SpanningTree, &[PortNo]),
+        multicast: &Multicast,
+        ctx: &mut Ctx<'_>,
+    ) {
+        self.derive_entries(tree.traffic, ports, multicast, ctx);
         let xid = send_entries(self.entries.values(), ctx);
         self.state = MemberState::Installing { generation: tree.generation, xid, since: ctx.now };
     }
@@ -436,7 +443,7 @@ impl Member {
     /// Refreshes the entries if they are about to expire, and those that have changed.
     fn refresh_entries(
         &mut self,
-        tree: &SpanningTree,
+        (tree, ports): (&SpanningTree, &[PortNo]),
         multicast: &Multicast,
         (since, refresh): (Instant, Option<Refresh>),
         ctx: &mut Ctx<'_>,
@@ -449,7 +456,7 @@ impl Member {
                 return;
             }
         }
-        let changes = self.derive_entries(tree, multicast, ctx);
+        let changes = self.derive_entries(tree.traffic, ports, multicast, ctx);
         let (generation, sent_at) = (tree.generation, ctx.now);
         let had_groups = flow_entries::has_groups(&self.entries);
         let refresh = if is_due {
@@ -467,7 +474,8 @@ impl Member {
     /// Derives the flow entries of the tree. Returns the changes: deletions first.
     fn derive_entries(
         &mut self,
-        tree: &SpanningTree,
+        traffic: TreeTraffic,
+        ports: &[PortNo],
         multicast: &Multicast,
         ctx: &Ctx<'_>,
     ) -> Vec<FlowMod> {
@@ -477,7 +485,8 @@ impl Member {
             return Vec::new();
         }
         let groups = Some(multicast).filter(|_| !is_withheld);
-        let entries = flow_entries::entries_of(ctx.view(), tree, ctx.datapath_id, groups);
+        let entries =
+            flow_entries::entries_of(ctx.view(), traffic, (ctx.datapath_id, ports), groups);
         let changes = flow_entries::changes(&self.entries, &entries);
         self.entries = entries;
         changes
@@ -494,7 +503,7 @@ fn send_entries<'a>(entries: impl IntoIterator<Item = &'a FlowMod>, ctx: &mut Ct
 
 #[cfg(test)]
 mod tests {
-    use sluice_openflow::{Encoder, PortNo, Version};
+    use sluice_openflow::{Encoder, Version};
     use sluice_sdk::App;
     use sluice_sdk::view::{Link, PublishedFact};
 
@@ -556,7 +565,7 @@ mod tests {
         switch.now = start + LIFETIME;
         switch.call(|members, ctx| {
             members.on_connected(Flooding::Tree, ctx);
-            members.tick(true, &Multicast::new(None, 0), ctx);
+            members.tick(true, &Multicast::new(None, 0), &TreePorts::default(), ctx);
         });
         let cleared = switch.members.all.get(&ID).map(|member| member.state);
         let Some(MemberState::Clearing { xid, .. }) = cleared else { panic!("{cleared:?}") };
@@ -565,12 +574,16 @@ mod tests {
         let link = Some(Link { from, to });
         for change in [link, None, link] {
             switch.now += QUIET_TIME;
-            switch.call(|members, ctx| members.tick(true, &Multicast::new(None, 0), ctx));
+            switch.call(|members, ctx| {
+                members.tick(true, &Multicast::new(None, 0), &TreePorts::default(), ctx);
+            });
             assert!(switch.is_ready());
             switch.set_link(change);
             assert!(!switch.is_ready(), "{change:?}");
         }
         switch.now += QUIET_TIME;
-        switch.call(|members, ctx| members.tick(true, &Multicast::new(None, 0), ctx));
+        switch.call(|members, ctx| {
+            members.tick(true, &Multicast::new(None, 0), &TreePorts::default(), ctx);
+        });
     }
 }

@@ -9,15 +9,16 @@ mod coordinator;
 mod flow_entries;
 mod forest;
 mod member;
+mod ports;
 mod reach;
 mod state;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sluice_openflow::view::ErrorMsg;
 use sluice_openflow::{DatapathId, MacAddr, MultipartType};
-use sluice_sdk::view::{DrainedLink, Fact, NetworkView};
+use sluice_sdk::view::{Fact, NetworkView};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::group_streams::is_tree_demanded;
@@ -25,6 +26,7 @@ use super::multicast::Multicast;
 use coordinator::Coordinator;
 pub(super) use flow_entries::{LIFETIME, is_ours};
 use member::Members;
+use ports::TreePorts;
 pub(super) use reach::TreePart;
 use reach::TreeParts;
 pub(super) use state::version;
@@ -52,22 +54,13 @@ impl Flooding {
     }
 }
 
-/// Time without a tick after which facts trigger the decision: a worker that has switches ticks four times per
-/// second.
-const TICK_GAP_MAX: Duration = Duration::from_secs(1);
-
-/// Time between two decisions that are not urgent: the switches tick one after the other, and each decision visits all of them.
-const DECISION_INTERVAL: Duration = Duration::from_millis(100);
-
 /// The spanning tree, as far as this worker is concerned.
 #[derive(Debug, Default)]
 pub(super) struct Trees {
     coordinator: Coordinator,
     members: Members,
     parts: TreeParts,
-    last_tick: Option<Instant>,
-    /// When ticks last caused a decision.
-    decided_at: Option<Instant>,
+    ports: TreePorts,
 }
 
 impl Trees {
@@ -104,13 +97,9 @@ impl Trees {
     /// Performs what is due for a switch.
     pub(super) fn tick(&mut self, flooding: Flooding, multicast: &Multicast, ctx: &mut Ctx<'_>) {
         let is_wanted = flooding.wants_tree(ctx.view());
-        self.members.tick(is_wanted, multicast, ctx);
-        self.last_tick = Some(ctx.now);
-        let is_due = |at| ctx.now.saturating_duration_since(at) >= DECISION_INTERVAL;
-        if self.decided_at.is_none_or(is_due) {
-            self.decided_at = Some(ctx.now);
-            self.coordinator.update(is_wanted, ctx.now, ctx.network);
-        }
+        self.follow_tree(ctx.view());
+        self.members.tick(is_wanted, multicast, &self.ports, ctx);
+        self.coordinator.decide_soon(is_wanted, ctx.now, ctx.network);
     }
 
     pub(super) fn on_fact(
@@ -121,24 +110,43 @@ impl Trees {
         network: &mut Network,
     ) {
         self.members.on_fact(fact, now, network);
-        // There is no hurry with a tree that is being removed: of many switches that disconnect together, only the first is urgent.
-        let is_lost = |is_part: &dyn Fn(&SpanningTree) -> bool| {
-            let tree = SpanningTree::of(network.view()).filter(|tree| tree.is_in_use());
-            tree.is_some_and(is_part)
-        };
-        let is_urgent = match fact {
-            Fact::Link(to, _) => is_lost(&|tree| tree.has_end(*to)),
-            _ if fact.record::<DrainedLink>().is_some() => true,
+        let is_wanted = flooding.wants_tree(network.view());
+        if self.is_urgent(fact, network.view()) {
+            self.coordinator.decide(is_wanted, now, network);
+        } else {
+            self.coordinator.decide_soon(is_wanted, now, network);
+        }
+    }
+
+    /// Continues a decision that was not due.
+    pub(super) fn on_deferred_work(
+        &mut self,
+        flooding: Flooding,
+        now: Instant,
+        network: &mut Network,
+    ) {
+        self.coordinator.decide_soon(flooding.wants_tree(network.view()), now, network);
+    }
+
+    /// Whether a fact says that a tree in use has lost a link or a switch. There is no hurry with a tree that is being removed: of many
+    /// switches that disconnect together, only the first is urgent.
+    fn is_urgent(&mut self, fact: &Fact, view: &NetworkView) -> bool {
+        if !SpanningTree::of(view).is_some_and(SpanningTree::is_in_use) {
+            return false;
+        }
+        self.follow_tree(view);
+        match fact {
+            Fact::Link(to, _) => self.ports.contains(*to),
             _ => match fact.record::<SwitchTreeState>() {
-                Some((lost, None)) => is_lost(&|tree| tree.members().any(|id| id == lost)),
+                Some((lost, None)) => !self.ports.of(lost).is_empty(),
                 _ => false,
             },
-        };
-        // A worker without switches has no ticks, so it uses the facts that others publish.
-        let is_idle =
-            self.last_tick.is_none_or(|at| now.saturating_duration_since(at) >= TICK_GAP_MAX);
-        if is_urgent || is_idle {
-            self.coordinator.update(flooding.wants_tree(network.view()), now, network);
+        }
+    }
+
+    fn follow_tree(&mut self, view: &NetworkView) {
+        if let Some(tree) = SpanningTree::of(view) {
+            self.ports.follow(tree);
         }
     }
 

@@ -87,14 +87,6 @@ impl SpanningTree {
         view.record(())
     }
 
-    /// Whether a port is one end of one of its links.
-    ///
-    /// # Cost
-    /// Looks at all links.
-    pub fn has_end(&self, at: SwitchPort) -> bool {
-        self.links.iter().flatten().any(|&end| end == at)
-    }
-
     /// Whether it is being installed, is active or is retiring: it is not being removed yet.
     pub(super) fn is_in_use(&self) -> bool {
         matches!(self.phase, TreePhase::Installing | TreePhase::Active | TreePhase::Retiring)
