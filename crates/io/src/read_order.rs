@@ -17,15 +17,16 @@ const SMALL_READ_BYTES_MAX: usize = 1 << 10;
 /// A bulk connection is sparse again after so many small reads in a row.
 const SMALL_READS: u8 = 16;
 
-/// How long the queue is read between two waits: as long as everything before it took, within these limits.
+/// How long the queue is read between two waits: as long as everything before it took, within these limits, unless what followed the
+/// last time took long.
 const PART_TIME_MIN: Duration = Duration::from_micros(100);
 const PART_TIME_MAX: Duration = Duration::from_micros(250);
 
-/// Where more time passes between two parts, the next one has the time between divided by this. What many packets cause can be sent
-/// together then, for example broadcasts to a thousand switches. The time between is in part what the queue itself has caused: only if
-/// that is more than so many times the time for reading, the parts become longer until the limit.
+/// If what follows a part takes long, the next part may take 1/`GAP_SHARE` of that time, within the limit. What its packets cause can be
+/// sent together then, for example broadcasts to a thousand switches. Parts grow only if a millisecond of reading causes more than
+/// `GAP_SHARE` milliseconds of other work.
 const GAP_SHARE: u32 = 4;
-const PART_TIME_AFTER_GAP_MAX: Duration = Duration::from_millis(10);
+const PART_TIME_AFTER_GAP_MAX: Duration = Duration::from_millis(2);
 
 /// How many bytes of a connection are read at a time, and in which order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,7 +101,7 @@ enum Part {
     /// After everything else that was ready at the end of the last wait.
     Next {
         waited_at: Instant,
-        /// How long the last part had been over then; zero if that includes waiting.
+        /// Time from the end of the last part to the end of the wait; zero if the worker was idle or congested in between.
         gap: Duration,
     },
     /// Now, until this time.
@@ -141,7 +142,7 @@ impl<E> BulkQueue<E> {
 
     /// Ends the part as if its time were over at `now`.
     pub(crate) fn end_part_at(&mut self, now: Instant) {
-        self.part = Part::Over { ended_at: Some(now) };
+        self.part = Part::Over { ended_at: (!self.events.is_empty()).then_some(now) };
     }
 
     /// The next event; `None` if there is none, or not before the next wait.
@@ -223,16 +224,20 @@ mod tests {
         // It took 500 ms.
         queue.begin_part(us(505_300));
         assert_eq!(queue.pop(|| us(505_300)), Some(4));
-        assert_eq!(queue.pop(|| us(515_299)), Some(5));
-        assert_eq!(queue.pop(|| us(515_300)), None);
+        assert_eq!(queue.pop(|| us(507_299)), Some(5));
+        assert_eq!(queue.pop(|| us(507_300)), None);
         // The worker waited for room in the queue of another one, or for events, which says nothing.
         queue.end_part();
         queue.begin_part(us(900_000));
         assert_eq!(queue.pop(|| us(900_000)), Some(6));
-        assert_eq!(queue.pop(|| us(900_000) + PART_TIME_MIN / 2), Some(7));
+        assert_eq!(queue.pop(|| us(900_000) + PART_TIME_MIN), None);
+        queue.begin_part(us(900_000) + PART_TIME_MIN);
+        assert_eq!(queue.pop(|| us(901_000)), Some(7));
+        assert_eq!(queue.pop(|| us(901_000)), Some(8));
+        queue.end_part_at(us(901_000));
         queue.begin_part(us(990_000));
-        assert_eq!(queue.pop(|| us(990_000)), Some(8));
-        queue.extend([9]);
+        queue.extend(9..=10);
+        assert_eq!(queue.pop(|| us(990_000)), Some(9));
         assert_eq!(queue.pop(|| us(990_000) + PART_TIME_MIN), None);
     }
 

@@ -74,7 +74,7 @@ impl OutLink {
 /// Shortest paths over links that are known in both directions, between connected switches. Links that are to carry no traffic are
 /// avoided.
 ///
-/// Distances are computed on demand, and cached until a link or a switch changes.
+/// Distances are computed on demand, and cached until a link, a switch or a drained cable changes.
 #[derive(Debug, Default)]
 pub struct Routes {
     version: Option<(u64, u64)>,
@@ -219,9 +219,11 @@ impl Routes {
             let hash = hash ^ switch.0.rotate_left(32);
             let (here, there) = (out_links.get(current)?, out_links.get(last)?);
             let link = if distance == 1 && there.len() < here.len() {
-                // The last switch has fewer links to look through.
-                let next = there.iter().filter(|link| link.to == current && link.length == 1);
-                chosen(next, hash)?.reversed(last)
+                // The last switch has fewer links to look through. The order is that of the other direction.
+                let back = there.iter().filter(|link| link.to == current && link.length == 1);
+                let mut next: Vec<_> = back.map(|link| link.reversed(last)).collect();
+                next.sort_unstable_by_key(|link| link.out_port);
+                *chosen(next.iter(), hash)?
             } else {
                 *chosen(here.iter().filter(|link| link.is_nearer(distances, distance)), hash)?
             };

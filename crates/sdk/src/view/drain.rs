@@ -95,7 +95,7 @@ impl NetworkView {
         (self.version(), self.records_version::<DrainedLink>())
     }
 
-    /// As [`path_version`](Self::path_version), of all that the paths between switches depend on: not of single ports.
+    /// Numbers of changes of switches, links and drained cables, which is all that paths between switches depend on.
     pub(crate) fn route_version(&self) -> (u64, u64) {
         (self.links_version, self.records_version::<DrainedLink>())
     }

@@ -8,6 +8,7 @@ use sluice_openflow::DatapathId;
 use sluice_sdk::Network;
 use sluice_sdk::view::NetworkView;
 
+use super::Flooding;
 use super::flow_entries::LIFETIME;
 use super::forest::{drained_count, has_all_links, is_usable, spanning_forest};
 use super::state::{SpanningTree, SwitchTreeState, TreePhase, TreeTraffic, tree_state};
@@ -38,31 +39,40 @@ pub(super) struct Coordinator {
     /// Whether a tree is active.
     is_active: bool,
     decided_at: Option<Instant>,
-    /// What the last decision depends on, but for the time.
+    /// What the last decision depends on, except the time.
     basis: Option<DecisionBasis>,
 }
 
-/// Whether there should be a tree, and how often the view, and the states of the tree and of its switches have changed.
+/// What a decision depends on, except the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct DecisionBasis(bool, (u64, u64), [u64; 2]);
+struct DecisionBasis {
+    is_wanted: bool,
+    /// Numbers of changes of what paths depend on, of the tree, and of what the switches have confirmed.
+    path_version: (u64, u64),
+    tree_version: u64,
+    states_version: u64,
+}
 
 impl DecisionBasis {
     fn new(is_wanted: bool, view: &NetworkView) -> Self {
-        let trees = view.records_version::<SpanningTree>();
-        let states = view.records_version::<SwitchTreeState>();
-        Self(is_wanted, view.path_version(), [trees, states])
+        Self {
+            is_wanted,
+            path_version: view.path_version(),
+            tree_version: view.records_version::<SpanningTree>(),
+            states_version: view.records_version::<SwitchTreeState>(),
+        }
     }
 }
 
 impl Coordinator {
     /// As [`decide`](Self::decide), but not before [`DECISION_INTERVAL`] has passed since the last time.
-    pub(super) fn decide_soon(&mut self, is_wanted: bool, now: Instant, network: &mut Network) {
-        if network.worker() != COORDINATOR {
+    pub(super) fn decide_soon(&mut self, flooding: Flooding, now: Instant, network: &mut Network) {
+        if !self.has_something_to_decide(flooding, network) {
             return;
         }
         match self.decided_at.map(|at| at + DECISION_INTERVAL).filter(|&due| now < due) {
             Some(due) => network.defer_work_until(due),
-            None => self.decide(is_wanted, now, network),
+            None => self.decide(flooding, now, network),
         }
     }
 
@@ -70,15 +80,12 @@ impl Coordinator {
     ///
     /// # Cost
     /// Visits all switches if something has changed, and all links if a tree may be started or extended.
-    pub(super) fn decide(&mut self, is_wanted: bool, now: Instant, network: &mut Network) {
-        if network.worker() != COORDINATOR {
+    pub(super) fn decide(&mut self, flooding: Flooding, now: Instant, network: &mut Network) {
+        if !self.has_something_to_decide(flooding, network) {
             return;
         }
         self.decided_at = Some(now);
-        let is_same = self.basis == Some(DecisionBasis::new(is_wanted, network.view()));
-        if is_same && !depends_on_time(network.view()) {
-            return;
-        }
+        let is_wanted = flooding.wants_tree(network.view());
         while let Some(next) = self.next(is_wanted, now, network.view()) {
             network.publish_record(now, (), Some(next));
         }
@@ -88,6 +95,16 @@ impl Coordinator {
         if depends_on_time(network.view()) {
             network.defer_work_until(now + DECISION_INTERVAL);
         }
+    }
+
+    /// Whether this is the worker that decides, and something has changed or only the time is missing.
+    fn has_something_to_decide(&self, flooding: Flooding, network: &Network) -> bool {
+        if network.worker() != COORDINATOR {
+            return false;
+        }
+        let view = network.view();
+        let basis = DecisionBasis::new(flooding.wants_tree(view), view);
+        self.basis != Some(basis) || depends_on_time(view)
     }
 
     /// Whether a tree is active, if this is the worker that decides.
@@ -231,7 +248,7 @@ fn can_extend(view: &NetworkView, tree: &SpanningTree) -> bool {
         Some(SwitchTreeState::Installed(_)) => true,
         None => false,
     };
-    // A forest with this many links connects this many switches at most.
+    // A forest with n links connects at most n + 1 switches.
     let connected_max = tree.links.len() + 1;
     view.switches().all(|(id, _)| is_idle(id))
         && view.switches().filter(|&(id, _)| may_join(id)).count() > connected_max
@@ -257,25 +274,25 @@ mod tests {
         let mut coordinator = Coordinator::default();
         let after = |ms| start + Duration::from_millis(ms);
         let clear = SwitchTreeState::Clear { generation: 0, traffic: Some(TreeTraffic::Groups) };
-        coordinator.decide_soon(true, after(0), network);
+        coordinator.decide_soon(Flooding::Tree, after(0), network);
         assert_eq!(phase(network), None, "the switches may have entries");
         for id in [1, 2].map(DatapathId) {
             network.publish_record(start, id, Some(clear));
-            coordinator.decide_soon(true, after(10), network);
+            coordinator.decide_soon(Flooding::Tree, after(10), network);
         }
         assert_eq!((phase(network), network.deferred_until()), (None, Some(after(100))));
         network.begin_iteration(after(100));
-        coordinator.decide_soon(true, after(100), network);
+        coordinator.decide_soon(Flooding::Tree, after(100), network);
         assert_eq!(phase(network), Some(TreePhase::Installing));
         // Urgent.
         network.publish_record::<SwitchTreeState>(start, DatapathId(1), None);
-        coordinator.decide_soon(true, after(110), network);
+        coordinator.decide_soon(Flooding::Tree, after(110), network);
         assert_eq!(phase(network), Some(TreePhase::Installing));
-        coordinator.decide(true, after(110), network);
+        coordinator.decide(Flooding::Tree, after(110), network);
         assert_eq!(phase(network), Some(TreePhase::Removing));
         // The end of the removal may be a matter of time.
         network.begin_iteration(after(200));
-        coordinator.decide(true, after(205), network);
+        coordinator.decide(Flooding::Tree, after(205), network);
         assert_eq!(network.deferred_until(), Some(after(305)));
     }
 }

@@ -1,7 +1,7 @@
 //! Spanning forests: links that connect switches without a loop, one tree for each connected part of the network.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use sluice_openflow::DatapathId;
 use sluice_sdk::view::{Cable, Link, NetworkView, PortRole, SwitchPort};
@@ -9,7 +9,7 @@ use sluice_sdk::view::{Cable, Link, NetworkView, PortRole, SwitchPort};
 use super::state::{SpanningTree, SwitchTreeState, TreePhase, tree_state};
 
 /// Links of one switch to those below it in a tree, unless the search finds no other way to them. A switch with *n* links of the tree
-/// gets *n* flow entries with as many outputs each, 16 bytes in a message per output: 64 KiB for this many, and 16 MiB for 1,000.
+/// gets *n* flow entries with as many outputs each, 16 bytes in a message per output: 64 KiB for this many, and 16 MB for 1,000.
 const CHILDREN_MAX: usize = 64;
 
 /// The links of a spanning forest over the switches that `may_join`. In each connected part of the network the root is the
@@ -19,17 +19,27 @@ pub(super) fn spanning_forest(
     view: &NetworkView,
     may_join: impl Fn(DatapathId) -> bool,
 ) -> Vec<[SwitchPort; 2]> {
+    limited_forest(view, may_join, CHILDREN_MAX)
+}
+
+/// As [`spanning_forest`], with another limit.
+fn limited_forest(
+    view: &NetworkView,
+    may_join: impl Fn(DatapathId) -> bool,
+    children_max: usize,
+) -> Vec<[SwitchPort; 2]> {
     let mut forest = Forest {
         view,
         may_join,
-        children: BTreeMap::new(),
+        children_max,
+        seen: BTreeSet::new(),
         links: vec![],
         next: VecDeque::new(),
         crowded: BinaryHeap::new(),
         drained: VecDeque::new(),
     };
     for (root, _) in view.switches() {
-        if !(forest.may_join)(root) || forest.contains(root) {
+        if !(forest.may_join)(root) || forest.seen.contains(&root) {
             continue;
         }
         forest.add(root);
@@ -37,10 +47,9 @@ pub(super) fn spanning_forest(
             while let Some(id) = forest.next.pop_front() {
                 forest.add_links_of(id);
             }
-            let Some(link) = forest.take_crowded().or_else(|| forest.drained.pop_front()) else {
+            if !forest.add_crowded() && !forest.add_drained() {
                 break;
-            };
-            forest.add_link(&link);
+            }
         }
     }
     forest.links
@@ -50,71 +59,87 @@ pub(super) fn spanning_forest(
 struct Forest<'v, F> {
     view: &'v NetworkView,
     may_join: F,
-    /// Its switches, and how many are below each.
-    children: BTreeMap<DatapathId, usize>,
+    children_max: usize,
+    /// Its switches.
+    seen: BTreeSet<DatapathId>,
     links: Vec<[SwitchPort; 2]>,
     /// Its switches whose links are to be looked at.
     next: VecDeque<DatapathId>,
-    /// Links from switches that had [`CHILDREN_MAX`] below them: how many there were, the number of the link, and its ports.
-    crowded: BinaryHeap<Reverse<(usize, usize, [SwitchPort; 2])>>,
+    /// Switches with more links than were added at first; first the one with the fewest switches below it.
+    crowded: BinaryHeap<Reverse<CrowdedSwitch>>,
     /// Links that are to carry no traffic.
     drained: VecDeque<Link>,
 }
 
-impl<F: Fn(DatapathId) -> bool> Forest<'_, F> {
-    fn contains(&self, id: DatapathId) -> bool {
-        self.children.contains_key(&id)
-    }
+/// A switch of which some links wait. The order is that in which the next one gets a link.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct CrowdedSwitch {
+    children: usize,
+    id: DatapathId,
+    /// The links that wait, as pairs of ports, the first one last.
+    waiting: Vec<[SwitchPort; 2]>,
+}
 
+impl<F: Fn(DatapathId) -> bool> Forest<'_, F> {
     fn add(&mut self, id: DatapathId) {
-        self.children.insert(id, 0);
+        self.seen.insert(id);
         self.next.push_back(id);
     }
 
-    /// Adds a link and the switch to which it leads, unless that belongs to the forest.
-    fn add_link(&mut self, link: &Link) {
-        if !self.contains(link.to.switch) {
-            *self.children.entry(link.from.switch).or_default() += 1;
-            self.links.push([link.from, link.to]);
-            self.add(link.to.switch);
+    /// Adds a link and the switch to which it leads, unless that belongs to the forest. Returns whether it was added.
+    fn add_link(&mut self, [from, to]: [SwitchPort; 2]) -> bool {
+        let is_new = !self.seen.contains(&to.switch);
+        if is_new {
+            self.links.push([from, to]);
+            self.add(to.switch);
         }
+        is_new
     }
 
     /// Adds the links of a switch for which there is room, and has the others wait.
     fn add_links_of(&mut self, id: DatapathId) {
-        let is_new = |to| !self.contains(to) && (self.may_join)(to);
+        let is_new = |to| !self.seen.contains(&to) && (self.may_join)(to);
         let links = self.view.links_to_some(id, is_new);
         let links = links.filter(|link| has_link_ports(self.view, link));
         let links: Vec<_> = links.copied().collect();
+        let (mut children, mut waiting) = (0, vec![]);
         for link in links {
-            let children = self.children_of(id);
             if self.view.is_drained(Cable::from(&link)) {
                 self.drained.push_back(link);
-            } else if children < CHILDREN_MAX {
-                self.add_link(&link);
+            } else if children == self.children_max {
+                waiting.push([link.from, link.to]);
             } else {
-                self.crowded.push(Reverse((children, self.crowded.len(), [link.from, link.to])));
+                children += usize::from(self.add_link([link.from, link.to]));
             }
+        }
+        if !waiting.is_empty() {
+            waiting.reverse();
+            self.crowded.push(Reverse(CrowdedSwitch { children, id, waiting }));
         }
     }
 
-    fn children_of(&self, id: DatapathId) -> usize {
-        self.children.get(&id).copied().unwrap_or_default()
+    /// Adds one of the links that wait, if there are any to new switches.
+    fn add_crowded(&mut self) -> bool {
+        while let Some(Reverse(mut switch)) = self.crowded.pop() {
+            while let Some(link) = switch.waiting.pop() {
+                if self.add_link(link) {
+                    switch.children += 1;
+                    self.crowded.push(Reverse(switch));
+                    return true;
+                }
+            }
+        }
+        false
     }
 
-    /// The first link to a new switch from one with the fewest below it, of those that wait.
-    fn take_crowded(&mut self) -> Option<Link> {
-        while let Some(Reverse((children, number, [from, to]))) = self.crowded.pop() {
-            if self.contains(to.switch) {
-                continue;
+    /// Adds one of the links that are to carry no traffic, if there are any to new switches.
+    fn add_drained(&mut self) -> bool {
+        while let Some(link) = self.drained.pop_front() {
+            if self.add_link([link.from, link.to]) {
+                return true;
             }
-            let children_now = self.children_of(from.switch);
-            if children_now == children {
-                return Some(Link { from, to });
-            }
-            self.crowded.push(Reverse((children_now, number, [from, to])));
         }
-        None
+        false
     }
 }
 
@@ -146,7 +171,11 @@ pub(super) fn is_usable(view: &NetworkView, tree: &SpanningTree) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
     use sluice_base::Rng;
+    use sluice_sdk::view::DrainedLink;
 
     use super::super::super::Config;
     use super::super::super::test_network::{TestLinks, TestNetwork};
@@ -183,23 +212,37 @@ mod tests {
 
     #[test]
     fn a_forest_has_no_loops_and_connects_what_links_connect() {
-        for seed in 0..50 {
+        let count = |parts: &[u64]| parts.iter().collect::<BTreeSet<_>>().len();
+        let mut used_drained = 0;
+        for (seed, children_max) in (0..100).zip([1, 2, 3].into_iter().cycle()) {
             let mut rng = Rng::new(seed);
             // Two networks, and a switch without links.
             let (a, more) = (2 + u64::from(rng.below(20)), u64::from(rng.below(30)));
             let mut links = TestLinks::random(&mut rng, a, more);
             (0..10).for_each(|_| links.add(a + 1 + u64::from(rng.below(5)), a + 6));
             links.switches = a + 7;
-            let forest = forest_of(&network(&links));
+            let mut net = network(&links);
+            let (drained, others): (Vec<[SwitchPort; 2]>, Vec<_>) =
+                links.pairs.iter().copied().partition(|_| rng.below(3) == 0);
+            for [a, b] in drained {
+                let record = DrainedLink { requested_at: Duration::ZERO };
+                net.workers[0].network.publish_record(net.now, Cable::new(a, b), Some(record));
+            }
+            let view = net.workers[0].network.view();
+            let forest = limited_forest(view, |_| true, children_max);
             let expected = parts(links.switches, &links.pairs);
             let found = parts(links.switches, &forest);
             for (x, y) in (0..expected.len()).flat_map(|x| (0..x).map(move |y| (x, y))) {
                 assert_eq!(expected[x] == expected[y], found[x] == found[y], "{x} {y} {seed}");
             }
-            let count =
-                |parts: &[u64]| parts.iter().collect::<std::collections::BTreeSet<_>>().len();
             assert_eq!(forest.len(), found.len() - count(&found), "no loops, seed {seed}");
+            // As many drained links as there are parts without them that must be connected.
+            let without = parts(links.switches, &others);
+            let needed = count(&without) - count(&expected);
+            assert_eq!(drained_count(view, &forest), needed, "seed {seed}");
+            used_drained += needed;
         }
+        assert!(used_drained > 100, "{used_drained}");
     }
 
     #[test]

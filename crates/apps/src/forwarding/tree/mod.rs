@@ -99,7 +99,7 @@ impl Trees {
         let is_wanted = flooding.wants_tree(ctx.view());
         self.follow_tree(ctx.view());
         self.members.tick(is_wanted, multicast, &self.ports, ctx);
-        self.coordinator.decide_soon(is_wanted, ctx.now, ctx.network);
+        self.coordinator.decide_soon(flooding, ctx.now, ctx.network);
     }
 
     pub(super) fn on_fact(
@@ -110,11 +110,10 @@ impl Trees {
         network: &mut Network,
     ) {
         self.members.on_fact(fact, now, network);
-        let is_wanted = flooding.wants_tree(network.view());
         if self.is_urgent(fact, network.view()) {
-            self.coordinator.decide(is_wanted, now, network);
+            self.coordinator.decide(flooding, now, network);
         } else {
-            self.coordinator.decide_soon(is_wanted, now, network);
+            self.coordinator.decide_soon(flooding, now, network);
         }
     }
 
@@ -125,20 +124,22 @@ impl Trees {
         now: Instant,
         network: &mut Network,
     ) {
-        self.coordinator.decide_soon(flooding.wants_tree(network.view()), now, network);
+        self.coordinator.decide_soon(flooding, now, network);
     }
 
-    /// Whether a fact says that a tree in use has lost a link or a switch. There is no hurry with a tree that is being removed: of many
-    /// switches that disconnect together, only the first is urgent.
+    /// Whether a fact is about a link or a switch without which a tree must be removed. There is no hurry with a tree that is being
+    /// removed: of many switches that disconnect together, only the first is urgent.
     fn is_urgent(&mut self, fact: &Fact, view: &NetworkView) -> bool {
-        if !SpanningTree::of(view).is_some_and(SpanningTree::is_in_use) {
+        let Some(phase) = SpanningTree::of(view).map(|tree| tree.phase) else { return false };
+        let needs_switches = matches!(phase, TreePhase::Installing | TreePhase::Active);
+        if !needs_switches && phase != TreePhase::Retiring {
             return false;
         }
         self.follow_tree(view);
         match fact {
             Fact::Link(to, _) => self.ports.contains(*to),
             _ => match fact.record::<SwitchTreeState>() {
-                Some((lost, None)) => !self.ports.of(lost).is_empty(),
+                Some((lost, None)) => needs_switches && !self.ports.of(lost).is_empty(),
                 _ => false,
             },
         }
@@ -198,5 +199,67 @@ impl Trees {
             TreeTraffic::Broadcast => dst == MacAddr::BROADCAST,
         };
         if is_matched { self.parts.part_of(network.view(), id) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sluice_sdk::view::{RecordFact, SwitchPort};
+    use sluice_testkit::run_iterations;
+
+    use super::super::Config;
+    use super::super::test_network::{TestLinks, TestNetwork};
+    use super::*;
+
+    const CLEAR: SwitchTreeState =
+        SwitchTreeState::Clear { generation: 0, traffic: Some(TreeTraffic::Groups) };
+
+    #[test]
+    fn a_worker_without_ticks_decides_when_it_is_due() {
+        let cfg = Config { flooding: Flooding::Tree, ..Config::default() };
+        let mut net = TestNetwork::new(&cfg, &TestLinks::leaf_spine(1, 1), 1);
+        let start = net.now + Duration::from_secs(1);
+        for (id, ms, has_tree) in [(1, 0, false), (2, 10, false), (2, 99, false), (2, 100, true)] {
+            let now = start + Duration::from_millis(ms);
+            net.workers[0].network.publish_record(now, DatapathId(id), Some(CLEAR));
+            run_iterations(&mut net.workers, now);
+            let tree = SpanningTree::of(net.workers[0].network.view());
+            assert_eq!(tree.is_some(), has_tree, "after {ms} ms");
+        }
+    }
+
+    #[test]
+    fn the_loss_of_a_link_or_a_switch_of_a_tree_is_urgent() {
+        let links = TestLinks::leaf_spine(2, 2);
+        let mut net = TestNetwork::new(&Config::default(), &links, 1);
+        let (now, network) = (net.now, &mut net.workers[0].network);
+        let mut trees = Trees::default();
+        let [of_tree, other] = [links.pairs[0], links.pairs[3]];
+        let link_down = |at: SwitchPort| Fact::Link(at, None);
+        let switch_lost = |id| Fact::Record(RecordFact::new::<SwitchTreeState>(id, None));
+        for (phase, links_count, switches_count) in [
+            (TreePhase::Installing, true, true),
+            (TreePhase::Active, true, true),
+            (TreePhase::Retiring, true, false),
+            (TreePhase::Removing, false, false),
+            (TreePhase::Removed, false, false),
+        ] {
+            let tree = SpanningTree {
+                generation: 1,
+                phase,
+                traffic: TreeTraffic::Groups,
+                links: [of_tree].into(),
+            };
+            network.publish_record(now, (), Some(tree));
+            let view = network.view();
+            let mut is_urgent = |fact: Fact| trees.is_urgent(&fact, view);
+            assert_eq!(of_tree.map(|at| is_urgent(link_down(at))), [links_count; 2], "{phase:?}");
+            assert_eq!(other.map(|at| is_urgent(link_down(at))), [false; 2], "{phase:?}");
+            let lost = of_tree.map(|at| is_urgent(switch_lost(at.switch)));
+            assert_eq!(lost, [switches_count; 2], "{phase:?}");
+            assert!(!is_urgent(switch_lost(other[1].switch)), "{phase:?}");
+        }
     }
 }
