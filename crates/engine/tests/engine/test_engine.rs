@@ -99,6 +99,20 @@ impl<A: App + Send + 'static> Drop for TestEngine<A> {
     }
 }
 
+/// Calls `exchange`, which sends a packet-in and receives the answer, until the kernel has answered more than `count`. On a busy machine, the worker
+/// may have answered nearly all that were sent faster; it leaves them to the kernel again after a while.
+pub(crate) fn exchange_until_kernel_has_answered<A: App + Send + 'static>(
+    engine: &TestEngine<A>,
+    count: u64,
+    mut exchange: impl FnMut(),
+) {
+    let deadline = clock::now() + TIMEOUT * 6;
+    while engine.metric("packet_ins_answered_in_kernel", "") <= count {
+        assert!(clock::now() < deadline, "the kernel has not answered {count} packet-ins");
+        exchange();
+    }
+}
+
 /// Polls until `happened` returns true.
 pub(crate) fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
     let deadline = clock::now() + TIMEOUT;
