@@ -140,8 +140,14 @@ impl<E> BulkQueue<E> {
         self.part = Part::Over { ended_at: None };
     }
 
-    /// Ends the part as if its time were over at `now`.
-    pub(crate) fn end_part_at(&mut self, now: Instant) {
+    /// Ends the part as if its time were over.
+    pub(crate) fn end_part_early(&mut self) {
+        if let Part::Until(end) = self.part {
+            self.end_part_at(end);
+        }
+    }
+
+    fn end_part_at(&mut self, now: Instant) {
         self.part = Part::Over { ended_at: (!self.events.is_empty()).then_some(now) };
     }
 
@@ -234,7 +240,7 @@ mod tests {
         queue.begin_part(us(900_000) + PART_TIME_MIN);
         assert_eq!(queue.pop(|| us(901_000)), Some(7));
         assert_eq!(queue.pop(|| us(901_000)), Some(8));
-        queue.end_part_at(us(901_000));
+        queue.end_part_early();
         queue.begin_part(us(990_000));
         queue.extend(9..=10);
         assert_eq!(queue.pop(|| us(990_000)), Some(9));

@@ -172,7 +172,7 @@ impl SimulatedIo {
         let (kernel, thread) = (&self.kernel, self.thread);
         let next = self.bulk_queue.pop(|| kernel.state().read_clock(thread).0);
         if next.is_some() && kernel.state().ends_part(thread) {
-            self.bulk_queue.end_part_at(kernel.state().read_clock(thread).0);
+            self.bulk_queue.end_part_early();
         }
         next
     }

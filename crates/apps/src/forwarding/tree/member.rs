@@ -230,12 +230,13 @@ impl Members {
         &mut self,
         is_wanted: bool,
         multicast: &Multicast,
-        ports: &TreePorts,
+        ports: &mut TreePorts,
         ctx: &mut Ctx<'_>,
     ) {
-        let ports = ports.of(ctx.datapath_id);
         let is_early = self.is_early(ctx.now);
         let tree = SpanningTree::of(ctx.network.view());
+        tree.into_iter().for_each(|tree| ports.follow(tree));
+        let ports = ports.of(ctx.datapath_id);
         let mine = tree.filter(|tree| tree.is_in_use() && !ports.is_empty());
         let mine = mine.cloned();
         let generation = tree.map_or(0, |tree| tree.generation);
@@ -565,7 +566,7 @@ mod tests {
         switch.now = start + LIFETIME;
         switch.call(|members, ctx| {
             members.on_connected(Flooding::Tree, ctx);
-            members.tick(true, &Multicast::new(None, 0), &TreePorts::default(), ctx);
+            members.tick(true, &Multicast::new(None, 0), &mut TreePorts::default(), ctx);
         });
         let cleared = switch.members.all.get(&ID).map(|member| member.state);
         let Some(MemberState::Clearing { xid, .. }) = cleared else { panic!("{cleared:?}") };
@@ -575,7 +576,7 @@ mod tests {
         for change in [link, None, link] {
             switch.now += QUIET_TIME;
             switch.call(|members, ctx| {
-                members.tick(true, &Multicast::new(None, 0), &TreePorts::default(), ctx);
+                members.tick(true, &Multicast::new(None, 0), &mut TreePorts::default(), ctx);
             });
             assert!(switch.is_ready());
             switch.set_link(change);
@@ -583,7 +584,7 @@ mod tests {
         }
         switch.now += QUIET_TIME;
         switch.call(|members, ctx| {
-            members.tick(true, &Multicast::new(None, 0), &TreePorts::default(), ctx);
+            members.tick(true, &Multicast::new(None, 0), &mut TreePorts::default(), ctx);
         });
     }
 }

@@ -61,6 +61,7 @@ pub(super) struct Trees {
     members: Members,
     parts: TreeParts,
     ports: TreePorts,
+    last_tick: Option<Instant>,
 }
 
 impl Trees {
@@ -97,9 +98,12 @@ impl Trees {
     /// Performs what is due for a switch.
     pub(super) fn tick(&mut self, flooding: Flooding, multicast: &Multicast, ctx: &mut Ctx<'_>) {
         let is_wanted = flooding.wants_tree(ctx.view());
-        self.follow_tree(ctx.view());
-        self.members.tick(is_wanted, multicast, &self.ports, ctx);
-        self.coordinator.decide_soon(flooding, ctx.now, ctx.network);
+        self.members.tick(is_wanted, multicast, &mut self.ports, ctx);
+        // Once for all switches; what they publish is a fact, which may cause a decision as well.
+        if self.last_tick != Some(ctx.now) {
+            self.last_tick = Some(ctx.now);
+            self.coordinator.decide_soon(flooding, ctx.now, ctx.network);
+        }
     }
 
     pub(super) fn on_fact(
@@ -130,24 +134,17 @@ impl Trees {
     /// Whether a fact is about a link or a switch without which a tree must be removed. There is no hurry with a tree that is being
     /// removed: of many switches that disconnect together, only the first is urgent.
     fn is_urgent(&mut self, fact: &Fact, view: &NetworkView) -> bool {
-        let Some(phase) = SpanningTree::of(view).map(|tree| tree.phase) else { return false };
-        let needs_switches = matches!(phase, TreePhase::Installing | TreePhase::Active);
-        if !needs_switches && phase != TreePhase::Retiring {
+        let Some(tree) = SpanningTree::of(view).filter(|tree| tree.is_in_use()) else {
             return false;
-        }
-        self.follow_tree(view);
+        };
+        self.ports.follow(tree);
+        let needs_switches = tree.phase != TreePhase::Retiring;
         match fact {
             Fact::Link(to, _) => self.ports.contains(*to),
             _ => match fact.record::<SwitchTreeState>() {
                 Some((lost, None)) => needs_switches && !self.ports.of(lost).is_empty(),
                 _ => false,
             },
-        }
-    }
-
-    fn follow_tree(&mut self, view: &NetworkView) {
-        if let Some(tree) = SpanningTree::of(view) {
-            self.ports.follow(tree);
         }
     }
 
