@@ -235,7 +235,9 @@ impl Members {
     ) {
         let is_early = self.is_early(ctx.now);
         let tree = SpanningTree::of(ctx.network.view());
-        tree.into_iter().for_each(|tree| ports.follow(tree));
+        if let Some(tree) = tree {
+            ports.follow(tree);
+        }
         let ports = ports.of(ctx.datapath_id);
         let mine = tree.filter(|tree| tree.is_in_use() && !ports.is_empty());
         let mine = mine.cloned();
