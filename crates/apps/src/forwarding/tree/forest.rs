@@ -9,7 +9,7 @@ use sluice_sdk::view::{Cable, Link, NetworkView, PortRole, SwitchPort};
 use super::state::{SpanningTree, SwitchTreeState, TreePhase, tree_state};
 
 /// Links of one switch to those below it in a tree, unless the search finds no other way to them. A switch with *n* links of the tree
-/// gets *n* flow entries with as many outputs each, 16 bytes in a message per output: 64 KiB for this many, and 16 MB for 1,000.
+/// gets *n* flow entries with outputs to the others, 16 bytes in a message per output: 64 KiB for this many, and 16 MB for 1,000.
 const CHILDREN_MAX: usize = 64;
 
 /// The links of a spanning forest over the switches that `may_join`. In each connected part of the network the root is the
