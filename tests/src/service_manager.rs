@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use crate::controller::{append_to, binary};
 use crate::process::Daemon;
 use crate::test_env::TestEnv;
-use crate::{SHORT_TIMEOUT, wait_until};
+use crate::{SHORT_TIMEOUT, becomes_true, wait_until};
 
 /// Starts programs with these file descriptors as 3, 4 and so on, as systemd does.
 const PASS: &str = r#"
@@ -133,6 +133,16 @@ impl<'e> ServiceManager<'e> {
                 return received;
             }
         }
+    }
+
+    /// Waits until the log of all starts contains `text`: a thread of its own writes it.
+    ///
+    /// # Panics
+    /// When that takes longer than [`SHORT_TIMEOUT`].
+    #[track_caller]
+    pub fn wait_for_log(&self, text: &str) {
+        let is_logged = becomes_true(SHORT_TIMEOUT, || self.log().contains(text));
+        assert!(is_logged, "no {text:?} in the log:\n{}", self.log());
     }
 
     /// The log of all starts.

@@ -202,7 +202,7 @@ fn too_much_lldp(version: OpenFlow) {
     let processed = count(&network, "topology_lldp_foreign_total")
         + count(&network, "topology_lldp_over_limit_total");
     assert!(processed > 0 && processed < u64::from(SENT) / 2, "{processed} of {SENT} processed");
-    assert!(controller.logged(&["port sends too many packet-ins", "packets=\"LLDP\""]));
+    controller.wait_for_log(&["port sends too many packet-ins", "packets=\"LLDP\""]);
     let event = [" INFO ", "port blocked", "name=\"s1\"", "packets_per_s_max="];
     wait_until(SHORT_TIMEOUT, "the event", || controller.logged(&event));
     assert_eq!(client.ping(&server, 3).lost(), 0);
@@ -278,7 +278,7 @@ fn made_up_hosts(version: OpenFlow) {
     let hosts = count(&network, "hosts");
     assert!((4..1100).contains(&hosts), "{hosts} hosts");
     assert!(count(&network, "hosts_evicted_total") > 0);
-    assert!(controller.logged(&["hosts that did not answer a probe are evicted"]));
+    controller.wait_for_log(&["hosts that did not answer a probe are evicted"]);
 }
 
 /// The default configuration. As many made-up hosts as the host table has room for, from one port.

@@ -130,7 +130,7 @@ fn many_claims(version: OpenFlow, switch: &str) {
     pinging.wait_for_replies(10);
     let loss = pinging.stop();
     assert!(loss.sent > 100 && loss.lost() * 20 <= loss.sent, "{loss:?}");
-    assert!(controller.logged(&["address conflict, claim rejected"]));
+    controller.wait_for_log(&["address conflict, claim rejected"]);
     partner.forget_neighbours();
     assert_eq!(partner.ping(&victim, 5).lost(), 0, "ARP requests are answered with its address");
     assert_eq!(count(&network, "hosts_moved_total"), 0);

@@ -134,8 +134,9 @@ fn changes(version: OpenFlow, has_bundles: bool) {
         sluice(&network, &["show", "events", "--kind", "policy-applied,policy-refused"]);
     let count = |kind: &str| events.lines().filter(|line| line.contains(kind)).count();
     assert_eq!((count("policy applied: "), count("policy refused: ")), (21, 3), "{events}");
-    let log = controller.log();
-    assert_eq!(log.matches("INFO policy applied").count(), 21, "{log}");
+    let applied = || controller.log().matches("INFO policy applied").count();
+    wait_until(LONG_TIMEOUT, "all changes in the log", || applied() >= 21);
+    assert_eq!(applied(), 21, "{}", controller.log());
     let commits = if has_bundles { 21 } else { 0 };
     assert_eq!(events.lines().filter_map(commit_us).count(), commits, "{events}");
 }

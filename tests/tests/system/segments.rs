@@ -56,8 +56,7 @@ fn hub_with_two_cables(version: OpenFlow) {
     let sent = frames() - before;
     assert!(sent < FRAMES_MAX, "{sent} frames for 80 pings");
     assert_eq!(network.env().metric("forwarding_segment_ports_blocked"), Some(1));
-    let log = controller.log();
-    assert!(log.contains("unmanaged segment is connected to several ports"), "{log}");
+    controller.wait_for_log(&["unmanaged segment is connected to several ports"]);
 }
 
 /// No port goes down or comes up, and broadcast probes are so rare that they do not show it in time.
@@ -79,9 +78,8 @@ fn connected_hubs(version: OpenFlow) {
         west.ping(&unknown, 1);
         network.env().metric("topology_ports_shared_segment") == Some(2)
     });
-    let log = controller.log();
     let ends = "dpid=0000000000000003 port=3 designated_dpid=0000000000000002 designated_port=3";
-    assert!(log.contains(ends), "{log}");
+    controller.wait_for_log(&[ends]);
     wait_until(LONG_TIMEOUT, "the hosts to reach each other", || west.ping(&east, 1).lost() == 0);
 }
 
@@ -108,8 +106,9 @@ fn cable_between_edges(version: OpenFlow, unexpected_links: &str, links: u64) {
     }
     wait_for(&network, "unexpected_links_total", 2);
     let reported = "link appears at a port that led to hosts";
-    let log = controller.log();
-    assert_eq!(log.lines().filter(|line| line.contains(reported)).count(), 2, "{log}");
+    let reports = || controller.log().matches(reported).count();
+    wait_until(SHORT_TIMEOUT, "a report of each end", || reports() >= 2);
+    assert_eq!(reports(), 2, "{}", controller.log());
     if unexpected_links == "refuse" {
         wait_for(&network, "ports_shared_segment", 2);
     }

@@ -47,7 +47,7 @@ fn state_is_reported_from_the_start_to_the_end() {
     let mut service = manager.start("--threads 1");
     assert_eq!(manager.next_notification(), "READY=1\nSTATUS=0 switches connected\n");
     let opened = "the service manager has opened [::]:6653, [::]:6633, 127.0.0.1:8653";
-    assert!(manager.log().contains(opened), "{}", manager.log());
+    manager.wait_for_log(opened);
     service.reload();
     let reloading = manager.next_notification();
     assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
@@ -141,7 +141,7 @@ fn the_watchdog_reports_progress_only_if_every_thread_makes_some() {
             let next = manager.next_notification();
             assert!(is_report(&next), "{next}");
         }
-        assert!(manager.log().contains("no progress for 1100 ms"), "{}", manager.log());
+        manager.wait_for_log("no progress for 1100 ms");
         drop(stopped);
         let after = manager.wait_for("STATUS=0 switches connected");
         assert!(after.iter().any(|it| it == "WATCHDOG=1\n"), "{after:?}");
@@ -207,8 +207,11 @@ fn sockets_for_another_process_are_ignored() {
     let mut manager = ServiceManager::new(&env);
     manager.listen("web", "127.0.0.1:80");
     manager.set_listen_pid(1);
-    let _service = manager.start("--threads 1");
+    let mut service = manager.start("--threads 1");
     manager.wait_for("READY=1");
+    service.terminate();
+    // The log is complete when the process has ended.
+    assert_eq!(service.wait_for_end(), Some(0));
     assert!(!manager.log().contains("has opened"), "{}", manager.log());
 }
 

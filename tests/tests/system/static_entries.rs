@@ -173,7 +173,7 @@ fn has_a_time(version: OpenFlow) {
     wait_until(LONG_TIMEOUT, "the entry that was deleted", || {
         has(&network, 55, "drop") && state_since(&network, "block").1 > first + 10.0
     });
-    assert!(controller.log().contains(r#"name="s1" count=1"#), "{}", controller.log());
+    controller.wait_for_log(&[r#"name="s1" count=1"#]);
 }
 
 /// A number behind `key` in the line of a listing with all of `words`.

@@ -115,7 +115,7 @@ fn a_damaged_store_is_reported_and_changes_nothing() {
     let (code, _, error) = sluice(&network, &["flow", "add", "s1", "in_port=3,actions=drop"]);
     assert_eq!(code, 1);
     assert!(error.contains("static.redb") && error.contains("nothing was changed"), "{error}");
-    assert!(controller.logged(&["static.redb"]), "{}", controller.log());
+    controller.wait_for_log(&["static.redb"]);
     Stopwatch::start().wait_until(Duration::from_secs(12));
     assert!(has(&network, 55, "drop"), "entries on switches stay");
 }
