@@ -10,6 +10,10 @@ use super::*;
 /// In one of so many networks.
 const DRAINS_ODDS: u32 = 3;
 
+/// Time within which the entries of an end are known again after its switch could not be asked: several rounds, since each may find the
+/// queue to the switch full.
+const ROUNDS_TIME: Duration = Duration::from_secs(20);
+
 /// Links that are drained, and put back, at random.
 pub(super) struct Drains {
     rng: Rng,
@@ -48,7 +52,7 @@ impl Drains {
 
     /// Checks that all workers know which links are drained, and, if `is_exact`, that no flow entry uses them where the other links
     /// connect all switches.
-    pub(super) fn check(&self, net: &ChainSimulation, is_exact: bool) -> Result<(), String> {
+    pub(super) fn check(&self, net: &mut ChainSimulation, is_exact: bool) -> Result<(), String> {
         let cables: BTreeSet<_> = self.drained.iter().map(|&link| cable(net, link)).collect();
         for network in net.controller().networks() {
             let known: BTreeSet<_> =
@@ -60,15 +64,25 @@ impl Drains {
         if !is_exact || !is_connected_without(net.data_plane().topology(), &self.drained) {
             return Ok(());
         }
-        let view = net.controller().networks().next().map(sluice_sdk::Network::view);
+        let mut waited = Duration::ZERO;
         for at in cables.iter().flat_map(|cable| cable.ends()) {
-            let progress = view.and_then(|view| view.record::<DrainProgress>(at));
-            if progress.is_none_or(|progress| progress.entries > 0) {
-                return Err(format!("{at} is drained and still used: {progress:?}"));
+            let mut known = progress(net, at);
+            while known.is_none() && waited < ROUNDS_TIME {
+                net.run_for(Duration::from_secs(1)).map_err(|e| e.to_string())?;
+                waited += Duration::from_secs(1);
+                known = progress(net, at);
+            }
+            if known.is_none_or(|progress| progress.entries > 0) {
+                return Err(format!("{at} is drained and still used: {known:?}"));
             }
         }
         Ok(())
     }
+}
+
+fn progress(net: &ChainSimulation, at: SwitchPort) -> Option<DrainProgress> {
+    let network = net.controller().networks().next()?;
+    network.view().record::<DrainProgress>(at).copied()
 }
 
 fn cable(net: &ChainSimulation, link: usize) -> Cable {
