@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluice_bench::paths::{Directions, NetworkPlan};
-use sluice_bench::{Buffering, LatencyDistribution, Load, NotSent, Plan, Quantile, Report};
+use sluice_bench::{
+    Buffering, LatencyDistribution, Load, NotSent, Plan, Quantile, Report, SwitchFigures,
+};
 use sluice_openflow::Version;
 
 use super::beside::Beside;
@@ -164,6 +166,8 @@ pub(super) fn measure(
     let mut observer = Observer::new(subject.controller, &plan);
     let bench = || sluice_bench::run(&plan, &mut observer).map_err(|error| error.to_string());
     let (report, counts) = beside.run_with(bench)?;
+    require_all_switches(&report)?;
+    require_answers(&report)?;
     let mut measured = figures(&report, &observer.used());
     if let Some(flood) = counts.flood {
         measured.set("flood_per_s", flood.established_per_s);
@@ -193,10 +197,32 @@ pub(super) fn measure(
         let resident = subject.controller.resident_bytes() as f64;
         measured.set("resident_after_mib", resident / MIB);
     }
-    if report.counts.answered + report.counts.late == 0 {
-        return Err("no request was answered".to_owned());
-    }
     Ok(measured)
+}
+
+/// Fails unless all switches of the plan took part: with fewer, the figures would be those of another number of switches. A switch that was
+/// disconnected has taken part if it had answers in the measured loops.
+pub(crate) fn require_all_switches(report: &Report) -> Result<(), String> {
+    let takes_part = |it: &&SwitchFigures| {
+        it.handshake.is_some() && (it.disconnect_reason.is_none() || it.rate > 0.0)
+    };
+    let mut others = report.switches.iter().filter(|it| !takes_part(it));
+    let why = others.find_map(|it| it.disconnect_reason.as_deref());
+    let ready = report.switches.iter().filter(takes_part).count();
+    let all = report.plan.switches;
+    if u32::try_from(ready).is_ok_and(|ready| ready >= all) {
+        return Ok(());
+    }
+    let why = why.unwrap_or("the others did not complete the handshake in time");
+    Err(format!("only {ready} of {all} switches took part: {why}"))
+}
+
+/// Fails unless a request was answered in the measured loops. Answers before or after them are no rate.
+fn require_answers(report: &Report) -> Result<(), String> {
+    if report.rate.mean > 0.0 {
+        return Ok(());
+    }
+    Err("no request was answered in the measured time".to_owned())
 }
 
 /// The plan of `bench paths`.
@@ -364,6 +390,7 @@ pub(crate) mod tests {
         ErrorCounts, FigureSummary, LittlesLaw, LoopFigures, OfferedRates, Provenance,
         RequestCounts, ThreadFigures,
     };
+    use sluice_openflow::DatapathId;
 
     use super::*;
 
@@ -404,6 +431,56 @@ pub(crate) mod tests {
             provenance: Provenance::default(),
             warnings: Vec::new(),
         }
+    }
+
+    fn switch(handshake: Option<Duration>, disconnected: Option<&str>, rate: f64) -> SwitchFigures {
+        SwitchFigures {
+            datapath_id: DatapathId(1),
+            rate,
+            latency: [Quantile::Exactly(0); 3],
+            counts: RequestCounts::default(),
+            connect: Some(Duration::ZERO),
+            handshake,
+            hosts_announced: 0,
+            disconnect_reason: disconnected.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_sample_without_all_of_its_switches_has_failed() {
+        let ready = || switch(Some(Duration::ZERO), None, 9.0);
+        let of = |switches: Vec<SwitchFigures>| {
+            let mut report = report(Load::WindowTotal(32));
+            report.plan.switches = 2;
+            report.switches = switches;
+            require_all_switches(&report)
+        };
+        assert_eq!(of(vec![ready(), ready()]), Ok(()));
+        assert_eq!(
+            of(vec![ready(), switch(None, None, 0.0)]).unwrap_err(),
+            "only 1 of 2 switches took part: the others did not complete the handshake in time"
+        );
+        let closed = Some("the controller closed the connection");
+        let expected = "only 1 of 2 switches took part: the controller closed the connection";
+        assert_eq!(of(vec![switch(None, closed, 0.0), ready()]).unwrap_err(), expected);
+        // It was disconnected before the measured loops.
+        let early = switch(Some(Duration::ZERO), closed, 0.0);
+        assert_eq!(of(vec![ready(), early]).unwrap_err(), expected);
+        // That a switch is disconnected under load is part of what is measured; there is a warning.
+        let late = switch(Some(Duration::ZERO), closed, 9.0);
+        assert_eq!(of(vec![ready(), late]), Ok(()));
+    }
+
+    #[test]
+    fn answers_of_the_warm_up_are_no_result() {
+        let mut report = report(Load::Window(1));
+        (report.counts.sent, report.counts.answered) = (100, 100);
+        assert_eq!(
+            require_answers(&report).unwrap_err(),
+            "no request was answered in the measured time"
+        );
+        report.rate = FigureSummary::of(&[3.0]);
+        assert_eq!(require_answers(&report), Ok(()));
     }
 
     #[test]

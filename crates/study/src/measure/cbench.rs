@@ -9,7 +9,7 @@ use sluice_io::clock;
 use sluice_io::command::{self, CommandOutput};
 use sluice_openflow::Version;
 
-use super::bench::is_generator_the_limit;
+use super::bench::{is_generator_the_limit, require_all_switches};
 use super::idle::wait_until_idle;
 use super::observer::Observer;
 use super::{LOOPS, Measured, Subject, loops};
@@ -189,7 +189,9 @@ fn run_bench(
         ..Plan::default()
     };
     let mut observer = Observer::new(subject.controller, &plan);
-    sluice_bench::run(&plan, &mut observer).map_err(|error| error.to_string())
+    let report = sluice_bench::run(&plan, &mut observer).map_err(|error| error.to_string())?;
+    require_all_switches(&report)?;
+    Ok(report)
 }
 
 #[cfg(test)]

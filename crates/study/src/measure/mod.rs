@@ -23,7 +23,9 @@ use crate::rfc8456;
 
 #[cfg(test)]
 pub(crate) use bench::tests::report as report_without_requests;
-pub(crate) use bench::{is_generator_the_limit, not_sent, set_quantiles, unanswered_share, whole};
+pub(crate) use bench::{
+    is_generator_the_limit, not_sent, require_all_switches, set_quantiles, unanswered_share, whole,
+};
 pub(crate) use beside::Beside;
 pub(crate) use churn::CHANGES_PER_S_MAX;
 pub(crate) use idle::{Interrupted, wait_until_idle};

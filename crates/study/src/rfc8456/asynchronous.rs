@@ -6,7 +6,8 @@ use sluice_bench::{Buffering, Load, NotSent, Plan, Report};
 
 use super::trial::Trial;
 use crate::measure::{
-    LOOPS, Measured, is_generator_the_limit, not_sent, set_quantiles, unanswered_share,
+    LOOPS, Measured, is_generator_the_limit, not_sent, require_all_switches, set_quantiles,
+    unanswered_share,
 };
 
 /// Hosts of each switch.
@@ -51,6 +52,7 @@ fn plan(trial: &Trial<'_, '_>, load: Load) -> Plan {
 pub(super) fn processing_time(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
     let plan = plan(trial, Load::Window(1));
     let report = trial.bench(&plan)?;
+    require_all_switches(&report)?;
     processing_figures(&report)
 }
 
@@ -75,6 +77,7 @@ fn processing_figures(report: &Report) -> Result<Measured, String> {
 pub(super) fn processing_rate(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
     let unlimited = plan(trial, Load::Unlimited);
     let report = trial.bench(&unlimited)?;
+    require_all_switches(&report)?;
     let maximum = report.rate.mean;
     if maximum <= 0.0 {
         return Err("no message was answered".to_owned());

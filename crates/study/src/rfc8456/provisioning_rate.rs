@@ -68,8 +68,8 @@ pub(super) fn reactive_rate(
         ..Plan::for_network(network, window)
     };
     let report = trial.bench(&plan)?;
-    if report.counts.answered == 0 {
-        return Err("no path was installed".to_owned());
+    if report.rate.mean <= 0.0 {
+        return Err("no path was installed in the measured time".to_owned());
     }
     Ok(report)
 }
