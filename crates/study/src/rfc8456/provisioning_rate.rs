@@ -106,7 +106,43 @@ struct Responses {
     refused: usize,
     /// Why the first request was refused.
     why: Option<String>,
-    elapsed_s: f64,
+    /// From the beginning of the trial to the last flow entry; `None` if there was none.
+    last_entry: Option<Duration>,
+}
+
+impl Responses {
+    /// The figures, if `arrived` of `pairs` paths lead frames to their destination, and the trial takes `time`.
+    fn record(self, arrived: usize, pairs: usize, time: Duration) -> Result<Measured, String> {
+        let Some(last_entry) = self.last_entry else {
+            return Err("no flow entry was sent to a switch during the trial".to_owned());
+        };
+        let elapsed_s = installation_time(time, last_entry, arrived >= pairs).as_secs_f64();
+        let mut measured = Measured::default();
+        #[expect(clippy::cast_precision_loss, reason = "numbers of paths")]
+        {
+            measured.set("rate", arrived as f64 / elapsed_s);
+            measured.set("offered_rate", self.accepted.len() as f64 / elapsed_s);
+        }
+        if let Some(why) = self.why {
+            let refused = self.refused;
+            measured
+                .warnings
+                .push(format!("requests that were refused: {refused}, the first of them: {why}"));
+        }
+        if self.accepted.len() + self.refused >= pairs {
+            measured.warnings.push(
+                "all pairs of hosts were used before the trial was over: use a topology with more hosts"
+                    .to_owned(),
+            );
+        }
+        Ok(measured)
+    }
+}
+
+/// The time by which the number of paths is divided: that of the trial, in which the controller may also have installed nothing. It is
+/// shorter only if there was nothing more to install, and longer if flow entries came after the end.
+fn installation_time(trial: Duration, last_entry: Duration, are_all_installed: bool) -> Duration {
+    if are_all_installed { last_entry } else { last_entry.max(trial) }
 }
 
 /// Section 5.1.7: proactive path provisioning rate.
@@ -141,25 +177,7 @@ pub(super) fn proactive(trial: &mut Trial<'_, '_>) -> Result<Measured, String> {
                 .to_owned(),
         );
     }
-    let mut measured = Measured::default();
-    #[expect(clippy::cast_precision_loss, reason = "numbers of paths")]
-    {
-        measured.set("rate", arrived as f64 / responses.elapsed_s);
-        measured.set("offered_rate", responses.accepted.len() as f64 / responses.elapsed_s);
-    }
-    if let Some(why) = responses.why {
-        let refused = responses.refused;
-        measured
-            .warnings
-            .push(format!("requests that were refused: {refused}, the first of them: {why}"));
-    }
-    if responses.accepted.len() == pairs.len() {
-        measured.warnings.push(
-            "all pairs of hosts were used before the trial was over: use a topology with more hosts"
-                .to_owned(),
-        );
-    }
-    Ok(measured)
+    responses.record(arrived, pairs.len(), trial.time())
 }
 
 /// Requests paths for `time`, while the network runs.
@@ -190,9 +208,9 @@ fn request_all(
     network.run_for(SETTLE)?;
     // The last flow entry may come before the last response, or after it.
     let entries = network.messages.iter().filter(|message| messages::is_flow_entry(message));
-    let last = entries.map(|message| message.at).max().unwrap_or(start);
-    let elapsed_s = last.saturating_duration_since(start).as_secs_f64().max(f64::EPSILON);
-    let mut responses = Responses { elapsed_s, ..Responses::default() };
+    let last = entries.map(|message| message.at).max();
+    let last_entry = last.map(|last| last.saturating_duration_since(start));
+    let mut responses = Responses { last_entry, ..Responses::default() };
     for (path, result) in results {
         match result {
             Ok(()) => responses.accepted.push(path),
@@ -274,6 +292,40 @@ fn check_paths(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Rates of paths that were installed and requested, if the trial takes 5 s.
+    fn rates(
+        accepted: usize,
+        arrived: usize,
+        pairs: usize,
+        last_entry: Option<Duration>,
+    ) -> Result<[f64; 2], String> {
+        let accepted = (0..accepted).collect();
+        let responses = Responses { accepted, last_entry, ..Responses::default() };
+        let measured = responses.record(arrived, pairs, Duration::from_secs(5))?;
+        Ok(["rate", "offered_rate"].map(|name| measured.figures[name].round()))
+    }
+
+    #[test]
+    fn time_in_which_nothing_is_installed_counts() {
+        let ms = |n| Some(Duration::from_millis(n));
+        // All paths within 0.4 s, and nothing for the rest of the trial.
+        assert_eq!(rates(400, 400, 12_288, ms(400)), Ok([80.0, 80.0]));
+        // The same, since nothing was left to be requested.
+        assert_eq!(rates(400, 400, 400, ms(400)), Ok([1000.0, 1000.0]));
+        // All were requested, but not all of them installed.
+        assert_eq!(rates(400, 300, 400, ms(400)), Ok([60.0, 80.0]));
+        // Flow entries of paths that were requested before the end.
+        assert_eq!(rates(400, 400, 12_288, ms(8000)), Ok([50.0, 50.0]));
+    }
+
+    #[test]
+    fn paths_without_flow_entries_are_no_rate() {
+        assert_eq!(
+            rates(400, 400, 12_288, None),
+            Err("no flow entry was sent to a switch during the trial".to_owned())
+        );
+    }
 
     #[test]
     fn pairs_are_unique_and_at_different_switches() {
