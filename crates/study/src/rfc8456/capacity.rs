@@ -9,6 +9,7 @@ use sluice_bench::{Announce, Buffering, Load, Plan, SWITCHES_MAX};
 use sluice_emu::topology::Topology;
 use sluice_io::{clock, limits};
 
+use super::expiry::{self, expired_entries};
 use super::frames::FrameEnds;
 use super::northbound::NorthboundClient;
 use super::path;
@@ -128,6 +129,7 @@ fn reactive_entries(trial: &mut Trial<'_, '_>, measured: &mut Measured) -> Resul
     let bytes = trial.frame_bytes();
     let mut network = trial.connect_discovered()?;
     let before = network.flow_entries();
+    network.clear();
     let (start, mut next_due) = (clock::now(), clock::now());
     let deadline = start + trial.time();
     let mut readings = Readings::new(start);
@@ -154,17 +156,47 @@ fn reactive_entries(trial: &mut Trial<'_, '_>, measured: &mut Measured) -> Resul
         Ok(readings.add(clock::now(), network.flow_entries().saturating_sub(before)))
     })?;
     trial.subject.controller.observe();
-    let entries = network.flow_entries().saturating_sub(before);
-    if entries == 0 {
-        return Err("the controller installed no flow entries".to_owned());
+    let count = EntryCount::since(&network, before);
+    // There were no more addresses, or no more time: the number would have grown.
+    let is_growing = number >= PAIRS_MAX || !readings.is_constant();
+    record_reactive(count, is_growing, measured)
+}
+
+fn record_reactive(
+    count: EntryCount,
+    is_growing: bool,
+    measured: &mut Measured,
+) -> Result<(), String> {
+    if count.added == 0 {
+        return Err(match count.expired {
+            0 => "the controller installed no flow entries".to_owned(),
+            expired => format!("all {expired} flow entries had expired when they were counted"),
+        });
     }
     #[expect(clippy::cast_precision_loss, reason = "a number of flow entries")]
-    measured.set("reactive_entries", entries as f64);
-    if number >= PAIRS_MAX || !readings.is_constant() {
-        // There were no more addresses, or no more time: the number would have grown.
+    measured.set("reactive_entries", count.added as f64);
+    if is_growing || count.expired > 0 {
         measured.lower_bounds.push("reactive_entries".to_owned());
     }
+    measured.warnings.extend(expiry::warning(count.expired));
     Ok(())
+}
+
+/// Flow entries of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct EntryCount {
+    /// Those that the switches have more than before.
+    added: usize,
+    /// Those that the switches have had.
+    expired: usize,
+}
+
+impl EntryCount {
+    /// At this moment, since the messages of the network were cleared, when the switches had `before` flow entries.
+    fn since(network: &TestNetwork<'_>, before: usize) -> Self {
+        let added = network.flow_entries().saturating_sub(before);
+        Self { added, expired: expired_entries(&network.messages, clock::now(), added) }
+    }
 }
 
 /// Readings at an interval, until three are equal.
@@ -227,12 +259,16 @@ impl Responses {
         responses
     }
 
-    /// Records the capacity, if the switches have `added` more flow entries than before the requests.
-    fn record(self, added: usize, measured: &mut Measured) -> Result<(), String> {
+    /// Records the capacity, by the flow entries that the switches have got because of the requests.
+    fn record(self, count: EntryCount, measured: &mut Measured) -> Result<(), String> {
         let Self { accepted, refused, why } = self;
+        let EntryCount { added, expired } = count;
         if accepted == 0 {
             let why = why.unwrap_or_else(|| "no response in time".to_owned());
             return Err(format!("no request for a flow entry was accepted: {why}"));
+        }
+        if added == 0 && expired > 0 {
+            return Err(format!("all {expired} flow entries had expired when they were counted"));
         }
         if added == 0 {
             return Err(format!(
@@ -248,13 +284,12 @@ impl Responses {
                 "the northbound interface accepted {accepted} requests for flow entries, but the switches have only {entries} of these entries"
             ));
         }
-        match why {
-            Some(why) => measured.warnings.push(format!("the request that was refused: {why}")),
-            None if entries >= accepted => {
-                measured.lower_bounds.push("proactive_entries".to_owned());
-            }
-            None => {}
+        measured.warnings.extend(expiry::warning(expired));
+        if expired > 0 || why.is_none() && entries >= accepted {
+            measured.lower_bounds.push("proactive_entries".to_owned());
         }
+        let refusal = why.map(|why| format!("the request that was refused: {why}"));
+        measured.warnings.extend(refusal);
         Ok(())
     }
 }
@@ -271,6 +306,7 @@ fn proactive_entries(
     // The flow entries that a controller installs in every switch do not count.
     network.wait_for_silence()?;
     let before = network.flow_entries();
+    network.clear();
     let requests = Requests {
         topology: &topology,
         next: AtomicUsize::new(0),
@@ -294,8 +330,7 @@ fn proactive_entries(
     })?;
     // A controller may accept a request before it sends the flow entry.
     network.wait_for_silence()?;
-    let added = network.flow_entries().saturating_sub(before);
-    Responses::of(results).record(added, measured)
+    Responses::of(results).record(EntryCount::since(&network, before), measured)
 }
 
 /// Requests one flow entry after the other, for the first switch.
@@ -351,7 +386,37 @@ mod tests {
         let refused = refused.map(|why| Err(why.to_owned()));
         let results = std::iter::repeat_n(Ok(()), accepted).chain(refused);
         let mut measured = Measured::default();
-        Responses::of(results).record(added, &mut measured).map(|()| measured)
+        let count = EntryCount { added, expired: 0 };
+        Responses::of(results).record(count, &mut measured).map(|()| measured)
+    }
+
+    #[test]
+    fn a_number_of_flow_entries_of_which_others_have_expired_is_a_lower_bound() {
+        let reactive = |expired, is_growing| {
+            let (mut measured, count) = (Measured::default(), EntryCount { added: 500, expired });
+            record_reactive(count, is_growing, &mut measured).map(|()| measured)
+        };
+        let full = reactive(0, false).unwrap();
+        assert_eq!((full.lower_bounds.len(), full.warnings.len()), (0, 0));
+        assert_eq!(reactive(0, true).unwrap().lower_bounds, ["reactive_entries"]);
+        let expiring = reactive(9000, false).unwrap();
+        assert_eq!(expiring.figures.get("reactive_entries"), Some(&500.0));
+        assert_eq!(expiring.lower_bounds, ["reactive_entries"]);
+        assert!(expiring.warnings.concat().starts_with("9000 flow entries expired"));
+
+        let proactive = |added, refused: &[&str]| {
+            let refused = refused.iter().map(|why| Err((*why).to_owned()));
+            let results = std::iter::repeat_n(Ok(()), 700).chain(refused);
+            let (mut measured, count) = (Measured::default(), EntryCount { added, expired: 200 });
+            Responses::of(results).record(count, &mut measured).map(|()| measured)
+        };
+        for refused in [&["the table is full"][..], &[]] {
+            let expiring = proactive(500, refused).unwrap();
+            assert_eq!(expiring.lower_bounds, ["proactive_entries"]);
+            assert!(expiring.warnings.concat().contains("200 flow entries expired"));
+        }
+        let error = proactive(0, &[]).unwrap_err();
+        assert_eq!(error, "all 200 flow entries had expired when they were counted");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod asynchronous;
 mod capacity;
 mod change;
 mod discovery;
+mod expiry;
 mod frames;
 mod invalid_messages;
 mod northbound;
