@@ -9,6 +9,7 @@ use super::{
 };
 
 use crate::measure::CHANGES_PER_S_MAX;
+use crate::rfc8456::{self, FRAME_BYTES_MAX, FRAME_BYTES_MIN};
 
 /// Most samples of a cell.
 const ROUNDS_MAX: u32 = 1000;
@@ -96,6 +97,7 @@ pub(super) fn check_experiment(experiment: &Experiment) -> Result<(), String> {
                 .map_err(|why| format!("{key}.{}: {why}", axis.name()))?;
         }
     }
+    check_load_axes(experiment)?;
     for axis in short_axes.into_iter().flatten().map(|(axis, _)| axis) {
         if !experiment.axes.contains_key(axis) {
             return Err(format!("short.axes.{}: not one of the axes", axis.name()));
@@ -176,15 +178,38 @@ fn check_measure(measure: &Measure) -> Result<(), String> {
             positive_seconds("measure.seconds", it.seconds)
         }
         Measure::Rfc8456(it) => {
-            if !crate::rfc8456::is_known(&it.test) {
+            if !rfc8456::is_known(&it.test) {
                 return Err(format!(
                     "measure.test: unknown section {:?} (expected 5.1.1 to 5.4.2)",
                     it.test
                 ));
             }
             check_topology("measure.topology", &it.topology)?;
+            check_frame_bytes(it.frame_bytes.into())
+                .map_err(|why| format!("measure.frame_bytes: {why}"))?;
             positive_seconds("measure.seconds", it.seconds)
         }
+    }
+}
+
+fn check_frame_bytes(bytes: u64) -> Result<(), String> {
+    if (u64::from(FRAME_BYTES_MIN)..=FRAME_BYTES_MAX.into()).contains(&bytes) {
+        return Ok(());
+    }
+    Err(format!("{bytes} (expected {FRAME_BYTES_MIN} to {FRAME_BYTES_MAX})"))
+}
+
+/// Refuses several axes that set the load, of which only one would have an effect.
+fn check_load_axes(experiment: &Experiment) -> Result<(), String> {
+    let all = [Axis::Window, Axis::WindowTotal, Axis::Rate];
+    let mut present = all.into_iter().filter(|axis| experiment.axes.contains_key(axis));
+    match (present.next(), present.next()) {
+        (Some(first), Some(second)) => Err(format!(
+            "axes.{}: axes.{} sets the load, too (expected one of window, window-total and rate)",
+            second.name(),
+            first.name()
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -206,16 +231,13 @@ fn within(key: &str, value: f64, min: f64, max: f64) -> Result<(), String> {
 }
 
 /// The axes that a measurement has.
-fn axes(measure: &Measure) -> &'static [Axis] {
+fn axes(measure: &Measure) -> Vec<Axis> {
     use Axis::{
-        Churn, Cores, DelayMs, Flood, FrameBytes, Hosts, Invalid, NewSources, Rate, RateMbit,
-        Switches, Threads, Topology, Variant, Window, WindowTotal,
+        Churn, Cores, DelayMs, Flood, Hosts, NewSources, Rate, RateMbit, Switches, Threads,
+        Topology, Variant, Window, WindowTotal,
     };
-    match measure {
+    let of_measure: &[Axis] = match measure {
         Measure::Bench(_) => &[
-            Threads,
-            Cores,
-            Variant,
             Switches,
             Window,
             WindowTotal,
@@ -227,21 +249,24 @@ fn axes(measure: &Measure) -> &'static [Axis] {
             DelayMs,
             RateMbit,
         ],
-        Measure::Paths(_) => &[Threads, Cores, Variant, Topology, Window],
-        Measure::Startup(_) | Measure::Connection(_) => {
-            &[Threads, Cores, Variant, Topology, DelayMs, RateMbit]
-        }
-        Measure::Stream(_) => &[Threads, Cores, Variant, Topology, DelayMs, RateMbit, Rate],
-        Measure::Cbench(_) => &[Threads, Cores, Variant],
-        Measure::Rfc8456(_) => &[Threads, Cores, Variant, Topology, Flood, Invalid, FrameBytes],
-    }
+        Measure::Paths(_) => &[Topology, Window],
+        Measure::Startup(_) | Measure::Connection(_) => &[Topology, DelayMs, RateMbit],
+        Measure::Stream(_) => &[Topology, DelayMs, RateMbit, Rate],
+        Measure::Cbench(_) => &[],
+        Measure::Rfc8456(it) => rfc8456::axes(&it.test),
+    };
+    [&[Threads, Cores, Variant][..], of_measure].concat()
 }
 
 fn check_axis(measure: &Measure, axis: Axis, values: &[AxisValue]) -> Result<(), String> {
     let allowed = axes(measure);
     if !allowed.contains(&axis) {
         let names: Vec<_> = allowed.iter().map(|axis| axis.name()).collect();
-        return Err(format!("this measurement does not have it (it has {})", names.join(", ")));
+        let names = names.join(", ");
+        return Err(match measure {
+            Measure::Rfc8456(it) => format!("test {} does not have it (it has {names})", it.test),
+            _ => format!("this measurement does not have it (it has {names})"),
+        });
     }
     if values.is_empty() || values.len() > VALUES_MAX {
         return Err(format!("{} values (expected 1 to {VALUES_MAX})", values.len()));
@@ -257,18 +282,17 @@ fn check_axis(measure: &Measure, axis: Axis, values: &[AxisValue]) -> Result<(),
         if let (Axis::Topology, AxisValue::Text(text)) = (axis, value) {
             check_topology("topology", text)?;
         }
+        if let (Axis::FrameBytes, AxisValue::Integer(bytes)) = (axis, value) {
+            check_frame_bytes(*bytes)?;
+        }
         let is_valid = match (axis, value) {
             (Axis::Cores, AxisValue::Text(text)) => is_core_set(text),
-            (Axis::Variant | Axis::Topology, AxisValue::Text(_)) => true,
+            (Axis::Variant | Axis::Topology, AxisValue::Text(_))
+            | (Axis::FrameBytes, AxisValue::Integer(_)) => true,
             (Axis::Flood, AxisValue::Integer(n)) => *n <= 1_000_000,
             (Axis::Churn, AxisValue::Integer(n)) => *n <= CHANGES_PER_S_MAX,
             (
-                Axis::Threads
-                | Axis::Switches
-                | Axis::Window
-                | Axis::WindowTotal
-                | Axis::Hosts
-                | Axis::FrameBytes,
+                Axis::Threads | Axis::Switches | Axis::Window | Axis::WindowTotal | Axis::Hosts,
                 AxisValue::Integer(n),
             ) => (1..=1 << 24).contains(n),
             (Axis::NewSources | Axis::Invalid, value) => {
@@ -369,6 +393,76 @@ mod tests {
             checked(rfc8456, "metric = \"rate\""),
             Err("figure a: unknown metric \"rate\" (known: detection_ms, northbound_ms)".to_owned())
         );
+    }
+
+    /// The result for a measurement with these axes.
+    fn with_axes(measure: &str, axes: &str, metric: &str) -> Result<(), String> {
+        checked(&format!("{measure}\n[axes]\n{axes}"), &format!("metric = \"{metric}\""))
+    }
+
+    fn rfc8456_with(test: &str, axes: &str) -> Result<(), String> {
+        let metric = match test {
+            "5.1.4" | "5.3.1" | "5.3.2" => "path_ms",
+            "5.2.1" => "sessions",
+            "5.2.2" => "nodes",
+            _ => "rate",
+        };
+        with_axes(&format!("kind = \"rfc8456\"\ntest = \"{test}\""), axes, metric)
+    }
+
+    #[test]
+    fn a_test_of_rfc_8456_refuses_axes_that_it_does_not_use() {
+        let topology = "topology = [\"linear,2\"]";
+        for (test, axes) in [
+            ("5.1.4", "frame-bytes = [60, 1514]"),
+            ("5.1.6", topology),
+            ("5.3.1", "invalid = [0, 0.5]"),
+            ("5.3.2", "flood = [0, 10]"),
+        ] {
+            assert_eq!(rfc8456_with(test, axes), Ok(()), "{test}");
+        }
+        assert_eq!(
+            rfc8456_with("5.1.4", "flood = [0, 10]").unwrap_err(),
+            "axes.flood: test 5.1.4 does not have it (it has threads, cores, variant, topology, frame-bytes)"
+        );
+        for (test, axes) in [
+            ("5.1.4", "invalid = [0, 0.5]"),
+            ("5.3.1", "flood = [0, 10]"),
+            ("5.3.2", "invalid = [0, 0.5]"),
+            ("5.1.6", "frame-bytes = [128]"),
+            ("5.2.1", topology),
+            ("5.2.2", topology),
+        ] {
+            let error = rfc8456_with(test, axes).unwrap_err();
+            assert!(error.contains(&format!("test {test} does not have it")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_length_of_frames_that_ethernet_does_not_have_is_refused() {
+        assert_eq!(
+            rfc8456_with("5.1.4", "frame-bytes = [128, 1515]").unwrap_err(),
+            "axes.frame-bytes: 1515 (expected 60 to 1514)"
+        );
+        assert!(rfc8456_with("5.1.4", "frame-bytes = [59]").is_err());
+        assert_eq!(
+            checked("kind = \"rfc8456\"\ntest = \"5.1.6\"\nframe_bytes = 59", "metric = \"rate\"")
+                .unwrap_err(),
+            "measure.frame_bytes: 59 (expected 60 to 1514)"
+        );
+    }
+
+    #[test]
+    fn only_one_axis_sets_the_load() {
+        let bench = |axes: &str| with_axes("kind = \"bench\"", axes, "rate");
+        assert_eq!(bench("window = [1, 2]\nswitches = [1, 2]"), Ok(()));
+        assert_eq!(
+            bench("window = [1, 2]\nwindow-total = [16]").unwrap_err(),
+            "axes.window-total: axes.window sets the load, too (expected one of window, window-total and rate)"
+        );
+        for axes in ["rate = [1]\nwindow = [1]", "rate = [1]\nwindow-total = [1]"] {
+            assert!(bench(axes).unwrap_err().starts_with("axes.rate: axes.window"), "{axes}");
+        }
     }
 
     #[test]

@@ -95,6 +95,20 @@ impl ControllerRow {
         self.application.split_once(':').map_or(&*self.application, |(name, _)| name)
     }
 
+    /// Whether its start depends on the number of threads that a cell asks for.
+    pub(crate) fn sets_threads(&self, variant: &Variant) -> bool {
+        let start = &self.start;
+        let mut texts = [&start.program]
+            .into_iter()
+            .chain(&start.arguments)
+            .chain(start.environment.values())
+            .chain(start.files.values())
+            .chain(&start.then)
+            .chain(&variant.arguments)
+            .chain(variant.environment.values());
+        texts.any(|text| text.contains("{threads}"))
+    }
+
     /// The variant that a cell names; the empty one if it names none.
     pub fn variant(&self, cell: &Cell) -> Variant {
         match cell.get(&Axis::Variant) {

@@ -15,7 +15,10 @@ const MAGIC: [u8; 8] = *b"RFC 8456";
 const DATA_AT: usize = 14 + 20 + 8;
 
 /// Length of the shortest frame in bytes: that of Ethernet, without FCS.
-pub(super) const FRAME_BYTES_MIN: u32 = 60;
+pub(crate) const FRAME_BYTES_MIN: u32 = 60;
+
+/// Length of the longest one.
+pub(crate) const FRAME_BYTES_MAX: u32 = 1514;
 
 /// UDP port of source and destination: that of the discard protocol (RFC 863).
 const PORT: u16 = 9;

@@ -23,6 +23,7 @@ mod trial;
 use crate::definition::{Axis, AxisValue, Cell, Rfc8456Settings};
 use crate::measure::{Measured, Subject};
 pub(crate) use change::NORTHBOUND_INTERVAL;
+pub(crate) use frames::{FRAME_BYTES_MAX, FRAME_BYTES_MIN};
 pub(crate) use reliability::FAILOVER_INTERVAL;
 use trial::Trial;
 
@@ -61,6 +62,21 @@ fn test(section: &str) -> Option<Test> {
 pub(crate) fn estimate_s(settings: &Rfc8456Settings) -> f64 {
     let test = TESTS.iter().find(|(name, ..)| *name == settings.test);
     test.map_or(0.0, |(_, _, fixed, factor)| fixed + factor * settings.seconds)
+}
+
+/// What can be varied in a test, besides the controller.
+pub(crate) fn axes(section: &str) -> &'static [Axis] {
+    use Axis::{Flood, FrameBytes, Invalid, Topology};
+    match section {
+        "5.1.1" | "5.1.6" | "5.1.8" => &[Topology],
+        "5.1.2" | "5.1.3" | "5.1.4" | "5.1.5" | "5.1.7" | "5.2.3" | "5.4.1" | "5.4.2" => {
+            &[Topology, FrameBytes]
+        }
+        "5.3.1" => &[Topology, FrameBytes, Invalid],
+        "5.3.2" => &[Topology, FrameBytes, Flood],
+        // 5.2.1 and 5.2.2 have networks of their own.
+        _ => &[],
+    }
 }
 
 /// The settings of a cell.

@@ -6,15 +6,12 @@ use std::time::Duration;
 use sluice_bench::{Error, Report, RunObserver, RunProgress};
 use sluice_emu::topology::Topology;
 
-use super::frames::FRAME_BYTES_MIN;
+use super::frames::{FRAME_BYTES_MAX, FRAME_BYTES_MIN};
 use super::northbound::NorthboundClient;
 use crate::definition::{Axis, AxisValue, Cell, Rfc8456Settings, Variant};
 use crate::measure::{self, Interrupted, Subject};
 use crate::network::{self, TestNetwork};
 use crate::process::RunningController;
-
-/// Longest data frame: that of Ethernet, without FCS.
-const FRAME_BYTES_MAX: u32 = 1514;
 
 /// One trial of a test.
 pub(super) struct Trial<'t, 's> {

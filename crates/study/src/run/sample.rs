@@ -11,7 +11,7 @@ use sluice_openflow::Version;
 
 use super::machine::MachineReading;
 use super::plan::{StudyPlan, Task};
-use crate::definition::{Axis, AxisValue, Measure, SocketCores};
+use crate::definition::{Axis, AxisValue, Cell, ControllerRow, Measure, SocketCores};
 use crate::measure::{self, Measured, Subject};
 use crate::process::{Placeholders, RunningController, StartError, command_line, free_port};
 use crate::record::{
@@ -151,6 +151,7 @@ fn fill(
     let usage = controller.stop();
     record(sample, result, usage)?;
     shared_cores_warning(sample, &placeholders, &plan.record.machine.generator_cores);
+    sample.warnings.extend(threads_warning(row, &task.cell, placeholders.cores.len()));
     // Of a sample that succeeded nothing is left to look at.
     let _ = fs::remove_dir_all(&placeholders.directory);
     Ok(())
@@ -214,6 +215,15 @@ fn shared_cores_warning(sample: &mut Sample, placeholders: &Placeholders, genera
     if placeholders.cores.iter().any(|core| generator.contains(core)) {
         sample.warnings.push("controller and generator shared a core".to_owned());
     }
+}
+
+/// A warning of a cell with a number of threads that the controller cannot be told.
+fn threads_warning(row: &ControllerRow, cell: &Cell, cores: usize) -> Option<String> {
+    let is_set = row.threads_max.is_some() || row.sets_threads(&row.variant(cell));
+    let threads = cell.get(&Axis::Threads).filter(|_| !is_set)?;
+    Some(format!(
+        "the number of threads of this controller cannot be set: with threads = {threads}, it had {cores} of the cores, and as many threads as it starts by itself"
+    ))
 }
 
 /// Name of the folder of a sample: experiment, controller, cell, round and attempt.
@@ -304,8 +314,26 @@ fn parse_cores(text: &str) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::Catalogue;
     use crate::record::Machine;
     use crate::run::tests::sample_with;
+
+    #[test]
+    fn a_number_of_threads_that_cannot_be_set_is_a_warning() {
+        let catalogue = Catalogue::embedded().unwrap();
+        let with_two = Cell::from([(Axis::Threads, AxisValue::Integer(2))]);
+        let warning = |id: &str, cell: &Cell| threads_warning(&catalogue.controllers[id], cell, 2);
+        assert_eq!(
+            warning("onos", &with_two).unwrap(),
+            "the number of threads of this controller cannot be set: with threads = 2, it had 2 of the cores, and as many threads as it starts by itself"
+        );
+        assert_eq!(warning("onos", &Cell::new()), None);
+        // The number is an argument, the value of a variable, in a file, or known to be 1.
+        let others = catalogue.controllers.keys().filter(|id| *id != "onos");
+        for id in others {
+            assert_eq!(warning(id, &with_two), None, "{id}");
+        }
+    }
 
     #[test]
     fn a_part_that_ended_early_is_a_warning_while_another_part_runs() {
