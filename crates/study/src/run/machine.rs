@@ -1,6 +1,7 @@
 //! The machine: what it is, and what else runs on it.
 
 use std::fs;
+use std::time::Instant;
 
 use sluice_bench::Host;
 use sluice_io::energy::EnergyMeter;
@@ -85,9 +86,10 @@ fn text(path: &str) -> Option<String> {
 }
 
 /// Processor times of the machine and of this process with the commands that it has run, at one moment, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct MachineReading {
-    at: f64,
+    /// Of the monotonic clock: the time of day may be set while a sample is taken.
+    at: Instant,
     busy: f64,
     stolen: f64,
     own: f64,
@@ -98,7 +100,7 @@ impl MachineReading {
     pub(super) fn take() -> Self {
         let (busy, stolen) = text("/proc/stat").as_deref().and_then(parse_stat).unwrap_or_default();
         Self {
-            at: clock::since_epoch().as_secs_f64(),
+            at: clock::now(),
             busy,
             stolen,
             own: clock::process_cpu().as_secs_f64() + children_cpu_s().unwrap_or_default(),
@@ -107,7 +109,7 @@ impl MachineReading {
 
     /// What others used since `before`, of which `controller_s` was the controller's.
     pub(super) fn since(&self, before: &Self, controller_s: f64) -> MachineState {
-        let elapsed = self.at - before.at;
+        let elapsed = self.at.saturating_duration_since(before.at).as_secs_f64();
         if elapsed <= 0.0 {
             return MachineState::default();
         }
@@ -142,6 +144,8 @@ fn parse_stat(text: &str) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -153,11 +157,24 @@ mod tests {
 
     #[test]
     fn time_that_is_neither_the_generators_nor_the_controllers_is_that_of_others() {
-        let before = MachineReading { at: 10.0, busy: 100.0, stolen: 1.0, own: 5.0 };
-        let after = MachineReading { at: 20.0, busy: 118.0, stolen: 1.5, own: 14.0 };
+        let at = clock::now();
+        let before = MachineReading { at, busy: 100.0, stolen: 1.0, own: 5.0 };
+        let after = MachineReading {
+            at: at + Duration::from_secs(10),
+            busy: 118.0,
+            stolen: 1.5,
+            own: 14.0,
+        };
         let state = after.since(&before, 8.0);
         assert!((state.other_cores - 0.1).abs() < 1e-9 && (state.stolen_cores - 0.05).abs() < 1e-9);
         assert!(!state.is_disturbed);
         assert!(after.since(&before, 5.0).is_disturbed);
+    }
+
+    #[test]
+    fn the_time_between_readings_is_that_of_the_monotonic_clock() {
+        let before = clock::now();
+        let reading = MachineReading::take();
+        assert!((before..=clock::now()).contains(&reading.at));
     }
 }
