@@ -294,7 +294,7 @@ const RFC8456: [(&str, &[Metric]); 15] = [
             lower(
                 "failover_ms",
                 "ms",
-                "time from the last frame before the loss to the first one after it",
+                "time from the last frame before the first loss to the first one after which none was lost",
             ),
             lower(
                 "reconnected_ms",
@@ -315,7 +315,7 @@ const RFC8456: [(&str, &[Metric]); 15] = [
             lower(
                 "forward_ms",
                 "ms",
-                "time from the last frame before the loss to the first one after it, in one direction",
+                "time from the last frame before the first loss to the first one after which none was lost, in one direction",
             ),
             lower("reverse_ms", "ms", "the same in the other direction"),
             lower("reprovisioning_ms", "ms", "mean of both"),

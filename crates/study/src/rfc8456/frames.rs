@@ -1,5 +1,6 @@
 //! Data frames with a sequence number, and what the arrival of a sequence of them says.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
@@ -89,7 +90,7 @@ pub(super) fn sequence_of(frame: &[u8]) -> Option<u64> {
 
 /// Sequence numbers that arrived at a host, with the times, each one once.
 pub(super) fn arrivals(captured: &[CapturedFrame], host: usize) -> Vec<(u64, Instant)> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     captured
         .iter()
         .filter(|it| it.host == host)
@@ -103,32 +104,22 @@ pub(super) fn arrivals(captured: &[CapturedFrame], host: usize) -> Vec<(u64, Ins
 pub(super) struct Interruption {
     /// Frames that never arrived.
     pub(super) lost: u64,
-    /// Time from the last frame before the first loss to the next frame that arrived. Zero if nothing was lost.
+    /// Time from the last frame before the first loss to the first frame after which nothing was lost. Zero if nothing was lost.
     pub(super) time: Duration,
 }
 
 impl Interruption {
-    /// Of the frames from number `from` on. `None` if no frame arrived after the loss.
+    /// Of the frames from number `from` on. `None` if no frame arrived after the last loss.
     pub(super) fn of(arrivals: &[(u64, Instant)], from: u64, sent: u64) -> Option<Self> {
-        let mut after: Vec<_> = arrivals.iter().filter(|(n, _)| (from..sent).contains(n)).collect();
-        after.sort_unstable();
-        let arrived = u64::try_from(after.len()).unwrap_or(u64::MAX);
-        let lost = sent.saturating_sub(from).saturating_sub(arrived);
-        if lost == 0 {
-            return Some(Self::default());
-        }
-        let mut expected = from;
-        let mut latest = arrivals.iter().filter(|(n, _)| *n < from).max().map(|(_, at)| *at);
-        for &&(number, at) in &after {
-            if number != expected {
-                let time =
-                    latest.map_or(Duration::ZERO, |latest| at.saturating_duration_since(latest));
-                return Some(Self { lost, time });
-            }
-            expected = number + 1;
-            latest = Some(at);
-        }
-        None
+        let arrived: BTreeMap<u64, Instant> =
+            arrivals.iter().filter(|(n, _)| *n < sent).copied().collect();
+        let mut missing = (from..sent).filter(|number| !arrived.contains_key(number));
+        let Some(first) = missing.next() else { return Some(Self::default()) };
+        let (further, last) = missing.fold((0, first), |(count, _), number| (count + 1, number));
+        let (_, stable) = arrived.range(last..).next()?;
+        // It may be older than the event.
+        let before = arrived.range(..first).next_back().map_or(*stable, |(_, at)| *at);
+        Some(Self { lost: 1 + further, time: stable.saturating_duration_since(before) })
     }
 }
 
@@ -160,14 +151,19 @@ mod tests {
     }
 
     #[test]
-    fn the_interruption_is_from_the_last_frame_before_the_loss_to_the_next() {
+    fn the_interruption_is_from_the_last_frame_before_the_first_loss_to_the_first_after_the_last() {
         let start = clock::now();
         let ms = |n: u64| start + Duration::from_millis(n);
         let arrivals = |numbers: &[u64]| numbers.iter().map(|&n| (n, ms(n))).collect::<Vec<_>>();
         let nothing_lost = Interruption::of(&arrivals(&[0, 1, 2, 3]), 0, 4);
         assert_eq!(nothing_lost, Some(Interruption::default()));
+        // Frames 5 and 6, which may have been flooded, are not the end of it: frame 7 was lost after them.
         let interrupted = Interruption::of(&arrivals(&[0, 1, 5, 6, 8]), 0, 9).unwrap();
-        assert_eq!((interrupted.lost, interrupted.time), (4, Duration::from_millis(4)));
+        assert_eq!((interrupted.lost, interrupted.time), (4, Duration::from_millis(7)));
+        // A single frame arrives, and then none for two seconds.
+        let silence = arrivals(&[0, 1, 3, 2003, 2004]);
+        let interrupted = Interruption::of(&silence, 2, 2005).unwrap();
+        assert_eq!((interrupted.lost, interrupted.time), (2000, Duration::from_millis(2002)));
         // What was lost before the event does not count.
         assert_eq!(Interruption::of(&arrivals(&[0, 3, 4]), 3, 5).unwrap().lost, 0);
         // The last frame before the loss may be older than the event.
@@ -175,6 +171,7 @@ mod tests {
         assert_eq!((interrupted.lost, interrupted.time), (5, Duration::from_millis(6)));
         // Nothing arrives any more.
         assert_eq!(Interruption::of(&arrivals(&[0, 1]), 0, 5), None);
+        assert_eq!(Interruption::of(&arrivals(&[0, 1, 3]), 0, 5), None);
     }
 
     #[test]

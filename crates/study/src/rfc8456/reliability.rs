@@ -72,13 +72,14 @@ impl Stream<'_> {
         u64::try_from(time.as_nanos() / self.interval.as_nanos().max(1)).unwrap_or(u64::MAX)
     }
 
-    /// Streams until the frames of the last second have arrived, or until `deadline`.
+    /// Streams until the frames of a second have arrived, or until `deadline`. Returns the number of frames up to the last of that second, or
+    /// of all: those that were sent after it are still in transit.
     fn run_until_stable(
         &mut self,
         network: &mut TestNetwork<'_>,
         failed_at: u64,
         deadline: Instant,
-    ) -> Result<(), String> {
+    ) -> Result<u64, String> {
         let stable = self.count_of(STABLE);
         loop {
             self.run_for(network, STABLE / 4)?;
@@ -92,8 +93,11 @@ impl Stream<'_> {
                     let arrived = arrivals.iter().filter(|(n, _)| (from..until).contains(n));
                     arrived.count() as u64 == until - from
                 });
-            if is_over || is_stable {
-                return Ok(());
+            if is_stable {
+                return Ok(until);
+            }
+            if is_over {
+                return Ok(self.next);
             }
         }
     }
@@ -146,11 +150,11 @@ pub(super) fn network_reprovisioning(trial: &mut Trial<'_, '_>) -> Result<Measur
     let failed_at = stream.next;
     network.cut_link(link)?;
     let deadline = clock::now() + trial.time();
-    stream.run_until_stable(&mut network, failed_at, deadline)?;
+    let sent = stream.run_until_stable(&mut network, failed_at, deadline)?;
     network.run_for(DRAIN)?;
     let interruption = |host| {
         let arrivals = frames::arrivals(&network.frames, host);
-        Interruption::of(&arrivals, failed_at, stream.next)
+        Interruption::of(&arrivals, failed_at, sent)
     };
     let [forward, reverse] = [to, from].map(interruption);
     let mut measured = Measured::default();
@@ -160,7 +164,7 @@ pub(super) fn network_reprovisioning(trial: &mut Trial<'_, '_>) -> Result<Measur
     let both = time(forward).zip(time(reverse)).map(|(a, b)| (a + b) / 2);
     set_or_bound(&mut measured, "reprovisioning_ms", both, trial.time());
     let lost = |it: Option<Interruption>, host| {
-        it.map_or_else(|| lost_after(&network, host, failed_at, stream.next), |it| it.lost)
+        it.map_or_else(|| lost_after(&network, host, failed_at, sent), |it| it.lost)
     };
     #[expect(clippy::cast_precision_loss, reason = "numbers of frames")]
     {
@@ -225,16 +229,15 @@ pub(super) fn controller_failover(trial: &mut Trial<'_, '_>) -> Result<Measured,
     stream.check_arrival(&network)?;
     let failed_at = stream.next;
     network.set_controller(trial.subject.target);
-    let reconnected = fail_over(active, &mut network, &mut stream, trial.time())?;
+    let (reconnected, sent) = fail_over(active, &mut network, &mut stream, trial.time())?;
     trial.subject.controller.observe();
     network.run_for(DRAIN)?;
     let arrivals = frames::arrivals(&network.frames, to);
-    let interruption = Interruption::of(&arrivals, failed_at, stream.next);
+    let interruption = Interruption::of(&arrivals, failed_at, sent);
     let mut measured = Measured::default();
     set_or_bound(&mut measured, "failover_ms", interruption.map(|it| it.time), trial.time());
     set_or_bound(&mut measured, "reconnected_ms", reconnected, trial.time());
-    let lost =
-        interruption.map_or_else(|| lost_after(&network, to, failed_at, stream.next), |it| it.lost);
+    let lost = interruption.map_or_else(|| lost_after(&network, to, failed_at, sent), |it| it.lost);
     #[expect(clippy::cast_precision_loss, reason = "a number of frames")]
     measured.set("lost", lost as f64);
     measured.set("frame_interval_ms", milliseconds(FAILOVER_INTERVAL));
@@ -242,13 +245,13 @@ pub(super) fn controller_failover(trial: &mut Trial<'_, '_>) -> Result<Measured,
 }
 
 /// Kills the active instance, and streams until frames arrive again. Returns the time until all switches were connected to the other
-/// one.
+/// one, and the number of frames of [`Stream::run_until_stable`].
 fn fail_over(
     active: RunningController,
     network: &mut TestNetwork<'_>,
     stream: &mut Stream<'_>,
     timeout: Duration,
-) -> Result<Option<Duration>, String> {
+) -> Result<(Option<Duration>, u64), String> {
     let (failed_at, start) = (stream.next, clock::now());
     let deadline = start + timeout;
     let all = network.topology().switches.len();
@@ -263,8 +266,8 @@ fn fail_over(
         // The connections end when the process does.
         let is_reconnected = stream_until(network, 0)? && stream_until(network, all)?;
         let reconnected = is_reconnected.then(|| clock::now() - start);
-        stream.run_until_stable(network, failed_at, deadline)?;
-        Ok(reconnected)
+        let sent = stream.run_until_stable(network, failed_at, deadline)?;
+        Ok((reconnected, sent))
     })
 }
 
