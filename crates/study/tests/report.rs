@@ -413,7 +413,7 @@ fn pictures_of_latex_have_ranges_and_differ_without_colors() {
     );
     assert_eq!(ranges(&lines), ["ymin=100000", "ymax=10000000"], "{lines}");
     let mut rows = lines.lines().map(|it| it.split(' ').collect::<Vec<_>>());
-    assert!(rows.all(|row| row.len() != 4 || row[1] != "0"), "{lines}");
+    assert!(rows.all(|row| !(4..=5).contains(&row.len()) || row[1] != "0"), "{lines}");
     // Each line has a pattern and a mark of its own.
     let plots: Vec<_> = lines.lines().filter(|it| it.starts_with("\\addlegendimage")).collect();
     let styles: std::collections::BTreeSet<_> = plots
@@ -433,6 +433,162 @@ fn pictures_of_latex_have_ranges_and_differ_without_colors() {
         let plain = code.replace("\\{", "").replace("\\}", "");
         assert_eq!(plain.matches('{').count(), plain.matches('}').count(), "{name}");
     }
+}
+
+/// The plots of a picture, each with its options and its table.
+fn plots(picture: &str) -> Vec<&str> {
+    picture.split("\\addplot").skip(1).map(|it| it.split("};").next().unwrap()).collect()
+}
+
+/// A figure of the page.
+fn figure<'p>(page: &'p str, name: &str) -> &'p str {
+    let figure = page.split(&format!("<figure id=\"figure-{name}\">")).nth(1).unwrap();
+    figure.split("</figure>").next().unwrap()
+}
+
+#[test]
+fn lower_bounds_are_marked_in_pictures_of_latex() {
+    let (record, mut samples) = faulty();
+    samples[0].lower_bounds = vec!["rate".to_owned()];
+    let folder = written("bounds", &record, &samples);
+    for name in ["lines", "bars"] {
+        let picture = read(&folder, &format!("latex/all-kinds-{name}.tex"));
+        let marked = plots(&picture).into_iter().filter(|it| it.contains("nodes near coords"));
+        let [plot] = marked.collect::<Vec<_>>()[..] else { panic!("{picture}") };
+        assert!(plot.contains("\\ensuremath{\\ge}") && plot.contains("meta=bound"), "{plot}");
+        let (_, table) = plot.split_once("x y plus minus bound\n").unwrap();
+        let bounds: Vec<_> = table.lines().map(|row| row.split(' ').nth(4).unwrap()).collect();
+        // One cell of the first controller, and each of the third.
+        let expected = if name == "lines" { &["1", "0", "0", "0", "0"][..] } else { &["1"; 3][..] };
+        assert_eq!(bounds, expected, "{plot}");
+    }
+    assert!(read(&folder, "latex/README.txt").contains("≥ at a point, at the end of a bar"));
+}
+
+#[test]
+fn a_distribution_ends_where_most_samples_have_no_answer() {
+    let mut record = study(vec![controller("first", "First")], &[("all-kinds", ALL_KINDS)]);
+    record.experiments[0].experiment.rounds = 3;
+    let samples = Sampler::new(6).samples(&record);
+    // Each of these rounds is cut at a share of the requests.
+    let reported = |cut: u32, share: f64| {
+        let mut samples = samples.clone();
+        for sample in samples.iter_mut().filter(|it| it.round < cut) {
+            sample.distribution.retain(|(it, _)| *it <= share);
+        }
+        written("answers", &record, &samples)
+    };
+    let last = |folder: &Path| -> Vec<String> {
+        let picture = read(folder, "latex/all-kinds-cdf.tex");
+        let share = |plot: &&str| plot.trim_end().rsplit(' ').next().unwrap().to_owned();
+        plots(&picture).iter().map(share).collect()
+    };
+    let folder = reported(2, 0.6);
+    assert_eq!(last(&folder), ["0.6"; 5]);
+    let page = read(&folder, "report.html");
+    let cdf = figure(&page, "all-kinds-cdf");
+    assert!(cdf.contains("First, threads 16: median ") && !cdf.contains("median not reached"));
+    assert!(cdf.contains(", 99th percentile not reached;"), "{cdf}");
+    // The median is an answer up to the last request.
+    let folder = reported(1, 0.6);
+    assert_eq!(last(&folder), ["1"; 5]);
+    assert!(!read(&folder, "report.html").contains("not reached"));
+    // Two of three rounds have no distribution.
+    let page = read(&reported(2, -1.0), "report.html");
+    let cdf = figure(&page, "all-kinds-cdf");
+    assert!(cdf.contains("No values.") && cdf.contains("since too few requests were answered"));
+    assert_eq!(last(&reported(1, -1.0)), ["1"; 5]);
+}
+
+#[test]
+fn values_of_disturbed_samples_are_marked_and_counted() {
+    let (record, samples) = faulty();
+    let folder = written("disturbed", &record, &samples);
+    let sentence = |n: usize| {
+        format!(
+            "1 of {n} samples was disturbed by other programs or by the hypervisor: Single thread, threads 1 (1 of 5)."
+        )
+    };
+    let page = read(&folder, "report.html");
+    for (name, expected) in [
+        ("lines", format!("<p class=\"note\">{}</p>", sentence(44))),
+        ("bars", format!("<p class=\"note\">†: {}</p>", sentence(44))),
+        ("table", format!("<p class=\"note\">†: {}</p>", sentence(44))),
+        ("trials", format!("<p class=\"note\">†: {}</p>", sentence(14))),
+    ] {
+        let figure = figure(&page, &format!("all-kinds-{name}"));
+        assert!(figure.contains(&expected), "{figure}");
+    }
+    // A mean, or a trial and the average, and what the mark means.
+    assert_eq!(figure(&page, "all-kinds-table").matches('†').count(), 2);
+    assert_eq!(figure(&page, "all-kinds-trials").matches('†').count(), 3);
+    for (name, n, marks) in [("table", 44, 2), ("trials", 14, 3)] {
+        let table = read(&folder, &format!("latex/all-kinds-{name}.tex"));
+        assert_eq!(table.matches(r"\dag{}").count(), marks, "{table}");
+        assert!(table.contains(&format!(r"\dag{{}}~{}", sentence(n))), "{table}");
+    }
+    assert!(read(&folder, "latex/all-kinds-lines.tex").contains(&format!("% {}", sentence(44))));
+    let rows = parse_csv(&read(&folder, "summary.csv"));
+    let column = |name: &str| rows[0].iter().position(|it| it == name).unwrap();
+    for row in &rows[1..] {
+        let n = if row[column("controller")] == "single" { "1" } else { "0" };
+        assert_eq!(row[column("disturbed")], n, "{row:?}");
+    }
+    let report: serde_json::Value = serde_json::from_str(&read(&folder, "report.json")).unwrap();
+    let cells = report["experiments"][0]["cells"].as_array().unwrap();
+    for cell in cells.iter().filter(|cell| !cell["metrics"]["rate"].is_null()) {
+        let n = u64::from(cell["controller"] == "single");
+        assert_eq!(cell["metrics"]["rate"]["disturbed"], n, "{cell}");
+    }
+}
+
+#[test]
+fn starts_that_failed_are_in_the_summary() {
+    let (record, mut samples) = faulty();
+    let mut of_third = samples.iter_mut().filter(|it| it.controller == "third");
+    let survived = |samples: &[Sample]| {
+        let page = read(&written("starts", &record, samples), "report.html");
+        let (_, rows) = page.split_once("<h2>Summary</h2>").unwrap();
+        rows.split("<tr>").find(|row| row.contains(">Third<")).unwrap().to_owned()
+    };
+    for (sample, command) in of_third.by_ref().zip(["sluice bench", "sluice bench", ""]) {
+        sample.failure = Some("no handshake completes within 30 s".to_owned());
+        sample.usage = None;
+        sample.command = command.to_owned();
+    }
+    let ended = of_third.next().unwrap().usage.as_mut().unwrap();
+    ended.survived = false;
+    // The third of them was not tried.
+    let row = survived(&samples);
+    assert!(row.contains(">started in 22 of 24 samples, ended early in 1 of them<"), "{row}");
+    for sample in &mut samples {
+        sample.usage.iter_mut().for_each(|it| it.survived = true);
+    }
+    let row = survived(&samples);
+    assert!(row.contains(">started in 22 of 24 samples<"), "{row}");
+    assert!(!row.contains(">yes<"), "{row}");
+    let report = read(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("starts"), "report.json");
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let third = &report["controllers"][2];
+    assert_eq!((&third["samples_tried"], &third["samples_observed"]), (&24.into(), &22.into()));
+}
+
+#[test]
+fn figures_of_experiments_with_similar_names_have_files_of_their_own() {
+    let renamed = |id: &str| ALL_KINDS.replace("\"lines\"\nkind", &format!("\"{id}\"\nkind"));
+    let [first, second] = [renamed("b-c"), renamed("c").replace("Throughput <by>", "Answers by")];
+    let record = study(vec![controller("first", "First")], &[("a", &first), ("a-b", &second)]);
+    let samples = Sampler::new(7).samples(&record);
+    let folder = written("names", &record, &samples);
+    assert!(read(&folder, "latex/a-b-c.tex").contains("% Throughput "));
+    assert!(read(&folder, "latex/a-b-c-2.tex").contains("% Answers by "));
+    let all = read(&folder, "latex/all.tex");
+    for name in ["a-b-c.tex", "a-b-c-2.tex", "a-bars.tex", "a-b-bars.tex"] {
+        assert_eq!(all.matches(&format!("\\input{{{name}}}")).count(), 1, "{name}");
+    }
+    let page = read(&folder, "report.html").replace("</head>", "");
+    assert_well_formed(&page.replacen("<body>", "", 1).replace("</body>\n</html>\n", ""));
+    assert!(figure(&page, "a-b-c-2").contains("Answers by"));
 }
 
 #[test]

@@ -118,6 +118,7 @@ pub(super) fn summary(study: &StudySummary<'_>) -> String {
         "interval_low",
         "interval_high",
         "lower_bound",
+        "disturbed",
         "failed",
         "failure",
     ];
@@ -145,7 +146,7 @@ fn statistics(
 ) -> Vec<String> {
     let mut fields = vec![name.to_owned(), unit.to_owned()];
     match metric {
-        None => fields.extend(["0", "", "", "", "", "", "", "", ""].map(str::to_owned)),
+        None => fields.extend(["0", "", "", "", "", "", "", "", "", "0"].map(str::to_owned)),
         Some(metric) => {
             let statistics = metric.statistics();
             let [low, high] = metric.interval();
@@ -161,6 +162,7 @@ fn statistics(
             fields.push(metric.values.len().to_string());
             fields.extend(all.map(|it| it.to_string()));
             fields.push(metric.is_lower_bound.to_string());
+            fields.push(metric.disturbed.to_string());
         }
     }
     let failures = cell.failures();

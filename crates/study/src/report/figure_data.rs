@@ -2,13 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use super::distribution::has_median;
 use super::failures::SentenceGroup;
+use super::format::counted;
+use super::memory::typical_sample;
 use super::summary::{
     CellSummary, ExperimentSummary, MetricSummary, axis_name, cell_text, is_same_cell,
     is_same_value,
 };
 use crate::definition::{Axis, AxisValue, Cell, Figure, FigureKind, Measure};
 use crate::record::Sample;
+
+/// Most cells that are named for disturbed samples.
+const CELLS_MAX: usize = 12;
 
 /// A figure with the cells that it shows.
 #[derive(Debug)]
@@ -21,6 +27,8 @@ pub(crate) struct FigureData<'a, 's> {
     pub(crate) legend: Vec<SeriesName>,
     /// Sentences about cells without values, and cells of which only a part of the samples has values.
     pub(crate) failures: Vec<String>,
+    /// How many of the samples that are shown were disturbed, and in which cells, as a sentence; `None` if none was.
+    pub(crate) disturbed: Option<String>,
     /// Notes for the reader: which value is shown where the one that the figure asks for was not measured, as in a short form.
     pub(crate) substitutions: Vec<String>,
 }
@@ -99,7 +107,7 @@ impl<'a, 's> FigureData<'a, 's> {
             if cells.is_empty() { Vec::new() } else { panels.into_iter().map(panel).collect() };
         let all = panels.iter().flat_map(|it| &it.series).map(|it| it.name.clone());
         let legend = distinct(all, SeriesName::eq);
-        let failures = failures(&cells, figure);
+        let (failures, disturbed) = (failures(&cells, figure), disturbed(&cells, figure));
         let substitutions =
             experiment.substitutions(figure).into_iter().map(|(axis, [wanted, shown])| {
                 format!(
@@ -109,7 +117,7 @@ impl<'a, 's> FigureData<'a, 's> {
             });
         let substitutions = substitutions.collect();
         let measure = experiment.measure();
-        Self { figure, measure, panels, legend, failures, substitutions }
+        Self { figure, measure, panels, legend, failures, disturbed, substitutions }
     }
 
     /// Whether a cell has something to draw.
@@ -165,7 +173,7 @@ fn has_x(kind: FigureKind) -> bool {
 /// Whether `cell` has something to draw in `figure`.
 pub(crate) fn has_values(cell: &CellSummary<'_>, figure: &Figure) -> bool {
     match figure.kind {
-        FigureKind::Cdf => cell.successful().any(|sample| !sample.distribution.is_empty()),
+        FigureKind::Cdf => has_median(cell.successful()),
         FigureKind::Memory => cell.successful().any(has_readings),
         _ => cell.metrics.contains_key(figure.metric.as_str()),
     }
@@ -238,6 +246,58 @@ impl<'r> Names<'r> {
     }
 }
 
+/// Why a cell without failures has nothing to draw.
+fn absence(cell: &CellSummary<'_>, figure: &Figure) -> &'static str {
+    let has_answers = cell.successful().any(|sample| !sample.distribution.is_empty());
+    if figure.kind == FigureKind::Cdf && has_answers {
+        "most samples have no distribution, since too few requests were answered"
+    } else {
+        "not measured"
+    }
+}
+
+/// How many of the samples that a figure shows were disturbed, and in which cells.
+fn disturbed(cells: &[&CellSummary<'_>], figure: &Figure) -> Option<String> {
+    let (mut disturbed, mut shown) = (0, 0);
+    let mut named = Vec::new();
+    for cell in cells {
+        let samples = shown_samples(cell, figure);
+        let n = samples.iter().filter(|sample| sample.machine.is_disturbed).count();
+        if n > 0 {
+            let title = &cell.controller.row.title;
+            let values = [title.clone(), cell.text()];
+            let values: Vec<_> = values.into_iter().filter(|it| !it.is_empty()).collect();
+            named.push(format!("{} ({n} of {})", values.join(", "), samples.len()));
+        }
+        disturbed += n;
+        shown += samples.len();
+    }
+    let (verb, more) = match (disturbed, named.len().saturating_sub(CELLS_MAX)) {
+        (0, _) => return None,
+        (1, _) => ("was", String::new()),
+        (_, 0) => ("were", String::new()),
+        (_, more) => ("were", format!("; and in {} more", counted(more, "cell", "cells"))),
+    };
+    named.truncate(CELLS_MAX);
+    let samples = counted(shown, "sample", "samples");
+    Some(format!(
+        "{disturbed} of {samples} {verb} disturbed by other programs or by the hypervisor: {}{more}.",
+        named.join("; ")
+    ))
+}
+
+/// The samples of which `figure` shows something.
+fn shown_samples<'s>(cell: &CellSummary<'s>, figure: &Figure) -> Vec<&'s Sample> {
+    let is_number = |sample: &&Sample| {
+        sample.figures.get(&figure.metric).is_some_and(|value| value.is_finite())
+    };
+    match figure.kind {
+        FigureKind::Cdf => cell.successful().collect(),
+        FigureKind::Memory => typical_sample(cell).into_iter().collect(),
+        _ => cell.successful().filter(is_number).collect(),
+    }
+}
+
 /// Cells that have failed in the same way.
 struct CellFailures<'s> {
     /// Which controller, and how many samples.
@@ -258,7 +318,7 @@ fn failures(cells: &[&CellSummary<'_>], figure: &Figure) -> Vec<String> {
             continue;
         }
         if !has_failed {
-            groups.push(SentenceGroup::new("not measured"));
+            groups.push(SentenceGroup::new(absence(cell, figure)));
         }
         for group in groups {
             let head = match part {

@@ -124,6 +124,11 @@ pub(crate) fn bound_mark(is_lower_bound: bool) -> &'static str {
     if is_lower_bound { "≥\u{202f}" } else { "" }
 }
 
+/// `†` after values of disturbed samples.
+pub(crate) fn disturbed_mark(is_disturbed: bool) -> &'static str {
+    if is_disturbed { "†" } else { "" }
+}
+
 /// `1 sample`, `2 samples`.
 pub(crate) fn counted(n: usize, one: &str, several: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { several })

@@ -19,7 +19,9 @@ pub(crate) struct ProcessSummary {
     pub(crate) restarts: u32,
     /// Greatest resident memory in MiB.
     pub(crate) peak_mib: Option<f64>,
-    /// Samples of which it is known how the controller ended.
+    /// Samples that were taken, also if the start failed: not those that were left out after failures.
+    pub(crate) tried: usize,
+    /// Samples in which it was ready, and of which it is therefore known how it ended.
     pub(crate) observed: usize,
     /// Samples in which it ran until it was stopped.
     pub(crate) survived: usize,
@@ -40,6 +42,8 @@ impl ProcessSummary {
                 .fold(0.0, f64::max),
             restarts: of_controller().map(|sample| sample.restarts).sum(),
             peak_mib: peaks.reduce(f64::max),
+            // A sample that was left out has no command.
+            tried: of_controller().filter(|sample| !sample.command.is_empty()).count(),
             observed: usages.len(),
             survived: usages.iter().filter(|usage| usage.survived).count(),
         }

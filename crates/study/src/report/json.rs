@@ -45,6 +45,7 @@ struct ControllerDocument<'s> {
     start_up_resolution_s: f64,
     restarts: u32,
     peak_resident_mib: Option<f64>,
+    samples_tried: usize,
     samples_observed: usize,
     samples_survived: usize,
     processes: Vec<ProcessGroup<'s>>,
@@ -84,6 +85,8 @@ struct MetricDocument<'s> {
     /// 95 % bootstrap interval of the mean, or the range of fewer than four values.
     interval: [f64; 2],
     lower_bound: bool,
+    /// How many of the values are of disturbed samples.
+    disturbed: usize,
     values: &'s [f64],
 }
 
@@ -115,6 +118,7 @@ fn controller<'s>(
         start_up_resolution_s,
         restarts,
         peak_mib,
+        tried,
         observed,
         survived,
     } = ProcessSummary::of(study.samples, &controller.id);
@@ -130,6 +134,7 @@ fn controller<'s>(
         start_up_resolution_s,
         restarts,
         peak_resident_mib: peak_mib,
+        samples_tried: tried,
         samples_observed: observed,
         samples_survived: survived,
         processes: processes::of_controller(study.samples, &controller.id),
@@ -170,6 +175,7 @@ fn metric<'a>(metric: &'a MetricSummary, unit: &'a str) -> MetricDocument<'a> {
         max: statistics.max,
         interval: metric.interval(),
         lower_bound: metric.is_lower_bound,
+        disturbed: metric.disturbed,
         values: &metric.values,
     }
 }

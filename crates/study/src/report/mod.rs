@@ -12,6 +12,7 @@ mod html;
 mod json;
 mod latex;
 mod memory;
+mod names;
 mod processes;
 pub(crate) mod summary;
 mod svg;

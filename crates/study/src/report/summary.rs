@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use sluice_bench::FigureSummary;
 
+use super::escape::slug;
 use super::failures::SentenceGroup;
-use super::format::{bound_mark, value};
+use super::format::{self, bound_mark, disturbed_mark};
+use super::names::unique;
 use crate::definition::metrics;
 use crate::definition::{Axis, AxisValue, Cell, Figure, Measure};
 use crate::interval::widened;
@@ -30,6 +32,10 @@ pub(crate) struct StudySummary<'s> {
 #[derive(Debug)]
 pub(crate) struct ExperimentSummary<'s> {
     pub(crate) record: &'s ExperimentRecord,
+    /// Its name in ids, unique in the study.
+    pub(crate) name: String,
+    /// The names of its figures in files and ids, unique in the study, in the order of the figures.
+    figure_names: Vec<String>,
     /// The controllers that take part, whether or not they were found.
     pub(crate) controllers: Vec<&'s ControllerRecord>,
     /// By controller, then by the values of the axes, in the order of the plan.
@@ -62,14 +68,41 @@ pub(crate) struct MetricSummary {
     statistics: OnceCell<FigureSummary>,
     /// Whether a value is a lower bound, and hence the statistics are lower bounds, too.
     pub(crate) is_lower_bound: bool,
+    /// How many of the samples were disturbed.
+    pub(crate) disturbed: usize,
     /// The greatest possible value.
     limit: f64,
+}
+
+/// The value of one sample.
+#[derive(Debug)]
+pub(crate) struct SampleValue {
+    value: f64,
+    is_lower_bound: bool,
+    is_disturbed: bool,
 }
 
 impl<'s> StudySummary<'s> {
     pub(crate) fn new(record: &'s StudyRecord, samples: &'s [Sample]) -> Self {
         let one = |experiment| ExperimentSummary::new(record, experiment, samples);
-        Self { record, experiments: record.experiments.iter().map(one).collect(), samples }
+        let mut experiments: Vec<_> = record.experiments.iter().map(one).collect();
+        set_names(&mut experiments);
+        Self { record, experiments, samples }
+    }
+}
+
+/// Names experiments and figures such that no two of them have the same name: figure `b-c` of `a` and figure `c` of `a-b` are different.
+fn set_names(experiments: &mut [ExperimentSummary<'_>]) {
+    let names = unique(experiments.iter().map(|it| slug(&it.record.id)));
+    let figures = experiments.iter().flat_map(|ExperimentSummary { record, .. }| {
+        let name = |figure: &Figure| format!("{}-{}", slug(&record.id), slug(&figure.id));
+        record.experiment.figures.iter().map(name)
+    });
+    let mut figures = unique(figures).into_iter();
+    for (experiment, name) in experiments.iter_mut().zip(names) {
+        let n = experiment.record.experiment.figures.len();
+        experiment.name = name;
+        experiment.figure_names = figures.by_ref().take(n).collect();
     }
 }
 
@@ -100,7 +133,13 @@ impl<'s> ExperimentSummary<'s> {
             let one = |cell| CellSummary::new((controller, place), (measure, cell), &of_controller);
             cells.extend(combinations.into_iter().map(one));
         }
-        Self { record, controllers, cells }
+        Self { record, name: String::new(), figure_names: Vec::new(), controllers, cells }
+    }
+
+    /// The figures, each with its name in files and ids.
+    pub(crate) fn figures(&self) -> impl Iterator<Item = (&'s Figure, &str)> {
+        let names = self.figure_names.iter().map(String::as_str);
+        self.record.experiment.figures.iter().zip(names)
     }
 
     /// The cells that `figure` shows.
@@ -222,7 +261,7 @@ impl<'s> CellSummary<'s> {
 
 impl MetricSummary {
     fn new(values: Vec<f64>, is_lower_bound: bool, limit: f64) -> Self {
-        Self { values, statistics: OnceCell::new(), is_lower_bound, limit }
+        Self { values, statistics: OnceCell::new(), is_lower_bound, disturbed: 0, limit }
     }
 
     /// The arithmetic mean, without the interval of [`MetricSummary::statistics`], which takes long.
@@ -247,21 +286,58 @@ impl MetricSummary {
         }
     }
 
-    /// The mean with its unit, marked if it is a lower bound.
+    /// The mean with its unit, marked if it is a lower bound, and if samples were disturbed.
     pub(crate) fn mean_text(&self, unit: &str) -> String {
-        format!("{}{}", bound_mark(self.is_lower_bound), value(self.statistics().mean, unit))
+        format!("{}{}", self.bound_text(unit), disturbed_mark(self.disturbed > 0))
     }
 
-    /// Mean, interval and number of samples in a sentence.
+    /// The mean with its unit, marked if it is a lower bound.
+    fn bound_text(&self, unit: &str) -> String {
+        format!(
+            "{}{}",
+            bound_mark(self.is_lower_bound),
+            format::value(self.statistics().mean, unit)
+        )
+    }
+
+    /// Mean, interval, number of samples, and how many were disturbed, in a sentence.
     pub(crate) fn text(&self, unit: &str) -> String {
         let n = self.values.len();
-        let [low, high] = self.interval().map(|bound| value(bound, unit));
-        let mean = self.mean_text(unit);
+        let [low, high] = self.interval().map(|bound| format::value(bound, unit));
+        let mean = self.bound_text(unit);
+        let disturbed = match self.disturbed {
+            0 => String::new(),
+            disturbed => format!(", {disturbed} disturbed"),
+        };
         match n {
-            1 => format!("{mean} (1 sample)"),
-            2..INTERVAL_VALUES_MIN => format!("{mean} (range {low} to {high} of {n} samples)"),
-            _ => format!("{mean} (95 % interval {low} to {high}, {n} samples)"),
+            1 => format!("{mean} (1 sample{disturbed})"),
+            2..INTERVAL_VALUES_MIN => {
+                format!("{mean} (range {low} to {high} of {n} samples{disturbed})")
+            }
+            _ => format!("{mean} (95 % interval {low} to {high}, {n} samples{disturbed})"),
         }
+    }
+}
+
+impl SampleValue {
+    /// The value of `metric`, or why there is none.
+    pub(crate) fn of(sample: &Sample, metric: &str) -> Result<Self, String> {
+        if let Some(reason) = &sample.failure {
+            return Err(format!("failed: {reason}"));
+        }
+        let value = sample.figures.get(metric).ok_or_else(|| "no value".to_owned())?;
+        Ok(Self {
+            value: *value,
+            is_lower_bound: sample.lower_bounds.iter().any(|it| it == metric),
+            is_disturbed: sample.machine.is_disturbed,
+        })
+    }
+
+    /// The value with its unit, marked if it is a lower bound, and if the sample was disturbed.
+    pub(crate) fn text(&self, unit: &str) -> String {
+        let Self { value, is_lower_bound, is_disturbed } = *self;
+        let [bound, disturbed] = [bound_mark(is_lower_bound), disturbed_mark(is_disturbed)];
+        format!("{bound}{}{disturbed}", format::value(value, unit))
     }
 }
 
@@ -275,18 +351,17 @@ fn limit(measure: &Measure, metric: &str) -> f64 {
 }
 
 fn metrics_of<'s>(measure: &Measure, samples: &[&'s Sample]) -> BTreeMap<&'s str, MetricSummary> {
-    let mut values: BTreeMap<&str, (Vec<f64>, bool)> = BTreeMap::new();
+    let mut metrics: BTreeMap<&str, MetricSummary> = BTreeMap::new();
     for &sample in samples.iter().filter(|sample| sample.failure.is_none()) {
         for (name, value) in sample.figures.iter().filter(|(_, value)| value.is_finite()) {
-            let (all, is_bound) = values.entry(name).or_default();
-            all.push(*value);
-            *is_bound |= sample.lower_bounds.contains(name);
+            let new = || MetricSummary::new(Vec::new(), false, limit(measure, name));
+            let metric = metrics.entry(name).or_insert_with(new);
+            metric.values.push(*value);
+            metric.is_lower_bound |= sample.lower_bounds.contains(name);
+            metric.disturbed += usize::from(sample.machine.is_disturbed);
         }
     }
-    let one = |(name, (values, is_bound)): (&'s str, (Vec<f64>, bool))| {
-        (name, MetricSummary::new(values, is_bound, limit(measure, name)))
-    };
-    values.into_iter().map(one).collect()
+    metrics
 }
 
 /// Whether two cells have the same values; `1` and `1.0` are the same.
@@ -357,6 +432,20 @@ mod tests {
         let summary = MetricSummary::new(vec![1.0, 3.0, 2.0], false, f64::INFINITY);
         assert!(summary.text("").contains("of 3 samples)"), "{}", summary.text(""));
         assert_eq!(summary.mean().to_bits(), summary.statistics().mean.to_bits());
+    }
+
+    #[test]
+    fn means_with_disturbed_samples_are_marked_and_say_how_many() {
+        let new = || MetricSummary::new(vec![1.0, 3.0, 2.0], true, f64::INFINITY);
+        let disturbed = MetricSummary { disturbed: 2, ..new() };
+        assert_eq!(disturbed.mean_text(""), "≥\u{202f}2.00†");
+        assert!(
+            disturbed.text("").ends_with("of 3 samples, 2 disturbed)"),
+            "{}",
+            disturbed.text("")
+        );
+        assert_eq!(new().mean_text(""), "≥\u{202f}2.00");
+        assert!(!new().text("").contains("disturbed"), "{}", new().text(""));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! The columns of a table of trials.
 
 use super::figure_data::{FigureData, Panel};
-use super::summary::MetricSummary;
+use super::summary::{MetricSummary, SampleValue};
 
 /// The trials of one series.
 #[derive(Debug)]
 pub(crate) struct TrialColumn<'a> {
     pub(crate) title: String,
-    /// The value and whether it is a lower bound, or why there is none.
-    pub(crate) trials: Vec<Result<(f64, bool), String>>,
+    /// The value of each, or why there is none.
+    pub(crate) trials: Vec<Result<SampleValue, String>>,
     pub(crate) summary: Option<&'a MetricSummary>,
 }
 
@@ -25,19 +25,10 @@ pub(crate) fn columns<'p>(
     let column = |(series, cell): (
         &super::figure_data::Series<'_, '_>,
         &'p super::summary::CellSummary<'_>,
-    )| {
-        let trial = |sample: &&crate::record::Sample| {
-            if let Some(reason) = &sample.failure {
-                return Err(format!("failed: {reason}"));
-            }
-            let value = sample.figures.get(metric).ok_or_else(|| "no value".to_owned())?;
-            Ok((*value, sample.lower_bounds.iter().any(|it| it == metric)))
-        };
-        TrialColumn {
-            title: series.name.label.clone(),
-            trials: cell.samples.iter().map(trial).collect(),
-            summary: cell.metrics.get(metric),
-        }
+    )| TrialColumn {
+        title: series.name.label.clone(),
+        trials: cell.samples.iter().map(|it| SampleValue::of(it, metric)).collect(),
+        summary: cell.metrics.get(metric),
     };
     cells.map(column).collect()
 }

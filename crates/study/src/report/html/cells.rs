@@ -1,7 +1,9 @@
 //! The data of each cell and each sample, in parts that can be opened.
 
 use super::super::format::{self, THIN_SPACE, bound_mark, counted};
-use super::super::summary::{CellSummary, ExperimentSummary, INTERVAL_VALUES_MIN, MetricSummary};
+use super::super::summary::{
+    CellSummary, ExperimentSummary, INTERVAL_VALUES_MIN, MetricSummary, SampleValue,
+};
 use super::table::{Table, TableCell, headings};
 use crate::record::Sample;
 
@@ -77,12 +79,8 @@ fn statistics_of(name: &str, metric: &MetricSummary, unit: &str) -> Vec<TableCel
 /// The value of each round, with marks of lower bounds and disturbed samples.
 fn values(cell: &CellSummary<'_>, metric: &str, unit: &str) -> String {
     let one = |sample: &&Sample| {
-        let Some(value) = sample.figures.get(metric).filter(|_| sample.failure.is_none()) else {
-            return "failed".to_owned();
-        };
-        let mark = bound_mark(sample.lower_bounds.iter().any(|it| it == metric));
-        let disturbed = if sample.machine.is_disturbed { "†" } else { "" };
-        format!("{mark}{}{disturbed}", format::value(*value, unit))
+        let value = SampleValue::of(sample, metric);
+        value.map_or_else(|_| "failed".to_owned(), |value| value.text(unit))
     };
     cell.samples.iter().map(one).collect::<Vec<_>>().join(", ")
 }

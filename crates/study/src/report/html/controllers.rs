@@ -1,16 +1,20 @@
 //! How each controller was run.
 
 use super::super::escape::{html, slug};
+use super::super::names::unique;
 use super::super::summary::StudySummary;
 use crate::definition::{Ready, Stop, StopSignal};
 use crate::record::ControllerRecord;
 
 pub(super) fn section(study: &StudySummary<'_>) -> String {
-    let all: String = study.record.controllers.iter().map(controller).collect();
+    let all = &study.record.controllers;
+    let names = unique(all.iter().map(|it| slug(&it.id)));
+    let all: String = all.iter().zip(&names).map(|(it, name)| controller(it, name)).collect();
     format!("<h2 id=\"controllers\">How each controller was run</h2>\n{all}")
 }
 
-fn controller(controller: &ControllerRecord) -> String {
+/// How a controller was run; `name` is unique among them.
+fn controller(controller: &ControllerRecord, name: &str) -> String {
     let row = &controller.row;
     let code = |text: &str| format!("<code>{}</code>", html(text));
     let mut facts = vec![
@@ -47,8 +51,8 @@ fn controller(controller: &ControllerRecord) -> String {
     }
     let entry = |(name, value)| format!("<dt>{name}</dt><dd>{value}</dd>\n");
     let entries: String = facts.into_iter().map(entry).collect();
-    let (id, title) = (slug(&controller.id), html(&row.title));
-    format!("<h3 id=\"controller-{id}\">{title}</h3>\n<dl class=\"facts\">\n{entries}</dl>\n")
+    let title = html(&row.title);
+    format!("<h3 id=\"controller-{name}\">{title}</h3>\n<dl class=\"facts\">\n{entries}</dl>\n")
 }
 
 /// A file that is written before the start.
@@ -113,7 +117,7 @@ mod tests {
             files: BTreeMap::new(),
             command: "c --port PORT".to_owned(),
         };
-        let page = controller(&record);
+        let page = controller(&record, "c");
         let expected = [
             "<dt>Environment</dt><dd><code>JAVA_OPTS=-Xmx1g &lt;&amp;&gt;</code></dd>\n<dt>Command</dt>",
             "<details><summary>c.conf</summary><pre>&lt;switch&gt;\nport = {port}</pre></details>",

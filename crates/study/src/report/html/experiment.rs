@@ -4,7 +4,7 @@ use super::super::escape::html;
 use super::super::figure_data::FigureData;
 use super::super::format::counted;
 use super::super::summary::ExperimentSummary;
-use super::{cells, experiment_id, figure_id, figures, published};
+use super::{cells, experiment_id, figures, published};
 use crate::definition::{Axis, Experiment};
 use crate::process::shell_word;
 use crate::record::StudyRecord;
@@ -22,9 +22,9 @@ pub(super) fn section(
         html(&definition.question)
     );
     page += &facts(experiment, study);
-    for figure in &definition.figures {
+    for (figure, name) in experiment.figures() {
         let data = FigureData::new(experiment, figure);
-        page += &figures::figure(&data, &figure_id(experiment, &figure.id));
+        page += &figures::figure(&data, name);
         page += &published::tables(experiment, figure);
     }
     page += &published::of_unknown_figures(experiment);

@@ -2,14 +2,16 @@
 
 use super::super::escape::html;
 use super::super::figure_data::{FigureData, Panel};
-use super::super::format::{self, bound_mark};
+use super::super::format;
 use super::super::summary::CellSummary;
 use super::super::svg;
 use super::super::trials::{TrialColumn, columns};
+use super::figure_id;
 use super::table::{Table, TableCell};
 use crate::definition::{AxisValue, FigureKind};
 
-pub(super) fn figure(data: &FigureData<'_, '_>, id: &str) -> String {
+/// A figure with its caption; `name` is unique in the page.
+pub(super) fn figure(data: &FigureData<'_, '_>, name: &str) -> String {
     let figure = data.figure;
     let repeats =
         figure.repeats.as_ref().map(|it| format!(" Repeats {}.", html(it.trim_end_matches('.'))));
@@ -24,12 +26,13 @@ pub(super) fn figure(data: &FigureData<'_, '_>, id: &str) -> String {
         _ if !data.has_values() => "<p class=\"failed\">No values.</p>\n".to_owned(),
         FigureKind::Table => data.panels.iter().map(|panel| means(data, panel)).collect(),
         FigureKind::Trials => data.panels.iter().map(|panel| trials(data, panel)).collect(),
-        _ => pictures(data, id),
+        _ => pictures(data, &format!("picture-{name}")),
     };
-    let failures = failures(data);
+    let (failures, disturbed) = (failures(data), disturbed(data));
     let substitution = |text: &String| format!("<p class=\"failed\">{}</p>\n", html(text));
     let substitutions: String = data.substitutions.iter().map(substitution).collect();
-    format!("<figure id=\"{id}\">\n{caption}{body}{substitutions}{failures}</figure>\n")
+    let id = figure_id(name);
+    format!("<figure id=\"{id}\">\n{caption}{body}{disturbed}{substitutions}{failures}</figure>\n")
 }
 
 fn pictures(data: &FigureData<'_, '_>, id: &str) -> String {
@@ -55,7 +58,9 @@ fn note(data: &FigureData<'_, '_>) -> String {
         FigureKind::Lines | FigureKind::Bars => {
             "Mean of the samples; the error bars are the 95 % bootstrap interval of the mean, or the range of fewer than four samples."
         }
-        FigureKind::Cdf => "The median of the samples at each share.",
+        FigureKind::Cdf => {
+            "The median of the samples at each share of the requests, of which those without an answer are slower than all others: a line ends where the median has no answer."
+        }
         FigureKind::Memory => {
             "The sample with the median peak of each cell; the marker is where the controller was ready."
         }
@@ -68,6 +73,16 @@ fn note(data: &FigureData<'_, '_>) -> String {
         ""
     };
     format!("{note}{bounds}")
+}
+
+/// How many samples were disturbed, with the mark of their values if these have one.
+fn disturbed(data: &FigureData<'_, '_>) -> String {
+    let mark = match data.figure.kind {
+        FigureKind::Bars | FigureKind::Table | FigureKind::Trials => "†: ",
+        FigureKind::Lines | FigureKind::Cdf | FigureKind::Memory => "",
+    };
+    let sentence = |text: &String| format!("<p class=\"note\">{mark}{}</p>\n", html(text));
+    data.disturbed.as_ref().map(sentence).unwrap_or_default()
 }
 
 fn failures(data: &FigureData<'_, '_>) -> String {
@@ -136,11 +151,7 @@ fn trials(data: &FigureData<'_, '_>, panel: &Panel<'_, '_>) -> String {
         let mut row = vec![TableCell::Head((round + 1).to_string())];
         for column in &columns {
             row.push(match column.trials.get(round) {
-                Some(Ok((value, is_bound))) => TableCell::Number(format!(
-                    "{}{}",
-                    bound_mark(*is_bound),
-                    format::value(*value, unit)
-                )),
+                Some(Ok(value)) => TableCell::Number(value.text(unit)),
                 Some(Err(reason)) => TableCell::Failed(reason.clone()),
                 None => TableCell::Text("not measured".to_owned()),
             });

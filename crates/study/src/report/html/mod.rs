@@ -9,7 +9,7 @@ mod published;
 mod table;
 mod warnings;
 
-use super::escape::{html, slug};
+use super::escape::html;
 use super::format::counted;
 use super::summary::{ExperimentSummary, StudySummary};
 use crate::definition::Figure;
@@ -64,11 +64,10 @@ fn lead(record: &StudyRecord) -> String {
 fn contents(study: &StudySummary<'_>) -> String {
     let one = |experiment: &ExperimentSummary<'_>| {
         let id = experiment_id(experiment);
-        let figure = |figure: &Figure| {
-            let id = figure_id(experiment, &figure.id);
-            format!("<li><a href=\"#{id}\">{}</a></li>", html(&figure.title))
+        let figure = |(figure, name): (&Figure, &str)| {
+            format!("<li><a href=\"#{}\">{}</a></li>", figure_id(name), html(&figure.title))
         };
-        let figures: String = experiment.record.experiment.figures.iter().map(figure).collect();
+        let figures: String = experiment.figures().map(figure).collect();
         let title = html(&experiment.record.experiment.title);
         format!("<li><a href=\"#{id}\">{title}</a><ul>{figures}</ul></li>\n")
     };
@@ -85,10 +84,10 @@ fn contents(study: &StudySummary<'_>) -> String {
 
 /// The id of an experiment's heading.
 fn experiment_id(experiment: &ExperimentSummary<'_>) -> String {
-    format!("experiment-{}", slug(&experiment.record.id))
+    format!("experiment-{}", experiment.name)
 }
 
-/// The id of a figure.
-fn figure_id(experiment: &ExperimentSummary<'_>, figure: &str) -> String {
-    format!("figure-{}-{}", slug(&experiment.record.id), slug(figure))
+/// The id of a figure with this unique name.
+fn figure_id(name: &str) -> String {
+    format!("figure-{name}")
 }

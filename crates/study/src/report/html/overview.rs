@@ -37,15 +37,17 @@ pub(super) fn summary(study: &StudySummary<'_>) -> String {
         Some(format!("{name}: “{figure}” of <a href=\"#{id}\">{title}</a>"))
     });
     let sources: Vec<_> = sources.collect();
+    let table = table.finish();
+    let disturbed = if table.contains('†') { " †: with disturbed samples." } else { "" };
     let note = if sources.is_empty() {
         String::new()
     } else {
         format!(
-            "<p class=\"note\">The best cell is the combination of settings with the best mean; {}. The experiments show all cells.</p>\n",
+            "<p class=\"note\">The best cell is the combination of settings with the best mean; {}. The experiments show all cells.{disturbed}</p>\n",
             sources.join("; ")
         )
     };
-    format!("<h2>Summary</h2>\n{}{note}{}", table.finish(), processes(study))
+    format!("<h2>Summary</h2>\n{table}{note}{}", processes(study))
 }
 
 /// The processes of controllers that have several; empty if none has.
@@ -153,18 +155,28 @@ fn row(
             TableCell::Markup(format!("<strong>{value}</strong><br><small>{cell}</small>"))
         }));
     }
-    let ProcessSummary { observed, survived, restarts, .. } = process;
-    cells.push(match observed {
-        0 => none(),
-        n if n == survived => TableCell::Text("yes".to_owned()),
-        n => TableCell::Failed(format!("no, ended early in {} of {n} samples", n - survived)),
-    });
+    cells.push(survival(&process));
+    let ProcessSummary { observed, restarts, .. } = process;
     cells.push(match restarts {
         0 if observed == 0 => none(),
         0 => TableCell::Text("none".to_owned()),
         n => TableCell::Failed(format!("{n}: it ended before it was ready, and was started again")),
     });
     cells
+}
+
+/// Whether it was ready in each sample, and ran until it was stopped.
+fn survival(process: &ProcessSummary) -> TableCell {
+    let ProcessSummary { tried, observed, survived, .. } = *process;
+    let ended = observed.saturating_sub(survived);
+    let started = || format!("started in {observed} of {}", counted(tried, "sample", "samples"));
+    match (observed < tried, ended) {
+        (false, _) if observed == 0 => TableCell::Text("–".to_owned()),
+        (false, 0) => TableCell::Text("yes".to_owned()),
+        (false, n) => TableCell::Failed(format!("no, ended early in {n} of {observed} samples")),
+        (true, 0) => TableCell::Failed(started()),
+        (true, n) => TableCell::Failed(format!("{}, ended early in {n} of them", started())),
+    }
 }
 
 /// The version that is measured, and the others.

@@ -2,7 +2,7 @@
 
 use super::super::escape::html;
 use super::super::format;
-use super::super::summary::{ExperimentSummary, cell_text, is_same_value};
+use super::super::summary::{CellSummary, ExperimentSummary, cell_text, is_same_value};
 use super::table::{Table, TableCell};
 use crate::definition::{AxisValue, Figure, PublishedValue, PublishedValues};
 
@@ -65,10 +65,11 @@ fn table(
         format!("<p class=\"note\">{number}Source: {source}. Conditions: {conditions}.</p>\n")
     };
     let notes: String = (1..).zip(sources).map(note).collect();
+    let table = table.finish();
+    let disturbed = if table.contains('†') { " †: with disturbed samples." } else { "" };
     format!(
-        "<div class=\"published\">\n{}{notes}<p class=\"note\">The machines and methods differ, so that the ratios between controllers say \
-         more than the values. –: not published, or not measured in this study.</p>\n</div>\n",
-        table.finish()
+        "<div class=\"published\">\n{table}{notes}<p class=\"note\">The machines and methods differ, so that the ratios between controllers say \
+         more than the values. –: not published, or not measured in this study.{disturbed}</p>\n</div>\n"
     )
 }
 
@@ -144,7 +145,7 @@ fn measured_cell(
         .into_iter()
         .filter(|it| it.controller.id == controller && has_x(&it.cell))
         .collect();
-    let text = |cell: &super::super::summary::CellSummary<'_>| {
+    let text = |cell: &CellSummary<'_>| {
         let metric = cell.metrics.get(figure.metric.as_str());
         metric.map_or_else(
             // The reason is in the list below the figure.
@@ -162,7 +163,7 @@ fn measured_cell(
         }
         [cell] => TableCell::Failed(text(cell)),
         several => {
-            let one = |cell: &&super::super::summary::CellSummary<'_>| {
+            let one = |cell: &&CellSummary<'_>| {
                 let mut rest = cell.cell.clone();
                 rest.retain(|axis, _| Some(*axis) != figure.x && !figure.only.contains_key(axis));
                 format!("{}: {}", html(&cell_text(cell.measure, &rest)), html(&text(cell)))

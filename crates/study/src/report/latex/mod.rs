@@ -7,7 +7,7 @@ mod text;
 
 pub(crate) use text::escape;
 
-use super::escape::{latex, slug};
+use super::escape::latex;
 use super::figure_data::FigureData;
 use super::summary::StudySummary;
 use crate::definition::FigureKind;
@@ -23,6 +23,9 @@ Each .tex file is a picture or a table of one figure of the report. Include it w
 
 all.tex is a document that contains all of them; pdflatex all.tex shows them.
 Error bars are the 95 % bootstrap interval of the mean, or the range of fewer than four samples.
+≥ at a point, at the end of a bar or before a value of a table: a lower bound, since requests were not answered, or the load generator was the limit.
+† after a value of a table: some of its samples were disturbed. The first lines of each file say how many were, and which samples failed.
+The line of a distribution ends where the median of the samples has no answer.
 ";
 
 /// The files, by name.
@@ -33,7 +36,7 @@ pub(super) fn files(study: &StudySummary<'_>) -> Vec<(String, String)> {
          \\usepgfplotslibrary{groupplots}\n\\usepackage{booktabs}\n\\usepackage{graphicx}\n\\begin{document}\n",
     );
     for experiment in &study.experiments {
-        for figure in &experiment.record.experiment.figures {
+        for (figure, name) in experiment.figures() {
             let data = FigureData::new(experiment, figure);
             if !data.has_values() {
                 continue;
@@ -46,19 +49,16 @@ pub(super) fn files(study: &StudySummary<'_>) -> Vec<(String, String)> {
                 FigureKind::Table => tables::means(&data),
                 FigureKind::Trials => tables::trials(&data),
             };
-            let name = format!("{}-{}.tex", slug(&experiment.record.id), slug(&figure.id));
+            let name = format!("{name}.tex");
             let title = latex(&figure.title);
             let comment =
                 |text: &String| format!("% {}\n", text.replace(|c: char| c.is_control(), " "));
-            let failures: String = data.failures.iter().map(comment).collect();
+            let facts: String = data.disturbed.iter().chain(&data.failures).map(comment).collect();
             let section = format!(
                 "\\section*{{{title}}}\n\\noindent\\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{\\input{{{name}}}}}\n"
             );
             document += &section;
-            files.push((
-                name,
-                format!("% {title}\n% Packages: see README.txt.\n{failures}{content}"),
-            ));
+            files.push((name, format!("% {title}\n% Packages: see README.txt.\n{facts}{content}")));
         }
     }
     files.push(("all.tex".to_owned(), document + "\\end{document}\n"));

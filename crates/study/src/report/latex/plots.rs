@@ -39,6 +39,10 @@ const AREA_PT: f64 = 190.0;
 /// Widest and narrowest bar, in points of TeX.
 const BAR_PT: [f64; 2] = [1.5, 12.0];
 
+/// Options that write ≥ beside each point, or at the end of each bar, that has a 1 in the column `bound`.
+const BOUND_MARKS: &str = "point meta=explicit symbolic,nodes near coords={\\ifnum\\pgfplotspointmeta=1 \\ensuremath{\\ge}\\fi},\
+     every node near coord/.append style={anchor=south west,xshift=2pt,inner sep=1pt,font=\\scriptsize,text=black,text opacity=1}";
+
 /// Lines with error bars.
 pub(super) fn lines(data: &FigureData<'_, '_>) -> String {
     let figure = data.figure;
@@ -205,7 +209,7 @@ fn picture(
     text + "\\end{tikzpicture}\n"
 }
 
-/// A plot of means with their intervals. Values of 0 are not on a logarithmic axis: a comment names them.
+/// A plot of means with their intervals, and marks of lower bounds. Values of 0 are not on a logarithmic axis: a comment names them.
 fn error_plot(style: &str, rows: &[(String, &MetricSummary)], range: Range) -> String {
     let (drawn, others): (Vec<_>, Vec<_>) =
         rows.iter().partition(|(_, metric)| range.contains(metric.statistics().mean));
@@ -216,15 +220,27 @@ fn error_plot(style: &str, rows: &[(String, &MetricSummary)], range: Range) -> S
     if drawn.is_empty() {
         return text;
     }
+    let has_bounds = drawn.iter().any(|(_, metric)| metric.is_lower_bound);
+    let (marks, meta, column) = if has_bounds {
+        (format!(",{BOUND_MARKS}"), ",meta=bound", " bound")
+    } else {
+        (String::new(), "", "")
+    };
     let _ = write!(
         text,
-        "\\addplot[{style},error bars/.cd,y dir=both,y explicit,error bar style={{solid,opacity=1}}] table[x=x,y=y,y error plus=plus,y error minus=minus] {{\n\
-         x y plus minus\n"
+        "\\addplot[{style}{marks},error bars/.cd,y dir=both,y explicit,error bar style={{solid,opacity=1}}] table[x=x,y=y,y error plus=plus,y error minus=minus{meta}] {{\n\
+         x y plus minus{column}\n"
     );
     for (x, metric) in drawn {
         let mean = metric.statistics().mean;
         let [low, high] = metric.interval().map(|bound| range.clamped(bound));
-        let _ = writeln!(text, "{x} {mean} {} {}", (high - mean).max(0.0), (mean - low).max(0.0));
+        let [plus, minus] = [high - mean, mean - low].map(|it| it.max(0.0));
+        let bound = match (has_bounds, metric.is_lower_bound) {
+            (false, _) => "",
+            (true, false) => " 0",
+            (true, true) => " 1",
+        };
+        let _ = writeln!(text, "{x} {mean} {plus} {minus}{bound}");
     }
     text + "};\n"
 }

@@ -2,7 +2,7 @@
 
 use super::super::escape::latex;
 use super::super::figure_data::{FigureData, Panel, Series};
-use super::super::format::{self, bound_mark};
+use super::super::format;
 use super::super::summary::CellSummary;
 use super::super::trials::{TrialColumn, columns};
 use crate::definition::AxisValue;
@@ -10,7 +10,7 @@ use crate::definition::AxisValue;
 /// Mean and deviation; a row for each series, a column for each value of `x`. One table for each panel.
 pub(super) fn means(data: &FigureData<'_, '_>) -> String {
     let figure = data.figure;
-    let mut notes = Notes::default();
+    let mut notes = Notes::new(data);
     let mut table = |panel: &Panel<'_, '_>| {
         let xs: Vec<_> =
             if panel.xs.is_empty() { vec![None] } else { panel.xs.iter().map(Some).collect() };
@@ -50,16 +50,14 @@ fn mean(cell: &CellSummary<'_>, (metric, unit): (&str, &str), notes: &mut Notes)
 /// A row for each trial, then average and variance; a column for each series.
 pub(super) fn trials(data: &FigureData<'_, '_>) -> String {
     let unit = data.figure.unit.as_str();
-    let mut notes = Notes::default();
+    let mut notes = Notes::new(data);
     let mut table = |panel: &Panel<'_, '_>| {
         let columns = columns(data, panel);
         let headings = std::iter::once("Trial".to_owned())
             .chain(columns.iter().map(|column| column.title.clone()));
         let rounds = columns.iter().map(|column| column.trials.len()).max().unwrap_or_default();
         let mut value = |column: &TrialColumn<'_>, round: usize| match column.trials.get(round) {
-            Some(Ok((value, is_bound))) => {
-                latex(&format!("{}{}", bound_mark(*is_bound), format::value(*value, unit)))
-            }
+            Some(Ok(value)) => latex(&value.text(unit)),
             Some(Err(reason)) => notes.mark(reason.clone()),
             None => notes.mark("not measured".to_owned()),
         };
@@ -86,29 +84,38 @@ pub(super) fn trials(data: &FigureData<'_, '_>) -> String {
     with_titles(data, &tables, &notes)
 }
 
-/// Reasons for missing values, which are too long for cells: each has a letter that stands for it.
+/// What is too long for cells: reasons for missing values, each with a letter that stands for it, and what the mark of disturbed samples means.
 #[derive(Debug, Default)]
-struct Notes(Vec<String>);
+struct Notes {
+    reasons: Vec<String>,
+    disturbed: Option<String>,
+}
 
 impl Notes {
+    fn new(data: &FigureData<'_, '_>) -> Self {
+        Self { reasons: Vec::new(), disturbed: data.disturbed.clone() }
+    }
+
     /// The mark of a reason, for a cell.
     fn mark(&mut self, reason: String) -> String {
-        let at = self.0.iter().position(|it| *it == reason).unwrap_or_else(|| {
-            self.0.push(reason);
-            self.0.len() - 1
+        let at = self.reasons.iter().position(|it| *it == reason).unwrap_or_else(|| {
+            self.reasons.push(reason);
+            self.reasons.len() - 1
         });
         format!("--\\textsuperscript{{{}}}", letters(at))
     }
 
-    /// A line for each reason, to go below a table; empty if there are none.
+    /// A line for each of them, to go below a table; empty if there are none.
     fn text(&self) -> String {
-        if self.0.is_empty() {
-            return String::new();
-        }
         let line = |(at, reason): (usize, &String)| {
             format!("\\textsuperscript{{{}}}~{}", letters(at), latex(reason))
         };
-        let lines: Vec<_> = self.0.iter().enumerate().map(line).collect();
+        let reasons = self.reasons.iter().enumerate().map(line);
+        let disturbed = self.disturbed.iter().map(|it| format!("{}~{}", latex("†"), latex(it)));
+        let lines: Vec<_> = reasons.chain(disturbed).collect();
+        if lines.is_empty() {
+            return String::new();
+        }
         format!(
             "\\parbox[t]{{12cm}}{{\\raggedright\\footnotesize {}}}\\\\\n",
             lines.join("\\newline\n")

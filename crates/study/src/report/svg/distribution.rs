@@ -1,4 +1,4 @@
-//! Cumulative distributions of latencies: the median of the rounds at each share.
+//! Cumulative distributions of latencies: the median of the rounds at each share, up to the share that was answered.
 
 use super::super::distribution::quantile_function;
 use super::super::figure_data::{FigureData, Panel, Series};
@@ -41,7 +41,10 @@ pub(super) fn draw(
         canvas.line(&classes_without_markers(&series.name), &points, &series.name.label);
         let at = |share: f64| {
             let found = curve.iter().find(|(it, _)| *it >= share);
-            found.map_or_else(String::new, |(_, latency)| numbers::value(*latency, "us"))
+            found.map_or_else(
+                || "not reached".to_owned(),
+                |(_, latency)| numbers::value(*latency, "us"),
+            )
         };
         texts.push(format!(
             "{}: median {}, 99th percentile {}",
