@@ -25,9 +25,11 @@ pub(super) struct SwitchFastPath {
     pub(super) published: PublishedAnswers,
 }
 
-/// The edge ports of a switch, cached until the view changes.
+/// The edge ports of a switch, cached until the switch or one of its ports changes.
 #[derive(Debug, Clone)]
 pub(super) struct EdgePortBits {
+    /// The version of the view that was looked at last, which is read faster than that of the switch.
+    view: Option<u64>,
     version: Option<u64>,
     /// One bit per port.
     bits: [u64; FAST_PATH_PORTS_MAX as usize / 64],
@@ -50,7 +52,11 @@ impl SwitchFastPath {
             switch,
             matching,
             templates,
-            edges: EdgePortBits { version: None, bits: [0; FAST_PATH_PORTS_MAX as usize / 64] },
+            edges: EdgePortBits {
+                view: None,
+                version: None,
+                bits: [0; FAST_PATH_PORTS_MAX as usize / 64],
+            },
             published: PublishedAnswers::default(),
         })
     }
@@ -73,10 +79,14 @@ fn flow_entry(cfg: &Config, matching: Matching) -> sluice_openflow::FlowMod {
 
 impl EdgePortBits {
     pub(super) fn refresh(&mut self, view: &NetworkView, id: DatapathId) {
-        if self.version == Some(view.version()) {
+        let of_view = Some(view.version());
+        if std::mem::replace(&mut self.view, of_view) == of_view {
             return;
         }
-        self.version = Some(view.version());
+        let of_switch = Some(view.switch_version(id));
+        if std::mem::replace(&mut self.version, of_switch) == of_switch {
+            return;
+        }
         self.bits.fill(0);
         let ports = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
         let low = ports.filter(|port| port.0 < FAST_PATH_PORTS_MAX);

@@ -5,12 +5,12 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_base::hash::{HashMap, HashSet, HashState};
+use sluice_base::hash::{HashMap, HashState};
 use sluice_openflow::{DatapathId, PortNo};
-use sluice_sdk::view::{AppEvent, NetworkView, SuspectedConnection, SwitchPort};
+use sluice_sdk::view::{AppEvent, IsolatedPort, NetworkView, SuspectedConnection, SwitchPort};
 
 use super::multicast::PortFilter;
-use super::tree::{self, SpanningTree, StaleTreePort, TreePart, TreePhase};
+use super::tree::{SpanningTree, StaleTreePort, TreePart, TreePorts};
 use crate::rate_limit::{RateLimit, admit_after};
 use sluice_sdk::routes::Routes;
 
@@ -37,56 +37,105 @@ pub(super) fn is_flooded(view: &NetworkView, at: SwitchPort) -> bool {
 
 /// A switch and its edge ports.
 #[derive(Debug)]
-pub(super) struct SwitchEdgePorts {
-    pub(super) switch: DatapathId,
-    pub(super) ports: Vec<PortNo>,
+struct SwitchEdgePorts {
+    switch: DatapathId,
+    ports: Arc<[PortNo]>,
 }
 
-/// The ports that broadcasts are flooded to, cached until the view changes.
+/// The edge ports of switches that have a path to each other.
+#[derive(Debug, Default)]
+pub(super) struct Area {
+    /// All switches, those without edge ports included.
+    switch_count: usize,
+    /// By datapath id.
+    edge_ports: Vec<SwitchEdgePorts>,
+}
+
+/// The ports that broadcasts are flooded to, cached until what they depend on changes.
 #[derive(Debug, Default)]
 pub(super) struct EdgePortCache {
-    versions: Option<(u64, u64)>,
-    /// By switch; switches that have a path to each other share an area.
-    areas: HashMap<DatapathId, Arc<[SwitchEdgePorts]>>,
+    /// The versions of the view and of the records.
+    versions: Option<(u64, RecordVersions)>,
+    /// By switch.
+    areas: HashMap<DatapathId, Arc<Area>>,
+    /// The edge ports of each switch, with the version of the switch.
+    edge_ports: HashMap<DatapathId, (u64, Arc<[PortNo]>)>,
+}
+
+/// The versions of the records that edge ports depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RecordVersions([u64; 3]);
+
+impl RecordVersions {
+    fn of(view: &NetworkView) -> Self {
+        Self([
+            view.records_version::<SpanningTree>(),
+            view.records_version::<StaleTreePort>(),
+            view.records_version::<IsolatedPort>(),
+        ])
+    }
 }
 
 impl EdgePortCache {
-    /// The edge ports of all switches to which there is a path from `id`, including `id` itself.
+    /// The edge ports of all switches to which there is a path from `id`, including `id` itself. `tree` are the ports at links of the
+    /// spanning tree, unless its flow entries were removed.
     ///
     /// # Cost
-    /// Visits all of these switches, unless the result is cached.
+    /// Visits all of these switches, and the ports of those that have changed, unless the result is cached.
     pub(super) fn reachable_from(
         &mut self,
         view: &NetworkView,
         routes: &mut Routes,
+        tree: Option<&TreePorts>,
         id: DatapathId,
-    ) -> Arc<[SwitchEdgePorts]> {
-        let versions = tree::version(view);
-        if self.versions != Some(versions) {
-            self.versions = Some(versions);
+    ) -> Arc<Area> {
+        let records = RecordVersions::of(view);
+        let before = self.versions.replace((view.version(), records));
+        if before != self.versions {
             self.areas.clear();
+        }
+        if before.is_none_or(|(_, before)| before != records) {
+            self.edge_ports.clear();
         }
         if let Some(area) = self.areas.get(&id) {
             return area.clone();
         }
         let ids = routes.reachable(view, id);
-        // No host is behind a port of a tree, nor behind one that leads to a switch which may still forward along an
-        // old tree.
-        let tree = SpanningTree::of(view).filter(|tree| tree.phase != TreePhase::Removed);
-        let links: HashSet<_> = tree.iter().flat_map(|tree| tree.links.iter().flatten()).collect();
-        let may_forward = |at| links.contains(&at) || view.record::<StaleTreePort>(at).is_some();
-        let is_reached = |at| is_flooded(view, at) && !may_forward(at);
-        let edge_ports = |&switch: &DatapathId| {
-            let ports = view.switch(switch).into_iter().flat_map(|view| view.ports.keys().copied());
-            let ports: Vec<_> =
-                ports.filter(|&no| is_reached(SwitchPort::new(switch, no))).collect();
-            (!ports.is_empty()).then_some(SwitchEdgePorts { switch, ports })
-        };
-        let area: Arc<[_]> = ids.iter().filter_map(edge_ports).collect();
-        for id in ids {
-            self.areas.insert(id, area.clone());
+        let edge_ports = ids.iter().map(|&switch| {
+            let ports = self.edge_ports_of(view, tree, switch);
+            SwitchEdgePorts { switch, ports }
+        });
+        let edge_ports = edge_ports.filter(|edge| !edge.ports.is_empty()).collect();
+        let area = Arc::new(Area { switch_count: ids.len(), edge_ports });
+        self.areas.extend(ids.into_iter().map(|id| (id, area.clone())));
+        if self.edge_ports.len() > view.switch_count() {
+            self.edge_ports.retain(|&id, _| view.switch(id).is_some());
         }
         area
+    }
+
+    fn edge_ports_of(
+        &mut self,
+        view: &NetworkView,
+        tree: Option<&TreePorts>,
+        id: DatapathId,
+    ) -> Arc<[PortNo]> {
+        let version = view.switch_version(id);
+        if let Some((known, ports)) = self.edge_ports.get(&id)
+            && *known == version
+        {
+            return ports.clone();
+        }
+        // No host is behind a port of a tree, nor behind one that leads to a switch which may still forward along an
+        // old tree.
+        let may_forward = |at| {
+            tree.is_some_and(|tree| tree.contains(at)) || view.record::<StaleTreePort>(at).is_some()
+        };
+        let is_reached = |at| is_flooded(view, at) && !may_forward(at);
+        let ports = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys().copied());
+        let ports: Arc<[_]> = ports.filter(|&no| is_reached(SwitchPort::new(id, no))).collect();
+        self.edge_ports.insert(id, (version, ports.clone()));
+        ports
     }
 }
 
@@ -94,7 +143,7 @@ impl EdgePortCache {
 #[derive(Debug)]
 pub(super) struct FloodArea {
     pub(super) here: DatapathId,
-    pub(super) edge_ports: Arc<[SwitchEdgePorts]>,
+    pub(super) area: Arc<Area>,
     /// The switches that the packet reaches along the spanning tree.
     pub(super) tree_part: Option<Arc<TreePart>>,
     /// The edge ports that get it; `None` for all.
@@ -104,17 +153,24 @@ pub(super) struct FloodArea {
 impl FloodArea {
     /// The ports of this switch: edge ports, and those at links of the tree.
     pub(super) fn local_ports(&self) -> impl Iterator<Item = PortNo> {
-        let edges = self.edge_ports.iter().find(|edge| edge.switch == self.here);
+        let all = &self.area.edge_ports;
+        let edges = all.binary_search_by_key(&self.here, |edge| edge.switch).ok();
         let links = self.tree_part.iter().flat_map(|part| part.ports(self.here));
-        let edges = edges.into_iter().flat_map(|edge| self.admitted_ports(edge));
-        edges.chain(links.copied())
+        let edges = edges.and_then(|at| all.get(at)).into_iter();
+        edges.flat_map(|edge| self.admitted_ports(edge)).chain(links.copied())
     }
 
     /// The edge ports of other switches that the tree does not reach.
+    ///
+    /// # Cost
+    /// Visits all switches, unless the tree reaches all of them.
     pub(super) fn others(&self) -> impl Iterator<Item = (DatapathId, Vec<PortNo>)> {
-        let is_reached =
-            |id| id == self.here || self.tree_part.as_ref().is_some_and(|part| part.contains(id));
-        let others = self.edge_ports.iter().filter(move |edge| !is_reached(edge.switch));
+        let part = self.tree_part.as_deref();
+        // Switches that the tree connects have paths to each other.
+        let are_all_reached = part.is_some_and(|it| it.switch_count() == self.area.switch_count);
+        let all: &[_] = if are_all_reached { &[] } else { &self.area.edge_ports };
+        let is_reached = move |id| id == self.here || part.is_some_and(|part| part.contains(id));
+        let others = all.iter().filter(move |edge| !is_reached(edge.switch));
         let others = others.map(|edge| (edge.switch, self.admitted_ports(edge).collect()));
         others.filter(|(_, ports): &(_, Vec<_>)| !ports.is_empty())
     }
@@ -320,7 +376,7 @@ impl FloodFilter {
 
 #[cfg(test)]
 mod tests {
-    use sluice_sdk::view::{Fact, IsolatedPort, RecordFact};
+    use sluice_sdk::view::{Fact, PortInfo, RecordFact};
 
     use super::*;
     use crate::forwarding::Config;
@@ -427,6 +483,30 @@ mod tests {
         assert_eq!(net.sent, [second], "not sent back");
         net.packet_in(first, &frame);
         assert_eq!(net.sent, [second, second], "its source sends it again");
+    }
+
+    /// In a network of a thousand switches, the ports of all of them would be visited again.
+    #[test]
+    fn a_change_at_one_switch_leaves_the_edge_ports_of_others_cached() {
+        let links = TestLinks::leaf_spine(1, 3);
+        let mut net = TestNetwork::new(&Config::default(), &links, 1);
+        let (mut cache, mut routes) = (EdgePortCache::default(), Routes::default());
+        let mut area = |net: &TestNetwork| {
+            cache.reachable_from(net.workers[0].network.view(), &mut routes, None, DatapathId(1))
+        };
+        let before = area(&net);
+        assert_eq!((before.switch_count, before.edge_ports.len()), (4, 4));
+        let at = SwitchPort::new(DatapathId(3), HOST);
+        let port = net.workers[0].network.view().port(at).unwrap().clone();
+        net.publish(&Fact::Port(at, Some(PortInfo { is_up: false, ..port })));
+        let after = area(&net);
+        let switches: Vec<_> = after.edge_ports.iter().map(|edge| edge.switch.0).collect();
+        assert_eq!((after.switch_count, &switches[..]), (4, &[1, 2, 4][..]));
+        for edge in &after.edge_ports {
+            let known = before.edge_ports.iter().find(|it| it.switch == edge.switch).unwrap();
+            assert!(Arc::ptr_eq(&known.ports, &edge.ports), "{edge:?}");
+        }
+        assert!(Arc::ptr_eq(&area(&net), &after));
     }
 
     #[test]

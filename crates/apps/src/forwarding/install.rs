@@ -374,7 +374,9 @@ impl Forwarding {
         scope: FloodScope,
         network: &Network,
     ) -> FloodArea {
-        let edge_ports = self.edge_ports.reachable_from(network.view(), &mut self.routes, here);
+        let view = network.view();
+        let tree = self.trees.link_ports(view);
+        let area = self.edge_ports.reachable_from(view, &mut self.routes, tree, here);
         // Reports must not reach other members, which would not report then, so they do not use the tree.
         let tree_part = match (ingress, scope) {
             (Ingress::Edge, FloodScope::All | FloodScope::Group) => {
@@ -382,7 +384,7 @@ impl Forwarding {
             }
             (Ingress::Link, _) | (_, FloodScope::Routers) => None,
         };
-        FloodArea { here, edge_ports, tree_part, filter: self.multicast.filter_in(scope, group) }
+        FloodArea { here, area, tree_part, filter: self.multicast.filter_in(scope, group) }
     }
 
     /// Has the flow entries for streams of a switch follow the edge ports and the spanning tree.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sluice_base::Rng;
-use sluice_openflow::DatapathId;
+use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::routes::{Hop, PathChoice, Routes};
 use sluice_sdk::view::{Cable, SwitchPort};
 
@@ -41,6 +41,31 @@ fn both_directions_of_all_pairs_use_the_same_shortest_path() {
             }
         }
     }
+}
+
+/// The search looks through those of the switch that has fewer.
+#[test]
+fn the_choice_among_parallel_links_does_not_depend_on_the_other_links_of_their_switches() {
+    let out_ports = |at: Option<u64>| {
+        let mut links = TestLinks { switches: 3, pairs: Vec::new() };
+        for no in 1..=5 {
+            let end = |id, no| SwitchPort::new(DatapathId(id), PortNo(no));
+            links.pairs.push([end(1, no), end(2, 10 - no)]);
+        }
+        if let Some(at) = at {
+            links.add(at, 3);
+        }
+        let net = TestNetwork::new(&Config::default(), &links, 1);
+        let (view, mut routes) = (net.workers[0].network.view(), Routes::default());
+        let out_port = |hash| {
+            let choice = PathChoice::Symmetric(hash);
+            routes.path(view, host_port(1), host_port(2), choice).unwrap()[0].out_port
+        };
+        (0..100).map(out_port).collect::<Vec<_>>()
+    };
+    let expected = out_ports(None);
+    assert!((1..=5).all(|no| expected.contains(&PortNo(no))), "{expected:?}");
+    assert_eq!([1, 2].map(|id| out_ports(Some(id))), [expected.clone(), expected]);
 }
 
 #[test]

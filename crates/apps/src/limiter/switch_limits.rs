@@ -51,7 +51,7 @@ pub(super) struct SwitchLimits {
     next_meter: Option<u32>,
     /// First and last transaction id of the messages that installed the last meter, to which an error may refer.
     last_meter_xids: Option<(u32, u32)>,
-    /// Version of the view for which the proactive meters were last updated.
+    /// Version of the switch for which the proactive meters were last updated.
     metered_version: Option<u64>,
 }
 
@@ -268,9 +268,10 @@ impl SwitchLimits {
         self.capacity.on_barrier_reply(xid, now);
     }
 
-    /// Updates the proactive meters if the network has changed, and the share of the ports.
+    /// Updates the proactive meters if the switch has changed, and the share of the ports.
     pub(super) fn tick(&mut self, cfg: &Config, ctx: &mut Ctx<'_>, counters: &mut Counters) {
-        if self.metered_version != Some(ctx.view().version()) && ctx.has_room() {
+        let version = ctx.view().switch_version(ctx.datapath_id);
+        if self.metered_version != Some(version) && ctx.has_room() {
             self.update_proactive_meters(cfg, ctx);
         }
         self.blocks.tick(ctx);
@@ -364,8 +365,8 @@ impl SwitchLimits {
 
     /// Meters edge ports before they send anything, and removes the meters of ports that are no longer edge ports.
     fn update_proactive_meters(&mut self, cfg: &Config, ctx: &mut Ctx<'_>) {
-        self.metered_version = Some(ctx.view().version());
         let id = ctx.datapath_id;
+        self.metered_version = Some(ctx.view().switch_version(id));
         let is_enabled = cfg.proactive && cfg.meters && cfg.packets_per_s_max > 0;
         let ports = ctx.view().switch(id).into_iter().flat_map(|switch| &switch.ports);
         let ports: Vec<_> = ports.map(|(&no, port)| (no, port.is_up, port.role)).collect();

@@ -97,7 +97,7 @@ impl NetworkView {
 
     /// Numbers of changes of switches, links and drained cables, which is all that paths between switches depend on.
     pub(crate) fn route_version(&self) -> (u64, u64) {
-        (self.links_version, self.records_version::<DrainedLink>())
+        (self.links_version(), self.records_version::<DrainedLink>())
     }
 }
 

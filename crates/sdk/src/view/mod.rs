@@ -55,7 +55,7 @@ enum ViewItem {
 /// Things that were removed stay for a while, as `None` with the stamp of their removal.
 #[derive(Debug, Default)]
 pub struct NetworkView {
-    switches: BTreeMap<DatapathId, (Stamp, Option<SwitchInfo>)>,
+    switches: BTreeMap<DatapathId, KnownSwitch>,
     /// The last fact of the last minute about each port, if it is later than the last one about its whole switch. No earlier
     /// fact can arrive after that time, so that the port of the switch suffices.
     ports: BTreeMap<SwitchPort, (Stamp, Option<PortInfo>)>,
@@ -72,8 +72,16 @@ pub struct NetworkView {
     host_count: usize,
     records: Records,
     version: u64,
-    /// As `version`, without changes of single ports.
     links_version: u64,
+}
+
+/// A switch that is connected, or was a moment ago.
+#[derive(Debug)]
+struct KnownSwitch {
+    stamp: Stamp,
+    info: Option<SwitchInfo>,
+    /// The version of the view at the last change of the switch or of one of its ports.
+    version: u64,
 }
 
 impl NetworkView {
@@ -83,14 +91,25 @@ impl NetworkView {
         self.version
     }
 
+    /// Number of changes of switches and links. A change of a single port is none.
+    pub fn links_version(&self) -> u64 {
+        self.links_version
+    }
+
+    /// Number that changes whenever a switch or one of its ports does, and has never been the same before; 0 if nothing is known of the
+    /// switch.
+    pub fn switch_version(&self, id: DatapathId) -> u64 {
+        self.switches.get(&id).map_or(0, |known| known.version)
+    }
+
     /// A connected switch.
     pub fn switch(&self, id: DatapathId) -> Option<&SwitchInfo> {
-        self.switches.get(&id)?.1.as_ref()
+        self.switches.get(&id)?.info.as_ref()
     }
 
     /// All connected switches, in the order of their datapath ids.
     pub fn switches(&self) -> impl Iterator<Item = (DatapathId, &SwitchInfo)> {
-        self.switches.iter().filter_map(|(&id, (_, switch))| Some((id, switch.as_ref()?)))
+        self.switches.iter().filter_map(|(&id, known)| Some((id, known.info.as_ref()?)))
     }
 
     /// Number of connected switches.
@@ -168,7 +187,7 @@ impl NetworkView {
         let links = self.links_from.range((first, SwitchPort::FIRST)..=(last, SwitchPort::LAST));
         links.filter(move |(_, to)| is_wanted(to.switch)).filter_map(|&(from, to)| {
             let link = self.link_from(from).filter(|link| link.to == to)?;
-            self.link_to(from).is_some_and(|back| back.from == to).then_some(link)
+            self.link_from(to).is_some_and(|back| back.to == from).then_some(link)
         })
     }
 
@@ -258,7 +277,7 @@ impl NetworkView {
 
     /// When the thing that `fact` is about changed last.
     pub(crate) fn stamp_of(&self, fact: &Fact) -> Option<Stamp> {
-        let of_switch = |id| self.switches.get(id).map(|&(stamp, _)| stamp);
+        let of_switch = |id| self.switches.get(id).map(|known| known.stamp);
         match fact {
             Fact::Switch(id, _) => {
                 let (first, last) = SwitchPort::all_of(*id).into_inner();
@@ -299,18 +318,33 @@ impl NetworkView {
             Fact::Record(record) => return self.records.apply(stamp, record),
             Fact::Event(_) => return true,
         };
-        self.version += u64::from(changed);
-        let is_port = matches!(published.fact, Fact::Port(..));
-        self.links_version += u64::from(changed && !is_port);
+        if changed {
+            self.version += 1;
+            match published.fact {
+                Fact::Switch(id, _) => {
+                    self.links_version += 1;
+                    self.note_change_of(id);
+                }
+                Fact::Port(at, _) => self.note_change_of(at.switch),
+                _ => self.links_version += 1,
+            }
+        }
         changed
     }
 
+    fn note_change_of(&mut self, id: DatapathId) {
+        if let Some(known) = self.switches.get_mut(&id) {
+            known.version = self.version;
+        }
+    }
+
     fn set_switch(&mut self, stamp: Stamp, id: DatapathId, new: Option<&SwitchInfo>) -> bool {
-        let (old_stamp, old) = self.switches.entry(id).or_insert((stamp, None));
-        if stamp < *old_stamp {
+        let new_switch = || KnownSwitch { stamp, info: None, version: 0 };
+        let known = self.switches.entry(id).or_insert_with(new_switch);
+        if stamp < known.stamp {
             return false;
         }
-        *old_stamp = stamp;
+        known.stamp = stamp;
         let (first, last) = SwitchPort::all_of(id).into_inner();
         let mut new = new.cloned();
         // A later fact about a port may have arrived earlier.
@@ -328,14 +362,14 @@ impl NetworkView {
                 };
             }
         }
-        if *old == new {
+        if known.info == new {
             return false;
         }
         self.switch_count =
-            self.switch_count + usize::from(new.is_some()) - usize::from(old.is_some());
+            self.switch_count + usize::from(new.is_some()) - usize::from(known.info.is_some());
         let ports = new.iter().flat_map(|switch| switch.ports.values());
         let added: Vec<_> = ports.map(|port| port.hw_addr).collect();
-        let old = std::mem::replace(old, new);
+        let old = std::mem::replace(&mut known.info, new);
         for port in old.iter().flat_map(|switch| switch.ports.values()) {
             self.uncount_port(port.hw_addr);
         }
@@ -356,13 +390,14 @@ impl NetworkView {
 
     fn set_port(&mut self, stamp: Stamp, at: SwitchPort, new: Option<&PortInfo>) -> bool {
         let last = self.ports.get(&at).map(|&(last, _)| last);
-        let of_switch = self.switches.get(&at.switch).map(|&(of_switch, _)| of_switch);
+        let of_switch = self.switches.get(&at.switch).map(|known| known.stamp);
         if last.max(of_switch).is_some_and(|last| stamp < last) {
             return false;
         }
         self.ports.insert(at, (stamp, new.cloned()));
         // If the switch is not known yet, the port is added with it.
-        let Some((_, Some(switch))) = self.switches.get_mut(&at.switch) else { return false };
+        let known = self.switches.get_mut(&at.switch);
+        let Some(switch) = known.and_then(|known| known.info.as_mut()) else { return false };
         if switch.ports.get(&at.port) == new {
             return false;
         }
@@ -443,8 +478,8 @@ impl NetworkView {
     fn fact_about(&self, item: &ViewItem) -> Option<PublishedFact> {
         let (stamp, fact) = match item {
             &ViewItem::Switch(id) => {
-                let (stamp, switch) = self.switches.get(&id)?;
-                (*stamp, Fact::Switch(id, switch.clone()))
+                let known = self.switches.get(&id)?;
+                (known.stamp, Fact::Switch(id, known.info.clone()))
             }
             &ViewItem::Port(at) => {
                 let (stamp, port) = self.ports.get(&at)?;
@@ -466,7 +501,7 @@ impl NetworkView {
     /// Forgets what was removed more than a minute before `now`. Whoever keeps a view calls this every few seconds.
     pub fn expire(&mut self, now: Instant) {
         let keep = |stamp: &Stamp, is_there: bool| is_there || stamp.is_within(REMOVED_KEPT, now);
-        self.switches.retain(|_, (stamp, switch)| keep(stamp, switch.is_some()));
+        self.switches.retain(|_, known| keep(&known.stamp, known.info.is_some()));
         self.links.retain(|_, (stamp, link)| keep(stamp, link.is_some()));
         self.hosts.retain(|_, (stamp, host)| keep(stamp, host.is_some()));
         self.records.expire(now);

@@ -203,6 +203,59 @@ fn removed_things_are_forgotten_after_a_while() {
 }
 
 #[test]
+fn links_to_some_switches_are_those_that_both_ends_know() {
+    let mut network = crate::Network::new(0);
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    let now = Instant::now();
+    let mut learn = |from, to| {
+        network.publish(now, Fact::Link(to, Some(Link { from, to })));
+        let view = network.view();
+        let switches =
+            |id| view.links_of(DatapathId(id)).map(|link| link.to.switch.0).collect::<Vec<_>>();
+        let only_third = view.links_to_some(DatapathId(1), |id| id == DatapathId(3));
+        (switches(1), switches(2), only_third.map(|link| link.to.switch.0).collect::<Vec<_>>())
+    };
+    learn(at(1, 1), at(2, 1));
+    assert_eq!(learn(at(2, 1), at(1, 1)), (vec![2], vec![1], vec![]));
+    learn(at(1, 2), at(3, 1));
+    assert_eq!(learn(at(3, 1), at(1, 2)), (vec![2, 3], vec![1], vec![3]));
+    // The cable was moved from switch 2 to switch 4, which has received the first probe.
+    assert_eq!(learn(at(1, 1), at(4, 1)), (vec![3], vec![], vec![3]));
+}
+
+#[test]
+fn the_version_of_a_switch_changes_with_the_switch_and_its_ports_only() {
+    let mut network = crate::Network::new(0);
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    let now = Instant::now();
+    let (here, other) = (at(1, 1), at(2, 1));
+    let info = SwitchInfo { ports: [(here.port, port(PortRole::Pending))].into() };
+    assert_eq!(network.view().switch_version(here.switch), 0);
+    let mut versions = BTreeSet::from([0]);
+    let mut is_new = |network: &mut crate::Network, fact| {
+        let before = network.view().switch_version(here.switch);
+        network.publish(now, fact);
+        let after = network.view().switch_version(here.switch);
+        assert!(after == before || versions.insert(after), "{after} was there before");
+        after != before
+    };
+    let switch = |at: SwitchPort| Fact::Switch(at.switch, Some(info.clone()));
+    let edge = |at: SwitchPort| Fact::Port(at, Some(port(PortRole::Edge)));
+    for (fact, is_change) in [
+        (switch(here), true),
+        (switch(other), false),
+        (edge(here), true),
+        (edge(here), false),
+        (edge(other), false),
+        (Fact::Link(here, Some(Link { from: other, to: here })), false),
+        (Fact::Switch(here.switch, None), true),
+        (switch(here), true),
+    ] {
+        assert_eq!(is_new(&mut network, fact.clone()), is_change, "{fact:?}");
+    }
+}
+
+#[test]
 fn facts_about_the_ports_of_a_connected_switch_are_kept_for_a_minute_only() {
     let mut view = NetworkView::default();
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]

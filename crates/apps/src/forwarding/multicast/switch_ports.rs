@@ -57,7 +57,7 @@ impl SwitchPorts {
     /// # Cost
     /// Visits all ports and their VLANs if one of these has changed.
     pub(super) fn update(&mut self, id: DatapathId, now: Instant, view: &NetworkView) {
-        let versions = (view.version(), view.records_version::<VlanInUse>());
+        let versions = (view.switch_version(id), view.records_version::<VlanInUse>());
         if self.derived_from.replace(versions) == Some(versions) {
             return;
         }

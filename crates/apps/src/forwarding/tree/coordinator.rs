@@ -248,10 +248,13 @@ fn can_extend(view: &NetworkView, tree: &SpanningTree) -> bool {
         Some(SwitchTreeState::Installed(_)) => true,
         None => false,
     };
-    // A forest with n links connects at most n + 1 switches.
-    let connected_max = tree.links.len() + 1;
+    let may_have_more_links = || {
+        // A forest over m switches has at most m - 1 links.
+        let joinable = view.switches().filter(|&(id, _)| may_join(id)).count();
+        joinable > tree.links.len() + 1
+    };
     view.switches().all(|(id, _)| is_idle(id))
-        && view.switches().filter(|&(id, _)| may_join(id)).count() > connected_max
+        && may_have_more_links()
         && spanning_forest(view, may_join).len() > tree.links.len()
 }
 
@@ -263,6 +266,24 @@ mod tests {
 
     fn phase(network: &Network) -> Option<TreePhase> {
         SpanningTree::of(network.view()).map(|tree| tree.phase)
+    }
+
+    #[test]
+    fn what_changes_nothing_delays_no_decision() {
+        let mut net = TestNetwork::new(&Config::default(), &TestLinks::leaf_spine(1, 1), 1);
+        let start = net.now + Duration::from_secs(1);
+        let network = &mut net.workers[0].network;
+        network.begin_iteration(start);
+        let mut coordinator = Coordinator::default();
+        coordinator.decide_soon(Flooding::Tree, start, network);
+        coordinator.decide_soon(Flooding::Tree, start + DECISION_INTERVAL, network);
+        let clear = SwitchTreeState::Clear { generation: 0, traffic: Some(TreeTraffic::Groups) };
+        for id in [1, 2].map(DatapathId) {
+            network.publish_record(start, id, Some(clear));
+        }
+        let soon = start + DECISION_INTERVAL + Duration::from_millis(10);
+        coordinator.decide_soon(Flooding::Tree, soon, network);
+        assert_eq!(phase(network), Some(TreePhase::Installing));
     }
 
     #[test]

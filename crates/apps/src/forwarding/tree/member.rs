@@ -7,7 +7,7 @@ use sluice_openflow::view::{ErrorMsg, flow_stats};
 use sluice_openflow::{
     DatapathId, ErrorType, FlowMod, FlowModCommand, MultipartRequest, MultipartType, PortNo,
 };
-use sluice_sdk::view::{Fact, SwitchPort};
+use sluice_sdk::view::{Fact, IsolatedPort, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::super::multicast::Multicast;
@@ -65,12 +65,22 @@ struct Member {
     /// The query for old flow entries in flight: its transaction id, and when it was sent.
     list_request: Option<(u32, Instant)>,
     stale_ports: Vec<SwitchPort>,
-    /// The flow entries that were written last, what they were derived from: the versions of the view and of the groups, and
-    /// whether it gets entries for groups.
+    /// The flow entries that were written last, and what they were derived from.
     entries: TreeEntries,
-    derived_from: Option<(u64, (u64, u64), bool)>,
+    derived_from: Option<EntriesBasis>,
     /// While it gets no entries for groups.
     without_groups: Backoff,
+}
+
+/// What the flow entries of a switch depend on, besides its ports at links of the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct EntriesBasis {
+    generation: u64,
+    /// The versions of the switch with its ports, and of the ports of hosts in quarantine.
+    switch: u64,
+    isolated_ports: u64,
+    /// The version of the groups; `None` if it gets no entries for groups.
+    groups: Option<(u64, u64)>,
 }
 
 /// The flow entries of a switch.
@@ -438,7 +448,7 @@ impl Member {
         multicast: &Multicast,
         ctx: &mut Ctx<'_>,
     ) {
-        self.derive_entries(tree.traffic, ports, multicast, ctx);
+        self.derive_entries((tree, ports), multicast, ctx);
         let xid = send_entries(self.entries.values(), ctx);
         self.state = MemberState::Installing { generation: tree.generation, xid, since: ctx.now };
     }
@@ -459,7 +469,7 @@ impl Member {
                 return;
             }
         }
-        let changes = self.derive_entries(tree.traffic, ports, multicast, ctx);
+        let changes = self.derive_entries((tree, ports), multicast, ctx);
         let (generation, sent_at) = (tree.generation, ctx.now);
         let had_groups = flow_entries::has_groups(&self.entries);
         let refresh = if is_due {
@@ -477,19 +487,22 @@ impl Member {
     /// Derives the flow entries of the tree. Returns the changes: deletions first.
     fn derive_entries(
         &mut self,
-        traffic: TreeTraffic,
-        ports: &[PortNo],
+        (tree, ports): (&SpanningTree, &[PortNo]),
         multicast: &Multicast,
         ctx: &Ctx<'_>,
     ) -> Vec<FlowMod> {
-        let is_withheld = self.without_groups.is_active(ctx.now);
-        let from = (ctx.view().version(), multicast.tree_groups_version(), !is_withheld);
+        let (view, id) = (ctx.view(), ctx.datapath_id);
+        let groups = Some(multicast).filter(|_| !self.without_groups.is_active(ctx.now));
+        let from = EntriesBasis {
+            generation: tree.generation,
+            switch: view.switch_version(id),
+            isolated_ports: view.records_version::<IsolatedPort>(),
+            groups: groups.map(Multicast::tree_groups_version),
+        };
         if self.derived_from.replace(from) == Some(from) {
             return Vec::new();
         }
-        let groups = Some(multicast).filter(|_| !is_withheld);
-        let entries =
-            flow_entries::entries_of(ctx.view(), traffic, (ctx.datapath_id, ports), groups);
+        let entries = flow_entries::entries_of(view, tree.traffic, (id, ports), groups);
         let changes = flow_entries::changes(&self.entries, &entries);
         self.entries = entries;
         changes
@@ -506,9 +519,9 @@ fn send_entries<'a>(entries: impl IntoIterator<Item = &'a FlowMod>, ctx: &mut Ct
 
 #[cfg(test)]
 mod tests {
-    use sluice_openflow::{Encoder, Version};
+    use sluice_openflow::{Action, Encoder, Instruction, MacAddr, Version};
     use sluice_sdk::App;
-    use sluice_sdk::view::{Link, PublishedFact};
+    use sluice_sdk::view::{Link, PortInfo, PortRole, PublishedFact, RecordFact, SwitchInfo};
 
     use super::super::state::tree_state;
     use super::*;
@@ -541,8 +554,43 @@ mod tests {
             call(&mut self.members, &mut ctx)
         }
 
+        /// It has connected, and its entries were removed.
+        fn cleared() -> Self {
+            let start = {
+                #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+                Instant::now()
+            };
+            let (members, network) = (Members::default(), Network::new(0));
+            let mut switch = Self { members, network, now: start, next_xid: 1 };
+            switch.members.on_iteration(start);
+            switch.now = start + LIFETIME;
+            switch.call(|members, ctx| members.on_connected(Flooding::Tree, ctx));
+            switch.tick();
+            let cleared = switch.members.all.get(&ID).map(|member| member.state);
+            let Some(MemberState::Clearing { xid, .. }) = cleared else { panic!("{cleared:?}") };
+            switch.call(|members, ctx| members.on_barrier_reply(xid, ctx));
+            switch
+        }
+
+        fn tick(&mut self) {
+            self.call(|members, ctx| {
+                members.tick(true, &Multicast::new(None, 0), &mut TreePorts::default(), ctx);
+            });
+        }
+
+        /// The ports out of which the last entries that were written send.
+        fn outputs(&self) -> Vec<u32> {
+            let entries = self.members.all.get(&ID).into_iter().flat_map(|it| it.entries.values());
+            let ports = entries.flat_map(|entry| output_ports(&entry.instructions));
+            ports.map(|port| port.0).collect()
+        }
+
         fn set_link(&mut self, link: Option<Link>) {
-            self.network.publish(self.now, Fact::Link(SwitchPort::new(ID, PortNo(1)), link));
+            self.publish(Fact::Link(SwitchPort::new(ID, PortNo(1)), link));
+        }
+
+        fn publish(&mut self, fact: Fact) {
+            self.network.publish(self.now, fact);
             let mut facts = Facts::default();
             self.network.deliver(&mut facts, self.now, |_| {});
             for published in facts.0 {
@@ -556,37 +604,76 @@ mod tests {
         }
     }
 
+    fn output_ports(instructions: &[Instruction]) -> impl Iterator<Item = PortNo> {
+        let actions = instructions.iter().flat_map(|instruction| match instruction {
+            Instruction::ApplyActions { actions } => actions.as_slice(),
+            _ => &[],
+        });
+        actions.filter_map(|action| match action {
+            Action::Output { port, .. } => Some(*port),
+            _ => None,
+        })
+    }
+
     #[test]
     fn a_switch_waits_for_quiet_links_if_one_has_changed() {
-        let start = {
-            #[expect(clippy::disallowed_methods, reason = "any instant will do")]
-            Instant::now()
-        };
-        let (members, network) = (Members::default(), Network::new(0));
-        let mut switch = OneSwitch { members, network, now: start, next_xid: 1 };
-        switch.members.on_iteration(start);
-        switch.now = start + LIFETIME;
-        switch.call(|members, ctx| {
-            members.on_connected(Flooding::Tree, ctx);
-            members.tick(true, &Multicast::new(None, 0), &mut TreePorts::default(), ctx);
-        });
-        let cleared = switch.members.all.get(&ID).map(|member| member.state);
-        let Some(MemberState::Clearing { xid, .. }) = cleared else { panic!("{cleared:?}") };
-        switch.call(|members, ctx| members.on_barrier_reply(xid, ctx));
+        let mut switch = OneSwitch::cleared();
         let [from, to] = [2, 1].map(|id| SwitchPort::new(DatapathId(id), PortNo(1)));
         let link = Some(Link { from, to });
         for change in [link, None, link] {
             switch.now += QUIET_TIME;
-            switch.call(|members, ctx| {
-                members.tick(true, &Multicast::new(None, 0), &mut TreePorts::default(), ctx);
-            });
+            switch.tick();
             assert!(switch.is_ready());
             switch.set_link(change);
             assert!(!switch.is_ready(), "{change:?}");
         }
+    }
+
+    /// It follows changes of the switch itself, and of what is known about its ports.
+    #[test]
+    fn entries_follow_the_edge_ports_of_the_switch() {
+        let mut switch = OneSwitch::cleared();
         switch.now += QUIET_TIME;
-        switch.call(|members, ctx| {
-            members.tick(true, &Multicast::new(None, 0), &mut TreePorts::default(), ctx);
-        });
+        let edge = |is_up| PortInfo {
+            name: "edge".into(),
+            hw_addr: MacAddr::default(),
+            is_up,
+            role: PortRole::Edge,
+        };
+        let ports = [(PortNo(1), PortInfo { role: PortRole::Link, ..edge(true) })];
+        let edges = [2, 3].map(|no| (PortNo(no), edge(true)));
+        let ports = ports.into_iter().chain(edges).collect();
+        switch.publish(Fact::Switch(ID, Some(SwitchInfo { ports })));
+        switch.tick();
+        let tree = SpanningTree {
+            generation: 1,
+            phase: TreePhase::Installing,
+            traffic: TreeTraffic::Broadcast,
+            links: [[1, 2].map(|id| SwitchPort::new(DatapathId(id), PortNo(1)))].into(),
+        };
+        switch.publish(Fact::Record(RecordFact::new((), Some(tree))));
+        switch.tick();
+        let state = switch.members.all.get(&ID).map(|member| member.state);
+        let Some(MemberState::Installing { xid, .. }) = state else { panic!("{state:?}") };
+        switch.call(|members, ctx| members.on_barrier_reply(xid, ctx));
+        let at = |no| SwitchPort::new(ID, PortNo(no));
+        let isolated = |value| Fact::Record(RecordFact::new(at(2), value));
+        assert_eq!(switch.outputs(), [2, 3]);
+        for (fact, outputs) in [
+            (isolated(Some(IsolatedPort)), &[3][..]),
+            (isolated(None), &[2, 3]),
+            (Fact::Port(at(3), Some(edge(false))), &[2]),
+            (Fact::Port(at(3), Some(edge(true))), &[2, 3]),
+        ] {
+            switch.publish(fact.clone());
+            switch.now += REFRESH;
+            switch.tick();
+            assert_eq!(switch.outputs(), outputs, "{fact:?}");
+            let state = switch.members.all.get(&ID).map(|member| member.state);
+            let Some(MemberState::Installed { refresh: Some(refresh), .. }) = state else {
+                panic!("{state:?}")
+            };
+            switch.call(|members, ctx| members.on_barrier_reply(refresh.xid, ctx));
+        }
     }
 }

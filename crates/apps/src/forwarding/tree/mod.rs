@@ -26,10 +26,9 @@ use super::multicast::Multicast;
 use coordinator::Coordinator;
 pub(super) use flow_entries::{LIFETIME, is_ours};
 use member::Members;
-use ports::TreePorts;
+pub(super) use ports::TreePorts;
 pub(super) use reach::TreePart;
 use reach::TreeParts;
-pub(super) use state::version;
 pub use state::{SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 
 /// How broadcasts reach all edge ports.
@@ -134,18 +133,36 @@ impl Trees {
     /// Whether a fact is about a link or a switch without which a tree must be removed. There is no hurry with a tree that is being
     /// removed: of many switches that disconnect together, only the first is urgent.
     fn is_urgent(&mut self, fact: &Fact, view: &NetworkView) -> bool {
+        let lost_switch = match fact.record::<SwitchTreeState>() {
+            Some((lost, None)) => Some(lost),
+            _ => None,
+        };
+        let may_be_urgent = lost_switch.is_some() || matches!(fact, Fact::Link(..));
+        if !may_be_urgent {
+            return false;
+        }
         let Some(tree) = SpanningTree::of(view).filter(|tree| tree.is_in_use()) else {
             return false;
         };
         self.ports.follow(tree);
-        let needs_switches = tree.phase != TreePhase::Retiring;
         match fact {
-            Fact::Link(to, _) => self.ports.contains(*to),
-            _ => match fact.record::<SwitchTreeState>() {
-                Some((lost, None)) => needs_switches && !self.ports.of(lost).is_empty(),
-                _ => false,
-            },
+            // A cable that was moved shows by the new link of its port.
+            Fact::Link(to, link) => {
+                let from = link.map(|link| link.from);
+                [Some(*to), from].into_iter().flatten().any(|at| self.ports.contains(at))
+            }
+            _ => {
+                tree.phase != TreePhase::Retiring
+                    && lost_switch.is_some_and(|lost| !self.ports.of(lost).is_empty())
+            }
         }
+    }
+
+    /// The ports at links of the tree, unless its flow entries were removed.
+    pub(super) fn link_ports(&mut self, view: &NetworkView) -> Option<&TreePorts> {
+        let tree = SpanningTree::of(view).filter(|tree| tree.phase != TreePhase::Removed)?;
+        self.ports.follow(tree);
+        Some(&self.ports)
     }
 
     pub(super) fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
@@ -203,7 +220,7 @@ impl Trees {
 mod tests {
     use std::time::Duration;
 
-    use sluice_sdk::view::{RecordFact, SwitchPort};
+    use sluice_sdk::view::{Link, RecordFact, SwitchPort};
     use sluice_testkit::run_iterations;
 
     use super::super::Config;
@@ -257,6 +274,9 @@ mod tests {
             let lost = of_tree.map(|at| is_urgent(switch_lost(at.switch)));
             assert_eq!(lost, [switches_count; 2], "{phase:?}");
             assert!(!is_urgent(switch_lost(other[1].switch)), "{phase:?}");
+            let moved = Link { from: of_tree[0], to: other[1] };
+            let is_moved = is_urgent(Fact::Link(moved.to, Some(moved)));
+            assert_eq!(is_moved, links_count, "{phase:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use super::state::SpanningTree;
 
 /// The ports of each switch of a tree at its links.
 #[derive(Debug, Default)]
-pub(super) struct TreePorts {
+pub(in super::super) struct TreePorts {
     generation: u64,
     ports: BTreeMap<DatapathId, Vec<PortNo>>,
 }
@@ -32,7 +32,7 @@ impl TreePorts {
     }
 
     /// Whether a port is at one end of one of the links.
-    pub(super) fn contains(&self, at: SwitchPort) -> bool {
+    pub(in super::super) fn contains(&self, at: SwitchPort) -> bool {
         self.of(at.switch).contains(&at.port)
     }
 }

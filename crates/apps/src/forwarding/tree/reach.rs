@@ -7,7 +7,7 @@ use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::view::{NetworkView, SwitchPort};
 
 use super::forest::is_usable;
-use super::state::{SpanningTree, version};
+use super::state::{SpanningTree, SwitchTreeState};
 
 /// Switches that a tree connects, with their ports at its links.
 #[derive(Debug, Default)]
@@ -19,16 +19,22 @@ impl TreePart {
         self.0.contains_key(&id)
     }
 
+    /// The number of switches.
+    pub(in super::super) fn switch_count(&self) -> usize {
+        self.0.len()
+    }
+
     /// The ports of a switch at links of the tree.
     pub(in super::super) fn ports(&self, id: DatapathId) -> &[PortNo] {
         self.0.get(&id).map_or(&[], Vec::as_slice)
     }
 }
 
-/// The connected parts of the tree, cached until the tree or the view changes.
+/// The connected parts of the tree, cached until it changes, or a switch or link does.
 #[derive(Debug, Default)]
 pub(super) struct TreeParts {
-    versions: Option<(u64, u64)>,
+    /// The versions of the links, of the tree and of what the switches have confirmed: all that [`is_usable`] depends on.
+    versions: Option<[u64; 3]>,
     parts: BTreeMap<DatapathId, Arc<TreePart>>,
 }
 
@@ -38,7 +44,11 @@ impl TreeParts {
     /// # Cost
     /// Visits the whole tree, unless the result is cached.
     pub(super) fn part_of(&mut self, view: &NetworkView, id: DatapathId) -> Option<Arc<TreePart>> {
-        let versions = version(view);
+        let versions = [
+            view.links_version(),
+            view.records_version::<SpanningTree>(),
+            view.records_version::<SwitchTreeState>(),
+        ];
         if self.versions != Some(versions) {
             self.versions = Some(versions);
             self.parts.clear();

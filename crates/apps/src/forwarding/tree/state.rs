@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sluice_openflow::DatapathId;
-use sluice_sdk::view::{AppRecord, IsolatedPort, NetworkView, SwitchPort};
+use sluice_sdk::view::{AppRecord, NetworkView, SwitchPort};
 
 /// A spanning tree of links, along which switches forward broadcasts by themselves. One worker alone publishes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,13 +101,4 @@ impl SpanningTree {
 /// What a switch has confirmed; `None` if it may have flow entries of any tree.
 pub(super) fn tree_state(view: &NetworkView, id: DatapathId) -> Option<SwitchTreeState> {
     view.record(id).copied()
-}
-
-/// Number of changes of the view and of all that is known about trees and isolated ports.
-pub(in super::super) fn version(view: &NetworkView) -> (u64, u64) {
-    let trees = view.records_version::<SpanningTree>()
-        + view.records_version::<SwitchTreeState>()
-        + view.records_version::<StaleTreePort>()
-        + view.records_version::<IsolatedPort>();
-    (view.version(), trees)
 }
