@@ -148,6 +148,13 @@ impl TestPeer {
     /// Sends a packet-in and waits for its packet-out, skipping other messages.
     #[track_caller]
     pub(crate) fn expect_reply(&mut self) {
+        self.receive_until_reply();
+    }
+
+    /// Sends a packet-in and waits for its packet-out. Returns the messages before it, without echo requests.
+    #[track_caller]
+    pub(crate) fn receive_until_reply(&mut self) -> Vec<Message> {
+        let mut before = Vec::new();
         self.next_buffer_id += 1;
         let buffer_id = Some(self.next_buffer_id);
         self.send(&broadcast(buffer_id));
@@ -155,10 +162,10 @@ impl TestPeer {
             match self.receive() {
                 Some(Message::PacketOut(reply)) if reply.buffer_id == buffer_id => {
                     assert_eq!(reply.actions, [Action::output(PortNo::FLOOD)]);
-                    return;
+                    return before;
                 }
                 Some(Message::EchoRequest { data }) => self.send(&Message::EchoReply { data }),
-                Some(_) => {}
+                Some(message) => before.push(message),
                 None => panic!("connection closed"),
             }
         }
