@@ -17,14 +17,14 @@ const SMALL_READ_BYTES_MAX: usize = 1 << 10;
 /// A bulk connection is sparse again after so many small reads in a row.
 const SMALL_READS: u8 = 16;
 
-/// How long the queue is read between two waits: as long as everything before it took, within these limits, unless what followed the
-/// last time took long.
+/// How long the queue is read between two waits: as long as everything since the last wait took, within these limits. It may be longer
+/// after a long gap ([`GAP_SHARE`]).
 const PART_TIME_MIN: Duration = Duration::from_micros(100);
 const PART_TIME_MAX: Duration = Duration::from_micros(250);
 
-/// If what follows a part takes long, the next part may take 1/`GAP_SHARE` of that time, within the limit. What its packets cause can be
-/// sent together then, for example broadcasts to a thousand switches. Parts grow only if a millisecond of reading causes more than
-/// `GAP_SHARE` milliseconds of other work.
+/// The gap is the time from the end of a part to the end of the next wait: all that the worker did meanwhile. The next part may take
+/// 1/`GAP_SHARE` of it, within the limit. What its packets cause can be sent together then, for example broadcasts to a thousand switches.
+/// Beyond [`PART_TIME_MAX`], a part is longer than the one before only if the gap between them was more than `GAP_SHARE` times as long.
 const GAP_SHARE: u32 = 4;
 const PART_TIME_AFTER_GAP_MAX: Duration = Duration::from_millis(2);
 
