@@ -1,29 +1,27 @@
 """Compares a controller with itself, and with itself slowed by a known time, by `sluice study compare`.
 
 Each of the two pairs is one study, whose rounds are interleaved. Every five rounds are a study of their own: the first of the pair in
-one folder, the second in another under the same name, and the two are compared. What is printed and stored counts these comparisons.
+one folder, the second in another under the same name, and the two are compared; and every ten rounds likewise. What is printed counts these comparisons.
 
-`report` prints the tables of the stored comparisons, `recompute` replaces their intervals by those of intervals.py, and `simulate` prints
-the error and the power of these intervals.
+The records and samples of both studies are stored; `report` compares them again.
 """
 
+import collections
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 
-import intervals
-
 LAB = pathlib.Path(__file__).resolve().parent
 ROOT = LAB.parent.parent
+DATA = LAB / "data"
 SLUICE = os.environ.get("SLUICE_BIN", str(ROOT / "target/release/sluice"))
 HOME = os.environ.get("SLUICE_CONTROLLERS", str(ROOT / "target/controllers"))
 RUNS = int(os.environ.get("RUNS", "20"))
-ROUNDS = 5
+ROUNDS = (5, 10)
 SPIN_US = 200
 PAIRS = {"same": ("same-a", "same-b"), "slowed": ("fast", "slow")}
 
@@ -35,12 +33,12 @@ controllers = {controllers}
 
 [measure]
 kind = "bench"
-switches = {switches}
+switches = 1
 hosts = 100
-load = {load}
+load = {{ window = 1 }}
 seconds = 1
 warm_up_s = 0.4
-delay_s = 0.2
+delay_s = 1
 
 [[figures]]
 id = "rate"
@@ -65,7 +63,7 @@ def definitions(folder):
     controllers, experiments = folder / "controllers", folder / "experiments"
     controllers.mkdir(parents=True)
     experiments.mkdir()
-    row = (ROOT / "study/controllers/sluice-learning.toml").read_text()
+    row = (ROOT / "study/controllers/sluice.toml").read_text()
     for name in ("same-a", "same-b"):
         (controllers / f"{name}.toml").write_text(row)
     row = (ROOT / "study/controllers/os-ken.toml").read_text()
@@ -74,136 +72,118 @@ def definitions(folder):
     assert row.count(start) == 1, "the application of os-ken has changed"
     row = row.replace(start, SPIN.lstrip("\n") + start).replace("from collections", "import time\nfrom collections", 1)
     (controllers / "slow.toml").write_text(row)
-    for name, first, second, switches, load in (
-        ("same", "same-a", "same-b", 16, '"unlimited"'),
-        ("slowed", "fast", "slow", 1, "{ window = 1 }"),
-    ):
-        text = EXPERIMENT.format(rounds=RUNS * ROUNDS, controllers=json.dumps([first, second]), switches=switches, load=load)
+    for name, pair in PAIRS.items():
+        text = EXPERIMENT.format(rounds=RUNS * ROUNDS[0], controllers=json.dumps(pair))
         (experiments / f"{name}.toml").write_text(text)
 
 
-def part(study, folder, controller, run):
-    """The rounds of one comparison of one controller, as a study of its own."""
+def measure():
+    """Runs the two studies and stores their records and samples."""
+    with tempfile.TemporaryDirectory(prefix="study-error-") as work:
+        work = pathlib.Path(work)
+        definitions(work / "definitions")
+        for name, pair in PAIRS.items():
+            study = work / name
+            command = [SLUICE, "study", "run", "--definitions", str(work / "definitions"), "--home", HOME,
+                       "--controllers", ",".join(pair), "--experiments", name, "--output", str(study)]
+            subprocess.run(command, check=True, stdout=sys.stderr)
+            store(study, DATA / name)
+
+
+def store(study, folder):
+    """Copies a study, with general words in the place of this machine's folders."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in ("study.json", "samples.jsonl"):
+        text = (study / file).read_text()
+        for path, word in ((str(study.parent), "STUDY"), (HOME, "CONTROLLERS"), (SLUICE, "sluice")):
+            text = text.replace(path, word)
+        (folder / file).write_text(text)
+
+
+def samples_of(name):
+    return [json.loads(line) for line in (DATA / name / "samples.jsonl").open()]
+
+
+def part(name, folder, controller, rounds):
+    """Some rounds of one controller, as a study of its own."""
     folder.mkdir(parents=True)
-    record = json.loads((study / "study.json").read_text())
+    record = json.loads((DATA / name / "study.json").read_text())
     record["controllers"] = [it | {"id": "subject"} for it in record["controllers"] if it["id"] == controller]
     for it in record["experiments"]:
-        it["experiment"] |= {"rounds": ROUNDS, "controllers": []}
+        it["experiment"] |= {"rounds": len(rounds), "controllers": []}
     (folder / "study.json").write_text(json.dumps(record))
     with (folder / "samples.jsonl").open("w") as out:
-        for line in (study / "samples.jsonl").open():
-            sample = json.loads(line)
-            if sample["controller"] == controller and sample["round"] // ROUNDS == run:
-                sample |= {"controller": "subject", "round": sample["round"] % ROUNDS}
+        for sample in samples_of(name):
+            if sample["controller"] == controller and sample["round"] in rounds:
+                sample |= {"controller": "subject", "round": sample["round"] - rounds.start}
                 out.write(json.dumps(sample) + "\n")
 
 
-def compare(work, study, first, second):
-    """All comparisons: lists of rows."""
-    runs = []
-    for run in range(RUNS):
-        folders = [work / f"{study.name}-{run}-{name}" for name in (first, second)]
-        for folder, controller in zip(folders, (first, second)):
-            part(study, folder, controller, run)
-        command = [SLUICE, "study", "compare", "--json", *map(str, folders)]
-        runs.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["rows"])
-    return runs
-
-
-def main():
-    work = pathlib.Path(tempfile.mkdtemp(prefix="study-error-"))
-    definitions(work / "definitions")
-    result = {"runs": RUNS, "rounds": ROUNDS, "spin_us": SPIN_US}
-    for name, (first, second) in PAIRS.items():
-        study = work / name
-        command = [SLUICE, "study", "run", "--definitions", str(work / "definitions"), "--home", HOME,
-                   "--controllers", f"{first},{second}", "--experiments", name, "--output", str(study)]
-        subprocess.run(command, check=True, stdout=sys.stderr)
-        samples = [json.loads(line) for line in (study / "samples.jsonl").open()]
-        runs = compare(work, study, first, second)
-        result[name] = {
-            "samples": [{key: it[key] for key in ("controller", "round", "figures", "machine")} for it in samples],
-            "rows": runs,
-        }
-    (LAB / "data/comparisons.json").write_text(json.dumps(result, indent=1) + "\n")
-    shutil.rmtree(work)
-    report(result)
-
-
-def counted(result, name):
-    """The last sample of each controller and round."""
-    return {(it["controller"], it["round"]): it for it in result[name]["samples"]}
-
-
-def recompute(result):
-    for name, pair in PAIRS.items():
-        last = counted(result, name)
-        for run, rows in enumerate(result[name]["rows"]):
-            rounds = range(run * ROUNDS, (run + 1) * ROUNDS)
-            intervals.recompute(rows, [[last[controller, it]["figures"] for it in rounds] for controller in pair])
+def compare(name, rounds):
+    """All comparisons of so many rounds each: lists of rows."""
+    comparisons = []
+    last = max(sample["round"] for sample in samples_of(name))
+    for start in range(0, last + 1, rounds):
+        with tempfile.TemporaryDirectory(prefix="study-error-") as work:
+            folders = [pathlib.Path(work) / controller for controller in PAIRS[name]]
+            for folder, controller in zip(folders, PAIRS[name]):
+                part(name, folder, controller, range(start, start + rounds))
+            command = [SLUICE, "study", "compare", "--json", *map(str, folders)]
+            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            comparisons.append(json.loads(output)["rows"])
+    return comparisons
 
 
 def differs(row, interval="interval"):
     return row[interval] is not None and row["ratio"] is not None and not row[interval][0] <= 1 <= row[interval][1]
 
 
-def summarize(result, name):
-    last = counted(result, name).values()
-    disturbed = sum(it["machine"]["is_disturbed"] for it in last)
-    comparisons = result[name]["rows"]
-    any_row = sum(any(differs(row) for row in rows) for rows in comparisons)
-    rate = sum(any(differs(row, "joint_interval") for row in rows if row["metric"] == "rate") for rows in comparisons)
-    print(f"\n{name}: {any_row} of {len(comparisons)} comparisons have a row that differs, {rate} by the gate's interval of the rate; "
-          f"{disturbed} of {len(last)} samples that count were disturbed, {len(result[name]['samples'])} were taken")
+def count(comparisons, differ):
+    return f"{sum(map(differ, comparisons))} of {len(comparisons)}"
 
 
-def longer(result, name, rounds):
-    """The same samples in fewer comparisons of more rounds, by intervals.py."""
-    last, pair = counted(result, name), PAIRS[name]
-    number = RUNS * ROUNDS // rounds
-    found, any_row = {}, 0
-    for run in range(number):
-        sides = [[last[it, at]["figures"] for at in range(run * rounds, (run + 1) * rounds)] for it in pair]
-        differ = intervals.differing(sides)
-        any_row += bool(differ)
-        for metric in differ:
-            found[metric] = found.get(metric, 0) + 1
-    rows = ", ".join(f"`{metric}` in {n}" for metric, n in sorted(found.items()))
-    print(f"{name}, {rounds} rounds each: {any_row} of {number} comparisons have a row that differs{': ' if rows else ''}{rows}")
+def summarize(name, rounds, comparisons):
+    any_row = count(comparisons, lambda rows: any(map(differs, rows)))
+    rate = count(comparisons, lambda rows: any(differs(row, "joint_interval") for row in rows if row["metric"] == "rate"))
+    found = collections.Counter(row["metric"] for rows in comparisons for row in rows if differs(row))
+    found = ", ".join(f"`{metric}` in {n}" for metric, n in sorted(found.items()))
+    print(f"{rounds} rounds each: {any_row} comparisons have a row that differs{': ' if found else ''}{found}; "
+          f"{rate} by the gate's interval of the rate")
 
 
-def report(result):
+def table(name, comparisons):
+    print(f"\n| {name}: figure | comparisons | significantly different | ratio, median (range) | difference of the means, median (range) |")
+    print("| --- | --- | --- | --- | --- |")
+    for metric in sorted({row["metric"] for rows in comparisons for row in rows}):
+        rows = [row for rows in comparisons for row in rows if row["metric"] == metric]
+        known = [row for row in rows if row["interval"] and row["ratio"] is not None]
+        if not known:
+            continue
+        different = sum(differs(row) for row in known)
+        ratios = [row["ratio"] for row in known]
+        gaps = [row["means"][1] - row["means"][0] for row in known]
+        span = lambda values, form: f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
+        print(f"| `{metric}` | {len(known)} | {different} | {span(ratios, '.3f')} | {span(gaps, '.4g')} |")
+
+
+def report():
     for name in PAIRS:
-        summarize(result, name)
-        longer(result, name, 2 * ROUNDS)
-        print(f"\n| {name}: figure | comparisons | significantly different | ratio, median (range) | difference of the means, median (range) |")
-        print("| --- | --- | --- | --- | --- |")
-        metrics = sorted({row["metric"] for rows in result[name]["rows"] for row in rows})
-        for metric in metrics:
-            rows = [row for rows in result[name]["rows"] for row in rows if row["metric"] == metric]
-            known = [row for row in rows if row["interval"] and row["ratio"] is not None]
-            if not known:
-                continue
-            different = sum(differs(row) for row in known)
-            ratios = [row["ratio"] for row in known]
-            gaps = [row["means"][1] - row["means"][0] for row in known]
-            span = lambda values, form: f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
-            print(f"| `{metric}` | {len(known)} | {different} | {span(ratios, '.3f')} | {span(gaps, '.4g')} |")
+        samples = samples_of(name)
+        counted = {(it["controller"], it["round"]): it for it in samples}.values()
+        disturbed = sum(it["machine"]["is_disturbed"] for it in counted)
+        print(f"\n{name}: {disturbed} of {len(counted)} samples that count were disturbed, {len(samples)} were taken")
+        comparisons = {rounds: compare(name, rounds) for rounds in ROUNDS}
+        for rounds, rows in comparisons.items():
+            summarize(name, rounds, rows)
+        table(name, comparisons[ROUNDS[0]])
 
 
 if __name__ == "__main__":
-    data = LAB / "data/comparisons.json"
     match sys.argv[1:]:
         case []:
-            main()
+            measure()
         case ["report"]:
-            report(json.loads(data.read_text()))
-        case ["recompute"]:
-            stored = json.loads(data.read_text())
-            recompute(stored)
-            data.write_text(json.dumps(stored, indent=1) + "\n")
-            report(stored)
-        case ["simulate"]:
-            intervals.simulate([it["figures"] for it in counted(json.loads(data.read_text()), "same").values()])
+            pass
         case _:
-            sys.exit("usage: run.sh [report | recompute | simulate]")
+            sys.exit("usage: run.sh [report]")
+    report()

@@ -18,6 +18,25 @@ const BUCKET_MIN_US: f64 = 0.016;
 const POLLED: [(&str, Duration); 2] =
     [("failover_ms", FAILOVER_INTERVAL), ("northbound_ms", NORTHBOUND_INTERVAL)];
 
+/// Figures that count things. Without any deviation, few samples do not tell whether one more is chance.
+const COUNTS: [&str; 15] = [
+    "duplicates",
+    "entries",
+    "first_flow_entries",
+    "first_packet_ins",
+    "forward_lost",
+    "lost_packets",
+    "messages",
+    "nodes",
+    "reordered",
+    "reverse_lost",
+    "second_flow_entries",
+    "second_packet_ins",
+    "sessions",
+    "stream_flow_entries",
+    "stream_packet_ins",
+];
+
 /// By how much the logarithm of the ratio of two means may differ from the true one because of the resolution of the instrument.
 pub(super) fn resolution(metric: &str, means: [f64; 2]) -> f64 {
     let mean = means[0].min(means[1]);
@@ -28,7 +47,12 @@ pub(super) fn resolution(metric: &str, means: [f64; 2]) -> f64 {
         return BUCKET.max(BUCKET_MIN_US / mean);
     }
     let polled = POLLED.iter().find(|(name, _)| *name == metric);
-    polled.map_or(0.0, |(_, interval)| (interval.as_secs_f64() * 1e3 / mean).ln_1p())
+    let step = match polled {
+        Some((_, interval)) => interval.as_secs_f64() * 1e3,
+        None if COUNTS.contains(&metric) => 1.0,
+        None => 0.0,
+    };
+    (step / mean).ln_1p()
 }
 
 #[cfg(test)]
@@ -45,15 +69,19 @@ mod tests {
 
     #[test]
     fn values_without_deviation_differ_unless_they_are_equal_or_too_close_for_the_instrument() {
-        let double = interval(2.0, 4.0, "entries");
+        let double = interval(2.0, 4.0, "cpu_cores");
         assert!((double.low - 2.0).abs() < 1e-9 && (double.high - 2.0).abs() < 1e-9);
-        assert!(interval(0.1, 0.1, "entries").contains(1.0), "in spite of rounding");
+        assert!(interval(0.1, 0.1, "cpu_cores").contains(1.0), "in spite of rounding");
         // Neighbouring buckets of the histogram, at 32 µs to 64 µs of 32 ns each.
         assert!(interval(33.055, 33.087, "p50_us").contains(1.0));
         assert!(!interval(33.055, 33.151, "p50_us").contains(1.0), "three buckets");
         assert!(!interval(33.055, 33.087, "cpu_us_per_answer").contains(1.0));
         assert!(interval(4.0, 4.016, "min_us").contains(1.0), "the least width of a bucket");
         assert!(!interval(4.0, 4.032, "min_us").contains(1.0));
+        // One message more, or two.
+        assert!(interval(4.0, 5.0, "first_packet_ins").contains(1.0));
+        assert!(interval(5.0, 4.0, "first_packet_ins").contains(1.0));
+        assert!(!interval(4.0, 6.0, "first_packet_ins").contains(1.0));
         // Frames are sent every 10 ms.
         assert!(interval(390.0, 400.0, "failover_ms").contains(1.0));
         assert!(!interval(390.0, 410.0, "failover_ms").contains(1.0));

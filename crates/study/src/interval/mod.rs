@@ -17,6 +17,9 @@ const NORMAL: f64 = 1.959_964;
 /// Relative error of means by rounding.
 const ROUNDING: f64 = 1e-12;
 
+/// The greatest quantile of Student's t distribution that is looked for.
+const T_MAX: f64 = 1e6;
+
 /// The ratio of the means of two sets of samples, `second` / `first`, as its intervals need it.
 ///
 /// An interval contains two, each of Student's t distribution with the degrees of freedom of B. L. Welch (The Generalization of "Student's"
@@ -193,10 +196,14 @@ fn factor(n: u32, freedom: u32, error: f64) -> f64 {
 
 /// The `t` that a variable with Student's t distribution exceeds in magnitude with the probability `error`.
 fn student_quantile(freedom: u32, error: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1e6);
-    for _ in 0..100 {
+    let is_less = |t| 1.0 - student_within(freedom, t) > error;
+    let (mut low, mut high) = (0.0, 1.0);
+    while is_less(high) && high < T_MAX {
+        (low, high) = (high, 2.0 * high);
+    }
+    while high - low > ROUNDING * high {
         let middle = f64::midpoint(low, high);
-        if 1.0 - student_within(freedom, middle) > error {
+        if is_less(middle) {
             low = middle;
         } else {
             high = middle;
@@ -224,6 +231,9 @@ fn student_within(freedom: u32, t: f64) -> f64 {
     }
     if is_odd { (angle + sin * sum) * std::f64::consts::FRAC_2_PI } else { sin * sum }
 }
+
+#[cfg(test)]
+mod simulation;
 
 #[cfg(test)]
 mod tests {
