@@ -51,7 +51,8 @@ pub(crate) fn of(report: &Report, drain_cut_short: bool) -> Vec<String> {
                 .into()
         } else {
             "no request was answered: either the controller runs no application that forwards packets, or it \
-             dropped the first ones while it discovered links (--delay 1000 waits for that)"
+             dropped the first ones while it discovered links (--delay 1000 waits for that), or there are more \
+             hosts than it learns (--mac-addresses 1000)"
                 .into()
         });
     }

@@ -1,7 +1,7 @@
 //! Warnings of the bench with the advice that somebody who runs a study can follow.
 
 /// What the bench advises, and what is possible in a study: its generator has one thread on a core of its own, and experiments set the load.
-const ADVICE: [(&str, &str); 14] = [
+const ADVICE: [(&str, &str); 15] = [
     (
         "; use more --threads, on CPU cores of their own (--pin)",
         "; the load generator of a study has one thread, so that the value is a lower bound",
@@ -31,6 +31,7 @@ const ADVICE: [(&str, &str); 14] = [
         "; the experiment cbench counts messages without matching them",
     ),
     (" (--delay 1000 waits for that)", " (delay_s = 1 in the experiment waits for that)"),
+    (" (--mac-addresses 1000)", " (hosts = 1000 in the experiment)"),
     (
         ", so that the percentiles hardly show it; --rate does",
         ", so that the percentiles hardly show it; a load with a rate in the experiment does",

@@ -18,8 +18,10 @@ pub(super) struct SwitchPorts {
     kept: BTreeSet<PortNo>,
     /// VLANs in which queries are sent and packets filtered.
     vlans: BTreeSet<VlanId>,
-    /// Versions of the view and of the VLANs in use from which these follow.
+    /// Versions of the switch and of the VLANs in use from which these follow.
     derived_from: Option<(u64, u64)>,
+    /// Versions of the view and of the VLANs in use that were looked at last: the first is read faster than that of the switch.
+    seen: Option<(u64, u64)>,
     /// Since when the switch does not take what is sent.
     without_room_since: Option<Instant>,
 }
@@ -57,7 +59,12 @@ impl SwitchPorts {
     /// # Cost
     /// Visits all ports and their VLANs if one of these has changed.
     pub(super) fn update(&mut self, id: DatapathId, now: Instant, view: &NetworkView) {
-        let versions = (view.switch_version(id), view.records_version::<VlanInUse>());
+        let vlans = view.records_version::<VlanInUse>();
+        let seen = (view.version(), vlans);
+        if self.seen.replace(seen) == Some(seen) {
+            return;
+        }
+        let versions = (view.switch_version(id), vlans);
         if self.derived_from.replace(versions) == Some(versions) {
             return;
         }

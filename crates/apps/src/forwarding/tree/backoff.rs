@@ -29,6 +29,11 @@ impl Backoff {
         self.last = Some((time, now + time));
     }
 
+    /// Whether the next failure counts as another one, and not as the first.
+    pub(super) fn is_remembered(&self, now: Instant) -> bool {
+        self.last.is_some_and(|(_, until)| now < until + BACKOFF_MAX)
+    }
+
     /// Whether the switch gets no entries now.
     pub(super) fn is_active(&self, now: Instant) -> bool {
         self.last.is_some_and(|(_, until)| now < until)
@@ -44,9 +49,10 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let mut now = Instant::now();
         let mut backoff = Backoff::new(Duration::from_secs(600));
-        assert!(!backoff.is_active(now));
+        assert!(!backoff.is_active(now) && !backoff.is_remembered(now));
         for seconds in [600, 1200, 2400, 3600, 3600] {
             backoff.on_failure(now);
+            assert!(backoff.is_remembered(now));
             let almost = now + Duration::from_secs(seconds - 1);
             backoff.on_failure(almost);
             assert!(backoff.is_active(almost), "{seconds}");
@@ -54,6 +60,7 @@ mod tests {
             assert!(!backoff.is_active(now), "{seconds}");
         }
         now += BACKOFF_MAX;
+        assert!(!backoff.is_remembered(now));
         backoff.on_failure(now);
         assert!(!backoff.is_active(now + Duration::from_secs(600)));
     }

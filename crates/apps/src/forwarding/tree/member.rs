@@ -44,10 +44,15 @@ const RETRY: Duration = Duration::from_secs(60);
 /// The same for entries for groups: each attempt may remove the tree for some seconds.
 const GROUPS_RETRY: Duration = Duration::from_secs(600);
 
+/// Switches without a connection that are remembered with their failures.
+const BACKOFFS_KEPT_MAX: usize = 1024;
+
 /// The switches of this worker.
 #[derive(Debug, Default)]
 pub(super) struct Members {
     all: BTreeMap<DatapathId, Member>,
+    /// Of switches that have disconnected, at most [`BACKOFFS_KEPT_MAX`]: a switch that refuses entries is not tried again since it reconnects.
+    backoffs: BTreeMap<DatapathId, Backoffs>,
     started: Option<Instant>,
     timeouts: u64,
 }
@@ -60,16 +65,34 @@ struct Member {
     state: MemberState,
     /// When its flow entries were removed, or one of its links changed last.
     changed: Instant,
-    /// While it is not part of a tree, as it refused an entry or confirmed it too late.
-    left_out: Backoff,
+    backoffs: Backoffs,
     /// The query for old flow entries in flight: its transaction id, and when it was sent.
     list_request: Option<(u32, Instant)>,
     stale_ports: Vec<SwitchPort>,
     /// The flow entries that were written last, and what they were derived from.
     entries: TreeEntries,
     derived_from: Option<EntriesBasis>,
+}
+
+/// Times without flow entries of a switch.
+#[derive(Debug)]
+struct Backoffs {
+    /// While it is not part of a tree, as it refused an entry or confirmed it too late.
+    left_out: Backoff,
     /// While it gets no entries for groups.
     without_groups: Backoff,
+}
+
+impl Default for Backoffs {
+    fn default() -> Self {
+        Self { left_out: Backoff::new(RETRY), without_groups: Backoff::new(GROUPS_RETRY) }
+    }
+}
+
+impl Backoffs {
+    fn are_remembered(&self, now: Instant) -> bool {
+        self.left_out.is_remembered(now) || self.without_groups.is_remembered(now)
+    }
 }
 
 /// What the flow entries of a switch depend on, besides its ports at links of the tree.
@@ -147,17 +170,18 @@ impl Members {
         let list_xid = (flooding != Flooding::Controller && is_early).then(|| {
             ctx.request(MultipartRequest::FlowDesc(flow_entries::stats_request(traffic))).ok()
         });
+        let before = self.all.remove(&ctx.datapath_id).map(|member| member.backoffs);
+        let backoffs = before.or_else(|| self.backoffs.remove(&ctx.datapath_id));
         let member = Member {
             sw: ctx.switch_index,
             traffic,
             state: MemberState::Unknown,
             changed: ctx.now,
-            left_out: Backoff::new(RETRY),
+            backoffs: backoffs.unwrap_or_default(),
             list_request: list_xid.flatten().map(|xid| (xid, ctx.now)),
             stale_ports: vec![],
             entries: TreeEntries::new(),
             derived_from: None,
-            without_groups: Backoff::new(GROUPS_RETRY),
         };
         self.all.insert(ctx.datapath_id, member);
         ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
@@ -232,6 +256,12 @@ impl Members {
         network.publish_record::<SwitchTreeState>(now, id, None);
         for at in member.stale_ports {
             network.publish_record::<StaleTreePort>(now, at, None);
+        }
+        if member.backoffs.are_remembered(now) {
+            self.backoffs.retain(|_, backoffs| backoffs.are_remembered(now));
+            if self.backoffs.len() < BACKOFFS_KEPT_MAX {
+                self.backoffs.insert(id, member.backoffs);
+            }
         }
     }
 
@@ -413,10 +443,10 @@ impl Member {
     /// The switch gets no entries for groups for a while, if it has some and these may be the cause, and otherwise none at all.
     fn back_off(&mut self, may_be_groups: bool, now: Instant) -> WithheldEntries {
         if may_be_groups && flow_entries::has_groups(&self.entries) {
-            self.without_groups.on_failure(now);
+            self.backoffs.without_groups.on_failure(now);
             WithheldEntries::Groups
         } else {
-            self.left_out.on_failure(now);
+            self.backoffs.left_out.on_failure(now);
             WithheldEntries::All
         }
     }
@@ -436,7 +466,7 @@ impl Member {
 
     /// Publishes that the switch has no entries, and gets none of this generation or an earlier one.
     fn publish_ready(&self, generation: u64, ctx: &mut Ctx<'_>) {
-        let traffic = (!self.left_out.is_active(ctx.now)).then_some(self.traffic);
+        let traffic = (!self.backoffs.left_out.is_active(ctx.now)).then_some(self.traffic);
         let state = SwitchTreeState::Clear { generation, traffic };
         ctx.publish_record(ctx.datapath_id, Some(state));
     }
@@ -492,7 +522,7 @@ impl Member {
         ctx: &Ctx<'_>,
     ) -> Vec<FlowMod> {
         let (view, id) = (ctx.view(), ctx.datapath_id);
-        let groups = Some(multicast).filter(|_| !self.without_groups.is_active(ctx.now));
+        let groups = Some(multicast).filter(|_| !self.backoffs.without_groups.is_active(ctx.now));
         let from = EntriesBasis {
             generation: tree.generation,
             switch: view.switch_version(id),
@@ -564,12 +594,16 @@ mod tests {
             let mut switch = Self { members, network, now: start, next_xid: 1 };
             switch.members.on_iteration(start);
             switch.now = start + LIFETIME;
-            switch.call(|members, ctx| members.on_connected(Flooding::Tree, ctx));
-            switch.tick();
-            let cleared = switch.members.all.get(&ID).map(|member| member.state);
-            let Some(MemberState::Clearing { xid, .. }) = cleared else { panic!("{cleared:?}") };
-            switch.call(|members, ctx| members.on_barrier_reply(xid, ctx));
+            switch.connect();
             switch
+        }
+
+        fn connect(&mut self) {
+            self.call(|members, ctx| members.on_connected(Flooding::Tree, ctx));
+            self.tick();
+            let state = self.members.all.get(&ID).map(|member| member.state);
+            let Some(MemberState::Clearing { xid, .. }) = state else { panic!("{state:?}") };
+            self.call(|members, ctx| members.on_barrier_reply(xid, ctx));
         }
 
         fn tick(&mut self) {
@@ -627,6 +661,39 @@ mod tests {
             switch.set_link(change);
             assert!(!switch.is_ready(), "{change:?}");
         }
+    }
+
+    /// Otherwise, one switch could have a tree removed as often as it reconnects.
+    #[test]
+    fn a_switch_that_was_left_out_is_not_tried_again_since_it_reconnects() {
+        let mut switch = OneSwitch::cleared();
+        let traffic = |switch: &OneSwitch| match tree_state(switch.network.view(), ID) {
+            Some(SwitchTreeState::Clear { traffic, .. }) => traffic,
+            other => panic!("{other:?}"),
+        };
+        switch.now += QUIET_TIME;
+        switch.tick();
+        assert_eq!(traffic(&switch), Some(TreeTraffic::Groups));
+        let now = switch.now;
+        let member = switch.members.all.get_mut(&ID).unwrap();
+        member.backoffs.left_out.on_failure(now);
+        for is_noticed in [true, false] {
+            if is_noticed {
+                switch.members.on_disconnected(ID, SwitchIndex(0), now, &mut switch.network);
+                assert_eq!(switch.members.backoffs.len(), 1);
+            }
+            switch.connect();
+            assert_eq!(switch.members.backoffs.len(), 0);
+            switch.now += QUIET_TIME;
+            switch.tick();
+            assert_eq!(traffic(&switch), None);
+        }
+        switch.members.on_disconnected(ID, SwitchIndex(0), now, &mut switch.network);
+        switch.now += RETRY;
+        switch.connect();
+        switch.now += QUIET_TIME;
+        switch.tick();
+        assert_eq!(traffic(&switch), Some(TreeTraffic::Groups));
     }
 
     /// It follows changes of the switch itself, and of what is known about its ports.
