@@ -166,12 +166,21 @@ def table(name, comparisons):
         print(f"| `{metric}` | {len(known)} | {different} | {span(ratios, '.3f')} | {span(gaps, '.4g')} |")
 
 
+def correlation(samples, distance):
+    """That of the rates of samples with those that were taken so many samples before."""
+    rates = [it["figures"]["rate"] for it in samples]
+    mean = statistics.fmean(rates)
+    variance = sum((it - mean) ** 2 for it in rates)
+    return sum((a - mean) * (b - mean) for a, b in zip(rates, rates[distance:])) / variance
+
+
 def report():
     for name in PAIRS:
         samples = samples_of(name)
-        counted = {(it["controller"], it["round"]): it for it in samples}.values()
+        counted = list({(it["controller"], it["round"]): it for it in samples}.values())
         disturbed = sum(it["machine"]["is_disturbed"] for it in counted)
         print(f"\n{name}: {disturbed} of {len(counted)} samples that count were disturbed, {len(samples)} were taken")
+        print(f"correlation of the rate with that of the sample before, and with that before it: {correlation(counted, 1):.2f}, {correlation(counted, 2):.2f}")
         comparisons = {rounds: compare(name, rounds) for rounds in ROUNDS}
         for rounds, rows in comparisons.items():
             summarize(name, rounds, rows)
@@ -185,5 +194,5 @@ if __name__ == "__main__":
         case ["report"]:
             pass
         case _:
-            sys.exit("usage: run.sh [report]")
+            sys.exit("usage: run.sh [report | simulate]")
     report()

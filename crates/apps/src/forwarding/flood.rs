@@ -44,7 +44,7 @@ struct SwitchEdgePorts {
 
 /// The edge ports of switches that have a path to each other.
 #[derive(Debug, Default)]
-pub(super) struct Area {
+pub(super) struct ReachableEdgePorts {
     /// All switches, those without edge ports included.
     switch_count: usize,
     /// By datapath id.
@@ -57,7 +57,7 @@ pub(super) struct EdgePortCache {
     /// The versions of the view and of the records.
     versions: Option<(u64, RecordVersions)>,
     /// By switch.
-    areas: HashMap<DatapathId, Arc<Area>>,
+    areas: HashMap<DatapathId, Arc<ReachableEdgePorts>>,
     /// The edge ports of each switch, with the version of the switch.
     edge_ports: HashMap<DatapathId, (u64, Arc<[PortNo]>)>,
 }
@@ -88,7 +88,7 @@ impl EdgePortCache {
         routes: &mut Routes,
         tree: Option<&TreePorts>,
         id: DatapathId,
-    ) -> Arc<Area> {
+    ) -> Arc<ReachableEdgePorts> {
         let records = RecordVersions::of(view);
         let before = self.versions.replace((view.version(), records));
         if before != self.versions {
@@ -106,7 +106,7 @@ impl EdgePortCache {
             SwitchEdgePorts { switch, ports }
         });
         let edge_ports = edge_ports.filter(|edge| !edge.ports.is_empty()).collect();
-        let area = Arc::new(Area { switch_count: ids.len(), edge_ports });
+        let area = Arc::new(ReachableEdgePorts { switch_count: ids.len(), edge_ports });
         self.areas.extend(ids.into_iter().map(|id| (id, area.clone())));
         if self.edge_ports.len() > view.switch_count() {
             self.edge_ports.retain(|&id, _| view.switch(id).is_some());
@@ -143,7 +143,7 @@ impl EdgePortCache {
 #[derive(Debug)]
 pub(super) struct FloodArea {
     pub(super) here: DatapathId,
-    pub(super) area: Arc<Area>,
+    pub(super) area: Arc<ReachableEdgePorts>,
     /// The switches that the packet reaches along the spanning tree.
     pub(super) tree_part: Option<Arc<TreePart>>,
     /// The edge ports that get it; `None` for all.

@@ -99,15 +99,17 @@ impl<A: App + Send + 'static> Drop for TestEngine<A> {
     }
 }
 
-/// Calls `exchange`, which sends a packet-in and receives the answer, until the kernel has answered more than `count`. On a busy machine, the worker
-/// may have answered nearly all that were sent faster; it leaves them to the kernel again after a while.
+/// Calls `exchange`, which sends a packet-in and receives the answer, until the kernel has answered `count` of these. The worker leaves
+/// them to the kernel after a while.
 pub(crate) fn exchange_until_kernel_has_answered<A: App + Send + 'static>(
     engine: &TestEngine<A>,
     count: u64,
     mut exchange: impl FnMut(),
 ) {
     let deadline = clock::now() + TIMEOUT * 6;
-    while engine.metric("packet_ins_answered_in_kernel", "") <= count {
+    let answered = || engine.metric("packet_ins_answered_in_kernel", "");
+    let before = answered();
+    while answered() < before + count {
         assert!(clock::now() < deadline, "the kernel has not answered {count} packet-ins");
         exchange();
     }

@@ -96,8 +96,8 @@ impl NetworkView {
         self.links_version
     }
 
-    /// Number that changes whenever a switch or one of its ports does, and has never been the same before; 0 if nothing is known of the
-    /// switch.
+    /// Number that changes whenever a switch or one of its ports does, and has never been the same before; 0 while nothing is known of the
+    /// switch, also after it was forgotten.
     pub fn switch_version(&self, id: DatapathId) -> u64 {
         self.switches.get(&id).map_or(0, |known| known.version)
     }
@@ -171,7 +171,8 @@ impl NetworkView {
         self.links.iter().map(|(&to, &(stamp, _))| (to, stamp))
     }
 
-    /// The links that a switch may send into, in the order of its ports: those whose other direction is known as well.
+    /// The links that a switch may send into, in the order of its ports: those whose ends send to each other, by the last
+    /// fact about each.
     pub fn links_of(&self, id: DatapathId) -> impl Iterator<Item = &Link> {
         self.links_to_some(id, |_| true)
     }

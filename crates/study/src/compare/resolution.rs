@@ -19,7 +19,8 @@ const POLLED: [(&str, Duration); 2] =
     [("failover_ms", FAILOVER_INTERVAL), ("northbound_ms", NORTHBOUND_INTERVAL)];
 
 /// Figures that count things. Without any deviation, few samples do not tell whether one more is chance.
-const COUNTS: [&str; 15] = [
+const COUNTS: [&str; 18] = [
+    "dropped",
     "duplicates",
     "entries",
     "first_flow_entries",
@@ -28,6 +29,8 @@ const COUNTS: [&str; 15] = [
     "lost_packets",
     "messages",
     "nodes",
+    "proactive_entries",
+    "reactive_entries",
     "reordered",
     "reverse_lost",
     "second_flow_entries",

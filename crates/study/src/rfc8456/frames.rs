@@ -1,6 +1,6 @@
 //! Data frames with a sequence number, and what the arrival of a sequence of them says.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
@@ -111,15 +111,22 @@ pub(super) struct Interruption {
 impl Interruption {
     /// Of the frames from number `from` on. `None` if no frame arrived after the last loss.
     pub(super) fn of(arrivals: &[(u64, Instant)], from: u64, sent: u64) -> Option<Self> {
-        let arrived: BTreeMap<u64, Instant> =
-            arrivals.iter().filter(|(n, _)| *n < sent).copied().collect();
-        let mut missing = (from..sent).filter(|number| !arrived.contains_key(number));
+        let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let mut arrived = vec![None; index(sent)];
+        for &(number, at) in arrivals {
+            if let Some(arrival) = arrived.get_mut(index(number)) {
+                *arrival = Some(at);
+            }
+        }
+        let since_event = arrived.iter().enumerate().skip(index(from));
+        let mut missing = since_event.filter(|(_, arrival)| arrival.is_none()).map(|(at, _)| at);
         let Some(first) = missing.next() else { return Some(Self::default()) };
         let (further, last) = missing.fold((0, first), |(count, _), number| (count + 1, number));
-        let (_, stable) = arrived.range(last..).next()?;
+        let stable = arrived.iter().skip(last).find_map(|arrival| *arrival)?;
         // It may be older than the event.
-        let before = arrived.range(..first).next_back().map_or(*stable, |(_, at)| *at);
-        Some(Self { lost: 1 + further, time: stable.saturating_duration_since(before) })
+        let before = arrived.iter().take(first).rev().find_map(|arrival| *arrival);
+        let time = stable.saturating_duration_since(before.unwrap_or(stable));
+        Some(Self { lost: 1 + further, time })
     }
 }
 

@@ -44,15 +44,16 @@ const RETRY: Duration = Duration::from_secs(60);
 /// The same for entries for groups: each attempt may remove the tree for some seconds.
 const GROUPS_RETRY: Duration = Duration::from_secs(600);
 
-/// Switches without a connection that are remembered with their failures.
+/// Switches without a connection whose failures are remembered. Beyond, a switch is tried again when it reconnects. Networks have fewer
+/// switches that fail, and an entry takes some dozen bytes.
 const BACKOFFS_KEPT_MAX: usize = 1024;
 
 /// The switches of this worker.
 #[derive(Debug, Default)]
 pub(super) struct Members {
     all: BTreeMap<DatapathId, Member>,
-    /// Of switches that have disconnected, at most [`BACKOFFS_KEPT_MAX`]: a switch that refuses entries is not tried again since it reconnects.
-    backoffs: BTreeMap<DatapathId, Backoffs>,
+    /// Of switches that have disconnected: a switch that refused entries is not tried again just because it has reconnected.
+    backoffs: Vec<(DatapathId, Backoffs)>,
     started: Option<Instant>,
     timeouts: u64,
 }
@@ -170,8 +171,16 @@ impl Members {
         let list_xid = (flooding != Flooding::Controller && is_early).then(|| {
             ctx.request(MultipartRequest::FlowDesc(flow_entries::stats_request(traffic))).ok()
         });
-        let before = self.all.remove(&ctx.datapath_id).map(|member| member.backoffs);
-        let backoffs = before.or_else(|| self.backoffs.remove(&ctx.datapath_id));
+        let backoffs = if let Some(before) = self.all.remove(&ctx.datapath_id) {
+            // Its connection was lost without notice.
+            for at in before.stale_ports {
+                ctx.publish_record::<StaleTreePort>(at, None);
+            }
+            Some(before.backoffs)
+        } else {
+            let known = self.backoffs.iter().position(|(id, _)| *id == ctx.datapath_id);
+            known.map(|at| self.backoffs.swap_remove(at).1)
+        };
         let member = Member {
             sw: ctx.switch_index,
             traffic,
@@ -258,9 +267,9 @@ impl Members {
             network.publish_record::<StaleTreePort>(now, at, None);
         }
         if member.backoffs.are_remembered(now) {
-            self.backoffs.retain(|_, backoffs| backoffs.are_remembered(now));
+            self.backoffs.retain(|(_, backoffs)| backoffs.are_remembered(now));
             if self.backoffs.len() < BACKOFFS_KEPT_MAX {
-                self.backoffs.insert(id, member.backoffs);
+                self.backoffs.push((id, member.backoffs));
             }
         }
     }
@@ -665,7 +674,7 @@ mod tests {
 
     /// Otherwise, one switch could have a tree removed as often as it reconnects.
     #[test]
-    fn a_switch_that_was_left_out_is_not_tried_again_since_it_reconnects() {
+    fn reconnecting_does_not_end_the_time_for_which_a_switch_is_left_out() {
         let mut switch = OneSwitch::cleared();
         let traffic = |switch: &OneSwitch| match tree_state(switch.network.view(), ID) {
             Some(SwitchTreeState::Clear { traffic, .. }) => traffic,
@@ -726,14 +735,17 @@ mod tests {
         let at = |no| SwitchPort::new(ID, PortNo(no));
         let isolated = |value| Fact::Record(RecordFact::new(at(2), value));
         assert_eq!(switch.outputs(), [2, 3]);
-        for (fact, outputs) in [
-            (isolated(Some(IsolatedPort)), &[3][..]),
-            (isolated(None), &[2, 3]),
-            (Fact::Port(at(3), Some(edge(false))), &[2]),
-            (Fact::Port(at(3), Some(edge(true))), &[2, 3]),
+        let soon = Duration::from_millis(250);
+        for (fact, after, outputs) in [
+            (isolated(Some(IsolatedPort)), soon, &[3][..]),
+            (isolated(None), soon, &[2, 3]),
+            (isolated(Some(IsolatedPort)), REFRESH, &[3]),
+            (isolated(None), soon, &[2, 3]),
+            (Fact::Port(at(3), Some(edge(false))), soon, &[2]),
+            (Fact::Port(at(3), Some(edge(true))), soon, &[2, 3]),
         ] {
             switch.publish(fact.clone());
-            switch.now += REFRESH;
+            switch.now += after;
             switch.tick();
             assert_eq!(switch.outputs(), outputs, "{fact:?}");
             let state = switch.members.all.get(&ID).map(|member| member.state);
