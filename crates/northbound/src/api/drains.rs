@@ -245,7 +245,7 @@ fn document(
 impl Names<'_> {
     fn drain(&self, cable: Cable, drained: DrainedLink) -> DrainDocument {
         let progress = |at| self.view.record::<DrainProgress>(at);
-        let ends = cable.ends();
+        let ends @ [a, b] = cable.ends();
         let is_done = ends.iter().all(|&at| progress(at).is_some_and(DrainProgress::is_done));
         let document = |at| DrainEndDocument {
             at: self.place(at),
@@ -258,7 +258,7 @@ impl Names<'_> {
         };
         DrainDocument {
             state: if is_done { DrainState::Drained } else { DrainState::Draining },
-            is_up: ends.iter().all(|&at| self.view.link_to(at).map(Cable::from) == Some(cable)),
+            is_up: self.view.is_link(a, b),
             requested_at_unix_s: drained.requested_at.as_secs_f64(),
             ends: ends.map(document),
         }

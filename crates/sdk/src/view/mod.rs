@@ -171,8 +171,16 @@ impl NetworkView {
         self.links.iter().map(|(&to, &(stamp, _))| (to, stamp))
     }
 
-    /// The links that a switch may send into, in the order of its ports: those whose ends send to each other, by the last
-    /// fact about each.
+    /// Whether two ports send to each other, by the last fact about each: while a cable is moved, the facts of its ends may differ.
+    pub fn is_link(&self, a: SwitchPort, b: SwitchPort) -> bool {
+        self.link_between(a, b).is_some() && self.link_between(b, a).is_some()
+    }
+
+    fn link_between(&self, from: SwitchPort, to: SwitchPort) -> Option<&Link> {
+        self.link_from(from).filter(|link| link.to == to)
+    }
+
+    /// The links that a switch may send into, in the order of its ports, by [`is_link`](Self::is_link).
     pub fn links_of(&self, id: DatapathId) -> impl Iterator<Item = &Link> {
         self.links_to_some(id, |_| true)
     }
@@ -187,8 +195,8 @@ impl NetworkView {
         let (first, last) = SwitchPort::all_of(id).into_inner();
         let links = self.links_from.range((first, SwitchPort::FIRST)..=(last, SwitchPort::LAST));
         links.filter(move |(_, to)| is_wanted(to.switch)).filter_map(|&(from, to)| {
-            let link = self.link_from(from).filter(|link| link.to == to)?;
-            self.link_from(to).is_some_and(|back| back.to == from).then_some(link)
+            let link = self.link_between(from, to)?;
+            self.link_between(to, from).is_some().then_some(link)
         })
     }
 

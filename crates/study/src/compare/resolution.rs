@@ -63,11 +63,23 @@ mod tests {
     use sluice_bench::ConfidenceInterval;
 
     use super::*;
+    use crate::definition::Catalogue;
+    use crate::definition::metrics::unit;
     use crate::interval::RatioEstimate;
 
     fn interval(first: f64, second: f64, metric: &str) -> ConfidenceInterval {
         let resolution = resolution(metric, [first, second]);
         RatioEstimate::new(&[first; 3], &[second; 4], resolution).at(0.01)
+    }
+
+    #[test]
+    fn figures_that_count_are_known_numbers_without_a_unit() {
+        for name in COUNTS {
+            let of_all = Catalogue::embedded().unwrap().experiments;
+            let mut units = of_all.values().filter_map(|it| unit(&it.measure, name));
+            assert!(units.next().is_some(), "{name}");
+            assert!(units.all(str::is_empty), "{name}");
+        }
     }
 
     #[test]

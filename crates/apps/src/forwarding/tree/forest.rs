@@ -155,8 +155,7 @@ fn has_link_ports(view: &NetworkView, link: &Link) -> bool {
 
 /// Whether all links of a tree exist in both directions.
 pub(super) fn has_all_links(view: &NetworkView, tree: &SpanningTree) -> bool {
-    let is_link = |from, to| view.link_from(from).is_some_and(|link| link.to == to);
-    tree.links.iter().all(|&[a, b]| is_link(a, b) && is_link(b, a))
+    tree.links.iter().all(|&[a, b]| view.is_link(a, b))
 }
 
 /// Whether broadcasts reach all switches of a tree: it is active, all its switches are connected and have installed it, and
