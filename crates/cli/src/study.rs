@@ -397,6 +397,15 @@ fn progress_line(progress: &StudyProgress) -> String {
     format!("[{}/{of}] {description}{repetition}; about {} left", number + 1, duration(*left))
 }
 
+impl Progress {
+    /// Prints a sentence about a sample, in the place of the progress.
+    fn print(&self, sample: &Sample, sentence: &str) {
+        let start = if self.is_terminal { "\r\x1b[K" } else { "" };
+        let Sample { experiment, controller, .. } = sample;
+        let _ = writeln!(io::stderr(), "{start}{experiment}: {controller}: {sentence}");
+    }
+}
+
 impl StudyObserver for Progress {
     fn on_start(&mut self, progress: &StudyProgress) {
         let line = progress_line(progress);
@@ -411,14 +420,12 @@ impl StudyObserver for Progress {
 
     fn on_sample(&mut self, sample: &Sample) {
         if let Some(why) = &sample.failure {
-            let start = if self.is_terminal { "\r\x1b[K" } else { "" };
-            let _ = writeln!(
-                io::stderr(),
-                "{start}{}: {}: {why}",
-                sample.experiment,
-                sample.controller
-            );
+            self.print(sample, why);
         }
+    }
+
+    fn on_repetitions_end(&mut self, sample: &Sample, why: &str) {
+        self.print(sample, why);
     }
 
     fn is_interrupted(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The machine: what it is, and what else runs on it.
 
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluice_bench::Host;
 use sluice_io::energy::EnergyMeter;
@@ -20,6 +20,9 @@ const OTHER_CORES_MAX: f64 = 0.25;
 
 /// The same of the hypervisor.
 const STOLEN_CORES_MAX: f64 = 0.1;
+
+/// Shortest failed start of which the times of `/proc/stat`, with a resolution of 10 ms, say how many cores were used.
+const FAILED_START_MIN: Duration = Duration::from_secs(1);
 
 /// Facts about this machine, and how its cores are divided.
 pub(super) fn read(generator_cores: Vec<usize>, controller_cores: Vec<usize>) -> Machine {
@@ -119,6 +122,15 @@ impl MachineReading {
         let is_disturbed = other_cores > OTHER_CORES_MAX || stolen_cores > STOLEN_CORES_MAX;
         MachineState { other_cores, stolen_cores, is_disturbed }
     }
+
+    /// What others used since `before`, when a controller was started that did not get ready. Its processes have ended, so that their
+    /// processor time is that of this process.
+    pub(super) fn of_failed_start(&self, before: &Self) -> MachineState {
+        if self.at.saturating_duration_since(before.at) < FAILED_START_MIN {
+            return MachineState::default();
+        }
+        self.since(before, 0.0)
+    }
 }
 
 /// Processor time of the children of this process that have ended, in seconds, from `/proc/self/stat` (proc(5)).
@@ -144,8 +156,6 @@ fn parse_stat(text: &str) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -169,6 +179,10 @@ mod tests {
         assert!((state.other_cores - 0.1).abs() < 1e-9 && (state.stolen_cores - 0.05).abs() < 1e-9);
         assert!(!state.is_disturbed);
         assert!(after.since(&before, 5.0).is_disturbed);
+        // A tick more or less would decide.
+        let soon = MachineReading { at: at + Duration::from_millis(20), ..after };
+        assert_eq!(soon.of_failed_start(&before), MachineState::default());
+        assert!(after.of_failed_start(&before).is_disturbed);
     }
 
     #[test]

@@ -53,6 +53,9 @@ pub trait StudyObserver {
     /// Called after each sample that counts.
     fn on_sample(&mut self, sample: &Sample);
 
+    /// Called when no repetition is left of a sample that is still disturbed: `why` is part of its warnings.
+    fn on_repetitions_end(&mut self, sample: &Sample, why: &str);
+
     /// Whether the study is to end.
     fn is_interrupted(&self) -> bool;
 }
@@ -88,7 +91,7 @@ pub fn run(
             }
             let attempt = progress.attempt(key);
             let sample = sample::empty(plan, task, attempt);
-            let sample = if let Some(why) = progress.reason_to_skip(key) {
+            let mut sample = if let Some(why) = progress.reason_to_skip(key) {
                 Sample { failure: Some(why), ..sample }
             } else {
                 let others = plan.tasks.iter().zip(&keys).skip(number + 1);
@@ -106,6 +109,7 @@ pub fn run(
             if observer.is_interrupted() && !plan.is_complete(task, &sample) {
                 return Ok(StudyEnd::Interrupted);
             }
+            warn_if_not_repeated(&progress, &mut sample, observer);
             journal.add(&sample)?;
             durations.add_sample(task, &sample);
             if let Some(elapsed_s) = progress.add(&sample) {
@@ -118,6 +122,20 @@ pub fn run(
         }
     }
     Ok(StudyEnd::Complete)
+}
+
+/// Says of a sample that counts although it is disturbed why it is not repeated.
+fn warn_if_not_repeated(
+    progress: &TaskProgress,
+    sample: &mut Sample,
+    observer: &mut dyn StudyObserver,
+) {
+    let Some(why) = progress.why_not_repeated(sample) else { return };
+    // Of samples without any repetition, the last sentence about one with repetitions has said it.
+    if sample.attempt > 0 {
+        observer.on_repetitions_end(sample, &why);
+    }
+    sample.warnings.push(why);
 }
 
 /// How far an earlier run of the same study has got, and how long its samples took.
@@ -176,6 +194,7 @@ impl Failures {
 pub(crate) mod tests {
     use super::*;
     use crate::definition::{Axis, AxisValue, Cell};
+    use crate::record::MachineState;
 
     pub(super) fn sample_with(threads: u64, failure: Option<&str>) -> Sample {
         let cell: Cell = [(Axis::Threads, AxisValue::Integer(threads))].into_iter().collect();
@@ -214,5 +233,41 @@ pub(crate) mod tests {
                 .unwrap()
                 .contains("this experiment")
         );
+    }
+
+    #[derive(Default)]
+    struct Sentences(Vec<String>);
+
+    impl StudyObserver for Sentences {
+        fn on_start(&mut self, _: &StudyProgress) {}
+
+        fn on_sample(&mut self, _: &Sample) {}
+
+        fn on_repetitions_end(&mut self, _: &Sample, why: &str) {
+            self.0.push(why.to_owned());
+        }
+
+        fn is_interrupted(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn that_disturbed_samples_are_not_repeated_any_more_is_said_and_recorded() {
+        let (mut progress, mut observer) = (TaskProgress::default(), Sentences::default());
+        let mut warnings = Vec::new();
+        let attempts = (1..=3).flat_map(|threads| (0..3).map(move |attempt| (threads, attempt)));
+        for (threads, attempt) in attempts.chain([(4, 0)]) {
+            let machine = MachineState { is_disturbed: true, ..MachineState::default() };
+            let failure = (threads == 2).then_some("no handshake");
+            let mut sample = Sample { attempt, machine, ..sample_with(threads, failure) };
+            warn_if_not_repeated(&progress, &mut sample, &mut observer);
+            progress.add(&sample);
+            warnings.extend(sample.warnings);
+        }
+        // The three that were repeated twice, and the one that was not repeated for that.
+        assert_eq!((warnings.len(), &warnings[..3]), (4, &observer.0[..]));
+        assert!(warnings[2].contains("from now on, disturbed samples are not repeated"));
+        assert!(warnings[3].starts_with("it was disturbed and not repeated"));
     }
 }

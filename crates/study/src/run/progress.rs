@@ -6,7 +6,7 @@ use super::Failures;
 use super::sample::{self, SampleKey};
 use crate::record::Sample;
 
-/// How often a disturbed sample is taken again.
+/// How often a disturbed sample is taken again, whether it has figures or has failed.
 const REPETITIONS_MAX: u32 = 2;
 
 /// Samples, one after the other, that were still disturbed when they had been repeated. From then on none is repeated until one is
@@ -34,11 +34,7 @@ impl TaskProgress {
         let (_, before_s) = self.disturbed.remove(&key).unwrap_or_default();
         let elapsed_s = before_s + sample.elapsed_s;
         let is_disturbed = sample.machine.is_disturbed;
-        let is_repeated = is_disturbed
-            && sample.failure.is_none()
-            && sample.attempt < REPETITIONS_MAX
-            && self.disturbed_in_turn < DISTURBED_MAX;
-        if is_repeated {
+        if is_disturbed && self.has_repetitions_left(sample) {
             self.disturbed.insert(key, (sample.attempt + 1, elapsed_s));
             return None;
         }
@@ -46,6 +42,33 @@ impl TaskProgress {
         self.failures.add(sample);
         self.done.insert(key);
         Some(elapsed_s)
+    }
+
+    /// Whether a sample would be taken again if it were disturbed.
+    fn has_repetitions_left(&self, sample: &Sample) -> bool {
+        sample.attempt < REPETITIONS_MAX && self.disturbed_in_turn < DISTURBED_MAX
+    }
+
+    /// Why a sample that is about to be added counts although it is disturbed, if that is so.
+    pub(super) fn why_not_repeated(&self, sample: &Sample) -> Option<String> {
+        if !sample.machine.is_disturbed || self.has_repetitions_left(sample) {
+            return None;
+        }
+        let until = "disturbed samples are not repeated until one is undisturbed";
+        Some(if sample.attempt < REPETITIONS_MAX {
+            format!(
+                "it was disturbed and not repeated: since {DISTURBED_MAX} samples stayed disturbed, {until}"
+            )
+        } else if self.disturbed_in_turn + 1 == DISTURBED_MAX {
+            format!(
+                "it was still disturbed after {REPETITIONS_MAX} repetitions, as the {} samples before it: from now on, {until}",
+                DISTURBED_MAX - 1
+            )
+        } else {
+            format!(
+                "it was still disturbed after {REPETITIONS_MAX} repetitions, and is not repeated again"
+            )
+        })
     }
 
     /// Whether a task has the sample that counts.
@@ -111,9 +134,42 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_counts_although_it_was_disturbed() {
-        let failed = Sample { failure: Some("no handshake".to_owned()), ..disturbed(1, 0) };
-        assert!(progress(std::slice::from_ref(&failed)).is_done(&sample::key(&failed)));
+    fn a_failure_counts_only_if_it_was_not_disturbed_or_stays_disturbed() {
+        let failed =
+            |attempt| Sample { failure: Some("no handshake".to_owned()), ..disturbed(1, attempt) };
+        let key = sample::key(&failed(0));
+        let mut samples = vec![failed(0), failed(1)];
+        let progress_so_far = progress(&samples);
+        assert!(progress_so_far.is_left(&key));
+        assert_eq!((progress_so_far.attempt(&key), samples.len()), (2, 2));
+        samples.push(failed(2));
+        assert!(progress(&samples).is_done(&key));
+        let undisturbed = Sample { machine: MachineState::default(), ..failed(0) };
+        assert!(progress(&[undisturbed]).is_done(&key));
+        // What was repeated is no reason to give up the other rounds: only the last one of three failures counts.
+        let next = Sample { round: 1, ..failed(0) };
+        assert_eq!(progress(&samples).reason_to_skip(&sample::key(&next)), None);
+    }
+
+    #[test]
+    fn the_end_of_repetitions_has_a_reason() {
+        let mut progress = TaskProgress::default();
+        let mut why = |sample: Sample| {
+            let why = progress.why_not_repeated(&sample).unwrap_or_default();
+            let is_counted = progress.add(&sample).is_some();
+            assert_eq!(is_counted, !sample.machine.is_disturbed || !why.is_empty());
+            why
+        };
+        let still = "it was still disturbed after 2 repetitions";
+        for threads in 1..=3 {
+            assert_eq!([0, 1].map(|attempt| why(disturbed(threads, attempt))), [""; 2]);
+            let reason = why(disturbed(threads, 2));
+            assert!(reason.starts_with(still), "{reason}");
+            assert_eq!(reason.contains("from now on"), threads == 3, "{reason}");
+        }
+        let reason = why(disturbed(4, 0));
+        assert!(reason.starts_with("it was disturbed and not repeated"), "{reason}");
+        assert_eq!([why(sample_with(5, None)), why(disturbed(6, 0))], [""; 2]);
     }
 
     #[test]

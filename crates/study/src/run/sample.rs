@@ -124,7 +124,8 @@ fn fill(
         (id, row, version),
         &plan.record.machine.generator_cores,
     );
-    let (mut controller, placeholders) = with_restarts(sample, |sample| {
+    let before_start = MachineReading::take();
+    let started = with_restarts(sample, |sample| {
         let directory = fresh_folder(&path)
             .map_err(|error| StartError::Io(format!("{}: {error}", path.display())))?;
         let placeholders = placeholders(plan, task, row.start.port, &directory)
@@ -134,8 +135,11 @@ fn fill(
         let controller =
             RunningController::start(row, &variant, &placeholders, version, is_interrupted)?;
         Ok((controller, placeholders))
-    })
-    .map_err(|error| error.to_string())?;
+    });
+    let (mut controller, placeholders) = started.map_err(|error| {
+        sample.machine = MachineReading::take().of_failed_start(&before_start);
+        error.to_string()
+    })?;
     let before = (MachineReading::take(), controller.cpu_s());
     let mut subject = Subject {
         target: SocketAddr::from((Ipv4Addr::LOCALHOST, placeholders.port)),

@@ -115,7 +115,10 @@ fn each(experiment: &ExperimentSummary<'_>) -> String {
 
 fn sample_row(cell: &CellSummary<'_>, sample: &Sample, replaced: Option<&str>) -> Vec<TableCell> {
     let result = match (&sample.failure, replaced, sample.machine.is_disturbed) {
-        (Some(reason), ..) => TableCell::Failed(format!("failed: {reason}")),
+        (Some(reason), replaced, _) => {
+            let replaced = replaced.map_or_else(String::new, |text| format!("; {text}"));
+            TableCell::Failed(format!("failed: {reason}{replaced}"))
+        }
         (None, Some(text), _) => TableCell::Text(text.to_owned()),
         (None, None, true) => TableCell::Text("disturbed †".to_owned()),
         (None, None, false) => TableCell::Text("ok".to_owned()),
