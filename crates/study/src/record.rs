@@ -106,6 +106,10 @@ pub struct ControllerRecord {
     /// others.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
+    /// The environment variables that it inherits from the study and that may change what is measured: those of linkers, run-time systems and
+    /// controllers, except what its file sets. Of secrets, length and hash.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
     /// The command line of its start with the variables that it sets, and with placeholders that differ between samples.
     pub command: String,
 }

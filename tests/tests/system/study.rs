@@ -100,6 +100,11 @@ fn a_short_study_has_all_samples_and_a_report_and_goes_on_after_an_interruption(
         study(&env, &["run", "--experiments", "flood", "--controllers", "null", "--output", "out"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("contains a study with another plan"));
+    // Nor do samples in another environment.
+    let output = command(&env, &arguments).env("GOGC", "50").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let err = text(&output.stderr);
+    assert!(err.contains(r#"controller null: environment variables that it inherits have changed: GOGC (null and "50")"#), "{err}");
 }
 
 /// A controller that serves one switch only.

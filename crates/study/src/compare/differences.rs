@@ -87,19 +87,22 @@ fn of_controller(first: &ControllerRecord, second: &ControllerRecord) -> Option<
     }
     let rows = fields(&first.row, &second.row, &["title", "source", "start"]);
     different.extend(rows);
+    different.extend(fields(&first.environment, &second.environment, &[]));
     (!different.is_empty())
         .then(|| format!("the controller {} differs: {}", first.id, different.join(", ")))
 }
 
-/// The fields that differ, with both values.
-fn fields<T: Serialize>(first: &T, second: &T, ignored: &[&str]) -> Vec<String> {
+/// The fields that differ, or entries of a map, with both values.
+pub(crate) fn fields<T: Serialize>(first: &T, second: &T, ignored: &[&str]) -> Vec<String> {
     let object = |it: &T| match serde_json::to_value(it) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
     let [first, second] = [first, second].map(object);
-    let pairs =
-        first.iter().map(|(name, value)| (name, value, second.get(name).unwrap_or(&Value::Null)));
+    let names = first.keys().chain(second.keys().filter(|name| !first.contains_key(*name)));
+    let of =
+        |object: &Map<String, Value>, name: &str| object.get(name).cloned().unwrap_or_default();
+    let pairs = names.map(|name| (name, of(&first, name), of(&second, name)));
     let different = pairs.filter(|(name, a, b)| a != b && !ignored.contains(&name.as_str()));
     different.map(|(name, a, b)| format!("{name} ({a} and {b})")).collect()
 }

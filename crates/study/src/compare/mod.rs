@@ -1,7 +1,7 @@
 //! Compares two studies: the ratio of each metric of each cell, with an interval.
 
 mod controllers;
-mod differences;
+pub(crate) mod differences;
 mod gate;
 mod print;
 mod resolution;

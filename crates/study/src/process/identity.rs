@@ -6,9 +6,13 @@ use std::path::Path;
 
 /// Length and hash of a file; of a folder, those of the list of its files with their lengths.
 pub(crate) fn identity(path: &Path) -> String {
-    let bytes = if path.is_dir() { list(path) } else { fs::read(path).unwrap_or_default() };
+    identity_of(&if path.is_dir() { list(path) } else { fs::read(path).unwrap_or_default() })
+}
+
+/// Length and hash.
+pub(super) fn identity_of(bytes: &[u8]) -> String {
     let mut hasher = DefaultHasher::new();
-    hasher.write(&bytes);
+    hasher.write(bytes);
     format!("{} bytes, {:016x}", bytes.len(), hasher.finish())
 }
 

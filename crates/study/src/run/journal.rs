@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use sluice_io::process_tree;
 
 use crate::atomic_file;
+use crate::compare::differences::fields;
 use crate::record::{ControllerRecord, Machine, Sample, StudyRecord};
 
 /// Name of the file with the plan.
@@ -190,7 +191,18 @@ fn controller_difference(
 ) -> Option<String> {
     let id = &now.id;
     if before.row != now.row {
-        return Some(format!("controller {id}: its file has changed"));
+        let changed = match fields(&before.row.start, &now.row.start, &[]) {
+            changed if changed.is_empty() => fields(&before.row, &now.row, &[]),
+            changed => changed,
+        };
+        return Some(format!("controller {id}: its file has changed: {}", changed.join(", ")));
+    }
+    let variables = fields(&before.environment, &now.environment, &[]);
+    if !variables.is_empty() {
+        let variables = variables.join(", ");
+        return Some(format!(
+            "controller {id}: environment variables that it inherits have changed: {variables}"
+        ));
     }
     if before.version.is_some() && now.version.is_some() && before.version != now.version {
         return Some(format!("controller {id}: its version has changed"));
@@ -338,6 +350,50 @@ mod tests {
         missing.controllers[0].files.clear();
         drop(Journal::open(&folder, &missing).unwrap());
         assert!(open_error(&folder, &record("/b", "2")).contains("another file"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    type Variables<'v> = &'v [(&'v str, &'v str)];
+
+    #[test]
+    fn a_study_does_not_go_on_with_another_environment_of_a_controller() {
+        let folder = folder("environment");
+        let with = |own: &str, inherited: &[(&str, &str)]| {
+            let mut record = record("/a", "1");
+            let controller = &mut record.controllers[0];
+            controller.row.start.environment.insert("MODE".to_owned(), own.to_owned());
+            let inherited =
+                inherited.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+            controller.environment = inherited.collect();
+            record
+        };
+        let java = [("JAVA_OPTS", "-Xmx1g")];
+        drop(Journal::open(&folder, &with("fast", &java)).unwrap());
+        drop(Journal::open(&folder, &with("fast", &java)).unwrap());
+        assert_eq!(read(&folder).unwrap().0.controllers[0].environment["JAVA_OPTS"], "-Xmx1g");
+        let cases: [(&str, Variables<'_>, &str); 4] = [
+            (
+                "slow",
+                &java,
+                r#"its file has changed: environment ({"MODE":"fast"} and {"MODE":"slow"})"#,
+            ),
+            (
+                "fast",
+                &[("JAVA_OPTS", "-Xmx2g")],
+                r#"have changed: JAVA_OPTS ("-Xmx1g" and "-Xmx2g"))"#,
+            ),
+            ("fast", &[], r#"have changed: JAVA_OPTS ("-Xmx1g" and null)"#),
+            ("fast", &[java[0], ("LD_PRELOAD", "x")], r#"have changed: LD_PRELOAD (null and "x")"#),
+        ];
+        for (own, inherited, expected) in cases {
+            let error = open_error(&folder, &with(own, inherited));
+            assert!(error.contains("(controller c0: ") && error.contains(expected), "{error}");
+        }
+        // The file, but not how it is started.
+        let mut other = with("fast", &java);
+        other.controllers[0].row.threads_max = Some(1);
+        let error = open_error(&folder, &other);
+        assert!(error.contains("its file has changed: threads_max (null and 1)"), "{error}");
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -1,6 +1,7 @@
 //! The plan of a study: which controllers, which experiments, how many samples, how long.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::definition::{
     Axis, AxisValue, Catalogue, Cell, ControllerRow, Experiment, Measure, SocketCores, Variant,
     check_rounds,
 };
-use crate::process::{self, Placeholders, command_line, identity};
+use crate::process::{self, Placeholders, command_line, identity, inherited_variables};
 use crate::record::{ControllerRecord, ExperimentRecord, LeftOut, SCHEMA, StudyRecord};
 use crate::rfc8456;
 
@@ -353,6 +354,7 @@ fn controller_record(
         missing,
         version,
         files,
+        environment: inherited_variables(env::vars_os(), &row.start.environment),
         command: command_line(&row.start, &Variant::default(), str::to_owned),
     }
 }
@@ -421,6 +423,7 @@ pub(super) mod tests {
             missing: None,
             version: None,
             files: BTreeMap::new(),
+            environment: BTreeMap::new(),
             command: String::new(),
         };
         let experiment = |n: usize| ExperimentRecord {

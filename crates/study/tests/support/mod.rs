@@ -110,6 +110,7 @@ pub(crate) fn controller(id: &str, title: &str) -> ControllerRecord {
         missing: None,
         version: Some(format!("{id} 1.0")),
         files: BTreeMap::new(),
+        environment: BTreeMap::new(),
         command,
     }
 }

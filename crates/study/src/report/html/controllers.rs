@@ -26,11 +26,15 @@ fn controller(controller: &ControllerRecord, name: &str) -> String {
     // Studies of older versions have the command without them.
     let is_new = |(name, _): &(&String, &String)| !controller.command.contains(&format!("{name}="));
     let variables = row.start.environment.iter().filter(is_new);
-    let variables: Vec<_> = variables.map(|(name, value)| format!("{name}={value}")).collect();
+    let variables: Vec<_> = variables.map(assignment).collect();
     if !variables.is_empty() {
         facts.push(("Environment", code(&variables.join(" "))));
     }
     facts.push(("Command", code(&controller.command)));
+    let inherited: Vec<_> = controller.environment.iter().map(assignment).collect();
+    if !inherited.is_empty() {
+        facts.push(("Inherited variables", code(&inherited.join(" "))));
+    }
     facts.extend(row.start.files.iter().map(file));
     if let Some(missing) = &controller.missing {
         facts.insert(0, ("Not found", format!("<span class=\"failed\">{}</span>", html(missing))));
@@ -45,7 +49,7 @@ fn controller(controller: &ControllerRecord, name: &str) -> String {
     }
     facts.push(("Stop", stop(&row.stop)));
     for (name, variant) in &row.variants {
-        let variables = variant.environment.iter().map(|(name, value)| format!("{name}={value}"));
+        let variables = variant.environment.iter().map(assignment);
         let words: Vec<_> = variables.chain(variant.arguments.iter().cloned()).collect();
         facts.push(("Variant", format!("{}: {}", html(name), code(&words.join(" ")))));
     }
@@ -53,6 +57,11 @@ fn controller(controller: &ControllerRecord, name: &str) -> String {
     let entries: String = facts.into_iter().map(entry).collect();
     let title = html(&row.title);
     format!("<h3 id=\"controller-{name}\">{title}</h3>\n<dl class=\"facts\">\n{entries}</dl>\n")
+}
+
+/// A variable, as `NAME=value`.
+fn assignment((name, value): (&String, &String)) -> String {
+    format!("{name}={value}")
 }
 
 /// A file that is written before the start.
@@ -115,10 +124,12 @@ mod tests {
             missing: None,
             version: None,
             files: BTreeMap::new(),
+            environment: BTreeMap::from([("LD_PRELOAD".to_owned(), "x.so".to_owned())]),
             command: "c --port PORT".to_owned(),
         };
         let page = controller(&record, "c");
         let expected = [
+            "<dt>Inherited variables</dt><dd><code>LD_PRELOAD=x.so</code></dd>",
             "<dt>Environment</dt><dd><code>JAVA_OPTS=-Xmx1g &lt;&amp;&gt;</code></dd>\n<dt>Command</dt>",
             "<details><summary>c.conf</summary><pre>&lt;switch&gt;\nport = {port}</pre></details>",
             "a packet-in is answered, within 90 s; measured 1.5 s later",
