@@ -134,6 +134,11 @@ impl ProcessTree {
         })
     }
 
+    /// The environment variable, with its value, by which all processes are part of the tree that a later command starts in the background.
+    pub fn variable(&self) -> (&'static str, &str) {
+        (MARK, &self.mark)
+    }
+
     /// Process id of the program itself.
     pub fn id(&self) -> u32 {
         self.root.id()

@@ -25,7 +25,7 @@ pub fn run(command: &str, timeout: Duration) -> io::Result<Option<ExitStatus>> {
     wait(shell, timeout)
 }
 
-/// As [`run`], in `folder`, with all output appended to `log`.
+/// As [`run`], in `folder`, with an environment variable (name and value), and with all output appended to `log`.
 ///
 /// # Errors
 /// As [`run`], and those of opening `log`.
@@ -34,10 +34,11 @@ pub fn run_in(
     command: &str,
     log: &Path,
     timeout: Duration,
+    (name, value): (&str, &str),
 ) -> io::Result<Option<ExitStatus>> {
     let log = File::options().create(true).append(true).open(log)?;
     let mut shell = shell(command);
-    shell.current_dir(folder).stdout(log.try_clone()?).stderr(log);
+    shell.current_dir(folder).env(name, value).stdout(log.try_clone()?).stderr(log);
     wait(shell, timeout)
 }
 
@@ -79,7 +80,9 @@ mod tests {
     fn a_command_runs_in_its_folder_and_writes_into_its_log() {
         let log = std::env::temp_dir().join(format!("sluice-shell-log-{}", std::process::id()));
         let minute = Duration::from_secs(60);
-        let status = run_in(Path::new("/"), "pwd; echo error >&2", &log, minute).unwrap().unwrap();
+        let command = "pwd; echo $SLUICE_TEST >&2";
+        let variable = ("SLUICE_TEST", "error");
+        let status = run_in(Path::new("/"), command, &log, minute, variable).unwrap().unwrap();
         let text = fs::read_to_string(&log).unwrap();
         fs::remove_file(&log).unwrap();
         assert!(status.success());

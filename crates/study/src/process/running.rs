@@ -118,7 +118,7 @@ impl RunningController {
             .map_err(|error| StartError::Io(format!("{}: {error}", program.program)))?;
         let mut controller = Self::new(tree, program.log.clone(), row, started_at);
         controller.wait_until_ready(row, placeholders, version, &program.log, is_interrupted)?;
-        run_command_after_start(row, placeholders)?;
+        run_command_after_start(row, placeholders, &controller.tree)?;
         let settle = Duration::try_from_secs_f64(row.ready.settle_s).unwrap_or_default();
         controller.settle(settle, is_interrupted)?;
         controller.usage_log.make_room();
@@ -254,15 +254,17 @@ impl RunningController {
     }
 }
 
+/// Runs the command after the start. What it leaves running is part of the controller.
 fn run_command_after_start(
     row: &ControllerRow,
     placeholders: &Placeholders,
+    tree: &ProcessTree,
 ) -> Result<(), StartError> {
     let Some(command) = &row.start.then else { return Ok(()) };
     let command = placeholders.fill(command);
     let timeout = Duration::try_from_secs_f64(row.ready.timeout_s).unwrap_or_default();
     let (folder, log) = (&placeholders.directory, placeholders.directory.join(LOG));
-    match shell::run_in(folder, &command, &log, timeout) {
+    match shell::run_in(folder, &command, &log, timeout, tree.variable()) {
         Ok(Some(status)) if status.success() => Ok(()),
         Ok(Some(status)) => Err(StartError::Then(format!("{command}: {status}"))),
         Ok(None) => Err(StartError::Then(format!("{command}: it did not end in time"))),
@@ -331,13 +333,13 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_controller_that_has_not_settled_because_of_an_interruption_is_not_started() {
-        let row: ControllerRow = toml::from_str(
+    /// A controller that is `sleep 600`, with the command `then` after the start.
+    fn sleeping(then: &str) -> (ControllerRow, RunningController) {
+        let row = format!(
             "title = \"x\"\nsource = \"x\"\napplication = \"x\"\nlanguage = \"x\"\nopenflow = [\"1.3\"]\n[start]\n\
-             program = \"sleep\"\n",
-        )
-        .unwrap();
+             program = \"sleep\"\nthen = '{then}'\n"
+        );
+        let row: ControllerRow = toml::from_str(&row).unwrap();
         let program = Program {
             program: row.start.program.clone(),
             arguments: vec!["600".to_owned()],
@@ -347,7 +349,39 @@ mod tests {
             cores: Vec::new(),
         };
         let tree = ProcessTree::start(&program).unwrap();
-        let mut controller = RunningController::new(tree, program.log, &row, clock::now());
+        let controller = RunningController::new(tree, program.log, &row, clock::now());
+        (row, controller)
+    }
+
+    #[test]
+    fn what_the_command_after_the_start_leaves_running_ends_with_the_controller() {
+        let directory =
+            std::env::temp_dir().join(format!("sluice-after-start-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let placeholders = Placeholders {
+            port: 0,
+            api_port: 0,
+            threads: 1,
+            cores: Vec::new(),
+            directory: directory.clone(),
+            home: "/".into(),
+            sluice: "/".into(),
+        };
+        let (row, controller) = sleeping("sleep 600 & echo $! >pid");
+        run_command_after_start(&row, &placeholders, &controller.tree).unwrap();
+        let pid = fs::read_to_string(directory.join("pid")).unwrap();
+        let process = PathBuf::from("/proc").join(pid.trim());
+        assert!(process.exists());
+        let usage = controller.stop();
+        assert!(usage.survived && usage.stopped_in_order);
+        assert_eq!(usage.processes.len(), 2);
+        assert!(!process.exists());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_controller_that_has_not_settled_because_of_an_interruption_is_not_started() {
+        let (_, mut controller) = sleeping("");
         let interrupted = controller.settle(Duration::from_secs(3600), &|| true);
         assert!(matches!(interrupted, Err(StartError::Interrupted)));
         assert!(controller.settle(Duration::ZERO, &|| false).is_ok());
