@@ -282,19 +282,25 @@ impl CommonArgs {
         let plan = StudyPlan::new(&options, &catalogue, &sluice, command)
             .map_err(|error| StudyError::Usage(error.to_string()))?;
         write_stdout(&describe(&plan)).map_err(StudyError::Failure)?;
+        self.require_named_controllers(&plan.record)?;
         if self.dry_run {
             return Ok(0);
         }
-        let code = self.carry_out(&plan)?;
-        let named = plan.record.controllers.iter().filter(|it| self.controllers.contains(&it.id));
-        let mut missing = named.filter_map(|it| Some((&it.id, it.missing.as_ref()?))).peekable();
-        if code != 0 || missing.peek().is_none() {
-            return Ok(code);
+        self.carry_out(&plan)
+    }
+
+    /// Fails if a controller that an option names was not found. Those of a plan file may be absent.
+    fn require_named_controllers(&self, record: &StudyRecord) -> Result<(), StudyError> {
+        let named = record.controllers.iter().filter(|it| self.controllers.contains(&it.id));
+        let missing = named.filter_map(|it| Some((&it.id, it.missing.as_ref()?)));
+        let missing: Vec<_> = missing.map(|(id, why)| format!("controller {id}: {why}")).collect();
+        if missing.is_empty() {
+            return Ok(());
         }
-        for (id, why) in missing {
-            print_error(&format!("controller {id} was not measured: {why}"));
-        }
-        Ok(EXIT_FAILURE)
+        Err(StudyError::Usage(format!(
+            "--controllers names controllers that are not on this machine ({}): leave them out, or say with --home where they are installed",
+            missing.join("; ")
+        )))
     }
 
     fn carry_out(&self, plan: &StudyPlan) -> Result<u8, StudyError> {

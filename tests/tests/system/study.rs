@@ -211,7 +211,8 @@ fn controllers_that_misbehave_are_named_and_the_others_are_measured() {
                    [start]\nprogram = \"no-such-controller\"\n";
     fs::write(controllers.join("missing.toml"), missing).unwrap();
     let names: Vec<_> = BAD.iter().map(|(name, ..)| *name).chain(["missing", "null"]).collect();
-    let names = names.join(",");
+    // Of those that a plan names, one may be absent.
+    fs::write(env.dir().join("plan.toml"), format!("controllers = {names:?}\n")).unwrap();
     let arguments = [
         "run",
         "--short",
@@ -219,8 +220,8 @@ fn controllers_that_misbehave_are_named_and_the_others_are_measured() {
         "1",
         "--definitions",
         "definitions",
-        "--controllers",
-        &names,
+        "--plan",
+        "plan.toml",
         "--experiments",
         "response-switches",
         "--output",
@@ -429,7 +430,7 @@ fn a_plan_is_checked_before_anything_starts() {
         "title = \"x\"\nsource = \"x\"\napplication = \"x\"\nlanguage = \"x\"\nopenflow = [\"1.3\"]\n[start]\n\
          program = \"x\"\narguments = [\"--port\", \"{prot}\"]\n",
     );
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 13] = [
         (
             &["run", "--definitions", "misspelled"],
             "wrong.toml: start.arguments[1]: unknown placeholder {prot} (known: {port}, ",
@@ -441,6 +442,10 @@ fn a_plan_is_checked_before_anything_starts() {
         (
             &["run", "--controllers", "onos", "--home", "nowhere"],
             "/nowhere/onos/bin/onos-service was not found",
+        ),
+        (
+            &["run", "--controllers", "null,onos", "--home", "nowhere"],
+            "(controller onos: ",
         ),
         (&["run", "--definitions", "metric"], "figure a: unknown metric \"speed\" (known: rate, "),
         (
