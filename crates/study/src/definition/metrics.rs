@@ -247,7 +247,7 @@ const RFC8456: [(&str, &[Metric]); 15] = [
     (
         "5.2.1",
         &[
-            higher("sessions", "", "sessions that were established and not dropped"),
+            higher("sessions", "", "sessions that were established, served and not dropped"),
             lower("dropped", "", "sessions that were established and dropped"),
         ],
     ),

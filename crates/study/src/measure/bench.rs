@@ -433,7 +433,11 @@ pub(crate) mod tests {
         }
     }
 
-    fn switch(handshake: Option<Duration>, disconnected: Option<&str>, rate: f64) -> SwitchFigures {
+    pub(crate) fn switch(
+        handshake: Option<Duration>,
+        disconnected: Option<&str>,
+        rate: f64,
+    ) -> SwitchFigures {
         SwitchFigures {
             datapath_id: DatapathId(1),
             rate,

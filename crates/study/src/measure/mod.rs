@@ -22,7 +22,7 @@ use crate::process::{Placeholders, RunningController};
 use crate::rfc8456;
 
 #[cfg(test)]
-pub(crate) use bench::tests::report as report_without_requests;
+pub(crate) use bench::tests::{report as report_without_requests, switch as switch_figures};
 pub(crate) use bench::{
     is_generator_the_limit, not_sent, require_all_switches, set_quantiles, unanswered_share, whole,
 };

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluice_bench::{Announce, Buffering, Load, Plan, SWITCHES_MAX};
+use sluice_bench::{Announce, Buffering, Load, Plan, Report, SWITCHES_MAX, SwitchFigures};
 use sluice_emu::topology::Topology;
 use sluice_io::{clock, limits};
 
@@ -25,8 +25,11 @@ const FILES_SPARE: u64 = 256;
 /// Time for all sessions to be established.
 const SESSIONS_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Messages per second of all sessions together, so that a session that was dropped is noticed.
-const SESSIONS_LOAD: f64 = 1000.0;
+/// Messages per second of all sessions together, so that a session that was dropped or is not served is noticed.
+const SESSIONS_LOAD: u32 = 1000;
+
+/// Messages of each session during the trial, at least.
+const SESSION_MESSAGES: u32 = 2;
 
 /// Datapath id of the first switch, which no other test uses.
 const FIRST_DATAPATH_ID: u64 = 0x8456_0100_0000;
@@ -66,37 +69,62 @@ pub(super) fn control_sessions(trial: &mut Trial<'_, '_>) -> Result<Measured, St
         version: trial.subject.version,
         ports: 2,
         hosts: 2,
-        load: Load::Rate(SESSIONS_LOAD),
+        load: Load::Rate(SESSIONS_LOAD.into()),
         buffering: Buffering::Unbuffered,
         announce: Announce::NoHosts,
         dpid_offset: FIRST_DATAPATH_ID,
         handshake_timeout: SESSIONS_TIMEOUT,
         loops: 1,
         warmup: 0,
-        loop_time: trial.time(),
+        loop_time: trial.time().max(Duration::from_secs(
+            u64::from(SESSION_MESSAGES * switches).div_ceil(SESSIONS_LOAD.into()),
+        )),
         pin: trial.subject.generator_cores.to_vec(),
         ..Plan::default()
     };
     let report = trial.bench(&plan)?;
-    let established = report.switches.iter().filter(|it| it.handshake.is_some()).count();
-    let dropped = report
-        .switches
-        .iter()
-        .filter(|it| it.handshake.is_some() && it.disconnect_reason.is_some())
-        .count();
-    let mut measured = Measured::default();
-    #[expect(clippy::cast_precision_loss, reason = "numbers of sessions")]
-    {
-        measured.set("sessions", (established - dropped) as f64);
-        measured.set("dropped", dropped as f64);
-    }
-    if u32::try_from(established - dropped) == Ok(switches) {
-        measured.lower_bounds.push("sessions".to_owned());
-    }
+    let mut measured = session_figures(&report, trial.subject.row.ready.probe)?;
     if switches < SWITCHES_MAX {
         measured.warnings.push(format!(
             "at most {switches} sessions, by the limit of open files: see `ulimit -n`"
         ));
+    }
+    Ok(measured)
+}
+
+/// Counts the sessions. If the controller answers packet-ins at all (`answers`), a session of which none was answered is not one that it holds.
+fn session_figures(report: &Report, answers: bool) -> Result<Measured, String> {
+    let is_kept = |it: &&SwitchFigures| it.disconnect_reason.is_none();
+    let is_served = |it: &&SwitchFigures| !answers || it.counts.answered + it.counts.late > 0;
+    let established = || report.switches.iter().filter(|it| it.handshake.is_some());
+    let kept = established().filter(is_kept).count();
+    let served = established().filter(is_kept).filter(is_served).count();
+    let dropped = established().count() - kept;
+    let mut measured = Measured::default();
+    if served == 0 {
+        return Err(format!(
+            "no session was served: {kept} were established and not dropped, and none of their packet-ins was answered"
+        ));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "numbers of sessions")]
+    {
+        measured.set("sessions", served as f64);
+        measured.set("dropped", dropped as f64);
+    }
+    if u32::try_from(served) == Ok(report.plan.switches) {
+        measured.lower_bounds.push("sessions".to_owned());
+    }
+    if served < kept {
+        measured.warnings.push(format!(
+            "{} sessions were established and do not count, since none of their packet-ins was answered",
+            kept - served
+        ));
+    }
+    if !answers {
+        measured.warnings.push(
+            "the controller does not answer packet-ins of a single switch: its sessions count without a check that they are served"
+                .to_owned(),
+        );
     }
     Ok(measured)
 }
@@ -359,6 +387,7 @@ fn request_entries(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::{report_without_requests, switch_figures};
 
     #[test]
     fn three_equal_readings_end_the_measurement() {
@@ -379,6 +408,51 @@ mod tests {
         let start = clock::now();
         let mut readings = Readings::new(start);
         assert!((1..10).all(|n| !readings.add(start + READING_INTERVAL * n, 0)));
+    }
+
+    #[test]
+    fn sessions_without_answers_do_not_count() {
+        let mut report = report_without_requests(Load::Rate(1000.0));
+        let with = |handshake: bool, answered: u64, late: u64, is_dropped: bool| {
+            let mut switch = switch_figures(
+                handshake.then_some(Duration::ZERO),
+                is_dropped.then_some("the controller closed the connection"),
+                0.0,
+            );
+            (switch.counts.answered, switch.counts.late) = (answered, late);
+            switch
+        };
+        report.switches = vec![
+            with(true, 2, 0, false),
+            with(true, 0, 1, false),
+            with(true, 0, 0, false),
+            with(true, 1, 0, true),
+            with(false, 0, 0, false),
+        ];
+        report.plan.switches = 5;
+        let numbers = |measured: &Measured| {
+            ["sessions", "dropped"].map(|name| measured.figures.get(name).copied())
+        };
+        let measured = session_figures(&report, true).unwrap();
+        assert_eq!(numbers(&measured), [Some(2.0), Some(1.0)]);
+        assert_eq!(
+            measured.warnings,
+            [
+                "1 sessions were established and do not count, since none of their packet-ins was answered"
+            ]
+        );
+        assert_eq!(measured.lower_bounds, [""; 0]);
+        // Of a controller that answers no packet-in of a single switch, it cannot be told.
+        let measured = session_figures(&report, false).unwrap();
+        assert_eq!(numbers(&measured), [Some(3.0), Some(1.0)]);
+        assert!(measured.warnings.concat().contains("without a check that they are served"));
+        report.switches.truncate(2);
+        report.plan.switches = 2;
+        assert_eq!(session_figures(&report, true).unwrap().lower_bounds, ["sessions"]);
+        // Handshakes, and nothing else.
+        report.switches = vec![with(true, 0, 0, false), with(true, 0, 0, false)];
+        let error = session_figures(&report, true).unwrap_err();
+        assert!(error.starts_with("no session was served: 2 were established"), "{error}");
     }
 
     /// What is recorded of a number of accepted requests, of which the next one was `refused`, and of a number of flow entries.

@@ -40,6 +40,9 @@ const SIZE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time between two networks of section 5.2.2.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// How often the controller is asked whether it still lists the switches of a network that has gone, every [`POLL_INTERVAL`].
+const FORGET_ATTEMPTS: u32 = 10;
+
 /// What an answer of the controller means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
@@ -220,6 +223,14 @@ pub(super) fn network_discovery_size(trial: &mut Trial<'_, '_>) -> Result<Measur
             }
         }
         trial.subject.controller.observe_for(PAUSE, trial.is_interrupted);
+        if !search.is_remembered {
+            search.is_remembered = remembers(
+                before,
+                || northbound.topology(),
+                || trial.subject.controller.observe_for(POLL_INTERVAL, trial.is_interrupted),
+            );
+            trial.check_interrupted()?;
+        }
     }
     let leaves = search.discovered.ok_or_else(|| {
         format!("not even {} switches were discovered: {why}", FIRST_LEAVES + SPINES)
@@ -227,16 +238,42 @@ pub(super) fn network_discovery_size(trial: &mut Trial<'_, '_>) -> Result<Measur
     let mut measured = Measured::default();
     #[expect(clippy::cast_precision_loss, reason = "a number of switches")]
     measured.set("nodes", (leaves + SPINES) as f64);
-    if search.next().is_some() {
+    let is_unfinished = search.next().is_some();
+    if is_unfinished {
         measured.warnings.push(format!(
             "the search ended after {} s before the limit was known to within a switch",
             SIZE_TIMEOUT.as_secs()
         ));
     }
-    if search.failed.is_none() || search.next().is_some() {
+    if search.is_ended_by_memory() {
+        measured.warnings.push(format!(
+            "the controller still listed switches {} s after they had disconnected: after the network of {} switches that failed, no smaller one could be tested",
+            (POLL_INTERVAL * FORGET_ATTEMPTS).as_secs(),
+            search.failed.unwrap_or_default() + SPINES
+        ));
+    }
+    if search.failed.is_none() || is_unfinished || search.is_ended_by_memory() {
         measured.lower_bounds.push("nodes".to_owned());
     }
     Ok(measured)
+}
+
+/// Whether a controller goes on listing switches or links that have gone: then a smaller network than the last one is never listed as it is.
+fn remembers(
+    before: DiscoveredTopology,
+    mut ask: impl FnMut() -> Result<DiscoveredTopology, String>,
+    mut pause: impl FnMut(),
+) -> bool {
+    let mut is_listed = false;
+    for _ in 0..FORGET_ATTEMPTS {
+        // An answer that is an error says nothing: the next network shows whether there are others.
+        is_listed = ask().is_ok_and(|it| it.switches > before.switches || it.links > before.links);
+        if !is_listed {
+            break;
+        }
+        pause();
+    }
+    is_listed
 }
 
 /// Whether the network of a size was discovered.
@@ -253,15 +290,29 @@ struct SizeSearch {
     max: usize,
     discovered: Option<usize>,
     failed: Option<usize>,
+    /// Whether the controller goes on listing switches that have gone.
+    is_remembered: bool,
 }
 
 impl SizeSearch {
     fn new(first: usize, max: usize) -> Self {
-        Self { first, max, discovered: None, failed: None }
+        Self { first, max, discovered: None, failed: None, is_remembered: false }
     }
 
-    /// The next size; `None` if the largest is known.
+    /// Whether nothing more can be found out since the controller remembers the switches of a network that was not discovered.
+    fn is_ended_by_memory(&self) -> bool {
+        self.is_remembered && self.failed.is_some_and(|failed| self.is_open_below(failed))
+    }
+
+    fn is_open_below(&self, failed: usize) -> bool {
+        self.discovered.is_some_and(|size| failed > size + 1)
+    }
+
+    /// The next size; `None` if the largest is known, or cannot be found out.
     fn next(&self) -> Option<usize> {
+        if self.is_ended_by_memory() {
+            return None;
+        }
         match (self.discovered, self.failed) {
             (None, None) => Some(self.first),
             (None, Some(_)) => None,
@@ -344,6 +395,42 @@ mod tests {
         assert_eq!(times.all, Duration::from_millis(1005));
         assert_eq!(times.sent, 3);
         assert_eq!(DiscoveryTimes::of(&messages[..2], ms(3000)), None);
+    }
+
+    #[test]
+    fn a_controller_that_remembers_switches_ends_the_search_at_the_first_failure() {
+        let mut search = SizeSearch::new(14, 1000);
+        search.is_remembered = true;
+        for size in [14, 28, 56] {
+            assert_eq!(search.next(), Some(size));
+            assert!(!search.is_ended_by_memory());
+            search.add(size, SearchResult::Discovered);
+        }
+        assert_eq!(search.next(), Some(112));
+        search.add(112, SearchResult::Failed);
+        assert_eq!((search.next(), search.discovered), (None, Some(56)));
+        assert!(search.is_ended_by_memory());
+        // One that forgets them goes on between.
+        search.is_remembered = false;
+        assert_eq!(search.next(), Some(84));
+        // Nothing is between them.
+        let known = SizeSearch { failed: Some(57), is_remembered: true, ..search };
+        assert_eq!((known.next(), known.is_ended_by_memory()), (None, false));
+    }
+
+    #[test]
+    fn switches_may_be_listed_some_time_after_they_have_gone() {
+        let before = answer(1, 0);
+        let after = |answers: &[Result<DiscoveredTopology, String>]| {
+            let (mut asked, mut pauses) = (answers.iter().cycle().cloned(), 0);
+            let is_remembered = remembers(before, || asked.next().unwrap(), || pauses += 1);
+            (is_remembered, pauses)
+        };
+        assert_eq!(after(&[Ok(before)]), (false, 0));
+        assert_eq!(after(&[Ok(answer(17, 56)), Ok(answer(1, 56)), Ok(before)]), (false, 2));
+        assert_eq!(after(&[Ok(answer(17, 0))]), (true, FORGET_ATTEMPTS));
+        assert_eq!(after(&[Ok(answer(1, 2))]), (true, FORGET_ATTEMPTS));
+        assert_eq!(after(&[Ok(answer(17, 0)), Err("no answer".to_owned())]), (false, 1));
     }
 
     #[test]

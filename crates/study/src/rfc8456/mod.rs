@@ -40,7 +40,7 @@ const TESTS: [(&str, Test, f64, f64); 15] = [
     ("5.1.6", provisioning_rate::reactive, 6.0, 1.0),
     ("5.1.7", provisioning_rate::proactive, 6.0, 1.0),
     ("5.1.8", change::change_detection_time, 5.0, 0.0),
-    ("5.2.1", capacity::control_sessions, 20.0, 0.0),
+    ("5.2.1", capacity::control_sessions, 35.0, 0.0),
     ("5.2.2", discovery::network_discovery_size, 200.0, 0.0),
     ("5.2.3", capacity::forwarding_table, 17.0, 2.0),
     ("5.3.1", security::exception_handling, 12.0, 2.0),
