@@ -1,7 +1,7 @@
 //! One worker decides about the spanning tree. It never starts a new one while flow entries of an older tree may be
 //! left in any switch.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::DatapathId;
@@ -17,11 +17,16 @@ use super::state::{SpanningTree, SwitchTreeState, TreePhase, TreeTraffic, tree_s
 const COORDINATOR: usize = 0;
 
 /// Time after which a switch that is disconnected, or does not confirm the deletion, has no flow entries of a tree left: they
-/// expire after [`LIFETIME`], and messages to the switch may have been in flight for the rest of this time.
+/// expire after [`LIFETIME`], and messages to the switch may have been in flight for the rest of this time. It begins when the last of
+/// them may have been sent, so that no switch can prolong it by reconnecting.
 pub(super) const FORGET_AFTER: Duration = Duration::from_secs(120);
 
 /// Time between two decisions that are not urgent: each visits all switches.
 const DECISION_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long the next tree waits for switches that have not confirmed that they have no flow entries, although they cannot have any.
+/// Otherwise, it would soon be replaced by one that includes them.
+const WAIT_FOR_SWITCHES: Duration = Duration::from_secs(10);
 
 /// How long the flow entries of a tree stay that is replaced although all of it works: broadcasts in flight have arrived by then, and
 /// all workers have learned of it.
@@ -32,10 +37,16 @@ const _: () = assert!(LIFETIME.as_secs() < FORGET_AFTER.as_secs());
 /// State of the worker that decides.
 #[derive(Debug, Default)]
 pub(super) struct Coordinator {
-    /// Disconnected switches of the tree that is being removed, and since when.
-    lost: BTreeMap<DatapathId, Instant>,
+    /// When it decided first: flow entries of an earlier process were sent before.
+    started: Option<Instant>,
     /// Since when the tree is retiring.
     retiring_since: Option<Instant>,
+    /// When the removal of the last tree began: its flow entries were sent before.
+    removing_since: Option<Instant>,
+    /// Since when a decision has waited for switches to confirm that they have no flow entries, whichever these are.
+    waiting_since: Option<Instant>,
+    /// When a decision is due although nothing has changed.
+    due: Option<Instant>,
     /// Whether a tree is active.
     is_active: bool,
     decided_at: Option<Instant>,
@@ -67,7 +78,11 @@ impl DecisionBasis {
 impl Coordinator {
     /// As [`decide`](Self::decide), but not before [`DECISION_INTERVAL`] has passed since the last time.
     pub(super) fn decide_soon(&mut self, flooding: Flooding, now: Instant, network: &mut Network) {
-        if !self.has_something_to_decide(flooding, network) {
+        if !self.has_something_to_decide(flooding, now, network) {
+            // The worker may have been woken for something else.
+            if let Some(due) = self.due {
+                network.defer_work_until(due);
+            }
             return;
         }
         match self.decided_at.map(|at| at + DECISION_INTERVAL).filter(|&due| now < due) {
@@ -81,12 +96,18 @@ impl Coordinator {
     /// # Cost
     /// Visits all switches if something has changed, and all links if a tree may be started or extended.
     pub(super) fn decide(&mut self, flooding: Flooding, now: Instant, network: &mut Network) {
-        if !self.has_something_to_decide(flooding, network) {
+        if !self.has_something_to_decide(flooding, now, network) {
             return;
         }
+        self.started.get_or_insert(now);
         self.decided_at = Some(now);
+        self.due = None;
         let is_wanted = flooding.wants_tree(network.view());
         while let Some(next) = self.next(is_wanted, now, network.view()) {
+            self.waiting_since = None;
+            if next.phase == TreePhase::Removing {
+                self.removing_since = Some(now);
+            }
             network.publish_record(now, (), Some(next));
         }
         self.basis = Some(DecisionBasis::new(is_wanted, network.view()));
@@ -95,16 +116,19 @@ impl Coordinator {
         if depends_on_time(network.view()) {
             network.defer_work_until(now + DECISION_INTERVAL);
         }
+        if let Some(due) = self.due {
+            network.defer_work_until(due);
+        }
     }
 
     /// Whether this is the worker that decides, and something has changed or only the time is missing.
-    fn has_something_to_decide(&self, flooding: Flooding, network: &Network) -> bool {
+    fn has_something_to_decide(&self, flooding: Flooding, now: Instant, network: &Network) -> bool {
         if network.worker() != COORDINATOR {
             return false;
         }
         let view = network.view();
         let basis = DecisionBasis::new(flooding.wants_tree(view), view);
-        self.basis != Some(basis) || depends_on_time(view)
+        self.basis != Some(basis) || depends_on_time(view) || self.due.is_some_and(|due| due <= now)
     }
 
     /// Whether a tree is active, if this is the worker that decides.
@@ -113,7 +137,9 @@ impl Coordinator {
     }
 
     fn next(&mut self, is_wanted: bool, now: Instant, view: &NetworkView) -> Option<SpanningTree> {
-        let Some(tree) = SpanningTree::of(view) else { return next_tree(is_wanted, 0, view) };
+        let Some(tree) = SpanningTree::of(view) else {
+            return self.next_tree(is_wanted, 0, now, view);
+        };
         let phase = match tree.phase {
             TreePhase::Installing
                 if !is_wanted || !can_complete(view, tree) || has_avoidable_links(view, tree) =>
@@ -128,7 +154,7 @@ impl Coordinator {
             }
             TreePhase::Active => {
                 let is_usable_and_complete =
-                    is_wanted && is_usable(view, tree) && !can_extend(view, tree);
+                    is_wanted && is_usable(view, tree) && !self.can_extend(view, tree, now);
                 if !is_usable_and_complete {
                     TreePhase::Removing
                 } else if has_avoidable_links(view, tree) {
@@ -146,30 +172,63 @@ impl Coordinator {
             TreePhase::Removing => {
                 self.is_removed(view, tree, now).then_some(TreePhase::Removed)?
             }
-            TreePhase::Removed => return next_tree(is_wanted, tree.generation, view),
+            TreePhase::Removed => return self.next_tree(is_wanted, tree.generation, now, view),
         };
         Some(SpanningTree { phase, ..tree.clone() })
     }
 
-    /// Whether no switch has flow entries of the tree any more.
+    /// Whether no switch has flow entries of the tree any more: all have confirmed it, or the last ones have expired.
     fn is_removed(&mut self, view: &NetworkView, tree: &SpanningTree, now: Instant) -> bool {
-        let mut is_removed = true;
-        for id in tree.members() {
-            if is_clear(view, id, tree.generation) {
-                continue;
-            }
-            if view.switch(id).is_some() {
-                self.lost.remove(&id);
-                is_removed = false;
-                continue;
-            }
-            let since = *self.lost.entry(id).or_insert(now);
-            is_removed &= now.saturating_duration_since(since) >= FORGET_AFTER;
+        let since = *self.removing_since.get_or_insert(now);
+        now.saturating_duration_since(since) >= FORGET_AFTER
+            || tree.members().all(|id| is_clear(view, id, tree.generation))
+    }
+
+    /// The tree after `generation`, if all switches are ready for it, or have had the time, and there is a link. No switch has flow
+    /// entries of an earlier tree.
+    fn next_tree(
+        &mut self,
+        is_wanted: bool,
+        generation: u64,
+        now: Instant,
+        view: &NetworkView,
+    ) -> Option<SpanningTree> {
+        if !is_wanted {
+            self.waiting_since = None;
+            return None;
         }
-        if is_removed {
-            self.lost.clear();
+        let is_ready = view.switches().all(|(id, _)| is_clear(view, id, generation));
+        if !self.has_waited(is_ready, WAIT_FOR_SWITCHES, now) {
+            return None;
         }
-        is_removed
+        new_tree(generation, view)
+    }
+
+    /// Whether there are links to switches that a tree does not include, and no switch is changing its flow entries, or they have had the
+    /// time.
+    fn can_extend(&mut self, view: &NetworkView, tree: &SpanningTree, now: Instant) -> bool {
+        let is_idle = |id| {
+            tree_state(view, id) == Some(SwitchTreeState::Installed(tree.generation))
+                || is_clear(view, id, tree.generation)
+        };
+        let is_ready = view.switches().all(|(id, _)| is_idle(id));
+        self.has_waited(is_ready, FORGET_AFTER, now) && has_more_links(view, tree)
+    }
+
+    /// Whether a decision need not wait for switches any more: all are ready, or it has waited for so long. Switches that reconnect in
+    /// turn do not prolong that. An entry of an earlier process has expired by then.
+    fn has_waited(&mut self, is_ready: bool, wait: Duration, now: Instant) -> bool {
+        if is_ready {
+            self.waiting_since = None;
+            return true;
+        }
+        let since = *self.waiting_since.get_or_insert(now);
+        let started = *self.started.get_or_insert(now);
+        let until = (since + wait).max(started + FORGET_AFTER);
+        if now < until {
+            self.due = Some(until);
+        }
+        now >= until
     }
 }
 
@@ -194,12 +253,10 @@ fn traffic(view: &NetworkView, id: DatapathId) -> Option<TreeTraffic> {
     }
 }
 
-/// The tree after `generation`, if all switches are ready for it and there is a link.
-fn next_tree(is_wanted: bool, generation: u64, view: &NetworkView) -> Option<SpanningTree> {
-    if !is_wanted || !view.switches().all(|(id, _)| is_clear(view, id, generation)) {
-        return None;
-    }
-    let links = spanning_forest(view, |id| traffic(view, id).is_some());
+/// The tree after `generation` over the switches that are ready for it, if there is a link.
+fn new_tree(generation: u64, view: &NetworkView) -> Option<SpanningTree> {
+    let may_join = |id| is_clear(view, id, generation) && traffic(view, id).is_some();
+    let links = spanning_forest(view, may_join);
     let mut ends = links.iter().flatten().map(|end| end.switch);
     let all_match_groups = ends.all(|id| traffic(view, id) == Some(TreeTraffic::Groups));
     let traffic = if all_match_groups { TreeTraffic::Groups } else { TreeTraffic::Broadcast };
@@ -237,12 +294,8 @@ fn has_avoidable_links(view: &NetworkView, tree: &SpanningTree) -> bool {
     drained > drained_count(view, &spanning_forest(view, |id| members.contains(&id)))
 }
 
-/// Whether there are links to switches that a tree does not include, and no switch is changing its flow entries.
-fn can_extend(view: &NetworkView, tree: &SpanningTree) -> bool {
-    let is_idle = |id| {
-        tree_state(view, id) == Some(SwitchTreeState::Installed(tree.generation))
-            || is_clear(view, id, tree.generation)
-    };
+/// Whether there are links to switches that are ready for a tree which does not include them.
+fn has_more_links(view: &NetworkView, tree: &SpanningTree) -> bool {
     let may_join = |id| match tree_state(view, id) {
         Some(SwitchTreeState::Clear { traffic, .. }) => traffic.is_some(),
         Some(SwitchTreeState::Installed(_)) => true,
@@ -253,13 +306,13 @@ fn can_extend(view: &NetworkView, tree: &SpanningTree) -> bool {
         let joinable = view.switches().filter(|&(id, _)| may_join(id)).count();
         joinable > tree.links.len() + 1
     };
-    view.switches().all(|(id, _)| is_idle(id))
-        && may_have_more_links()
-        && spanning_forest(view, may_join).len() > tree.links.len()
+    may_have_more_links() && spanning_forest(view, may_join).len() > tree.links.len()
 }
 
 #[cfg(test)]
 mod tests {
+    use sluice_sdk::view::{Fact, SwitchInfo};
+
     use super::super::super::Config;
     use super::super::super::test_network::{TestLinks, TestNetwork};
     use super::*;
@@ -315,5 +368,167 @@ mod tests {
         network.begin_iteration(after(200));
         coordinator.decide(Flooding::Tree, after(205), network);
         assert_eq!(network.deferred_until(), Some(after(305)));
+    }
+
+    /// A coordinator in a network of a spine, switch 1, and three leaves, none of which has been part of a tree.
+    struct Decisions {
+        coordinator: Coordinator,
+        network: Network,
+        info: SwitchInfo,
+        start: Instant,
+        now: Instant,
+    }
+
+    impl Decisions {
+        fn new() -> Self {
+            let mut net = TestNetwork::new(&Config::default(), &TestLinks::leaf_spine(1, 3), 1);
+            let (network, now) = (net.workers.remove(0).network, net.now);
+            let info = network.view().switch(DatapathId(4)).unwrap().clone();
+            let mut decisions =
+                Self { coordinator: Coordinator::default(), network, info, start: now, now };
+            decisions.at(1);
+            decisions
+        }
+
+        /// Decides so many seconds after the start.
+        fn at(&mut self, seconds: u64) -> Option<TreePhase> {
+            self.now = self.start + Duration::from_secs(seconds);
+            self.network.begin_iteration(self.now);
+            self.coordinator.decide_soon(Flooding::Tree, self.now, &mut self.network);
+            phase(&self.network)
+        }
+
+        /// As [`at`](Self::at), while two switches reconnect in turn every so many seconds and confirm nothing.
+        fn with_reconnecting(
+            &mut self,
+            ids: [u64; 2],
+            every: u64,
+            until: u64,
+        ) -> Option<TreePhase> {
+            let from = self.now.duration_since(self.start).as_secs();
+            for seconds in from..until {
+                if seconds.is_multiple_of(every) {
+                    let is_first = (seconds / every).is_multiple_of(2);
+                    let [a, b] = if is_first { ids } else { [ids[1], ids[0]] };
+                    self.connect(a);
+                    self.disconnect(b);
+                }
+                self.at(seconds);
+            }
+            self.at(until)
+        }
+
+        fn connect(&mut self, id: u64) {
+            let info = Some(self.info.clone());
+            self.network.publish(self.now, Fact::Switch(DatapathId(id), info));
+        }
+
+        fn disconnect(&mut self, id: u64) {
+            self.network.publish(self.now, Fact::Switch(DatapathId(id), None));
+            self.confirm(id, None);
+        }
+
+        fn confirm(&mut self, id: u64, state: Option<SwitchTreeState>) {
+            self.network.publish_record(self.now, DatapathId(id), state);
+        }
+
+        fn confirm_clear(&mut self, ids: &[u64], generation: u64) {
+            let traffic = Some(TreeTraffic::Groups);
+            let clear = SwitchTreeState::Clear { generation, traffic };
+            for &id in ids {
+                self.confirm(id, Some(clear));
+            }
+        }
+
+        fn confirm_installed(&mut self, ids: &[u64], generation: u64) {
+            let installed = SwitchTreeState::Installed(generation);
+            for &id in ids {
+                self.confirm(id, Some(installed));
+            }
+        }
+
+        /// The switches of the tree.
+        fn members(&self) -> Vec<u64> {
+            let tree = SpanningTree::of(self.network.view());
+            let members: BTreeSet<_> = tree.into_iter().flat_map(SpanningTree::members).collect();
+            members.into_iter().map(|id| id.0).collect()
+        }
+    }
+
+    /// They may have entries of an earlier process only until two minutes after the start, and then never.
+    #[test]
+    fn switches_that_reconnect_in_turn_and_confirm_nothing_do_not_prevent_the_tree_of_others() {
+        let mut decisions = Decisions::new();
+        decisions.confirm_clear(&[1, 2], 0);
+        assert_eq!(decisions.with_reconnecting([3, 4], 50, 120), None);
+        assert_eq!(decisions.with_reconnecting([3, 4], 50, 121), Some(TreePhase::Installing));
+        assert_eq!(decisions.members(), [1, 2]);
+        decisions.confirm_installed(&[1, 2], 1);
+        assert_eq!(decisions.with_reconnecting([3, 4], 50, 300), Some(TreePhase::Active));
+        // The next tree waits for them for ten seconds.
+        decisions.confirm(1, None);
+        assert_eq!(decisions.at(301), Some(TreePhase::Removing));
+        decisions.confirm_clear(&[1, 2], 1);
+        assert_eq!(decisions.at(302), Some(TreePhase::Removed));
+        assert_eq!(decisions.with_reconnecting([3, 4], 3, 311), Some(TreePhase::Removed));
+        assert_eq!(decisions.with_reconnecting([3, 4], 3, 312), Some(TreePhase::Installing));
+        assert_eq!(decisions.members(), [1, 2]);
+    }
+
+    /// As long as it may have entries, it could loop broadcasts of the next tree.
+    #[test]
+    fn a_switch_of_the_tree_that_reconnects_and_confirms_nothing_delays_the_next_one_for_two_minutes()
+     {
+        let mut decisions = Decisions::new();
+        decisions.confirm_clear(&[1, 2, 3, 4], 0);
+        assert_eq!(decisions.at(2), Some(TreePhase::Installing));
+        decisions.confirm_installed(&[1, 2, 3, 4], 1);
+        assert_eq!(decisions.at(300), Some(TreePhase::Active));
+        decisions.disconnect(3);
+        decisions.disconnect(4);
+        assert_eq!(decisions.at(301), Some(TreePhase::Removing));
+        decisions.confirm_clear(&[1, 2], 1);
+        assert_eq!(decisions.with_reconnecting([3, 4], 50, 420), Some(TreePhase::Removing));
+        assert_eq!(decisions.with_reconnecting([3, 4], 50, 421), Some(TreePhase::Removed));
+        assert_eq!(decisions.with_reconnecting([3, 4], 50, 430), Some(TreePhase::Removed));
+        assert_eq!(decisions.with_reconnecting([3, 4], 50, 431), Some(TreePhase::Installing));
+        assert_eq!(decisions.members(), [1, 2]);
+    }
+
+    #[test]
+    fn a_tree_is_extended_in_spite_of_switches_that_reconnect_in_turn_and_confirm_nothing() {
+        let mut decisions = Decisions::new();
+        decisions.disconnect(2);
+        decisions.confirm_clear(&[1, 3], 0);
+        decisions.disconnect(4);
+        assert_eq!(decisions.at(2), Some(TreePhase::Installing));
+        decisions.confirm_installed(&[1, 3], 1);
+        assert_eq!(decisions.at(3), Some(TreePhase::Active));
+        // Two switches without links, and one with a link to the others.
+        assert_eq!(decisions.with_reconnecting([8, 9], 5, 100), Some(TreePhase::Active));
+        decisions.connect(4);
+        decisions.confirm_clear(&[4], 1);
+        assert_eq!(decisions.with_reconnecting([8, 9], 5, 123), Some(TreePhase::Active));
+        assert_eq!(decisions.with_reconnecting([8, 9], 5, 130), Some(TreePhase::Removing));
+    }
+
+    /// A switch may have confirmed that it has no entries before it learned of the last tree.
+    #[test]
+    fn a_tree_that_does_not_wait_for_others_has_no_switch_that_does_not_know_of_the_last_one() {
+        let mut decisions = Decisions::new();
+        decisions.confirm_clear(&[1, 2, 3, 4], 0);
+        decisions.disconnect(4);
+        assert_eq!(decisions.at(2), Some(TreePhase::Installing));
+        decisions.confirm_installed(&[1, 2, 3], 1);
+        assert_eq!(decisions.at(300), Some(TreePhase::Active));
+        decisions.connect(4);
+        decisions.confirm_clear(&[4], 0);
+        decisions.confirm(3, None);
+        decisions.disconnect(3);
+        assert_eq!(decisions.at(301), Some(TreePhase::Removing));
+        decisions.confirm_clear(&[1, 2], 1);
+        assert_eq!(decisions.at(421), Some(TreePhase::Removed));
+        assert_eq!(decisions.at(431), Some(TreePhase::Installing));
+        assert_eq!(decisions.members(), [1, 2]);
     }
 }

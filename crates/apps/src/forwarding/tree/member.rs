@@ -44,6 +44,10 @@ const RETRY: Duration = Duration::from_secs(60);
 /// The same for entries for groups: each attempt may remove the tree for some seconds.
 const GROUPS_RETRY: Duration = Duration::from_secs(600);
 
+/// Time for which a switch is left out that did not confirm the deletion of its entries in time, or before it disconnected: each time may
+/// cost the others their tree for [`FORGET_AFTER`]. It doubles each time. A connection that was lost at a bad moment costs next to nothing.
+const UNCONFIRMED_RETRY: Duration = Duration::from_secs(1);
+
 /// Switches without a connection whose failures are remembered. Beyond, a switch is tried again when it reconnects. Networks have fewer
 /// switches that fail, and an entry takes some dozen bytes.
 const BACKOFFS_KEPT_MAX: usize = 1024;
@@ -82,17 +86,24 @@ struct Backoffs {
     left_out: Backoff,
     /// While it gets no entries for groups.
     without_groups: Backoff,
+    /// While it is not part of a tree, as it disconnected before it confirmed that it has no entries, or confirmed it late.
+    unconfirmed: Backoff,
 }
 
 impl Default for Backoffs {
     fn default() -> Self {
-        Self { left_out: Backoff::new(RETRY), without_groups: Backoff::new(GROUPS_RETRY) }
+        Self {
+            left_out: Backoff::new(RETRY),
+            without_groups: Backoff::new(GROUPS_RETRY),
+            unconfirmed: Backoff::new(UNCONFIRMED_RETRY),
+        }
     }
 }
 
 impl Backoffs {
     fn are_remembered(&self, now: Instant) -> bool {
-        self.left_out.is_remembered(now) || self.without_groups.is_remembered(now)
+        let all = [&self.left_out, &self.without_groups, &self.unconfirmed];
+        all.iter().any(|backoff| backoff.is_remembered(now))
     }
 }
 
@@ -171,8 +182,9 @@ impl Members {
         let list_xid = (flooding != Flooding::Controller && is_early).then(|| {
             ctx.request(MultipartRequest::FlowDesc(flow_entries::stats_request(traffic))).ok()
         });
-        let backoffs = if let Some(before) = self.all.remove(&ctx.datapath_id) {
+        let backoffs = if let Some(mut before) = self.all.remove(&ctx.datapath_id) {
             // Its connection was lost without notice.
+            before.on_disconnected(ctx.now);
             for at in before.stale_ports {
                 ctx.publish_record::<StaleTreePort>(at, None);
             }
@@ -261,7 +273,8 @@ impl Members {
         if self.all.get(&id).is_none_or(|member| member.sw != sw) {
             return;
         }
-        let Some(member) = self.all.remove(&id) else { return };
+        let Some(mut member) = self.all.remove(&id) else { return };
+        member.on_disconnected(now);
         network.publish_record::<SwitchTreeState>(now, id, None);
         for at in member.stale_ports {
             network.publish_record::<StaleTreePort>(now, at, None);
@@ -355,7 +368,10 @@ impl Members {
     pub(super) fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
         let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
         match member.state {
-            MemberState::Clearing { xid: barrier_xid, .. } if barrier_xid == xid => {
+            MemberState::Clearing { xid: barrier_xid, is_reported, .. } if barrier_xid == xid => {
+                if is_reported {
+                    member.backoffs.unconfirmed.on_failure(ctx.now);
+                }
                 (member.state, member.changed) = (MemberState::Cleared, ctx.now);
             }
             MemberState::Installing { generation, xid: barrier_xid, since }
@@ -473,9 +489,18 @@ impl Member {
         self.derived_from = None;
     }
 
+    /// Notes that the switch has not confirmed the deletion of its entries, if it has not.
+    fn on_disconnected(&mut self, now: Instant) {
+        if matches!(self.state, MemberState::Clearing { .. }) {
+            self.backoffs.unconfirmed.on_failure(now);
+        }
+    }
+
     /// Publishes that the switch has no entries, and gets none of this generation or an earlier one.
     fn publish_ready(&self, generation: u64, ctx: &mut Ctx<'_>) {
-        let traffic = (!self.backoffs.left_out.is_active(ctx.now)).then_some(self.traffic);
+        let Backoffs { left_out, unconfirmed, .. } = &self.backoffs;
+        let is_left_out = left_out.is_active(ctx.now) || unconfirmed.is_active(ctx.now);
+        let traffic = (!is_left_out).then_some(self.traffic);
         let state = SwitchTreeState::Clear { generation, traffic };
         ctx.publish_record(ctx.datapath_id, Some(state));
     }
@@ -608,11 +633,31 @@ mod tests {
         }
 
         fn connect(&mut self) {
+            let xid = self.begin_deletion();
+            self.call(|members, ctx| members.on_barrier_reply(xid, ctx));
+        }
+
+        /// It connects, and has not confirmed the deletion of its entries.
+        fn begin_deletion(&mut self) -> u32 {
             self.call(|members, ctx| members.on_connected(Flooding::Tree, ctx));
             self.tick();
             let state = self.members.all.get(&ID).map(|member| member.state);
             let Some(MemberState::Clearing { xid, .. }) = state else { panic!("{state:?}") };
-            self.call(|members, ctx| members.on_barrier_reply(xid, ctx));
+            xid
+        }
+
+        /// Its links have not changed for long enough.
+        fn changed_long_ago(&mut self) {
+            let start = self.members.started.unwrap();
+            self.members.all.get_mut(&ID).unwrap().changed = start;
+        }
+
+        /// What its entries of the next tree can match; `None` if it is left out.
+        fn traffic(&self) -> Option<TreeTraffic> {
+            match tree_state(self.network.view(), ID) {
+                Some(SwitchTreeState::Clear { traffic, .. }) => traffic,
+                other => panic!("{other:?}"),
+            }
         }
 
         fn tick(&mut self) {
@@ -676,13 +721,9 @@ mod tests {
     #[test]
     fn reconnecting_does_not_end_the_time_for_which_a_switch_is_left_out() {
         let mut switch = OneSwitch::cleared();
-        let traffic = |switch: &OneSwitch| match tree_state(switch.network.view(), ID) {
-            Some(SwitchTreeState::Clear { traffic, .. }) => traffic,
-            other => panic!("{other:?}"),
-        };
         switch.now += QUIET_TIME;
         switch.tick();
-        assert_eq!(traffic(&switch), Some(TreeTraffic::Groups));
+        assert_eq!(switch.traffic(), Some(TreeTraffic::Groups));
         let now = switch.now;
         let member = switch.members.all.get_mut(&ID).unwrap();
         member.backoffs.left_out.on_failure(now);
@@ -695,14 +736,59 @@ mod tests {
             assert_eq!(switch.members.backoffs.len(), 0);
             switch.now += QUIET_TIME;
             switch.tick();
-            assert_eq!(traffic(&switch), None);
+            assert_eq!(switch.traffic(), None);
         }
         switch.members.on_disconnected(ID, SwitchIndex(0), now, &mut switch.network);
         switch.now += RETRY;
         switch.connect();
         switch.now += QUIET_TIME;
         switch.tick();
-        assert_eq!(traffic(&switch), Some(TreeTraffic::Groups));
+        assert_eq!(switch.traffic(), Some(TreeTraffic::Groups));
+    }
+
+    /// Each time may have cost the others their tree for two minutes.
+    #[test]
+    fn a_switch_that_does_not_confirm_the_deletion_before_it_disconnects_is_left_out_longer_each_time()
+     {
+        let mut switch = OneSwitch::cleared();
+        for seconds in [1, 2, 4, 8] {
+            // Once the loss of its connection is noticed, and once it is not.
+            if seconds % 3 == 1 {
+                switch.begin_deletion();
+                let (sw, now) = (SwitchIndex(0), switch.now);
+                switch.members.on_disconnected(ID, sw, now, &mut switch.network);
+            } else {
+                switch.begin_deletion();
+            }
+            let failed_at = switch.now;
+            switch.connect();
+            switch.now = failed_at + Duration::from_millis(1000 * seconds - 1);
+            switch.changed_long_ago();
+            switch.tick();
+            assert_eq!(switch.traffic(), None, "{seconds}");
+            switch.now = failed_at + Duration::from_secs(seconds);
+            switch.tick();
+            assert_eq!(switch.traffic(), Some(TreeTraffic::Groups), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_switch_that_confirms_the_deletion_late_is_left_out_longer_each_time() {
+        let mut switch = OneSwitch::cleared();
+        for seconds in [1, 2, 4, 8] {
+            let xid = switch.begin_deletion();
+            switch.now += CONFIRM_TIMEOUT;
+            switch.tick();
+            switch.call(|members, ctx| members.on_barrier_reply(xid, ctx));
+            let confirmed_at = switch.now;
+            switch.now = confirmed_at + Duration::from_millis(1000 * seconds - 1);
+            switch.changed_long_ago();
+            switch.tick();
+            assert_eq!(switch.traffic(), None, "{seconds}");
+            switch.now = confirmed_at + Duration::from_secs(seconds);
+            switch.tick();
+            assert_eq!(switch.traffic(), Some(TreeTraffic::Groups), "{seconds}");
+        }
     }
 
     /// It follows changes of the switch itself, and of what is known about its ports.
