@@ -151,9 +151,12 @@ pub struct Sample {
     pub failure: Option<String>,
     /// Figures by name, in the units of the experiment's figures.
     pub figures: BTreeMap<String, f64>,
-    /// Names of figures that are lower bounds, since requests were not answered.
+    /// Names of figures that are lower bounds: requests were not answered, or the load generator was the limit of a rate.
     #[serde(default)]
     pub lower_bounds: Vec<String>,
+    /// Names of figures that are upper bounds: response times, if the load generator was the limit.
+    #[serde(default)]
+    pub upper_bounds: Vec<String>,
     /// Distribution of the latencies: quantile (0 to 1) and latency in microseconds, ascending.
     #[serde(default)]
     pub distribution: Vec<(f64, f64)>,

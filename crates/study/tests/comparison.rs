@@ -293,9 +293,8 @@ fn figures_that_are_lower_bounds_in_both_studies_do_not_pass_silently() {
     // The latencies can be compared, so that the rates do not count; but they are named.
     assert!(verdict.has_passed() && verdict.tested > 0);
     assert_eq!(verdict.undecided.len(), 10);
-    let both = |(row, why): &(&Row, Undecided)| {
-        row.metric == "rate" && *why == Undecided::BothAreLowerBounds
-    };
+    let both =
+        |(row, why): &(&Row, Undecided)| row.metric == "rate" && *why == Undecided::BothAreBounds;
     assert!(verdict.undecided.iter().all(both), "{:?}", verdict.undecided);
     let reasons = verdict.reasons();
     assert!(
@@ -349,6 +348,50 @@ fn a_lower_bound_on_one_side_decides_in_one_direction_only() {
         sample.lower_bounds = vec!["rate".to_owned()];
     }
     assert_eq!(rates(&exact, &slower).1, vec![Undecided::SecondIsLowerBound; 10]);
+}
+
+#[test]
+fn an_upper_bound_on_one_side_decides_in_the_other_direction_only() {
+    let record = record(1);
+    let mut sampler = Sampler { noise: 0.01, ..Sampler::new(9) };
+    let fast = sampler.samples(&record);
+    sampler.speed = 0.5;
+    let slow = sampler.samples(&record);
+    let bounded = |samples: &[Sample]| {
+        let mut samples = samples.to_vec();
+        for sample in &mut samples {
+            sample.upper_bounds = vec!["p50_us".to_owned()];
+        }
+        samples
+    };
+    let medians = |first: &[Sample], second: &[Sample]| {
+        let comparison = compared(&record, [first, second]);
+        let of_medians = |it: &&Row| it.metric == "p50_us";
+        let changes: Vec<_> = comparison.rows.iter().filter(of_medians).map(Row::change).collect();
+        assert_eq!(changes.len(), 10);
+        let verdict = comparison.gate(0.05);
+        let undecided = verdict.undecided.iter().filter(|(row, _)| row.metric == "p50_us");
+        (changes, undecided.map(|(_, why)| *why).collect::<Vec<_>>(), comparison.to_string())
+    };
+    let (changes, _, text) = medians(&fast, &slow);
+    assert_eq!(changes, [Change::Worse; 10]);
+    assert!(!text.contains('≤'), "{text}");
+    // At most that much before: worse, whatever it was.
+    let (changes, undecided, text) = medians(&bounded(&fast), &slow);
+    assert_eq!((changes, undecided), (vec![Change::Worse; 10], vec![]));
+    assert!(text.contains('≤') && text.contains('≥'), "{text}");
+    // Twice as much at most now: it may be as much as before.
+    let (changes, undecided, _) = medians(&fast, &bounded(&slow));
+    assert_eq!(changes, [Change::Unknown; 10]);
+    assert_eq!(undecided, [Undecided::SecondIsUpperBound; 10]);
+    // Half as much at most now: better. Half as much now as it was at most: it may have been less.
+    assert_eq!(medians(&slow, &bounded(&fast)).0, [Change::Better; 10]);
+    let (changes, undecided, _) = medians(&bounded(&slow), &fast);
+    assert_eq!(changes, [Change::Unknown; 10]);
+    assert_eq!(undecided, [Undecided::FirstIsUpperBound; 10]);
+    let (changes, undecided, _) = medians(&bounded(&slow), &bounded(&slow));
+    assert_eq!(changes, [Change::Unknown; 10]);
+    assert_eq!(undecided, [Undecided::BothAreBounds; 10]);
 }
 
 #[test]

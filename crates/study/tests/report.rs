@@ -466,6 +466,30 @@ fn lower_bounds_are_marked_in_pictures_of_latex() {
 }
 
 #[test]
+fn upper_bounds_are_marked_in_the_page_in_pictures_and_in_data() {
+    let (record, mut samples) = faulty();
+    samples[0].lower_bounds.clear();
+    samples[0].upper_bounds = vec!["rate".to_owned()];
+    let folder = written("upper-bounds", &record, &samples);
+    let page = read(&folder, "report.html");
+    assert!(page.contains(" ≤: an upper bound, since the load generator was the limit."));
+    assert!(page.contains("≤\u{202f}") && page.contains(">≤</text>"));
+    let picture = read(&folder, "latex/all-kinds-lines.tex");
+    assert!(picture.contains("\\or\\ensuremath{\\le}"), "{picture}");
+    let (_, table) = picture.split_once("x y plus minus bound\n").unwrap();
+    assert_eq!(table.lines().next().unwrap().split(' ').nth(4), Some("2"), "{picture}");
+    let columns = |file: &str, name: &str| {
+        let text = read(&folder, file);
+        let place = text.lines().next().unwrap().split(',').position(|it| it == name).unwrap();
+        let value = |line: &str| line.split(',').nth(place).unwrap().to_owned();
+        text.lines().skip(1).map(value).collect::<Vec<_>>()
+    };
+    assert!(columns("samples.csv", "upper_bounds").contains(&"rate".to_owned()));
+    assert!(columns("summary.csv", "upper_bound").contains(&"true".to_owned()));
+    assert!(read(&folder, "report.json").contains("\"upper_bound\": true"));
+}
+
+#[test]
 fn a_distribution_ends_where_most_samples_have_no_answer() {
     let mut record = study(vec![controller("first", "First")], &[("all-kinds", ALL_KINDS)]);
     record.experiments[0].experiment.rounds = 3;

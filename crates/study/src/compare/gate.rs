@@ -23,12 +23,16 @@ pub struct GateVerdict<'c> {
 pub enum Undecided {
     /// A study has fewer than three samples.
     FewSamples,
-    /// Both means are only lower bounds.
-    BothAreLowerBounds,
+    /// Both means are only lower bounds, or both only upper ones, or the ratio has no bound for another such reason.
+    BothAreBounds,
     /// The first mean is only a lower bound, and the true value may be better.
     FirstIsLowerBound,
     /// The second mean is only a lower bound, and the true value may be worse.
     SecondIsLowerBound,
+    /// The first mean is only an upper bound, and the true value may be better.
+    FirstIsUpperBound,
+    /// The second mean is only an upper bound, and the true value may be worse.
+    SecondIsUpperBound,
     /// The first study has a value of 0, so that there is no ratio.
     Zero,
 }
@@ -38,11 +42,13 @@ impl Undecided {
     pub const fn text(self) -> &'static str {
         match self {
             Self::FewSamples => "a study has fewer than three samples",
-            Self::BothAreLowerBounds => {
-                "both values are only lower bounds (requests were not answered, or the load generator was the limit)"
+            Self::BothAreBounds => {
+                "both values are only bounds (requests were not answered, or the load generator was the limit)"
             }
             Self::FirstIsLowerBound => "the first value is only a lower bound",
             Self::SecondIsLowerBound => "the second value is only a lower bound",
+            Self::FirstIsUpperBound => "the first value is only an upper bound",
+            Self::SecondIsUpperBound => "the second value is only an upper bound",
             Self::Zero => "the first study has a value of 0",
         }
     }
@@ -106,11 +112,13 @@ impl Row {
         }
         let [first, second] = self.means;
         let is_higher_better = self.direction == Direction::HigherIsBetter;
-        match self.at_least {
-            [true, true] => Some(Undecided::BothAreLowerBounds),
-            [true, false] => Some(Undecided::FirstIsLowerBound),
+        match self.ratio_bounds() {
+            [true, true] => Some(Undecided::BothAreBounds),
+            [true, false] if self.at_least[0] => Some(Undecided::FirstIsLowerBound),
+            [true, false] => Some(Undecided::SecondIsUpperBound),
             [false, true] if is_higher_better && second >= first => None,
-            [false, true] => Some(Undecided::SecondIsLowerBound),
+            [false, true] if self.at_least[1] => Some(Undecided::SecondIsLowerBound),
+            [false, true] => Some(Undecided::FirstIsUpperBound),
             // Whether values are greater than those of which some are 0 was tested.
             [false, false] => (is_higher_better && second < first).then_some(Undecided::Zero),
         }

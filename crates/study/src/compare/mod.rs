@@ -73,6 +73,8 @@ pub struct Row {
     pub means: [f64; 2],
     /// Whether each mean is only a lower bound, since requests were not answered.
     pub at_least: [bool; 2],
+    /// Whether each mean is only an upper bound, since the load generator was the limit of a response time.
+    pub at_most: [bool; 2],
     /// The second mean divided by the first; `None` if that is not positive.
     pub ratio: Option<f64>,
     /// Interval of the ratio; `None` with fewer than three samples, or if both means are lower bounds. With a probability of 96 %, those of all
@@ -235,18 +237,20 @@ fn row(
     metrics: [&MetricSummary; 2],
 ) -> DrawnRow {
     let means = metrics.map(MetricSummary::mean);
-    let at_least = metrics.map(|it| it.is_lower_bound);
+    let [at_least, at_most] =
+        [metrics.map(|it| it.bound.is_lower), metrics.map(|it| it.bound.is_upper)];
+    let ratio_bounds = ratio_bounds(at_least, at_most);
     let samples = metrics.map(|it| it.values.len());
     let [first, second] = metrics.map(|it| it.values.as_slice());
     let ratio = (means[0] > 0.0 && means[1] >= 0.0).then(|| means[1] / means[0]);
-    let are_enough = samples.iter().all(|&n| n >= SAMPLES_MIN) && at_least != [true; 2];
+    let are_enough = samples.iter().all(|&n| n >= SAMPLES_MIN) && ratio_bounds != [true; 2];
     let are_valid =
         first.iter().all(|&value| value > 0.0) && second.iter().all(|&value| value >= 0.0);
     let estimate = (are_enough && are_valid)
         .then(|| RatioEstimate::new(first, second, resolution(metric, means)));
     let has_zero = first.contains(&0.0);
-    // A lower bound may have been greater already.
-    let is_tested = has_zero && !at_least[0];
+    // A lower bound may have been greater already, and an upper one may still be 0.
+    let is_tested = has_zero && !ratio_bounds[0];
     let probability = is_tested.then(|| probability_of_greater(first, second)).flatten();
     let measure: &Measure = cell.measure;
     let row = Row {
@@ -260,6 +264,7 @@ fn row(
         samples,
         means,
         at_least,
+        at_most,
         ratio,
         interval: None,
         joint_interval: None,
@@ -294,14 +299,24 @@ fn error_of_each(intervals: usize) -> f64 {
     RATIO_ERROR / f64::from(u32::try_from(intervals.max(1)).unwrap_or(u32::MAX))
 }
 
+/// Whether the ratio of two means is only an upper bound, and whether it is only a lower one: that is so if the first mean is a lower bound or
+/// the second an upper one, and the other way round.
+fn ratio_bounds([a, b]: [bool; 2], [a_most, b_most]: [bool; 2]) -> [bool; 2] {
+    [a || b_most, b || a_most]
+}
+
 impl Row {
+    fn ratio_bounds(&self) -> [bool; 2] {
+        ratio_bounds(self.at_least, self.at_most)
+    }
+
     /// How the second study differs from the first, beyond what chance explains in all rows of the comparison.
     pub fn change(&self) -> Change {
         self.change_by(self.interval)
     }
 
     fn change_by(&self, interval: Option<ConfidenceInterval>) -> Change {
-        let is_higher = match (interval, self.at_least) {
+        let is_higher = match (interval, self.ratio_bounds()) {
             _ if self.is_new => true,
             (None, _) | (_, [true, true]) => return Change::Unknown,
             // The true ratio is at least the measured one, or at most: beyond the other side, it may be anything.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Change, Comparison, Row, UnmatchedCell};
 use crate::definition::Cell;
-use crate::report::format::{self, THIN_SPACE};
+use crate::report::format::{self, Bound, THIN_SPACE};
 
 /// Name and version of the format, the value of the field `schema`.
 pub const SCHEMA: &str = "sluice-study-compare/2";
@@ -112,12 +112,12 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
 }
 
 fn line(row: &Row) -> String {
-    let value = |mean: f64, at_least| {
-        let mark = if at_least { "≥" } else { "" };
-        format!("{mark}{}", format::value(mean, &row.unit).replace(THIN_SPACE, " "))
+    let value = |mean: f64, is_lower, is_upper| {
+        let sign = Bound { is_lower, is_upper }.sign();
+        format!("{sign}{}", format::value(mean, &row.unit).replace(THIN_SPACE, " "))
     };
-    let ([a, b], [is_first_bound, is_second_bound]) = (row.means, row.at_least);
-    let ratio = match (row.ratio, row.at_least) {
+    let ([a, b], [a_least, b_least], [a_most, b_most]) = (row.means, row.at_least, row.at_most);
+    let ratio = match (row.ratio, row.ratio_bounds()) {
         (None, _) | (_, [true, true]) => "none".to_owned(),
         (Some(ratio), [false, false]) => factor(ratio),
         (Some(ratio), [false, true]) => format!("≥{}", factor(ratio)),
@@ -129,8 +129,8 @@ fn line(row: &Row) -> String {
     format!(
         "  {:<22}{:<12}{:<12}{ratio:<7}{interval:<13} {}",
         shortened(&row.metric, 21),
-        value(a, is_first_bound),
-        value(b, is_second_bound),
+        value(a, a_least, a_most),
+        value(b, b_least, b_most),
         change(row.change())
     )
 }
@@ -207,6 +207,7 @@ struct RowDocument<'c> {
     samples: [usize; 2],
     means: [f64; 2],
     at_least: [bool; 2],
+    at_most: [bool; 2],
     ratio: Option<f64>,
     interval: Option<[f64; 2]>,
     joint_interval: Option<[f64; 2]>,
@@ -235,6 +236,7 @@ impl<'c> From<&'c Row> for RowDocument<'c> {
             samples: row.samples,
             means: row.means,
             at_least: row.at_least,
+            at_most: row.at_most,
             ratio: row.ratio,
             interval: row.interval.map(bounds),
             joint_interval: row.joint_interval.map(bounds),

@@ -303,6 +303,8 @@ fn figures(report: &Report, used: &Used) -> Measured {
         if latency.unanswered > 0 {
             measured.lower_bounds.extend(["mean_us", "deviation_us"].map(str::to_owned));
         }
+        mark_response_times(&mut measured, report, &["mean_us", "min_us"]);
+        mark_response_times(&mut measured, report, &quantiles.map(|(name, _)| name));
     }
     measured.set("fairness", report.fairness);
     measured.set("unanswered", unanswered_share(report));
@@ -327,6 +329,19 @@ const BUSY_MAX: f64 = 0.95;
 /// Share of the requests that are due in an open loop from which those that the load generator was too slow to send limit the rate.
 const GENERATOR_LATE_MAX: f64 = 0.01;
 
+/// Marks response times as upper bounds if the load generator may have been the limit, also in an open loop: a part of each of them is the time
+/// that an answer, or a request that was due, has waited for the generator.
+pub(crate) fn mark_response_times(measured: &mut Measured, report: &Report, names: &[&str]) {
+    if is_generator_busy(report) || is_generator_the_limit(report) {
+        measured.upper_bounds.extend(names.iter().map(|&name| name.to_owned()));
+    }
+}
+
+/// Whether a thread of the load generator hardly ever waited.
+fn is_generator_busy(report: &Report) -> bool {
+    report.threads.iter().any(|thread| thread.busy > BUSY_MAX)
+}
+
 /// Whether the load generator, and not the controller, may have been the limit of the rate. In an open loop, a busy generator is none as
 /// long as it sends what is due.
 #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
@@ -335,7 +350,7 @@ pub(crate) fn is_generator_the_limit(report: &Report) -> bool {
         let late = not_sent(report).generator_late as f64;
         return late > GENERATOR_LATE_MAX * report.latency.len() as f64;
     }
-    report.threads.iter().any(|thread| thread.busy > BUSY_MAX)
+    is_generator_busy(report)
 }
 
 /// Requests that were due in the measured loops and not sent.
@@ -509,6 +524,31 @@ pub(crate) mod tests {
         let measured = figures(&report, &used);
         assert_eq!(measured.lower_bounds, ["p99_us", "p999_us", "mean_us", "deviation_us"]);
         assert_eq!(measured.figures.get("p99_us"), Some(&5e6));
+    }
+
+    #[test]
+    fn response_times_are_upper_bounds_if_the_generator_was_the_limit() {
+        let used = Used { cpu_s: 0.0, joules: None, resident_bytes_max: 0 };
+        let with = |load, busy| {
+            let mut report = report(load);
+            report.latency.answered.record_n(1_000, 98).unwrap();
+            report.threads = vec![ThreadFigures { cpu: busy, busy, delayed: None }];
+            report
+        };
+        let bounds = |report: &Report| {
+            let Measured { lower_bounds, upper_bounds, .. } = figures(report, &used);
+            (lower_bounds, upper_bounds)
+        };
+        let times = ["mean_us", "min_us", "p50_us", "p90_us", "p99_us", "p999_us"];
+        let times = times.map(str::to_owned).to_vec();
+        let rate = vec!["rate".to_owned()];
+        assert_eq!(bounds(&with(Load::Window(1), 0.95)), (vec![], vec![]));
+        assert_eq!(bounds(&with(Load::Window(1), 0.96)), (rate.clone(), times.clone()));
+        // In an open loop, it has sent what was due, and answers have waited.
+        assert_eq!(bounds(&with(Load::Rate(98.0), 0.96)), (vec![], times.clone()));
+        let mut late = with(Load::Rate(98.0), 0.5);
+        late.loops[0].not_sent.generator_late = 50;
+        assert_eq!(bounds(&late), (rate, times));
     }
 
     #[test]

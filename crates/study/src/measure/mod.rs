@@ -24,7 +24,8 @@ use crate::rfc8456;
 #[cfg(test)]
 pub(crate) use bench::tests::{report as report_without_requests, switch as switch_figures};
 pub(crate) use bench::{
-    is_generator_the_limit, not_sent, require_all_switches, set_quantiles, unanswered_share, whole,
+    is_generator_the_limit, mark_response_times, not_sent, require_all_switches, set_quantiles,
+    unanswered_share, whole,
 };
 pub(crate) use beside::Beside;
 pub(crate) use churn::CHANGES_PER_S_MAX;
@@ -68,6 +69,8 @@ pub struct Measured {
     pub figures: BTreeMap<String, f64>,
     /// Names of figures that are lower bounds.
     pub lower_bounds: Vec<String>,
+    /// Names of figures that are upper bounds.
+    pub upper_bounds: Vec<String>,
     /// Quantiles and latencies in microseconds.
     pub distribution: Vec<(f64, f64)>,
     /// Reasons to distrust it.

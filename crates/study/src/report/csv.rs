@@ -29,6 +29,7 @@ pub(super) fn samples(study: &StudySummary<'_>) -> String {
         "survived",
         "stopped_in_order",
         "lower_bounds",
+        "upper_bounds",
         "warnings",
     ];
     let mut text = header(&axes, facts_of_sample.iter().chain(&names));
@@ -44,7 +45,7 @@ pub(super) fn samples(study: &StudySummary<'_>) -> String {
 }
 
 /// What a row says of a sample, besides its cell and figures.
-fn facts(sample: &Sample) -> [String; 15] {
+fn facts(sample: &Sample) -> [String; 16] {
     let usage = sample.usage.as_ref();
     let flag = |flag: Option<bool>| flag.map_or_else(String::new, |it| it.to_string());
     [
@@ -62,6 +63,7 @@ fn facts(sample: &Sample) -> [String; 15] {
         flag(usage.map(|it| it.survived)),
         flag(usage.map(|it| it.stopped_in_order)),
         sample.lower_bounds.join(" "),
+        sample.upper_bounds.join(" "),
         sample.warnings.join("; "),
     ]
 }
@@ -118,6 +120,7 @@ pub(super) fn summary(study: &StudySummary<'_>) -> String {
         "interval_low",
         "interval_high",
         "lower_bound",
+        "upper_bound",
         "disturbed",
         "failed",
         "failure",
@@ -146,7 +149,7 @@ fn statistics(
 ) -> Vec<String> {
     let mut fields = vec![name.to_owned(), unit.to_owned()];
     match metric {
-        None => fields.extend(["0", "", "", "", "", "", "", "", "", "0"].map(str::to_owned)),
+        None => fields.extend(["0", "", "", "", "", "", "", "", "", "", "0"].map(str::to_owned)),
         Some(metric) => {
             let statistics = metric.statistics();
             let [low, high] = metric.interval();
@@ -161,7 +164,8 @@ fn statistics(
             ];
             fields.push(metric.values.len().to_string());
             fields.extend(all.map(|it| it.to_string()));
-            fields.push(metric.is_lower_bound.to_string());
+            fields.push(metric.bound.is_lower.to_string());
+            fields.push(metric.bound.is_upper.to_string());
             fields.push(metric.disturbed.to_string());
         }
     }

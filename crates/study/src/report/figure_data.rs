@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::distribution::has_median;
 use super::failures::SentenceGroup;
-use super::format::counted;
+use super::format::{Bound, counted};
 use super::memory::typical_sample;
 use super::summary::{
     CellSummary, ExperimentSummary, MetricSummary, axis_name, cell_text, is_same_cell,
@@ -143,12 +143,14 @@ impl<'a, 's> FigureData<'a, 's> {
         if label.is_empty() { metric.replace('_', " ") } else { label.clone() }
     }
 
-    /// Whether a value that is shown is a lower bound.
-    pub(crate) fn has_lower_bounds(&self) -> bool {
-        let mut cells = self.panels.iter().flat_map(|it| &it.series).flat_map(|it| &it.cells);
-        cells.any(|(_, cell)| {
-            cell.metrics.get(self.figure.metric.as_str()).is_some_and(|it| it.is_lower_bound)
-        })
+    /// Which bounds are among the values that are shown. A distribution has those of its median that are upper ones: it ends before the others.
+    pub(crate) fn bound(&self) -> Bound {
+        let is_distribution = self.figure.kind == FigureKind::Cdf;
+        let metric = if is_distribution { "p50_us" } else { self.figure.metric.as_str() };
+        let cells = self.panels.iter().flat_map(|it| &it.series).flat_map(|it| &it.cells);
+        let bounds = cells.filter_map(|(_, cell)| Some(cell.metrics.get(metric)?.bound));
+        let Bound { is_lower, is_upper } = bounds.fold(Bound::default(), Bound::and);
+        Bound { is_lower: is_lower && !is_distribution, is_upper }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Numbers for readers: three significant digits with their unit.
 
+use crate::record::Sample;
+
 /// A space at which no line is broken, narrower than others.
 pub(crate) const THIN_SPACE: char = '\u{202f}';
 
@@ -119,9 +121,44 @@ pub(crate) fn three_digits(value: f64) -> String {
     }
 }
 
-/// `≥ ` before lower bounds.
-pub(crate) fn bound_mark(is_lower_bound: bool) -> &'static str {
-    if is_lower_bound { "≥\u{202f}" } else { "" }
+/// Which bound of the true value a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Bound {
+    pub(crate) is_lower: bool,
+    pub(crate) is_upper: bool,
+}
+
+impl Bound {
+    /// Of the figure `metric` of a sample.
+    pub(crate) fn of(sample: &Sample, metric: &str) -> Self {
+        let [is_lower, is_upper] = [&sample.lower_bounds, &sample.upper_bounds]
+            .map(|names| names.iter().any(|it| it == metric));
+        Self { is_lower, is_upper }
+    }
+
+    /// Of a value that is computed from two others.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            is_lower: self.is_lower || other.is_lower,
+            is_upper: self.is_upper || other.is_upper,
+        }
+    }
+
+    /// `≥` for a lower bound, `≤` for an upper one, `≈` if it is not known which, and nothing for a value that is none.
+    pub(crate) fn sign(self) -> &'static str {
+        match (self.is_lower, self.is_upper) {
+            (false, false) => "",
+            (true, false) => "≥",
+            (false, true) => "≤",
+            (true, true) => "≈",
+        }
+    }
+
+    /// The sign and a thin space before a value.
+    pub(crate) fn mark(self) -> String {
+        let sign = self.sign();
+        if sign.is_empty() { String::new() } else { format!("{sign}{THIN_SPACE}") }
+    }
 }
 
 /// `†` after values of disturbed samples.

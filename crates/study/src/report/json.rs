@@ -85,6 +85,7 @@ struct MetricDocument<'s> {
     /// 95 % bootstrap interval of the mean, or the range of fewer than four values.
     interval: [f64; 2],
     lower_bound: bool,
+    upper_bound: bool,
     /// How many of the values are of disturbed samples.
     disturbed: usize,
     values: &'s [f64],
@@ -174,7 +175,8 @@ fn metric<'a>(metric: &'a MetricSummary, unit: &'a str) -> MetricDocument<'a> {
         min: statistics.min,
         max: statistics.max,
         interval: metric.interval(),
-        lower_bound: metric.is_lower_bound,
+        lower_bound: metric.bound.is_lower,
+        upper_bound: metric.bound.is_upper,
         disturbed: metric.disturbed,
         values: &metric.values,
     }

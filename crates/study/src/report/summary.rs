@@ -7,7 +7,7 @@ use sluice_bench::FigureSummary;
 
 use super::escape::slug;
 use super::failures::SentenceGroup;
-use super::format::{self, bound_mark, disturbed_mark};
+use super::format::{self, Bound, disturbed_mark};
 use super::names::unique;
 use crate::definition::metrics;
 use crate::definition::{Axis, AxisValue, Cell, Figure, Measure};
@@ -66,8 +66,8 @@ pub(crate) struct MetricSummary {
     pub(crate) values: Vec<f64>,
     /// Computed at first use, since the interval takes long.
     statistics: OnceCell<FigureSummary>,
-    /// Whether a value is a lower bound, and hence the statistics are lower bounds, too.
-    pub(crate) is_lower_bound: bool,
+    /// Which bounds its values are, and hence its statistics.
+    pub(crate) bound: Bound,
     /// How many of the samples were disturbed.
     pub(crate) disturbed: usize,
     /// The greatest possible value.
@@ -78,7 +78,7 @@ pub(crate) struct MetricSummary {
 #[derive(Debug)]
 pub(crate) struct SampleValue {
     value: f64,
-    is_lower_bound: bool,
+    bound: Bound,
     is_disturbed: bool,
 }
 
@@ -260,8 +260,8 @@ impl<'s> CellSummary<'s> {
 }
 
 impl MetricSummary {
-    fn new(values: Vec<f64>, is_lower_bound: bool, limit: f64) -> Self {
-        Self { values, statistics: OnceCell::new(), is_lower_bound, disturbed: 0, limit }
+    fn new(values: Vec<f64>, bound: Bound, limit: f64) -> Self {
+        Self { values, statistics: OnceCell::new(), bound, disturbed: 0, limit }
     }
 
     /// The arithmetic mean, without the interval of [`MetricSummary::statistics`], which takes long.
@@ -291,13 +291,9 @@ impl MetricSummary {
         format!("{}{}", self.bound_text(unit), disturbed_mark(self.disturbed > 0))
     }
 
-    /// The mean with its unit, marked if it is a lower bound.
+    /// The mean with its unit, marked if it is a bound.
     fn bound_text(&self, unit: &str) -> String {
-        format!(
-            "{}{}",
-            bound_mark(self.is_lower_bound),
-            format::value(self.statistics().mean, unit)
-        )
+        format!("{}{}", self.bound.mark(), format::value(self.statistics().mean, unit))
     }
 
     /// Mean, interval, number of samples, and how many were disturbed, in a sentence.
@@ -328,15 +324,15 @@ impl SampleValue {
         let value = sample.figures.get(metric).ok_or_else(|| "no value".to_owned())?;
         Ok(Self {
             value: *value,
-            is_lower_bound: sample.lower_bounds.iter().any(|it| it == metric),
+            bound: Bound::of(sample, metric),
             is_disturbed: sample.machine.is_disturbed,
         })
     }
 
     /// The value with its unit, marked if it is a lower bound, and if the sample was disturbed.
     pub(crate) fn text(&self, unit: &str) -> String {
-        let Self { value, is_lower_bound, is_disturbed } = *self;
-        let [bound, disturbed] = [bound_mark(is_lower_bound), disturbed_mark(is_disturbed)];
+        let Self { value, bound, is_disturbed } = *self;
+        let (bound, disturbed) = (bound.mark(), disturbed_mark(is_disturbed));
         format!("{bound}{}{disturbed}", format::value(value, unit))
     }
 }
@@ -354,10 +350,10 @@ fn metrics_of<'s>(measure: &Measure, samples: &[&'s Sample]) -> BTreeMap<&'s str
     let mut metrics: BTreeMap<&str, MetricSummary> = BTreeMap::new();
     for &sample in samples.iter().filter(|sample| sample.failure.is_none()) {
         for (name, value) in sample.figures.iter().filter(|(_, value)| value.is_finite()) {
-            let new = || MetricSummary::new(Vec::new(), false, limit(measure, name));
+            let new = || MetricSummary::new(Vec::new(), Bound::default(), limit(measure, name));
             let metric = metrics.entry(name).or_insert_with(new);
             metric.values.push(*value);
-            metric.is_lower_bound |= sample.lower_bounds.contains(name);
+            metric.bound = metric.bound.and(Bound::of(sample, name));
             metric.disturbed += usize::from(sample.machine.is_disturbed);
         }
     }
@@ -419,7 +415,8 @@ mod tests {
     fn intervals_of_means_have_possible_values_only_and_are_the_range_of_three_samples() {
         let stream = Measure::Stream(StreamSettings::default());
         let interval = |metric: &str, values: &[f64]| {
-            MetricSummary::new(values.to_vec(), false, limit(&stream, metric)).interval()
+            let limit = limit(&stream, metric);
+            MetricSummary::new(values.to_vec(), Bound::default(), limit).interval()
         };
         let [low, high] = interval("fairness", &[1.0, 0.2, 1.0, 1.0]);
         assert!(low > 0.0 && low < 0.8 && (high - 1.0).abs() < 1e-12, "{low} {high}");
@@ -429,14 +426,15 @@ mod tests {
         assert!(low >= 0.0 && high <= 1.0, "{low} {high}");
         let [low, high] = interval("p99_us", &[3.0, 1.0, 2.0]);
         assert_eq!((low, high), (1.0, 3.0), "the range");
-        let summary = MetricSummary::new(vec![1.0, 3.0, 2.0], false, f64::INFINITY);
+        let summary = MetricSummary::new(vec![1.0, 3.0, 2.0], Bound::default(), f64::INFINITY);
         assert!(summary.text("").contains("of 3 samples)"), "{}", summary.text(""));
         assert_eq!(summary.mean().to_bits(), summary.statistics().mean.to_bits());
     }
 
     #[test]
     fn means_with_disturbed_samples_are_marked_and_say_how_many() {
-        let new = || MetricSummary::new(vec![1.0, 3.0, 2.0], true, f64::INFINITY);
+        let bound = Bound { is_lower: true, is_upper: false };
+        let new = || MetricSummary::new(vec![1.0, 3.0, 2.0], bound, f64::INFINITY);
         let disturbed = MetricSummary { disturbed: 2, ..new() };
         assert_eq!(disturbed.mean_text(""), "≥\u{202f}2.00†");
         assert!(

@@ -6,8 +6,8 @@ use sluice_bench::{Buffering, Load, NotSent, Plan, Report};
 
 use super::trial::Trial;
 use crate::measure::{
-    LOOPS, Measured, is_generator_the_limit, not_sent, require_all_switches, set_quantiles,
-    unanswered_share,
+    LOOPS, Measured, is_generator_the_limit, mark_response_times, not_sent, require_all_switches,
+    set_quantiles, unanswered_share,
 };
 
 /// Hosts of each switch.
@@ -67,6 +67,7 @@ fn processing_figures(report: &Report) -> Result<Measured, String> {
         measured.lower_bounds.push("processing_us".to_owned());
     }
     set_quantiles(&mut measured, latency, &[("p50_us", 0.5), ("p99_us", 0.99)]);
+    mark_response_times(&mut measured, report, &["processing_us", "p50_us", "p99_us"]);
     #[expect(clippy::cast_precision_loss, reason = "no figure needs 16 digits")]
     measured.set("exchanged", latency.answered.len() as f64);
     measured.set("unanswered_percent", 100.0 * unanswered_share(report));

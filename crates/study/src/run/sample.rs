@@ -78,6 +78,7 @@ pub(super) fn empty(plan: &StudyPlan, task: &Task, attempt: u32) -> Sample {
         failure: None,
         figures: BTreeMap::new(),
         lower_bounds: Vec::new(),
+        upper_bounds: Vec::new(),
         distribution: Vec::new(),
         usage: None,
         machine: MachineState::default(),
@@ -198,6 +199,7 @@ fn record(
     }
     sample.figures = measured.figures;
     sample.lower_bounds = measured.lower_bounds;
+    sample.upper_bounds = measured.upper_bounds;
     sample.distribution = measured.distribution;
     sample.warnings.extend(measured.warnings);
     Ok(())

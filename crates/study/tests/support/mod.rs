@@ -247,6 +247,7 @@ impl Sampler {
             failure: None,
             figures,
             lower_bounds: Vec::new(),
+            upper_bounds: Vec::new(),
             distribution: if has_distribution {
                 (0..=200).map(quantile).collect()
             } else {

@@ -1,6 +1,6 @@
 //! The data of each cell and each sample, in parts that can be opened.
 
-use super::super::format::{self, THIN_SPACE, bound_mark, counted};
+use super::super::format::{self, THIN_SPACE, counted};
 use super::super::summary::{
     CellSummary, ExperimentSummary, INTERVAL_VALUES_MIN, MetricSummary, SampleValue,
 };
@@ -59,7 +59,7 @@ fn statistics(experiment: &ExperimentSummary<'_>) -> String {
 fn statistics_of(name: &str, metric: &MetricSummary, unit: &str) -> Vec<TableCell> {
     let value = |it: f64| format::value(it, unit);
     let [low, high] = metric.interval().map(value);
-    let mark = bound_mark(metric.is_lower_bound);
+    let mark = metric.bound.mark();
     let statistics = metric.statistics();
     let interval = match metric.values.len() {
         1 => "–".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::super::escape::html;
 use super::super::figure_data::{FigureData, Panel};
-use super::super::format;
+use super::super::format::{self, Bound};
 use super::super::summary::CellSummary;
 use super::super::svg;
 use super::super::trials::{TrialColumn, columns};
@@ -67,12 +67,20 @@ fn note(data: &FigureData<'_, '_>) -> String {
         FigureKind::Table => "Mean ± standard deviation of the samples.",
         FigureKind::Trials => "The variance divides by the number of trials − 1.",
     };
-    let bounds = if data.has_lower_bounds() {
+    let Bound { is_lower, is_upper } = data.bound();
+    let lower = if is_lower {
         " ≥: a lower bound, since requests were not answered, or the load generator was the limit."
     } else {
         ""
     };
-    format!("{note}{bounds}")
+    let upper = match (is_lower, is_upper) {
+        (_, false) => "",
+        (false, true) => " ≤: an upper bound, since the load generator was the limit.",
+        (true, true) => {
+            " ≤: an upper bound, since the load generator was the limit; ≈: it may be both."
+        }
+    };
+    format!("{note}{lower}{upper}")
 }
 
 /// How many samples were disturbed, with the mark of their values if these have one.

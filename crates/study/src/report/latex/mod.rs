@@ -24,6 +24,7 @@ Each .tex file is a picture or a table of one figure of the report. Include it w
 all.tex is a document that contains all of them; pdflatex all.tex shows them.
 Error bars are the 95 % bootstrap interval of the mean, or the range of fewer than four samples.
 ≥ at a point, at the end of a bar or before a value of a table: a lower bound, since requests were not answered, or the load generator was the limit.
+≤: an upper bound of a response time, since the load generator was the limit; ≈: it may be both.
 † after a value of a table: some of its samples were disturbed. The first lines of each file say how many were, and which samples failed.
 The line of a distribution ends where the median of the samples has no answer.
 ";

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::super::distribution::quantile_function;
 use super::super::escape::latex;
 use super::super::figure_data::{FigureData, Panel, SeriesName};
+use super::super::format::Bound;
 use super::super::memory::{resident_mib, typical_sample};
 use super::super::summary::{MetricSummary, is_same_value};
 use super::super::svg::{VariedKind, label, varied_kind};
@@ -39,8 +40,8 @@ const AREA_PT: f64 = 190.0;
 /// Widest and narrowest bar, in points of TeX.
 const BAR_PT: [f64; 2] = [1.5, 12.0];
 
-/// Options that write ≥ beside each point, or at the end of each bar, that has a 1 in the column `bound`.
-const BOUND_MARKS: &str = "point meta=explicit symbolic,nodes near coords={\\ifnum\\pgfplotspointmeta=1 \\ensuremath{\\ge}\\fi},\
+/// Options that write ≥, ≤ or ≈ beside each point, or at the end of each bar, that has 1, 2 or 3 in the column `bound`.
+const BOUND_MARKS: &str = "point meta=explicit symbolic,nodes near coords={\\ifcase\\pgfplotspointmeta\\or\\ensuremath{\\ge}\\or\\ensuremath{\\le}\\or\\ensuremath{\\approx}\\fi},\
      every node near coord/.append style={anchor=south west,xshift=2pt,inner sep=1pt,font=\\scriptsize,text=black,text opacity=1}";
 
 /// Lines with error bars.
@@ -209,7 +210,7 @@ fn picture(
     text + "\\end{tikzpicture}\n"
 }
 
-/// A plot of means with their intervals, and marks of lower bounds. Values of 0 are not on a logarithmic axis: a comment names them.
+/// A plot of means with their intervals, and marks of bounds. Values of 0 are not on a logarithmic axis: a comment names them.
 fn error_plot(style: &str, rows: &[(String, &MetricSummary)], range: Range) -> String {
     let (drawn, others): (Vec<_>, Vec<_>) =
         rows.iter().partition(|(_, metric)| range.contains(metric.statistics().mean));
@@ -220,7 +221,7 @@ fn error_plot(style: &str, rows: &[(String, &MetricSummary)], range: Range) -> S
     if drawn.is_empty() {
         return text;
     }
-    let has_bounds = drawn.iter().any(|(_, metric)| metric.is_lower_bound);
+    let has_bounds = drawn.iter().any(|(_, metric)| metric.bound != Bound::default());
     let (marks, meta, column) = if has_bounds {
         (format!(",{BOUND_MARKS}"), ",meta=bound", " bound")
     } else {
@@ -235,10 +236,12 @@ fn error_plot(style: &str, rows: &[(String, &MetricSummary)], range: Range) -> S
         let mean = metric.statistics().mean;
         let [low, high] = metric.interval().map(|bound| range.clamped(bound));
         let [plus, minus] = [high - mean, mean - low].map(|it| it.max(0.0));
-        let bound = match (has_bounds, metric.is_lower_bound) {
-            (false, _) => "",
-            (true, false) => " 0",
-            (true, true) => " 1",
+        let bound = match (has_bounds, metric.bound.is_lower, metric.bound.is_upper) {
+            (false, ..) => "",
+            (true, false, false) => " 0",
+            (true, true, false) => " 1",
+            (true, false, true) => " 2",
+            (true, true, true) => " 3",
         };
         let _ = writeln!(text, "{x} {mean} {plus} {minus}{bound}");
     }

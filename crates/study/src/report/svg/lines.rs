@@ -54,7 +54,7 @@ pub(super) fn draw(
     canvas.finish(&Description { id, title, text: texts.join("; ") })
 }
 
-/// The interval, the marker, and `≥` beside a lower bound.
+/// The interval, the marker, and the sign of a bound beside it.
 fn point(
     canvas: &mut Canvas,
     (x, y): (f64, Scale),
@@ -64,8 +64,9 @@ fn point(
     let mean = y.at(metric.statistics().mean);
     canvas.interval(class, x, metric.interval().map(|bound| y.at(bound)));
     canvas.marker(style, [x, mean], tooltip);
-    if metric.is_lower_bound {
-        canvas.text([x + 7.0, mean - 5.0], "start", "≥");
+    let sign = metric.bound.sign();
+    if !sign.is_empty() {
+        canvas.text([x + 7.0, mean - 5.0], "start", sign);
     }
 }
 
