@@ -443,10 +443,7 @@ fn a_plan_is_checked_before_anything_starts() {
             &["run", "--controllers", "onos", "--home", "nowhere"],
             "/nowhere/onos/bin/onos-service was not found",
         ),
-        (
-            &["run", "--controllers", "null,onos", "--home", "nowhere"],
-            "(controller onos: ",
-        ),
+        (&["run", "--controllers", "null,onos", "--home", "nowhere"], "(controller onos: "),
         (&["run", "--definitions", "metric"], "figure a: unknown metric \"speed\" (known: rate, "),
         (
             &["run", "--plan", "unknown-key.toml"],
