@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::DatapathId;
 use sluice_sdk::Network;
-use sluice_sdk::view::NetworkView;
+use sluice_sdk::view::{Cable, NetworkView};
 
 use super::Flooding;
 use super::flow_entries::LIFETIME;
 use super::forest::{drained_count, has_all_links, is_usable, spanning_forest};
 use super::state::{SpanningTree, SwitchTreeState, TreePhase, TreeTraffic, tree_state};
+use super::unstable_links::UnstableLinks;
 
 /// The worker that decides.
 const COORDINATOR: usize = 0;
@@ -45,6 +46,7 @@ pub(super) struct Coordinator {
     removing_since: Option<Instant>,
     /// Since when a decision has waited for switches to confirm that they have no flow entries, whichever these are.
     waiting_since: Option<Instant>,
+    unstable_links: UnstableLinks,
     /// When a decision is due although nothing has changed.
     due: Option<Instant>,
     /// Whether a tree is active.
@@ -107,6 +109,7 @@ impl Coordinator {
             self.waiting_since = None;
             if next.phase == TreePhase::Removing {
                 self.removing_since = Some(now);
+                self.unstable_links.note_failed(&next, now, network.view());
             }
             network.publish_record(now, (), Some(next));
         }
@@ -116,7 +119,9 @@ impl Coordinator {
         if depends_on_time(network.view()) {
             network.defer_work_until(now + DECISION_INTERVAL);
         }
-        if let Some(due) = self.due {
+        let due = self.due.into_iter().chain(self.unstable_links.next_end(now)).min();
+        if let Some(due) = due {
+            self.due = Some(due);
             network.defer_work_until(due);
         }
     }
@@ -140,9 +145,12 @@ impl Coordinator {
         let Some(tree) = SpanningTree::of(view) else {
             return self.next_tree(is_wanted, 0, now, view);
         };
+        let held_down = self.unstable_links.held_down(now);
         let phase = match tree.phase {
             TreePhase::Installing
-                if !is_wanted || !can_complete(view, tree) || has_avoidable_links(view, tree) =>
+                if !is_wanted
+                    || !can_complete(view, tree)
+                    || has_avoidable_links(view, tree, &held_down) =>
             {
                 TreePhase::Removing
             }
@@ -153,11 +161,12 @@ impl Coordinator {
                 is_done.then_some(TreePhase::Active)?
             }
             TreePhase::Active => {
-                let is_usable_and_complete =
-                    is_wanted && is_usable(view, tree) && !self.can_extend(view, tree, now);
+                let is_usable_and_complete = is_wanted
+                    && is_usable(view, tree)
+                    && !self.can_extend(view, tree, &held_down, now);
                 if !is_usable_and_complete {
                     TreePhase::Removing
-                } else if has_avoidable_links(view, tree) {
+                } else if has_avoidable_links(view, tree, &held_down) {
                     self.retiring_since = Some(now);
                     TreePhase::Retiring
                 } else {
@@ -201,18 +210,24 @@ impl Coordinator {
         if !self.has_waited(is_ready, WAIT_FOR_SWITCHES, now) {
             return None;
         }
-        new_tree(generation, view)
+        new_tree(generation, &self.unstable_links.held_down(now), view)
     }
 
     /// Whether there are links to switches that a tree does not include, and no switch is changing its flow entries, or they have had the
     /// time.
-    fn can_extend(&mut self, view: &NetworkView, tree: &SpanningTree, now: Instant) -> bool {
+    fn can_extend(
+        &mut self,
+        view: &NetworkView,
+        tree: &SpanningTree,
+        held_down: &[Cable],
+        now: Instant,
+    ) -> bool {
         let is_idle = |id| {
             tree_state(view, id) == Some(SwitchTreeState::Installed(tree.generation))
                 || is_clear(view, id, tree.generation)
         };
         let is_ready = view.switches().all(|(id, _)| is_idle(id));
-        self.has_waited(is_ready, FORGET_AFTER, now) && has_more_links(view, tree)
+        self.has_waited(is_ready, FORGET_AFTER, now) && has_more_links(view, tree, held_down)
     }
 
     /// Whether a decision need not wait for switches any more: all are ready, or it has waited for so long. Switches that reconnect in
@@ -254,9 +269,9 @@ fn traffic(view: &NetworkView, id: DatapathId) -> Option<TreeTraffic> {
 }
 
 /// The tree after `generation` over the switches that are ready for it, if there is a link.
-fn new_tree(generation: u64, view: &NetworkView) -> Option<SpanningTree> {
+fn new_tree(generation: u64, held_down: &[Cable], view: &NetworkView) -> Option<SpanningTree> {
     let may_join = |id| is_clear(view, id, generation) && traffic(view, id).is_some();
-    let links = spanning_forest(view, may_join);
+    let links = spanning_forest(view, held_down, may_join);
     let mut ends = links.iter().flatten().map(|end| end.switch);
     let all_match_groups = ends.all(|id| traffic(view, id) == Some(TreeTraffic::Groups));
     let traffic = if all_match_groups { TreeTraffic::Groups } else { TreeTraffic::Broadcast };
@@ -285,17 +300,17 @@ fn can_complete(view: &NetworkView, tree: &SpanningTree) -> bool {
 }
 
 /// Whether a tree has links that are to carry no traffic, and others would do.
-fn has_avoidable_links(view: &NetworkView, tree: &SpanningTree) -> bool {
+fn has_avoidable_links(view: &NetworkView, tree: &SpanningTree, held_down: &[Cable]) -> bool {
     let drained = drained_count(view, &tree.links);
     if drained == 0 {
         return false;
     }
     let members: BTreeSet<_> = tree.members().collect();
-    drained > drained_count(view, &spanning_forest(view, |id| members.contains(&id)))
+    drained > drained_count(view, &spanning_forest(view, held_down, |id| members.contains(&id)))
 }
 
 /// Whether there are links to switches that are ready for a tree which does not include them.
-fn has_more_links(view: &NetworkView, tree: &SpanningTree) -> bool {
+fn has_more_links(view: &NetworkView, tree: &SpanningTree, held_down: &[Cable]) -> bool {
     let may_join = |id| match tree_state(view, id) {
         Some(SwitchTreeState::Clear { traffic, .. }) => traffic.is_some(),
         Some(SwitchTreeState::Installed(_)) => true,
@@ -306,7 +321,7 @@ fn has_more_links(view: &NetworkView, tree: &SpanningTree) -> bool {
         let joinable = view.switches().filter(|&(id, _)| may_join(id)).count();
         joinable > tree.links.len() + 1
     };
-    may_have_more_links() && spanning_forest(view, may_join).len() > tree.links.len()
+    may_have_more_links() && spanning_forest(view, held_down, may_join).len() > tree.links.len()
 }
 
 #[cfg(test)]

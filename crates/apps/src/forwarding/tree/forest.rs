@@ -14,22 +14,26 @@ const CHILDREN_MAX: usize = 64;
 
 /// The links of a spanning forest over the switches that `may_join`. In each connected part of the network the root is the
 /// switch with the lowest datapath id. The search is breadth-first, but takes at most [`CHILDREN_MAX`] switches below one at first: the
-/// others may be found below another switch. Links that are to carry no traffic are used only where there are no others.
+/// others may be found below another switch. Links that are to carry no traffic are used only where there are no others, and those that are
+/// held down are not used.
 pub(super) fn spanning_forest(
     view: &NetworkView,
+    held_down: &[Cable],
     may_join: impl Fn(DatapathId) -> bool,
 ) -> Vec<[SwitchPort; 2]> {
-    limited_forest(view, may_join, CHILDREN_MAX)
+    limited_forest(view, held_down, may_join, CHILDREN_MAX)
 }
 
 /// As [`spanning_forest`], with another limit.
 fn limited_forest(
     view: &NetworkView,
+    held_down: &[Cable],
     may_join: impl Fn(DatapathId) -> bool,
     children_max: usize,
 ) -> Vec<[SwitchPort; 2]> {
     let mut forest = Forest {
         view,
+        held_down,
         may_join,
         children_max,
         seen: BTreeSet::new(),
@@ -58,6 +62,7 @@ fn limited_forest(
 /// A spanning forest as far as it is known.
 struct Forest<'v, F> {
     view: &'v NetworkView,
+    held_down: &'v [Cable],
     may_join: F,
     children_max: usize,
     /// Its switches.
@@ -100,7 +105,10 @@ impl<F: Fn(DatapathId) -> bool> Forest<'_, F> {
     fn add_links_of(&mut self, id: DatapathId) {
         let is_new = |to| !self.seen.contains(&to) && (self.may_join)(to);
         let links = self.view.links_to_some(id, is_new);
-        let links = links.filter(|link| has_link_ports(self.view, link));
+        let is_usable = |link: &&Link| {
+            has_link_ports(self.view, link) && !self.held_down.contains(&Cable::from(*link))
+        };
+        let links = links.filter(is_usable);
         let links: Vec<_> = links.copied().collect();
         let (mut children, mut waiting) = (0, vec![]);
         for link in links {
@@ -181,7 +189,7 @@ mod tests {
     use super::*;
 
     fn forest_of(net: &TestNetwork) -> Vec<[SwitchPort; 2]> {
-        spanning_forest(net.workers[0].network.view(), |_| true)
+        spanning_forest(net.workers[0].network.view(), &[], |_| true)
     }
 
     fn network(links: &TestLinks) -> TestNetwork {
@@ -228,7 +236,7 @@ mod tests {
                 net.workers[0].network.publish_record(net.now, Cable::new(a, b), Some(record));
             }
             let view = net.workers[0].network.view();
-            let forest = limited_forest(view, |_| true, children_max);
+            let forest = limited_forest(view, &[], |_| true, children_max);
             let expected = parts(links.switches, &links.pairs);
             let found = parts(links.switches, &forest);
             for (x, y) in (0..expected.len()).flat_map(|x| (0..x).map(move |y| (x, y))) {

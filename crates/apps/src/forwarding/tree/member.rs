@@ -48,6 +48,9 @@ const GROUPS_RETRY: Duration = Duration::from_secs(600);
 /// cost the others their tree for [`FORGET_AFTER`]. It doubles each time. A connection that was lost at a bad moment costs next to nothing.
 const UNCONFIRMED_RETRY: Duration = Duration::from_secs(1);
 
+/// Longest of these times; a switch that has not failed for as long after one is over starts anew.
+const RETRY_MAX: Duration = Duration::from_secs(3600);
+
 /// Switches without a connection whose failures are remembered. Beyond, a switch is tried again when it reconnects. Networks have fewer
 /// switches that fail, and an entry takes some dozen bytes.
 const BACKOFFS_KEPT_MAX: usize = 1024;
@@ -93,9 +96,9 @@ struct Backoffs {
 impl Default for Backoffs {
     fn default() -> Self {
         Self {
-            left_out: Backoff::new(RETRY),
-            without_groups: Backoff::new(GROUPS_RETRY),
-            unconfirmed: Backoff::new(UNCONFIRMED_RETRY),
+            left_out: Backoff::new(RETRY, RETRY_MAX),
+            without_groups: Backoff::new(GROUPS_RETRY, RETRY_MAX),
+            unconfirmed: Backoff::new(UNCONFIRMED_RETRY, RETRY_MAX),
         }
     }
 }

@@ -12,6 +12,7 @@ mod member;
 mod ports;
 mod reach;
 mod state;
+mod unstable_links;
 
 use std::sync::Arc;
 use std::time::Instant;

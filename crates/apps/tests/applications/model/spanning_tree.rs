@@ -197,3 +197,44 @@ fn a_switch_that_does_not_confirm_the_deletion_is_counted_until_it_does() {
     assert!(network.active_tree_generation() > first);
     network.assert_broadcasts_reach_all();
 }
+
+/// Cuts a link and restores it, so many times, every five seconds. Returns how many trees there were meanwhile.
+fn flap(network: &mut ModelNetwork, link: usize, times: u32) -> u64 {
+    let before = network.tree().unwrap().generation;
+    for _ in 0..times {
+        network.apply(NetworkChange::CutLink(link));
+        network.run_for(Duration::from_millis(300));
+        network.apply(NetworkChange::RestoreLink(link));
+        network.run_for(Duration::from_millis(3700));
+        network.assert_broadcasts_reach_all();
+        network.run_for(Duration::from_millis(400));
+    }
+    network.tree().unwrap().generation - before
+}
+
+#[test]
+fn a_link_that_fails_again_and_again_is_kept_out_of_the_tree_if_others_connect_its_switches() {
+    for shape in ["ring,4", "mesh,4", "torus,3,3"] {
+        let mut network = ModelNetwork::with_flooding(shape, Version::V1_3, Flooding::Tree);
+        let link = first_tree_link(&network, &network.tree().unwrap());
+        let trees = flap(&mut network, link, 10);
+        assert!(trees <= 2, "{shape}: {trees} trees");
+        network.active_tree_generation();
+    }
+}
+
+/// The controller floods from one part of the network to the other meanwhile.
+#[test]
+fn the_only_link_between_two_parts_has_the_tree_replaced_less_often_the_more_often_it_fails() {
+    let mut network = ModelNetwork::with_flooding("linear,4", Version::V1_3, Flooding::Tree);
+    let trees = flap(&mut network, 1, 20);
+    assert!((2..=13).contains(&trees), "{trees} trees");
+    network.run_for(Duration::from_secs(1));
+    network.active_tree_generation();
+    assert_eq!(network.tree().unwrap().links.len(), 2, "the link is left out");
+    network.assert_broadcasts_reach_all();
+    network.run_for(Duration::from_secs(300));
+    network.active_tree_generation();
+    assert_eq!(network.tree().unwrap().links.len(), 3);
+    network.assert_broadcasts_reach_all();
+}
