@@ -358,11 +358,11 @@ fn an_upper_bound_on_one_side_decides_in_the_other_direction_only() {
     sampler.speed = 0.5;
     let slow = sampler.samples(&record);
     let bounded = |samples: &[Sample]| {
-        let mut samples = samples.to_vec();
-        for sample in &mut samples {
+        let mut all = samples.to_vec();
+        for sample in &mut all {
             sample.upper_bounds = vec!["p50_us".to_owned()];
         }
-        samples
+        all
     };
     let medians = |first: &[Sample], second: &[Sample]| {
         let comparison = compared(&record, [first, second]);
